@@ -1,0 +1,5 @@
+"""What programs mean (`reference`) and what they run as (`llvm`). Import name: `layout_ir.backends`."""
+
+# In the root of a checkout `import backends` finds this folder too and would make a second copy of every class.
+if __name__ != "layout_ir.backends":
+    raise ImportError(f"import this package as 'layout_ir.backends', not as {__name__!r}")

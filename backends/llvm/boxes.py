@@ -1,0 +1,75 @@
+"""A dim's positions as boxes: intervals that are not whole blocks, cut at the borders of the blocks.
+
+[0, 50) with units (1, 4, 32) is one block of 32, four of 4 and two single positions: three boxes with constant
+bounds on every loop, where one nest would need a guard. At most two boxes per digit and one more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from layout_ir.backends.llvm.plan import Level, Loop, Ragged, Table
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Full loops from `src` and `dst` bytes on."""
+
+    src: int
+    dst: int
+    items: tuple[Loop | Table | Ragged, ...]
+
+    def moved(self, level: Level, digit: int) -> Box:
+        """This box, inside round `digit` of the next coarser level."""
+        s, d = _offset(level, digit)
+        return Box(self.src + s, self.dst + d, self.items)
+
+
+def _offset(level: Level, digit: int) -> tuple[int, int]:
+    if isinstance(level.move, Table):
+        return level.move.src[digit], level.move.dst[digit]
+    return digit * level.move.src, digit * level.move.dst
+
+
+def cut(levels: Sequence[Level], start: int, stop: int) -> list[Box]:
+    """The boxes of positions [start, stop); `levels` run fine to coarse, each unit the product of the counts below."""
+    if start >= stop:
+        return []
+    if not levels:
+        return [Box(0, 0, ())]
+    *lower, top = levels
+    first, head = divmod(start, top.unit)
+    last, tail = divmod(stop, top.unit)
+    if first == last:
+        return [box.moved(top, first) for box in cut(lower, head, tail)]
+    result: list[Box] = []
+    if head:
+        result += [box.moved(top, first) for box in cut(lower, head, top.unit)]
+        first += 1
+    if last > first:
+        for box in cut(lower, 0, top.unit):
+            s, d = _offset(top, first)
+            result.append(Box(box.src + s, box.dst + d, (*box.items, *_part(top, first, last))))
+    if tail:
+        result += [box.moved(top, last) for box in cut(lower, 0, tail)]
+    return result
+
+
+def ragged(levels: Sequence[Level], start: int, stop: int) -> list[Box]:
+    """The same positions as one box with loops whose bounds vary."""
+    return [Box(0, 0, (Ragged(tuple(levels), start, stop),))] if start < stop else []
+
+
+def _part(level: Level, first: int, last: int) -> tuple[Loop | Table, ...]:
+    """Rounds [first, last) of a level, relative to the first; a table in even steps becomes a loop."""
+    count = last - first
+    if count == 1:
+        return ()
+    if isinstance(level.move, Loop):
+        return (Loop(count, level.move.src, level.move.dst),)
+    src = [x - level.move.src[first] for x in level.move.src[first:last]]
+    dst = [x - level.move.dst[first] for x in level.move.dst[first:last]]
+    if all(s == k * src[1] and d == k * dst[1] for k, (s, d) in enumerate(zip(src, dst, strict=True))):
+        return (Loop(count, src[1], dst[1]),)
+    return (Table(tuple(src), tuple(dst)),)

@@ -1,0 +1,155 @@
+"""Compiled reorders as Python callables."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layout_ir.backends.llvm.emit import emit_module
+from layout_ir.backends.llvm.entry import callable_at
+from layout_ir.backends.llvm.jit import Code
+from layout_ir.backends.llvm.machine import Machine, host
+from layout_ir.backends.llvm.pads import pad_bits
+from layout_ir.backends.llvm.plan import Plan
+from layout_ir.backends.llvm.planner import make_plan
+from layout_ir.dtypes import bits_of, canonical_name
+from layout_ir.errors import LayoutError
+from layout_ir.layout import Layout
+
+_SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+
+class Reorder:
+    """A compiled reorder: `kernel(source, destination)`.
+
+    Both are one-dimensional contiguous NumPy arrays (anything with a buffer) of elements as wide as the kernel's,
+    at least `plan.src_bytes` and `plan.dst_bytes` long, or integer addresses, which are trusted. They must not
+    overlap, except that one buffer may be both where source and destination place every element alike. Source
+    pads are never read; of the destination only elements, and pads if its layout has a policy, are written. The GIL
+    is released meanwhile. LayoutError says what does not fit.
+    """
+
+    # A call finds the compiled entry in the slot of this name: no Python frame in between.
+    __slots__ = ("__call__", "_checked", "plan")
+
+    __call__: Callable[[Any, Any], None]
+
+    def __init__(self, plan: Plan, code: Code, name: str) -> None:
+        self.plan = plan
+        self._checked = _Checked(plan, code, name)
+        self.__call__ = callable_at(code.address(f"{name}.entry"), self._checked)
+
+    def run_part(self, src: int, dst: int, part: int, parts: int) -> None:
+        """The share `part` of `parts` of the work, between trusted addresses."""
+        self._checked.call(src, dst, part, parts)
+
+
+class _Checked:
+    """The slow way into a kernel: every argument is looked at, and refused with a reason."""
+
+    definition: object
+
+    def __init__(self, plan: Plan, code: Code, name: str) -> None:
+        self.plan = plan
+        self.code = code  # keeps the machine code
+        self.call = _SIGNATURE(code.address(name))
+
+    def __call__(self, src: Any, dst: Any) -> None:
+        a = src if isinstance(src, int) else self.address(src, "source", self.plan.src_bytes, writable=False)
+        b = (
+            dst
+            if isinstance(dst, int)
+            else self.address(dst, "destination", self.plan.dst_bytes, writable=True)
+        )
+        apart = a >= b + self.plan.dst_bytes or b >= a + self.plan.src_bytes
+        if not apart and not (a == b and self.plan.keeps_places):
+            raise LayoutError("source and destination overlap: a reorder needs two buffers")
+        self.call(a, b, 0, 1)
+
+    def address(self, buffer: Any, side: str, size: int, *, writable: bool) -> int:
+        """Where `buffer` begins, if it fits."""
+        width = self.plan.width
+        view: Any = buffer if isinstance(buffer, np.ndarray) else memoryview(buffer)  # a list would be copied
+        array: NDArray[Any] = np.asarray(view)
+        if array.itemsize != width:
+            raise LayoutError(f"the {side} has elements of {array.itemsize} bytes, the kernel moves {width}")
+        if not array.flags.c_contiguous:
+            raise LayoutError(f"the {side} is not contiguous: strides {array.strides}")
+        if array.nbytes < size:
+            raise LayoutError(f"the {side} has {array.size} elements, its layout needs {size // width}")
+        if writable and not array.flags.writeable:
+            raise LayoutError(f"the {side} is read-only")
+        return int(array.ctypes.data)
+
+
+def plan_reorder(src: Layout, dst: Layout, dtype: str = "f32", *, target: Machine | None = None) -> Plan:
+    """The plan that `compile_reorder` compiles."""
+    width = _width(dtype)
+    return make_plan(src, dst, width, pad_bits(dst.pad, dtype), target or host())
+
+
+def _width(dtype: str) -> int:
+    bits = bits_of(dtype)
+    if bits % 8 or bits > 64:
+        raise LayoutError(
+            f"elements of {bits} bits ({canonical_name(dtype)}) cannot be moved: whole bytes are needed"
+        )
+    return bits // 8
+
+
+def compile_reorder(
+    src: Layout,
+    dst: Layout,
+    dtype: str = "f32",
+    *,
+    dst_dtype: str | None = None,
+    threads: int | None = None,
+    target: Machine | None = None,
+) -> Reorder:
+    """The reorder from `src` to `dst` of elements of `dtype` as machine code; compiled once per plan and CPU.
+
+    Raises LayoutError where the shapes differ, the destination keeps two elements at one address, or a layout is
+    not a matter of plain memory.
+    """
+    if dst_dtype is not None and canonical_name(dst_dtype) != canonical_name(dtype):
+        raise LayoutError(f"a compiled reorder keeps the element type: {dtype} != {dst_dtype}")
+    machine = target or host()
+    plan = plan_reorder(src, dst, dtype, target=machine)
+    return load(plan, machine)
+
+
+@lru_cache(maxsize=1024)
+def load(plan: Plan, machine: Machine) -> Reorder:
+    """The machine code of `plan`, kept for the next who asks."""
+    code = Code(emit_module({"reorder": plan}, machine, entries=True), machine)
+    return Reorder(plan, code, "reorder")
+
+
+def compile_many(
+    requests: list[tuple[Layout, Layout, str]], *, target: Machine | None = None
+) -> list[Reorder]:
+    """`compile_reorder` for many pairs in one module, which is faster per kernel."""
+    machine = target or host()
+    plans = [plan_reorder(src, dst, dtype, target=machine) for src, dst, dtype in requests]
+    names = {plan: f"reorder{k}" for k, plan in enumerate(dict.fromkeys(plans))}
+    code = Code(emit_module({name: plan for plan, name in names.items()}, machine, entries=True), machine)
+    return [Reorder(plan, code, names[plan]) for plan in plans]
+
+
+def reorder(
+    x: NDArray[Any], src: Layout, dst: Layout, dtype: str = "f32", out: NDArray[Any] | None = None
+) -> NDArray[Any]:
+    """Buffer `x` in layout `src` as a buffer in layout `dst` (1-D, `dst.extent` elements).
+
+    A fresh result is zeroed where the reorder does not write; pass `out` to keep what it holds.
+    """
+    kernel = compile_reorder(src, dst, dtype)
+    if out is None:
+        out = np.zeros(dst.extent, x.dtype)
+    kernel(x, out)
+    return out

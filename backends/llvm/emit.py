@@ -1,0 +1,130 @@
+"""From a plan to LLVM IR.
+
+The function is `void @NAME(ptr src, ptr dst, i64 part, i64 parts)`: it does its share of the work, so that one
+kernel serves any number of threads. Every step shares out the loop that its plan names.
+"""
+
+from __future__ import annotations
+
+from layout_ir.backends.llvm.builder import Builder, Value
+from layout_ir.backends.llvm.entry import DECLARATIONS, emit_entry
+from layout_ir.backends.llvm.kernels.linear import Range, emit_copy, emit_elements, emit_fill
+from layout_ir.backends.llvm.kernels.tile import emit_tile
+from layout_ir.backends.llvm.machine import Machine
+from layout_ir.backends.llvm.plan import Copy, Elements, Fill, Item, Level, Loop, Plan, Ragged, Step, Table
+
+
+def emit_module(plans: dict[str, Plan], machine: Machine, *, entries: bool = False) -> str:
+    """A module with one function per plan, by name; with `entries` each also as a method that CPython can call."""
+    texts = [f'target triple = "{machine.triple}"']
+    for name, plan in plans.items():
+        b = Builder()
+        for step in plan.steps:
+            _emit_step(b, machine, step)
+        if any(step.kernel.streaming for step in plan.steps):
+            b.do("call void @llvm.x86.sse.sfence()")
+        prefix = [line.replace("@table", f"@{name}.table") for line in b.globals]
+        body = "\n".join(b.lines).replace("@table", f"@{name}.table")
+        texts += prefix
+        texts.append(
+            f"define void @{name}(ptr noalias %src, ptr noalias %dst, i64 %part, i64 %parts) nounwind "
+            f"{{\nentry:\n{body}\n  ret void\n}}"
+        )
+        if entries:
+            run = f"call void @{name}(ptr %a, ptr %b, i64 0, i64 1)"
+            texts.append(emit_entry(name, plan.width, plan.src_bytes, plan.dst_bytes, plan.keeps_places, run))
+    if entries:
+        texts.append(DECLARATIONS)
+    texts.append("!0 = !{i32 1}")
+    return "\n".join(texts) + "\n"
+
+
+def _emit_step(b: Builder, machine: Machine, step: Step) -> None:
+    src, dst = b.at("%src", step.src), b.at("%dst", step.dst)
+    if not step.kernel.streaming:
+        _Emitter(b, machine, step, streaming=False).items(0, src, dst)
+        return
+    # Stores that bypass the caches need an aligned destination, which only the call knows.
+    address = b.put(f"ptrtoint ptr {dst} to i64")
+    low = b.put(f"and i64 {address}, {machine.vector - 1}")
+    aligned = b.put(f"icmp eq i64 {low}, 0")
+    with b.either(aligned) as otherwise:
+        _Emitter(b, machine, step, streaming=True).items(0, src, dst)
+        otherwise()
+        _Emitter(b, machine, step, streaming=False).items(0, src, dst)
+
+
+class _Emitter:
+    """One step."""
+
+    def __init__(self, b: Builder, machine: Machine, step: Step, *, streaming: bool) -> None:
+        self.b = b
+        self.machine = machine
+        self.step = step
+        self.streaming = machine.vector if streaming else 0
+
+    def share(self, depth: int) -> Range:
+        """The rounds of the loop at `depth` that this thread runs."""
+
+        def rounds(count: int) -> tuple[Value, Value]:
+            if depth != self.step.split:
+                return 0, count
+            b = self.b
+            low = b.put(f"mul nuw nsw i64 {count}, %part")
+            low = b.put(f"udiv i64 {low}, %parts")
+            high = b.add("%part", 1)
+            high = b.put(f"mul nuw nsw i64 {count}, {high}")
+            return low, b.put(f"udiv i64 {high}, %parts")
+
+        return rounds
+
+    def items(self, depth: int, src: str, dst: str) -> None:
+        """The loops from `depth` on, and the kernel."""
+        b, loops = self.b, self.step.loops
+        if depth == len(loops):
+            self.kernel(depth, src, dst)
+            return
+        item: Item = loops[depth]
+        if isinstance(item, Ragged):
+            self.ragged(depth, item.levels, item.start, item.stop, src, dst)
+            return
+        table = b.table([*item.src, *item.dst]) if isinstance(item, Table) else ""
+        with b.loop(*self.share(depth)(item.count)) as i:
+            s, d = self.moved(item, table, i, src, dst)
+            self.items(depth + 1, s, d)
+
+    def moved(self, item: Loop | Table, table: str, i: Value, src: str, dst: str) -> tuple[str, str]:
+        b = self.b
+        if isinstance(item, Loop):
+            return b.at(src, b.mul(i, item.src)), b.at(dst, b.mul(i, item.dst))
+        s, d = b.entry(table, i), b.entry(table, b.add(i, item.count))
+        return b.at(src, s), b.at(dst, d)
+
+    def ragged(
+        self, depth: int, levels: tuple[Level, ...], start: Value, stop: Value, src: str, dst: str
+    ) -> None:
+        """The rounds of `levels` that reach positions [start, stop), coarse to fine."""
+        b = self.b
+        if not levels:
+            self.items(depth + 1, src, dst)
+            return
+        *lower, top = levels
+        item = top.move
+        table = b.table([*item.src, *item.dst]) if isinstance(item, Table) else ""
+        with b.loop(b.div(start, top.unit), b.ceil(stop, top.unit)) as i:
+            s, d = self.moved(item, table, i, src, dst)
+            begin = b.mul(i, top.unit)
+            inner_start = 0 if start == 0 else b.max(b.sub(start, begin), 0)
+            inner_stop = b.min(b.sub(stop, begin), top.unit)
+            self.ragged(depth, tuple(lower), inner_start, inner_stop, s, d)
+
+    def kernel(self, depth: int, src: str, dst: str) -> None:
+        kernel, share = self.step.kernel, self.share(depth)
+        if isinstance(kernel, Copy):
+            emit_copy(self.b, kernel, src, dst, self.machine.vector, share, self.streaming)
+        elif isinstance(kernel, Elements):
+            emit_elements(self.b, kernel, src, dst, share)
+        elif isinstance(kernel, Fill):
+            emit_fill(self.b, kernel, dst, self.machine.vector, share)
+        else:
+            emit_tile(self.b, kernel, src, dst, share, self.streaming)

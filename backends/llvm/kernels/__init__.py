@@ -1,0 +1,1 @@
+"""Micro-kernels: each file turns one kernel of a plan into instructions."""

@@ -1,0 +1,126 @@
+"""Runs: copies, fills and single elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from layout_ir.backends.llvm.builder import Builder, Value
+from layout_ir.backends.llvm.plan import Copy, Elements, Fill, Loop
+
+Range = Callable[[int], tuple[Value, Value]]
+"""Rounds of a loop that this thread runs: [low, high) of a count."""
+
+# A body of about this many bytes hides the cost of its loop.
+_BODY = 256
+
+
+def pieces(size: int, vector: int) -> Iterator[tuple[int, int]]:
+    """(offset, bytes) of moves that cover `size` bytes, each a power of two; the last may overlap earlier ones."""
+    at = 0
+    while at < size:
+        rest = size - at
+        over = 1 << (rest - 1).bit_length()
+        if over <= min(vector, size):
+            yield size - over, over
+            return
+        piece = min(vector, 1 << (rest.bit_length() - 1))
+        yield at, piece
+        at += piece
+
+
+def _type(size: int) -> str:
+    return f"i{8 * size}" if size <= 8 else f"<{size // 4} x i32>"
+
+
+def _move(b: Builder, src: str, dst: str, size: int, vector: int, streaming: int = 0) -> None:
+    parts = list(pieces(size, vector))
+    for first in range(0, len(parts), 8):
+        group = parts[first : first + 8]
+        values = [b.load(_type(n), src, at) for at, n in group]
+        for (at, n), value in zip(group, values, strict=True):
+            b.store(_type(n), value, dst, at, streaming=streaming if n == vector else 0)
+
+
+def _rounds(b: Builder, inner: Loop, unroll: int, range_: Range, body: Callable[[Value], None]) -> None:
+    """`body` for every round of `inner`, `unroll` of them together."""
+    whole, rest = divmod(inner.count, unroll)
+    if whole:
+        low, high = range_(whole)
+        with b.loop(low, high) as i:
+            for k in range(unroll):
+                body(b.add(b.mul(i, unroll), k))
+    if rest:
+        low, high = range_(rest)
+        with b.loop(low, high) as i:
+            body(b.add(i, whole * unroll))
+
+
+def emit_copy(b: Builder, kernel: Copy, src: str, dst: str, vector: int, range_: Range, streaming: int) -> None:
+    inner, run = kernel.inner, kernel.run
+
+    def body(i: Value) -> None:
+        s, d = b.at(src, b.mul(i, inner.src)), b.at(dst, b.mul(i, inner.dst))
+        if run <= 2 * _BODY:
+            _move(b, s, d, run, vector, streaming)
+        else:
+            _long(b, run, (0, -(-run // _BODY)), lambda at: _move(b, b.at(s, at), b.at(d, at), _BODY, vector, streaming))
+
+    if inner.count > 1:
+        _rounds(b, inner, max(1, min(inner.count, _BODY // run, 16)), range_, body)
+    elif run <= 2 * _BODY:
+        low, high = range_(1)
+        with b.loop(low, high):
+            body(0)
+    else:
+        _long(
+            b, run, range_(-(-run // _BODY)), lambda at: _move(b, b.at(src, at), b.at(dst, at), _BODY, vector, streaming)
+        )
+
+
+def _long(b: Builder, run: int, bounds: tuple[Value, Value], body: Callable[[Value], None]) -> None:
+    """Blocks of a run; the last is moved back to end where the run does."""
+    with b.loop(*bounds) as i:
+        at = b.mul(i, _BODY)
+        body(b.min(at, run - _BODY) if run % _BODY else at)
+
+
+def emit_elements(b: Builder, kernel: Elements, src: str, dst: str, range_: Range) -> None:
+    type_ = _type(kernel.width)
+
+    def body(i: Value) -> None:
+        value = b.load(type_, src, b.mul(i, kernel.inner.src))
+        b.store(type_, value, dst, b.mul(i, kernel.inner.dst))
+
+    _rounds(b, kernel.inner, min(kernel.inner.count, 8), range_, body)
+
+
+def emit_fill(b: Builder, kernel: Fill, dst: str, vector: int, range_: Range) -> None:
+    inner, run, width = kernel.inner, kernel.run, kernel.width
+
+    def constant(size: int) -> str:
+        if size <= 8:
+            return str(int.from_bytes(kernel.value.to_bytes(width, "little") * (size // width), "little"))
+        word = kernel.value.to_bytes(width, "little") * (8 // width)
+        words = [int.from_bytes(word[k : k + 4], "little") for k in (0, 4)]
+        return "<" + ", ".join(f"i32 {words[k % 2]}" for k in range(size // 4)) + ">"
+
+    def fill(d: str, size: int) -> None:
+        # Pieces start at multiples of the element: sizes and overlaps are multiples of it.
+        for at, n in pieces(size, vector):
+            b.store(_type(n), constant(n), d, at)
+
+    def body(i: Value) -> None:
+        d = b.at(dst, b.mul(i, inner.dst))
+        if run <= 2 * _BODY:
+            fill(d, run)
+        else:
+            _long(b, run, (0, -(-run // _BODY)), lambda at: fill(b.at(d, at), _BODY))
+
+    if inner.count > 1:
+        _rounds(b, inner, max(1, min(inner.count, _BODY // run, 16)), range_, body)
+    elif run <= 2 * _BODY:
+        low, high = range_(1)
+        with b.loop(low, high):
+            body(0)
+    else:
+        _long(b, run, range_(-(-run // _BODY)), lambda at: fill(b.at(dst, at), _BODY))

@@ -1,0 +1,130 @@
+"""Transposes in registers, for elements of 1, 2, 4 and 8 bytes and registers of any number of 16-byte lanes.
+
+A lane holds K = 16 / width elements. Register r is loaded so that its lane l holds K columns of row r + K l: 16 bytes
+that lie together in the source. Inside every lane the K registers are then a K x K matrix, which log2 K rounds of
+interleaving register i with register i + K/2 transpose (each round is a perfect shuffle of K*K elements and rotates
+the bits of their position by one). Register j then holds column j: K elements of lane 0, K of lane 1, ... are rows
+0, 1, 2, ... and lie together in the destination. Only in-lane unpacks are needed, which every vector unit has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from layout_ir.backends.llvm.builder import Builder, Value, shuffle
+from layout_ir.backends.llvm.kernels.linear import Range
+from layout_ir.backends.llvm.plan import Axis, Tile
+
+
+def emit_tile(b: Builder, kernel: Tile, src: str, dst: str, range_: Range, streaming: int) -> None:
+    """Emits the schedule of `kernel` around its tile."""
+    last = {cut.axis: k for k, cut in enumerate(kernel.cuts)}
+    axes = {"rows": kernel.rows, "cols": kernel.cols}
+    low: dict[str, Value] = {"rows": 0, "cols": 0}
+    high: dict[str, Value] = {axis: value.count for axis, value in axes.items()}
+
+    def schedule(depth: int) -> None:
+        if depth == len(kernel.cuts):
+            rows, cols = (kernel.cuts[last[axis]].size for axis in ("rows", "cols"))
+            s = b.at(src, b.add(b.mul(low["rows"], kernel.rows.stride), b.mul(low["cols"], kernel.width)))
+            d = b.at(dst, b.add(b.mul(low["rows"], kernel.width), b.mul(low["cols"], kernel.cols.stride)))
+            _transpose(b, kernel, s, d, rows, cols, streaming)
+            return
+        cut = kernel.cuts[depth]
+        axis, size = cut.axis, cut.size
+        start, stop, count = low[axis], high[axis], axes[axis].count
+        number = b.ceil(b.sub(stop, start), size)
+        bounds: tuple[Value, Value] = (0, number)
+        if depth == 0:
+            assert isinstance(number, int)
+            bounds = range_(number)
+        with b.loop(*bounds) as i:
+            begin = b.add(start, b.mul(i, size))
+            if last[axis] == depth:
+                exact = isinstance(stop, int) and isinstance(start, int) and (stop - start) % size == 0
+                low[axis] = begin if exact else b.min(begin, count - size)
+            else:
+                low[axis] = begin
+                known = isinstance(stop, int) and isinstance(start, int) and (stop - start) % size == 0
+                high[axis] = _block_end(b, begin, size) if known else b.min(b.add(begin, size), stop)
+            schedule(depth + 1)
+        low[axis], high[axis] = start, stop
+
+    schedule(0)
+
+
+def _block_end(b: Builder, begin: Value, size: int) -> Value:
+    return b.add(begin, size)
+
+
+def _transpose(b: Builder, kernel: Tile, src: str, dst: str, rows: int, cols: int, streaming: int) -> None:
+    """One tile of `rows` by `cols` elements from `src` to `dst`, a lane of columns at a time."""
+    element, width, step = f"i{8 * kernel.width}", kernel.width, kernel.cols.stride
+    per_lane = 16 // width
+    for first in range(0, cols, per_lane):
+        here = min(per_lane, cols - first)
+        for j, column in enumerate(transposed(b, width, kernel.rows, b.at(src, first * width), rows, here)):
+            b.store(f"<{rows} x {element}>", column, dst, (first + j) * step, streaming=streaming)
+
+
+def transposed(b: Builder, width: int, axis: Axis, src: str, rows: int, cols: int) -> list[str]:
+    """Registers of `rows` elements, one per column, of rows that lie `axis.stride` bytes apart at `src`."""
+    element = f"i{8 * width}"
+    per_lane = 16 // width
+    lanes = 1
+    while lanes * per_lane < rows:
+        lanes *= 2
+    size = lanes * per_lane
+    registers = [_gathered(b, element, axis, src, r, lanes, per_lane, rows, cols) for r in range(per_lane)]
+    half = per_lane // 2
+    low_mask = [
+        lane * per_lane + k // 2 + (size if k % 2 else 0) for lane in range(lanes) for k in range(per_lane)
+    ]
+    high_mask = [k + half for k in low_mask]
+    for _ in range(per_lane.bit_length() - 1):
+        following: list[str] = []
+        for i in range(half):
+            pair = registers[i], registers[i + half]
+            if pair == ("poison", "poison"):
+                following += pair
+                continue
+            following.append(shuffle(b, element, *pair, size, low_mask))
+            following.append(shuffle(b, element, *pair, size, high_mask))
+        registers = following
+    if rows == size:
+        return registers[:cols]
+    return [shuffle(b, element, r, "poison", size, list(range(rows))) for r in registers[:cols]]
+
+
+def _gathered(
+    b: Builder, element: str, axis: Axis, src: str, first: int, lanes: int, per_lane: int, rows: int, cols: int
+) -> str:  # fmt: skip
+    """The register whose lane l holds `cols` columns of row first + per_lane * l."""
+    parts: list[str] = []
+    for lane in range(lanes):
+        row = first + per_lane * lane
+        if row >= rows:
+            parts.append("poison")
+            continue
+        value = b.load(f"<{cols} x {element}>", src, row * axis.stride)
+        if cols < per_lane:
+            value = shuffle(b, element, value, "poison", cols, _widened(cols, per_lane))
+        parts.append(value)
+    size = per_lane
+    while len(parts) > 1:
+        parts = [_joined(b, element, parts[k], parts[k + 1], size) for k in range(0, len(parts), 2)]
+        size *= 2
+    return parts[0]
+
+
+def _widened(cols: int, per_lane: int) -> Sequence[int | None]:
+    return [k if k < cols else None for k in range(per_lane)]
+
+
+def _joined(b: Builder, element: str, low: str, high: str, size: int) -> str:
+    if (low, high) == ("poison", "poison"):
+        return "poison"
+    mask: list[int | None] = [
+        None if part == "poison" else k for k, part in enumerate([low] * size + [high] * size)
+    ]
+    return shuffle(b, element, low, high, size, mask)

@@ -1,0 +1,74 @@
+"""What the code is made for: a CPU as LLVM names it, its vector registers and its caches.
+
+The host is asked, never assumed: the same program runs on machines with 16, 32 or 64 byte registers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+# The bindings have no type information.
+llvm: Any = import_module("llvmlite.binding")
+
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A target of code generation. Cache sizes in bytes, `l1` and `l2` per core."""
+
+    triple: str
+    cpu: str
+    features: str
+    vector: int
+    """Bytes of the vector register that moves are made of."""
+    l1: int = 32 << 10
+    l2: int = 512 << 10
+    l3: int = 8 << 20
+
+    @property
+    def streams(self) -> bool:
+        """Whether stores can bypass the caches."""
+        return self.triple.startswith(("x86_64", "i686"))
+
+
+@cache
+def host() -> Machine:
+    """This machine."""
+    features = llvm.get_host_cpu_features()
+    triple = llvm.get_process_triple()
+    if features.get("avx512bw") and features.get("avx512vl"):
+        vector = 64
+    elif features.get("avx2"):
+        vector = 32
+    else:
+        vector = 16
+    sizes = {level: size for level, size in ((k, _cache_size(k)) for k in (1, 2, 3)) if size}
+    l1, l2 = sizes.get(1, 32 << 10), sizes.get(2, 512 << 10)
+    return Machine(
+        triple, llvm.get_host_cpu_name(), features.flatten(), vector, l1, l2, sizes.get(3, max(l2, 8 << 20))
+    )
+
+
+def _cache_size(level: int) -> int:
+    """Bytes of the data cache of that level as Linux tells it, 0 where it does not."""
+    for index in sorted(_CACHES.glob("index*")):
+        try:
+            if (
+                int((index / "level").read_text()) != level
+                or (index / "type").read_text().strip() == "Instruction"
+            ):
+                continue
+            text = (index / "size").read_text().strip()
+        except (OSError, ValueError):
+            continue
+        return (
+            int(text[:-1]) << {"K": 10, "M": 20, "G": 30}.get(text[-1], 0)
+            if text[-1:].isalpha()
+            else int(text)
+        )
+    return 0

@@ -1,0 +1,44 @@
+"""What a pad policy writes, as the bits of an element."""
+
+from __future__ import annotations
+
+import struct
+from math import isnan
+
+from layout_ir.dtypes import bits_of, canonical_name
+from layout_ir.errors import LayoutError
+from layout_ir.format import PadPolicy, pad_number
+
+
+def pad_bits(policy: PadPolicy, dtype: str) -> int:
+    """The bits of a pad of element type `dtype` (0 for undef and, without a zero point given, zp).
+
+    Raises LayoutError where an integer type has no such value.
+    """
+    number = 0.0 if policy in ("undef", "zp") else pad_number(policy)
+    if number is None:
+        return 0
+    name, bits = canonical_name(dtype), bits_of(dtype)
+    if name in ("f64", "f32", "f16"):
+        return int.from_bytes(_packed(number, {"f64": "<d", "f32": "<f", "f16": "<e"}[name]), "little")
+    if name == "bf16":
+        word = int.from_bytes(_packed(number, "<f"), "little")
+        # To nearest, ties to even; a NaN keeps its upper half, which holds the quiet bit.
+        return word >> 16 if isnan(number) else (word + 0x7FFF + (word >> 16 & 1)) >> 16
+    if not name.startswith(("i", "ui")):
+        raise LayoutError(f"pads of element type {name} can be zero or undef, not {policy}")
+    exact = int(policy) if isinstance(policy, int) else int(number) if number.is_integer() else None
+    if name == "i1":
+        low, high = 0, 1
+    else:
+        low, high = (0, 2**bits - 1) if name[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    if exact is None or not low <= exact <= high:
+        raise LayoutError(f"pad value {policy} is not a value of element type {name}: {low} to {high}")
+    return exact & (2**bits - 1)
+
+
+def _packed(number: float, code: str) -> bytes:
+    try:
+        return struct.pack(code, number)
+    except OverflowError:  # rounds to infinity in the narrower type
+        return struct.pack(code, float("inf") if number > 0 else float("-inf"))

@@ -1,0 +1,207 @@
+"""What a compiled reorder does, as a value that can be printed and compared.
+
+A plan is a list of steps without order among them (no two write different bytes to one place). A step is a nest of
+loops around one micro-kernel; every choice is in it: the order of the loops, the kernel, its tile and schedule.
+All strides and offsets count bytes. Emission adds nothing but the spelling.
+
+    step src+0 dst+0 split 0
+      for 2: src+802816 dst+802816
+        tile f4 rows 64 by 12544, cols 3136 by 256: cols/16 rows/16
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`count` rounds, `src` and `dst` bytes apart."""
+
+    count: int
+    src: int
+    dst: int
+
+    def __str__(self) -> str:
+        return f"for {self.count}: src{self.src:+} dst{self.dst:+}"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A round per entry, at src[k] and dst[k] bytes."""
+
+    src: tuple[int, ...]
+    dst: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.src)
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{s}:{d}" for s, d in list(zip(self.src, self.dst, strict=True))[:8])
+        return f"table {self.count}: {shown}{', ...' if self.count > 8 else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One digit of a ragged dim: steps of `unit` indices, as a linear loop or a table."""
+
+    unit: int
+    move: Loop | Table
+
+
+@dataclass(frozen=True, slots=True)
+class Ragged:
+    """The positions [start, stop) of one dim whose digits are `levels` (fine to coarse).
+
+    The bounds of the inner loops depend on the outer ones. Used where cutting the dim into boxes would make too many
+    steps.
+    """
+
+    levels: tuple[Level, ...]
+    start: int
+    stop: int
+
+    def __str__(self) -> str:
+        digits = ", ".join(f"{level.unit}: ({level.move})" for level in self.levels)
+        return f"ragged [{self.start}, {self.stop}): {digits}"
+
+
+Item = Loop | Table | Ragged
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """`run` bytes that lie together on both sides, for `count` rounds of the innermost loop."""
+
+    run: int
+    inner: Loop = Loop(1, 0, 0)
+    streaming: bool = False
+
+    def __str__(self) -> str:
+        text = f"copy {self.run}" + (" streaming" if self.streaming else "")
+        return text if self.inner.count == 1 else f"{text} ({self.inner})"
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """`count` elements that lie together on one side and `stride` bytes apart on the other."""
+
+    count: int
+    stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One loop of a tile's schedule: `rows` or `cols` in blocks of `size`."""
+
+    axis: str
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.axis}/{self.size}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Transposes in registers: `rows` lie together in the destination, `cols` in the source.
+
+    `width` bytes per element. The last cut of each axis is the tile; a tile that would reach over the end is moved
+    back, so that elements are written twice with the same value.
+    """
+
+    width: int
+    rows: Axis
+    cols: Axis
+    cuts: tuple[Cut, ...]
+    streaming: bool = False
+
+    def __str__(self) -> str:
+        shape = f"rows {self.rows.count} by {self.rows.stride}, cols {self.cols.count} by {self.cols.stride}"
+        return f"tile {self.width} {shape}: {' '.join(map(str, self.cuts))}" + (
+            " streaming" if self.streaming else ""
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """Single elements of `width` bytes, one after the other."""
+
+    width: int
+    inner: Loop
+    streaming: bool = False
+
+    def __str__(self) -> str:
+        return f"elements {self.width} ({self.inner})"
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """`run` bytes that lie together in the destination get the pad value of `width` bytes."""
+
+    width: int
+    value: int
+    run: int
+    inner: Loop = Loop(1, 0, 0)
+    streaming: bool = False
+
+    def __str__(self) -> str:
+        text = f"fill {self.run} with {self.value:#0{2 + 2 * self.width}x}"
+        return text if self.inner.count == 1 else f"{text} ({self.inner})"
+
+
+Kernel = Copy | Tile | Elements | Fill
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`loops` (outermost first) around `kernel`, from `src` and `dst` bytes on.
+
+    `split` numbers the loop that threads share: a loop of `loops`, or their number for the kernel's outermost.
+    """
+
+    loops: tuple[Item, ...]
+    src: int
+    dst: int
+    kernel: Kernel
+    split: int = 0
+
+    def __str__(self) -> str:
+        lines = [f"step src+{self.src} dst+{self.dst} split {self.split}"]
+        for depth, item in enumerate((*self.loops, self.kernel)):
+            lines.append("  " * (depth + 1) + str(item))
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A reorder of elements of `width` bytes between buffers of at least `src_bytes` and `dst_bytes`."""
+
+    width: int
+    src_bytes: int
+    dst_bytes: int
+    steps: tuple[Step, ...]
+
+    @property
+    def keeps_places(self) -> bool:
+        """Whether every element stays where it is, so that one buffer may be source and destination."""
+        return all(isinstance(step.kernel, Fill) or _keeps(step) for step in self.steps)
+
+    def __str__(self) -> str:
+        head = f"plan width {self.width} src {self.src_bytes} dst {self.dst_bytes}"
+        return "\n".join([head, *map(str, self.steps)])
+
+
+def _keeps(step: Step) -> bool:
+    kernel = step.kernel
+    if isinstance(kernel, Tile) or step.src != step.dst:
+        return False
+    items = [*step.loops, kernel.inner]
+    moves = [level.move for x in items if isinstance(x, Ragged) for level in x.levels]
+    return all(x.src == x.dst for x in [*moves, *(x for x in items if not isinstance(x, Ragged))])
+
+
+def rounds(items: tuple[Item, ...]) -> int:
+    """How often the body runs."""
+    return prod(item.stop - item.start if isinstance(item, Ragged) else item.count for item in items)

@@ -1,0 +1,124 @@
+"""From two layouts to a plan: which boxes are moved, which pads are filled.
+
+Elements and pads are moved apart. The elements of every dim are an interval of positions; cut into boxes, the
+product over the dims gives nests with constant bounds, and `selection` picks loops and kernel for each. Where that
+product is too large, dims that do not take part in the innermost runs keep loops with varying bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+
+from layout_ir.backends.llvm.boxes import Box, cut, ragged
+from layout_ir.backends.llvm.machine import Machine
+from layout_ir.backends.llvm.plan import Level, Loop, Plan, Step, Table
+from layout_ir.backends.llvm.schedule import fill_step, move_step
+from layout_ir.canonical import canonical_digits
+from layout_ir.errors import LayoutError
+from layout_ir.layout import Layout
+from layout_ir.refinement import Loop as RefinedLoop
+from layout_ir.refinement import TableLoop, refine
+
+# Code grows with every box, about 2 ms of compilation each; a nest with varying bounds runs at half the speed.
+_MAX_BOXES = 16
+
+Span = tuple[tuple[Level, ...], int, int]
+"""Levels of a dim, fine to coarse, and the positions [start, stop) that are meant."""
+
+
+def make_plan(src: Layout, dst: Layout, width: int, pad: int, machine: Machine) -> Plan:
+    """The plan that copies elements of `width` bytes from `src` to `dst`; pads get the bytes of `pad`.
+
+    Raises LayoutError where `refine` does, and where a layout has addresses below 0.
+    """
+    nest = refine(src, dst)
+    for side, layout in (("source", src), ("destination", dst)):
+        if layout.span and layout.first_address < 0:
+            raise LayoutError(
+                f"the {side} {layout.format} begins {-layout.first_address} elements below address 0"
+            )
+    steps: list[Step] = []
+    volume = width * prod(src.shape)
+    if volume:
+        spans = [
+            (tuple(_level(loop, width) for loop in dim.loops), dim.low, dim.low + dim.extent)
+            for dim in nest.dims
+        ]
+        for box in _product(spans):
+            steps.append(
+                move_step(_shift(box, nest.src_base * width, nest.dst_base * width), width, volume, machine)
+            )
+    if dst.pad != "undef":
+        for box in _pads(dst, width):
+            steps.append(fill_step(_shift(box, 0, dst.offset * width), width, pad))
+    return Plan(width, src.extent * width, dst.extent * width, tuple(steps))
+
+
+def _shift(box: Box, src: int, dst: int) -> Box:
+    return Box(box.src + src, box.dst + dst, box.items)
+
+
+def _level(loop: RefinedLoop | TableLoop, width: int) -> Level:
+    if isinstance(loop, TableLoop):
+        return Level(loop.unit, Table(tuple(s * width for s in loop.src), tuple(d * width for d in loop.dst)))
+    return Level(loop.unit, Loop(loop.count, loop.src * width, loop.dst * width))
+
+
+def _product(spans: Sequence[Span]) -> list[Box]:
+    """Boxes of the cross product of the spans, kept few."""
+    parts = [cut(*span) for span in spans]
+    order = sorted(range(len(spans)), key=lambda d: _nearness(spans[d][0]), reverse=True)
+    for dim in order:
+        if prod(map(len, parts)) <= _MAX_BOXES:
+            break
+        if len(parts[dim]) > 1:
+            parts[dim] = ragged(*spans[dim])
+    return [
+        Box(
+            sum(b.src for b in boxes),
+            sum(b.dst for b in boxes),
+            tuple(item for b in boxes for item in b.items),
+        )
+        for boxes in product(*parts)
+    ]
+
+
+def _nearness(levels: Sequence[Level]) -> int:
+    """The smallest step of a dim on either side: dims with small ones form the innermost runs."""
+    steps = [
+        abs(x)
+        for level in levels
+        if isinstance(level.move, Loop)
+        for x in (level.move.src, level.move.dst)
+        if x
+    ]
+    return min(steps, default=1 << 62)
+
+
+def _pads(dst: Layout, width: int) -> list[Box]:
+    """Boxes of all positions of the padded box that hold no element: per dim k, pads along k times elements of the
+    dims before it times everything behind it."""
+    if 0 in dst.padded_shape:
+        return []
+    levels: list[tuple[Level, ...]] = []
+    for dim, padded in enumerate(dst.padded_shape):
+        terms = canonical_digits(dst.digits[dim], padded)
+        units = [unit for unit, _ in terms] + [padded]
+        levels.append(
+            tuple(
+                Level(unit, Loop(-(-above // unit), 0, stride * width))
+                for (unit, stride), above in zip(terms, units[1:], strict=True)
+            )
+        )
+    result: list[Box] = []
+    for dim, (low, extent, padded) in enumerate(zip(dst.lo, dst.shape, dst.padded_shape, strict=True)):
+        for start, stop in ((0, low), (low + extent, padded)):
+            if start == stop:
+                continue
+            spans = [(levels[d], dst.lo[d], dst.lo[d] + dst.shape[d]) for d in range(dim)]
+            spans.append((levels[dim], start, stop))
+            spans += [(levels[d], 0, dst.padded_shape[d]) for d in range(dim + 1, dst.rank)]
+            result += _product(spans)
+    return result

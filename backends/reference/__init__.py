@@ -1,0 +1,11 @@
+"""The meaning of every op in NumPy: slow, obvious, pads included.
+
+From the plain to the whole:
+
+    elements.py       element types: how they are stored, computed, rounded, poisoned
+    tensor.py         a value at run time: a buffer and its layout
+    operands.py       how ops read their operands, pads included
+    kernels_*.py      plain functions on arrays
+    semantics.py      the table from op to kernel
+    interpreter.py    the table on xDSL's interpreter
+"""

@@ -1,0 +1,148 @@
+"""The semantics on xDSL's interpreter, with functions that forget a tensor after its last use.
+
+xDSL keeps every value of a region until the region ends, which for VGG-19 is a gigabyte. A function of one block and
+without nested regions, which is what a network is, is therefore run here; everything else is left to xDSL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.interpreter import Interpreter, InterpreterFunctions, impl, impl_callable, register_impls
+from xdsl.interpreters.arith import ArithFunctions
+from xdsl.interpreters.func import FuncFunctions
+from xdsl.interpreters.scf import ScfFunctions
+from xdsl.ir import Block, Operation, SSAValue
+
+from layout_ir.backends.reference.semantics import SEMANTICS, Semantics
+from layout_ir.backends.reference.tensor import Tensor
+from layout_ir.dialects.nn import ConstantOp
+from layout_ir.errors import LayoutError
+
+Trace = Callable[[Operation, Sequence[Tensor], float], None]
+"""Called after an op with the op, its operands and result, and the seconds it took."""
+
+_FOREIGN = ("arith", "builtin", "func", "scf")
+
+
+class ReferenceFunctions(FuncFunctions):
+    """Implementations of `nn`, `layout` and `func` for an xDSL interpreter.
+
+    `replaced` are semantics that stand for those of the table, such as compiled reorders. `constants` keeps the
+    tensors of constants from one run to the next; without it each is made when first used and forgotten after the last.
+    """
+
+    def __init__(
+        self,
+        *,
+        replaced: Mapping[type[Operation], Semantics] | None = None,
+        constants: MutableMapping[Operation, Tensor] | None = None,
+        trace: Trace | None = None,
+    ):
+        self.table: dict[type[Operation], Semantics] = {**SEMANTICS, **(replaced or {})}
+        self.constants = constants
+        self.trace = trace
+
+    def run(self, op: Operation, operands: Sequence[Any]) -> Any:
+        """The result of an op of the table. Raises LayoutError, naming the op, where it has none."""
+        if isinstance(op, ConstantOp) and self.constants is not None:
+            if op not in self.constants:
+                self.constants[op] = self._apply(op, ())
+            return self.constants[op]
+        if self.trace is None or isinstance(op, ConstantOp):
+            return self._apply(op, operands)
+        start = perf_counter()
+        result = self._apply(op, operands)
+        self.trace(op, (*operands, result), perf_counter() - start)
+        return result
+
+    def _apply(self, op: Operation, operands: Sequence[Any]) -> Any:
+        try:
+            with np.errstate(all="ignore"):
+                return self.table[type(op)](op, *operands)
+        except LayoutError as error:
+            raise LayoutError(f"{op.name}: {error}") from error
+
+    @impl_callable(FuncOp)
+    def call_func(self, interpreter: Interpreter, op: FuncOp, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        blocks = list(op.body.blocks)
+        if not blocks:
+            raise LayoutError(f"function @{op.sym_name.data} has no body to run")
+        if len(blocks) > 1 or any(inner.regions for inner in blocks[0].ops):
+            return interpreter.run_ssacfg_region(op.body, args, op.sym_name.data)
+        return self._run_block(interpreter, blocks[0], args)
+
+    def _run_block(self, interpreter: Interpreter, block: Block, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        values: dict[SSAValue, Any] = dict(zip(block.args, args, strict=True))
+        dying = _last_uses(block)
+        for op in block.ops:
+            if isinstance(op, ConstantOp):
+                continue  # made when it is first used, so that all weights never exist at once
+            for operand in op.operands:
+                if operand not in values and isinstance(operand.owner, ConstantOp):
+                    values[operand] = self.run(operand.owner, ())
+            operands = tuple(values[operand] for operand in op.operands)
+            if isinstance(op, ReturnOp):
+                return operands
+            if type(op) in self.table:
+                values[op.results[0]] = self.run(op, operands)
+            else:
+                results = interpreter.run_op(op, operands)
+                values.update(zip(op.results, results, strict=True))
+            for value in dying.get(op, ()):
+                values.pop(value, None)
+        return ()
+
+
+def _last_uses(block: Block) -> dict[Operation, list[SSAValue]]:
+    """Per op, the values that no op behind it uses."""
+    result: dict[Operation, list[SSAValue]] = {}
+    seen: set[SSAValue] = set()
+    for op in reversed(list(block.ops)):
+        dying = {value for value in (*op.operands, *op.results) if value not in seen}
+        seen |= dying
+        result[op] = list(dying)
+    return result
+
+
+def _method(op_type: type[Operation]) -> Any:
+    def run(
+        self: ReferenceFunctions, interpreter: Interpreter, op: Operation, args: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        return (self.run(op, args),)
+
+    return impl(op_type)(run)
+
+
+for _op_type in SEMANTICS:
+    setattr(ReferenceFunctions, f"run_{_op_type.name.replace('.', '_')}", _method(_op_type))
+register_impls(ReferenceFunctions)
+
+
+def interpreter_of(module: ModuleOp, functions: InterpreterFunctions) -> Interpreter:
+    """An interpreter of `module` with these functions, and xDSL's own for arith and scf."""
+    interpreter = Interpreter(module)
+    for implementations in (functions, ArithFunctions(), ScfFunctions()):
+        interpreter.register_implementations(implementations)
+    return interpreter
+
+
+def check_supported(module: ModuleOp, function: FuncOp) -> None:
+    """Raises LayoutError, naming the op, if `function` or one that it calls has an op without reference semantics."""
+    symbols = {op.sym_name.data: op for op in module.walk() if isinstance(op, FuncOp)}
+    pending, seen = [function], {function}
+    while pending:
+        for op in pending.pop().walk():
+            if type(op) not in SEMANTICS and op.name.partition(".")[0] not in _FOREIGN:
+                raise LayoutError(
+                    f"{op.name} has no reference semantics: supported are the ops of nn, layout, func, arith and scf"
+                )
+            callee = symbols.get(op.callee.string_value()) if isinstance(op, CallOp) else None
+            if callee is not None and callee not in seen:
+                seen.add(callee)
+                pending.append(callee)

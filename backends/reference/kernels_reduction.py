@@ -1,0 +1,76 @@
+"""Reductions and normalizations on arrays of the type they are computed in.
+
+Each takes the box with the pads of its reduced dims still in it: they take part, as they do in a kernel that runs over
+whole blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from layout_ir.backends.reference.elements import Array
+
+
+def reduce_sum(x: Array, axes: Sequence[int], keepdims: bool) -> Array:
+    return np.sum(x, axis=tuple(axes), keepdims=keepdims, dtype=x.dtype)
+
+
+def reduce_mean(x: Array, axes: Sequence[int], keepdims: bool, count: int) -> Array:
+    """The sum divided by `count`, the logical number of elements; of integers, cut off."""
+    total = reduce_sum(x, axes, keepdims)
+    if x.dtype.kind == "f":
+        return total / x.dtype.type(count)
+    return np.trunc(total / np.float64(count)).astype(x.dtype) if count else total
+
+
+def reduce_prod(x: Array, axes: Sequence[int], keepdims: bool) -> Array:
+    return np.prod(x, axis=tuple(axes), keepdims=keepdims, dtype=x.dtype)
+
+
+def reduce_max(x: Array, axes: Sequence[int], keepdims: bool) -> Array:
+    """The largest element; of nothing, the lowest number there is."""
+    return np.max(x, axis=tuple(axes), keepdims=keepdims, initial=lowest(x))
+
+
+def reduce_min(x: Array, axes: Sequence[int], keepdims: bool) -> Array:
+    """The smallest element; of nothing, the highest number there is."""
+    highest = np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).max
+    return np.min(x, axis=tuple(axes), keepdims=keepdims, initial=highest)
+
+
+def lowest(x: Array) -> float:
+    return -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+
+
+def softmax(x: Array, axis: int) -> Array:
+    if not x.size:
+        return x
+    power = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    return power / np.sum(power, axis=axis, keepdims=True)
+
+
+def log_softmax(x: Array, axis: int) -> Array:
+    if not x.size:
+        return x
+    shifted = x - np.max(x, axis=axis, keepdims=True)
+    return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+
+
+def batch_norm(x: Array, scale: Array, bias: Array, mean: Array, var: Array, epsilon: float) -> Array:
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    factor = scale / np.sqrt(var + epsilon)
+    return x * factor.reshape(shape) + (bias - mean * factor).reshape(shape)
+
+
+def lrn(x: Array, size: int, alpha: float, beta: float, bias: float) -> Array:
+    """x / (bias + alpha / size * s) ^ beta, s the squares of the channels (dim 1) c - (size-1)//2 to c + size//2."""
+    squares = np.square(x)
+    total = np.zeros_like(x)
+    channels = x.shape[1]
+    for shift in range(-((size - 1) // 2), size // 2 + 1):
+        low, high = max(-shift, 0), min(channels - shift, channels)
+        if low < high:
+            total[:, low:high] += squares[:, low + shift : high + shift]
+    return x / np.power(bias + alpha / size * total, beta)

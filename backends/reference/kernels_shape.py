@@ -1,0 +1,101 @@
+"""Ops that move elements to other indices, on arrays. All of them work on stored elements, resize on computed ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from layout_ir.backends.reference.elements import Array
+
+
+def pad(x: Array, pads: Sequence[int], mode: str, value: object) -> Array:
+    """x with more elements (fewer, where a number is negative) at the begins and ends of its dims."""
+    for dim, extent in enumerate(x.shape):
+        begin, end = pads[dim], pads[x.ndim + dim]
+        if begin == end == 0:
+            continue
+        source = np.arange(begin + extent + end, dtype=np.int64) - begin
+        x = np.take(x, _folded(source, extent, mode), axis=dim) if extent else _empty(x, dim, len(source))
+        if mode == "constant":
+            outside = (source < 0) | (source >= extent)
+            x[(slice(None),) * dim + (outside,)] = value
+    return x
+
+
+def _folded(source: Array, extent: int, mode: str) -> Array:
+    """Positions outside [0, extent) as the position whose element `mode` puts there."""
+    if mode == "reflect":
+        period = max(2 * (extent - 1), 1)
+        within = source % period
+        return np.minimum(within, period - within) if extent > 1 else np.zeros_like(source)
+    return source % extent if mode == "wrap" else np.clip(source, 0, extent - 1)
+
+
+def _empty(x: Array, dim: int, extent: int) -> Array:
+    return np.zeros((*x.shape[:dim], extent, *x.shape[dim + 1 :]), x.dtype)
+
+
+def slice_(x: Array, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> Array:
+    where: list[slice] = []
+    for start, size, step in zip(starts, sizes, steps, strict=True):
+        stop = start + size * step
+        # Going backwards to the first element has no stop that is a number: -1 would be the last element.
+        where.append(slice(start, stop if stop >= 0 else None, step) if size else slice(0, 0))
+    return x[tuple(where)]
+
+
+def resize(
+    x: Array, sizes: Sequence[int], scales: Sequence[float], mode: str, coordinates: str, nearest_mode: str
+) -> Array:
+    """x at extents `sizes`; `scales` relate the positions. Linear on integers is cut off to a whole number."""
+    dtype = x.dtype
+    for dim, (size, scale) in enumerate(zip(sizes, scales, strict=True)):
+        extent = x.shape[dim]
+        if size == extent and scale == 1:
+            continue
+        if not size or not extent:
+            x = _empty(x, dim, size)
+            continue
+        position = np.clip(_positions(size, extent, scale, coordinates), 0, extent - 1)
+        if mode == "nearest":
+            x = np.take(x, np.clip(_rounded(position, nearest_mode), 0, extent - 1), axis=dim)
+            continue
+        below = np.floor(position).astype(np.int64)
+        above = np.minimum(below + 1, extent - 1)
+        x = x if x.dtype.kind == "f" else x.astype(np.float64)
+        share = (position - below).astype(x.dtype).reshape((-1,) + (1,) * (x.ndim - 1 - dim))
+        x = np.take(x, below, axis=dim) * (1 - share) + np.take(x, above, axis=dim) * share
+    return x.astype(dtype, copy=False)
+
+
+def _positions(size: int, extent: int, scale: float, coordinates: str) -> Array:
+    index = np.arange(size, dtype=np.float64)
+    if coordinates == "asymmetric":
+        return index / scale
+    if coordinates == "align_corners":
+        return index * ((extent - 1) / (size - 1)) if size > 1 else index * 0
+    if coordinates == "pytorch_half_pixel" and size == 1:
+        return index * 0
+    return (index + 0.5) / scale - 0.5
+
+
+def _rounded(position: Array, nearest_mode: str) -> Array:
+    match nearest_mode:
+        case "round_prefer_floor":
+            rounded = np.ceil(position - 0.5)
+        case "round_prefer_ceil":
+            rounded = np.floor(position + 0.5)
+        case "floor":
+            rounded = np.floor(position)
+        case _:
+            rounded = np.ceil(position)
+    return rounded.astype(np.int64)
+
+
+def resize_scales(extents: Sequence[int], sizes: Sequence[int], scales: Sequence[float]) -> list[float]:
+    """The scales, or those that `sizes` make."""
+    if scales or not sizes:
+        return list(scales)
+    return [size / extent if extent else math.inf for size, extent in zip(sizes, extents, strict=True)]

@@ -1,0 +1,152 @@
+"""Convolution and pooling on arrays of logical order (N, C, spatial).
+
+Convolution copies the windows of some output positions into a matrix and multiplies: the product runs at the speed
+of BLAS, and the matrix is kept as small as a cache so that memory does not grow with the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from layout_ir.backends.reference.elements import Array
+
+Ints = tuple[int, ...]
+
+# Elements of the window matrix. 2^20 f32 (4 MB) stay in the second-level cache of one core or close to it.
+_WINDOW_ELEMENTS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How windows lie over the spatial dims: one entry per dim, `pads` the begins of all dims, then the ends."""
+
+    kernel: Ints
+    strides: Ints
+    pads: Ints
+    dilations: Ints
+
+    @property
+    def rank(self) -> int:
+        return len(self.kernel)
+
+    def borders(self) -> list[tuple[int, int]]:
+        """Per dim, pads at the begin and at the end."""
+        return list(zip(self.pads[: self.rank], self.pads[self.rank :], strict=True))
+
+    def counts(self, extents: Ints) -> Ints:
+        """Window positions per dim that fit into the padded `extents`."""
+        return tuple(
+            (extent + begin + end - (k - 1) * dilation - 1) // stride + 1
+            for extent, (begin, end), k, dilation, stride in zip(
+                extents, self.borders(), self.kernel, self.dilations, self.strides, strict=True
+            )
+        )
+
+    def reach(self, counts: Ints) -> Ints:
+        """Extents that `counts` windows per dim cover."""
+        return tuple(
+            (count - 1) * stride + (k - 1) * dilation + 1
+            for count, stride, k, dilation in zip(
+                counts, self.strides, self.kernel, self.dilations, strict=True
+            )
+        )
+
+    @property
+    def is_pixel(self) -> bool:
+        """Whether window p is element p."""
+        return set(self.kernel) <= {1} and set(self.strides) <= {1} and not any(self.pads)
+
+
+def conv(x: Array, w: Array, b: Array | None, window: Window, group: int) -> Array:
+    """Convolution of x (N, C, spatial) with w (O, C / group, spatial) plus b (O): (N, O, spatial)."""
+    batch, outputs, spatial = x.shape[0], w.shape[0], window.counts(x.shape[2:])
+    result = np.zeros((batch, outputs, *spatial), x.dtype)
+    depth = w.shape[1] * prod(window.kernel)
+    if not result.size or not depth:
+        return result if b is None else result + _per_channel(b, result.ndim)
+    weights = np.ascontiguousarray(w).reshape(group, outputs // group, depth)
+    if window.is_pixel:
+        pixels = np.ascontiguousarray(x).reshape(batch, group, depth, prod(spatial))
+        np.matmul(weights, pixels, out=result.reshape(batch, group, outputs // group, prod(spatial)))
+    else:
+        padded = np.pad(x, [(0, 0), (0, 0), *window.borders()]) if any(window.pads) else x
+        for image, target in zip(padded, result, strict=True):
+            _convolve(image, weights, target, window)
+    if b is not None:
+        result += _per_channel(b, result.ndim)
+    return result
+
+
+def _per_channel(b: Array, rank: int) -> Array:
+    return b.reshape((-1,) + (1,) * (rank - 2))
+
+
+def _convolve(image: Array, weights: Array, target: Array, window: Window) -> None:
+    """Writes weights (group, O / group, depth) times the windows of image (C, spatial) to target (O, spatial)."""
+    group, rows, depth = weights.shape
+    lines, *rest = target.shape[1:]
+    windows = _windows(image, target.shape[1:], window)
+    line = prod(rest)
+    step = min(max(_WINDOW_ELEMENTS // (group * depth * line), 1), lines)
+    matrix = np.empty(group * depth * line * step, image.dtype)
+    for start in range(0, lines, step):
+        height = min(step, lines - start)
+        columns = matrix[: group * depth * line * height].reshape(len(image), *window.kernel, height, *rest)
+        columns[...] = windows[(slice(None),) * (1 + window.rank) + (slice(start, start + height),)]
+        values = weights @ columns.reshape(group, depth, height * line)
+        target[:, start : start + height] = values.reshape(group * rows, height, *rest)
+
+
+def _windows(image: Array, counts: Ints, window: Window) -> Array:
+    """A view (C, kernel, window positions) of image (C, spatial)."""
+    channel, *steps = image.strides
+    taps = [step * dilation for step, dilation in zip(steps, window.dilations, strict=True)]
+    moves = [step * stride for step, stride in zip(steps, window.strides, strict=True)]
+    return as_strided(image, (len(image), *window.kernel, *counts), (channel, *taps, *moves), writeable=False)
+
+
+def max_pool(x: Array, window: Window, counts: Ints) -> Array:
+    """The largest element of each of `counts` windows per dim; positions outside x take no part."""
+    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    return _pool(x, np.maximum, lowest, window, counts)
+
+
+def avg_pool(x: Array, window: Window, counts: Ints, *, count_include_pad: bool) -> Array:
+    """The mean of each of `counts` windows per dim, over x, or over x and its pads as zeros."""
+    total = _pool(x, np.add, 0, window, counts)
+    for dim, (begin, end) in enumerate(window.borders()):
+        low, high = (-begin, x.shape[2 + dim] + end) if count_include_pad else (0, x.shape[2 + dim])
+        starts = np.arange(counts[dim])[:, None] * window.strides[dim] - begin
+        positions = starts + np.arange(window.kernel[dim]) * window.dilations[dim]
+        divisors = ((positions >= low) & (positions < high)).sum(axis=1)
+        shape = [1] * total.ndim
+        shape[2 + dim] = -1
+        total /= np.maximum(divisors, 1).astype(total.dtype).reshape(shape)
+    return total
+
+
+def _pool(x: Array, join: Callable[..., Array], neutral: float, window: Window, counts: Ints) -> Array:
+    """`join` over the taps of each window: one strided slice of x per tap."""
+    # With ceil_mode the last window may end behind the pads.
+    borders = [
+        (begin, max(reach - extent - begin, 0))
+        for (begin, _), reach, extent in zip(window.borders(), window.reach(counts), x.shape[2:], strict=True)
+    ]
+    if any(map(any, borders)):
+        x = np.pad(x, [(0, 0), (0, 0), *borders], constant_values=neutral)
+    result: Array | None = None
+    for tap in product(*map(range, window.kernel)):
+        where = tuple(
+            slice(t * dilation, t * dilation + (count - 1) * stride + 1, stride)
+            for t, dilation, count, stride in zip(tap, window.dilations, counts, window.strides, strict=True)
+        )
+        piece = x[(slice(None), slice(None), *where)]
+        result = np.array(piece, order="C") if result is None else join(result, piece, out=result)
+    assert result is not None
+    return result

@@ -1,0 +1,318 @@
+"""What every op of `layout` and `nn` means: one table from op to NumPy.
+
+A value is a `Tensor`. An op of the table is a function of the op and its operand tensors that gives the result:
+
+* elementwise ops apply their function to the whole padded box, so the result's pads hold what it makes of theirs;
+* all others compute the elements and leave 0 in the pads; what they reduce over, they read with its pads.
+
+Pads of a result whose policy is undef are poisoned, so that whoever reads them shows. A value of type `any` lies
+dense and row-major: any layout is right for a program in which nothing is chosen yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Attribute, Operation
+
+from layout_ir.backends.reference import kernels_elementwise as elementwise
+from layout_ir.backends.reference import kernels_matrix as matrix
+from layout_ir.backends.reference import kernels_reduction as reduction
+from layout_ir.backends.reference import kernels_shape as shape
+from layout_ir.backends.reference import kernels_window as window
+from layout_ir.backends.reference.elements import Array, convert, narrow, storage, stored_number, widen
+from layout_ir.backends.reference.operands import aligned, contracted, elements, grouped, reduced
+from layout_ir.backends.reference.tensor import Tensor, interior, policy_element, same_box
+from layout_ir.dialects import layout, nn
+from layout_ir.dialects.layout import dtype_of, is_any, layout_of, strip_type
+from layout_ir.dialects.nn.constant import element_size
+from layout_ir.layout import Layout
+
+Semantics = Callable[..., Tensor]
+"""(op, *operands) -> result."""
+
+
+def layout_at_run_time(type: Attribute) -> Layout:
+    """The layout in which the interpreter keeps a tensor of this type. Raises LayoutError for an opaque one."""
+    return layout_of(strip_type(type) if is_any(type) else type)
+
+
+def _finish(op: Operation, values: Array) -> Tensor:
+    """The result of `op` from its computed elements; pads hold 0."""
+    type = op.results[0].type
+    dtype = dtype_of(type)
+    return Tensor.store(narrow(values, dtype), layout_at_run_time(type), dtype, stored_number(0, dtype))
+
+
+def _moved(op: Operation, stored: Array) -> Tensor:
+    """The result of `op` from its stored elements; pads hold 0."""
+    type = op.results[0].type
+    dtype = dtype_of(type)
+    return Tensor.store(stored, layout_at_run_time(type), dtype, stored_number(0, dtype))
+
+
+# Elementwise ------------------------------------------------------------------------------------------------------
+
+
+def _elementwise(function: Callable[..., Array]) -> Semantics:
+    def run(op: nn.ElementwiseOp, *operands: Tensor) -> Tensor:
+        attributes = [getattr(op, name) for name in op.__fields__]
+        return _map(op, lambda arrays: function(*arrays, *attributes), operands)
+
+    return run
+
+
+def _cast(op: nn.CastOp, operand: Tensor) -> Tensor:
+    target = dtype_of(op.result.type)
+    layout = layout_at_run_time(op.result.type)
+    box = convert(aligned(operand, layout), operand.dtype, target, rounding="truncate")
+    return Tensor.store_box(box, layout, target)
+
+
+def _map(
+    op: nn.ElementwiseOp, function: Callable[[list[Array]], Array], operands: tuple[Tensor, ...]
+) -> Tensor:
+    type = op.result.type
+    dtype, layout = dtype_of(type), layout_at_run_time(type)
+    policy_holds = layout.pad != "undef" or not layout.is_padded
+    plain = layout.is_dense() and layout.swizzle is None
+    if policy_holds and plain and all(same_box(operand.layout, layout) for operand in operands):
+        # One dense box for all: it does not matter where its positions are.
+        result = Tensor.blank(layout, dtype)
+        result.physical()[...] = narrow(
+            function([widen(operand.physical(), dtype) for operand in operands]), dtype
+        )
+        return result
+    values = function([widen(aligned(operand, layout), dtype) for operand in operands])
+    box = np.broadcast_to(narrow(values, dtype), layout.padded_shape)
+    return Tensor.store_box(box, layout, dtype)
+
+
+# Matrices and windows ---------------------------------------------------------------------------------------------
+
+
+def _conv(op: nn.ConvOp, x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
+    data, weights = contracted(x, 1, w, 1) if op.group == 1 else grouped(x, w, op.group)
+    moves = window.Window(w.shape[2:], op.strides, op.pads, op.dilations)
+    return _finish(op, window.conv(data, weights, None if b is None else elements(b), moves, op.group))
+
+
+def _matmul(op: nn.MatmulOp, a: Tensor, b: Tensor) -> Tensor:
+    left, right = contracted(a, len(a.shape) - 1, b, max(len(b.shape) - 2, 0))
+    return _finish(op, matrix.matmul(left, right))
+
+
+def _gemm(op: nn.GemmOp, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
+    left, right = contracted(a, 0 if op.trans_a else 1, b, 1 if op.trans_b else 0)
+    addend = None if c is None else elements(c)
+    values = matrix.gemm(
+        left, right, addend, alpha=op.alpha, beta=op.beta, trans_a=op.trans_a, trans_b=op.trans_b
+    )
+    return _finish(op, values)
+
+
+def _max_pool(op: nn.MaxPoolOp, x: Tensor) -> Tensor:
+    moves = window.Window(op.kernel, op.strides, op.pads, op.dilations)
+    return _finish(op, window.max_pool(elements(x), moves, op.infer()[2:]))
+
+
+def _avg_pool(op: nn.AvgPoolOp, x: Tensor) -> Tensor:
+    moves = window.Window(op.kernel, op.strides, op.pads, op.dilations)
+    counts = op.infer()[2:]
+    return _finish(op, window.avg_pool(elements(x), moves, counts, count_include_pad=op.count_include_pad))
+
+
+def _global_avg_pool(op: nn.GlobalAvgPoolOp, x: Tensor) -> Tensor:
+    count = int(np.prod(x.shape[2:]))
+    return _finish(op, reduction.reduce_mean(elements(x), range(2, len(x.shape)), True, count))
+
+
+def _global_max_pool(op: nn.GlobalMaxPoolOp, x: Tensor) -> Tensor:
+    return _finish(op, reduction.reduce_max(elements(x), range(2, len(x.shape)), True))
+
+
+# Reductions and normalizations ------------------------------------------------------------------------------------
+
+
+def _reduce(function: Callable[..., Array]) -> Semantics:
+    def run(op: nn.ReduceOp, x: Tensor) -> Tensor:
+        return _finish(op, function(reduced(x, op.axes), op.axes, op.keepdims))
+
+    return run
+
+
+def _reduce_mean(op: nn.ReduceMeanOp, x: Tensor) -> Tensor:
+    count = int(np.prod([x.shape[axis] for axis in op.axes]))
+    return _finish(op, reduction.reduce_mean(reduced(x, op.axes), op.axes, op.keepdims, count))
+
+
+def _along(dim: Callable[[Any], int], function: Callable[[Any, Array], Array]) -> Semantics:
+    """An op of the operand's shape that reads the pads of one dim; those of its result are cut off again."""
+
+    def run(op: nn.NNOp, x: Tensor) -> Tensor:
+        axis = dim(op)
+        inside = interior(x.layout)[axis]
+        values = function(op, reduced(x, {axis}))
+        return _finish(op, values[(slice(None),) * axis + (inside,)])
+
+    return run
+
+
+def _batch_norm(op: nn.BatchNormOp, *operands: Tensor) -> Tensor:
+    x, scale, bias, mean, var = map(elements, operands)
+    return _finish(op, reduction.batch_norm(x, scale, bias, mean, var, op.epsilon))
+
+
+# Shapes -----------------------------------------------------------------------------------------------------------
+
+
+def _concat(op: nn.ConcatOp, *operands: Tensor) -> Tensor:
+    return _moved(op, np.concatenate([operand.logical() for operand in operands], axis=op.axis))
+
+
+def _pad(op: nn.PadOp, x: Tensor) -> Tensor:
+    return _moved(op, shape.pad(x.logical(), op.pads, op.mode, stored_number(op.value, x.dtype)))
+
+
+def _slice(op: nn.SliceOp, x: Tensor) -> Tensor:
+    return _moved(op, shape.slice_(x.logical(), op.starts, op.sizes, op.steps))
+
+
+def _resize(op: nn.ResizeOp, x: Tensor) -> Tensor:
+    scales = shape.resize_scales(x.shape, op.sizes, op.scales)
+    values = shape.resize(elements(x), op.infer(), scales, op.mode, op.coordinates, op.nearest_mode)
+    return _finish(op, values)
+
+
+def _constant(op: nn.ConstantOp) -> Tensor:
+    type = op.result.type
+    dtype, target = dtype_of(type), layout_at_run_time(type)
+    stored = literal_array(op)
+    if stored.size == 1 and not target.is_padded and target.is_dense() and target.extent == target.span > 1:
+        # One element for all needs no more memory in any order.
+        return Tensor(np.broadcast_to(stored.reshape(-1), (target.extent,)), target, dtype)
+    return Tensor.store(np.broadcast_to(stored, target.shape), target, dtype)
+
+
+def literal_array(op: nn.ConstantOp) -> Array:
+    """Elements of a constant, stored, of its logical shape; or a scalar that stands for all of them. Not to be written.
+
+    Raises LayoutError if the values were left out when the program was printed.
+    """
+    dtype = dtype_of(op.result.type)
+    data = op.literal.data.data
+    kind = storage(dtype)
+    stored = np.frombuffer(data, kind.newbyteorder("<")).astype(kind, copy=False)
+    whole = len(data) == element_size(op.infer_element()) * int(np.prod(op.infer()))
+    return stored.reshape(op.infer()) if whole else stored.reshape(())
+
+
+# Layouts ----------------------------------------------------------------------------------------------------------
+
+
+def _reorder(op: Operation, x: Tensor) -> Tensor:
+    type = op.results[0].type
+    target, dtype = layout_at_run_time(type), dtype_of(type)
+    return Tensor.store(convert(x.logical(), x.dtype, dtype, rounding="nearest"), target, dtype)
+
+
+def _fill_pads(op: layout.FillPadsOp, x: Tensor) -> Tensor:
+    target = layout_at_run_time(op.result.type)
+    if is_any(op.result.type) or is_any(op.input.type):
+        return _reorder(op, x)
+    result = Tensor(x.buffer.copy(), target, x.dtype)
+    box = np.full(target.padded_shape, policy_element(target, x.dtype), x.buffer.dtype)
+    box[interior(target)] = x.logical()
+    result.write_box(box)
+    return result
+
+
+def _layout_cast(op: layout.CastOp, x: Tensor) -> Tensor:
+    if op.is_open:
+        return _reorder(op, x)
+    return Tensor(x.buffer, layout_of(op.result.type), x.dtype)
+
+
+def _view(function: Callable[[Any, Array], Array]) -> Semantics:
+    """A view shares the buffer; while a layout is open, its elements are stored row-major like any other value's."""
+
+    def run(op: layout.ViewOp, x: Tensor) -> Tensor:
+        if op.is_open:
+            elements = function(op, x.logical())
+            return Tensor.store(elements, layout_at_run_time(op.result.type), x.dtype)
+        return Tensor(x.buffer, layout_of(op.result.type), x.dtype)
+
+    return run
+
+
+def _box(op: layout.SliceOp, x: Array) -> Array:
+    starts, sizes = op.ints("starts"), op.ints("sizes")
+    return x[tuple(slice(start, start + size) for start, size in zip(starts, sizes, strict=True))]
+
+
+def _channels(op: nn.NNOp) -> int:
+    return 1
+
+
+def _axis(op: Any) -> int:
+    return op.axis
+
+
+SEMANTICS: dict[type[Operation], Semantics] = {
+    nn.ReluOp: _elementwise(elementwise.relu),
+    nn.LeakyReluOp: _elementwise(elementwise.leaky_relu),
+    nn.EluOp: _elementwise(elementwise.elu),
+    nn.SigmoidOp: _elementwise(elementwise.sigmoid),
+    nn.HardSigmoidOp: _elementwise(elementwise.hard_sigmoid),
+    nn.HardSwishOp: _elementwise(elementwise.hard_swish),
+    nn.SoftplusOp: _elementwise(elementwise.softplus),
+    nn.GeluOp: _elementwise(elementwise.gelu),
+    nn.ClipOp: _elementwise(elementwise.clip),
+    nn.TanhOp: _elementwise(np.tanh),
+    nn.ExpOp: _elementwise(np.exp),
+    nn.LogOp: _elementwise(np.log),
+    nn.SqrtOp: _elementwise(np.sqrt),
+    nn.ErfOp: _elementwise(elementwise.erf),
+    nn.NegOp: _elementwise(np.negative),
+    nn.AbsOp: _elementwise(np.abs),
+    nn.ReciprocalOp: _elementwise(elementwise.reciprocal),
+    nn.FloorOp: _elementwise(np.floor),
+    nn.CeilOp: _elementwise(np.ceil),
+    nn.CastOp: _cast,
+    nn.AddOp: _elementwise(np.add),
+    nn.SubOp: _elementwise(np.subtract),
+    nn.MulOp: _elementwise(np.multiply),
+    nn.DivOp: _elementwise(elementwise.div),
+    nn.PowOp: _elementwise(elementwise.pow),
+    nn.MinOp: _elementwise(np.minimum),
+    nn.MaxOp: _elementwise(np.maximum),
+    nn.ConvOp: _conv,
+    nn.MatmulOp: _matmul,
+    nn.GemmOp: _gemm,
+    nn.MaxPoolOp: _max_pool,
+    nn.AvgPoolOp: _avg_pool,
+    nn.GlobalAvgPoolOp: _global_avg_pool,
+    nn.GlobalMaxPoolOp: _global_max_pool,
+    nn.BatchNormOp: _batch_norm,
+    nn.LrnOp: _along(_channels, lambda op, x: reduction.lrn(x, op.size, op.alpha, op.beta, op.bias)),
+    nn.SoftmaxOp: _along(_axis, lambda op, x: reduction.softmax(x, op.axis)),
+    nn.LogSoftmaxOp: _along(_axis, lambda op, x: reduction.log_softmax(x, op.axis)),
+    nn.ReduceSumOp: _reduce(reduction.reduce_sum),
+    nn.ReduceMeanOp: _reduce_mean,
+    nn.ReduceProdOp: _reduce(reduction.reduce_prod),
+    nn.ReduceMaxOp: _reduce(reduction.reduce_max),
+    nn.ReduceMinOp: _reduce(reduction.reduce_min),
+    nn.ConcatOp: _concat,
+    nn.PadOp: _pad,
+    nn.SliceOp: _slice,
+    nn.ResizeOp: _resize,
+    nn.ConstantOp: _constant,
+    layout.ReorderOp: _reorder,
+    layout.FillPadsOp: _fill_pads,
+    layout.CastOp: _layout_cast,
+    layout.PermuteOp: _view(lambda op, x: x.transpose(op.ints("perm"))),
+    layout.ReshapeOp: _view(lambda op, x: x.reshape(op.result_type.get_shape())),
+    layout.SliceOp: _view(_box),
+}

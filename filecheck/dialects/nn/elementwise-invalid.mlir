@@ -1,0 +1,94 @@
+// RUN: layout-opt %s --split-input-file --verify-diagnostics
+
+func.func @negative_broadcast(%x: tensor<2x3xf32>, %y: tensor<2xf32>) {
+  // expected-error@+1 {{shapes 2x3 and 2 do not broadcast: 3 != 2 in dim 1}}
+  %0 = nn.add %x, %y : (tensor<2x3xf32>, tensor<2xf32>) -> tensor<2x3xf32>
+  func.return
+}
+
+// -----
+
+func.func @negative_result(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{shape mismatch between the inferred result and the declared one: 2x3 != 3x2}}
+  %0 = nn.exp %x : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  func.return
+}
+
+// -----
+
+func.func @negative_element(%x: tensor<2x3xf32>, %y: tensor<2x3xi32>) {
+  // expected-error@+1 {{element type mismatch between operand 0 and operand 1: f32 != i32}}
+  %0 = nn.add %x, %y : (tensor<2x3xf32>, tensor<2x3xi32>) -> tensor<2x3xf32>
+  func.return
+}
+
+// -----
+
+func.func @negative_result_element(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{element type mismatch between operand 0 and the result: f32 != f64}}
+  %0 = nn.exp %x : (tensor<2x3xf32>) -> tensor<2x3xf64>
+  func.return
+}
+
+// -----
+
+func.func @negative_unsupported_element(%x: tensor<2x3xi16>) {
+  // expected-error@+1 {{element type i16 of operand 0 is not supported by nn.add, expected one of f16, bf16, f32, f64, i8, ui8, i32, i64}}
+  %0 = nn.add %x, %x : tensor<2x3xi16>
+  func.return
+}
+
+// -----
+
+#nChw8c = #layout.format<(n, c, h, w) : [n, c, h, w, c:8], pad = zero>
+#nhwc = #layout.format<(n, c, h, w) : [n, h, w, c]>
+func.func @negative_mixed_formats(%x: tensor<1x16x8x8xf32, #nChw8c>, %y: tensor<1x16x8x8xf32, #nhwc>) {
+  // expected-error@+1 {{nn.add needs one format, but operand 1 has (n, c, h, w) : [n, h, w, c] and the result has (n, c, h, w) : [n, c, h, w, c:8], pad = zero; insert a layout.reorder}}
+  %0 = nn.add %x, %y : (tensor<1x16x8x8xf32, #nChw8c>, tensor<1x16x8x8xf32, #nhwc>) -> tensor<1x16x8x8xf32, #nChw8c>
+  func.return
+}
+
+// -----
+
+#nChw8c = #layout.format<(n, c, h, w) : [n, c, h, w, c:8], pad = zero>
+func.func @negative_claim(%x: tensor<1x17x8x8xf32, #nChw8c>) {
+  // expected-error@+1 {{the result claims (n, c, h, w) : [n, c, h, w, c:8], pad = zero, but nn.exp leaves 1 in its pads; declare pad = undef and use layout.fill_pads}}
+  %0 = nn.exp %x : tensor<1x17x8x8xf32, #nChw8c>
+  func.return
+}
+
+// -----
+
+#nChw8c = #layout.format<(n, c, h, w) : [n, c, h, w, c:8], pad = zero>
+func.func @negative_claim_of_nan(%x: tensor<1x17x8x8xf32, #nChw8c>) {
+  // expected-error@+1 {{but nn.div leaves values that are not known in its pads}}
+  %0 = nn.div %x, %x : tensor<1x17x8x8xf32, #nChw8c>
+  func.return
+}
+
+// -----
+
+#nChw8c = #layout.format<(n, c, h, w) : [n, c, h, w, c:8], pad = zero>
+func.func @negative_claim_of_broadcast(%x: tensor<1x17x8x8xf32, #nChw8c>, %y: tensor<1xf32>) {
+  // expected-error@+1 {{but nn.mul leaves values that are not known in its pads}}
+  %0 = nn.mul %x, %y : (tensor<1x17x8x8xf32, #nChw8c>, tensor<1xf32>) -> tensor<1x17x8x8xf32, #nChw8c>
+  func.return
+}
+
+// -----
+
+#nChw8c = #layout.format<(n, c, h, w) : [n, c, h, w, c:8], pad = zero>
+#undef = #layout.format<(n, c, h, w) : [n, c, h, w, c:8]>
+func.func @negative_claim_of_undef(%x: tensor<1x17x8x8xf32, #undef>) {
+  // expected-error@+1 {{but nn.abs leaves values that are not known in its pads}}
+  %0 = nn.abs %x : (tensor<1x17x8x8xf32, #undef>) -> tensor<1x17x8x8xf32, #nChw8c>
+  func.return
+}
+
+// -----
+
+func.func @negative_not_a_tensor(%x: f32) {
+  // expected-error@+1 {{operand 'x' at position 0 does not verify: f32 should be of base attribute tensor}}
+  %0 = nn.abs %x : f32
+  func.return
+}

@@ -1,0 +1,100 @@
+// RUN: layout-opt %s | layout-opt | filecheck %s
+// RUN: layout-opt %s --print-op-generic | layout-opt | filecheck %s
+
+#nChw8c = #layout.format<(n, c, h, w) : [n, c, h, w, c:8], pad = zero>
+#undef = #layout.format<(n, c, h, w) : [n, c, h, w, c:8]>
+#ones = #layout.format<(n, c, h, w) : [n, c, h, w, c:8], pad = 1>
+
+// CHECK-LABEL: func.func @unary
+func.func @unary(%x: tensor<2x3xf32>) {
+  // CHECK-NEXT: %0 = nn.tanh %x : tensor<2x3xf32>
+  %0 = nn.tanh %x : tensor<2x3xf32>
+  // CHECK-NEXT: %1 = nn.exp %0 : tensor<2x3xf32>
+  %1 = nn.exp %0 : tensor<2x3xf32>
+  // CHECK-NEXT: %2 = nn.log %1 : tensor<2x3xf32>
+  %2 = nn.log %1 : tensor<2x3xf32>
+  // CHECK-NEXT: %3 = nn.sqrt %2 : tensor<2x3xf32>
+  %3 = nn.sqrt %2 : tensor<2x3xf32>
+  // CHECK-NEXT: %4 = nn.erf %3 : tensor<2x3xf32>
+  %4 = nn.erf %3 : tensor<2x3xf32>
+  // CHECK-NEXT: %5 = nn.neg %4 : tensor<2x3xf32>
+  %5 = nn.neg %4 : tensor<2x3xf32>
+  // CHECK-NEXT: %6 = nn.abs %5 : tensor<2x3xf32>
+  %6 = nn.abs %5 : tensor<2x3xf32>
+  // CHECK-NEXT: %7 = nn.reciprocal %6 : tensor<2x3xf32>
+  %7 = nn.reciprocal %6 : tensor<2x3xf32>
+  // CHECK-NEXT: %8 = nn.floor %7 : tensor<2x3xf32>
+  %8 = nn.floor %7 : tensor<2x3xf32>
+  // CHECK-NEXT: %9 = nn.ceil %8 : tensor<2x3xf32>
+  %9 = nn.ceil %8 : tensor<2x3xf32>
+  // CHECK-NEXT: %10 = nn.cast %9 : (tensor<2x3xf32>) -> tensor<2x3xi1>
+  %10 = nn.cast %9 : (tensor<2x3xf32>) -> tensor<2x3xi1>
+  func.return
+}
+
+// CHECK-LABEL: func.func @binary
+func.func @binary(%x: tensor<2x3xf32>, %y: tensor<3xf32>, %i: tensor<4x1xi64>, %j: tensor<5xi64>) {
+  // CHECK-NEXT: %0 = nn.add %x, %x : tensor<2x3xf32>
+  %0 = nn.add %x, %x : tensor<2x3xf32>
+  // CHECK-NEXT: %1 = nn.sub %x, %y : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  %1 = nn.sub %x, %y : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  // CHECK-NEXT: %2 = nn.mul %i, %j : (tensor<4x1xi64>, tensor<5xi64>) -> tensor<4x5xi64>
+  %2 = nn.mul %i, %j : (tensor<4x1xi64>, tensor<5xi64>) -> tensor<4x5xi64>
+  // CHECK-NEXT: %3 = nn.div %x, %x : tensor<2x3xf32>
+  %3 = nn.div %x, %x : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  // CHECK-NEXT: %4 = nn.pow %x, %x : tensor<2x3xf32>
+  %4 = nn.pow %x, %x : tensor<2x3xf32>
+  // CHECK-NEXT: %5 = nn.min %x, %x : tensor<2x3xf32>
+  %5 = nn.min %x, %x : tensor<2x3xf32>
+  // CHECK-NEXT: %6 = nn.max %x, %x : tensor<2x3xf32>
+  %6 = nn.max %x, %x : tensor<2x3xf32>
+  func.return
+}
+
+// What the op makes of the operands' pads, the result may claim: 0 + 0, 1 + 0, exp(0).
+// CHECK-LABEL: func.func @pads_are_computed
+func.func @pads_are_computed(%x: tensor<1x17x8x8xf32, #nChw8c>, %y: tensor<1x17x8x8xf32, #ones>, %z: tensor<1x17x8x8xf32, #undef>) {
+  // CHECK-NEXT: nn.add %x, %x : tensor<1x17x8x8xf32, #nChw8c>
+  %0 = nn.add %x, %x : tensor<1x17x8x8xf32, #nChw8c>
+  // CHECK-NEXT: nn.add %x, %y : (tensor<1x17x8x8xf32, #nChw8c>, tensor<1x17x8x8xf32, #nChw8c_pad1>) -> tensor<1x17x8x8xf32, #nChw8c_pad1>
+  %1 = nn.add %x, %y : (tensor<1x17x8x8xf32, #nChw8c>, tensor<1x17x8x8xf32, #ones>) -> tensor<1x17x8x8xf32, #ones>
+  // CHECK-NEXT: nn.exp %x : (tensor<1x17x8x8xf32, #nChw8c>) -> tensor<1x17x8x8xf32, #nChw8c_pad1>
+  %2 = nn.exp %x : (tensor<1x17x8x8xf32, #nChw8c>) -> tensor<1x17x8x8xf32, #ones>
+  // CHECK-NEXT: nn.exp %z : tensor<1x17x8x8xf32, #nChw8c_undef>
+  %3 = nn.exp %z : tensor<1x17x8x8xf32, #undef>
+  // Without pads there is nothing to claim.
+  func.return
+}
+
+// CHECK-LABEL: func.func @claim_without_pads
+func.func @claim_without_pads(%x: tensor<1x16x8x8xf32, #undef>) {
+  // CHECK-NEXT: nn.exp %x : (tensor<1x16x8x8xf32, #nChw8c_undef>) -> tensor<1x16x8x8xf32, #nChw8c>
+  %0 = nn.exp %x : (tensor<1x16x8x8xf32, #undef>) -> tensor<1x16x8x8xf32, #nChw8c>
+  func.return
+}
+
+// An operand that is broadcast may lie as it likes.
+// CHECK-LABEL: func.func @broadcast_operand
+func.func @broadcast_operand(%x: tensor<1x17x8x8xf32, #undef>, %y: tensor<17x1x1xf32>) {
+  // CHECK-NEXT: nn.mul %x, %y : (tensor<1x17x8x8xf32, #nChw8c_undef>, tensor<17x1x1xf32>) -> tensor<1x17x8x8xf32, #nChw8c_undef>
+  %0 = nn.mul %x, %y : (tensor<1x17x8x8xf32, #undef>, tensor<17x1x1xf32>) -> tensor<1x17x8x8xf32, #undef>
+  func.return
+}
+
+// Formats that put every element of this shape at the same address are one format.
+#nhwc = #layout.format<(n, c, h, w) : [n, h, w, c]>
+#nchw = #layout.format<(n, c, h, w) : [n, c, h, w]>
+// CHECK-LABEL: func.func @same_map
+func.func @same_map(%x: tensor<4x16x1x1xf32, #nhwc>) {
+  // CHECK-NEXT: nn.abs %x : (tensor<4x16x1x1xf32, #nhwc>) -> tensor<4x16x1x1xf32, #nchw>
+  %0 = nn.abs %x : (tensor<4x16x1x1xf32, #nhwc>) -> tensor<4x16x1x1xf32, #nchw>
+  func.return
+}
+
+// A format that is still to be chosen fits anything.
+// CHECK-LABEL: func.func @any
+func.func @any(%x: tensor<4x16x2x2xf32, #nhwc>, %y: tensor<4x16x2x2xf32, #layout.any>) {
+  // CHECK-NEXT: nn.add %x, %y : (tensor<4x16x2x2xf32, #nhwc>, tensor<4x16x2x2xf32, #layout.any>) -> tensor<4x16x2x2xf32, #layout.any>
+  %0 = nn.add %x, %y : (tensor<4x16x2x2xf32, #nhwc>, tensor<4x16x2x2xf32, #layout.any>) -> tensor<4x16x2x2xf32, #layout.any>
+  func.return
+}

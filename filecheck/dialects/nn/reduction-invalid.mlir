@@ -1,0 +1,68 @@
+// RUN: layout-opt %s --split-input-file --verify-diagnostics
+
+func.func @negative_axis(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{axis = 2 is no dim of 2x3: not in 0..1}}
+  %0 = nn.reduce_sum %x axes = [0, 2] : (tensor<2x3xf32>) -> tensor<1x1xf32>
+  func.return
+}
+
+// -----
+
+func.func @negative_order(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{axes = [1, 0] are not ascending and distinct}}
+  %0 = nn.reduce_sum %x axes = [1, 0] : (tensor<2x3xf32>) -> tensor<1x1xf32>
+  func.return
+}
+
+// -----
+
+func.func @negative_keepdims(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{shape mismatch between the inferred result and the declared one: 2 != 2x1}}
+  %0 = nn.reduce_sum %x axes = [1] keepdims = false : (tensor<2x3xf32>) -> tensor<2x1xf32>
+  func.return
+}
+
+// -----
+
+#low = #layout.format<(n, c) : [n, c, c:8], pad = -inf>
+func.func @negative_sum_pads(%x: tensor<2x17xf32, #low>) {
+  // expected-error@+1 {{nn.reduce_sum reduces over dim 1 of operand 0, pads included, so they must hold 0, but the format is (n, c) : [n, c, c:8], pad = -inf; use layout.fill_pads}}
+  %0 = nn.reduce_sum %x axes = [1] keepdims = false : (tensor<2x17xf32, #low>) -> tensor<2xf32>
+  func.return
+}
+
+// -----
+
+#zero = #layout.format<(n, c) : [n, c, c:8], pad = zero>
+func.func @negative_max_pads(%x: tensor<2x17xf32, #zero>) {
+  // expected-error@+1 {{so they must hold -inf}}
+  %0 = nn.reduce_max %x axes = [1] keepdims = false : (tensor<2x17xf32, #zero>) -> tensor<2xf32>
+  func.return
+}
+
+// -----
+
+#zero = #layout.format<(n, c) : [n, c, c:8], pad = zero>
+func.func @negative_prod_pads(%x: tensor<2x17xf32, #zero>) {
+  // expected-error@+1 {{so they must hold 1}}
+  %0 = nn.reduce_prod %x axes = [1] keepdims = false : (tensor<2x17xf32, #zero>) -> tensor<2xf32>
+  func.return
+}
+
+// -----
+
+#ab = #layout.format<(a, b) : [a, b]>
+#ba = #layout.format<(a, b) : [b, a]>
+func.func @negative_mixed_formats(%x: tensor<2x3x4xf32, #layout.format<(a, b, c) : [c, b, a]>>) {
+  // expected-error@+1 {{nn.reduce_sum needs one format}}
+  %0 = nn.reduce_sum %x axes = [0] : (tensor<2x3x4xf32, #layout.format<(a, b, c) : [c, b, a]>>) -> tensor<1x3x4xf32>
+  func.return
+}
+
+// -----
+
+func.func @negative_element_type(%x: tensor<2x3xi1>) {
+  // expected-error@+1 {{element type i1 of operand 0 is not supported by nn.reduce_sum, expected one of f16, bf16, f32, f64, i32, i64}}
+  %0 = nn.reduce_sum %x : (tensor<2x3xi1>) -> tensor<1x1xi1>
+  func.return
+}

@@ -1,0 +1,49 @@
+"""Configuration of the text tests: `lit filecheck`, from the root of a checkout, installed or not."""
+
+# lit runs this file with two names of its own.
+# ruff: noqa: F821
+
+import os
+import shutil
+import stat
+import sys
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+
+here = os.path.dirname(os.path.abspath(__file__))
+root = os.path.dirname(here)
+sys.path[:0] = [here, root]
+
+from in_process import InProcessShTest  # noqa: E402
+
+config.name = "layout-ir"
+config.test_source_root = here
+# Nothing is written beside the tests.
+config.test_exec_root = os.path.join(root, "build", "lit")
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["Inputs"]
+config.test_format = InProcessShTest()
+
+# The tools of the environment that lit itself runs in, activated or not.
+programs = os.path.dirname(sys.executable)
+path = [programs, os.environ.get("PATH", "")]
+if not os.path.exists(os.path.join(programs, "layout-opt")):
+    # A checkout that is not installed: stand-ins for the installed programs.
+    stand_ins = os.path.join(config.test_exec_root, "bin")
+    os.makedirs(stand_ins, exist_ok=True)
+    for name in ("layout-opt", "layout-ir"):
+        program = os.path.join(stand_ins, name)
+        module = f"layout_ir.tools.{name.replace('-', '_')}"
+        with open(program, "w") as file:
+            file.write(f"#!/bin/sh\nPYTHONPATH='{root}' exec '{sys.executable}' -m {module} \"$@\"\n")
+        os.chmod(program, os.stat(program).st_mode | stat.S_IXUSR)
+    path.insert(0, stand_ins)
+config.environment["PATH"] = os.pathsep.join(path)
+
+if find_spec("onnx"):
+    config.available_features.add("onnx")
+if shutil.which("mlir-opt"):
+    config.available_features.add("mlir-opt")
+# xDSL's own tool knows our dialects only through the entry point of the installed package.
+if any(entry.name == "layout_ir" for entry in entry_points(group="xdsl.universe")):
+    config.available_features.add("xdsl-opt")

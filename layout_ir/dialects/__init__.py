@@ -1,0 +1,1 @@
+"""The dialects: `layout` (attributes, reorder, views) and `nn` (the op graph)."""

@@ -1,0 +1,49 @@
+"""The `layout` dialect: formats as attributes of tensor types, and the ops that change or look through them."""
+
+from xdsl.ir import Dialect
+
+from layout_ir.dialects.layout.attributes import AnyAttr, FormatAttr, OpaqueAttr, TagAttr
+from layout_ir.dialects.layout.ops import CastOp, FillPadsOp, PermuteOp, ReorderOp, ReshapeOp, SliceOp, ViewOp
+from layout_ir.dialects.layout.types import (
+    Encoding,
+    dtype_of,
+    encoding_of,
+    format_of,
+    is_any,
+    layout_of,
+    nbytes_of,
+    strip_type,
+    verify_encoding,
+    with_format,
+)
+
+LayoutDialect = Dialect(
+    "layout",
+    [ReorderOp, CastOp, FillPadsOp, PermuteOp, ReshapeOp, SliceOp],
+    [FormatAttr, AnyAttr, OpaqueAttr, TagAttr],
+)
+
+__all__ = [
+    "AnyAttr",
+    "CastOp",
+    "Encoding",
+    "FillPadsOp",
+    "FormatAttr",
+    "LayoutDialect",
+    "OpaqueAttr",
+    "PermuteOp",
+    "ReorderOp",
+    "ReshapeOp",
+    "SliceOp",
+    "TagAttr",
+    "ViewOp",
+    "dtype_of",
+    "encoding_of",
+    "format_of",
+    "is_any",
+    "layout_of",
+    "nbytes_of",
+    "strip_type",
+    "verify_encoding",
+    "with_format",
+]

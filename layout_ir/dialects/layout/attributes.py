@@ -1,0 +1,103 @@
+"""Formats as attributes: parsing and printing of what the algebra defines, nothing more.
+
+    #layout.format<(n, c, h, w) : [n, c, h, w, c:8], pad = zero>    a recipe
+    #layout.tag<nChw8c>                                             the same, by name (input only)
+    #layout.any                                                     to be chosen by layout selection
+    #layout.opaque<"winograd", 4096>                                bytes whose inside is no element map
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.ir import Data, ParametrizedAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from layout_ir.errors import LayoutError
+from layout_ir.format import Format
+
+
+def _parse_bracketed(parser: AttrParser, read: Callable[[str], Format]) -> Format:
+    """Hands the raw text between `<` and `>` to the algebra, and puts its error spans back into the file."""
+    opening = parser.pos
+    text = parser.lexer.input.content
+    if text[opening : opening + 1] != "<":
+        parser.raise_error("expected '<' before a format", opening, opening + 1)
+    start = opening + 1
+    end = text.find(">", start)
+    if end < 0 or "\n\n" in text[start:end]:
+        parser.raise_error("expected '>' behind a format", opening, opening + 1)
+    body = text[start:end]
+    offset = start + len(body) - len(body.lstrip())
+    try:
+        format = read(body.strip())
+    except LayoutError as error:
+        low, high = error.span or (0, max(len(body.strip()), 1))
+        parser.raise_error(str(error), offset + low, offset + max(high, low + 1))
+    # The generic lexer need not know our tokens: it goes on behind the body.
+    parser._resume_from(end)  # pyright: ignore[reportPrivateUsage]
+    parser.parse_punctuation(">")
+    return format
+
+
+@irdl_attr_definition
+class FormatAttr(Data[Format]):
+    """The layout of a tensor, as the encoding of its type."""
+
+    name = "layout.format"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Format:
+        return _parse_bracketed(parser, Format.parse)
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data}>")
+
+
+@irdl_attr_definition
+class TagAttr(Data[Format]):
+    """Sugar on input: `#layout.tag<nChw8c>` builds the FormatAttr that the tag names."""
+
+    name = "layout.tag"
+
+    def __new__(cls, data: Format) -> Any:
+        return FormatAttr(data)
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Format:
+        return _parse_bracketed(parser, Format.from_tag)
+
+    def print_parameter(self, printer: Printer) -> None:
+        raise AssertionError("a tag is never printed: it builds a FormatAttr")
+
+
+@irdl_attr_definition
+class AnyAttr(ParametrizedAttribute):
+    """A layout that is still to be chosen."""
+
+    name = "layout.any"
+
+
+@irdl_attr_definition
+class OpaqueAttr(Data[tuple[str, int]]):
+    """A named arrangement of so many bytes (0: not known) that is no element map, such as Winograd weights."""
+
+    name = "layout.opaque"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[str, int]:
+        with parser.in_angle_brackets():
+            kind = parser.parse_str_literal("the name of an opaque layout")
+            size = 0
+            if parser.parse_optional_punctuation(","):
+                size = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        return kind, size
+
+    def print_parameter(self, printer: Printer) -> None:
+        kind, size = self.data
+        printer.print_string("<")
+        printer.print_string_literal(kind)
+        printer.print_string(f", {size}>" if size else ">")

@@ -1,0 +1,120 @@
+"""Tensor types and the layouts they carry. A type without an encoding is dense and row-major."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    NoneAttr,
+    Signedness,
+    TensorType,
+)
+from xdsl.ir import Attribute
+
+from layout_ir.dialects.layout.attributes import AnyAttr, FormatAttr, OpaqueAttr
+from layout_ir.errors import LayoutError
+from layout_ir.format import Format
+from layout_ir.layout import Layout
+from layout_ir.tag import names_for
+
+Encoding = Format | FormatAttr | AnyAttr | OpaqueAttr | NoneAttr | None
+_FLOATS = {Float16Type: "f16", BFloat16Type: "bf16", Float32Type: "f32", Float64Type: "f64"}
+
+
+def tensor_type(type: Attribute) -> TensorType[Attribute]:
+    """`type` as a tensor type. Raises LayoutError if it is none."""
+    if not isinstance(type, TensorType):
+        raise LayoutError(f"{type} is not a tensor type")
+    return cast("TensorType[Attribute]", type)
+
+
+def encoding_of(type: Attribute) -> Attribute:
+    return tensor_type(type).encoding
+
+
+def is_any(type: Attribute) -> bool:
+    """Whether the layout of this tensor is still to be chosen."""
+    return isinstance(encoding_of(type), AnyAttr)
+
+
+def format_of(type: Attribute) -> Format | None:
+    """The Format of a tensor type; None while it is `any` or where it is opaque or another dialect's encoding."""
+    tensor = tensor_type(type)
+    if isinstance(tensor.encoding, FormatAttr):
+        return tensor.encoding.data
+    if isinstance(tensor.encoding, NoneAttr):
+        return Format.row_major(names_for(len(tensor.get_shape())))
+    return None
+
+
+def layout_of(type: Attribute) -> Layout:
+    """The Layout of a tensor type. Raises LayoutError where it has none (yet) or the format does not fit the shape."""
+    tensor = tensor_type(type)
+    shape = tensor.get_shape()
+    if any(extent < 0 for extent in shape):
+        raise LayoutError(f"{strip_type(tensor)} has a dynamic extent, a layout needs static ones")
+    fmt = format_of(tensor)
+    if fmt is None:
+        raise LayoutError(f"{tensor} has no layout: its encoding is {tensor.encoding}")
+    return fmt.bind(shape)
+
+
+def with_format(type: Attribute, encoding: Encoding) -> TensorType[Attribute]:
+    """The same tensor under another encoding; None takes it away."""
+    tensor = tensor_type(type)
+    if isinstance(encoding, Format):
+        encoding = FormatAttr(encoding)
+    return TensorType(tensor.element_type, tensor.shape, NoneAttr() if encoding is None else encoding)
+
+
+def strip_type(type: Attribute) -> TensorType[Attribute]:
+    """The logical tensor: shape and element type."""
+    return with_format(type, None)
+
+
+def dtype_of(type: Attribute) -> str:
+    """Name of the element type, as in `layout_ir.dtypes` ("f32", "i8", "ui8"). Raises LayoutError for others."""
+    element: Any = tensor_type(type).element_type if isinstance(type, TensorType) else type
+    if isinstance(element, IntegerType):
+        return f"{'u' if element.signedness.data == Signedness.UNSIGNED else ''}i{element.width.data}"
+    for cls, name in _FLOATS.items():
+        if isinstance(element, cls):
+            return name
+    raise LayoutError(f"tensors of {element} have no layout: element types are f16, bf16, f32, f64 and integers")
+
+
+def nbytes_of(type: Attribute) -> int:
+    """Bytes of the buffer behind a tensor of this type."""
+    return layout_of(type).nbytes(dtype_of(type))
+
+
+def verify_encoding(type: Attribute) -> None:
+    """Raises LayoutError where the encoding does not fit the tensor: rank, capacity, pads of the element type."""
+    tensor = tensor_type(type)
+    if not isinstance(tensor.encoding, FormatAttr):
+        return
+    fmt = tensor.encoding.data
+    if fmt.rank != len(tensor.get_shape()):
+        shape = "x".join("?" if extent < 0 else str(extent) for extent in tensor.get_shape())
+        raise LayoutError(
+            f"rank mismatch between format ({', '.join(fmt.names)}) and tensor shape {shape}: "
+            f"{fmt.rank} != {len(tensor.get_shape())}"
+        )
+    if all(extent >= 0 for extent in tensor.get_shape()):
+        layout_of(tensor)
+    dtype = dtype_of(tensor)
+    is_float = "f" in dtype
+    if fmt.pad == "zp" and is_float:
+        raise LayoutError(f"pad = zp is the quantized zero, which elements of {dtype} do not have: use pad = zero")
+    if not isinstance(fmt.pad, str) and not is_float:
+        bits = int(dtype.lstrip("ui"))
+        low, high = (0, 1 << bits) if dtype.startswith("u") or bits == 1 else (-(1 << bits - 1), 1 << bits - 1)
+        if fmt.pad != int(fmt.pad) if abs(fmt.pad) != float("inf") else True:
+            raise LayoutError(f"pad = {fmt.pad} is no value of element type {dtype}")
+        if not low <= fmt.pad < high:
+            raise LayoutError(f"pad = {fmt.pad} is no value of element type {dtype}: its range is [{low}, {high - 1}]")

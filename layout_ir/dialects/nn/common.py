@@ -1,0 +1,233 @@
+"""What all `nn` ops share: construction and assembly format.
+
+An op of this dialect has tensors in, one tensor out, attributes, and no effects. Its assembly is
+
+    %r = nn.NAME operands  attribute = value ...  {other attributes}?  : type
+
+where `type` is one type when the operands and the result all have it, and `(operand types) -> type` otherwise.
+
+What an op must obey to be valid is in `verification`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+from xdsl.dialects.builtin import FunctionType, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    OptOperandDef,
+    VarOperandDef,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.rewriter import Rewriter
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from layout_ir.dialects.layout import AnyAttr
+from layout_ir.dialects.nn.attributes import Field, Required
+from layout_ir.dialects.nn.tensors import FLOATS, Shape, Tensor, shape_of, tensor_type
+from layout_ir.dialects.nn.verification import check_elements, check_formats, check_pads, check_shapes
+from layout_ir.errors import LayoutError
+from layout_ir.interfaces import LayoutOp, PadRead
+
+
+class NNOp(IRDLOperation, LayoutOp):
+    """An op of the graph: pure, tensors in, one tensor out."""
+
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    ALLOWED: ClassVar[tuple[str, ...]] = FLOATS
+    """Element types that operands and result may have."""
+
+    SAME_ELEMENT: ClassVar[bool] = True
+    """Whether operands and result have one element type."""
+
+    SAME_FORMAT: ClassVar[bool] = False
+    """Whether operands of the result's rank and the result need one Format."""
+
+    # Attributes in the order of the assembly. IRDL knows no class variable of this name, hence no annotation.
+    __fields__ = dict[str, Field]()  # noqa: RUF012
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        own = {name: value for name, value in vars(cls).items() if isinstance(value, Field)}
+        for name, field in own.items():
+            define = prop_def if isinstance(field.default, Required) else opt_prop_def
+            setattr(cls, f"{name}_attr", define(field.kind.constraint, prop_name=name))
+            setattr(cls, name, property(_reader(name, field)))
+        cls.__fields__ = {**cls.__fields__, **own}
+
+    def __init__(self, *operands: SSAValue | Operation, result_type: Tensor | None = None, **values: Any):
+        """Attributes by name; without a `result_type` it is the inferred one, its format to be chosen.
+
+        Raises LayoutError if the operands do not fit the attributes or each other.
+        """
+        values = {name: value for name, value in values.items() if value is not None}
+        for name in values:
+            if name not in self.__fields__:
+                raise TypeError(f"{self.name} has no attribute {name}")
+        for name, field in self.__fields__.items():
+            if isinstance(field.default, Required) and name not in values:
+                raise TypeError(f"{self.name} needs attribute {name}")
+        args = [SSAValue.get(operand) for operand in operands]
+        Operation.__init__(
+            self,
+            operands=args,
+            result_types=[args[0].type if result_type is None else result_type],
+            properties={name: self.__fields__[name].kind.encode(value) for name, value in values.items()},
+        )
+        for name in values:
+            field = self.__fields__[name]
+            if not isinstance(field.default, Required) and getattr(self, name) == field.default_of(self):
+                del self.properties[name]
+        if result_type is None:
+            inferred = TensorType(self.infer_element(), self.infer(), AnyAttr())
+            Rewriter.replace_value_with_new_type(self.results[0], inferred)
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """Logical shapes of the operands."""
+        return tuple(shape_of(operand) for operand in self.operands)
+
+    @abstractmethod
+    def infer(self) -> Shape:
+        """The logical shape of the result. Raises LayoutError, stating both sides, if there is none."""
+
+    def infer_element(self) -> Attribute:
+        """The element type of the result."""
+        return tensor_type(self.operands[0]).element_type
+
+    def pad_reads(self, operand: int) -> tuple[PadRead, ...]:
+        return ()
+
+    def pad_result(self, pads: Sequence[float | None]) -> float | None:
+        return 0.0  # kernels write zeros there, whatever the operands hold
+
+    # --- assembly ---------------------------------------------------------------------------------------------
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        start = parser.pos
+        names = parser.parse_optional_undelimited_comma_separated_list(
+            parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
+        )
+        names = names or []
+        low, high = _operand_counts(cls)
+        if len(names) < low or (high is not None and len(names) > high):
+            wanted = f"{low}" if high == low else f"{low} to {high}" if high else f"at least {low}"
+            parser.raise_error(f"{cls.name} takes {wanted} operands, not {len(names)}", start, parser.pos)
+        properties = cls._parse_fields(parser)
+        extra = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        start = parser.pos
+        signature = parser.parse_optional_function_type()
+        if signature is None:
+            type = parser.parse_type()
+            signature = FunctionType.from_lists([type] * len(names), [type])
+        if len(signature.inputs) != len(names) or len(signature.outputs) != 1:
+            parser.raise_error(
+                f"{len(names)} operands and 1 result, but types of "
+                f"{len(signature.inputs)} operands and {len(signature.outputs)} results",
+                start,
+                parser.pos,
+            )
+        operands = [
+            parser.resolve_operand(name, type) for name, type in zip(names, signature.inputs, strict=True)
+        ]
+        return cls.create(
+            operands=operands, result_types=list(signature.outputs), properties=properties, attributes=extra
+        )
+
+    @classmethod
+    def _parse_fields(cls, parser: Parser) -> dict[str, Attribute]:
+        properties: dict[str, Attribute] = {}
+        while True:
+            start = parser.pos
+            name = parser.parse_optional_identifier()
+            if name is None:
+                break
+            end = parser.pos
+            field = cls.__fields__.get(name)
+            if field is None:
+                known = ", ".join(cls.__fields__) or "none"
+                parser.raise_error(f"{cls.name} has no attribute {name}, its attributes: {known}", start, end)
+            if name in properties:
+                parser.raise_error(f"{name} is given twice", start, end)
+            parser.parse_punctuation("=")
+            start = parser.pos
+            value = field.kind.parse(parser)
+            try:
+                field.check(name, value)
+            except LayoutError as error:
+                parser.raise_error(str(error), start, parser.pos)
+            properties[name] = field.kind.encode(value)
+        for name, field in cls.__fields__.items():
+            if isinstance(field.default, Required) and name not in properties:
+                parser.raise_error(f"{cls.name} needs attribute {name}, {field.kind.noun}")
+        return properties
+
+    def print(self, printer: Printer) -> None:
+        if self.operands:
+            printer.print_string(" ")
+            printer.print_list(self.operands, printer.print_operand)
+        for name, field in self.__fields__.items():
+            value = getattr(self, name)
+            if isinstance(field.default, Required) or value != field.default_of(self):
+                printer.print_string(f" {name} = {field.kind.show(value)}")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        result = self.result.type
+        if self.operands and all(type == result for type in self.operand_types):
+            printer.print_attribute(result)
+        else:
+            printer.print_function_type(self.operand_types, [result])
+
+    # --- verification -----------------------------------------------------------------------------------------
+
+    def formatted_operands(self) -> Sequence[SSAValue]:
+        """The operands that need the result's format, where SAME_FORMAT."""
+        return self.operands
+
+    def verify_(self) -> None:
+        try:
+            self.check()
+        except LayoutError as error:
+            raise VerifyException(str(error)) from error
+
+    def check(self) -> None:
+        """Raises LayoutError, stating both sides, if the op breaks a rule."""
+        check_elements(self)
+        for name, field in self.__fields__.items():
+            field.check(name, getattr(self, name))
+        check_shapes(self)
+        if self.SAME_FORMAT:
+            check_formats(self)
+        check_pads(self)
+
+
+def _reader(name: str, field: Field) -> Any:
+    def read(self: NNOp) -> Any:
+        attr = self.properties.get(name)
+        return field.default_of(self) if attr is None else field.kind.decode(attr)
+
+    read.__doc__ = f"Attribute {name}: {field.kind.noun}."
+    return read
+
+
+def _operand_counts(cls: type[NNOp]) -> tuple[int, int | None]:
+    defs = [definition for _, definition in cls.get_irdl_definition().operands]
+    low = sum(not isinstance(definition, VarOperandDef) for definition in defs)
+    optional = [definition for definition in defs if isinstance(definition, VarOperandDef)]
+    if any(not isinstance(definition, OptOperandDef) for definition in optional):
+        return max(low, 1), None
+    return low, low + len(optional)

@@ -1,0 +1,308 @@
+"""Elementwise ops: one number in, one number out, at every element.
+
+Each op is defined by its `scalar` function: the operands' elements, then the op's attributes. Kernels apply it
+to the whole padded box, so what it makes of the pad values is what the result's pads hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def
+
+from layout_ir.dialects.nn.common import NNOp
+from layout_ir.dialects.nn.shapes import broadcast
+from layout_ir.dialects.nn.tensors import ELEMENTS, FLOATS, NUMBERS, Shape, shape_of, tensor_type
+
+SIGNED = (*FLOATS, "i8", "i32", "i64")
+
+
+class ElementwiseOp(NNOp):
+    """Operands broadcast as NumPy does; those that have the result's shape must have its format."""
+
+    ALLOWED: ClassVar[tuple[str, ...]] = FLOATS
+    SAME_FORMAT: ClassVar[bool] = True
+
+    @staticmethod
+    def scalar(*args: float) -> float:
+        """The op on one element of each operand, followed by the attributes."""
+        raise NotImplementedError
+
+    def apply(self, args: Sequence[float]) -> float:
+        """`scalar` with this op's attributes."""
+        return self.scalar(*args, *(getattr(self, name) for name in self.__fields__))
+
+    def infer(self) -> Shape:
+        shape: Shape = ()
+        for operand in self.shapes:
+            shape = broadcast(shape, operand)
+        return shape
+
+    def formatted_operands(self) -> Sequence[SSAValue]:
+        shape = shape_of(self.result)
+        return [operand for operand in self.operands if shape_of(operand) == shape]
+
+    def pad_result(self, pads: Sequence[float | None]) -> float | None:
+        # At a pad of the result, an operand that is broadcast there may be read at a valid element.
+        full = all(shape == shape_of(self.result) for shape in self.shapes)
+        known = [pad for pad in pads if pad is not None]
+        if not full or len(known) != len(self.operands):
+            return None
+        try:
+            value = self.apply(known)
+        except (ArithmeticError, ValueError):
+            return None
+        return None if math.isnan(value) else value
+
+
+class UnaryOp(ElementwiseOp):
+    """One operand."""
+
+    x = operand_def(TensorType)
+
+
+class BinaryOp(ElementwiseOp):
+    """Two operands."""
+
+    ALLOWED: ClassVar[tuple[str, ...]] = NUMBERS
+
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+
+
+@irdl_op_definition
+class TanhOp(UnaryOp):
+    """Hyperbolic tangent."""
+
+    name = "nn.tanh"
+
+    @staticmethod
+    def scalar(*args: float) -> float:
+        return math.tanh(*args)
+
+
+@irdl_op_definition
+class ExpOp(UnaryOp):
+    """e to the power of x."""
+
+    name = "nn.exp"
+
+    @staticmethod
+    def scalar(*args: float) -> float:
+        return math.exp(*args)
+
+
+@irdl_op_definition
+class LogOp(UnaryOp):
+    """Natural logarithm."""
+
+    name = "nn.log"
+
+    @staticmethod
+    def scalar(*args: float) -> float:
+        (x,) = args
+        return math.log(x)
+
+
+@irdl_op_definition
+class SqrtOp(UnaryOp):
+    """Square root."""
+
+    name = "nn.sqrt"
+
+    @staticmethod
+    def scalar(*args: float) -> float:
+        return math.sqrt(*args)
+
+
+@irdl_op_definition
+class ErfOp(UnaryOp):
+    """Error function."""
+
+    name = "nn.erf"
+
+    @staticmethod
+    def scalar(*args: float) -> float:
+        return math.erf(*args)
+
+
+@irdl_op_definition
+class NegOp(UnaryOp):
+    """-x."""
+
+    name = "nn.neg"
+    ALLOWED: ClassVar[tuple[str, ...]] = SIGNED
+
+    @staticmethod
+    def scalar(*args: float) -> float:
+        (x,) = args
+        return -x
+
+
+@irdl_op_definition
+class AbsOp(UnaryOp):
+    """Magnitude."""
+
+    name = "nn.abs"
+    ALLOWED: ClassVar[tuple[str, ...]] = NUMBERS
+
+    @staticmethod
+    def scalar(*args: float) -> float:
+        return abs(*args)
+
+
+@irdl_op_definition
+class ReciprocalOp(UnaryOp):
+    """1 / x."""
+
+    name = "nn.reciprocal"
+
+    @staticmethod
+    def scalar(*args: float) -> float:
+        (x,) = args
+        return 1 / x
+
+
+@irdl_op_definition
+class FloorOp(UnaryOp):
+    """The largest integer that is not above x."""
+
+    name = "nn.floor"
+
+    @staticmethod
+    def scalar(*args: float) -> float:
+        (x,) = args
+        return float(math.floor(x)) if math.isfinite(x) else x
+
+
+@irdl_op_definition
+class CeilOp(UnaryOp):
+    """The smallest integer that is not below x."""
+
+    name = "nn.ceil"
+
+    @staticmethod
+    def scalar(*args: float) -> float:
+        (x,) = args
+        return float(math.ceil(x)) if math.isfinite(x) else x
+
+
+@irdl_op_definition
+class CastOp(UnaryOp):
+    """x as the element type of the result: floats to integers cut off the fraction, to i1 is `x != 0`.
+
+    Not to be confused with `layout.cast`, which changes no element.
+    """
+
+    name = "nn.cast"
+    ALLOWED: ClassVar[tuple[str, ...]] = ELEMENTS
+    SAME_ELEMENT: ClassVar[bool] = False
+
+    @staticmethod
+    def scalar(*args: float) -> float:
+        (x,) = args
+        return x
+
+    def apply(self, args: Sequence[float]) -> float:
+        (x,) = args
+        match str(self.infer_element()):
+            case "i1":
+                return float(x != 0)
+            case element if element in FLOATS:
+                return x
+            case _:
+                return float(int(x))
+
+    def infer_element(self) -> Attribute:
+        return tensor_type(self.result).element_type
+
+
+@irdl_op_definition
+class AddOp(BinaryOp):
+    """lhs + rhs."""
+
+    name = "nn.add"
+
+    @staticmethod
+    def scalar(*args: float) -> float:
+        lhs, rhs = args
+        return lhs + rhs
+
+
+@irdl_op_definition
+class SubOp(BinaryOp):
+    """lhs - rhs."""
+
+    name = "nn.sub"
+
+    @staticmethod
+    def scalar(*args: float) -> float:
+        lhs, rhs = args
+        return lhs - rhs
+
+
+@irdl_op_definition
+class MulOp(BinaryOp):
+    """lhs * rhs."""
+
+    name = "nn.mul"
+
+    @staticmethod
+    def scalar(*args: float) -> float:
+        lhs, rhs = args
+        return lhs * rhs
+
+
+@irdl_op_definition
+class DivOp(BinaryOp):
+    """lhs / rhs; of integers, the quotient cut off towards zero."""
+
+    name = "nn.div"
+
+    @staticmethod
+    def scalar(*args: float) -> float:
+        lhs, rhs = args
+        return lhs / rhs
+
+    def apply(self, args: Sequence[float]) -> float:
+        quotient = self.scalar(*args)
+        return quotient if str(self.infer_element()) in FLOATS else float(int(quotient))
+
+
+@irdl_op_definition
+class PowOp(BinaryOp):
+    """lhs to the power of rhs."""
+
+    name = "nn.pow"
+
+    @staticmethod
+    def scalar(*args: float) -> float:
+        return math.pow(*args)
+
+
+@irdl_op_definition
+class MinOp(BinaryOp):
+    """The smaller one; NaN if either is."""
+
+    name = "nn.min"
+
+    @staticmethod
+    def scalar(*args: float) -> float:
+        lhs, rhs = args
+        return lhs if lhs < rhs or math.isnan(lhs) else rhs
+
+
+@irdl_op_definition
+class MaxOp(BinaryOp):
+    """The larger one; NaN if either is."""
+
+    name = "nn.max"
+
+    @staticmethod
+    def scalar(*args: float) -> float:
+        lhs, rhs = args
+        return lhs if lhs > rhs or math.isnan(lhs) else rhs

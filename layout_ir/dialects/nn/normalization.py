@@ -1,0 +1,110 @@
+"""Normalizations and softmax."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def
+
+from layout_ir.dialects.nn.attributes import integer, number
+from layout_ir.dialects.nn.common import NNOp, PadRead
+from layout_ir.dialects.nn.shapes import check_dim
+from layout_ir.dialects.nn.tensors import Shape, shape_text
+from layout_ir.errors import LayoutError
+
+
+@irdl_op_definition
+class BatchNormOp(NNOp):
+    """(x - mean) / sqrt(var + epsilon) * scale + bias per channel (dim 1), as inference does it."""
+
+    name = "nn.batch_norm"
+    SAME_FORMAT: ClassVar[bool] = True
+
+    x = operand_def(TensorType)
+    scale = operand_def(TensorType)
+    bias = operand_def(TensorType)
+    mean = operand_def(TensorType)
+    var = operand_def(TensorType)
+
+    epsilon = number(default=1e-5)
+
+    def infer(self) -> Shape:
+        x, *parameters = self.shapes
+        if len(x) < 2:
+            raise LayoutError(f"{self.name} needs a channel dim 1, but operand 0 is {shape_text(x)}")
+        for name, shape in zip(("scale", "bias", "mean", "var"), parameters, strict=True):
+            if shape != x[1:2]:
+                raise LayoutError(
+                    f"shape mismatch between {name} and the channels of {shape_text(x)}: "
+                    f"{shape_text(shape)} != {x[1]}"
+                )
+        return x
+
+    def formatted_operands(self) -> Sequence[SSAValue]:
+        return (self.x,)
+
+
+@irdl_op_definition
+class LrnOp(NNOp):
+    """x / (bias + alpha / size * s) ^ beta, where s sums the squares of the `size` channels (dim 1) around x."""
+
+    name = "nn.lrn"
+    SAME_FORMAT: ClassVar[bool] = True
+
+    x = operand_def(TensorType)
+
+    size = integer()
+    alpha = number(default=1e-4)
+    beta = number(default=0.75)
+    bias = number(default=1.0)
+
+    def infer(self) -> Shape:
+        (x,) = self.shapes
+        if len(x) < 2:
+            raise LayoutError(f"{self.name} needs a channel dim 1, but operand 0 is {shape_text(x)}")
+        if self.size < 1:
+            raise LayoutError(f"size = {self.size} is below 1")
+        return x
+
+    def pad_reads(self, operand: int) -> tuple[PadRead, ...]:
+        return (PadRead(1, 0.0),)
+
+
+def _last_dim(op: Any) -> int:
+    return len(op.shapes[0]) - 1
+
+
+class SoftmaxLikeOp(NNOp):
+    """Normalizes along `axis`, by default the last dim."""
+
+    SAME_FORMAT: ClassVar[bool] = True
+
+    x = operand_def(TensorType)
+
+    axis = integer(default=_last_dim)  # pyright: ignore[reportArgumentType]
+
+    def infer(self) -> Shape:
+        (x,) = self.shapes
+        check_dim("axis", self.axis, x)
+        return x
+
+    def pad_reads(self, operand: int) -> tuple[PadRead, ...]:
+        return (PadRead(self.axis, -math.inf),)
+
+
+@irdl_op_definition
+class SoftmaxOp(SoftmaxLikeOp):
+    """exp(x) / sum of exp(x) along `axis`."""
+
+    name = "nn.softmax"
+
+
+@irdl_op_definition
+class LogSoftmaxOp(SoftmaxLikeOp):
+    """x - log(sum of exp(x) along `axis`)."""
+
+    name = "nn.log_softmax"

@@ -1,0 +1,102 @@
+"""Reductions over some dims.
+
+A reduction goes over the pads of its dims as well, so these must hold the neutral element of the operation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import AnyFloat, TensorType
+from xdsl.ir import SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def
+
+from layout_ir.dialects.nn.attributes import flag, ints
+from layout_ir.dialects.nn.common import NNOp, PadRead
+from layout_ir.dialects.nn.shapes import check_dim
+from layout_ir.dialects.nn.tensors import FLOATS, NUMBERS, Shape, int_range
+from layout_ir.errors import LayoutError
+
+REDUCIBLE = (*FLOATS, "i32", "i64")
+
+
+def _all_dims(op: Any) -> tuple[int, ...]:
+    return tuple(range(len(op.shapes[0])))
+
+
+class ReduceOp(NNOp):
+    """Reduces `axes` (all of them by default); with `keepdims` they stay as dims of extent 1."""
+
+    ALLOWED: ClassVar[tuple[str, ...]] = REDUCIBLE
+    SAME_FORMAT: ClassVar[bool] = True
+    NEUTRAL: ClassVar[float]
+
+    x = operand_def(TensorType)
+
+    axes = ints(default=_all_dims)
+    keepdims = flag(default=True)
+
+    def infer(self) -> Shape:
+        (x,) = self.shapes
+        axes = self.axes
+        for axis in axes:
+            check_dim("axis", axis, x)
+        if sorted(set(axes)) != list(axes):
+            raise LayoutError(f"axes = {list(axes)} are not ascending and distinct")
+        if self.keepdims:
+            return tuple(1 if dim in axes else extent for dim, extent in enumerate(x))
+        return tuple(extent for dim, extent in enumerate(x) if dim not in axes)
+
+    def formatted_operands(self) -> Sequence[SSAValue]:
+        return self.operands if self.keepdims else ()
+
+    def pad_reads(self, operand: int) -> tuple[PadRead, ...]:
+        neutral, element = self.NEUTRAL, self.infer_element()
+        if math.isinf(neutral) and not isinstance(element, AnyFloat):
+            low, high = int_range(element)
+            neutral = float(low if neutral < 0 else high)
+        return tuple(PadRead(axis, neutral) for axis in self.axes)
+
+
+@irdl_op_definition
+class ReduceSumOp(ReduceOp):
+    """The sum."""
+
+    name = "nn.reduce_sum"
+    NEUTRAL: ClassVar[float] = 0.0
+
+
+@irdl_op_definition
+class ReduceMeanOp(ReduceOp):
+    """The sum divided by the logical number of elements."""
+
+    name = "nn.reduce_mean"
+    NEUTRAL: ClassVar[float] = 0.0
+
+
+@irdl_op_definition
+class ReduceProdOp(ReduceOp):
+    """The product."""
+
+    name = "nn.reduce_prod"
+    NEUTRAL: ClassVar[float] = 1.0
+
+
+@irdl_op_definition
+class ReduceMaxOp(ReduceOp):
+    """The largest element."""
+
+    name = "nn.reduce_max"
+    ALLOWED: ClassVar[tuple[str, ...]] = NUMBERS
+    NEUTRAL: ClassVar[float] = -math.inf
+
+
+@irdl_op_definition
+class ReduceMinOp(ReduceOp):
+    """The smallest element."""
+
+    name = "nn.reduce_min"
+    ALLOWED: ClassVar[tuple[str, ...]] = NUMBERS
+    NEUTRAL: ClassVar[float] = math.inf

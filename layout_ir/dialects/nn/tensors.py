@@ -1,0 +1,60 @@
+"""Small questions about tensor types that ops of this dialect ask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, TensorType
+from xdsl.ir import Attribute, SSAValue
+
+from layout_ir.dialects.layout import format_of
+from layout_ir.format import pad_number
+
+Shape = tuple[int, ...]
+Tensor = TensorType[Attribute]
+
+FLOATS = ("f16", "bf16", "f32", "f64")
+NUMBERS = (*FLOATS, "i8", "ui8", "i32", "i64")
+ELEMENTS = (*NUMBERS, "i1")
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """A shape as it stands in a tensor type; the shape of a scalar is `scalar`."""
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def tensor_type(value: SSAValue) -> Tensor:
+    """The type of `value`, which IRDL has checked to be a tensor."""
+    return cast(Tensor, value.type)
+
+
+def shape_of(value: SSAValue) -> Shape:
+    return tensor_type(value).get_shape()
+
+
+def pad_value(type: Tensor) -> float | None:
+    """What the pads of a tensor of this type hold; None if unknown (`undef`, `any`, quantized zero)."""
+    fmt = format_of(type)
+    return None if fmt is None else pad_number(fmt.pad)
+
+
+def int_range(element: Attribute) -> tuple[int, int]:
+    """The smallest and the largest element of an integer type; one without a sign in its name is signed."""
+    assert isinstance(element, IntegerType)
+    element = cast("IntegerType[Any, Any]", element)
+    bits = element.bitwidth
+    if element.signedness.data == Signedness.UNSIGNED or bits == 1:
+        return 0, (1 << bits) - 1
+    return -(1 << bits - 1), (1 << bits - 1) - 1
+
+
+def round_to(value: float, element: Attribute) -> float | None:
+    """`value` as an element of that type holds it; None where it has none (overflow, a fraction in an integer)."""
+    try:
+        if isinstance(element, AnyFloat):
+            return element.unpack(element.pack((value,)), 1)[0]
+        low, high = int_range(element)
+        return value if value == int(value) and low <= value <= high else None
+    except (OverflowError, ValueError):
+        return None

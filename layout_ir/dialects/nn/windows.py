@@ -1,0 +1,78 @@
+"""Arithmetic of sliding windows, shared by convolution and pooling."""
+
+from __future__ import annotations
+
+from layout_ir.dialects.nn.common import NNOp
+from layout_ir.dialects.nn.tensors import Shape, shape_text
+from layout_ir.errors import LayoutError
+
+
+def ones(op: NNOp) -> tuple[int, ...]:
+    """One per spatial dim."""
+    return (1,) * spatial_rank(op)
+
+
+def no_pads(op: NNOp) -> tuple[int, ...]:
+    """Zero at the begin and the end of each spatial dim."""
+    return (0, 0) * spatial_rank(op)
+
+
+def spatial_rank(op: NNOp) -> int:
+    """Number of dims of the first operand behind batch and channels."""
+    return max(len(op.shapes[0]) - 2, 0)
+
+
+def check_rank(op: str, shape: Shape) -> None:
+    """Raise LayoutError unless `shape` is (N, C, 1 to 3 spatial dims)."""
+    if not 3 <= len(shape) <= 5:
+        raise LayoutError(
+            f"{op} works on rank 3 to 5 (batch, channels, 1 to 3 spatial dims), "
+            f"but operand 0 is {shape_text(shape)}: rank {len(shape)}"
+        )
+
+
+def window_shape(
+    extents: Shape,
+    kernel: Shape,
+    *,
+    strides: Shape,
+    pads: Shape,
+    dilations: Shape,
+    ceil_mode: bool = False,
+) -> Shape:
+    """Number of window positions per spatial dim.
+
+    `pads` are the begins of all dims, then the ends. With `ceil_mode` the last window may end behind the padding,
+    but not start in the high one.
+    Raises LayoutError if a list has the wrong length or a negative entry, or a window fits nowhere.
+    """
+    rank = len(extents)
+    for name, values, low in (
+        ("kernel", kernel, 1),
+        ("strides", strides, 1),
+        ("dilations", dilations, 1),
+        ("pads", pads, 0),
+    ):
+        wanted = 2 * rank if name == "pads" else rank
+        if len(values) != wanted:
+            raise LayoutError(
+                f"{name} = {list(values)} does not fit {rank} spatial dims: {len(values)} != {wanted} entries"
+            )
+        if any(value < low for value in values):
+            raise LayoutError(f"{name} = {list(values)} has an entry below {low}")
+    result: list[int] = []
+    for dim in range(rank):
+        padded = extents[dim] + pads[dim] + pads[rank + dim]
+        reach = (kernel[dim] - 1) * dilations[dim] + 1
+        if reach > padded:
+            raise LayoutError(
+                f"window and extent do not fit in spatial dim {dim}: kernel {kernel[dim]} dilated to {reach} > "
+                f"extent {extents[dim]} padded to {padded}"
+            )
+        steps, rest = divmod(padded - reach, strides[dim])
+        if ceil_mode:
+            steps += bool(rest)
+            # As in ONNX and torch: a last window that starts in the high padding is dropped, a full one too.
+            steps -= steps * strides[dim] >= extents[dim] + pads[dim]
+        result.append(steps + 1)
+    return tuple(result)

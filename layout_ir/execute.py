@@ -1,0 +1,159 @@
+"""Running a program on NumPy arrays.
+
+Ops have the reference semantics (`layout_ir.backends.reference`); the reorders among them may be compiled ones. Arrays
+go in and come out in their logical shape, whatever the formats of inputs and results are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any, Literal, cast
+
+import numpy as np
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation
+
+from layout_ir.backends.reference.elements import Array, storage
+from layout_ir.backends.reference.interpreter import (
+    ReferenceFunctions,
+    Trace,
+    check_supported,
+    interpreter_of,
+)
+from layout_ir.backends.reference.semantics import SEMANTICS, Semantics, layout_at_run_time
+from layout_ir.backends.reference.tensor import Tensor
+from layout_ir.dialects.layout import FillPadsOp, ReorderOp, dtype_of, strip_type
+from layout_ir.errors import LayoutError
+
+Inputs = Mapping[str, Any] | Sequence[Any]
+
+
+def run(
+    module: ModuleOp,
+    inputs: Inputs = (),
+    *,
+    entry: str = "main",
+    reorders: Literal["compiled", "reference"] = "compiled",
+    constants: MutableMapping[Operation, Tensor] | None = None,
+    trace: Trace | None = None,
+) -> list[Array]:
+    """The results of function `entry`, as arrays of their logical shapes.
+
+    `inputs` are arrays of the arguments' logical shapes and exact element types, by position, or by name (the ONNX
+    name where the module was imported, else that of the argument). bf16 goes in as uint16 bits or ml_dtypes.bfloat16,
+    and comes out as uint16 bits.
+
+    With `reorders="compiled"` each `layout.reorder` and `layout.fill_pads` that the native backend compiles runs as
+    machine code (one that changes the element type, or reads a swizzle, does not). A value whose layout is still `any`
+    lies dense and row-major. `constants`, a dict of the caller's, keeps constants in their layouts for the next run.
+    `trace(op, tensors, seconds)` is called after each op, with its operands and result.
+
+    Raises LayoutError where the inputs do not fit, or an op has no reference semantics.
+    """
+    function = entry_point(module, entry)
+    check_supported(module, function)
+    arguments = _arguments(function, inputs)
+    if reorders not in ("compiled", "reference"):
+        raise LayoutError(f"reorders = {reorders!r} is unknown, expected compiled or reference")
+    replaced = _compiled_moves(module) if reorders == "compiled" else {}
+    functions = ReferenceFunctions(replaced=replaced, constants=constants, trace=trace)
+    results = interpreter_of(module, functions).call_op(function, tuple(arguments))
+    return [
+        np.array(result.logical()) if isinstance(result, Tensor) else np.asarray(result) for result in results
+    ]
+
+
+def entry_point(module: ModuleOp, name: str) -> FuncOp:
+    """Function `name` of `module`. Raises LayoutError, saying which there are, if there is none."""
+    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+    if name not in functions:
+        known = ", ".join(f"@{other}" for other in functions) or "none"
+        raise LayoutError(f"the module has no function @{name}, its functions: {known}")
+    return functions[name]
+
+
+def input_names(function: FuncOp) -> list[str]:
+    """Names of the arguments, by which `run` takes them."""
+    given = _onnx_names(function.arg_attrs, len(function.args))
+    return [
+        name or argument.name_hint or f"arg{number}"
+        for number, (name, argument) in enumerate(zip(given, function.args, strict=True))
+    ]
+
+
+def result_names(function: FuncOp) -> list[str]:
+    """Names of the results, in the order in which `run` gives them."""
+    given = _onnx_names(function.res_attrs, len(function.function_type.outputs))
+    return [name or f"result{number}" for number, name in enumerate(given)]
+
+
+def _onnx_names(attributes: Any, count: int) -> list[str | None]:
+    names: list[str | None] = []
+    for entry in cast("Sequence[DictionaryAttr]", attributes.data if attributes is not None else ()):
+        name = entry.data.get("onnx.name")
+        names.append(name.data if isinstance(name, StringAttr) else None)
+    return names or [None] * count
+
+
+def _arguments(function: FuncOp, inputs: Inputs) -> list[Tensor]:
+    names = input_names(function)
+    title = f"@{function.sym_name.data}"
+    if isinstance(inputs, Mapping):
+        wrong = [name for name in names if name not in inputs] + [
+            name for name in inputs if name not in names
+        ]
+        if wrong:
+            problem = "is missing" if wrong[0] in names else "is no input"
+            raise LayoutError(
+                f"'{wrong[0]}' {problem}: {title} takes {_listed(names)}, given are {_listed(inputs)}"
+            )
+        inputs = [inputs[name] for name in names]
+    if len(inputs) != len(names):
+        raise LayoutError(f"{title} takes {len(names)} inputs ({_listed(names)}), given are {len(inputs)}")
+    types = list(function.function_type.inputs)
+    return [_argument(name, type, value) for name, type, value in zip(names, types, inputs, strict=True)]
+
+
+def _argument(name: str, type: Attribute, value: Any) -> Tensor:
+    dtype, layout = dtype_of(type), layout_at_run_time(type)
+    array = np.asarray(value)
+    if dtype == "bf16" and array.dtype.name == "bfloat16":
+        array = array.view(np.uint16)
+    if array.shape != layout.shape or array.dtype != storage(dtype):
+        given = "x".join(map(str, array.shape)) or "a scalar"
+        raise LayoutError(
+            f"input '{name}' is {strip_type(type)}, the array given is {given} of {array.dtype}"
+        )
+    return Tensor.store(array, layout, dtype)
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(f"'{name}'" for name in names) or "none"
+
+
+def _compiled_moves(module: ModuleOp) -> dict[type[Operation], Semantics]:
+    """Semantics of the ops that move elements, compiled now so that no run's time contains it."""
+    moves = [op for op in module.walk() if isinstance(op, ReorderOp | FillPadsOp)]
+    if not moves:
+        return {}
+    from layout_ir.backends.llvm import compile_reorder
+
+    kernels: dict[Operation, Any] = {}
+    for op in moves:
+        source, target = layout_at_run_time(op.input.type), layout_at_run_time(op.result.type)
+        if (
+            dtype_of(op.input.type) == dtype_of(op.result.type)
+            and source.swizzle is None
+            and target.swizzle is None
+        ):
+            kernels[op] = compile_reorder(source, target, dtype_of(op.result.type))
+
+    def move(op: Operation, x: Tensor) -> Tensor:
+        if op not in kernels:
+            return SEMANTICS[type(op)](op, x)
+        result = Tensor.poisoned(layout_at_run_time(op.results[0].type), x.dtype)
+        kernels[op](np.ascontiguousarray(x.buffer), result.buffer)
+        return result
+
+    return {ReorderOp: move, FillPadsOp: move}

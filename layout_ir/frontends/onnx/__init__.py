@@ -1,0 +1,43 @@
+"""ONNX import: a model file becomes a module with one function, `@main`, over the `nn` and `layout` dialects.
+
+Inputs and results keep the plain row-major layout that ONNX defines; every value in between may lie as layout
+selection likes (`#layout.any`), and each result is reordered to its plain layout before it is returned. What can
+be computed from constants is computed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from layout_ir.frontends.onnx.errors import OnnxImportError
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    import onnx
+    from numpy.typing import NDArray
+    from xdsl.dialects.builtin import ModuleOp
+
+
+def from_onnx(
+    source: str | PathLike[str] | bytes | onnx.ModelProto,
+    *,
+    weights: Mapping[str, NDArray[Any]] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> ModuleOp:
+    """The module of an ONNX model, given as a path, as the bytes of a file, or as a ModelProto.
+
+    `weights` replaces constants of the model, by the names of their ONNX values, with arrays of the same shape
+    and element type. `shapes` gives shapes of inputs, by name; an input with a symbolic dim needs one.
+
+    Raises OnnxImportError if the model cannot be read, is not valid, or uses what is not supported; the message
+    names the node. A model is imported as a whole or not at all.
+    """
+    from layout_ir.frontends.onnx.importer import import_model
+    from layout_ir.frontends.onnx.model import load
+
+    return import_model(load(source), weights=weights or {}, shapes=shapes or {})
+
+
+__all__ = ["OnnxImportError", "from_onnx"]

@@ -1,0 +1,222 @@
+"""Layers: convolution, pooling, matrix products, normalizations, reductions."""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.ir import OpResult
+
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import ReshapeOp
+from layout_ir.frontends.onnx.batch_norm import fold_into_convolution
+from layout_ir.frontends.onnx.builder import Builder
+from layout_ir.frontends.onnx.errors import OnnxImportError
+from layout_ir.frontends.onnx.node import Node
+from layout_ir.frontends.onnx.translation import Translate, Translation, normalize_axes, normalize_axis
+from layout_ir.frontends.onnx.values import Constant, Value, shape_of
+
+# --- windows --------------------------------------------------------------------------------------------------
+
+
+def _window(node: Node, kernel: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    """Strides, pads and dilations of a node, with `auto_pad` resolved."""
+    extents = shape_of(node.input(0))[2:]
+    ones = (1,) * len(extents)
+    strides = node.ints("strides") or ones
+    dilations = node.ints("dilations") or ones
+    given = node.ints("pads")
+    auto = node.get("auto_pad", "NOTSET")
+    if auto in ("SAME_UPPER", "SAME_LOWER"):
+        begins: list[int] = []
+        ends: list[int] = []
+        for extent, size, stride, dilation in zip(extents, kernel, strides, dilations, strict=False):
+            steps = -(-extent // stride)
+            total = max((steps - 1) * stride + (size - 1) * dilation + 1 - extent, 0)
+            less, more = total // 2, total - total // 2
+            begins.append(less if auto == "SAME_UPPER" else more)
+            ends.append(more if auto == "SAME_UPPER" else less)
+        pads = (*begins, *ends)
+    elif auto == "VALID":
+        pads = (0, 0) * len(extents)
+    elif auto in ("NOTSET", ""):
+        pads = given or (0, 0) * len(extents)
+    else:
+        raise OnnxImportError(f"auto_pad = {auto} is unknown")
+    return {"strides": strides, "pads": pads, "dilations": dilations}
+
+
+def _conv(builder: Builder, node: Node) -> Value:
+    x, w = node.input(0), node.input(1)
+    kernel = shape_of(w)[2:]
+    said = node.ints("kernel_shape")
+    if said is not None and said != kernel:
+        raise OnnxImportError(f"kernel_shape {list(said)} does not agree with the weight's {list(kernel)}")
+    group = node.get("group", 1)
+    return builder.apply(nn.ConvOp, x, w, node.optional(2), group=group, **_window(node, kernel))
+
+
+def _max_pool(builder: Builder, node: Node) -> Value:
+    node.get("storage_order", 0)  # is about the second output, which is not supported
+    kernel = node.required("kernel_shape", (0,))
+    ceil_mode = bool(node.get("ceil_mode", 0))
+    return builder.apply(
+        nn.MaxPoolOp, node.input(0), kernel=kernel, ceil_mode=ceil_mode, **_window(node, kernel)
+    )
+
+
+def _average_pool(builder: Builder, node: Node) -> Value:
+    kernel = node.required("kernel_shape", (0,))
+    return builder.apply(
+        nn.AvgPoolOp,
+        node.input(0),
+        kernel=kernel,
+        ceil_mode=bool(node.get("ceil_mode", 0)),
+        count_include_pad=bool(node.get("count_include_pad", 0)),
+        **_window(node, kernel),
+    )
+
+
+def _global(op: type[nn.NNOp]) -> Translate:
+    def translate(builder: Builder, node: Node) -> Value:
+        return builder.apply(op, node.input(0))
+
+    return translate
+
+
+# --- matrix products ------------------------------------------------------------------------------------------
+
+
+def _gemm(builder: Builder, node: Node) -> Value:
+    return builder.apply(
+        nn.GemmOp,
+        node.input(0),
+        node.input(1),
+        node.optional(2),
+        alpha=node.get("alpha", 1.0),
+        beta=node.get("beta", 1.0),
+        trans_a=bool(node.get("transA", 0)),
+        trans_b=bool(node.get("transB", 0)),
+    )
+
+
+def _matmul(builder: Builder, node: Node) -> Value:
+    return builder.apply(nn.MatmulOp, node.input(0), node.input(1))
+
+
+# --- normalizations -------------------------------------------------------------------------------------------
+
+
+def _batch_norm(builder: Builder, node: Node) -> Value:
+    epsilon = node.get("epsilon", 1e-5)
+    node.get("momentum", 0.9)  # is about training
+    if node.get("training_mode", 0):
+        raise OnnxImportError("training_mode = 1 is not supported, only inference is")
+    if not node.get("spatial", 1):
+        raise OnnxImportError("spatial = 0 is not supported: statistics must be per channel")
+    x, *parameters = (node.input(number) for number in range(5))
+    folded = _fold_batch_norm(builder, node, x, parameters, epsilon)
+    return builder.apply(nn.BatchNormOp, x, *parameters, epsilon=epsilon) if folded is None else folded
+
+
+def _fold_batch_norm(
+    builder: Builder, node: Node, x: Value, parameters: list[Value], epsilon: float
+) -> Value | None:
+    """The convolution that computes `x` with the normalization in its weights; None if they stay two ops."""
+    if not (node.owns_input and isinstance(x, OpResult) and isinstance(x.op, nn.ConvOp)):
+        return None
+    conv = x.op
+    weight = builder.constant_of(conv.w)
+    bias = builder.constant_of(conv.b) if conv.b is not None else None
+    constants = [value.array for value in parameters if isinstance(value, Constant)]
+    if weight is None or (conv.b is not None and bias is None) or len(constants) != 4:
+        return None
+    if any(array.shape != weight.array.shape[:1] for array in constants):
+        return None  # not valid, as the op itself will say
+    old_bias = None if bias is None else bias.array
+    folded = fold_into_convolution(weight.array, old_bias, constants, epsilon)
+    if folded is None:
+        return None
+    new_weight, new_bias = folded
+    name = weight.name
+    builder.location = conv.location  # pyright: ignore[reportAttributeAccessIssue]
+    result = builder.apply(
+        nn.ConvOp,
+        conv.x,
+        Constant(new_weight, name),
+        Constant(new_bias, f"{name}.bias" if bias is None else bias.name),
+        strides=conv.strides,
+        pads=conv.pads,
+        dilations=conv.dilations,
+        group=conv.group,
+    )
+    builder.block.erase_op(conv)
+    return result
+
+
+def _lrn(builder: Builder, node: Node) -> Value:
+    return builder.apply(
+        nn.LrnOp,
+        node.input(0),
+        size=node.required("size", 0),
+        alpha=node.get("alpha", 1e-4),
+        beta=node.get("beta", 0.75),
+        bias=node.get("bias", 1.0),
+    )
+
+
+def _softmax(op: type[nn.SoftmaxOp] | type[nn.LogSoftmaxOp]) -> Translate:
+    def translate(builder: Builder, node: Node) -> Value:
+        x = node.input(0)
+        shape = shape_of(x)
+        if node.opset >= 13:
+            return builder.apply(op, x, axis=normalize_axis(node.get("axis", -1), len(shape)))
+        # Up to opset 12 the op goes over all dims from `axis` on, as if they were one.
+        axis = node.get("axis", 1)
+        axis = len(shape) if axis == len(shape) else normalize_axis(axis, len(shape))
+        many = [dim for dim in range(axis, len(shape)) if shape[dim] != 1]
+        if len(many) <= 1 and axis < len(shape):
+            return builder.apply(op, x, axis=many[0] if many else axis)
+        flat = builder.emit(ReshapeOp(builder.operand(x), (prod(shape[:axis]), prod(shape[axis:]))))
+        return builder.emit(ReshapeOp(builder.apply(op, flat, axis=1), shape))
+
+    return translate
+
+
+# --- reductions -----------------------------------------------------------------------------------------------
+
+
+def _reduce(op: type[nn.ReduceOp], axes_are_input_since: int) -> Translate:
+    def translate(builder: Builder, node: Node) -> Value:
+        x = node.input(0)
+        rank = len(shape_of(x))
+        axes = node.int_list("axes", 1, axes_are_input_since)
+        keepdims = bool(node.get("keepdims", 1))
+        noop = bool(node.get("noop_with_empty_axes", 0))
+        if not axes and noop:
+            return x
+        chosen = normalize_axes(axes, rank) if axes else tuple(range(rank))
+        return builder.apply(op, x, axes=chosen, keepdims=keepdims)
+
+    return translate
+
+
+_OPS: dict[str, Translate] = {
+    "AveragePool": _average_pool,
+    "BatchNormalization": _batch_norm,
+    "Conv": _conv,
+    "Gemm": _gemm,
+    "GlobalAveragePool": _global(nn.GlobalAvgPoolOp),
+    "GlobalMaxPool": _global(nn.GlobalMaxPoolOp),
+    "LRN": _lrn,
+    "LogSoftmax": _softmax(nn.LogSoftmaxOp),
+    "MatMul": _matmul,
+    "MaxPool": _max_pool,
+    "ReduceMax": _reduce(nn.ReduceMaxOp, 18),
+    "ReduceMean": _reduce(nn.ReduceMeanOp, 18),
+    "ReduceMin": _reduce(nn.ReduceMinOp, 18),
+    "ReduceProd": _reduce(nn.ReduceProdOp, 18),
+    "ReduceSum": _reduce(nn.ReduceSumOp, 13),
+    "Softmax": _softmax(nn.SoftmaxOp),
+}
+
+TRANSLATIONS: dict[str, Translation] = {name: Translation(translate) for name, translate in _OPS.items()}

@@ -1,0 +1,364 @@
+"""Ops about shapes: constants, views (which keep constants constants), and ops that move elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import PermuteOp, ReshapeOp
+from layout_ir.dialects.nn.shapes import broadcast
+from layout_ir.frontends.onnx.builder import Builder
+from layout_ir.frontends.onnx.errors import OnnxImportError
+from layout_ir.frontends.onnx.model import array_of
+from layout_ir.frontends.onnx.node import Node
+from layout_ir.frontends.onnx.translation import Translate, Translation, normalize_axes, normalize_axis
+from layout_ir.frontends.onnx.values import Constant, Value, collapsed, dtype_of, is_splat, shape_of, splat
+
+# --- constants ------------------------------------------------------------------------------------------------
+
+
+def _constant(builder: Builder, node: Node) -> Value:
+    for name, like, dtype in (
+        ("value_float", 0.0, np.float32),
+        ("value_floats", (0.0,), np.float32),
+        ("value_int", 0, np.int64),
+        ("value_ints", (0,), np.int64),
+    ):
+        if node.has(name):
+            return Constant(np.array(node.get(name, like), dtype), node.output)
+    tensor = node.tensor("value")
+    if tensor is None:
+        raise OnnxImportError(
+            "the constant has no value of a supported kind (tensor, float, int and lists of them)"
+        )
+    return Constant(array_of(tensor, node.folder, "attribute value"), node.output)
+
+
+def _constant_of_shape(builder: Builder, node: Node) -> Value:
+    shape = node.constant_ints(0)
+    if shape is None:
+        raise OnnxImportError("input 0 is missing")
+    if any(extent < 0 for extent in shape):
+        raise OnnxImportError(f"shape {list(shape)} has a negative extent")
+    tensor = node.tensor("value")
+    value = np.zeros(1, np.float32) if tensor is None else array_of(tensor, node.folder, "attribute value")
+    if value.size != 1:
+        raise OnnxImportError(f"attribute value has {value.size} elements, expected 1")
+    return Constant(splat(value, shape), node.output)
+
+
+def _shape(builder: Builder, node: Node) -> Value:
+    shape = shape_of(node.input(0))
+    start = node.get("start", 0)
+    end = node.get("end", len(shape))
+    return Constant(np.array(shape[start:end], np.int64), node.output)
+
+
+def _size(builder: Builder, node: Node) -> Value:
+    return Constant(np.array(prod(shape_of(node.input(0))), np.int64), node.output)
+
+
+# --- views ----------------------------------------------------------------------------------------------------
+
+
+def reshaped(builder: Builder, node: Node, value: Value, shape: Sequence[int]) -> Value:
+    """`value` under another shape of as many elements."""
+    shape = tuple(shape)
+    if prod(shape) != prod(shape_of(value)):
+        raise OnnxImportError(
+            f"cannot reshape {list(shape_of(value))} to {list(shape)}: "
+            f"{prod(shape_of(value))} != {prod(shape)} elements"
+        )
+    if isinstance(value, Constant):
+        array = value.array
+        return Constant(
+            splat(collapsed(array), shape) if is_splat(array) else array.reshape(shape), node.output
+        )
+    return value if shape == shape_of(value) else builder.emit(ReshapeOp(value, shape))
+
+
+def _reshape(builder: Builder, node: Node) -> Value:
+    x, wanted = node.input(0), node.constant_ints(1)
+    if wanted is None:
+        raise OnnxImportError("input 1 is missing")
+    old = shape_of(x)
+    keep_zero = bool(node.get("allowzero", 0))
+    shape = list(wanted)
+    for dim, extent in enumerate(shape):
+        if extent == 0 and not keep_zero:
+            if dim >= len(old):
+                raise OnnxImportError(
+                    f"shape {list(wanted)} copies dim {dim}, which {list(old)} does not have"
+                )
+            shape[dim] = old[dim]
+    if shape.count(-1) > 1 or any(extent < -1 for extent in shape):
+        raise OnnxImportError(f"shape {list(wanted)} is not valid: one entry may be -1, others not negative")
+    if -1 in shape:
+        known = prod(extent for extent in shape if extent != -1)
+        if not known or prod(old) % known:
+            raise OnnxImportError(
+                f"cannot reshape {list(old)} to {list(wanted)}: {known} does not divide {prod(old)}"
+            )
+        shape[shape.index(-1)] = prod(old) // known
+    return reshaped(builder, node, x, shape)
+
+
+def _flatten(builder: Builder, node: Node) -> Value:
+    x = node.input(0)
+    shape = shape_of(x)
+    axis = node.get("axis", 1)
+    axis = len(shape) if axis == len(shape) else normalize_axis(axis, len(shape))
+    return reshaped(builder, node, x, (prod(shape[:axis]), prod(shape[axis:])))
+
+
+def _squeeze(builder: Builder, node: Node) -> Value:
+    x, axes = node.input(0), node.int_list("axes", 1, since=13)
+    shape = shape_of(x)
+    if axes is None:
+        return reshaped(builder, node, x, [extent for extent in shape if extent != 1])
+    chosen = normalize_axes(axes, len(shape))
+    for axis in chosen:
+        if shape[axis] != 1:
+            raise OnnxImportError(f"cannot squeeze dim {axis} of {list(shape)}: {shape[axis]} != 1")
+    return reshaped(builder, node, x, [extent for dim, extent in enumerate(shape) if dim not in chosen])
+
+
+def _unsqueeze(builder: Builder, node: Node) -> Value:
+    x, axes = node.input(0), node.int_list("axes", 1, since=13)
+    if axes is None:
+        raise OnnxImportError("axes are missing")
+    shape = list(shape_of(x))
+    for axis in normalize_axes(axes, len(shape) + len(axes)):
+        shape.insert(axis, 1)
+    return reshaped(builder, node, x, shape)
+
+
+def _transpose(builder: Builder, node: Node) -> Value:
+    x = node.input(0)
+    rank = len(shape_of(x))
+    perm = node.ints("perm") or tuple(reversed(range(rank)))
+    if sorted(perm) != list(range(rank)):
+        raise OnnxImportError(f"perm {list(perm)} is no permutation of {rank} dims")
+    if isinstance(x, Constant):
+        return Constant(x.array.transpose(perm), node.output)
+    return x if perm == tuple(range(rank)) else builder.emit(PermuteOp(x, perm))
+
+
+def _identity(builder: Builder, node: Node) -> Value:
+    return node.input(0)
+
+
+def _dropout(builder: Builder, node: Node) -> Value:
+    node.get("ratio", 0.5)
+    node.get("seed", 0)
+    node.optional(1)
+    training = node.constant(2)
+    if training is not None and training.any():
+        raise OnnxImportError("training_mode = true is not supported, only inference is")
+    return node.input(0)
+
+
+def _expand(builder: Builder, node: Node) -> Value:
+    x, wanted = node.input(0), node.constant_ints(1)
+    shape = broadcast(shape_of(x), wanted or ())
+    if isinstance(x, Constant):
+        return Constant(np.broadcast_to(x.array, shape), node.output)
+    if shape == shape_of(x):
+        return x
+    return builder.apply(nn.MulOp, x, Constant(splat(np.ones((), dtype_of(x)), shape), f"{node.output}.ones"))
+
+
+# --- moving elements ------------------------------------------------------------------------------------------
+
+
+def _concat(builder: Builder, node: Node) -> Value:
+    values = node.inputs
+    axis = normalize_axis(node.required("axis", 0), len(shape_of(values[0])))
+    return builder.apply(nn.ConcatOp, *values, axis=axis) if len(values) > 1 else values[0]
+
+
+def _sliced(
+    builder: Builder, node: Node, x: Value, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]
+) -> Value:
+    if tuple(sizes) == shape_of(x) and all(
+        step == 1 or size < 2 for step, size in zip(steps, sizes, strict=True)
+    ):
+        return x
+    if isinstance(x, Constant):
+        grid = np.ix_(
+            *(start + step * np.arange(size) for start, size, step in zip(starts, sizes, steps, strict=True))
+        )
+        return Constant(splat(collapsed(x.array), sizes) if is_splat(x.array) else x.array[grid], node.output)
+    return builder.apply(nn.SliceOp, x, starts=starts, sizes=sizes, steps=steps)
+
+
+def _slice(builder: Builder, node: Node) -> Value:
+    x = node.input(0)
+    shape = shape_of(x)
+    starts, ends = node.int_list("starts", 1, since=10), node.int_list("ends", 2, since=10)
+    if starts is None or ends is None or len(starts) != len(ends):
+        raise OnnxImportError(f"starts {starts} and ends {ends} do not fit")
+    axes = node.int_list("axes", 3, since=10)
+    axes = tuple(range(len(starts))) if axes is None else axes
+    steps = (node.constant_ints(4) if node.opset >= 10 else None) or (1,) * len(starts)
+    if not len(starts) == len(axes) == len(steps):
+        raise OnnxImportError(f"{len(starts)} starts, {len(axes)} axes and {len(steps)} steps do not fit")
+    ranges = [range(extent) for extent in shape]
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        if step == 0:
+            raise OnnxImportError(f"steps {list(steps)} has a 0")
+        dim = normalize_axis(axis, len(shape))
+        ranges[dim] = range(*slice(start, end, step).indices(shape[dim]))
+    return _sliced(
+        builder, node, x, [r.start for r in ranges], [len(r) for r in ranges], [r.step for r in ranges]
+    )
+
+
+def _split(builder: Builder, node: Node) -> list[Value]:
+    x = node.input(0)
+    shape = shape_of(x)
+    axis = normalize_axis(node.get("axis", 0), len(shape))
+    count = node.get("num_outputs", len(node.proto.output))
+    sizes = node.int_list("split", 1, since=13)
+    if sizes is None:
+        size = -(-shape[axis] // count)
+        sizes = tuple(min(size, max(shape[axis] - size * part, 0)) for part in range(count))
+    if sum(sizes) != shape[axis]:
+        raise OnnxImportError(
+            f"parts {list(sizes)} do not fill dim {axis} of {list(shape)}: {sum(sizes)} != {shape[axis]}"
+        )
+    results: list[Value] = []
+    start = 0
+    for size in sizes:
+        starts = [start if dim == axis else 0 for dim in range(len(shape))]
+        extents = [size if dim == axis else extent for dim, extent in enumerate(shape)]
+        results.append(_sliced(builder, node, x, starts, extents, [1] * len(shape)))
+        start += size
+    return results
+
+
+def _pad(builder: Builder, node: Node) -> Value:
+    x = node.input(0)
+    rank = len(shape_of(x))
+    pads = node.int_list("pads", 1, since=11)
+    if pads is None:
+        raise OnnxImportError("pads are missing")
+    value = node.get("value", 0.0) if node.opset < 11 else _number(node.constant(2))
+    axes = node.constant_ints(3)
+    if axes is not None:
+        if len(pads) != 2 * len(axes):
+            raise OnnxImportError(
+                f"{len(pads)} pads do not fit {len(axes)} axes: {len(pads)} != {2 * len(axes)}"
+            )
+        full = [0] * (2 * rank)
+        for position, axis in enumerate(axes):
+            dim = normalize_axis(axis, rank)
+            full[dim], full[rank + dim] = pads[position], pads[len(axes) + position]
+        pads = tuple(full)
+    if not any(pads):
+        return x
+    return builder.apply(nn.PadOp, x, pads=pads, mode=node.get("mode", "constant"), value=value)
+
+
+def _number(array: Any) -> float:
+    if array is None:
+        return 0.0
+    if array.size != 1:
+        raise OnnxImportError(f"constant_value has shape {list(array.shape)}, expected a scalar")
+    return float(array.reshape(()))
+
+
+# --- resize ---------------------------------------------------------------------------------------------------
+
+_IGNORED_IN_RESIZE = {"cubic_coeff_a": -0.75, "exclude_outside": 0, "extrapolation_value": 0.0}
+"""Attributes of modes that are not supported, which a node of another mode may carry."""
+
+
+def _resize(builder: Builder, node: Node) -> Value:
+    if node.opset < 11:
+        return _resize_by_scales(builder, node)
+    x = node.input(0)
+    rank = len(shape_of(x))
+    for name, default in _IGNORED_IN_RESIZE.items():
+        node.get(name, default)
+    node.optional(1)  # the region of interest, for a coordinate mode that is not supported
+    if node.get("antialias", 0):
+        raise OnnxImportError("antialias = 1 is not supported")
+    policy = node.get("keep_aspect_ratio_policy", "stretch")
+    if policy != "stretch":
+        raise OnnxImportError(f"keep_aspect_ratio_policy = {policy} is not supported, only stretch is")
+    axes = normalize_resize_axes(node.ints("axes"), rank)
+    scales, sizes = node.constant(2), node.constant_ints(3)
+    attributes: dict[str, Any] = {
+        "mode": node.get("mode", "nearest"),
+        "coordinates": node.get("coordinate_transformation_mode", "half_pixel"),
+        "nearest_mode": node.get("nearest_mode", "round_prefer_floor"),
+    }
+    if attributes["mode"] != "nearest":
+        del attributes["nearest_mode"]
+    if sizes:
+        shape = list(shape_of(x))
+        for axis, size in zip(axes, sizes, strict=True):
+            shape[axis] = size
+        return builder.apply(nn.ResizeOp, x, sizes=shape, **attributes)
+    if scales is None or not scales.size:
+        raise OnnxImportError("neither scales nor sizes are given")
+    factors = [1.0] * rank
+    for axis, scale in zip(axes, scales.ravel().tolist(), strict=True):
+        factors[axis] = scale
+    return builder.apply(nn.ResizeOp, x, scales=factors, **attributes)
+
+
+def normalize_resize_axes(axes: Sequence[int] | None, rank: int) -> list[int]:
+    """The dims that scales or sizes are of; they keep their order."""
+    return list(range(rank)) if axes is None else [normalize_axis(axis, rank) for axis in axes]
+
+
+def _resize_by_scales(builder: Builder, node: Node) -> Value:
+    """Upsample, and Resize as it was in opset 10: index / scale, rounded down, or up where it gets smaller."""
+    scales = node.constant(1)
+    if scales is None:
+        raise OnnxImportError("scales are missing")
+    factors = [float(scale) for scale in scales.ravel()]
+    attributes: dict[str, Any] = {"mode": node.get("mode", "nearest"), "coordinates": "asymmetric"}
+    if attributes["mode"] == "nearest":
+        smaller = any(factor < 1 for factor in factors)
+        if smaller and any(factor > 1 for factor in factors):
+            raise OnnxImportError(
+                f"scales {factors} enlarge and shrink; before opset 11 only one is supported"
+            )
+        attributes["nearest_mode"] = "ceil" if smaller else "floor"
+    return builder.apply(nn.ResizeOp, node.input(0), scales=factors, **attributes)
+
+
+_VIEWS: dict[str, Translate] = {
+    "Constant": _constant,
+    "ConstantOfShape": _constant_of_shape,
+    "Dropout": _dropout,
+    "Expand": _expand,
+    "Flatten": _flatten,
+    "Identity": _identity,
+    "Reshape": _reshape,
+    "Shape": _shape,
+    "Size": _size,
+    "Slice": _slice,
+    "Split": _split,
+    "Squeeze": _squeeze,
+    "Transpose": _transpose,
+    "Unsqueeze": _unsqueeze,
+}
+_OPS: dict[str, Translate] = {
+    "Concat": _concat,
+    "Pad": _pad,
+    "Resize": _resize,
+    "Upsample": _resize_by_scales,
+}
+
+TRANSLATIONS: dict[str, Translation] = {
+    **{name: Translation(translate, takes_constants=True) for name, translate in _VIEWS.items()},
+    **{name: Translation(translate) for name, translate in _OPS.items()},
+}

@@ -1,0 +1,47 @@
+"""How an op of any dialect states what it does with layouts.
+
+Padding is part of the meaning of a blocked tensor, so each op says two things about it: what it needs the pads
+of its operands to hold (`pad_reads`), and what it leaves in the pads of its result (`pad_result`). Everything
+else (verifiers, `layout-legalize-pads`, selection) follows from these two answers.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Operation
+
+from layout_ir.format import Format
+
+
+@dataclass(frozen=True, slots=True)
+class PadRead:
+    """The op reduces over `dim` of an operand, pads included, so pads along it must hold `neutral`."""
+
+    dim: int
+    neutral: float
+
+
+class LayoutOp(Operation, ABC):
+    """An op that knows its padding behaviour."""
+
+    @abstractmethod
+    def pad_reads(self, operand: int) -> tuple[PadRead, ...]:
+        """What the pads of operand number `operand` must hold, per reduced dim. Empty: pads are not read."""
+
+    @abstractmethod
+    def pad_result(self, pads: Sequence[float | None]) -> float | None:
+        """What the pads of the result hold when those of operand k hold `pads[k]` (None: unknown)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutOption:
+    """One way to run an op: the Formats of its tensor operands and results, in order, and what it costs.
+
+    None for an operand means that it is taken as it comes (in all options of the op, or in none). `cost` is in nanoseconds of the target (or in whatever one unit a cost table uses). Pad policies in the Formats
+    do not matter here: which pads must hold what follows from `LayoutOp`.
+    """
+
+    ins: tuple[Format | None, ...]
+    outs: tuple[Format, ...]
+    cost: int

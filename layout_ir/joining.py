@@ -1,0 +1,205 @@
+"""Layouts made of several: tensors side by side in one buffer, and a layout read through another.
+
+`concat` and `split` are inverse to each other: the parts of a tensor, taken as slices, join to its layout again.
+`compose` chains two maps, index to flat index to address, as CuTe's composition does, with rows instead of columns
+as the flat order. Both answer by finding digits in the joined function (`fit`), so their cost is the extents of the
+dims concerned, not the number of elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from math import prod
+
+from layout_ir.canonical import Term, canonical_digits, dim_key, dim_values, fit, position_value
+from layout_ir.edits import chains_of, counted, ordered, shape_text
+from layout_ir.errors import LayoutError
+from layout_ir.layout import BoundFactor, Layout
+
+
+def split(layout: Layout, sizes: Sequence[int], dim: int) -> list[Layout]:
+    """The layouts of consecutive parts of `sizes` along `dim`, in the same buffer. Always possible."""
+    if not 0 <= dim < layout.rank:
+        raise LayoutError(f"dim {dim} does not exist in shape {shape_text(layout.shape)}")
+    if sum(sizes) != layout.shape[dim] or any(size < 0 for size in sizes):
+        raise LayoutError(f"parts {list(sizes)} do not add up to dim {dim} of extent {layout.shape[dim]}: {sum(sizes)}")
+    parts: list[Layout] = []
+    start = 0
+    for size in sizes:
+        starts = [start if d == dim else 0 for d in range(layout.rank)]
+        parts.append(layout.slice(starts, [size if d == dim else x for d, x in enumerate(layout.shape)]))
+        start += size
+    return parts
+
+
+def concat(layouts: Sequence[Layout], dim: int) -> Layout:
+    """The layout of tensors of one buffer set side by side along `dim`, without a copy.
+
+    Exists where the parts agree in every other dim and their addresses along `dim` continue each other as digits; the
+    offsets say where in the buffer each part lies. The pad policy is kept where all pads of the result are pads of the
+    parts. Raises LayoutError where no layout says that.
+    """
+    if not layouts:
+        raise LayoutError("concat needs at least one layout")
+    first = layouts[0]
+    if not 0 <= dim < first.rank:
+        raise LayoutError(f"dim {dim} does not exist in shape {shape_text(first.shape)}")
+    for other in layouts[1:]:
+        _check_parts(first, other, dim)
+    parts = [part for part in layouts if part.shape[dim]] or [first]
+    if len(parts) == 1:
+        return parts[0]
+    first, last = parts[0], parts[-1]
+    extent = sum(part.shape[dim] for part in parts)
+    shape = tuple(extent if d == dim else x for d, x in enumerate(first.shape))
+    if first.nelems == 0:
+        return replace(first, shape=shape, factors=_with_chain(first, dim, [BoundFactor(dim, extent, 1)]), chunk_rank=0)
+    start = _first(first)
+    values = [v - v0 + _first(part) - start for part in parts for v0, v in _relative(dim_values(part, dim))]
+    same_box = all(_box(part, dim) == _box(first, dim) and part.pad == first.pad for part in parts)
+    pad = first.pad if same_box else "undef"
+    tail = last.padded_shape[dim] - last.lo[dim] - last.shape[dim]
+    closed = all(not part.lo[dim] and part.padded_shape[dim] == part.shape[dim] for part in parts[:-1])
+    if same_box and closed and not last.lo[dim] and tail:
+        # The pads behind the last part may stay pads of the result.
+        shift = values[-1] - position_value(last, dim, last.shape[dim] - 1)
+        pads = [shift + position_value(last, dim, last.shape[dim] + k) for k in range(tail)]
+        chain = _chain(fit(values + pads), extent + tail, dim)
+        if chain is not None and prod(f.count for f in chain) == extent + tail:
+            return replace(first, shape=shape, factors=_with_chain(first, dim, chain), chunk_rank=0, pad=pad)
+    if (terms := fit(values)) is not None:
+        chain = _chain(terms, extent, dim) or []
+        moved = replace(first, offset=first.offset + position_value(first, dim, first.lo[dim]), lo=_low(first, dim, 0))
+        full = prod(f.count for f in chain) == extent
+        return replace(
+            moved, shape=shape, factors=_with_chain(first, dim, chain), chunk_rank=0, pad=pad if full else "undef"
+        )
+    return _phased(parts, dim, shape, values)
+
+
+def _check_parts(first: Layout, other: Layout, dim: int) -> None:
+    if first.rank != other.rank:
+        raise LayoutError(
+            f"rank mismatch between {shape_text(first.shape)} and {shape_text(other.shape)}: {first.rank} != {other.rank}"
+        )
+    if first.axes or other.axes:
+        raise LayoutError(f"cannot concat {(first if first.axes else other).format}: it has places on other axes than memory")
+    if first.swizzle != other.swizzle:
+        raise LayoutError(f"cannot concat layouts of different swizzles: {first.swizzle} != {other.swizzle}")
+    for d in range(first.rank):
+        if d == dim:
+            continue
+        if first.shape[d] != other.shape[d]:
+            raise LayoutError(
+                f"cannot concat {shape_text(first.shape)} and {shape_text(other.shape)} along dim {dim}: "
+                f"dim {d} has {first.shape[d]} and {other.shape[d]} elements"
+            )
+        if dim_key(first, d) != dim_key(other, d):
+            raise LayoutError(
+                f"cannot concat {first.format} and {other.format} along dim {dim} in one buffer: "
+                f"dim '{first.names[d]}' has other strides"
+            )
+
+
+def _first(layout: Layout) -> int:
+    """The address of the first element, before the swizzle."""
+    return layout.offset + sum(position_value(layout, d, low) for d, low in enumerate(layout.lo))
+
+
+def _relative(values: list[int]) -> list[tuple[int, int]]:
+    return [(values[0], v) for v in values]
+
+
+def _box(layout: Layout, dim: int) -> list[tuple[object, ...]]:
+    """Digits and window of every other dim."""
+    return [(layout.digits[d], layout.lo[d]) for d in range(layout.rank) if d != dim]
+
+
+def _low(layout: Layout, dim: int, low: int) -> tuple[int, ...]:
+    return tuple(low if d == dim else x for d, x in enumerate(layout.lo))
+
+
+def _chain(terms: tuple[Term, ...] | None, extent: int, dim: int) -> list[BoundFactor] | None:
+    return None if terms is None else counted(terms, extent, dim)
+
+
+def _with_chain(layout: Layout, dim: int, chain: list[BoundFactor]) -> tuple[BoundFactor, ...]:
+    chains = chains_of(layout)
+    chains[dim] = chain
+    return ordered(chains)
+
+
+def _phased(parts: Sequence[Layout], dim: int, shape: tuple[int, ...], values: list[int]) -> Layout:
+    """No digit list starts at the first part, but the digits of one part may go on, in both directions."""
+    first, start = parts[0], 0
+    for part in parts:
+        digits = part.digits[dim]
+        top = digits[-1].unit
+        low = (part.lo[dim] - start) % top
+        chain = [f for f in part.factors if f.dim == dim]
+        chain[0] = replace(chain[0], count=-(-(low + shape[dim]) // top))
+        joined = replace(
+            first, shape=shape, lo=_low(first, dim, low), factors=_with_chain(first, dim, chain), chunk_rank=0, pad="undef"
+        )
+        found = dim_values(joined, dim)
+        if [v - found[0] for v in found] == values:
+            moved = position_value(first, dim, first.lo[dim]) - position_value(joined, dim, low)
+            return replace(joined, offset=joined.offset + moved)
+        start += part.shape[dim]
+    sizes = ", ".join(str(part.shape[dim]) for part in parts)
+    raise LayoutError(
+        f"cannot concat parts of {sizes} along dim '{first.names[dim]}' in one buffer: their addresses do not continue "
+        f"each other as digits ({first.format} and {parts[1].format})"
+    )
+
+
+def compose(outer: Layout, inner: Layout) -> Layout:
+    """The layout index -> outer address of the element whose row-major number is `inner.address(index)`.
+
+    `outer` must be free of padding but in its leading dim (it is flattened first), and the dims of `inner` must not
+    carry into each other's digits of `outer`. Raises LayoutError otherwise, and where `inner` leaves `outer`.
+    """
+    flat = outer.reshape((outer.nelems,))
+    if inner.nelems == 0:
+        return replace(inner, swizzle=outer.swizzle, offset=0, pad="undef", size=None)
+    if outer.axes or inner.axes or inner.swizzle is not None:
+        raise LayoutError(f"cannot compose {outer.format} with {inner.format}: places and inner swizzles have no strides")
+    columns = [dim_values(inner, d) for d in range(inner.rank)]
+    lowest = inner.offset + sum(min(c) for c in columns)
+    highest = inner.offset + sum(max(c) for c in columns)
+    if lowest < 0 or highest >= outer.nelems:
+        raise LayoutError(
+            f"cannot compose: {inner.format} reaches [{lowest}, {highest}], the outer layout has {outer.nelems} elements"
+        )
+    # Numbers relative to the lowest one; without carries the address is then a sum over the dims.
+    parts = [[v - min(c) for v in c] for c in columns]
+    _check_carries(flat, inner, lowest, parts)
+    base = position_value(flat, 0, flat.lo[0] + lowest)
+    chains: list[list[BoundFactor]] = []
+    offset = flat.offset + base
+    for d, part in enumerate(parts):
+        moved = [position_value(flat, 0, flat.lo[0] + lowest + v) for v in part]
+        terms = fit(moved)
+        if terms is None:
+            raise LayoutError(
+                f"cannot compose {outer.format} with {inner.format}: dim '{inner.names[d]}' of the result would need "
+                "units that do not divide each other"
+            )
+        chains.append(counted(terms, inner.shape[d], d))
+        offset += moved[0] - base
+    return Layout(
+        inner.names, inner.shape, ordered(chains), (0,) * inner.rank, 0, "undef", offset, outer.size, outer.swizzle
+    )
+
+
+def _check_carries(flat: Layout, inner: Layout, lowest: int, parts: list[list[int]]) -> None:
+    units = [unit for unit, _ in canonical_digits(flat.digits[0], flat.padded_shape[0])]
+    for unit, above in pairwise(units):
+        start = (flat.lo[0] + lowest) % above // unit
+        reach = sum(max(v % above // unit for v in part) for part in parts)
+        if start + reach >= above // unit:
+            raise LayoutError(
+                f"cannot compose {flat.format} with {inner.format}: its dims together carry over the unit {above}"
+            )

@@ -1,0 +1,104 @@
+"""CuTe: `Shape:Stride`, nested tuples, leftmost fastest.
+
+`(2,(8,2),5,4):(320,(1,160),32,8)` is one mode per dim, and in a mode its digits, fine to coarse. Nesting only groups
+digits. There are no pads: a padded layout prints as the layout of its padded box, and the extents that are elements
+are not part of the text. A layout starts at 0 unless it is composed: `Sw<B,M,S> o offset o layout` adds an offset and
+XORs address bits [M+S, M+S+B) into [M, M+B); `Sw<0,0,0>` is no swizzle.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import ClassVar, Union
+
+from layout_ir.errors import LayoutError
+from layout_ir.layout import Layout
+from layout_ir.notations.digits import layout_of
+from layout_ir.notations.notation import Notation, Subject, shape_text
+from layout_ir.notations.scan import MAX_DEPTH, Scanner
+
+Tree = Union[int, list["Tree"]]
+
+
+class CuteNotation(Notation):
+    """`(2,(8,2),5,4):(320,(1,160),32,8)`, `Sw<3,4,3> o 0 o (8,64):(64,1)`."""
+
+    name: ClassVar[str] = "cute"
+    about: ClassVar[str] = "CuTe shape:stride of the padded box, with swizzles"
+    example: ClassVar[str] = "(2,(8,2),5,4):(320,(1,160),32,8)"
+    says: ClassVar[frozenset[str]] = frozenset({"offset", "swizzle", "size"})
+
+    def _parse(self, text: str, shape: tuple[int, ...] | None, dtype: str | None) -> Subject:
+        scan = Scanner(text, self.name)
+        swizzle, offset = None, 0
+        if scan.accept("Sw"):
+            scan.expect("<")
+            bits, base, shift = (self._number(scan, sep) for sep in (",", ",", ">"))
+            swizzle = (bits, base, shift) if bits else None
+            scan.expect("o")
+            offset = scan.integer("the offset")
+            scan.expect("o")
+        sizes = self._tree(scan, "an extent", 1)
+        scan.expect(":")
+        strides = self._tree(scan, "a stride", None)
+        scan.end()
+        modes = sizes if isinstance(sizes, list) else [sizes]
+        steps = strides if isinstance(strides, list) else [strides]
+        if isinstance(sizes, list) != isinstance(strides, list) or len(modes) != len(steps):
+            raise LayoutError(f"cute text {text[:60]!r}: shape and stride differ in structure")
+        if len(modes) > 64:
+            raise LayoutError(f"cute text has {len(modes)} modes, at most 64 are supported")
+        chains = [_chain(size, step, text) for size, step in zip(modes, steps, strict=True)]
+        extents = tuple(prod(n for n, _ in chain) for chain in chains)
+        return layout_of(extents, [chain[::-1] for chain in chains], offset=offset, swizzle=swizzle)
+
+    @staticmethod
+    def _number(scan: Scanner, closing: str) -> int:
+        value = scan.integer("a number of the swizzle", low=0)
+        if value > 62:
+            scan.fail(f"a swizzle by {value} bits leaves a 64-bit address")
+        scan.expect(closing)
+        return value
+
+    def _tree(self, scan: Scanner, what: str, low: int | None, depth: int = 0) -> Tree:
+        if depth > MAX_DEPTH:
+            scan.fail(f"more than {MAX_DEPTH} levels of nesting")
+        if scan.token.text == "(":
+            return scan.sequence("(", ")", lambda: self._tree(scan, what, low, depth + 1))
+        scan.accept("_")
+        return scan.integer(what, low=low)
+
+    def _print(self, subject: Subject, dtype: str | None) -> str:
+        layout = self.bound(subject)
+        sizes: list[str] = []
+        strides: list[str] = []
+        for digits in layout.digits:
+            kept = [d for d in digits if d.count != 1] or [digits[0]] if digits else []
+            if any(d.count == 0 for d in kept):
+                raise self.refuse(subject, f"extents start at 1 there, and the shape is {shape_text(layout.shape)}")
+            sizes.append(_group([d.count for d in kept]))
+            strides.append(_group([d.stride for d in kept]))
+        text = f"({','.join(sizes)}):({','.join(strides)})"
+        if layout.swizzle is None and not layout.offset:
+            return text
+        bits, base, shift = layout.swizzle or (0, 0, 0)
+        return f"Sw<{bits},{base},{shift}> o {layout.offset} o {text}"
+
+
+def _group(values: list[int]) -> str:
+    return str(values[0]) if len(values) == 1 else f"({','.join(map(str, values))})"
+
+
+def _chain(size: Tree, stride: Tree, text: str) -> list[tuple[int, int]]:
+    """The digits (count, stride) of a mode, fine to coarse."""
+    if isinstance(size, int) and isinstance(stride, int):
+        return [(size, stride)]
+    if isinstance(size, list) and isinstance(stride, list) and len(size) == len(stride):
+        return [digit for n, s in zip(size, stride, strict=True) for digit in _chain(n, s, text)] or [(1, 0)]
+    raise LayoutError(f"cute text {text[:60]!r}: shape and stride differ in structure")
+
+
+def padded_box(layout: Layout) -> Layout:
+    """The layout whose elements are all positions of the padded box of `layout`, which is what a CuTe text says."""
+    chains = [[(d.count, d.stride) for d in reversed(digits)] for digits in layout.digits]
+    return layout_of(layout.padded_shape, chains, offset=layout.offset, names=layout.names, swizzle=layout.swizzle)

@@ -1,0 +1,196 @@
+"""Between layouts and the numbers that foreign notations are made of.
+
+Everything here works on canonical digits, never on names: which notation can say a layout depends on where its
+elements are, and many blocked formats are plain strided tensors at the shape at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from layout_ir.canonical import canonical_digits, dim_key
+from layout_ir.errors import LayoutError
+from layout_ir.format import Factor, Format, PadPolicy
+from layout_ir.layout import Layout
+from layout_ir.tag import names_for
+
+Chain = Sequence[tuple[int, int]]
+"""The digits of one dim, coarse to fine: (count, stride in elements)."""
+
+
+def strided(layout: Layout, who: str) -> tuple[tuple[int, ...], int]:
+    """One stride per dim, in elements, and the address of the first element.
+
+    Raises LayoutError, in the name of notation `who`, where a dim has more than one canonical digit. A dim of extent 1 lies nowhere; it keeps the
+    stride that its format wrote, because some systems read intentions into it.
+    """
+    strides: list[int] = []
+    for dim, extent in enumerate(layout.shape):
+        terms = dim_key(layout, dim)
+        if len(terms) > 1:
+            raise LayoutError(
+                f"{who} cannot say {layout}: it has one stride per dim, but dim '{layout.names[dim]}' of extent {extent} "
+                f"{'has a phase' if terms[0] == 'table' else f'has the digits (unit, stride) {terms}'}"
+            )
+        if extent > 1 and terms:
+            strides.append(terms[0][1])  # type: ignore[index]
+        else:
+            strides.append(layout.digits[dim][0].stride if layout.digits[dim] else 1)
+    first = layout.offset if 0 in layout.shape else layout.address((0,) * layout.rank)
+    return tuple(strides), first
+
+
+def layout_of(
+    shape: Sequence[int], chains: Sequence[Chain], *, offset: int = 0, lo: Sequence[int] = (),
+    pad: PadPolicy = "undef", names: Sequence[str] | None = None, size: int | None = None,
+    swizzle: tuple[int, int, int] | None = None,
+) -> Layout:  # fmt: skip
+    """The Layout with the given digits per dim, its factors by falling stride.
+
+    Raises LayoutError where the digits do not hold the shape.
+    """
+    names = tuple(names) if names is not None else names_for(len(shape))
+    low = tuple(lo) or (0,) * len(shape)
+    rest = [list(chain) or [(1, 1)] for chain in chains]
+    factors: list[Factor] = []
+    heads = [True] * len(rest)
+    while any(rest):
+        # Of equal strides the digit that counts to 1 comes first: it is the one that could be further out.
+        dim = min((d for d in range(len(rest)) if rest[d]), key=lambda d: (-abs(rest[d][0][1]), rest[d][0][0] > 1))
+        count, stride = rest[dim].pop(0)
+        if count < 0:
+            raise LayoutError(f"a digit of dim {dim} has {count} values: counts are not negative")
+        block = prod(n for n, _ in rest[dim])
+        is_rest = heads[dim] and block > 0 and -(-(shape[dim] + low[dim]) // block) == count
+        factors.append(Factor(dim, None if is_rest else count, stride))
+        heads[dim] = False
+    # Strides of single values are kept as given: they move nothing, but some systems read intentions into them.
+    return Format(names, tuple(factors), (), pad, offset, tuple(lo), size, swizzle).bind(shape)
+
+
+def from_strides(shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Layout:
+    """The Layout of a plain strided tensor; strides and offset in elements."""
+    if len(shape) != len(strides):
+        raise LayoutError(f"rank mismatch between shape {tuple(shape)} and strides {tuple(strides)}: {len(shape)} != {len(strides)}")
+    return layout_of(shape, [[(n, s)] for n, s in zip(shape, strides, strict=True)], offset=offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A physical dim: `size` values (None: the rest) of logical dim `dim` in steps of `unit`."""
+
+    dim: int
+    unit: int
+    size: int | None
+
+
+def format_of_pieces(names: Sequence[str], pieces: Sequence[Piece], pad: PadPolicy = "undef") -> Format:
+    """The dense Format whose physical dims, outermost first, are `pieces`; the units of a dim must be its radices.
+
+    Where the memory order of a dim's digits contradicts their significance explicit strides are needed; that works
+    for the digits right of every rest, whose strides are constants. Raises LayoutError where units do not divide
+    each other, and where a stride would depend on the shape.
+    """
+    names = tuple(names)
+    pieces = [p for p in pieces if p.size != 1]
+    chains: list[list[Piece]] = []
+    for dim in range(len(names)):
+        chain = sorted((p for p in pieces if p.dim == dim), key=lambda p: p.unit)
+        unit = 1
+        for at, piece in enumerate(chain):
+            if piece.unit != unit or (piece.size is None and at != len(chain) - 1):
+                raise LayoutError(
+                    f"the digits of dim '{names[dim]}' do not make up its index: one starts at unit {piece.unit} where "
+                    f"{unit} is needed"
+                )
+            unit *= piece.size or 1
+        chains.append(chain[::-1])
+    strides: dict[Piece, int | None] = {}
+    running: int | None = 1
+    for piece in reversed(pieces):
+        strides[piece] = running
+        running = None if running is None or piece.size is None else running * piece.size
+    position = {piece: at for at, piece in enumerate(pieces)}
+    rest = [list(chain) for chain in chains]
+    order: list[Piece] = []
+    while any(rest):
+        order.append(min((chain[0] for chain in rest if chain), key=lambda p: position[p]))
+        rest[order[-1].dim].pop(0)
+    factors: list[Factor] = []
+    inner = len(pieces)
+    for piece in reversed(order):
+        explicit = position[piece] != inner - 1
+        inner = position[piece]
+        if explicit and strides[piece] is None:
+            raise LayoutError(
+                f"the digits of dim '{names[piece.dim]}' lie in memory against their significance, at strides that depend "
+                "on the shape: give a shape"
+            )
+        factors.append(Factor(piece.dim, piece.size, strides[piece] if explicit else None))
+    missing = [Factor(dim) for dim, chain in enumerate(chains) if not chain]
+    return Format(names, (*missing, *reversed(factors)), pad=pad)
+
+
+def pieces_of(subject: Format | Layout) -> tuple[Piece, ...] | None:
+    """The physical dims, outermost first, of a dense layout or format; None where strides leave holes or overlap.
+
+    Of a Layout canonical digits of the padded box are taken, so that a factor of one value says nothing; of a
+    Format its factors.
+    """
+    if isinstance(subject, Format):
+        if any(f.stride is not None for f in subject.factors):
+            return None
+        units = [1] * subject.rank
+        result: list[Piece] = []
+        for factor in reversed(subject.all_factors):
+            result.append(Piece(factor.dim, units[factor.dim], factor.size))
+            units[factor.dim] *= factor.size or 1
+        return tuple(reversed(result))
+    if 0 in subject.padded_shape:
+        return None
+    found: list[tuple[int, Piece]] = []
+    for dim, (digits, extent) in enumerate(zip(subject.digits, subject.padded_shape, strict=True)):
+        terms = canonical_digits(digits, extent)
+        for at, (unit, stride) in enumerate(terms):
+            above = terms[at + 1][0] if at + 1 < len(terms) else extent
+            found.append((stride, Piece(dim, unit, above // unit)))
+    found.sort(key=lambda entry: -entry[0])
+    running = 1
+    for stride, piece in reversed(found):
+        if stride != running:
+            return None
+        running *= piece.size or 1
+    return tuple(piece for _, piece in found)
+
+
+def blocked(subject: Format | Layout, who: str) -> tuple[list[int], list[tuple[int, int]]]:
+    """The dims in memory order of their rests, and the inner blocks (dim, size) in memory order.
+
+    That is the class of layouts of tags: dense, one rest per dim, all rests outside of all blocks, and in each dim
+    memory order is order of significance. The factors are taken as they stand where they have this form; otherwise
+    canonical digits are. Raises LayoutError with the reason, in the name of notation `who`.
+    """
+    written = subject.format if isinstance(subject, Layout) else subject
+    outer = [f.dim for f in written.all_factors[: written.rank] if f.size is None]
+    rest = written.all_factors[written.rank :]
+    if len(outer) == written.rank and all(f.stride is None for f in written.factors) and all(f.size for f in rest):
+        return outer, [(f.dim, f.size or 0) for f in rest]
+    pieces = pieces_of(subject)
+    if pieces is None:
+        raise LayoutError(f"{who} cannot say {subject}: it is dense by definition, and this has strides of its own")
+    top = {p.dim: p for p in sorted(pieces, key=lambda p: p.unit)}
+    if isinstance(subject, Format) and (fixed := [p for p in top.values() if p.size is not None]):
+        name = subject.names[fixed[0].dim]
+        raise LayoutError(f"{who} cannot say {subject}: dim '{name}' has a fixed capacity and no rest")
+    tops = [top[p.dim] is p for p in pieces]
+    if tops != sorted(tops, reverse=True):
+        raise LayoutError(f"{who} cannot say {subject}: the rests of dims come first there, and here a block lies further out")
+    inner = [p for p in pieces if top[p.dim] is not p]
+    for at, piece in enumerate(inner):
+        if any(other.dim == piece.dim and other.unit > piece.unit for other in inner[at + 1 :]):
+            name = subject.names[piece.dim]
+            raise LayoutError(f"{who} cannot say {subject}: the blocks of dim '{name}' lie against their significance")
+    absent = [dim for dim in range(subject.rank) if dim not in top]
+    return [*absent, *(p.dim for p in pieces if top[p.dim] is p)], [(p.dim, p.size or 0) for p in inner]

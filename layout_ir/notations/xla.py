@@ -1,0 +1,219 @@
+"""XLA and JAX layouts: an order of dims and nested tiles.
+
+`{1,0:T(8,128)(2,1)}` lists the dims minor to major, then the tiles. A tile covers the last dims of the physical shape;
+it cuts each into blocks, rounding up, and appends the blocks' extents. The next tile does the same to the shape that
+results. `Layout(major_to_minor=(0, 1), tiling=((8, 128), (2, 1)))` is JAX's spelling of the same.
+
+Where a tile divides what it cuts the result is digits. A second tile that does not divide the first (`T(6)(4)`) has
+units that do not divide each other; it is read only for shapes at which the elements are digits nevertheless. `*` in
+a tile fuses two dims, which no Format says. XLA leaves open what pads hold. Qualifiers that say other things than
+addresses are read over where they are about the element (`E`) and the memory space (`S`), and refused otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import ClassVar
+
+from layout_ir.canonical import fit
+from layout_ir.errors import LayoutError
+from layout_ir.format import Format
+from layout_ir.layout import Layout
+from layout_ir.notations.digits import Piece, blocked, format_of_pieces, layout_of
+from layout_ir.notations.notation import Notation, Subject
+from layout_ir.notations.scan import Scanner, tuple_text
+from layout_ir.tag import names_for
+
+Tiles = tuple[tuple[int, ...], ...]
+_TABLE_BOUND = 1 << 16
+
+
+def subject_of(major_to_minor: Sequence[int], tiles: Tiles, shape: tuple[int, ...] | None) -> Subject:
+    """What the dims, major to minor, and the tiles mean. Raises LayoutError where that is no Format."""
+    rank = len(major_to_minor)
+    if sorted(major_to_minor) != list(range(rank)):
+        raise LayoutError(f"dims {list(major_to_minor)} are no permutation of {rank} dims")
+    if rank > 64 or sum(map(len, tiles)) > 256:
+        raise LayoutError(f"a layout of {rank} dims and {len(tiles)} tiles is more than is read")
+    physical = [Piece(dim, 1, None) for dim in major_to_minor]
+    try:
+        for tile in tiles:
+            physical = _tiled(physical, tile)
+        return format_of_pieces(names_for(rank), physical)
+    except LayoutError as error:
+        if shape is None or len(shape) != rank:
+            raise
+        return _at_shape(major_to_minor, tiles, shape, error)
+
+
+def _tiled(physical: list[Piece], tile: Sequence[int]) -> list[Piece]:
+    """The physical shape after one more tile, whose sizes must divide what they cut."""
+    if len(tile) > len(physical):
+        raise LayoutError(f"tile {tuple(tile)} has more dims than the {len(physical)} dims it is applied to")
+    keep, cut = physical[: len(physical) - len(tile)], physical[len(physical) - len(tile) :]
+    blocks: list[Piece] = []
+    inside: list[Piece] = []
+    for piece, size in zip(cut, tile, strict=True):
+        if size < 1:
+            raise LayoutError(f"tile {tuple(tile)} has size {size}, sizes start at 1")
+        if piece.size is not None and piece.size % size:
+            raise LayoutError(
+                f"tile {tuple(tile)} cuts {piece.size} into blocks of {size}: it rounds up, and units that do not divide "
+                "each other are no digits"
+            )
+        blocks.append(Piece(piece.dim, piece.unit * size, None if piece.size is None else piece.size // size))
+        inside.append(Piece(piece.dim, piece.unit, size))
+    return [*keep, *blocks, *inside]
+
+
+def _at_shape(major_to_minor: Sequence[int], tiles: Tiles, shape: tuple[int, ...], error: LayoutError) -> Layout:
+    """The layout by its addresses, dim by dim, where they are digits at this shape although the tiles are none."""
+    if sum(shape) > _TABLE_BOUND or 0 in shape:
+        raise error
+    extents = [shape[d] for d in major_to_minor]
+    physical = [(at, extents[at]) for at in range(len(extents))]
+    # Per physical dim: how its index comes from that of its logical dim, as a list of (divisor, modulus) steps.
+    steps: list[list[tuple[int, int | None]]] = [[] for _ in physical]
+    for tile in tiles:
+        start = len(physical) - len(tile)
+        if start < 0:
+            raise error
+        head, cut = physical[:start], physical[start:]
+        ahead, behind = steps[:start], steps[start:]
+        physical = head + [(at, -(-n // t)) for (at, n), t in zip(cut, tile, strict=True)]
+        physical += [(at, t) for (at, _), t in zip(cut, tile, strict=True)]
+        steps = ahead + [[*s, (t, None)] for s, t in zip(behind, tile, strict=True)]
+        steps += [[*s, (1, t)] for s, t in zip(behind, tile, strict=True)]
+    strides = [prod(n for _, n in physical[k + 1 :]) for k in range(len(physical))]
+    chains: list[list[tuple[int, int]]] = []
+    for dim, extent in enumerate(shape):
+        at = list(major_to_minor).index(dim)
+        values = [0] * extent
+        for (owner, _), path, stride in zip(physical, steps, strides, strict=True):
+            if owner == at:
+                for x in range(extent):
+                    values[x] += _along(path, x) * stride
+        terms = fit(values)
+        if terms is None:
+            raise error
+        units = [u for u, _ in terms]
+        counts = [b // a for a, b in zip(units, units[1:], strict=False)] + [-(-extent // units[-1])] if terms else []
+        chains.append([(n, s) for n, (_, s) in zip(counts, terms, strict=True)][::-1] or [(1, 1)])
+    return layout_of(shape, chains, size=prod(n for _, n in physical))
+
+
+def _along(path: Sequence[tuple[int, int | None]], x: int) -> int:
+    for divisor, modulus in path:
+        x = x // divisor if modulus is None else x % modulus
+    return x
+
+
+def parts_of(subject: Subject, who: str) -> tuple[tuple[int, ...], Tiles]:
+    """Dims major to minor and the tiles of `subject`. Raises LayoutError where nested tiles cannot say it.
+
+    The inner blocks in memory order fall into runs in which physical dims rise; each run is what one level leaves
+    outside of the next, so level k tiles by the products of the runs from k on.
+    """
+    outer, inner = blocked(subject, who)
+    place = {dim: at for at, dim in enumerate(outer)}
+    runs: list[list[tuple[int, int]]] = []
+    for dim, size in inner:
+        if not runs or place[dim] <= place[runs[-1][-1][0]]:
+            runs.append([])
+        runs[-1].append((dim, size))
+    tiles: list[tuple[int, ...]] = []
+    for level in range(len(runs)):
+        below = [block for run in runs[level:] for block in run]
+        first = min(place[dim] for dim, _ in below)
+        tiles.append(tuple(prod(size for d, size in below if d == dim) for dim in outer[first:]))
+    found = subject_of(outer, tuple(tiles), None)
+    if isinstance(subject, Layout):
+        assert isinstance(found, Format)
+        bound = found.bind(subject.shape)
+        if not bound.same_map(subject) or bound.padded_shape != subject.padded_shape:
+            raise LayoutError(f"{who} cannot say {subject}: its blocks, in memory order {inner}, are no nested tiles of the last dims")
+    elif isinstance(found, Layout) or found.all_factors != subject.all_factors:
+        raise LayoutError(f"{who} cannot say {subject}: its blocks, in memory order {inner}, are no nested tiles of the last dims")
+    return tuple(outer), tuple(tiles)
+
+
+class XlaNotation(Notation):
+    """`{1,0:T(8,128)(2,1)}`."""
+
+    name: ClassVar[str] = "xla"
+    about: ClassVar[str] = "XLA layouts: dims minor to major, then tiles"
+    example: ClassVar[str] = "{1,0:T(8,128)(2,1)}"
+    needs_shape: ClassVar[bool] = False
+
+    def _parse(self, text: str, shape: tuple[int, ...] | None, dtype: str | None) -> Subject:
+        scan = Scanner(text, self.name)
+        scan.expect("{")
+        dims: list[int] = []
+        while scan.token.text not in (":", "}"):
+            if dims:
+                scan.expect(",")
+            dims.append(scan.integer("a dim", low=0))
+        tiles: list[tuple[int, ...]] = []
+        if scan.accept(":"):
+            while scan.token.text != "}":
+                start = scan.token
+                word = scan.word("T(...) or another qualifier")
+                if word == "T":
+                    while scan.token.text == "(":
+                        tiles.append(tuple(scan.sequence("(", ")", lambda: self._tile_size(scan))))
+                elif word in ("E", "S"):
+                    scan.integers("(", ")", f"qualifier {word}")
+                else:
+                    scan.fail(f"qualifier '{word}' says more than addresses: T, E and S are read", start)
+        scan.expect("}")
+        scan.end()
+        return subject_of(dims[::-1], tuple(tiles), shape)
+
+    @staticmethod
+    def _tile_size(scan: Scanner) -> int:
+        if scan.token.text == "*":
+            scan.fail("'*' fuses a dim with the next minor one, and no format has fused dims")
+        return scan.integer("a tile size", low=1)
+
+    def _print(self, subject: Subject, dtype: str | None) -> str:
+        dims, tiles = parts_of(subject, self.name)
+        order = ",".join(map(str, reversed(dims)))
+        text = "".join(f"({','.join(map(str, tile))})" for tile in tiles)
+        return f"{{{order}:T{text}}}" if tiles else f"{{{order}}}"
+
+
+class JaxNotation(Notation):
+    """`Layout(major_to_minor=(0, 1), tiling=((8, 128), (2, 1)))`."""
+
+    name: ClassVar[str] = "jax"
+    about: ClassVar[str] = "JAX layouts: dims major to minor, then tiles"
+    example: ClassVar[str] = "Layout(major_to_minor=(0, 1), tiling=((8, 128), (2, 1)))"
+    needs_shape: ClassVar[bool] = False
+
+    def _parse(self, text: str, shape: tuple[int, ...] | None, dtype: str | None) -> Subject:
+        scan = Scanner(text, self.name)
+        scan.expect("Layout", "(", "major_to_minor", "=")
+        dims = scan.integers("(", ")", "a dim", low=0)
+        tiles: Tiles = ()
+        while scan.accept(","):
+            start = scan.token
+            field = scan.word("tiling or sub_byte_element_size_in_bits")
+            scan.expect("=")
+            if field == "tiling":
+                if not scan.accept("None"):
+                    tiles = tuple(scan.sequence("(", ")", lambda: scan.integers("(", ")", "a tile size", low=1)))
+            elif field == "sub_byte_element_size_in_bits":
+                scan.integer("the element size", low=0)
+            else:
+                scan.fail(f"unexpected field '{field}'", start)
+        scan.expect(")")
+        scan.end()
+        return subject_of(dims, tiles, shape)
+
+    def _print(self, subject: Subject, dtype: str | None) -> str:
+        dims, tiles = parts_of(subject, self.name)
+        if not tiles:
+            return f"Layout(major_to_minor={tuple_text(dims)})"
+        inner = ", ".join(tuple_text(tile) for tile in tiles)
+        return f"Layout(major_to_minor={tuple_text(dims)}, tiling=({inner}{',' if len(tiles) == 1 else ''}))"

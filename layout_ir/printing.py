@@ -1,0 +1,160 @@
+"""IR as text that people can read and tools can read back.
+
+xDSL parses attribute aliases and never prints them, so that every tensor type would spell its format out. Here
+each format is named once, at the top, by its tag where it has one:
+
+    #nchw = #layout.format<(n, c, h, w) : [n, c, h, w]>
+    #nChw8c = #layout.format<(n, c, h, w) : [n, c, h, w, c:8], pad = zero>
+    builtin.module {
+      %1 = layout.reorder %0 : tensor<2x17x5x4xf32, #nchw> -> tensor<2x17x5x4xf32, #nChw8c>
+
+Names are given in the order of first use. A format that is not exactly what its tag means (another pad policy)
+says so in its alias (`#nChw8c_undef`), one without a tag is `#fmt0`, and equal names get a number.
+
+Constants print bit for bit. xDSL writes NaN and infinities in lists in a way it does not read back, and takes 0.0
+and -0.0 for equal when it looks for splats; here a list or splat is printed only where its text means the same
+bits, everything else in hexadecimal, as MLIR does for big constants anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import Any, cast
+
+from xdsl.dialects.builtin import Builtin, BytesAttr, DenseIntOrFPElementsAttr, ModuleOp, TensorType
+from xdsl.ir import Attribute, Dialect
+from xdsl.printer import Printer
+
+from layout_ir.dialects.layout import FormatAttr
+from layout_ir.format import Format
+from layout_ir.tag import name_of
+
+HEX_ABOVE = 100
+"""Constants of more elements than this print in hexadecimal: the limit MLIR and xDSL use."""
+
+ELIDED = "dense_resource<__elided__>"
+"""What stands for an elided constant, as in MLIR: it parses, but its values are gone."""
+
+
+def print_module(
+    module: ModuleOp,
+    *,
+    generic: bool = False,
+    elide_above: int | None = None,
+    dialects: Iterable[Dialect] = (Builtin,),
+) -> str:
+    """The text of `module`, aliases first, ending in a newline.
+
+    `generic` prints every op in the generic form. Constants of more than `elide_above` elements are elided, unless
+    one element says it all; the text then still parses, but can no longer be run. `dialects` are asked for the
+    resources that the module refers to.
+    """
+    return ProgramPrinter(print_generic_format=generic, elide_above=elide_above).program(module, dialects)
+
+
+@dataclass(eq=False, repr=False)
+class ProgramPrinter(Printer):
+    """A printer of whole programs: `program` is the only method to call, once."""
+
+    elide_above: int | None = None
+    """Constants of more elements than this are elided; None: print everything."""
+
+    _aliases: dict[tuple[FormatAttr, tuple[str, ...]], str] = field(
+        default_factory=dict[tuple[FormatAttr, tuple[str, ...]], str], init=False
+    )
+    """Alias of each format met so far, in order. Dim names count: the equal formats of an activation and a weight
+    have different aliases, and each program keeps the names it was written with."""
+    _taken: dict[str, int] = field(default_factory=dict[str, int], init=False)
+    _elided: int = field(default=0, init=False)
+
+    def program(self, module: ModuleOp, dialects: Iterable[Dialect] = (Builtin,)) -> str:
+        """The text of `module`, ending in a newline."""
+        # The body goes first: it tells which formats there are.
+        self.stream = body = StringIO()
+        self.print_op(module)
+        self.print_metadata(dialects)
+        self.stream = head = StringIO()
+        if self._elided:
+            constants = "constant" if self._elided == 1 else "constants"
+            print(
+                f"// {self._elided} {constants} of more than {self.elide_above} elements elided:", file=head
+            )
+            print("// this program can be read and transformed, but not run.", file=head)
+        for (attribute, _), alias in self._aliases.items():
+            self.print_string(f"#{alias} = ")
+            super().print_attribute(attribute)
+            self.print_string("\n", indent=0)
+        return f"{head.getvalue()}{body.getvalue()}\n"
+
+    def print_attribute(self, attribute: Attribute) -> None:
+        if isinstance(attribute, FormatAttr):
+            self.print_string(f"#{self._alias(attribute)}")
+        elif isinstance(attribute, DenseIntOrFPElementsAttr):
+            self._print_constant(cast("DenseIntOrFPElementsAttr[Any]", attribute))
+        else:
+            super().print_attribute(attribute)
+
+    def _alias(self, attribute: FormatAttr) -> str:
+        key = (attribute, attribute.data.names)
+        alias = self._aliases.get(key)
+        if alias is None:
+            name = alias_name(attribute.data)
+            count = self._taken.get(name, 0)
+            self._taken[name] = count + 1
+            if name == "fmt":
+                alias = f"fmt{count}"
+            else:
+                alias = name if count == 0 else f"{name}_{count}"
+            self._aliases[key] = alias
+        return alias
+
+    def _print_constant(self, attribute: DenseIntOrFPElementsAttr[Any]) -> None:
+        element, data = attribute.get_element_type(), attribute.data.data
+        size = element.compile_time_size
+        count = len(data) // size
+        if count and _is_splat(data, size):
+            one = DenseIntOrFPElementsAttr(TensorType(element, [1]), BytesAttr(data[:size]))
+            text = _values(one) or _hexadecimal(data[:size])
+        elif self.elide_above is not None and count > self.elide_above:
+            self._elided += 1
+            text = ELIDED
+        else:
+            text = (_values(attribute) if count <= HEX_ABOVE else None) or _hexadecimal(data)
+        self.print_string(text)
+        self.print_string(" : ")
+        self.print_attribute(attribute.get_type())
+
+
+def alias_name(format: Format) -> str:
+    """The alias of a format, before numbers tell equal ones apart; "fmt" where it has no tag."""
+    tag = name_of(format)
+    if tag is None:
+        return "fmt"
+    if Format.from_tag(tag) == format:
+        return tag
+    policy = format.pad if isinstance(format.pad, str) else f"pad{format.pad}".replace("-", "m")
+    return f"{tag}_" + "".join(character if character.isalnum() else "_" for character in policy)
+
+
+def _is_splat(data: bytes, size: int) -> bool:
+    """Whether all elements, of `size` bytes each, have the same bits."""
+    # Most constants differ early: a short look first saves the copy of a big one.
+    head = data[: 64 * size]
+    return head == data[:size] * (len(head) // size) and data[size:] == data[:-size]
+
+
+def _hexadecimal(data: bytes) -> str:
+    return f'dense<"0x{data.hex().upper()}">'
+
+
+def _values(attribute: DenseIntOrFPElementsAttr[Any]) -> str | None:
+    """What xDSL prints for a constant, unless it would read back as other bits."""
+    if len(attribute) > 1 and attribute.is_splat():
+        return None  # not the same bits, but the same values: 0.0 and -0.0
+    stream = StringIO()
+    attribute.print_without_type(Printer(stream=stream))
+    text = stream.getvalue()
+    # Floats that xDSL spells as bit patterns are read as the integers they look like.
+    return None if "0x" in text else text

@@ -1,0 +1,57 @@
+"""The one list of what layout-ir adds to xDSL: dialects, passes, targets.
+
+`layout_ir.universe` hands it to every xDSL tool, `layout-opt` takes it from here. Names map to callables without
+arguments that import the module only when asked, so that reading this list imports nothing: not NumPy, not
+llvmlite, not even xDSL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from xdsl.ir import Dialect
+    from xdsl.passes import ModulePass
+    from xdsl.utils.target import Target
+
+
+def lazy(module: str, name: str) -> Callable[[], Any]:
+    """The callable that imports `module` and returns its `name`."""
+
+    def load() -> Any:
+        return getattr(import_module(module), name)
+
+    return load
+
+
+DIALECTS: dict[str, Callable[[], Dialect]] = {
+    "layout": lazy("layout_ir.dialects.layout", "LayoutDialect"),
+    "nn": lazy("layout_ir.dialects.nn", "NN"),
+}
+
+_PASSES = (
+    ("propagate", "choose a format for every #layout.any, insert the reorders that are left"),
+    ("fold-reorders", "remove, merge, share and move reorders; never makes a program worse"),
+    ("prepack-constants", "reorder constants at compile time"),
+    ("legalize-pads", "fill pads where a consumer needs them and they are not already right"),
+    ("strip", "erase every reorder and encoding: what is left is what the program computes"),
+    ("optimize", "the pipeline of the above"),
+)
+"""The passes in the order of a pipeline. `layout-fold-reorders` is `LayoutFoldReordersPass` in `fold_reorders`."""
+
+
+def _class_name(name: str) -> str:
+    return "Layout" + "".join(word.capitalize() for word in name.split("-")) + "Pass"
+
+
+PASSES: dict[str, Callable[[], type[ModulePass]]] = {
+    f"layout-{name}": lazy(f"layout_ir.passes.{name.replace('-', '_')}", _class_name(name))
+    for name, _ in _PASSES
+}
+
+SUMMARIES: dict[str, str] = {f"layout-{name}": summary for name, summary in _PASSES}
+"""What each pass does, in one line, for help texts: asking the pass itself would import it."""
+
+TARGETS: dict[str, Callable[[], type[Target]]] = {}

@@ -1,0 +1,104 @@
+"""`layout-ir optimize`: layouts for a whole network, what that saves, and what remains."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from layout_ir.passes.report import Remaining, Report
+
+TARGETS = ("host", "avx2", "avx512", "channels-last", "onednn", "htp")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments that `optimize` and `run` share."""
+    parser.add_argument("model", help="an ONNX model (.onnx) or a program (.mlir)")
+    parser.add_argument("--target", default="host", metavar="NAME", help=f"one of {', '.join(TARGETS)} (default: host)")
+    parser.add_argument(
+        "--solver", default="exact", metavar="NAME", help="exact (proven least cost), or greedy for comparison"
+    )
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "optimize",
+        help="choose layouts for a network and fold its reorders",
+        description="Choose a layout for every value of a network at least cost, and say what remains and why.",
+        epilog="example:\n  layout-ir optimize model.onnx --target avx2 -o model.mlir --elide-constants 16",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_arguments(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the optimized program (- for standard output)")
+    parser.add_argument(
+        "--elide-constants", type=int, metavar="N", help="leave out the values of constants of more than N elements"
+    )
+    parser.add_argument("--report", action="store_true", help="list every remaining reorder, not only the first ten")
+    parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the report; writes the program where `-o` says."""
+    from xdsl.utils.exceptions import DiagnosticException
+
+    from layout_ir.passes.report import compare
+    from layout_ir.tools.program import load_program, pass_error
+
+    module = load_program(args.model)
+    try:
+        report, _, optimized = compare(module, args.target, args.solver)
+    except DiagnosticException as error:
+        raise pass_error(error, args.model) from error
+    if args.output is not None:
+        from layout_ir.printing import print_module
+        from layout_ir.tools.output import write_result
+
+        write_result(print_module(optimized, elide_constants=args.elide_constants) + "\n", args.output)
+    to_stderr = args.output == "-"
+    text = json.dumps(report.to_json(args.model), indent=2) if args.json else format_report(report, args.model, args.report)
+    print(text, file=sys.stderr if to_stderr else sys.stdout)
+    return 0
+
+
+def format_report(report: Report, model: str, everything: bool = False) -> str:
+    """The report as a person reads it."""
+    naive, best = report.naive, report.optimized
+    lines = [
+        f"{model}: {report.ops} ops, target {report.target}",
+        "",
+        f"             {'reorders':>9}  {'moved':>10}  {'estimated':>10}",
+        f"  naive      {naive.count:>9}  {_bytes(naive.nbytes):>10}  {naive.time_ns / 1e6:>7.2f} ms",
+        f"  optimized  {best.count:>9}  {_bytes(best.nbytes):>10}  {best.time_ns / 1e6:>7.2f} ms",
+        "",
+    ]
+    solution = report.solution
+    if solution is None:
+        lines.append("nothing was left to choose")
+    elif solution.is_optimal:
+        lines.append(f"proven optimal: cost {solution.cost / 1e6:.3f} ms (ops and reorders) equals the lower bound")
+    else:
+        lines.append(f"not proven optimal: cost {solution.cost / 1e6:.3f} ms (ops and reorders), no bound")
+    if best.remaining:
+        lines += ["", "what remains:"]
+        shown = best.remaining if everything else best.remaining[:10]
+        lines += [_line(entry) for entry in shown]
+        if len(shown) < len(best.remaining):
+            lines.append(f"  ... and {len(best.remaining) - len(shown)} more (--report lists them)")
+    else:
+        lines.append("no reorder remains")
+    return "\n".join(lines)
+
+
+def _line(entry: Remaining) -> str:
+    change = f"{entry.source} -> {entry.destination}"
+    return f"  {change}  {_bytes(entry.nbytes)}  between {entry.producer} and {entry.consumer}"
+
+
+def _bytes(count: int) -> str:
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} B"

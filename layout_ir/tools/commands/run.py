@@ -1,0 +1,128 @@
+"""`layout-ir run`: a network before and after optimization, executed and compared."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from layout_ir.errors import LayoutError
+from layout_ir.tools.commands.optimize import add_arguments
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.dialects.func import FuncOp
+
+TOLERANCE = 1e-4
+"""Largest difference between the two programs, relative to the largest result: sums run in another order."""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "run",
+        help="execute a network before and after optimization and compare",
+        description="Execute a network before and after layout optimization, with compiled reorders, and compare the "
+        "results. Exit status 1 where they differ.",
+        epilog="example:\n  layout-ir run model.onnx --target avx2 --inputs inputs.npz",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_arguments(parser)
+    parser.add_argument("--inputs", metavar="FILE", help="a .npz with an array per input (default: random ones)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random inputs (default: 0)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints what both programs took and how far their results are apart."""
+    from xdsl.utils.exceptions import DiagnosticException
+
+    from layout_ir.execute import entry_point, input_names
+    from layout_ir.passes.report import compare
+    from layout_ir.tools.program import load_program, pass_error
+
+    module = load_program(args.model)
+    function = entry_point(module, "main")
+    inputs = _inputs(args, function, input_names(function))
+    try:
+        report, naive, optimized = compare(module, args.target, args.solver)
+    except DiagnosticException as error:
+        raise pass_error(error, args.model) from error
+    before, naive_times = _execute(naive, inputs)
+    after, best_times = _execute(optimized, inputs)
+    error = max((_difference(a, b) for a, b in zip(before, after, strict=True)), default=0.0)
+    agree = error <= TOLERANCE
+    if args.json:
+        times = {"naive": naive_times, "optimized": best_times}
+        print(json.dumps({**report.to_json(args.model), "measured": times, "difference": error, "agree": agree}, indent=2))
+    else:
+        print(f"{args.model}: {report.ops} ops, target {report.target}, reorders compiled, other ops by the reference")
+        print()
+        print(f"             {'reorders':>9}  {'in reorders':>12}  {'in all':>10}")
+        for name, traffic, times in (("naive", report.naive, naive_times), ("optimized", report.optimized, best_times)):
+            print(f"  {name:<9}  {traffic.count:>9}  {times['reorders_ms']:>9.2f} ms  {times['total_ms']:>7.0f} ms")
+        print()
+        verdict = "agree" if agree else "DIFFER"
+        print(f"results {verdict}: largest difference {error:.1e} of the largest result (limit {TOLERANCE:.0e})")
+    return 0 if agree else 1
+
+
+def _inputs(args: argparse.Namespace, function: FuncOp, names: list[str]) -> dict[str, Any]:
+    """Arrays from the file, or random ones of the argument types."""
+    import numpy as np
+
+    from layout_ir.backends.reference.elements import storage
+    from layout_ir.dialects.layout import dtype_of
+    from layout_ir.dialects.layout.types import tensor_type
+
+    if args.inputs is not None:
+        try:
+            with np.load(args.inputs) as data:
+                return {name: data[name] for name in data.files}
+        except (ValueError, OSError) as error:
+            raise LayoutError(f"{args.inputs}: not an .npz file of arrays: {error}") from error
+    random = np.random.default_rng(args.seed)
+    result: dict[str, Any] = {}
+    for name, value in zip(names, function.args, strict=True):
+        shape, dtype = tensor_type(value.type).get_shape(), dtype_of(value.type)
+        if dtype == "bf16":
+            raise LayoutError(f"input '{name}' is bf16: give its bits as uint16 with --inputs")
+        numbers = random.standard_normal(shape) if "f" in dtype else random.integers(0, 2, shape)
+        result[name] = np.asarray(numbers).astype(storage(dtype))
+    return result
+
+
+def _execute(module: ModuleOp, inputs: dict[str, Any]) -> tuple[list[NDArray[Any]], dict[str, float]]:
+    """The results, and milliseconds in reorders and in all; constants are packed before the clock starts."""
+    from layout_ir.dialects.layout import FillPadsOp, ReorderOp
+    from layout_ir.execute import run as execute
+
+    constants: dict[Any, Any] = {}
+    execute(module, inputs, constants=constants)
+    reorders = 0.0
+
+    def trace(op: Any, tensors: Any, seconds: float) -> None:
+        nonlocal reorders
+        if isinstance(op, ReorderOp | FillPadsOp):
+            reorders += seconds
+
+    start = time.perf_counter()
+    results = execute(module, inputs, constants=constants, trace=trace)
+    total = time.perf_counter() - start
+    return results, {"reorders_ms": reorders * 1e3, "total_ms": total * 1e3}
+
+
+def _difference(a: NDArray[Any], b: NDArray[Any]) -> float:
+    """Largest absolute difference over the largest magnitude; infinite where one has a NaN that the other has not."""
+    import numpy as np
+
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    if a.size == 0 or np.array_equal(a, b, equal_nan=True):
+        return 0.0
+    if not np.array_equal(np.isfinite(a), np.isfinite(b)):
+        return float("inf")
+    fine = np.isfinite(a)
+    scale = float(np.max(np.abs(a[fine]), initial=0.0)) or 1.0
+    return float(np.max(np.abs(a[fine] - b[fine]), initial=0.0)) / scale

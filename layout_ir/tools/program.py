@@ -1,0 +1,80 @@
+"""Reading a program for a command: an ONNX model or IR text, verified, with errors that name the place."""
+
+from __future__ import annotations
+
+import os
+from typing import IO
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.universe import Universe
+from xdsl.utils.exceptions import DiagnosticException, ParseError
+
+from layout_ir import registry
+from layout_ir.diagnostics import Diagnostic, Location, Severity
+from layout_ir.tools.diagnostics import Renderer, from_parse_error, one_line
+from layout_ir.tools.locations import LocatedParser
+from layout_ir.tools.verify import verify_module
+
+
+class ProgramError(Exception):
+    """A program that cannot be read or transformed: diagnostics, and the text they point into."""
+
+    def __init__(self, diagnostics: list[Diagnostic], sources: dict[str, str] | None = None):
+        super().__init__(diagnostics[0].message)
+        self.diagnostics = diagnostics
+        self.sources = sources or {}
+
+    def render(self, stream: IO[str]) -> None:
+        renderer = Renderer(stream, self.sources)
+        for diagnostic in self.diagnostics:
+            renderer(diagnostic)
+
+
+def context() -> Context:
+    """A context that knows every dialect of xDSL and of this package."""
+    ctx = Context()
+    for name, factory in {**Universe.get_multiverse().all_dialects, **registry.DIALECTS}.items():
+        ctx.register_dialect(name, factory)
+    return ctx
+
+
+def load_program(path: str) -> ModuleOp:
+    """The module in the file `path` (.onnx or .mlir). Raises ProgramError or OSError."""
+    if os.path.splitext(path)[1] == ".onnx":
+        return _load_onnx(path)
+    with open(path, "rb") as stream:
+        data = stream.read()
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        message = f"not UTF-8 text: byte 0x{data[error.start]:02x} in line {line}; models end in .onnx"
+        raise ProgramError([Diagnostic(Severity.ERROR, message, Location(path))]) from error
+    sources = {path: text}
+    try:
+        module = LocatedParser(context(), text, path, 0).parse_program(True)
+    except ParseError as error:
+        raise ProgramError([from_parse_error(error)], sources) from error
+    errors = verify_module(module)
+    if errors:
+        raise ProgramError(errors, sources)
+    return module
+
+
+def _load_onnx(path: str) -> ModuleOp:
+    from layout_ir.errors import LayoutError
+    from layout_ir.frontends.onnx import from_onnx
+
+    with open(path, "rb"):
+        pass  # a missing file is an OSError, whatever the importer makes of it
+    try:
+        return from_onnx(path)
+    except LayoutError as error:
+        raise ProgramError([Diagnostic(Severity.ERROR, str(error), Location(path))]) from error
+
+
+def pass_error(error: DiagnosticException, path: str) -> ProgramError:
+    """What a pass raised, at the place it blames or else the file."""
+    place = getattr(error, "location", None) or Location(path)
+    return ProgramError([Diagnostic(Severity.ERROR, one_line(error), place)])

@@ -1,0 +1,107 @@
+"""layout-legalize-pads: pads are filled where a consumer needs them and they are not already right.
+
+Three steps, each along the program: result types claim all that their op provides (relu of zero pads is zero, exp of
+them is one); uses that need a value in the pads which is not promised get a `layout.fill_pads`; and fills that no
+use needs are taken out again. What a value promises in a signature is never changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from layout_ir.dialects.layout import CastOp, FillPadsOp, ReorderOp, format_of, is_any, layout_of, with_format
+from layout_ir.dialects.layout.types import tensor_type
+from layout_ir.interfaces import LayoutOp
+from layout_ir.format import PadPolicy
+from layout_ir.passes.fold_reorders import free_reorder, pads_only, same_type
+from layout_ir.passes.rewriting import erase_dead, insert_after, needed_pad, provided_pad, replace_op, retype
+
+
+def legalize_pads(module: ModuleOp) -> None:
+    """Legalizes in place."""
+    for op in list(module.walk()):
+        if isinstance(op, LayoutOp):
+            _fill_operands(op)
+            _claim(op)
+        else:
+            value = same_type(op) or pads_only(op) or free_reorder(op)
+            if value is not None:
+                replace_op(op, value)
+    fills = [op for op in module.walk() if isinstance(op, FillPadsOp)]
+    for fill in fills:
+        for use in list(fill.result.uses):
+            if not _needs_fill(use.operation, use.index, fill):
+                use.operation.operands[use.index] = fill.input
+    erase_dead(list(fills))
+
+
+def _is_settled(op: Operation) -> bool:
+    return all(not is_any(value.type) for value in (*op.operands, *op.results))
+
+
+def _claim(op: LayoutOp) -> None:
+    """Strengthens an undef result to what the op provides, where no signature or view hangs on its type."""
+    result = op.results[0]
+    fmt = format_of(result.type)
+    if not _is_settled(op) or fmt is None or fmt.pad != "undef" or not layout_of(result.type).is_padded:
+        return
+    if not all(isinstance(use.operation, LayoutOp | FillPadsOp | ReorderOp | CastOp) for use in result.uses):
+        return
+    held = provided_pad(op)
+    if held is not None:
+        retype(result, with_format(result.type, fmt.with_pad(held)))
+
+
+def _fill_operands(op: LayoutOp) -> None:
+    """Inserts the fills that `op` needs and its operands do not promise."""
+    if not _is_settled(op):
+        return
+    for k, operand in enumerate(op.operands):
+        needed = needed_pad(op, k)
+        fmt = format_of(operand.type)
+        if needed is not None and fmt is not None and fmt.with_pad(needed) != fmt:
+            op.operands[k] = _filled(operand, needed)
+
+
+def _filled(value: SSAValue, policy: PadPolicy) -> SSAValue:
+    """`value` with pads that hold `policy`: an existing fill of it, or a new one behind its definition."""
+    fmt = format_of(value.type)
+    assert fmt is not None
+    wanted = with_format(value.type, fmt.with_pad(policy))
+    for use in value.uses:
+        if isinstance(use.operation, FillPadsOp) and use.operation.result.type == wanted:
+            return use.operation.result
+    fill = FillPadsOp(value, wanted.encoding)
+    insert_after(value, fill)
+    return fill.result
+
+
+def _needs_fill(user: Operation, index: int, fill: FillPadsOp) -> bool:
+    """Whether `user` needs what `fill` promises: for itself, or to keep the promise of its own result."""
+    if not isinstance(user, LayoutOp) or not _is_settled(user):
+        return True
+    if needed_pad(user, index) is not None:
+        return True
+    result = format_of(user.results[0].type)
+    if result is None or result.pad == "undef" or not layout_of(user.results[0].type).is_padded:
+        return False
+    before = tensor_type(user.results[0].type)
+    user.operands[index] = fill.input
+    held = provided_pad(user)
+    user.operands[index] = fill.result
+    return held is None or with_format(before, result.with_pad(held)) != before
+
+
+@dataclass(frozen=True)
+class LayoutLegalizePadsPass(ModulePass):
+    """Fills pads where needed, and only there."""
+
+    name = "layout-legalize-pads"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        legalize_pads(op)

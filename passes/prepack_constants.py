@@ -1,0 +1,44 @@
+"""layout-prepack-constants: reorders of constants happen when the program is built.
+
+A constant is its logical values; its encoding says where they lie. A reorder of it is therefore a constant of
+another type, and costs nothing at run time. A constant that is needed in several Formats becomes several constants.
+Views of constants are left alone: they cost nothing anyway.
+"""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import CastOp, FillPadsOp, ReorderOp, is_any
+from layout_ir.passes.rewriting import erase_dead, insert_after, replace_op
+
+
+def prepack_constants(module: ModuleOp) -> None:
+    """Packs in place. A constant op is followed through chains of reorders, each ending in a constant of its own."""
+    constants: list[nn.ConstantOp] = []
+    for op in list(module.walk()):
+        if isinstance(op, nn.ConstantOp):
+            constants.append(op)
+        elif isinstance(op, ReorderOp | CastOp | FillPadsOp) and isinstance(op.input.owner, nn.ConstantOp):
+            same_element = op.source_type.element_type == op.result_type.element_type
+            if same_element and not is_any(op.result_type):
+                source = op.input.owner
+                packed = nn.ConstantOp(source.value, op.result_type)
+                packed.result.name_hint = op.input.name_hint
+                insert_after(op.input, packed)
+                constants.append(packed)
+                replace_op(op, packed.result)
+    erase_dead(constants)
+
+
+@dataclass(frozen=True)
+class LayoutPrepackConstantsPass(ModulePass):
+    """Reorders of constants become constants."""
+
+    name = "layout-prepack-constants"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        prepack_constants(op)

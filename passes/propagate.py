@@ -1,0 +1,74 @@
+"""layout-propagate: choose a Format for every `#layout.any`, insert the reorders that are left.
+
+Choosing and rewriting are apart: `selection.build` states the problem, a solver picks the options, and
+`selection.apply` rewrites. What already has a Format keeps it. Programs without `any` are left as they are, reorders
+included; `layout-fold-reorders` cleans up behind this pass.
+"""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from layout_ir.diagnostics import PassError
+from layout_ir.errors import LayoutError
+from layout_ir.passes.selection.apply import apply
+from layout_ir.passes.selection.build import Selection, build, needs_selection
+from layout_ir.passes.selection.greedy import solve_greedy, solve_preferred
+from layout_ir.passes.selection.problem import Solution
+from layout_ir.passes.selection.targets import target_named
+
+SOLVERS = ("exact", "greedy", "naive")
+
+
+def solve(selection: Selection, solver: str) -> Solution:
+    """The choice that `solver` makes. Raises LayoutError for an unknown solver or where no choice is possible."""
+    if solver == "greedy":
+        return solve_greedy(selection.problem)
+    if solver == "naive":
+        return solve_preferred(selection.problem)
+    if solver != "exact":
+        raise LayoutError(f"unknown solver '{solver}': solvers are {', '.join(SOLVERS)}")
+    from layout_ir.passes.selection.elimination import Infeasible, TooWide, solve_exact
+
+    try:
+        return solve_exact(selection.problem)
+    except Infeasible as error:
+        raise LayoutError(str(error)) from error
+    except TooWide:
+        # Said out loud by the missing bound: the report has no proof of optimality.
+        return solve_greedy(selection.problem)
+
+
+def propagate(module: ModuleOp, target: str = "host", solver: str = "exact") -> Solution | None:
+    """Chooses and rewrites in place; returns what was chosen, or None where nothing was open."""
+    if not any(needs_selection(value) for op in module.walk() for value in _defined(op)):
+        return None
+    selection = build(module, target_named(target))
+    solution = solve(selection, solver)
+    apply(module, selection, solution.choices, share=solver != "naive")
+    return solution
+
+
+def _defined(op):
+    yield from op.results
+    for region in op.regions:
+        for block in region.blocks:
+            yield from block.args
+
+
+@dataclass(frozen=True)
+class LayoutPropagatePass(ModulePass):
+    """Options: `target` (host, avx2, avx512, channels-last, onednn, htp) and `solver` (exact, greedy, naive)."""
+
+    name = "layout-propagate"
+
+    target: str = "host"
+    solver: str = "exact"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        try:
+            propagate(op, self.target, self.solver)
+        except LayoutError as error:
+            raise PassError(str(error), op) from error

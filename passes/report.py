@@ -1,0 +1,165 @@
+"""What the reorders of a program cost, before and after, and why each that is left is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp, NameLoc
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import CastOp, FillPadsOp, ReorderOp, ViewOp, dtype_of, format_of, is_any, layout_of
+from layout_ir.passes.optimize import optimize
+from layout_ir.passes.propagate import propagate
+from layout_ir.passes.selection.costs import CALL_NS, BYTES_PER_NS, reorder_bytes, reorder_ns
+from layout_ir.passes.selection.problem import Solution
+from layout_ir.passes.selection.targets import target_named
+from layout_ir.tag import name_of
+
+
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """A reorder (or fill of pads) that is left: what it moves, and the ops on both sides that ask for it."""
+
+    value: str
+    source: str
+    destination: str
+    nbytes: int
+    producer: str
+    consumer: str
+    of_constant: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The reorders of one program: how many, bytes read and written, and their estimated time."""
+
+    remaining: tuple[Remaining, ...]
+    nbytes: int
+    time_ns: int
+
+    @property
+    def count(self) -> int:
+        return len(self.remaining)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Both programs for one target. `solution` is None where nothing was open."""
+
+    target: str
+    ops: int
+    naive: Traffic
+    optimized: Traffic
+    solution: Solution | None
+
+    def to_json(self, model: str) -> dict[str, Any]:
+        """The object that `layout-ir optimize --json` prints; times in microseconds."""
+        left = self.optimized.remaining
+        constants = sum(entry.of_constant for entry in left)
+        return {
+            "model": model,
+            "target": self.target,
+            "ops": self.ops,
+            "naive": {
+                "reorders": self.naive.count,
+                "bytes": self.naive.nbytes,
+                "time_us": self.naive.time_ns / 1000,
+            },
+            "optimized": {
+                "reorders": len(left),
+                "activation_reorders": len(left) - constants,
+                "constant_reorders": constants,
+                "bytes": self.optimized.nbytes,
+                "time_us": self.optimized.time_ns / 1000,
+            },
+            "cost": None if self.solution is None else self.solution.cost,
+            "bound": None if self.solution is None else self.solution.bound,
+            "remaining": [
+                {
+                    "value": entry.value,
+                    "from": entry.source,
+                    "to": entry.destination,
+                    "bytes": entry.nbytes,
+                    "because": [entry.producer, entry.consumer],
+                }
+                for entry in left
+            ],
+        }
+
+
+def compare(module: ModuleOp, target: str = "host", solver: str = "exact") -> tuple[Report, ModuleOp, ModuleOp]:
+    """The report, the naive program and the optimized one; `module` itself is left as it is.
+
+    The naive program is what op-by-op choice gives: every op takes its preferred Format and every edge its reorder.
+    """
+    naive, optimized = module.clone(), module.clone()
+    propagate(naive, target, "naive")
+    solution = optimize(optimized, target, solver)
+    ops = sum(isinstance(op, nn.NNOp | ViewOp) and not isinstance(op, nn.ConstantOp) for op in module.walk())
+    report = Report(target_named(target).name, ops, traffic(naive), traffic(optimized), solution)
+    return report, naive, optimized
+
+
+def traffic(module: ModuleOp) -> Traffic:
+    """The reorders and fills of `module` that touch memory."""
+    entries: list[Remaining] = []
+    nbytes = time = 0
+    for op in module.walk():
+        if not isinstance(op, ReorderOp | FillPadsOp) or is_any(op.source_type) or is_any(op.result_type):
+            continue
+        source, destination = layout_of(op.source_type), layout_of(op.result_type)
+        dtype = dtype_of(op.result_type)
+        if isinstance(op, FillPadsOp):
+            pads = destination.nbytes(dtype) - destination.nelems * destination.nbytes(dtype) // max(destination.extent, 1)
+            moved, duration = pads, CALL_NS + pads // BYTES_PER_NS
+        else:
+            moved, duration = reorder_bytes(source, destination, dtype), reorder_ns(source, destination, dtype)
+        if duration == 0:
+            continue
+        nbytes += moved
+        time += duration
+        entries.append(_remaining(op, moved))
+    return Traffic(tuple(entries), nbytes, time)
+
+
+def _remaining(op: ReorderOp | FillPadsOp, nbytes: int) -> Remaining:
+    origin = _origin(op.input)
+    consumers = [describe(use.operation) for use in op.result.uses]
+    consumer = consumers[0] if consumers else "nothing"
+    if len(consumers) > 1:
+        consumer += f" and {len(consumers) - 1} more"
+    producer = "the caller" if isinstance(origin, Block) else describe(origin)
+    return Remaining(
+        op.input.name_hint or (describe(origin) if isinstance(origin, Operation) else "argument"),
+        _format_name(op.input),
+        _format_name(op.result),
+        nbytes,
+        producer,
+        consumer,
+        isinstance(origin, nn.ConstantOp),
+    )
+
+
+def _origin(value: SSAValue) -> Operation | Block:
+    """What makes a value, looking through views and other reorders."""
+    owner = value.owner
+    while isinstance(owner, ReorderOp | CastOp | FillPadsOp | ViewOp):
+        owner = owner.input.owner
+    return owner
+
+
+def _format_name(value: SSAValue) -> str:
+    fmt = format_of(value.type)
+    return "?" if fmt is None else name_of(fmt) or str(fmt)
+
+
+def describe(op: Operation) -> str:
+    """An op in words: its kind and the name its source gave it."""
+    if isinstance(op, ReturnOp):
+        func = op.parent_op()
+        return f"the result of @{func.sym_name.data}" if isinstance(func, FuncOp) else "the result"
+    name = op.location.desc.data if isinstance(op.location, NameLoc) else ""
+    return f"{op.name} {name}".strip()

@@ -1,0 +1,276 @@
+"""Options of ops: in which Formats each op can run, given the Formats that reach it.
+
+A model is a function of (op, candidates, target) that yields LayoutOptions; `candidates` gives the Formats known so
+far for a value. Convolutions propose Formats on their own; most other ops run in any Format that reaches them, as
+long as the dims they treat specially are not blocked. Views run in every Format that has an image. An op without a
+model takes and gives row-major tensors, or what its types already say.
+
+Another compiler adds its ops with `register`, by class or by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from math import prod
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import ReorderOp, ViewOp, dtype_of, format_of
+from layout_ir.dialects.layout.types import tensor_type
+from layout_ir.errors import LayoutError
+from layout_ir.format import Format
+from layout_ir.interfaces import LayoutOption
+from layout_ir.layout import BoundFactor, Layout
+from layout_ir.passes.selection.costs import stream_ns
+from layout_ir.passes.selection.targets import ConvShape, Target
+from layout_ir.tag import names_for
+
+Candidates = Callable[[SSAValue], Sequence[Format]]
+Model = Callable[[Operation, Candidates, Target], Iterable[LayoutOption]]
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    return tensor_type(value.type).get_shape()
+
+
+def plain(value: SSAValue) -> Format:
+    """Dense row-major, with the dim names the type has or the usual ones."""
+    known = format_of(value.type)
+    names = known.names if known is not None else names_for(len(shape_of(value)))
+    return Format.row_major(names)
+
+
+def is_recipe(fmt: Format) -> bool:
+    """Whether `fmt` fits other shapes too: nothing in it was computed for one tensor."""
+    computed = any(f.stride is not None for f in fmt.all_factors)
+    return not (computed or fmt.offset or fmt.lo or fmt.size is not None or fmt.swizzle is not None)
+
+
+def bound(fmt: Format, value: SSAValue) -> Layout | None:
+    """`fmt` at the shape of `value`, or None where it does not fit."""
+    try:
+        return fmt.bind(shape_of(value))
+    except LayoutError:
+        return None
+
+
+def nbytes(fmt: Format, value: SSAValue) -> int:
+    layout = bound(fmt, value)
+    return 0 if layout is None else layout.nbytes(dtype_of(value.type))
+
+
+# Convolution and matrix products ---------------------------------------------------------------------------------
+
+
+def conv_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+    """The target's kernels; time is the arithmetic on padded channels over the kernel's rate."""
+    assert isinstance(op, nn.ConvOp)
+    x, w, y = shape_of(op.x), shape_of(op.w), shape_of(op.result)
+    conv = ConvShape(x[0], x[1], w[0], op.group, len(x) - 2)
+    bias = () if op.b is None else (plain(op.b),)
+    for kernel in target.conv_kernels(conv):
+        weights, out = bound(kernel.w, op.w), bound(kernel.y, op.result)
+        if weights is None or out is None or bound(kernel.x, op.x) is None:
+            continue
+        operations = 2 * prod(weights.padded_shape) * y[0] * prod(out.padded_shape[2:])
+        yield LayoutOption((kernel.x, kernel.w, *bias), (kernel.y,), operations // kernel.rate)
+
+
+_MATMUL_RATE = 80
+"""Floating-point operations per ns of a packed matrix product on one core."""
+
+
+def gemm_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+    """Row-major operands; or K in any order of memory, as long as both operands agree on it.
+
+    A product sums over K, so K may run in the order in which the left operand happens to lie, if the right one is
+    packed the same way. That is what lets a blocked activation be flattened into a fully connected layer.
+    """
+    assert isinstance(op, nn.GemmOp)
+    m, n = shape_of(op.result)
+    k = shape_of(op.operands[0])[0 if op.trans_a else 1]
+    cost = 2 * m * n * k // _MATMUL_RATE + stream_ns(nbytes(plain(op.operands[1]), op.operands[1]))
+    rest = tuple(plain(value) for value in op.operands[2:])
+    out = plain(op.result)
+    yield LayoutOption((plain(op.operands[0]), plain(op.operands[1]), *rest), (out,), cost)
+    if op.trans_a:
+        return
+    for fmt in candidates(op.operands[0]):
+        left = bound(fmt, op.operands[0])
+        right = None if left is None else _matching_right(left, n, k, transposed=op.trans_b)
+        if right is not None:
+            yield LayoutOption((fmt, right, *rest), (out,), cost)
+
+
+def _matching_right(left: Layout, n: int, k: int, *, transposed: bool) -> Format | None:
+    """The Format of the right operand whose K runs as that of `left` (M, K) does; None where K is not dense there."""
+    factors = [f for f in left.factors if f.dim == 1]
+    if left.padded_shape[1] != k or left.chunk_rank or len(factors) < 2:
+        return None
+    running = 1
+    for factor in sorted(factors, key=lambda f: f.stride):
+        if factor.count > 1 and factor.stride != running:
+            return None
+        running *= factor.count
+    own, other = (1, 0) if transposed else (0, 1)
+    names, shape = ("n", "k") if transposed else ("k", "n"), (n, k) if transposed else (k, n)
+    bound_factors = (BoundFactor(other, n, k), *(replace(f, dim=own) for f in factors))
+    return Layout(names, shape, bound_factors, (0, 0)).format
+
+
+def matmul_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+    a, b = op.operands
+    cost = 2 * prod(shape_of(op.results[0])) * shape_of(a)[-1] // _MATMUL_RATE
+    yield LayoutOption((plain(a), plain(b)), (plain(op.results[0]),), cost)
+
+
+# Ops that run in any format that reaches them -----------------------------------------------------------------------
+
+
+def same_format_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+    """One Format for the tensors that need one, row-major for the rest; time is the bytes read and written."""
+    assert isinstance(op, nn.NNOp)
+    shared = [op.result, *op.formatted_operands()]
+    keeps = _keeps(op)
+    seen: set[Format] = set()
+    for fmt in (plain(op.result), *(f for value in shared for f in candidates(value))):
+        fmt = fmt.with_pad("zero" if fmt.pad != "undef" or any(b > 1 for b in fmt.blocks()) else "undef")
+        if fmt in seen:
+            continue
+        seen.add(fmt)
+        if not is_recipe(fmt) and len({shape_of(value) for value in shared}) > 1:
+            continue
+        if any(bound(fmt, value) is None for value in shared) or not keeps(fmt):
+            continue
+        ins = tuple(fmt if value in shared else plain(value) for value in op.operands)
+        total = sum(nbytes(f, value) for f, value in zip((*ins, fmt), (*op.operands, op.result), strict=True))
+        yield LayoutOption(ins, (fmt,), stream_ns(total))
+
+
+def _keeps(op: nn.NNOp) -> Callable[[Format], bool]:
+    """Whether the op can run in a Format: which dims it treats specially, and what they must be like."""
+    if isinstance(op, nn.ConcatOp):
+        return lambda fmt: _concat_keeps(op, fmt)
+    if isinstance(op, nn.PadOp | nn.SliceOp | nn.ResizeOp):
+        old, new = shape_of(op.operands[0]), shape_of(op.result)
+        changed = [d for d in range(len(old)) if old[d] != new[d]]
+        return lambda fmt: all(fmt.blocks()[d] == 1 for d in changed)
+    reads = [(value, read) for k, value in enumerate(op.operands) for read in op.pad_reads(k)]
+
+    def keeps(fmt: Format) -> bool:
+        for value, read in reads:
+            layout = bound(fmt, value)
+            if read.neutral != 0 and (layout is None or read.dim in layout.padded_dims()):
+                return False
+        return True
+
+    return keeps
+
+
+def _concat_keeps(op: nn.ConcatOp, fmt: Format) -> bool:
+    """Whether each part of a concat starts at a block of its own."""
+    axis = op.axis % fmt.rank
+    return all(shape_of(value)[axis] % fmt.blocks()[axis] == 0 for value in op.operands[:-1])
+
+
+# Views, constants, reorders ----------------------------------------------------------------------------------------
+
+
+def view_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+    """Every Format of the operand that has an image, and every Format of the result that is one; free."""
+    assert isinstance(op, ViewOp)
+    fallback: list[tuple[Format, Format]] = []
+    for fmt in (plain(op.input), *candidates(op.input)):
+        layout = bound(fmt, op.input)
+        if layout is not None:
+            try:
+                fallback.append((fmt, op.view(layout).format))
+            except LayoutError:
+                continue
+    for fmt in (plain(op.result), *candidates(op.result)):
+        layout = bound(fmt, op.result)
+        if layout is not None and layout.rank == len(shape_of(op.result)):
+            try:
+                source = op.unview(layout)
+            except LayoutError:
+                continue
+            fallback.append((source.format, fmt))
+    for source, result in dict.fromkeys(fallback):
+        yield LayoutOption((source,), (result,), 0)
+
+
+def constant_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+    """Any Format: the bytes are written when the program is built."""
+    result = op.results[0]
+    for fmt in dict.fromkeys((plain(result), *candidates(result))):
+        if bound(fmt, result) is not None:
+            yield LayoutOption((), (fmt,), 0)
+
+
+def reorder_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+    """A reorder asks for a Format and is itself free: what the change costs is counted where it is inserted."""
+    assert isinstance(op, ReorderOp)
+    fixed = format_of(op.result.type)
+    for fmt in (fixed,) if fixed is not None else dict.fromkeys((*candidates(op.input), *candidates(op.result))):
+        if bound(fmt, op.result) is not None:
+            yield LayoutOption((fmt,), (fmt,), 0)
+
+
+def return_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+    """What the signature of the function declares; results that are still open are returned as they come."""
+    declared = declared_results(op)
+    yield LayoutOption(tuple(format_of(type) for type in declared if isinstance(type, TensorType)), (), 0)
+
+
+def declared_results(op: Operation) -> Sequence[Attribute]:
+    """The result types of the function that `op` returns from."""
+    func = op.parent_op()
+    return func.function_type.outputs.data if isinstance(func, FuncOp) else [value.type for value in op.operands]
+
+
+def default_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+    """What the types say, and row-major where they leave it open."""
+
+    def formats(values: Sequence[SSAValue]) -> Iterator[Format]:
+        for value in values:
+            if isinstance(value.type, TensorType):
+                yield format_of(value.type) or plain(value)
+
+    yield LayoutOption(tuple(formats(op.operands)), tuple(formats(op.results)), 0)
+
+
+_MODELS: list[tuple[type[Operation], Model]] = [
+    (nn.ConvOp, conv_options),
+    (nn.GemmOp, gemm_options),
+    (nn.MatmulOp, matmul_options),
+    (nn.ConstantOp, constant_options),
+    (ReorderOp, reorder_options),
+    (ViewOp, view_options),
+    (ReturnOp, return_options),
+]
+_BY_NAME: dict[str, Model] = {}
+
+
+def register(op: type[Operation] | str, model: Model) -> None:
+    """Gives the ops of a class, or those of a name (unregistered ones too), a model."""
+    if isinstance(op, str):
+        _BY_NAME[op] = model
+    else:
+        _MODELS.insert(0, (op, model))
+
+
+def model_of(op: Operation) -> Model:
+    """The model of `op`: by name, then by class, then by what the op says of itself."""
+    if op.name in _BY_NAME:
+        return _BY_NAME[op.name]
+    for cls, model in _MODELS:
+        if isinstance(op, cls):
+            return model
+    if isinstance(op, nn.NNOp) and op.SAME_FORMAT:
+        return same_format_options
+    return default_options
+

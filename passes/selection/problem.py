@@ -1,0 +1,181 @@
+"""The selection problem in plain integers.
+
+An op node picks one of its options: a format number for each of its operands and results, at a cost. A value node
+is produced in one format and is needed in a set of formats, the union over its uses; what is missing is made by
+reorders, each paid once however many uses share it, and possibly by way of a format that nobody asked for. So
+
+    cost(choice) = sum over ops of weight * option cost  +  sum over values of weight * tree(produced, needed)
+
+where tree is the cheapest set of reorders that reaches all needed formats from the produced one (a Steiner
+arborescence over the formats of the value). Every value has exactly one producer; function arguments and constants
+are ops without operands, function results ops without results. Costs are integers in one unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+FORBIDDEN = 1 << 56
+"""A cost that no choice may contain. Sums of a few of them stay below 2^63."""
+
+Matrix = tuple[tuple[int, ...], ...]
+Edge = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One way to run an op: format numbers of its operands and results, in order, and what it costs."""
+
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
+    cost: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpNode:
+    """An op: the numbers of the values it uses and makes, and its ways to run."""
+
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    choices: tuple[Choice, ...]
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ValueNode:
+    """A value: `reorder[f][g]` is the cost of making format g from format f (0 on the diagonal)."""
+
+    reorder: Matrix
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    ops: tuple[OpNode, ...]
+    values: tuple[ValueNode, ...]
+
+    def producers(self) -> list[tuple[int, int]]:
+        """Per value, its op and the number of the result."""
+        found: list[tuple[int, int] | None] = [None] * len(self.values)
+        for number, op in enumerate(self.ops):
+            for position, value in enumerate(op.results):
+                found[value] = (number, position)
+        missing = [value for value, producer in enumerate(found) if producer is None]
+        if missing:
+            raise ValueError(f"value {missing[0]} has no producer")
+        return [producer for producer in found if producer is not None]
+
+    def uses(self) -> list[list[tuple[int, int]]]:
+        """Per value, the ops that use it and the number of the operand."""
+        found: list[list[tuple[int, int]]] = [[] for _ in self.values]
+        for number, op in enumerate(self.ops):
+            for position, value in enumerate(op.operands):
+                found[value].append((number, position))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """The choice number of each op, what it costs in all, and a proven lower bound of any choice (None: none known)."""
+
+    choices: tuple[int, ...]
+    cost: int
+    bound: int | None
+
+    @property
+    def is_optimal(self) -> bool:
+        return self.bound == self.cost
+
+
+def value_demand(problem: Problem, choices: Sequence[int]) -> list[tuple[int, frozenset[int]]]:
+    """Per value, the format it is produced in and the formats that its uses need."""
+    result: list[tuple[int, frozenset[int]]] = []
+    for producer, uses in zip(problem.producers(), problem.uses(), strict=True):
+        op, position = producer
+        produced = problem.ops[op].choices[choices[op]].outs[position]
+        needed = frozenset(problem.ops[user].choices[choices[user]].ins[k] for user, k in uses)
+        result.append((produced, needed))
+    return result
+
+
+def evaluate(problem: Problem, choices: Sequence[int]) -> int:
+    """What a choice costs: the definition that every solver is held against."""
+    total = sum(op.weight * op.choices[choice].cost for op, choice in zip(problem.ops, choices, strict=True))
+    for value, (produced, needed) in zip(problem.values, value_demand(problem, choices), strict=True):
+        total += value.weight * tree_cost(value.reorder, produced, needed)
+    return min(total, FORBIDDEN)
+
+
+def tree_cost(reorder: Matrix, root: int, needed: Iterable[int]) -> int:
+    """Cost of the cheapest reorders that make all `needed` formats from `root`."""
+    return _tree(reorder, root, frozenset(needed) - {root})[0]
+
+
+def tree_edges(reorder: Matrix, root: int, needed: Iterable[int]) -> tuple[Edge, ...]:
+    """The reorders of that tree as (from, to), each behind the one it starts from."""
+    edges = set(_tree(reorder, root, frozenset(needed) - {root})[1])
+    ordered: list[Edge] = []
+    reached = {root}
+    while edges:
+        ready = sorted(edge for edge in edges if edge[0] in reached)
+        ordered += [edge for edge in ready if edge[1] not in reached]
+        reached |= {target for _, target in ready}
+        edges -= set(ready)
+    return tuple(ordered)
+
+
+@lru_cache(maxsize=1 << 18)
+def _tree(reorder: Matrix, root: int, needed: frozenset[int]) -> tuple[int, tuple[Edge, ...]]:
+    """Least Steiner arborescence, by splitting the needed set at every format the root can reach.
+
+    Either the root goes to one format and serves all of the set from there, or it serves two parts separately.
+    Values have few formats (rarely more than six), so the subsets are few.
+    """
+    if not needed:
+        return 0, ()
+    distance, path = _shortest(reorder)
+    if len(needed) == 1:
+        (target,) = needed
+        return distance[root][target], path[root][target]
+    best: tuple[int, tuple[Edge, ...]] = (FORBIDDEN, ())
+    first, *others = sorted(needed)
+    for middle in range(len(reorder)):
+        reach = distance[root][middle]
+        if reach >= best[0]:
+            continue
+        # A proper split at `middle`; the part that holds the first target is enumerated to avoid mirror images.
+        rest = needed - {middle}
+        if not rest:
+            continue
+        if middle in needed:
+            cost, edges = _tree(reorder, middle, rest)
+            if reach + cost < best[0]:
+                best = (reach + cost, path[root][middle] + edges)
+            continue
+        for mask in range(1 << len(others)):
+            part = frozenset([first, *(o for k, o in enumerate(others) if mask >> k & 1)])
+            if part == needed:
+                continue
+            left, right = _tree(reorder, middle, part), _tree(reorder, middle, needed - part)
+            total = reach + left[0] + right[0]
+            if total < best[0]:
+                best = (total, path[root][middle] + left[1] + right[1])
+    return best
+
+
+@lru_cache(maxsize=1 << 16)
+def _shortest(reorder: Matrix) -> tuple[Matrix, tuple[tuple[tuple[Edge, ...], ...], ...]]:
+    """Costs and edges of the cheapest chain of reorders between any two formats (Floyd and Warshall)."""
+    n = len(reorder)
+    cost = [list(row) for row in reorder]
+    path: list[list[tuple[Edge, ...]]] = [[((f, g),) if f != g else () for g in range(n)] for f in range(n)]
+    for middle in range(n):
+        for f in range(n):
+            for g in range(n):
+                through = cost[f][middle] + cost[middle][g]
+                if through < cost[f][g]:
+                    cost[f][g] = through
+                    path[f][g] = path[f][middle] + path[middle][g]
+    return tuple(tuple(row) for row in cost), tuple(tuple(row) for row in path)

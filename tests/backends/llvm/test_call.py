@@ -1,0 +1,145 @@
+"""Compiled reorders against the definition of a layout."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from layout_ir.backends.llvm import compile_many, compile_reorder, reorder
+from layout_ir.errors import LayoutError
+from layout_ir.format import Format
+from layout_ir.layout import Layout
+from tests.backends.llvm.cases import WIDTHS, buffers, expected, random_case
+from tests.oracles import onednn
+
+BATCH = 50
+
+
+@pytest.mark.parametrize("seed", range(48))
+def test_random_reorders_write_exactly_the_elements_and_the_promised_pads(seed: int):
+    rng = Random(seed)
+    cases = [random_case(rng, limit=rng.choice((300, 3000, 3000, 20000))) for _ in range(BATCH)]
+    kernels = compile_many([(c.src, c.dst, c.dtype) for c in cases])
+    for case, kernel in zip(cases, kernels, strict=True):
+        src, dst, src_at, dst_at = buffers(rng, case)
+        before, wanted = src.copy(), expected(case, src, dst, src_at, dst_at)
+        for part in range(parts := rng.choice((1, 1, 2, 3))):
+            kernel.run_part(src.ctypes.data + src_at, dst.ctypes.data + dst_at, part, parts)
+        assert np.array_equal(src, before), f"the source changed: {case}\n{kernel.plan}"
+        wrong = np.flatnonzero(dst != wanted)[:20] - dst_at
+        assert not len(wrong), f"{case}\n{kernel.plan}\nbytes {wrong}"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_loops_with_varying_bounds_do_the_same(seed: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("layout_ir.backends.llvm.planner._MAX_BOXES", 1)
+    rng = Random(1000 + seed)
+    cases = [random_case(rng) for _ in range(BATCH)]
+    kernels = compile_many([(c.src, c.dst, c.dtype) for c in cases])
+    assert any("ragged" in str(kernel.plan) for kernel in kernels)
+    for case, kernel in zip(cases, kernels, strict=True):
+        src, dst, src_at, dst_at = buffers(rng, case)
+        wanted = expected(case, src, dst, src_at, dst_at)
+        kernel(src.ctypes.data + src_at, dst.ctypes.data + dst_at)
+        assert np.array_equal(dst, wanted), f"{case}\n{kernel.plan}"
+
+
+@pytest.mark.skipif(onednn.executes() is not None, reason=str(onednn.executes()))
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "i8"])
+def test_blocked_tags_give_the_bytes_that_onednn_gives(dtype: str):
+    tags = [
+        "abcd",
+        "acdb",
+        "bacd",
+        "cdba",
+        "aBcd8b",
+        "aBcd16b",
+        "aBcd4b",
+        "ABcd8b8a",
+        "ABcd4a8b8a4b",
+        "ABcd16b16a",
+        "Acdb32a",
+    ]
+    shapes = [(2, 17, 5, 4), (16, 32, 3, 3), (3, 40, 1, 9), (33, 8, 7, 1)]
+    pairs = [(s, d, shape) for shape in shapes for s in tags for d in tags if s != d]
+    pairs = Random(7).sample(pairs, 120)
+    layouts = [tuple(Format.from_tag(t).bind(shape) for t in pair) for *pair, shape in pairs]
+    kernels = compile_many([(s, d, dtype) for s, d in layouts])
+    for (s_tag, d_tag, shape), (src, dst), kernel in zip(pairs, layouts, kernels, strict=True):
+        x = np.zeros(src.extent, f"u{WIDTHS[dtype]}")
+        # Small numbers in every type, so that the library's own conversions through f32 change nothing.
+        values = np.arange(src.nelems) % 97
+        x[src.addresses().ravel()] = {"f32": values.astype("f4").view("u4"), "i8": values}.get(
+            dtype, values.astype("f4").view("u4") >> 16
+        )
+        theirs, ours = np.full(dst.extent, 0x5A, x.dtype), np.full(dst.extent, 0x5A, x.dtype)
+        onednn.reorder(
+            onednn.Desc.from_tag(shape, s_tag, dtype), x, onednn.Desc.from_tag(shape, d_tag, dtype), theirs
+        )
+        kernel(x, ours)
+        assert np.array_equal(ours, theirs), f"{s_tag} -> {d_tag} {shape}"
+
+
+def _pair(shape: tuple[int, ...], src: str, dst: str) -> tuple[Layout, Layout]:
+    return Format.of(src).bind(shape), Format.of(dst).bind(shape)
+
+
+def test_a_buffer_with_a_policy_is_filled_in_place():
+    src, dst = _pair((2, 5, 3), "(a, b, c) : [a, b, c, b:4]", "(a, b, c) : [a, b, c, b:4], pad = 7")
+    x = np.arange(src.extent, dtype=np.int32)
+    wanted = np.full_like(x, 7)
+    wanted[dst.addresses()] = x[dst.addresses()]
+    compile_reorder(src, dst, "i32")(x, x)
+    assert np.array_equal(x, wanted)
+
+
+def test_reorder_leaves_what_is_no_element_alone():
+    src, dst = _pair((3, 4), "(a, b) : [a, b]", "(a, b) : [a*6, b], pad = zero")
+    out = np.full(dst.extent, 9, np.float32)
+    assert reorder(np.arange(12, dtype=np.float32), src, dst, out=out) is out
+    assert out.tolist() == [0, 1, 2, 3, 9, 9, 4, 5, 6, 7, 9, 9, 8, 9, 10, 11]
+
+
+@pytest.mark.parametrize(
+    "source, destination, message",
+    [
+        (np.zeros(6, "f4"), np.zeros(6, "f8"), "the destination has elements of 8 bytes, the kernel moves 4"),
+        (np.zeros(6, "i1"), np.zeros(6, "f4"), "the source has elements of 1 bytes, the kernel moves 4"),
+        (np.zeros(5, "f4"), np.zeros(6, "f4"), "the source has 5 elements, its layout needs 6"),
+        (np.zeros(6, "f4"), np.zeros(5, "f4"), "the destination has 5 elements, its layout needs 6"),
+        (np.zeros(12, "f4")[::2], np.zeros(6, "f4"), "the source is not contiguous"),
+        (np.zeros(6, "f4"), np.frombuffer(bytes(24), "f4"), "the destination is read-only"),
+    ],
+)
+def test_negative_buffers_that_do_not_fit(source: NDArray[Any], destination: NDArray[Any], message: str):
+    kernel = compile_reorder(*_pair((2, 3), "(a, b) : [a, b]", "(a, b) : [b, a]"))
+    with pytest.raises(LayoutError, match=message):
+        kernel(source, destination)
+
+
+def test_negative_overlapping_buffers():
+    kernel = compile_reorder(*_pair((2, 3), "(a, b) : [a, b]", "(a, b) : [b, a]"))
+    x = np.zeros(12, "f4")
+    kernel(x[:6], x[6:])
+    for other in (x[:6], x[5:11], x[1:7]):
+        with pytest.raises(LayoutError, match="overlap"):
+            kernel(x[:6], other)
+
+
+def test_negative_layouts_that_no_kernel_moves():
+    plain, turned = _pair((2, 3), "(a, b) : [a, b]", "(a, b) : [b, a]")
+    with pytest.raises(LayoutError, match="keeps the element type"):
+        compile_reorder(plain, turned, "f32", dst_dtype="f16")
+    with pytest.raises(LayoutError, match="below address 0"):
+        compile_reorder(plain, Format.of("(a, b) : [a*-3, b]").bind((2, 3)))
+    with pytest.raises(LayoutError, match="keeps several elements at one address"):
+        compile_reorder(plain, Format.of("(a, b) : [a*0, b]").bind((2, 3)))
+    with pytest.raises(LayoutError, match="4 bits"):
+        compile_reorder(plain, turned, "i4")
+    padded = Format.of("(a, b) : [a, b, b:4], pad = 300").bind((2, 3))
+    with pytest.raises(LayoutError, match="pad value 300 is not a value of element type i8: -128 to 127"):
+        compile_reorder(plain, padded, "i8")

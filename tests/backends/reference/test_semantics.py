@@ -1,0 +1,116 @@
+"""Every op gives the numbers of its oracle, in every format, and its pads are what the type says."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from layout_ir.backends.reference.elements import is_float, poison
+from layout_ir.backends.reference.semantics import SEMANTICS
+from layout_ir.backends.reference.tensor import Tensor, policy_element
+from layout_ir.dialects import layout, nn
+from tests.backends.reference.catalog import MAKERS, TOLERANCE, Case, case, to_numbers
+from tests.backends.reference.programs import formatted_op, pad_mask, plain_op, stored_operands, with_pads
+
+OPS = sorted(MAKERS, key=lambda op: op.name)
+by_op = pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+
+
+def check(case: Case, result: Tensor) -> None:
+    assert result.dtype == case.result_dtype
+    actual = to_numbers(result.logical(), result.dtype)
+    assert actual.shape == case.expected.shape
+    if not is_float(case.result_dtype):
+        np.testing.assert_array_equal(actual, case.expected)
+        return
+    scale = max(1.0, float(np.abs(case.expected[np.isfinite(case.expected)]).max(initial=0)))
+    tolerance = max(TOLERANCE[case.result_dtype], TOLERANCE.get(case.dtype, 0))
+    np.testing.assert_allclose(actual, case.expected, rtol=tolerance, atol=tolerance * scale)
+
+
+def run(op: nn.NNOp, operands: list[Tensor]) -> Tensor:
+    with np.errstate(all="ignore"):
+        return SEMANTICS[type(op)](op, *operands)
+
+
+def same_bits(left: NDArray[Any], right: NDArray[Any]) -> bool:
+    return np.ascontiguousarray(left).tobytes() == np.ascontiguousarray(right).tobytes()
+
+
+def test_every_op_of_both_dialects_has_semantics():
+    assert {op for dialect in (nn.NN, layout.LayoutDialect) for op in dialect.operations} <= set(SEMANTICS)
+
+
+def test_every_nn_op_is_in_the_catalog():
+    assert {op for op in nn.NN.operations if op is not nn.ConstantOp} == set(OPS)
+
+
+@by_op
+def test_row_major_op_gives_what_the_oracle_gives(op: type[nn.NNOp]):
+    for seed in range(25):
+        one = case(Random(seed), op)
+        check(one, run(plain_op(one), stored_operands(plain_op(one), one)))
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype"),
+    [(op, dtype) for op in OPS for dtype in op.ALLOWED if dtype != "f32"],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
+def test_other_element_types_give_what_the_oracle_gives(op: type[nn.NNOp], dtype: str):
+    for seed in range(6):
+        one = case(Random(seed), op, dtype)
+        formatted = formatted_op(one, Random(seed))
+        formatted.verify_()
+        check(one, run(formatted, stored_operands(formatted, one)))
+
+
+@by_op
+def test_op_in_any_format_gives_what_the_oracle_gives_and_pads_as_its_type_says(op: type[nn.NNOp]):
+    padded = 0
+    for seed in range(60):
+        rng = Random(seed)
+        one = case(rng, op)
+        formatted = formatted_op(one, rng)
+        formatted.verify_()
+        result = run(formatted, stored_operands(formatted, one))
+        check(one, result)
+        # An unclaimed pad is poison; a claimed one holds the claim.
+        pads = result.box()[pad_mask(result)]
+        padded += pads.size > 0
+        assert same_bits(pads, np.full_like(pads, policy_element(result.layout, result.dtype)))
+        # Nothing is written outside the padded box.
+        outside = np.ones(len(result.buffer), np.bool_)
+        outside[result.layout.addresses(padded=True)] = False
+        holes = result.buffer[outside]
+        assert same_bits(holes, np.full_like(holes, poison(result.dtype)))
+    assert padded > 10 or op in (nn.CastOp,)
+
+
+@by_op
+def test_op_reads_the_pads_that_it_says_it_reads_and_no_others(op: type[nn.NNOp]):
+    read, ignored = 0, 0
+    for seed in range(80):
+        rng = Random(seed)
+        one = case(rng, op)
+        formatted = formatted_op(one, rng)
+        operands = stored_operands(formatted, one)
+        clean = run(formatted, operands)
+        for number, tensor in enumerate(operands):
+            reads = {r.dim for r in formatted.pad_reads(number)}
+            for dim in tensor.layout.padded_dims():
+                spoilt = with_pads(tensor, poison(tensor.dtype), [dim])
+                result = run(formatted, [*operands[:number], spoilt, *operands[number + 1 :]])
+                if dim in reads:
+                    read += 1
+                    assert np.isnan(result.logical()).any()
+                else:
+                    ignored += 1
+                    assert same_bits(result.logical(), clean.logical())
+    example = formatted_op(case(Random(0), op), Random(0))
+    assert bool(read) == any(example.pad_reads(number) for number in range(len(example.operands)))
+    assert read + ignored > 20

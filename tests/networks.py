@@ -1,0 +1,119 @@
+"""The nine networks that ship inside the `onnx` package, and versions of them with random weights.
+
+Their files hold no weights: each is filled with one number when the model is loaded, which hides a wrong layout (every
+channel is like every other). `randomized` replaces them by numbers that keep activations in range.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+NAMES = (
+    "bvlc_alexnet",
+    "densenet121",
+    "inception_v1",
+    "inception_v2",
+    "resnet50",
+    "shufflenet",
+    "squeezenet",
+    "vgg19",
+    "zfnet512",
+)
+
+
+def folder() -> Path:
+    onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+    return Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+
+
+def path(name: str) -> str:
+    return str(folder() / f"light_{name}.onnx")
+
+
+def expected(name: str) -> np.ndarray[Any, Any]:
+    """The output that ships with the network, for the input of `shipped_input`."""
+    import onnx
+    from onnx import numpy_helper
+
+    proto = onnx.TensorProto()
+    proto.ParseFromString((folder() / f"light_{name}_output_0.pb").read_bytes())
+    return numpy_helper.to_array(proto)
+
+
+def input_shape(model: Any) -> tuple[str, tuple[int, ...]]:
+    """Name and shape of the one input that is no weight."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    (value,) = [value for value in model.graph.input if value.name not in weights]
+    return value.name, tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
+
+
+def shipped_input(model: Any) -> np.ndarray[Any, Any]:
+    """The input that the shipped outputs belong to: a ramp from 0 to 1."""
+    _, shape = input_shape(model)
+    size = int(np.prod(shape))
+    return (np.arange(size, dtype=np.float32) / np.float32(size)).reshape(shape)
+
+
+def randomized(name: str, seed: int = 0) -> Any:
+    """The network with random weights, as a ModelProto."""
+    import onnx
+    from onnx import numpy_helper
+
+    model = onnx.load(path(name))
+    graph = model.graph
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    roles = _roles(graph)
+    random = np.random.default_rng(seed)
+    nodes: list[Any] = []
+    for node in graph.node:
+        if node.op_type == "ConstantOfShape" and node.output[0] in roles:
+            shape = tuple(int(extent) for extent in constants[node.input[0]])
+            data = _numbers(random, shape, roles[node.output[0]])
+            graph.initializer.append(numpy_helper.from_array(data, node.output[0]))
+        else:
+            nodes.append(node)
+    del graph.node[:]
+    graph.node.extend(nodes)
+    model.ir_version = max(model.ir_version, 4)  # initializers that are no inputs
+    return model
+
+
+def _roles(graph: Any) -> dict[str, str]:
+    """What each weight is used as; others (shapes, axes) are missing."""
+    roles: dict[str, str] = {}
+    for node in graph.node:
+        match node.op_type:
+            case "Conv" | "Gemm" | "MatMul":
+                names = ("data", "weight", "bias")
+            case "BatchNormalization":
+                names = ("data", "scale", "bias", "mean", "variance")
+            case "Mul":
+                names = ("scale", "scale")
+            case "Add" | "Sum":
+                names = ("bias",) * len(node.input)
+            case _:
+                names = ()
+        for value, role in zip(node.input, names, strict=False):
+            if role != "data":
+                roles[value] = role
+    # A weight that passes through a view before it is used has the role of the view's result.
+    for node in reversed(graph.node):
+        if node.op_type in ("Reshape", "Unsqueeze", "Transpose", "Squeeze", "Identity") and node.output[0] in roles:
+            roles.setdefault(node.input[0], roles[node.output[0]])
+    return roles
+
+
+def _numbers(random: np.random.Generator, shape: tuple[int, ...], role: str) -> np.ndarray[Any, Any]:
+    match role:
+        case "weight":
+            fan = int(np.prod(shape[1:])) if len(shape) != 2 else max(shape)
+            numbers = random.standard_normal(shape, np.float32) * np.float32(np.sqrt(2 / max(fan, 1)))
+        case "scale" | "variance":
+            numbers = random.uniform(0.5, 1.5, shape)
+        case _:
+            numbers = random.standard_normal(shape) * 0.1
+    return numbers.astype(np.float32)

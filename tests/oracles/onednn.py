@@ -1,0 +1,234 @@
+"""The real oneDNN, loaded with ctypes: what a tag means, what a descriptor holds, what a reorder writes.
+
+Only the C API is used, and of it only what answers questions about layouts. The PyPI package `onednn` has no RPATH
+and is built for SYCL, so its dependencies are loaded first and the OpenCL CPU device is named by an environment
+variable, both before libdnnl itself. `available()` says why where that fails, so that tests can skip with a reason.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Sequence
+from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_uint64, c_void_p
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_NDIMS = 12
+DTYPES = {"f16": 1, "bf16": 2, "f32": 3, "i32": 4, "i8": 5, "ui8": 6, "f64": 7}
+_DEPENDENCIES = (
+    "libimf.so", "libintlc.so.5", "libsvml.so", "libirng.so", "libhwloc.so.15", "libtbb.so.12",
+    "libumf.so.1", "libur_loader.so.0", "libsycl.so.9",
+)  # fmt: skip
+
+# dnnl_query_t, of which the values are part of the ABI.
+_STRIDES, _NDIMS, _DIMS, _OFFSET, _PADDED, _PADDED_OFFSETS = 14, 256, 257, 259, 260, 261
+_INNER_NBLKS, _INNER_BLKS, _INNER_IDXS = 263, 264, 265
+
+
+class OneDNNError(RuntimeError):
+    """A call of the library returned another status than success."""
+
+
+@dataclass(frozen=True)
+class Described:
+    """A blocked memory descriptor as the library reports it. Strides and offsets count elements, `size` bytes."""
+
+    dims: tuple[int, ...]
+    padded_dims: tuple[int, ...]
+    padded_offsets: tuple[int, ...]
+    offset0: int
+    strides: tuple[int, ...]
+    inner_blks: tuple[int, ...]
+    inner_idxs: tuple[int, ...]
+    size: int
+
+
+@lru_cache(maxsize=1)
+def _load() -> ctypes.CDLL:
+    folder = Path(sys.prefix) / "lib"
+    found = folder / "libdnnl.so.3"
+    if not found.exists():
+        raise OSError(f"no libdnnl.so.3 in {folder}: the package 'onednn' is not installed")
+    os.environ.setdefault("OCL_ICD_FILENAMES", str(folder / "libintelocl.so"))
+    for name in _DEPENDENCIES:
+        if (folder / name).exists():
+            ctypes.CDLL(str(folder / name), mode=ctypes.RTLD_GLOBAL)
+    library = ctypes.CDLL(str(found), mode=ctypes.RTLD_GLOBAL)
+    library.dnnl_fmt_tag2str.restype = c_char_p
+    library.dnnl_memory_desc_get_size.restype = c_size_t
+    library.dnnl_memory_desc_get_size.argtypes = [c_void_p]
+    for name in ("destroy", "query", "equal"):
+        getattr(library, f"dnnl_memory_desc_{name}").argtypes = {
+            "destroy": [c_void_p], "query": [c_void_p, c_int, c_void_p], "equal": [c_void_p, c_void_p],
+        }[name]  # fmt: skip
+    return library
+
+
+@lru_cache(maxsize=1)
+def available() -> str | None:
+    """None, or why the library cannot be used here."""
+    try:
+        _load()
+    except OSError as error:
+        return str(error)
+    return None
+
+
+def _check(status: int, what: str) -> None:
+    if status:
+        raise OneDNNError(f"{what}: status {status}")
+
+
+@lru_cache(maxsize=1)
+def tags() -> dict[str, int]:
+    """Every format tag the installed library knows, by canonical name (a, b, c letters)."""
+    result: dict[str, int] = {}
+    for value in range(2, 4096):
+        name = _load().dnnl_fmt_tag2str(value).decode()
+        if name in ("unknown fmt_tag", "any", "undef", "format_tag_last"):
+            if name == "format_tag_last" or name.startswith("unknown"):
+                break
+            continue
+        result[name] = value
+    return result
+
+
+def _array(values: Sequence[int]) -> ctypes.Array[c_int64]:
+    return (c_int64 * MAX_NDIMS)(*values)
+
+
+class Desc:
+    """A dnnl_memory_desc_t. Made by the class methods; destroyed with the object."""
+
+    def __init__(self, handle: c_void_p):
+        self.handle = handle
+
+    def __del__(self):
+        _load().dnnl_memory_desc_destroy(self.handle)
+
+    @classmethod
+    def from_tag(cls, dims: Sequence[int], tag: str, dtype: str = "f32") -> Desc:
+        """By a canonical tag name (see `tags`). Raises OneDNNError where the library refuses."""
+        handle = c_void_p()
+        call = _load().dnnl_memory_desc_create_with_tag
+        _check(call(byref(handle), len(dims), _array(dims), DTYPES[dtype], tags()[tag]), f"tag {tag} of {tuple(dims)}")
+        return cls(handle)
+
+    @classmethod
+    def from_string_tag(cls, dims: Sequence[int], tag: str, dtype: str = "f32") -> Desc:
+        """By any text of the tag grammar, in the list of tags or not (an entry point of the library's own tests)."""
+        handle = c_void_p()
+        call = _load().dnnl_memory_desc_create_with_string_tag
+        _check(call(byref(handle), len(dims), _array(dims), DTYPES[dtype], tag.encode()), f"tag {tag} of {tuple(dims)}")
+        return cls(handle)
+
+    @classmethod
+    def from_strides(cls, dims: Sequence[int], strides: Sequence[int], dtype: str = "f32") -> Desc:
+        """By strides in elements."""
+        handle = c_void_p()
+        call = _load().dnnl_memory_desc_create_with_strides
+        status = call(byref(handle), len(dims), _array(dims), DTYPES[dtype], _array(strides))
+        _check(status, f"strides {tuple(strides)} of {tuple(dims)}")
+        return cls(handle)
+
+    def submemory(self, dims: Sequence[int], offsets: Sequence[int]) -> Desc:
+        """The box of extents `dims` at `offsets`. Raises OneDNNError where the library refuses."""
+        handle = c_void_p()
+        call = _load().dnnl_memory_desc_create_submemory
+        _check(call(byref(handle), self.handle, _array(dims), _array(offsets)), f"submemory {tuple(dims)} at {tuple(offsets)}")
+        return Desc(handle)
+
+    def reshape(self, dims: Sequence[int]) -> Desc:
+        handle = c_void_p()
+        _check(_load().dnnl_memory_desc_reshape(byref(handle), self.handle, len(dims), _array(dims)), f"reshape to {tuple(dims)}")
+        return Desc(handle)
+
+    def permute_axes(self, perm: Sequence[int]) -> Desc:
+        """Dim d of this descriptor becomes dim perm[d] of the result."""
+        handle = c_void_p()
+        axes = (c_int * MAX_NDIMS)(*perm)
+        _check(_load().dnnl_memory_desc_permute_axes(byref(handle), self.handle, axes), f"permute_axes {tuple(perm)}")
+        return Desc(handle)
+
+    @property
+    def size(self) -> int:
+        """Bytes, by the library's own rule."""
+        return int(_load().dnnl_memory_desc_get_size(self.handle))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Desc) and bool(_load().dnnl_memory_desc_equal(self.handle, other.handle))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _number(self, what: int) -> int:
+        value = c_int64() if what == _OFFSET else c_int()
+        _check(_load().dnnl_memory_desc_query(self.handle, what, byref(value)), f"query {what}")
+        return int(value.value)
+
+    def _vector(self, what: int, count: int) -> tuple[int, ...]:
+        value = POINTER(c_int64)()
+        _check(_load().dnnl_memory_desc_query(self.handle, what, byref(value)), f"query {what}")
+        return tuple(int(value[k]) for k in range(count))
+
+    def described(self) -> Described:
+        """Everything the library says of the descriptor."""
+        n, blocks = self._number(_NDIMS), self._number(_INNER_NBLKS)
+        return Described(
+            self._vector(_DIMS, n), self._vector(_PADDED, n), self._vector(_PADDED_OFFSETS, n), self._number(_OFFSET),
+            self._vector(_STRIDES, n), self._vector(_INNER_BLKS, blocks), self._vector(_INNER_IDXS, blocks), self.size,
+        )  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _engine() -> tuple[c_void_p, c_void_p]:
+    engine, stream = c_void_p(), c_void_p()
+    _check(_load().dnnl_engine_create(byref(engine), 1, c_uint64(0)), "engine")
+    _check(_load().dnnl_stream_create(byref(stream), engine, 1), "stream")
+    return engine, stream
+
+
+def executes() -> str | None:
+    """None, or why reorders cannot be executed here (no CPU engine)."""
+    if (reason := available()) is not None:
+        return reason
+    try:
+        _engine()
+    except OneDNNError as error:
+        return f"libdnnl offers no CPU engine: {error}"
+    return None
+
+
+class _Arg(ctypes.Structure):
+    _fields_ = [("arg", c_int), ("memory", c_void_p)]
+
+
+def reorder(src: Desc, data: NDArray[np.generic], dst: Desc, out: NDArray[np.generic]) -> None:
+    """Runs the library's reorder from the buffer `data` (described by `src`) into the buffer `out` (by `dst`)."""
+    library = _load()
+    engine, stream = _engine()
+    pd, primitive = c_void_p(), c_void_p()
+    status = library.dnnl_reorder_primitive_desc_create(byref(pd), src.handle, engine, dst.handle, engine, None)
+    _check(status, "reorder primitive descriptor")
+    _check(library.dnnl_primitive_create(byref(primitive), pd), "reorder primitive")
+    memories: list[c_void_p] = []
+    for desc, buffer in ((src, data), (dst, out)):
+        if buffer.nbytes < desc.size:
+            raise OneDNNError(f"buffer of {buffer.nbytes} bytes for a descriptor of {desc.size}")
+        memory = c_void_p()
+        _check(library.dnnl_memory_create(byref(memory), desc.handle, engine, c_void_p(buffer.ctypes.data)), "memory")
+        memories.append(memory)
+    args = (_Arg * 2)(_Arg(1, memories[0]), _Arg(17, memories[1]))
+    try:
+        _check(library.dnnl_primitive_execute(primitive, stream, 2, args), "execute")
+        _check(library.dnnl_stream_wait(stream), "wait")
+    finally:
+        for memory in memories:
+            library.dnnl_memory_destroy(memory)
+        library.dnnl_primitive_destroy(primitive)
+        library.dnnl_primitive_desc_destroy(pd)

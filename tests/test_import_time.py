@@ -1,0 +1,86 @@
+"""Starting is cheap: nothing heavy is imported before it is needed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+HEAVY = ("llvmlite", "numpy", "onnx", "onnxruntime", "torch")
+
+PROGRAM = """\
+func.func @f(%x: tensor<2x17x5x4xf32>) -> tensor<2x17x5x4xf32, #layout.tag<nChw8c>> {
+  %k = nn.constant dense<1.0> : tensor<2x17x5x4xf32>
+  %a = nn.add %x, %k : tensor<2x17x5x4xf32>
+  %y = layout.reorder %a : tensor<2x17x5x4xf32> -> tensor<2x17x5x4xf32, #layout.tag<nChw8c>>
+  func.return %y : tensor<2x17x5x4xf32, #layout.tag<nChw8c>>
+}
+"""
+
+
+def loaded_after(code: str, stdin: str = "") -> set[str]:
+    """Names of all modules that a fresh interpreter has loaded after `code`."""
+    report = "\nimport json, sys\nprint('MODULES', json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    run = subprocess.run(
+        [sys.executable, "-c", code + report], cwd=ROOT, input=stdin, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    return set(json.loads(run.stderr.rpartition("MODULES")[2]))
+
+
+def packages(modules: set[str]) -> set[str]:
+    return {name.partition(".")[0] for name in modules}
+
+
+@pytest.mark.parametrize("module", ["layout_ir", "layout_ir.registry", "layout_ir.format", "layout_ir.errors"])
+def test_the_package_and_its_algebra_import_nothing(module: str):
+    assert not packages(loaded_after(f"import {module}")) & {*HEAVY, "xdsl"}
+
+
+def test_the_universe_imports_nothing_of_ours_but_the_registry():
+    # Every xDSL tool does this on every start.
+    modules = loaded_after("import layout_ir.universe")
+    ours = {name for name in modules if name.partition(".")[0] == "layout_ir"}
+    assert ours == {"layout_ir", "layout_ir.registry", "layout_ir.universe"}
+    assert not packages(modules) & set(HEAVY)
+
+
+@pytest.mark.parametrize(
+    ("args", "stdin"),
+    [
+        (["--help"], ""),
+        (["--version"], ""),
+        ([], PROGRAM),
+        (["-p", "cse,canonicalize"], PROGRAM),
+        (["--verify-diagnostics"], "// expected-error@+1 {{expected}}\n}"),
+    ],
+    ids=lambda value: " ".join(value) or "print",  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+)
+def test_layout_opt_reads_and_prints_without_anything_heavy(args: list[str], stdin: str):
+    code = (
+        "from layout_ir.tools.layout_opt import main\n"
+        f"try: status = main({args!r})\n"
+        "except SystemExit as exit: status = exit.code\n"
+        "assert not status, status"
+    )
+    assert not packages(loaded_after(code, stdin)) & set(HEAVY)
+
+
+def test_negative_what_is_heavy_is_noticed():
+    pytest.importorskip("numpy")
+    assert packages(loaded_after("import numpy")) & set(HEAVY) == {"numpy"}
+
+
+def test_layout_ir_help_imports_nothing_heavy():
+    pytest.importorskip("layout_ir.tools.layout_ir")
+    code = (
+        "from layout_ir.tools.layout_ir import main\n"
+        "try: status = main(['--help'])\n"
+        "except SystemExit as exit: status = exit.code\n"
+        "assert not status, status"
+    )
+    assert not packages(loaded_after(code)) & set(HEAVY)

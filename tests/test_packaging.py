@@ -1,0 +1,226 @@
+"""Distributions hold what they should, and every way to install them works.
+
+`passes/` and `backends/` are at the top of the tree and inside the package `layout_ir`: the tests compare what is
+built with the tree, and import from installations of each kind.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+import xdsl
+
+ROOT = Path(__file__).parents[1]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+MAPPED = {"passes": "layout_ir/passes", "backends": "layout_ir/backends"}
+
+
+def tree() -> dict[str, Path]:
+    """Path inside the package -> real file, for every Python file that must be installed."""
+    found: dict[str, Path] = {}
+    for top in ("layout_ir", *MAPPED):
+        # os.walk does not follow links, so that nothing is met twice.
+        for folder, _, names in os.walk(ROOT / top):
+            for name in names:
+                path = Path(folder) / name
+                if path.suffix == ".py" or name == "py.typed":
+                    inside = path.relative_to(ROOT).as_posix()
+                    found[inside.replace(top, MAPPED.get(top, top), 1)] = path
+    return found
+
+
+def packages(files: dict[str, Path]) -> set[str]:
+    return {str(Path(name).parent).replace("/", ".") for name in files}
+
+
+def build(kind: str, source: Path, out: Path) -> Path:
+    """Build a wheel or an sdist of `source` with the declared backend, as a build frontend would."""
+    pytest.importorskip("setuptools", minversion="77", reason="the build backend is not installed here")
+    out.mkdir(exist_ok=True)
+    code = f"from setuptools import build_meta; print(build_meta.build_{kind}({str(out)!r}))"
+    run = subprocess.run([sys.executable, "-c", code], cwd=source, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return out / run.stdout.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the checkout: building leaves things behind."""
+    target = tmp_path_factory.mktemp("copy") / "layout-ir"
+    ignored = shutil.ignore_patterns(".git", ".venv", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", "Output")
+    shutil.copytree(ROOT, target, symlinks=True, ignore=ignored)
+    return target
+
+
+@pytest.fixture(scope="module")
+def wheel(copy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("wheel", copy, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def sdist(copy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("sdist", copy, tmp_path_factory.mktemp("sdist"))
+
+
+# The tree --------------------------------------------------------------------------------------------------------
+
+
+def test_the_list_of_packages_is_the_tree():
+    assert packages(tree()) == set(PROJECT["tool"]["setuptools"]["packages"])
+
+
+def test_every_package_has_an_init_file():
+    files = tree()
+    assert {f"{name.replace('.', '/')}/__init__.py" for name in packages(files)} <= files.keys()
+
+
+def test_the_links_lead_to_the_real_folders():
+    for real, link in MAPPED.items():
+        assert os.readlink(ROOT / link) == f"../{real}"
+
+
+@pytest.mark.parametrize("name", MAPPED)
+def test_negative_the_folders_cannot_be_imported_under_a_second_name(name: str):
+    run = subprocess.run([sys.executable, "-c", f"import {name}"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert f"ImportError: import this package as 'layout_ir.{name}', not as '{name}'" in run.stderr
+
+
+def test_the_core_needs_only_the_declared_packages():
+    declared = {"xdsl", "numpy", "llvmlite"}
+    assert {name.partition(">")[0].partition("~")[0] for name in PROJECT["project"]["dependencies"]} == declared
+    # xDSL brings the other two.
+    allowed = {*declared, "layout_ir", "typing_extensions", "immutabledict", *sys.stdlib_module_names}
+    # The importer's extra; `google` is the protobuf that onnx brings.
+    optional = {"onnx": "layout_ir/frontends", "google": "layout_ir/frontends"}
+    for name, path in tree().items():
+        if path.suffix != ".py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            roots: list[str] = []
+            if isinstance(node, ast.Import):
+                roots = [alias.name.partition(".")[0] for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+                roots = [node.module.partition(".")[0]]
+            for root in roots:
+                assert root in allowed or name.startswith(optional.get(root, "-")), f"{name} imports {root}"
+
+
+def test_every_console_script_has_its_function():
+    for target in PROJECT["project"]["scripts"].values():
+        module, _, function = target.partition(":")
+        source = tree()[f"{module.replace('.', '/')}.py"]
+        names = {node.name for node in ast.parse(source.read_text()).body if isinstance(node, ast.FunctionDef)}
+        assert function in names
+
+
+# Distributions ---------------------------------------------------------------------------------------------------
+
+
+def contents(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist() if ".dist-info/" not in name}
+
+
+def test_the_wheel_holds_the_tree_and_nothing_else(wheel: Path):
+    assert contents(wheel) == {name: path.read_bytes() for name, path in tree().items()}
+
+
+def test_the_wheel_carries_its_licence_and_entry_points(wheel: Path):
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = {Path(name).name: archive.read(name).decode() for name in archive.namelist() if "dist-info" in name}
+    assert "Apache License" in metadata["LICENSE"]
+    assert "License-Expression: Apache-2.0" in metadata["METADATA"]
+    assert "Requires-Dist: xdsl~=0.74.0" in metadata["METADATA"]
+    assert "layout-opt = layout_ir.tools.layout_opt:main" in metadata["entry_points.txt"]
+    assert "layout_ir = layout_ir.universe:LAYOUT_UNIVERSE" in metadata["entry_points.txt"]
+
+
+def test_the_sdist_holds_each_source_once_and_the_tests(sdist: Path):
+    with tarfile.open(sdist) as archive:
+        names = [name.partition("/")[2] for name in archive.getnames()]
+    assert len(names) == len(set(names))
+    expected = {path.relative_to(ROOT).as_posix() for path in tree().values()}
+    assert expected <= set(names)
+    assert not [name for name in names if name.startswith(tuple(f"{link}/" for link in MAPPED.values()))]
+    for name in ("LICENSE", "CHANGELOG.md", "README.md", "tests/test_packaging.py", "filecheck/lit.cfg.py"):
+        assert name in names
+    assert not [name for name in names if "__pycache__" in name or name.endswith(".pyc")]
+
+
+def test_the_sdist_builds_the_same_wheel(sdist: Path, wheel: Path, tmp_path: Path):
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (source,) = tmp_path.iterdir()
+    assert contents(build("wheel", source, tmp_path / "out")) == contents(wheel)
+
+
+def test_a_checkout_without_links_builds_the_same_wheel(copy: Path, wheel: Path, tmp_path: Path):
+    # Where the file system has no links, git writes a file with the target's name instead.
+    source = tmp_path / "source"
+    shutil.copytree(copy, source, symlinks=True, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    for link in MAPPED.values():
+        target = os.readlink(source / link)
+        (source / link).unlink()
+        (source / link).write_text(target)
+    assert contents(build("wheel", source, tmp_path / "out")) == contents(wheel)
+
+
+# Installations ---------------------------------------------------------------------------------------------------
+
+PROGRAM = "%a = nn.constant dense<1.0> : tensor<2xf32>\n%b = nn.relu %a : tensor<2xf32>\n"
+
+PROBE = """\
+import layout_ir.backends.reference, layout_ir.dialects.nn, layout_ir.passes.strip, sys
+print(layout_ir.__file__, layout_ir.passes.strip.__file__)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["wheel", "editable", "strict", "compat"])
+def test_an_installation_works(how: str, copy: Path, wheel: Path, tmp_path: Path):
+    pytest.importorskip("pip", reason="needs pip to install with")
+    source = tmp_path / "source"
+    shutil.copytree(copy, source, symlinks=True, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    environment = tmp_path / "environment"
+    venv.create(environment, with_pip=False, symlinks=True)
+    (site,) = environment.glob("lib/python*/site-packages")
+    # Dependencies come from the environment that runs the tests; layout-ir itself must not.
+    borrowed = {str(Path(module.__file__ or "").parents[1]) for module in (xdsl, numpy, pytest)}
+    (site / "borrowed.pth").write_text("\n".join(borrowed))
+    options = {
+        "wheel": [str(wheel)],
+        "editable": ["-e", str(source)],
+        "strict": ["-e", str(source), "--config-settings", "editable_mode=strict"],
+        "compat": ["-e", str(source), "--config-settings", "editable_mode=compat"],
+    }[how]
+    python = environment / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-deps", "--no-build-isolation"]
+    clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+
+    def run(*command: str, stdin: str = "") -> str:
+        done = subprocess.run(
+            command, cwd=tmp_path, env=clean, input=stdin, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run(*pip, *options)
+    home = site if how == "wheel" else source
+    for place in run(str(python), "-c", PROBE).split():
+        assert Path(place).resolve().is_relative_to(home.resolve()), place
+    program = run(str(environment / "bin" / "layout-opt"), stdin=PROGRAM)
+    assert "nn.relu" in program
+    stock = run(str(python), "-m", "xdsl.tools.xdsl_opt", "-p", "layout-strip", stdin=PROGRAM)
+    assert "nn.relu" in stock
