@@ -52,13 +52,25 @@ def bind(format: Format, shape: Sequence[int]) -> Layout:
             )
     factors.reverse()
     layout = Layout(
-        names, tuple(shape), tuple(factors), lo, len(format.chunk_factors), format.pad, format.offset, format.size, format.swizzle
+        names,
+        tuple(shape),
+        tuple(factors),
+        lo,
+        len(format.chunk_factors),
+        format.pad,
+        format.offset,
+        format.size,
+        format.swizzle,
     )
     if max(layout.extent, layout.span, abs(layout.first_address)) >= _LIMIT:
-        raise LayoutError(f"{format} of shape {'x'.join(map(str, shape))} spans {_count(layout.span)} elements: not below 2^63")
+        raise LayoutError(
+            f"{format} of shape {'x'.join(map(str, shape))} spans {_count(layout.span)} elements: not below 2^63"
+        )
     # Broadcast dims take no memory, but their indices must still count.
     if (count := prod(extent or 1 for extent in layout.padded_shape)) >= _LIMIT:
-        raise LayoutError(f"{format} of shape {'x'.join(map(str, shape))} has {_count(count)} positions: not below 2^63")
+        raise LayoutError(
+            f"{format} of shape {'x'.join(map(str, shape))} has {_count(count)} positions: not below 2^63"
+        )
     return layout
 
 
@@ -85,12 +97,21 @@ def format_of(layout: Layout) -> Format:
         stride, implicit = factor.stride // scale, running.get((factor.axis, inside), 1)
         running[factor.axis, inside] = (stride if factor.count > 1 else implicit) * max(factor.count, 1)
         block = rests[dim] // factor.count if heads[dim] == k and factor.count else 0
-        is_rest = heads[dim] == k and not inside and (
-            factor.count == 0 or -(-(layout.shape[dim] + layout.lo[dim]) // block) == factor.count
+        is_rest = (
+            heads[dim] == k
+            and not inside
+            and (factor.count == 0 or -(-(layout.shape[dim] + layout.lo[dim]) // block) == factor.count)
         )
         shown = None if stride == implicit or factor.count <= 1 else stride
         result.append(Factor(dim, None if is_rest else factor.count, shown, factor.axis))
     result.reverse()
     return Format(
-        layout.names, tuple(result[:bar]), tuple(result[bar:]), layout.pad, layout.offset, layout.lo, layout.size, layout.swizzle
+        layout.names,
+        tuple(result[:bar]),
+        tuple(result[bar:]),
+        layout.pad,
+        layout.offset,
+        layout.lo,
+        layout.size,
+        layout.swizzle,
     )

@@ -10,8 +10,8 @@ the dims concerned; never the number of elements.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
-from math import prod
+from itertools import pairwise, product
+from math import gcd, prod
 from typing import TYPE_CHECKING
 
 from layout_ir.format import MEMORY
@@ -67,6 +67,35 @@ def fit(values: Sequence[int]) -> tuple[Term, ...] | None:
         current = current[::run]
         unit *= run
     return tuple(terms)
+
+
+def fit_phased(values: Sequence[int]) -> tuple[int, tuple[Term, ...]] | None:
+    """(low, digits) such that x -> values[x] - values[0] is what the digits say of low + x, from low on; or None.
+
+    Low is 0 wherever a digit list without a phase exists. Otherwise the stride inside the finest block is one of the
+    first two steps, and the steps that differ from it are a multiple of the block apart; the largest block is tried
+    first.
+    """
+    terms = fit(values)
+    if terms is not None:
+        return 0, terms
+    steps = [b - a for a, b in pairwise(values)]
+    for stride in dict.fromkeys(steps[:2]):
+        breaks = [x + 1 for x, step in enumerate(steps) if step != stride]
+        if not breaks:
+            continue
+        apart = gcd(*(x - breaks[0] for x in breaks)) or max(breaks[0], len(values) - breaks[0])
+        for unit in (u for u in range(apart, 1, -1) if apart % u == 0):
+            head = (breaks[0] - 1) % unit + 1
+            skip = unit - head
+            heads = [values[0] - skip * stride, *values[head::unit]]
+            if any(heads[(x + skip) // unit] + (x + skip) % unit * stride != v for x, v in enumerate(values)):
+                continue
+            coarse = fit_phased(heads)
+            if coarse is not None:
+                low, terms = coarse
+                return low * unit + skip, ((1, stride), *((u * unit, s) for u, s in terms))
+    return None
 
 
 def dim_key(layout: Layout, dim: int, axis: str = MEMORY) -> tuple[object, ...]:

@@ -9,9 +9,12 @@ _BITS = {
     "i64": 64, "i32": 32, "i16": 16, "i8": 8, "i4": 4, "i1": 8,
     "ui64": 64, "ui32": 32, "ui16": 16, "ui8": 8, "ui4": 4,
 }  # fmt: skip
-_SHORT = {"s64": "i64", "s32": "i32", "s16": "i16", "s8": "i8", "s4": "i4", "u64": "ui64", "u32": "ui32"}
-_SHORT |= {"u16": "ui16", "u8": "ui8", "u4": "ui4", "bool": "i1", "float32": "f32", "float64": "f64"}
-_SHORT |= {"float16": "f16", "bfloat16": "bf16", "int8": "i8", "uint8": "ui8", "int32": "i32", "int64": "i64"}
+_SHORT = {
+    "s64": "i64", "s32": "i32", "s16": "i16", "s8": "i8", "s4": "i4",
+    "u64": "ui64", "u32": "ui32", "u16": "ui16", "u8": "ui8", "u4": "ui4",
+    "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16",
+    "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "ui8", "bool": "i1",
+}  # fmt: skip
 
 
 def canonical_name(dtype: str) -> str:

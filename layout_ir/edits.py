@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from layout_ir.canonical import Term
+from layout_ir.canonical import Term, fit_phased, position_value
 from layout_ir.format import MEMORY
 from layout_ir.layout import BoundFactor, Layout
 
@@ -37,6 +37,23 @@ def with_terms(layout: Layout, dim: int, terms: Sequence[Term]) -> Layout:
     chains = chains_of(layout)
     chains[dim] = counted(terms, layout.shape[dim], dim)
     return replace(layout, factors=ordered(chains), chunk_rank=0)
+
+
+def with_values(layout: Layout, dim: int, values: Sequence[int]) -> Layout | None:
+    """`layout` with `values` as the addresses along `dim`, relative to the layout's first position; None: no digits.
+
+    The extent of `dim` becomes the number of values. Pads along `dim` may appear (digits that are cut short), so the
+    caller decides on the policy.
+    """
+    found = fit_phased(values)
+    if found is None:
+        return None
+    low, terms = found
+    shape = tuple(len(values) if d == dim else extent for d, extent in enumerate(layout.shape))
+    chains = chains_of(layout)
+    chains[dim] = counted(terms, low + len(values), dim)
+    result = with_low(replace(layout, shape=shape, factors=ordered(chains), chunk_rank=0), dim, low)
+    return replace(result, offset=layout.offset + values[0] - position_value(result, dim, low))
 
 
 def counted(terms: Sequence[Term], extent: int, dim: int) -> list[BoundFactor]:

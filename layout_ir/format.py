@@ -224,10 +224,14 @@ def check_format(format: Format) -> None:
         seen.add(factor.dim)
     missing = [name for dim, name in enumerate(names) if dim not in seen]
     if missing:
-        raise LayoutError(f"dim '{missing[0]}' has no factor: every dim of ({', '.join(names)}) needs at least one")
+        raise LayoutError(
+            f"dim '{missing[0]}' has no factor: every dim of ({', '.join(names)}) needs at least one"
+        )
     for factor in format.chunk_factors:
         if factor.size is None:
-            raise LayoutError(f"factor '{names[factor.dim]}' right of the bar has no size: a chunk has a fixed size")
+            raise LayoutError(
+                f"factor '{names[factor.dim]}' right of the bar has no size: a chunk has a fixed size"
+            )
         if factor.stride is not None or factor.axis != MEMORY:
             raise LayoutError(
                 f"factor '{names[factor.dim]}:{factor.size}' right of the bar has a stride or an axis: a chunk is dense"
@@ -239,7 +243,9 @@ def check_format(format: Format) -> None:
     if format.lo and len(format.lo) != rank:
         raise LayoutError(f"lo has {len(format.lo)} entries, the format has {rank} dims")
     if any(low < 0 for low in format.lo):
-        raise LayoutError(f"lo = {list(format.lo)} has a negative entry: it counts the pads in front of a dim")
+        raise LayoutError(
+            f"lo = {list(format.lo)} has a negative entry: it counts the pads in front of a dim"
+        )
     for low in format.lo:
         _check_number("lo", low)
     _check_number("offset", format.offset)

@@ -38,8 +38,9 @@ class LayoutOp(Operation, ABC):
 class LayoutOption:
     """One way to run an op: the Formats of its tensor operands and results, in order, and what it costs.
 
-    None for an operand means that it is taken as it comes (in all options of the op, or in none). `cost` is in nanoseconds of the target (or in whatever one unit a cost table uses). Pad policies in the Formats
-    do not matter here: which pads must hold what follows from `LayoutOp`.
+    None for an operand means that it is taken as it comes (in all options of the op, or in none). `cost` is in
+    nanoseconds of the target (or in whatever one unit a cost table uses). Pad policies in the Formats do not matter
+    here: which pads must hold what follows from `LayoutOp`.
     """
 
     ins: tuple[Format | None, ...]

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from math import prod
 
 from layout_ir.canonical import Term, canonical_digits, dim_key, dim_values, fit, position_value
-from layout_ir.edits import chains_of, counted, ordered, shape_text
+from layout_ir.edits import chains_of, counted, ordered, shape_text, with_values
 from layout_ir.errors import LayoutError
 from layout_ir.layout import BoundFactor, Layout
+
+_ENUMERATION_BOUND = 1 << 16
 
 
 def split(layout: Layout, sizes: Sequence[int], dim: int) -> list[Layout]:
@@ -24,7 +26,9 @@ def split(layout: Layout, sizes: Sequence[int], dim: int) -> list[Layout]:
     if not 0 <= dim < layout.rank:
         raise LayoutError(f"dim {dim} does not exist in shape {shape_text(layout.shape)}")
     if sum(sizes) != layout.shape[dim] or any(size < 0 for size in sizes):
-        raise LayoutError(f"parts {list(sizes)} do not add up to dim {dim} of extent {layout.shape[dim]}: {sum(sizes)}")
+        raise LayoutError(
+            f"parts {list(sizes)} do not add up to dim {dim} of extent {layout.shape[dim]}: {sum(sizes)}"
+        )
     parts: list[Layout] = []
     start = 0
     for size in sizes:
@@ -55,7 +59,9 @@ def concat(layouts: Sequence[Layout], dim: int) -> Layout:
     extent = sum(part.shape[dim] for part in parts)
     shape = tuple(extent if d == dim else x for d, x in enumerate(first.shape))
     if first.nelems == 0:
-        return replace(first, shape=shape, factors=_with_chain(first, dim, [BoundFactor(dim, extent, 1)]), chunk_rank=0)
+        return replace(
+            first, shape=shape, factors=_with_chain(first, dim, [BoundFactor(dim, extent, 1)]), chunk_rank=0
+        )
     start = _first(first)
     values = [v - v0 + _first(part) - start for part in parts for v0, v in _relative(dim_values(part, dim))]
     same_box = all(_box(part, dim) == _box(first, dim) and part.pad == first.pad for part in parts)
@@ -69,14 +75,14 @@ def concat(layouts: Sequence[Layout], dim: int) -> Layout:
         chain = _chain(fit(values + pads), extent + tail, dim)
         if chain is not None and prod(f.count for f in chain) == extent + tail:
             return replace(first, shape=shape, factors=_with_chain(first, dim, chain), chunk_rank=0, pad=pad)
-    if (terms := fit(values)) is not None:
-        chain = _chain(terms, extent, dim) or []
-        moved = replace(first, offset=first.offset + position_value(first, dim, first.lo[dim]), lo=_low(first, dim, 0))
-        full = prod(f.count for f in chain) == extent
-        return replace(
-            moved, shape=shape, factors=_with_chain(first, dim, chain), chunk_rank=0, pad=pad if full else "undef"
+    joined = with_values(first, dim, [position_value(first, dim, first.lo[dim]) + v for v in values])
+    if joined is None:
+        sizes = ", ".join(str(part.shape[dim]) for part in parts)
+        raise LayoutError(
+            f"cannot concat parts of {sizes} along dim '{first.names[dim]}' in one buffer: their addresses do not "
+            f"continue each other as digits ({first.format} and {parts[1].format})"
         )
-    return _phased(parts, dim, shape, values)
+    return replace(joined, pad=pad if joined.padded_shape[dim] == extent else "undef")
 
 
 def _check_parts(first: Layout, other: Layout, dim: int) -> None:
@@ -85,7 +91,9 @@ def _check_parts(first: Layout, other: Layout, dim: int) -> None:
             f"rank mismatch between {shape_text(first.shape)} and {shape_text(other.shape)}: {first.rank} != {other.rank}"
         )
     if first.axes or other.axes:
-        raise LayoutError(f"cannot concat {(first if first.axes else other).format}: it has places on other axes than memory")
+        raise LayoutError(
+            f"cannot concat {(first if first.axes else other).format}: it has places on other axes than memory"
+        )
     if first.swizzle != other.swizzle:
         raise LayoutError(f"cannot concat layouts of different swizzles: {first.swizzle} != {other.swizzle}")
     for d in range(first.rank):
@@ -117,10 +125,6 @@ def _box(layout: Layout, dim: int) -> list[tuple[object, ...]]:
     return [(layout.digits[d], layout.lo[d]) for d in range(layout.rank) if d != dim]
 
 
-def _low(layout: Layout, dim: int, low: int) -> tuple[int, ...]:
-    return tuple(low if d == dim else x for d, x in enumerate(layout.lo))
-
-
 def _chain(terms: tuple[Term, ...] | None, extent: int, dim: int) -> list[BoundFactor] | None:
     return None if terms is None else counted(terms, extent, dim)
 
@@ -131,41 +135,18 @@ def _with_chain(layout: Layout, dim: int, chain: list[BoundFactor]) -> tuple[Bou
     return ordered(chains)
 
 
-def _phased(parts: Sequence[Layout], dim: int, shape: tuple[int, ...], values: list[int]) -> Layout:
-    """No digit list starts at the first part, but the digits of one part may go on, in both directions."""
-    first, start = parts[0], 0
-    for part in parts:
-        digits = part.digits[dim]
-        top = digits[-1].unit
-        low = (part.lo[dim] - start) % top
-        chain = [f for f in part.factors if f.dim == dim]
-        chain[0] = replace(chain[0], count=-(-(low + shape[dim]) // top))
-        joined = replace(
-            first, shape=shape, lo=_low(first, dim, low), factors=_with_chain(first, dim, chain), chunk_rank=0, pad="undef"
-        )
-        found = dim_values(joined, dim)
-        if [v - found[0] for v in found] == values:
-            moved = position_value(first, dim, first.lo[dim]) - position_value(joined, dim, low)
-            return replace(joined, offset=joined.offset + moved)
-        start += part.shape[dim]
-    sizes = ", ".join(str(part.shape[dim]) for part in parts)
-    raise LayoutError(
-        f"cannot concat parts of {sizes} along dim '{first.names[dim]}' in one buffer: their addresses do not continue "
-        f"each other as digits ({first.format} and {parts[1].format})"
-    )
-
-
 def compose(outer: Layout, inner: Layout) -> Layout:
     """The layout index -> outer address of the element whose row-major number is `inner.address(index)`.
 
-    `outer` must be free of padding but in its leading dim (it is flattened first), and the dims of `inner` must not
-    carry into each other's digits of `outer`. Raises LayoutError otherwise, and where `inner` leaves `outer`.
+    Exists where the address is a sum over the dims of `inner` (they do not carry into each other in the digits of
+    `outer`) and each term is a digit list. Raises LayoutError otherwise, and where `inner` leaves `outer`.
     """
-    flat = outer.reshape((outer.nelems,))
-    if inner.nelems == 0:
-        return replace(inner, swizzle=outer.swizzle, offset=0, pad="undef", size=None)
     if outer.axes or inner.axes or inner.swizzle is not None:
         raise LayoutError(f"cannot compose {outer.format} with {inner.format}: places and inner swizzles have no strides")
+    factors = tuple(BoundFactor(d, x, 0) for d, x in enumerate(inner.shape))
+    empty = Layout(inner.names, inner.shape, factors, (0,) * inner.rank, size=outer.size, swizzle=outer.swizzle)
+    if inner.nelems == 0:
+        return empty
     columns = [dim_values(inner, d) for d in range(inner.rank)]
     lowest = inner.offset + sum(min(c) for c in columns)
     highest = inner.offset + sum(max(c) for c in columns)
@@ -175,31 +156,55 @@ def compose(outer: Layout, inner: Layout) -> Layout:
         )
     # Numbers relative to the lowest one; without carries the address is then a sum over the dims.
     parts = [[v - min(c) for v in c] for c in columns]
-    _check_carries(flat, inner, lowest, parts)
-    base = position_value(flat, 0, flat.lo[0] + lowest)
-    chains: list[list[BoundFactor]] = []
-    offset = flat.offset + base
+    carry = _carry(outer, lowest, parts)
+    if carry is not None and not _is_sum(outer, lowest, parts):
+        raise LayoutError(f"cannot compose {outer.format} with {inner.format}: its dims together carry over {carry}")
+    base = _numbered(outer, lowest)
+    result = replace(empty, offset=base)
     for d, part in enumerate(parts):
-        moved = [position_value(flat, 0, flat.lo[0] + lowest + v) for v in part]
-        terms = fit(moved)
-        if terms is None:
+        view = with_values(result, d, [_numbered(outer, lowest + v) - base for v in part])
+        if view is None:
             raise LayoutError(
                 f"cannot compose {outer.format} with {inner.format}: dim '{inner.names[d]}' of the result would need "
                 "units that do not divide each other"
             )
-        chains.append(counted(terms, inner.shape[d], d))
-        offset += moved[0] - base
-    return Layout(
-        inner.names, inner.shape, ordered(chains), (0,) * inner.rank, 0, "undef", offset, outer.size, outer.swizzle
+        result = view
+    return result
+
+
+def _numbered(layout: Layout, number: int) -> int:
+    """The address, before the swizzle, of the element with row-major `number`."""
+    address = layout.offset
+    for d in reversed(range(layout.rank)):
+        number, x = divmod(number, layout.shape[d])
+        address += position_value(layout, d, layout.lo[d] + x)
+    return address
+
+
+def _carry(outer: Layout, lowest: int, parts: list[list[int]]) -> str | None:
+    """The first digit of `outer` that the parts overflow together, in words; without one they add up digit by digit."""
+    scale = 1
+    for d in reversed(range(outer.rank)):
+        extent, low, name = outer.shape[d], outer.lo[d], outer.names[d]
+        start, steps = lowest // scale % extent, [{v // scale % extent for v in part} for part in parts]
+        if d and start + sum(max(s) for s in steps) >= extent:
+            return f"the extent {extent} of dim '{name}'"
+        digits = outer.digits[d]
+        units = [u.unit for u in digits] if low else [unit for unit, _ in canonical_digits(digits, extent)]
+        for unit, above in pairwise(units):
+            if (low + start) % above // unit + sum(max(x % above // unit for x in s) for s in steps) >= above // unit:
+                return f"the unit {above} of dim '{name}'"
+        scale *= extent
+    return None
+
+
+def _is_sum(outer: Layout, lowest: int, parts: list[list[int]]) -> bool:
+    """Whether addresses add up over the parts all the same, by trying every index; False where there are too many."""
+    if prod(map(len, parts)) > _ENUMERATION_BOUND:
+        return False
+    base = _numbered(outer, lowest)
+    relative = [[(v, _numbered(outer, lowest + v) - base) for v in part] for part in parts]
+    return all(
+        _numbered(outer, lowest + sum(v for v, _ in steps)) - base == sum(moved for _, moved in steps)
+        for steps in product(*relative)
     )
-
-
-def _check_carries(flat: Layout, inner: Layout, lowest: int, parts: list[list[int]]) -> None:
-    units = [unit for unit, _ in canonical_digits(flat.digits[0], flat.padded_shape[0])]
-    for unit, above in pairwise(units):
-        start = (flat.lo[0] + lowest) % above // unit
-        reach = sum(max(v % above // unit for v in part) for part in parts)
-        if start + reach >= above // unit:
-            raise LayoutError(
-                f"cannot compose {flat.format} with {inner.format}: its dims together carry over the unit {above}"
-            )

@@ -137,7 +137,11 @@ class Layout:
     @property
     def chunk_size(self) -> int:
         """Elements per chunk; 0 where memory is not chunked."""
-        return prod(f.count for f in self.factors[len(self.factors) - self.chunk_rank :]) if self.chunk_rank else 0
+        return (
+            prod(f.count for f in self.factors[len(self.factors) - self.chunk_rank :])
+            if self.chunk_rank
+            else 0
+        )
 
     @cached_property
     def axes(self) -> tuple[str, ...]:
@@ -159,10 +163,14 @@ class Layout:
     def address(self, index: Sequence[int]) -> int:
         """Element offset of logical index `index`. Raises LayoutError outside the shape."""
         if len(index) != self.rank:
-            raise LayoutError(f"rank mismatch between index {tuple(index)} and shape {self.shape}: {len(index)} != {self.rank}")
+            raise LayoutError(
+                f"rank mismatch between index {tuple(index)} and shape {self.shape}: {len(index)} != {self.rank}"
+            )
         for dim, (x, extent) in enumerate(zip(index, self.shape, strict=True)):
             if not 0 <= x < extent:
-                raise LayoutError(f"index {tuple(index)} is outside shape {self.shape}: dim {dim} has {extent} elements")
+                raise LayoutError(
+                    f"index {tuple(index)} is outside shape {self.shape}: dim {dim} has {extent} elements"
+                )
         return self.position_address([x + low for x, low in zip(index, self.lo, strict=True)])
 
     def position_address(self, position: Sequence[int]) -> int:
@@ -341,7 +349,9 @@ class Layout:
     def same_map(self, other: Layout) -> bool:
         """Whether every element has the same address in both. Raises LayoutError if the shapes differ."""
         if self.shape != other.shape:
-            raise LayoutError(f"layouts of different shapes cannot be the same map: {self.shape} != {other.shape}")
+            raise LayoutError(
+                f"layouts of different shapes cannot be the same map: {self.shape} != {other.shape}"
+            )
         return 0 in self.shape or self.canonical == other.canonical
 
     def same_store(self, other: Layout) -> bool:
@@ -380,7 +390,9 @@ class Layout:
 
         return split_dim(self, dim, extents)
 
-    def slice(self, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int] | None = None) -> Layout:
+    def slice(
+        self, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int] | None = None
+    ) -> Layout:
         """The layout of `sizes` indices per dim from `starts` on, `steps` apart (None: 1), in the same buffer."""
         from layout_ir.views import slice_
 

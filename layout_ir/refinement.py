@@ -70,7 +70,9 @@ def peel(extent: int, units: Sequence[int]) -> tuple[Run, ...]:
     """
     chain = sorted({1, *units})
     if chain[0] < 1 or any(b % a for a, b in pairwise(chain)):
-        raise LayoutError(f"units {list(units)} do not divide each other: blocks of one unit would not fill the next")
+        raise LayoutError(
+            f"units {list(units)} do not divide each other: blocks of one unit would not fill the next"
+        )
     runs: list[Run] = []
     start = 0
     for unit in reversed(chain):
@@ -154,7 +156,9 @@ def refine(src: Layout, dst: Layout) -> Nest:
         raise LayoutError(f"a reorder keeps the shape: source has {src.shape}, destination has {dst.shape}")
     for side, layout in (("source", src), ("destination", dst)):
         if layout.swizzle is not None:
-            raise LayoutError(f"the {side} {layout.format} has a swizzle, which a loop nest with strides cannot follow")
+            raise LayoutError(
+                f"the {side} {layout.format} has a swizzle, which a loop nest with strides cannot follow"
+            )
         if any(f.axis != MEMORY for f in layout.factors):
             raise LayoutError(f"the {side} {layout.format} has places on other axes than memory")
     if dst.is_injective(padded=dst.pad != "undef") is False:
@@ -227,7 +231,9 @@ def _common_loops(a: tuple[Term, ...], b: tuple[Term, ...], total: int) -> tuple
             outer = lcm(outer, clash[0])
         entries = min(outer, -(-total // inner) * inner) // inner
         steps = [k * inner for k in range(entries)]
-        loops.append(TableLoop(inner, tuple(_evaluate(a, x) for x in steps), tuple(_evaluate(b, x) for x in steps)))
+        loops.append(
+            TableLoop(inner, tuple(_evaluate(a, x) for x in steps), tuple(_evaluate(b, x) for x in steps))
+        )
         unit = outer
     return tuple(loops)
 

@@ -86,7 +86,7 @@ def reshape(layout: Layout, shape: Sequence[int], *, keep_pads: bool = False) ->
 
 def merge_dims(layout: Layout, dim: int, count: int) -> Layout:
     """The layout with dims [dim, dim + count) as one dim, in row-major order. Raises as `reshape`."""
-    if not (0 <= dim and 1 <= count and dim + count <= layout.rank):
+    if not (dim >= 0 and count >= 1 and dim + count <= layout.rank):
         raise LayoutError(f"dims [{dim}, {dim + count}) do not exist in shape {shape_text(layout.shape)}")
     merged = prod(layout.shape[dim : dim + count])
     return reshape(layout, (*layout.shape[:dim], merged, *layout.shape[dim + count :]))
@@ -132,7 +132,15 @@ def _reshape(layout: Layout, shape: Sequence[int], *, keep_pads: bool) -> Layout
             chain.append(BoundFactor(dim, 1, right))
     pad = layout.pad if kept else "undef"
     return Layout(
-        _names(layout, shape), tuple(shape), ordered(chains), tuple(lo), 0, pad, layout.offset, layout.size, layout.swizzle
+        _names(layout, shape),
+        tuple(shape),
+        ordered(chains),
+        tuple(lo),
+        0,
+        pad,
+        layout.offset,
+        layout.size,
+        layout.swizzle,
     )
 
 
@@ -142,7 +150,16 @@ def _names(layout: Layout, shape: Sequence[int]) -> tuple[str, ...]:
 
 def _empty(layout: Layout, shape: Sequence[int]) -> Layout:
     factors = tuple(BoundFactor(d, extent, 1) for d, extent in enumerate(shape))
-    return Layout(_names(layout, shape), tuple(shape), factors, (0,) * len(shape), 0, layout.pad, layout.offset, layout.size)
+    return Layout(
+        _names(layout, shape),
+        tuple(shape),
+        factors,
+        (0,) * len(shape),
+        0,
+        layout.pad,
+        layout.offset,
+        layout.size,
+    )
 
 
 def _paired_dims(shape: Sequence[int], old: Sequence[int]) -> list[int]:
@@ -241,13 +258,14 @@ def _piece(layout: Layout, shape: Sequence[int], terms: list[Term], low: int, hi
         if cut % unit or (above is not None and above % cut):
             raise LayoutError(
                 f"cannot reshape {shape_text(layout.shape)} into {shape_text(shape)} in {layout.format}: a cut after {cut} elements "
-                f"falls inside the digit from {unit}" + (f" to {above}" if above is not None else "")
+                f"falls inside the digit from {unit}"
+                + (f" to {above}" if above is not None else "")
                 + ", so the result would need units that do not divide each other"
             )
     result: list[Term] = []
     for k, (unit, stride) in enumerate(terms):
         above = terms[k + 1][0] if k + 1 < len(terms) else None
-        if high is not None and unit >= high or above is not None and above <= low:
+        if (high is not None and unit >= high) or (above is not None and above <= low):
             continue
         start = max(unit, low)
         result.append((start // low, stride * (start // unit)))

@@ -34,8 +34,10 @@ _MISNAMED = {
 
 def names_for(rank: int) -> tuple[str, ...]:
     """Dim names of an activation of `rank` dims: n, c and space for ranks 2 to 5, letters otherwise."""
-    return tuple({2: "nc", 3: "ncw", 4: "nchw", 5: "ncdhw"}.get(rank, _ALPHABET[:rank])) if rank <= 12 else tuple(
-        f"d{k}" for k in range(rank)
+    return (
+        tuple({2: "nc", 3: "ncw", 4: "nchw", 5: "ncdhw"}.get(rank, _ALPHABET[:rank]))
+        if rank <= 12
+        else tuple(f"d{k}" for k in range(rank))
     )
 
 
@@ -43,7 +45,9 @@ def names_for(rank: int) -> tuple[str, ...]:
 def from_tag(tag: str) -> Format:
     """The Format that `tag` names. Raises LayoutError with the span of the offending part."""
     if tag in _MISNAMED:
-        letters = "goidhw" if tag.startswith("gI") and "d" in tag else "goihw" if tag.startswith("g") else "oihw"
+        letters = (
+            "goidhw" if tag.startswith("gI") and "d" in tag else "goihw" if tag.startswith("g") else "oihw"
+        )
         return from_tag(_MISNAMED[tag]).with_names(tuple(letters))
     match = re.fullmatch(r"([A-Za-z]+)((?:\d+[a-z])*)", tag)
     if match is None:
@@ -51,7 +55,8 @@ def from_tag(tag: str) -> Format:
         at = bad.end() if bad else 0
         found = f"'{tag[at]}'" if at < len(tag) else "the end"
         raise LayoutError(
-            f"tag '{tag}' is no list of letters followed by blocks such as 8c: unexpected {found}", (at, at + 1)
+            f"tag '{tag}' is no list of letters followed by blocks such as 8c: unexpected {found}",
+            (at, at + 1),
         )
     outer, inner = match.group(1), match.group(2)
     letters = outer.lower()
@@ -76,13 +81,17 @@ def from_tag(tag: str) -> Format:
         if letter not in letters:
             raise LayoutError(f"tag '{tag}' blocks dim '{letter}', which '{outer}' does not name", span)
         if len(size) > 18 or int(size) < 1:
-            raise LayoutError(f"tag '{tag}' has a block of {size[:20]}: block sizes lie between 1 and 10^18", span)
+            raise LayoutError(
+                f"tag '{tag}' has a block of {size[:20]}: block sizes lie between 1 and 10^18", span
+            )
         blocked.add(letter)
         factors.append(Factor(names.index(letter), int(size)))
     for at, letter in enumerate(outer):
         if letter.isupper() != (letter.lower() in blocked):
             state = "is blocked" if letter.islower() else "is not blocked"
-            raise LayoutError(f"tag '{tag}' writes '{letter}' but dim '{letter.lower()}' {state}", (at, at + 1))
+            raise LayoutError(
+                f"tag '{tag}' writes '{letter}' but dim '{letter.lower()}' {state}", (at, at + 1)
+            )
     return Format(tuple(names), tuple(factors), pad="zero" if blocked else "undef")
 
 

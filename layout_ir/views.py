@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from layout_ir.canonical import canonical_digits, dim_values, fit, position_value
-from layout_ir.edits import on_axes, shape_text, with_low, with_terms, with_top
+from layout_ir.edits import on_axes, shape_text, with_low, with_terms, with_top, with_values
 from layout_ir.errors import LayoutError
 from layout_ir.layout import BoundFactor, Layout
 from layout_ir.tag import names_for
@@ -21,7 +21,9 @@ from layout_ir.tag import names_for
 def permute(layout: Layout, order: Sequence[int]) -> Layout:
     """Dim k of the result is dim order[k] of `layout`. Always possible."""
     if sorted(order) != list(range(layout.rank)):
-        raise LayoutError(f"{list(order)} is not a permutation of the {layout.rank} dims of shape {shape_text(layout.shape)}")
+        raise LayoutError(
+            f"{list(order)} is not a permutation of the {layout.rank} dims of shape {shape_text(layout.shape)}"
+        )
     where = {old: new for new, old in enumerate(order)}
     return replace(
         layout,
@@ -39,10 +41,14 @@ def broadcast(layout: Layout, shape: Sequence[int]) -> Layout:
         raise LayoutError(f"shape {shape_text(layout.shape)} has more dims than {shape_text(shape)}")
     for old, new in zip(layout.shape, shape[extra:], strict=True):
         if old not in (new, 1):
-            raise LayoutError(f"shape {shape_text(layout.shape)} does not broadcast to {shape_text(shape)}: {old} is neither 1 nor {new}")
+            raise LayoutError(
+                f"shape {shape_text(layout.shape)} does not broadcast to {shape_text(shape)}: {old} is neither 1 nor {new}"
+            )
     stretched = {d for d, old in enumerate(layout.shape) if shape[extra + d] != old}
     if placed := sorted(d for d in stretched if on_axes(layout, d)):
-        raise LayoutError(f"dim '{layout.names[placed[0]]}' of {layout.format} has places on another axis: it cannot be stretched")
+        raise LayoutError(
+            f"dim '{layout.names[placed[0]]}' of {layout.format} has places on another axis: it cannot be stretched"
+        )
     if any(layout.lo[d] or layout.padded_shape[d] != 1 for d in stretched):
         # The pads behind a stretched element have no place in the result, so they leave the padded box.
         shift = sum(position_value(layout, d, layout.lo[d]) for d in stretched)
@@ -55,10 +61,14 @@ def broadcast(layout: Layout, shape: Sequence[int]) -> Layout:
     factors = [BoundFactor(d + extra, shape[d + extra], 0) for d in sorted(stretched)] + factors
     names = names_for(len(shape)) if extra else layout.names
     lo = (0,) * extra + tuple(0 if d in stretched else low for d, low in enumerate(layout.lo))
-    return Layout(names, tuple(shape), tuple(factors), lo, 0, layout.pad, layout.offset, layout.size, layout.swizzle)
+    return Layout(
+        names, tuple(shape), tuple(factors), lo, 0, layout.pad, layout.offset, layout.size, layout.swizzle
+    )
 
 
-def slice_(layout: Layout, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int] | None = None) -> Layout:
+def slice_(
+    layout: Layout, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int] | None = None
+) -> Layout:
     """`sizes[d]` indices of each dim d from `starts[d]` on, `steps[d]` apart (None: 1; below 0: backwards).
 
     With steps of 1 there is always an answer: an unaligned start is kept as a phase where nothing simpler says it.
@@ -75,12 +85,19 @@ def slice_(layout: Layout, starts: Sequence[int], sizes: Sequence[int], steps: S
     for dim, (start, size, step) in enumerate(zip(starts, sizes, steps, strict=True)):
         extent = layout.shape[dim]
         last = start + (size - 1) * step
-        if size < 0 or start < 0 or start > extent or size > 0 and not (start < extent and 0 <= last < extent):
+        if (
+            size < 0
+            or start < 0
+            or start > extent
+            or (size > 0
+            and not (start < extent and 0 <= last < extent))
+        ):
             raise LayoutError(
                 f"slice of {size} indices from {start} on in steps of {step} leaves dim {dim} of extent {extent}"
             )
         if step != 1 and size > 1:
             layout = _stride_dim(layout, dim, start, size, step)
+            sound = sound and layout.padded_shape[dim] == size
         elif (start, size) != (0, extent):
             layout, kept = _slice_dim(layout, dim, start, size, to_border=start + size == extent)
             sound = sound and (kept or layout.padded_shape[dim] == size)
@@ -90,20 +107,21 @@ def slice_(layout: Layout, starts: Sequence[int], sizes: Sequence[int], steps: S
 def _stride_dim(layout: Layout, dim: int, start: int, size: int, step: int) -> Layout:
     """`size` indices of `dim`, `step` apart. The result has no pads along `dim`."""
     if on_axes(layout, dim):
-        raise LayoutError(f"dim '{layout.names[dim]}' of {layout.format} has places on another axis: it takes no step of {step}")
+        raise LayoutError(
+            f"dim '{layout.names[dim]}' of {layout.format} has places on another axis: it takes no step of {step}"
+        )
     low, digits = layout.lo[dim] + start, layout.digits[dim]
-    base = position_value(layout, dim, low)
     if len(digits) == 1:
-        terms = ((1, digits[0].stride * step),)
-    else:
-        terms = fit([position_value(layout, dim, low + k * step) for k in range(size)])
-    if terms is None:
+        shape = tuple(size if d == dim else extent for d, extent in enumerate(layout.shape))
+        moved = replace(layout, shape=shape, offset=layout.offset + low * digits[0].stride)
+        return with_terms(with_low(moved, dim, 0), dim, ((1, digits[0].stride * step),))
+    view = with_values(layout, dim, [position_value(layout, dim, low + k * step) for k in range(size)])
+    if view is None:
         raise LayoutError(
             f"every {abs(step)}th index of dim '{layout.names[dim]}' from {start} on is no digit list in {layout.format}: "
             "the result would need units that do not divide each other"
         )
-    shape = tuple(size if d == dim else extent for d, extent in enumerate(layout.shape))
-    return with_terms(with_low(replace(layout, shape=shape, offset=layout.offset + base), dim, 0), dim, terms)
+    return view
 
 
 def _slice_dim(layout: Layout, dim: int, start: int, size: int, *, to_border: bool) -> tuple[Layout, bool]:
@@ -124,6 +142,8 @@ def _slice_dim(layout: Layout, dim: int, start: int, size: int, *, to_border: bo
         terms = fit(dim_values(with_low(replace(layout, shape=shape), dim, low), dim))
     if terms is not None:
         base = position_value(layout, dim, low) if size else 0
-        return with_terms(with_low(replace(layout, shape=shape, offset=layout.offset + base), dim, 0), dim, terms), False
+        return with_terms(
+            with_low(replace(layout, shape=shape, offset=layout.offset + base), dim, 0), dim, terms
+        ), False
     # A phase: only the blocks that are reached remain.
     return with_low(with_top(skipped, dim, -(-(low % top + size) // top)), dim, low % top), False

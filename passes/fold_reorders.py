@@ -21,7 +21,16 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import CastOp, FillPadsOp, ReorderOp, dtype_of, format_of, is_any, layout_of, with_format
+from layout_ir.dialects.layout import (
+    CastOp,
+    FillPadsOp,
+    ReorderOp,
+    dtype_of,
+    format_of,
+    is_any,
+    layout_of,
+    with_format,
+)
 from layout_ir.dialects.layout.ops import LayoutDialectOp, cast_obstacle
 from layout_ir.layout import Layout
 from layout_ir.passes.rewriting import erase_dead, provided_pad, replace_op
@@ -96,9 +105,9 @@ def chain(op: Operation) -> SSAValue | None:
         # The reorder can write what the cast renames it to, unless someone else needs its result as it is.
         if not inner.result.has_one_use():
             return None
-    elif not inner.result.has_one_use() and direct > last:
-        return None
-    elif inner.result.has_one_use() and direct > last + first:
+    elif (not inner.result.has_one_use() and direct > last) or (
+        inner.result.has_one_use() and direct > last + first
+    ):
         return None
     if isinstance(op, FillPadsOp) and isinstance(inner, FillPadsOp):
         return _insert(op, FillPadsOp(inner.input, op.result_type.encoding))
@@ -118,9 +127,9 @@ def shared(op: Operation) -> SSAValue | None:
         return None
     for use in op.operands[0].uses:
         other = use.operation
-        if other is not op and type(other) is type(op) and other.parent is op.parent and other.is_before_in_block(op):
-            if other.results[0].type == op.results[0].type:
-                return other.results[0]
+        alike = other is not op and type(other) is type(op) and other.results[0].type == op.results[0].type
+        if alike and other.parent is op.parent and other.is_before_in_block(op):
+            return other.results[0]
     return None
 
 

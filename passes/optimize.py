@@ -1,10 +1,10 @@
 """layout-optimize: the pipeline.
 
-    propagate           choose and insert
-    fold-reorders       what cancels, merges or is shared
-    prepack-constants   reorders of constants become constants
-    legalize-pads       fills where needed
-    fold-reorders       what the last two left behind
+propagate           choose and insert
+fold-reorders       what cancels, merges or is shared
+prepack-constants   reorders of constants become constants
+legalize-pads       fills where needed
+fold-reorders       what the last two left behind
 """
 
 from dataclasses import dataclass

@@ -26,7 +26,9 @@ def prepack_constants(module: ModuleOp) -> None:
             same_element = op.source_type.element_type == op.result_type.element_type
             if same_element and not is_any(op.result_type):
                 source = op.input.owner
-                packed = nn.ConstantOp(source.value, op.result_type)
+                packed = nn.ConstantOp.create(
+                    result_types=[op.result_type], properties=source.properties, attributes=source.attributes
+                )
                 packed.result.name_hint = op.input.name_hint
                 insert_after(op.input, packed)
                 constants.append(packed)

@@ -5,10 +5,12 @@ Choosing and rewriting are apart: `selection.build` states the problem, a solver
 included; `layout-fold-reorders` cleans up behind this pass.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from layout_ir.diagnostics import PassError
@@ -51,7 +53,8 @@ def propagate(module: ModuleOp, target: str = "host", solver: str = "exact") -> 
     return solution
 
 
-def _defined(op):
+def _defined(op: Operation) -> Iterator[SSAValue]:
+    """The values that `op` makes: its results, and the arguments of its blocks."""
     yield from op.results
     for region in op.regions:
         for block in region.blocks:

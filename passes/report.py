@@ -10,10 +10,19 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import CastOp, FillPadsOp, ReorderOp, ViewOp, dtype_of, format_of, is_any, layout_of
+from layout_ir.dialects.layout import (
+    CastOp,
+    FillPadsOp,
+    ReorderOp,
+    ViewOp,
+    dtype_of,
+    format_of,
+    is_any,
+    layout_of,
+)
 from layout_ir.passes.optimize import optimize
 from layout_ir.passes.propagate import propagate
-from layout_ir.passes.selection.costs import CALL_NS, BYTES_PER_NS, reorder_bytes, reorder_ns
+from layout_ir.passes.selection.costs import BYTES_PER_NS, CALL_NS, reorder_bytes, reorder_ns
 from layout_ir.passes.selection.problem import Solution
 from layout_ir.passes.selection.targets import target_named
 from layout_ir.tag import name_of
@@ -90,7 +99,9 @@ class Report:
         }
 
 
-def compare(module: ModuleOp, target: str = "host", solver: str = "exact") -> tuple[Report, ModuleOp, ModuleOp]:
+def compare(
+    module: ModuleOp, target: str = "host", solver: str = "exact"
+) -> tuple[Report, ModuleOp, ModuleOp]:
     """The report, the naive program and the optimized one; `module` itself is left as it is.
 
     The naive program is what op-by-op choice gives: every op takes its preferred Format and every edge its reorder.
@@ -113,10 +124,15 @@ def traffic(module: ModuleOp) -> Traffic:
         source, destination = layout_of(op.source_type), layout_of(op.result_type)
         dtype = dtype_of(op.result_type)
         if isinstance(op, FillPadsOp):
-            pads = destination.nbytes(dtype) - destination.nelems * destination.nbytes(dtype) // max(destination.extent, 1)
+            pads = destination.nbytes(dtype) - destination.nelems * destination.nbytes(dtype) // max(
+                destination.extent, 1
+            )
             moved, duration = pads, CALL_NS + pads // BYTES_PER_NS
         else:
-            moved, duration = reorder_bytes(source, destination, dtype), reorder_ns(source, destination, dtype)
+            moved, duration = (
+                reorder_bytes(source, destination, dtype),
+                reorder_ns(source, destination, dtype),
+            )
         if duration == 0:
             continue
         nbytes += moved

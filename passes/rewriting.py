@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from layout_ir.dialects.layout import ReorderOp, layout_of
-from layout_ir.dialects.layout.types import tensor_type
+from layout_ir.dialects.layout import is_tensor, layout_of
 from layout_ir.format import pad_number
 from layout_ir.interfaces import LayoutOp
 
@@ -44,11 +45,7 @@ def replace_op(op: Operation, value: SSAValue) -> None:
     op.erase()
 
 
-def replace_operand(op: Operation, index: int, value: SSAValue) -> None:
-    op.operands[index] = value
-
-
-def erase_dead(ops: list[Operation]) -> bool:
+def erase_dead(ops: Sequence[Operation]) -> bool:
     """Erases those of `ops`, last first, whose results nothing uses; whether there were any."""
     erased = False
     for op in reversed(ops):
@@ -75,7 +72,7 @@ def provided_pad(op: Operation) -> float | None:
 
 def _held(operand: SSAValue, result: SSAValue) -> float | None:
     """What an operand holds at the addresses that are pads of the result; None if unknown."""
-    if not isinstance(operand.type, TensorType) or not isinstance(result.type, TensorType):
+    if not is_tensor(operand.type) or not is_tensor(result.type):
         return None
     ours, theirs = layout_of(operand.type), layout_of(result.type)
     if ours.shape != theirs.shape or not ours.same_store(theirs):
@@ -86,27 +83,8 @@ def _held(operand: SSAValue, result: SSAValue) -> float | None:
 def needed_pad(op: Operation, index: int) -> float | None:
     """What the pads of operand `index` must hold for `op` to be right; None where it does not matter."""
     operand = op.operands[index]
-    if not isinstance(op, LayoutOp) or not isinstance(operand.type, TensorType):
+    if not isinstance(op, LayoutOp) or not is_tensor(operand.type):
         return None
     padded = layout_of(operand.type).padded_dims()
     needs = [read.neutral for read in op.pad_reads(index) if read.dim in padded]
     return needs[0] if needs else None
-
-
-def is_boundary(value: SSAValue) -> bool:
-    """Whether the type of `value` is part of a signature, so that it may not change."""
-    return any(not isinstance(use.operation, LayoutOp | ReorderOp) for use in value.uses)
-
-
-__all__ = [
-    "erase_dead",
-    "insert_after",
-    "is_boundary",
-    "needed_pad",
-    "provided_pad",
-    "replace_op",
-    "replace_operand",
-    "retype",
-    "tensor_type",
-    "update_signatures",
-]

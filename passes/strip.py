@@ -8,13 +8,22 @@ in their encoding alone become one, since packing a constant for two uses must n
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.passes import ModulePass
 
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import AnyAttr, CastOp, FillPadsOp, FormatAttr, OpaqueAttr, ReorderOp, strip_type
+from layout_ir.dialects.layout import (
+    AnyAttr,
+    CastOp,
+    FillPadsOp,
+    FormatAttr,
+    OpaqueAttr,
+    ReorderOp,
+    is_tensor,
+    strip_type,
+)
 from layout_ir.passes.rewriting import replace_op, retype, update_signatures
 
 _LAYOUT_ONLY = (ReorderOp, CastOp, FillPadsOp)
@@ -42,7 +51,7 @@ def strip(module: ModuleOp) -> None:
 
 
 def _stripped(type: Attribute) -> Attribute:
-    if isinstance(type, TensorType) and isinstance(type.encoding, FormatAttr | AnyAttr | OpaqueAttr):
+    if is_tensor(type) and isinstance(type.encoding, FormatAttr | AnyAttr | OpaqueAttr):
         return strip_type(type)
     return type
 

@@ -122,6 +122,28 @@ def is_digit_list(values: Sequence[int]) -> bool:
     return chain_of(values) is not None
 
 
+def is_phased_list(values: Sequence[int]) -> bool:
+    """Whether the values are a window of a digit list, at some phase: by trying every phase and pair of units.
+
+    Digits with one more unit come by the recursion over the block starts; the steps inside a block must agree.
+    """
+    count = len(values)
+    if count <= 2 or is_digit_list(values):
+        return True
+    for unit in range(2, count):
+        for skip in range(unit):
+            inner = {values[x + 1] - values[x] for x in range(count - 1) if (x + 1 + skip) % unit}
+            if len(inner) > 1:
+                continue
+            step = inner.pop()
+            heads = dict[int, int]()
+            for x, value in enumerate(values):
+                heads.setdefault((x + skip) // unit, value - (x + skip) % unit * step)
+            if len(heads) < count and is_phased_list(list(heads.values())):
+                return True
+    return False
+
+
 def is_linear_on(values: Sequence[int], units: Sequence[int]) -> bool:
     """Whether the function is a sum of (digit * constant) for the digits that `units` cut the index into."""
     steps = [values[u] - values[0] if u < len(values) else 0 for u in units]

@@ -34,6 +34,13 @@ def path(name: str) -> str:
     return str(folder() / f"light_{name}.onnx")
 
 
+def load(name: str) -> Any:
+    """The network as it ships, as a ModelProto."""
+    import onnx
+
+    return onnx.ModelProto.FromString(Path(path(name)).read_bytes())
+
+
 def expected(name: str) -> np.ndarray[Any, Any]:
     """The output that ships with the network, for the input of `shipped_input`."""
     import onnx
@@ -60,10 +67,9 @@ def shipped_input(model: Any) -> np.ndarray[Any, Any]:
 
 def randomized(name: str, seed: int = 0) -> Any:
     """The network with random weights, as a ModelProto."""
-    import onnx
     from onnx import numpy_helper
 
-    model = onnx.load(path(name))
+    model = load(name)
     graph = model.graph
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     roles = _roles(graph)
@@ -102,7 +108,10 @@ def _roles(graph: Any) -> dict[str, str]:
                 roles[value] = role
     # A weight that passes through a view before it is used has the role of the view's result.
     for node in reversed(graph.node):
-        if node.op_type in ("Reshape", "Unsqueeze", "Transpose", "Squeeze", "Identity") and node.output[0] in roles:
+        if (
+            node.op_type in ("Reshape", "Unsqueeze", "Transpose", "Squeeze", "Identity")
+            and node.output[0] in roles
+        ):
             roles.setdefault(node.input[0], roles[node.output[0]])
     return roles
 

@@ -110,7 +110,7 @@ def test_a_pass_error_is_a_failed_pass_and_knows_its_place():
         (NameLoc(StringAttr("conv_1"), NoneAttr()), Location("conv_1")),
         (CallSiteLoc(place(3), place(4)), Location("f", 3, 1)),
         (CallSiteLoc(UNKNOWN_LOC, place(4)), Location("f", 4, 1)),
-        (FusedLoc([UNKNOWN_LOC, place(5), place(6)], NoneAttr()), Location("f", 5, 1)),
+        (FusedLoc((UNKNOWN_LOC, place(5), place(6)), NoneAttr()), Location("f", 5, 1)),
     ],
     ids=str,
 )

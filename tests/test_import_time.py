@@ -26,7 +26,12 @@ def loaded_after(code: str, stdin: str = "") -> set[str]:
     """Names of all modules that a fresh interpreter has loaded after `code`."""
     report = "\nimport json, sys\nprint('MODULES', json.dumps(sorted(sys.modules)), file=sys.stderr)"
     run = subprocess.run(
-        [sys.executable, "-c", code + report], cwd=ROOT, input=stdin, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code + report],
+        cwd=ROOT,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert run.returncode == 0, run.stderr
     return set(json.loads(run.stderr.rpartition("MODULES")[2]))
@@ -36,7 +41,9 @@ def packages(modules: set[str]) -> set[str]:
     return {name.partition(".")[0] for name in modules}
 
 
-@pytest.mark.parametrize("module", ["layout_ir", "layout_ir.registry", "layout_ir.format", "layout_ir.errors"])
+@pytest.mark.parametrize(
+    "module", ["layout_ir", "layout_ir.registry", "layout_ir.format", "layout_ir.errors"]
+)
 def test_the_package_and_its_algebra_import_nothing(module: str):
     assert not packages(loaded_after(f"import {module}")) & {*HEAVY, "xdsl"}
 

@@ -52,11 +52,9 @@ def test_random_weights_agree_with_onnx_runtime(name: str) -> None:
 
 @pytest.mark.parametrize("name", networks.NAMES)
 def test_original_weights_agree_with_the_shipped_output(name: str) -> None:
-    import onnx
-
     from layout_ir.execute import run
 
-    x, want = networks.shipped_input(onnx.load(networks.path(name))), networks.expected(name)
+    x, want = networks.shipped_input(networks.load(name)), networks.expected(name)
     module = _import(networks.path(name))
     assert _relative(run(module, [x], reorders="compiled")[0], want) <= TOLERANCE
     optimize(module, "avx2")

@@ -50,7 +50,9 @@ def build(kind: str, source: Path, out: Path) -> Path:
     pytest.importorskip("setuptools", minversion="77", reason="the build backend is not installed here")
     out.mkdir(exist_ok=True)
     code = f"from setuptools import build_meta; print(build_meta.build_{kind}({str(out)!r}))"
-    run = subprocess.run([sys.executable, "-c", code], cwd=source, capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=source, capture_output=True, text=True, check=False
+    )
     assert run.returncode == 0, run.stderr
     return out / run.stdout.splitlines()[-1]
 
@@ -59,7 +61,9 @@ def build(kind: str, source: Path, out: Path) -> Path:
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the checkout: building leaves things behind."""
     target = tmp_path_factory.mktemp("copy") / "layout-ir"
-    ignored = shutil.ignore_patterns(".git", ".venv", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", "Output")
+    ignored = shutil.ignore_patterns(
+        ".git", ".venv", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", "Output"
+    )
     shutil.copytree(ROOT, target, symlinks=True, ignore=ignored)
     return target
 
@@ -93,13 +97,17 @@ def test_the_links_lead_to_the_real_folders():
 
 @pytest.mark.parametrize("name", MAPPED)
 def test_negative_the_folders_cannot_be_imported_under_a_second_name(name: str):
-    run = subprocess.run([sys.executable, "-c", f"import {name}"], cwd=ROOT, capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", f"import {name}"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert f"ImportError: import this package as 'layout_ir.{name}', not as '{name}'" in run.stderr
 
 
 def test_the_core_needs_only_the_declared_packages():
     declared = {"xdsl", "numpy", "llvmlite"}
-    assert {name.partition(">")[0].partition("~")[0] for name in PROJECT["project"]["dependencies"]} == declared
+    assert {
+        name.partition(">")[0].partition("~")[0] for name in PROJECT["project"]["dependencies"]
+    } == declared
     # xDSL brings the other two.
     allowed = {*declared, "layout_ir", "typing_extensions", "immutabledict", *sys.stdlib_module_names}
     # The importer's extra; `google` is the protobuf that onnx brings.
@@ -121,7 +129,9 @@ def test_every_console_script_has_its_function():
     for target in PROJECT["project"]["scripts"].values():
         module, _, function = target.partition(":")
         source = tree()[f"{module.replace('.', '/')}.py"]
-        names = {node.name for node in ast.parse(source.read_text()).body if isinstance(node, ast.FunctionDef)}
+        names = {
+            node.name for node in ast.parse(source.read_text()).body if isinstance(node, ast.FunctionDef)
+        }
         assert function in names
 
 
@@ -139,7 +149,9 @@ def test_the_wheel_holds_the_tree_and_nothing_else(wheel: Path):
 
 def test_the_wheel_carries_its_licence_and_entry_points(wheel: Path):
     with zipfile.ZipFile(wheel) as archive:
-        metadata = {Path(name).name: archive.read(name).decode() for name in archive.namelist() if "dist-info" in name}
+        metadata = {
+            Path(name).name: archive.read(name).decode() for name in archive.namelist() if "dist-info" in name
+        }
     assert "Apache License" in metadata["LICENSE"]
     assert "License-Expression: Apache-2.0" in metadata["METADATA"]
     assert "Requires-Dist: xdsl~=0.74.0" in metadata["METADATA"]
@@ -206,7 +218,17 @@ def test_an_installation_works(how: str, copy: Path, wheel: Path, tmp_path: Path
         "compat": ["-e", str(source), "--config-settings", "editable_mode=compat"],
     }[how]
     python = environment / "bin" / "python"
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-deps", "--no-build-isolation"]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(python),
+        "install",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+    ]
     clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
 
     def run(*command: str, stdin: str = "") -> str:

@@ -131,7 +131,9 @@ def test_equal_names_get_a_number(monkeypatch: pytest.MonkeyPatch):
     assert "a = [#same, #same_1, #same_2, #same]" in text
 
 
-names = st.sampled_from(["nchw", "nhwc", "nChw8c", "nChw16c", "oihw", "OIhw8i8o", "OIhw4i16o4i", "abcd", "acdb", "aBcd8b"])
+names = st.sampled_from(
+    ["nchw", "nhwc", "nChw8c", "nChw16c", "oihw", "OIhw8i8o", "OIhw4i16o4i", "abcd", "acdb", "aBcd8b"]
+)
 pads = st.sampled_from(["undef", "zero", "zp", "31", "-1", "0.5", "1e+30"])
 
 
@@ -155,7 +157,9 @@ ui8 = IntegerType(8, Signedness.UNSIGNED)
 ELEMENTS = {f32: 4, f64: 8, f16: 2, bf16: 2, i8: 1, ui8: 1, i32: 4, i64: 8}
 
 
-def constant(element: Any, data: bytes, shape: tuple[int, ...] | None = None) -> DenseIntOrFPElementsAttr[Any]:
+def constant(
+    element: Any, data: bytes, shape: tuple[int, ...] | None = None
+) -> DenseIntOrFPElementsAttr[Any]:
     shape = (len(data) // ELEMENTS.get(element, 1),) if shape is None else shape
     return DenseIntOrFPElementsAttr(TensorType(element, shape), BytesAttr(data))
 
@@ -232,12 +236,17 @@ def test_truth_values_read_back():
 
 def test_a_constant_with_a_format_uses_its_alias():
     value = DenseIntOrFPElementsAttr(tensor(NCHW, (1, 1, 1, 2)), BytesAttr(struct.pack("<2f", 1, 2)))
-    assert "dense<[[[[1.000000e+00, 2.000000e+00]]]]> : tensor<1x1x1x2xf32, #nchw>" in print_module(holding(value))
+    assert "dense<[[[[1.000000e+00, 2.000000e+00]]]]> : tensor<1x1x1x2xf32, #nchw>" in print_module(
+        holding(value)
+    )
 
 
 def test_elided_constants_are_announced_and_still_parse():
     module = holding(
-        constant(i8, bytes(range(5))), constant(i8, bytes(range(4))), constant(i8, b"\1" * 9), constant(i8, bytes(range(6)))
+        constant(i8, bytes(range(5))),
+        constant(i8, bytes(range(4))),
+        constant(i8, b"\1" * 9),
+        constant(i8, bytes(range(6))),
     )
     text = print_module(module, elide_above=4)
     assert text.splitlines()[:2] == [

@@ -54,7 +54,7 @@ def test_a_bound_layout_prints_as_a_text_that_stores_the_same(rng: Random):
 def test_every_pad_number_survives_the_text(value: float):
     format = Format(("a",), (Factor(0), Factor(0, 4)), pad=value)
     assert Format.parse(str(format)) == format
-    assert format.pad == value or format.pad == "zero" and value == 0
+    assert format.pad == value or (format.pad == "zero" and value == 0)
 
 
 def test_spaces_carry_no_meaning():

@@ -82,7 +82,9 @@ def test_a_pass_is_found_under_its_name_and_needs_no_options(name: str):
     assert issubclass(kind, ModulePass)
     assert kind.name == name
     assert kind() == kind()
-    assert all(info.default_value is not None or "None" in info.expected_type for info in get_pass_option_infos(kind))
+    assert all(
+        info.default_value is not None or "None" in info.expected_type for info in get_pass_option_infos(kind)
+    )
 
 
 def test_targets_are_found_under_their_names():

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.layout import Layout
-from tests.layouts import is_digit_list, random_layout, random_shape, rngs, separable
+from tests.layouts import is_phased_list, random_format, random_layout, random_shape, rngs, separable
 
 
 def pads_of(layout: Layout) -> set[int]:
@@ -126,7 +126,7 @@ def test_negative_a_slice_before_the_border_promises_nothing():
 
 
 def test_an_unaligned_slice_is_a_phase():
-    view = Format.from_tag("nChw8c").bind((2, 17, 5, 4)).slice((0, 3, 0, 0), (2, 11, 5, 4))
+    view = Format.from_tag("nChw8c").bind((2, 17, 5, 4)).slice((0, 3, 0, 0), (2, 14, 5, 4))
     assert view.lo == (0, 3, 0, 0) and view.pad == "undef"
 
 
@@ -153,7 +153,10 @@ def test_negative_slice_of_another_rank():
 def test_a_strided_slice_exists_exactly_when_its_addresses_are_digits():
     rng, found = Random(8), 0
     for _ in range(5_000):
-        layout = random_layout(rng, rank=rng.randint(1, 3), limit=300)
+        if rng.random() < 0.5:
+            layout = random_layout(rng, rank=rng.randint(1, 3), limit=300)
+        else:
+            layout = random_format(rng, 2, halo=True, blocks=(3, 4, 5)).bind((rng.randint(20, 36), 2))
         selection: list[slice] = []
         starts, sizes, steps = list[int](), list[int](), list[int]()
         for extent in layout.shape:
@@ -166,9 +169,9 @@ def test_a_strided_slice_exists_exactly_when_its_addresses_are_digits():
         expected = layout.addresses()[tuple(selection)]
         columns = separable(expected)
         assert columns is not None
-        # Whole dims and steps of 1 always have an answer (a phase); other dims need digits.
+        # Whole dims and steps of 1 always have an answer (a phase); other dims need digits, perhaps with a phase.
         possible = all(
-            step == 1 or is_digit_list(column) for column, step in zip(columns, steps, strict=True)
+            step == 1 or is_phased_list(column) for column, step in zip(columns, steps, strict=True)
         )
         if possible:
             check_view(layout.slice(starts, sizes, steps), layout, expected)
@@ -177,7 +180,7 @@ def test_a_strided_slice_exists_exactly_when_its_addresses_are_digits():
             with pytest.raises(LayoutError, match="is no digit list"):
                 layout.slice(starts, sizes, steps)
     print(f"strided slices with a layout: {found} of 5000")
-    assert 3_000 < found < 5_000
+    assert 4_000 < found < 5_000
 
 
 def test_a_reversed_dim_has_a_negative_stride():

@@ -61,7 +61,7 @@ class _Emitter:
         self.b = b
         self.machine = machine
         self.step = step
-        self.streaming = machine.vector if streaming else 0
+        self.streaming = 32 if streaming else 0
 
     def share(self, depth: int) -> Range:
         """The rounds of the loop at `depth` that this thread runs."""

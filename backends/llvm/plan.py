@@ -116,6 +116,8 @@ class Tile:
     cols: Axis
     cuts: tuple[Cut, ...]
     streaming: bool = False
+    whole: bool = False
+    """Whether a tile is square and its rows are loaded as whole registers, each line of the source once."""
 
     def __str__(self) -> str:
         shape = f"rows {self.rows.count} by {self.rows.stride}, cols {self.cols.count} by {self.cols.stride}"

@@ -236,10 +236,10 @@ def _layout_cast(op: layout.CastOp, x: Tensor) -> Tensor:
 
 
 def _view(function: Callable[[Any, Array], Array]) -> Semantics:
-    """A view shares the buffer; while a layout is open, its elements are stored row-major like any other value's."""
+    """A view shares the buffer. Where the types say nothing of layouts, elements are row-major on both sides."""
 
     def run(op: layout.ViewOp, x: Tensor) -> Tensor:
-        if op.is_open:
+        if op.is_open or op.is_bare:
             elements = function(op, x.logical())
             return Tensor.store(elements, layout_at_run_time(op.result.type), x.dtype)
         return Tensor(x.buffer, layout_of(op.result.type), x.dtype)

@@ -1,6 +1,6 @@
 """From a layout to a Picture: the memory view above, the logical view below.
 
-    title (the format), one line of figures, remarks, legend
+    title, format, one line of figures, remarks, legend
     [ruler] address | cells of a row, in groups | the indices of the row
     the plane of indices with the path of memory
 
@@ -16,10 +16,12 @@ from layout_ir.drawing.picture import Box, Dot, Line, Picture, Text, text_width
 from layout_ir.drawing.words import colour_dim, gap_text, held_by_pads, index_of, remarks, row_text, summary
 from layout_ir.layout import Hole, Layout, Pad
 
-_WIDE = 1040
-"""Pixels that the cells of a row take at most: with its margins the picture then fits a page without scrolling."""
+_WIDE, _GRID_WIDE = 1100, 1160
+"""Pixels that the cells of a row take at most, above and below: with its margins a picture still fits a page."""
 _MARGIN = 16.0
 _LABEL, _SMALL = 9.0, 10.0
+_GUTTER = 7.0
+"""Room between the cells of the plane, where jumps of the path run."""
 _INK, _FAINT, _FRAME, _PATH = "#222222", "#6b6b6b", "#2f4858", "#1f4e9c"
 _PAD_FILL, _HATCH_FILL, _HOLE_STROKE = "#ffffff", "#f4f4f4", "#d8d8d8"
 _COLOURS = (
@@ -29,21 +31,32 @@ _COLOURS = (
 """Eight hues in two shades, all light enough for dark text: neighbours differ, and index 8 does not look like 0."""
 
 
-def compose(layout: Layout, *, rows: int = 44) -> Picture:
-    """The picture of `layout`, of about `rows` rows of memory at most."""
-    picture = Picture(f"memory of {layout}", f"{layout.format}: {summary(layout)}")
+def compose(layout: Layout, name: str | None = None, *, rows: int = 48) -> Picture:
+    """The picture of `layout`, of about `rows` rows of memory at most; `name` is what the reader calls it."""
+    picture = Picture(name or str(layout.format), f"memory of {layout}: {summary(layout)}")
     lines = _label_lines(layout)
-    width = max(22.0, max(text_width(line, _LABEL) for line in lines) + 6)
+    width = max(22.0, max(text_width(line, _LABEL) for line in lines) + 5)
     view = memory_view(layout, columns=min(40, int(_WIDE // (width + 1.5))), rows=rows)
     colours = _Colours(layout)
     y = _heading(picture, view, colours)
     y = _MemoryPainter(picture, view, colours, width, len(lines)).paint(y)
-    grid = grid_of(layout)
+    grid = grid_of(layout, columns=_grid_columns(layout))
     if grid is not None:
         y = _GridPainter(picture, grid, colours).paint(y + 26)
     right = max((_right(item) for item in picture.items), default=0.0)
     picture.width, picture.height = round(right + _MARGIN), round(y + _MARGIN)
     return picture
+
+
+def _grid_columns(layout: Layout) -> int:
+    """How many cells of the plane fit side by side, in whole eights where that makes a difference."""
+    fitting = int(_GRID_WIDE // (_grid_width(layout.extent) + _GUTTER))
+    return fitting // 8 * 8 if fitting > 16 else fitting
+
+
+def _grid_width(longest: int) -> float:
+    """Width of a cell of the plane: the address, and room for the path on its left."""
+    return max(28.0, text_width(str(longest), _LABEL) + 12)
 
 
 def _right(item: Box | Line | Dot | Text) -> float:
@@ -86,8 +99,11 @@ def _label(index: tuple[int, ...]) -> tuple[str, ...]:
 def _heading(picture: Picture, view: MemoryView, colours: _Colours) -> float:
     """Title, figures, remarks and legend; returns where they end."""
     layout, x, y = view.layout, _MARGIN, _MARGIN + 14
-    picture.add(Text(x, y, str(layout.format), 15.0))
-    y += 19
+    picture.add(Text(x, y, picture.title, 15.0))
+    if picture.title != str(layout.format):
+        y += 18
+        picture.add(Text(x, y, str(layout.format), 12.0))
+    y += 18
     picture.add(Text(x, y, summary(layout), 11.0, colour=_FAINT))
     for remark in remarks(view):
         y += 16
@@ -159,6 +175,8 @@ class _MemoryPainter:
             if chunk is not None and (at == 0 or _chunk_after(entries[at - 1]) != chunk or open_at is None):
                 open_at = self._open(entry, y)
                 y = open_at + 18 if open_at is not None else y
+            elif at and isinstance(entry, Row):
+                y += self._space_before(entry)
             y = self._gap(entry, y) if isinstance(entry, Gap) else self._row(entry, y)
             following = entries[at + 1] if at + 1 < len(entries) else None
             inside = _chunk_after(entry)
@@ -179,6 +197,11 @@ class _MemoryPainter:
         self.picture.add(Text(self.left - 8, y - 5, "address", _LABEL, "end", _FAINT))
         return y + 3
 
+    def _space_before(self, row: Row) -> float:
+        """More room where a factor outside of the rows takes a step."""
+        outer = {abs(f.stride) for f in self.view.layout.factors if f.count > 1 and abs(f.stride) > self.view.columns}
+        return 4.0 * min(sum((row.start - self.view.layout.offset) % stride == 0 for stride in outer), 3)
+
     def _row(self, row: Row, y: float) -> float:
         middle = y + self.height / 2 + 3.5
         self.picture.add(Text(self.left - 8, middle, str(row.start), _SMALL, "end"))
@@ -196,16 +219,16 @@ class _MemoryPainter:
         return y + self.height + 3
 
     def _gap(self, gap: Gap, y: float) -> float:
-        words = f"⋯  {gap_text(gap)}  ⋯"
+        words = f"... {gap_text(gap)} ..."
         self.picture.add(Text(self.left + 4, y + 12, words, _SMALL, colour=_FAINT))
         return y + 19
 
     def _open(self, entry: Row | Gap, y: float) -> float | None:
         """Begin the frame of a chunk of which a row is shown."""
-        if isinstance(entry, Gap) and entry.chunks is not None and entry.chunks[0] != entry.chunks[1]:
+        size = self.view.layout.chunk_size
+        if isinstance(entry, Gap) and entry.last - entry.first + 1 >= size:
             return None
         first = entry.first if isinstance(entry, Gap) else entry.start
-        size = self.view.layout.chunk_size
         number = first // size
         words = f"chunk {number}: addresses {number * size} to {number * size + size - 1}"
         self.picture.add(Text(self.left, y + 17, words, _SMALL, colour=_FRAME))
@@ -233,12 +256,9 @@ def _chunk_after(entry: Row | Gap) -> int | None:
 class _GridPainter:
     """The plane of indices: addresses in its cells, and the path of memory between them."""
 
-    GUTTER = 7.0
-
     def __init__(self, picture: Picture, grid: Grid, colours: _Colours):
         self.picture, self.grid, self.colours = picture, grid, colours
-        longest = max(len(str(place.address)) for place in grid.places)
-        self.width, self.height = max(28.0, longest * _LABEL * 0.61 + 16), 24.0
+        self.width, self.height = _grid_width(grid.layout.extent), 24.0
         names = grid.layout.names
         self.down = "" if grid.down is None else names[grid.down]
         self.left = _MARGIN + max(len(f"{self.down}={grid.rows}"), 3) * _LABEL * 0.61 + 16
@@ -259,26 +279,26 @@ class _GridPainter:
         for place in grid.places:
             self._place(place)
         self._path()
-        return self.top + grid.rows * (self.height + self.GUTTER)
+        return self.top + grid.rows * (self.height + _GUTTER)
 
     def _corner(self, place: Place) -> tuple[float, float]:
         return (
-            self.left + place.column * (self.width + self.GUTTER),
-            self.top + place.row * (self.height + self.GUTTER),
+            self.left + place.column * (self.width + _GUTTER),
+            self.top + place.row * (self.height + _GUTTER),
         )
 
     def _axes(self) -> None:
         grid, layout = self.grid, self.grid.layout
         low = layout.lo[grid.across]
         for column in range(grid.columns):
-            x = self.left + column * (self.width + self.GUTTER) + self.width / 2
+            x = self.left + column * (self.width + _GUTTER) + self.width / 2
             name = f"{layout.names[grid.across]}={column - low}" if column == 0 else str(column - low)
             self.picture.add(Text(x, self.top - 9, name, _LABEL, "middle", _FAINT))
         if grid.down is None:
             return
         low = layout.lo[grid.down]
         for row in range(grid.rows):
-            y = self.top + row * (self.height + self.GUTTER) + 15
+            y = self.top + row * (self.height + _GUTTER) + 15
             name = f"{self.down}={row - low}" if row == 0 else str(row - low)
             self.picture.add(Text(self.left - 12, y, name, _LABEL, "end", _FAINT))
 
@@ -313,7 +333,7 @@ class _GridPainter:
                 self.picture.add(Line(((x0, y0), (x1, y1)), _PATH, 1.6, arrow=last))
                 continue
             # Jumps leave downwards, run below the row, come up in front of the column and enter from the left.
-            below, before = y0 + 5 + self.GUTTER / 2, x1 - 5 - self.GUTTER / 2
+            below, before = y0 + 5 + _GUTTER / 2, x1 - 5 - _GUTTER / 2
             points = ((x0, y0), (x0, below), (before, below), (before, y1), (x1, y1))
             self.picture.add(Line(points, _PATH, 0.9, dashed=True, arrow=last))
         for at, place in enumerate(places):

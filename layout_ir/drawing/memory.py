@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from layout_ir.format import MEMORY
 from layout_ir.layout import Hole, Index, Layout, Pad
@@ -95,7 +96,7 @@ class _Ruling:
         return range(start, min(start + self.width, self.base + (run + 1) * self.run, self.end))
 
 
-def memory_view(layout: Layout, *, columns: int = 32, rows: int = 44) -> MemoryView:
+def memory_view(layout: Layout, *, columns: int = 32, rows: int = 48) -> MemoryView:
     """The memory of `layout` in rows of at most `columns` addresses; about `rows` of them, if there are more."""
     ruling = _ruling(layout, columns)
     shown = _sample(layout, ruling, rows) if ruling.count > rows else list(range(ruling.count))
@@ -104,7 +105,7 @@ def memory_view(layout: Layout, *, columns: int = 32, rows: int = 44) -> MemoryV
     before = -1
     for number in (*shown, ruling.count):
         if number - before > 1:
-            entries.append(_gap(layout, ruling, before + 1, number - 1))
+            entries.extend(_gaps(layout, ruling, before + 1, number - 1))
         if number < ruling.count:
             addresses = ruling.addresses(number)
             cells = tuple(Cell(address, layout.inverse(address)) for address in addresses)
@@ -113,10 +114,19 @@ def memory_view(layout: Layout, *, columns: int = 32, rows: int = 44) -> MemoryV
     return MemoryView(layout, tuple(entries), ruling.width, tuple(inside), ruling.count)
 
 
-def _gap(layout: Layout, ruling: _Ruling, first: int, last: int) -> Gap:
-    low, high = ruling.addresses(first).start, ruling.addresses(last).stop - 1
-    chunk = _chunk_of(layout, low)
-    return Gap(low, high, last - first + 1, None if chunk is None else (chunk, high // layout.chunk_size))
+def _gaps(layout: Layout, ruling: _Ruling, first: int, last: int) -> Iterator[Gap]:
+    """The rows first to last, both included; where they begin or end inside a chunk, that part is a gap of its own."""
+    size, low, high = layout.chunk_size, ruling.addresses(first).start, ruling.addresses(last).stop
+    cuts = {first, last + 1}
+    if size and low // size != (high - 1) // size:
+        # Rows never straddle chunks: a chunk begins with the row of its first address.
+        if low % size:
+            cuts.add(ruling.row_of((low // size + 1) * size))
+        if high % size and high != ruling.end:
+            cuts.add(ruling.row_of((high - 1) // size * size))
+    for start, stop in pairwise(sorted(cuts)):
+        low, high = ruling.addresses(start).start, ruling.addresses(stop - 1).stop - 1
+        yield Gap(low, high, stop - start, (low // size, high // size) if size else None)
 
 
 def _chunk_of(layout: Layout, address: int) -> int | None:
@@ -157,6 +167,10 @@ def _sample(layout: Layout, ruling: _Ruling, budget: int) -> list[int]:
             break
         if 0 <= number < ruling.count:
             kept.add(number)
+    for number in range(ruling.count):
+        if len(kept) >= budget // 2:
+            break
+        kept.add(number)
     # A single row takes no more room than the note that it is left out.
     return sorted(kept | {k + 1 for k in kept if k + 2 in kept})
 
@@ -164,8 +178,7 @@ def _sample(layout: Layout, ruling: _Ruling, budget: int) -> list[int]:
 def _interesting(layout: Layout, ruling: _Ruling) -> Iterator[int]:
     """Row numbers by falling importance, with repetitions, perhaps outside the range."""
     yield from (0, ruling.count - 1, 1)
-    if 0 in layout.shape:
-        yield from range(ruling.count)
+    if 0 in layout.padded_shape:
         return
     origin = list(layout.lo)
     places = [layout.position_address(origin)]
@@ -182,7 +195,7 @@ def _interesting(layout: Layout, ruling: _Ruling) -> Iterator[int]:
     for place in places:
         yield ruling.row_of(place)
         yield ruling.row_of(place) - 1
-    yield from (2, ruling.count - 2)
+    yield ruling.count - 2
 
 
 def _moved(position: list[int], dim: int, by: int) -> list[int]:

@@ -78,7 +78,7 @@ def index_of(layout: Layout, cell: Cell) -> tuple[int, ...] | None:
 
 
 def row_text(layout: Layout, cells: Sequence[Cell]) -> str:
-    """The indices that a row holds, as one range per dim: "n=0 c=0..7 h=2 w=0..3"."""
+    """The indices that a row holds, as one range per dim: "n=0, c=0..7, h=2, w=0..3"."""
     indices = [index for cell in cells if (index := index_of(layout, cell)) is not None]
     if not indices:
         return "nothing"
@@ -87,7 +87,7 @@ def row_text(layout: Layout, cells: Sequence[Cell]) -> str:
         values = [index[dim] for index in indices]
         low, high = min(values), max(values)
         parts.append(f"{name}={low}" if low == high else f"{name}={low}..{high}")
-    return " ".join(parts)
+    return ", ".join(parts)
 
 
 def colour_dim(layout: Layout) -> int | None:

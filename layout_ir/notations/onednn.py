@@ -99,7 +99,12 @@ class BlockingDesc:
     @staticmethod
     def of(layout: Layout) -> BlockingDesc:
         """The descriptor of `layout`. Raises LayoutError with the reason where it has none."""
-        return _from_factors(layout) or _from_canonical(layout)
+        if not 1 <= layout.rank <= MAX_NDIMS:
+            raise LayoutError(f"onednn cannot say {layout}: it has 1 to {MAX_NDIMS} dims, this has {layout.rank}")
+        try:
+            return _from_factors(layout) or _from_canonical(layout)
+        except LayoutError as error:
+            raise LayoutError(f"onednn cannot say {layout}: {error}") from None
 
     def layout(self, names: Sequence[str] | None = None, pad: PadPolicy = "zero") -> Layout:
         """What the descriptor says; `pad` is kept where there are pads."""
@@ -161,7 +166,7 @@ def _from_canonical(layout: Layout) -> BlockingDesc:
         if len(terms) == 1 and extent > 1:
             whole[terms[0][1]] = (dim, extent)
         if any(stride < 0 for _, stride in terms):
-            raise LayoutError(f"onednn cannot say {layout}: dim '{layout.names[dim]}' has a negative stride")
+            raise LayoutError(f"dim '{layout.names[dim]}' has a negative stride")
     # A dim that lies whole between inner digits is one more inner block, with a single step outside.
     running = 1
     for stride, size, _ in sorted(inner):
@@ -175,7 +180,7 @@ def _from_canonical(layout: Layout) -> BlockingDesc:
     found = _assembled(layout, strides, coarse_to_fine)
     if found is None:
         raise LayoutError(
-            f"onednn cannot say {layout}: inner blocks are dense, innermost, and in memory order as significant as in "
+            f"inner blocks are dense, innermost, and in memory order as significant as in "
             f"the index, but the inner digits (stride, size, dim) are {', '.join(map(str, sorted(inner, reverse=True)))}"
         )
     return found

@@ -69,7 +69,7 @@ class TvmNotation(Notation):
         return _at_shape(names, pieces, shape)
 
     def _print(self, subject: Subject, dtype: str | None) -> str:
-        if any(len(name) != 1 or not name.islower() for name in subject.names):
+        if not subject.names or any(len(name) != 1 or not name.islower() for name in subject.names):
             raise self.refuse(subject, f"axes are single letters, the dims are {', '.join(subject.names)}")
         written = subject.format if isinstance(subject, Layout) else subject
         pieces = pieces_of(written)

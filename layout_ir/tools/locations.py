@@ -29,9 +29,7 @@ from layout_ir.errors import LayoutError
 class _Lexer(MLIRLexer):
     # xDSL's expression nests one repetition in another and needs exponential time to find that a string does not
     # end. This one accepts the same strings in linear time.
-    _unescaped_characters_regex = re.compile(
-        r'"[^"\\\n\v\f]*(?:\\(?:["nt\\]|[0-9A-Fa-f]{2})[^"\\\n\v\f]*)*"'
-    )
+    _unescaped_characters_regex = re.compile(r'"[^"\\\n\v\f]*(?:\\(?:["nt\\]|[0-9A-Fa-f]{2})[^"\\\n\v\f]*)*"')
 
 
 class LocatedParser(Parser):

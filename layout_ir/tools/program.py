@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from typing import IO
 
 from xdsl.context import Context
@@ -40,7 +41,12 @@ def context() -> Context:
 
 
 def load_program(path: str) -> ModuleOp:
-    """The module in the file `path` (.onnx or .mlir). Raises ProgramError or OSError."""
+    """The module in the file `path` (.onnx or .mlir), or the network `onnx:NAME` that ships with the onnx package.
+
+    Raises ProgramError or OSError.
+    """
+    if path.startswith("onnx:"):
+        path = _shipped_network(path)
     if os.path.splitext(path)[1] == ".onnx":
         return _load_onnx(path)
     with open(path, "rb") as stream:
@@ -60,6 +66,21 @@ def load_program(path: str) -> ModuleOp:
     if errors:
         raise ProgramError(errors, sources)
     return module
+
+
+def _shipped_network(name: str) -> str:
+    """The file of `onnx:NAME`. Raises ProgramError where there is none."""
+    spec = find_spec("onnx")
+    if spec is None or spec.origin is None:
+        message = f"{name} ships with the package onnx, which is not installed: pip install 'layout-ir[onnx]'"
+        raise ProgramError([Diagnostic(Severity.ERROR, message)])
+    folder = os.path.join(os.path.dirname(spec.origin), "backend", "test", "data", "light")
+    known = sorted(f[len("light_") : -len(".onnx")] for f in os.listdir(folder) if f.endswith(".onnx"))
+    wanted = name.removeprefix("onnx:")
+    if wanted not in known:
+        message = f"no network '{wanted}' ships with the package onnx: it has {', '.join(known)}"
+        raise ProgramError([Diagnostic(Severity.ERROR, message)])
+    return os.path.join(folder, f"light_{wanted}.onnx")
 
 
 def _load_onnx(path: str) -> ModuleOp:

@@ -12,12 +12,12 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import ReorderOp, ViewOp, format_of, is_any, layout_of, with_format
+from layout_ir.dialects.layout import ReorderOp, ViewOp, format_of, is_any, is_tensor, layout_of, with_format
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.format import Format, PadPolicy
 from layout_ir.passes.rewriting import insert_after, needed_pad, provided_pad, retype, update_signatures
-from layout_ir.passes.selection.build import Selection, is_tensor
+from layout_ir.passes.selection.build import Selection
 from layout_ir.passes.selection.models import declared_results
 from layout_ir.passes.selection.problem import tree_edges, value_demand
 
@@ -53,7 +53,7 @@ class _Applier:
         wanted = iter(zip(node.operands, node.choices[self.choices[number]].ins, strict=True))
         declared = declared_results(op) if isinstance(op, ReturnOp) else None
         for position, operand in enumerate(op.operands):
-            if not is_tensor(operand) or (declared is not None and is_any(declared[position])):
+            if not is_tensor(operand.type) or (declared is not None and is_any(declared[position])):
                 continue
             value, fmt = next(wanted)
             op.operands[position] = self.supply(value, fmt)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from layout_ir.diagnostics import PassError
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import dtype_of, format_of, is_any
+from layout_ir.dialects.layout import dtype_of, format_of, is_any, is_tensor
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.interfaces import LayoutOption
@@ -67,12 +67,8 @@ class Selection:
     formats: list[list[Format]]
 
 
-def is_tensor(value: SSAValue) -> bool:
-    return isinstance(value.type, TensorType)
-
-
 def needs_selection(value: SSAValue) -> bool:
-    return is_tensor(value) and is_any(value.type)
+    return is_tensor(value.type) and is_any(value.type)
 
 
 class _Builder:
@@ -128,7 +124,7 @@ class _Builder:
 
 
 def _tensors(values: Sequence[SSAValue]) -> list[SSAValue]:
-    return [value for value in values if is_tensor(value)]
+    return [value for value in values if is_tensor(value.type)]
 
 
 def _boundary(value: SSAValue, entry: _Value) -> tuple[Choice, ...]:
@@ -146,9 +142,13 @@ def build(module: ModuleOp, target: Target) -> Selection:
     ops = [op for op in module.walk() if _takes_part(op)]
     options = builder.spread(ops)
     arguments = [
-        arg for func in module.walk() if isinstance(func, FuncOp) for block in func.body.blocks for arg in block.args
+        arg
+        for func in module.walk()
+        if isinstance(func, FuncOp)
+        for block in func.body.blocks
+        for arg in block.args
     ]
-    arguments = [arg for arg in arguments if is_tensor(arg)]
+    arguments = [arg for arg in arguments if is_tensor(arg.type)]
     for value in arguments:
         if not builder.entry(value).formats:
             builder.entry(value).number(plain(value))
@@ -169,22 +169,26 @@ def build(module: ModuleOp, target: Target) -> Selection:
     matrices: dict[object, Matrix] = {}
     values = [_value_node(entry, matrices) for entry in builder.values.values()]
     problem = Problem(tuple(nodes), tuple(values))
-    return Selection(problem, origin, list(builder.values), [entry.formats for entry in builder.values.values()])
+    return Selection(
+        problem, origin, list(builder.values), [entry.formats for entry in builder.values.values()]
+    )
 
 
 def _takes_part(op: Operation) -> bool:
     if isinstance(op, ModuleOp | FuncOp):
         return False
-    return any(is_tensor(value) for value in (*op.operands, *op.results))
+    return any(is_tensor(value.type) for value in (*op.operands, *op.results))
 
 
 def chosen_operands(op: Operation, option: LayoutOption) -> list[int]:
     """Positions of the operands whose Format the options of `op` name."""
-    tensors = [k for k, value in enumerate(op.operands) if is_tensor(value)]
+    tensors = [k for k, value in enumerate(op.operands) if is_tensor(value.type)]
     return [k for k, fmt in zip(tensors, option.ins, strict=True) if fmt is not None]
 
 
-def _node(op: Operation, options: list[LayoutOption], builder: _Builder, numbers: dict[SSAValue, int]) -> OpNode:
+def _node(
+    op: Operation, options: list[LayoutOption], builder: _Builder, numbers: dict[SSAValue, int]
+) -> OpNode:
     if not options:
         raise _no_option(op, builder)
     operands, results = [op.operands[k] for k in chosen_operands(op, options[0])], _tensors(op.results)
@@ -196,13 +200,17 @@ def _node(op: Operation, options: list[LayoutOption], builder: _Builder, numbers
         outs = [builder.entry(value).number(fmt) for value, fmt in zip(results, option.outs, strict=True)]
         if None in ins or None in outs:
             continue
-        choice = Choice(tuple(k for k in ins if k is not None), tuple(k for k in outs if k is not None), option.cost)
+        choice = Choice(
+            tuple(k for k in ins if k is not None), tuple(k for k in outs if k is not None), option.cost
+        )
         key = (choice.ins, choice.outs)
         if key not in best or choice.cost < best[key].cost:
             best[key] = choice
     if not best:
         raise _no_option(op, builder)
-    return OpNode(tuple(numbers[v] for v in operands), tuple(numbers[v] for v in results), tuple(best.values()))
+    return OpNode(
+        tuple(numbers[v] for v in operands), tuple(numbers[v] for v in results), tuple(best.values())
+    )
 
 
 def _no_option(op: Operation, builder: _Builder) -> PassError:

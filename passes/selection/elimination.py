@@ -42,7 +42,11 @@ def value_states(problem: Problem) -> list[list[State]]:
         op, position = producer
         made = sorted({choice.outs[position] for choice in problem.ops[op].choices})
         wanted = sorted({choice.ins[k] for user, k in uses for choice in problem.ops[user].choices})
-        sets = [frozenset(c) for size in range(1, min(len(wanted), len(uses)) + 1) for c in combinations(wanted, size)]
+        sets = [
+            frozenset(c)
+            for size in range(1, min(len(wanted), len(uses)) + 1)
+            for c in combinations(wanted, size)
+        ]
         result.append([(f, s) for f in made for s in sets or [frozenset[int]()]])
     return result
 
@@ -124,7 +128,9 @@ def solve_exact(problem: Problem) -> Solution:
         elimination.add((number,), np.array([op.weight * c.cost for c in op.choices], np.int64))
     shift = len(problem.ops)
     for number, (value, own) in enumerate(zip(problem.values, states, strict=True)):
-        costs = [min(value.weight * tree_cost(value.reorder, made, needed), FORBIDDEN) for made, needed in own]
+        costs = [
+            min(value.weight * tree_cost(value.reorder, made, needed), FORBIDDEN) for made, needed in own
+        ]
         elimination.add((shift + number,), np.array(costs, np.int64))
     for number, op in enumerate(problem.ops):
         for position, value in enumerate(op.results):

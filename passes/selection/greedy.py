@@ -6,7 +6,7 @@ the formats they were produced in. Nothing looks ahead and nothing is shared whe
 
 from __future__ import annotations
 
-from layout_ir.passes.selection.problem import Problem, Solution, evaluate, tree_cost
+from layout_ir.passes.selection.problem import OpNode, Problem, Solution, evaluate, tree_cost
 
 
 def solve_greedy(problem: Problem) -> Solution:
@@ -15,10 +15,11 @@ def solve_greedy(problem: Problem) -> Solution:
     choices: list[int] = []
     for op in problem.ops:
 
-        def price(number: int, op=op) -> tuple[int, int]:
+        def price(number: int, op: OpNode = op) -> tuple[int, int]:
             choice = op.choices[number]
             moved = sum(
-                problem.values[value].weight * tree_cost(problem.values[value].reorder, produced[value], [wanted])
+                problem.values[value].weight
+                * tree_cost(problem.values[value].reorder, produced[value], [wanted])
                 for value, wanted in zip(op.operands, choice.ins, strict=True)
             )
             return op.weight * choice.cost + moved, number

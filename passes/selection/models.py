@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import ReorderOp, ViewOp, dtype_of, format_of
+from layout_ir.dialects.layout import ReorderOp, ViewOp, dtype_of, format_of, is_tensor
 from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
@@ -215,7 +214,9 @@ def reorder_options(op: Operation, candidates: Candidates, target: Target) -> It
     """A reorder asks for a Format and is itself free: what the change costs is counted where it is inserted."""
     assert isinstance(op, ReorderOp)
     fixed = format_of(op.result.type)
-    for fmt in (fixed,) if fixed is not None else dict.fromkeys((*candidates(op.input), *candidates(op.result))):
+    for fmt in (
+        (fixed,) if fixed is not None else dict.fromkeys((*candidates(op.input), *candidates(op.result)))
+    ):
         if bound(fmt, op.result) is not None:
             yield LayoutOption((fmt,), (fmt,), 0)
 
@@ -223,13 +224,15 @@ def reorder_options(op: Operation, candidates: Candidates, target: Target) -> It
 def return_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
     """What the signature of the function declares; results that are still open are returned as they come."""
     declared = declared_results(op)
-    yield LayoutOption(tuple(format_of(type) for type in declared if isinstance(type, TensorType)), (), 0)
+    yield LayoutOption(tuple(format_of(type) for type in declared if is_tensor(type)), (), 0)
 
 
 def declared_results(op: Operation) -> Sequence[Attribute]:
     """The result types of the function that `op` returns from."""
     func = op.parent_op()
-    return func.function_type.outputs.data if isinstance(func, FuncOp) else [value.type for value in op.operands]
+    return (
+        func.function_type.outputs.data if isinstance(func, FuncOp) else [value.type for value in op.operands]
+    )
 
 
 def default_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
@@ -237,7 +240,7 @@ def default_options(op: Operation, candidates: Candidates, target: Target) -> It
 
     def formats(values: Sequence[SSAValue]) -> Iterator[Format]:
         for value in values:
-            if isinstance(value.type, TensorType):
+            if is_tensor(value.type):
                 yield format_of(value.type) or plain(value)
 
     yield LayoutOption(tuple(formats(op.operands)), tuple(formats(op.results)), 0)
@@ -273,4 +276,3 @@ def model_of(op: Operation) -> Model:
     if isinstance(op, nn.NNOp) and op.SAME_FORMAT:
         return same_format_options
     return default_options
-

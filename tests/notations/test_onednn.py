@@ -193,7 +193,7 @@ def test_descriptor_of_a_digit_list_with_a_whole_dim_inside():
     ],
 )
 def test_negative_layouts_that_are_no_descriptor_say_why(text: str, reason: str):
-    layout = Format.parse(text).bind((64, 32) if "r" in text else (8, 4))
+    layout = Format.parse(text).bind((64, 32) if "r" in text else (8, 8))
     with pytest.raises(LayoutError, match=reason):
         BlockingDesc.of(layout)
 

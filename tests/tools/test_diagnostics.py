@@ -63,7 +63,10 @@ def test_a_whole_file_or_no_place_at_all_has_no_line():
 
 
 def test_notes_follow():
-    notes = (Diagnostic(Severity.NOTE, "first", Location("f.mlir", 2, 1)), Diagnostic(Severity.NOTE, "second"))
+    notes = (
+        Diagnostic(Severity.NOTE, "first", Location("f.mlir", 2, 1)),
+        Diagnostic(Severity.NOTE, "second"),
+    )
     text = render(Diagnostic(Severity.ERROR, "no", Location("f.mlir", 1, 1), notes), "one\ntwo")
     assert text == "f.mlir:1:1: error: no\none\n^\nf.mlir:2:1: note: first\ntwo\n^\nnote: second\n"
 
@@ -72,7 +75,9 @@ def test_a_parse_error_with_several_places_has_notes():
     ctx = Context()
     ctx.load_dialect(Builtin)
     ctx.load_dialect(Test)
-    text = '"test.op"() ({\n^a:\n  "test.termop"() : () -> ()\n^a:\n  "test.termop"() : () -> ()\n}) : () -> ()'
+    text = (
+        '"test.op"() ({\n^a:\n  "test.termop"() : () -> ()\n^a:\n  "test.termop"() : () -> ()\n}) : () -> ()'
+    )
     with pytest.raises(ParseError) as caught:
         LocatedParser(ctx, text, "f.mlir", 10).parse_program()
     diagnostic = from_parse_error(caught.value)

@@ -82,7 +82,9 @@ def test_a_diagnostic_without_a_place_must_be_expected_as_such():
 
 
 def test_notes_must_be_expected_too():
-    noted = Diagnostic(Severity.ERROR, "it is wrong", Location("f", 1, 1), (at(2, "see here", Severity.NOTE),))
+    noted = Diagnostic(
+        Severity.ERROR, "it is wrong", Location("f", 1, 1), (at(2, "see here", Severity.NOTE),)
+    )
     text = "op // expected-error {{is wrong}}\nother"
     assert complaints(text, noted) == ["f:2:3: unexpected note: see here"]
     assert complaints(text + " // expected-note {{see here}}", noted) == []

@@ -53,7 +53,9 @@ def test_an_op_is_where_its_name_is(line_offset: int):
         found = OP_NAME.finditer(line)
         expected += [Location("file.mlir", number + line_offset, match.start() + 1) for match in found]
     module = parse(TEXT, line_offset)
-    assert sorted(place for op in module.walk() if op is not module and (place := location_of(op))) == expected
+    assert (
+        sorted(place for op in module.walk() if op is not module and (place := location_of(op))) == expected
+    )
 
 
 def test_the_implicit_module_is_where_the_text_begins():
@@ -61,7 +63,9 @@ def test_the_implicit_module_is_where_the_text_begins():
 
 
 def test_a_written_location_is_kept():
-    module = parse('"test.op"() : () -> () loc("model.py":7:3)\n%a = arith.constant 1 : i32 loc("model.py":8:1)\n')
+    module = parse(
+        '"test.op"() : () -> () loc("model.py":7:3)\n%a = arith.constant 1 : i32 loc("model.py":8:1)\n'
+    )
     assert [op.location for op in module.ops] == [
         FileLineColLoc(StringAttr("model.py"), IntAttr(7), IntAttr(3)),
         FileLineColLoc(StringAttr("model.py"), IntAttr(8), IntAttr(1)),
@@ -93,7 +97,18 @@ def test_a_parse_error_has_a_place_and_says_what_is_missing(text: str, line: int
     assert (place.line, place.col) == (line + 10, col)
 
 
-STRINGS = ['""', '"a"', r'"\n\t\\\""', r'"\C3\A4"', '"ä"', r'"\00\ff"', '"a\\"', '"\n"', r'"\x"', '"' + r"\\" * 40 + '"']
+STRINGS = [
+    '""',
+    '"a"',
+    r'"\n\t\\\""',
+    r'"\C3\A4"',
+    '"ä"',
+    r'"\00\ff"',
+    '"a\\"',
+    '"\n"',
+    r'"\x"',
+    '"' + r"\\" * 40 + '"',
+]
 
 
 @pytest.mark.parametrize("string", STRINGS)

@@ -104,7 +104,9 @@ class RefusingOp(IRDLOperation):
 @pytest.mark.parametrize("kind", [VerifyException, LayoutError])
 def test_both_kinds_of_errors_of_verifiers_are_caught(kind: type[Exception], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(RefusingOp, "ERROR", kind("2 != 3"), raising=False)
-    assert [error.message for error in verify_module(ModuleOp([RefusingOp()]))] == ["'test.refusing' op 2 != 3"]
+    assert [error.message for error in verify_module(ModuleOp([RefusingOp()]))] == [
+        "'test.refusing' op 2 != 3"
+    ]
 
 
 def test_negative_a_defect_of_a_verifier_is_not_taken_for_a_wrong_program(monkeypatch: pytest.MonkeyPatch):

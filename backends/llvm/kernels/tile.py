@@ -61,6 +61,10 @@ def _transpose(b: Builder, kernel: Tile, src: str, dst: str, rows: int, cols: in
     """One tile of `rows` by `cols` elements from `src` to `dst`, a lane of columns at a time."""
     element, width, step = f"i{8 * kernel.width}", kernel.width, kernel.cols.stride
     per_lane = 16 // width
+    if kernel.whole:
+        for j, column in enumerate(_square(b, width, kernel.rows, src, rows)):
+            b.store(f"<{rows} x {element}>", column, dst, j * step, streaming=streaming)
+        return
     for first in range(0, cols, per_lane):
         here = min(per_lane, cols - first)
         for j, column in enumerate(transposed(b, width, kernel.rows, b.at(src, first * width), rows, here)):
@@ -94,6 +98,41 @@ def transposed(b: Builder, width: int, axis: Axis, src: str, rows: int, cols: in
     if rows == size:
         return registers[:cols]
     return [shuffle(b, element, r, "poison", size, list(range(rows))) for r in registers[:cols]]
+
+
+def _square(b: Builder, width: int, axis: Axis, src: str, size: int) -> list[str]:
+    """The columns of a square of `size` rows that fill a register each.
+
+    First the lanes as above, K rows at a time; then 16-byte lanes trade places by halves, like the elements of a
+    matrix of lanes.
+    """
+    element, per_lane = f"i{8 * width}", 16 // width
+    lanes = size // per_lane
+    groups: list[list[str]] = []
+    low = [lane * per_lane + k // 2 + (size if k % 2 else 0) for lane in range(lanes) for k in range(per_lane)]
+    high = [k + per_lane // 2 for k in low]
+    for first in range(0, size, per_lane):
+        group = [b.load(f"<{size} x {element}>", src, (first + r) * axis.stride) for r in range(per_lane)]
+        for _ in range(per_lane.bit_length() - 1):
+            pairs = [(group[i], group[i + per_lane // 2]) for i in range(per_lane // 2)]
+            group = [shuffle(b, element, *pair, size, mask) for pair in pairs for mask in (low, high)]
+        groups.append(group)
+    # groups[g][j], lane l: rows K g .. of column K l + j. Wanted: columns[K l + j], lane g.
+    columns = [""] * size
+    for j in range(per_lane):
+        matrix = [group[j] for group in groups]
+        for _ in range(lanes.bit_length() - 1):
+            # The same perfect shuffle as for elements: interleave register i with i + L/2, a lane at a time.
+            half = lanes // 2
+            masks = [
+                [(l // 2 + base) * per_lane + k + (size if l % 2 else 0) for l in range(lanes) for k in range(per_lane)]
+                for base in (0, half)
+            ]
+            pairs = [(matrix[i], matrix[i + half]) for i in range(half)]
+            matrix = [shuffle(b, element, *pair, size, mask) for pair in pairs for mask in masks]
+        for lane in range(lanes):
+            columns[lane * per_lane + j] = matrix[lane]
+    return columns
 
 
 def _gathered(

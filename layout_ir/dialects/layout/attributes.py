@@ -1,9 +1,9 @@
 """Formats as attributes: parsing and printing of what the algebra defines, nothing more.
 
-    #layout.format<(n, c, h, w) : [n, c, h, w, c:8], pad = zero>    a recipe
-    #layout.tag<nChw8c>                                             the same, by name (input only)
-    #layout.any                                                     to be chosen by layout selection
-    #layout.opaque<"winograd", 4096>                                bytes whose inside is no element map
+#layout.format<(n, c, h, w) : [n, c, h, w, c:8], pad = zero>    a recipe
+#layout.tag<nChw8c>                                             the same, by name (input only)
+#layout.any                                                     to be chosen by layout selection
+#layout.opaque<"winograd", 4096>                                bytes whose inside is no element map
 """
 
 from __future__ import annotations

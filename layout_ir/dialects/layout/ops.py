@@ -15,9 +15,8 @@ checked: a program without encodings says what is computed, not where it lies.
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, cast
+from typing import ClassVar, Self, cast
 
-from typing_extensions import Self
 from xdsl.dialects.builtin import DenseArrayBase, NoneAttr, TensorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, result_def, traits_def
@@ -110,7 +109,9 @@ class LayoutDialectOp(IRDLOperation):
     def same_shape(self) -> None:
         ours, theirs = self.source_type.get_shape(), self.result_type.get_shape()
         if ours != theirs:
-            raise LayoutError(f"{self.name} keeps the shape: operand has {_text(ours)}, result has {_text(theirs)}")
+            raise LayoutError(
+                f"{self.name} keeps the shape: operand has {_text(ours)}, result has {_text(theirs)}"
+            )
 
     def same_element(self) -> None:
         ours, theirs = self.source_type.element_type, self.result_type.element_type
@@ -122,11 +123,12 @@ class LayoutDialectOp(IRDLOperation):
         """Whether the layout of one side is still to be chosen."""
         return is_any(self.source_type) or is_any(self.result_type)
 
-
     @property
     def is_bare(self) -> bool:
         """Whether neither side says anything about layouts, as behind `layout-strip`."""
-        return isinstance(self.source_type.encoding, NoneAttr) and isinstance(self.result_type.encoding, NoneAttr)
+        return isinstance(self.source_type.encoding, NoneAttr) and isinstance(
+            self.result_type.encoding, NoneAttr
+        )
 
 
 @irdl_op_definition
@@ -147,7 +149,9 @@ class ReorderOp(LayoutDialectOp):
             destination = layout_of(self.result_type)
             layout_of(self.source_type)
             if destination.is_injective(padded=destination.pad != "undef") is False:
-                raise LayoutError(f"the destination {destination.format} keeps several elements at one address")
+                raise LayoutError(
+                    f"the destination {destination.format} keeps several elements at one address"
+                )
 
 
 @irdl_op_definition
@@ -200,7 +204,8 @@ def cast_obstacle(source: Layout, result: Layout) -> str | None:
     """Why a tensor in `source` cannot be read as `result` without touching memory; None where it can."""
     if not source.same_map(result):
         return (
-            f"{source.format} and {result.format} keep {_text(source.shape)} at different addresses: use layout.reorder"
+            f"{source.format} and {result.format} keep {_text(source.shape)} at different addresses: "
+            "use layout.reorder"
         )
     if result.extent > source.extent:
         return f"{result.format} needs {result.extent} elements, the buffer of {source.format} has {source.extent}"
@@ -261,13 +266,17 @@ class PermuteOp(ViewOp):
         source = tensor_type(value.type)
         shape = source.get_shape()
         element = source.element_type
-        result = with_format(TensorType(element, [shape[d] for d in perm]), AnyAttr() if encoding is None else encoding)
+        result = with_format(
+            TensorType(element, [shape[d] for d in perm]), AnyAttr() if encoding is None else encoding
+        )
         super().__init__(operands=[value], result_types=[result], properties={"perm": _ints(perm)})
 
     def result_shape(self) -> tuple[int, ...]:
         perm, shape = self.ints("perm"), self.source_type.get_shape()
         if sorted(perm) != list(range(len(shape))):
-            raise LayoutError(f"perm = {list(perm)} is not a permutation of the {len(shape)} dims of {_text(shape)}")
+            raise LayoutError(
+                f"perm = {list(perm)} is not a permutation of the {len(shape)} dims of {_text(shape)}"
+            )
         return tuple(shape[d] for d in perm)
 
     def view(self, layout: Layout) -> Layout:
@@ -297,7 +306,9 @@ class ReshapeOp(ViewOp):
             for extent in shape:
                 count[k] *= extent
         if count[0] != count[1]:
-            raise LayoutError(f"cannot reshape {_text(old)} into {_text(new)}: {count[0]} != {count[1]} elements")
+            raise LayoutError(
+                f"cannot reshape {_text(old)} into {_text(new)}: {count[0]} != {count[1]} elements"
+            )
         return new
 
     def view(self, layout: Layout) -> Layout:
@@ -317,7 +328,11 @@ class SliceOp(ViewOp):
     sizes = prop_def(DenseArrayBase)
 
     def __init__(
-        self, input: SSAValue | Operation, starts: Sequence[int], sizes: Sequence[int], encoding: Encoding | None = None
+        self,
+        input: SSAValue | Operation,
+        starts: Sequence[int],
+        sizes: Sequence[int],
+        encoding: Encoding | None = None,
     ):
         value = SSAValue.get(input)
         element = tensor_type(value.type).element_type

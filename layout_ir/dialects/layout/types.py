@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
+from typing_extensions import TypeIs
 from xdsl.dialects.builtin import (
     BFloat16Type,
     Float16Type,
@@ -16,13 +17,13 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from layout_ir.dialects.layout.attributes import AnyAttr, FormatAttr, OpaqueAttr
+from layout_ir.dialects.layout.attributes import AnyAttr, FormatAttr
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.layout import Layout
 from layout_ir.tag import names_for
 
-Encoding = Format | FormatAttr | AnyAttr | OpaqueAttr | NoneAttr | None
+Encoding = Format | Attribute | None
 _FLOATS = {Float16Type: "f16", BFloat16Type: "bf16", Float32Type: "f32", Float64Type: "f64"}
 
 
@@ -31,6 +32,11 @@ def tensor_type(type: Attribute) -> TensorType[Attribute]:
     if not isinstance(type, TensorType):
         raise LayoutError(f"{type} is not a tensor type")
     return cast("TensorType[Attribute]", type)
+
+
+def is_tensor(type: Attribute) -> TypeIs[TensorType[Attribute]]:
+    """Whether `type` is a ranked tensor."""
+    return isinstance(type, TensorType)
 
 
 def encoding_of(type: Attribute) -> Attribute:
@@ -79,13 +85,16 @@ def strip_type(type: Attribute) -> TensorType[Attribute]:
 
 def dtype_of(type: Attribute) -> str:
     """Name of the element type, as in `layout_ir.dtypes` ("f32", "i8", "ui8"). Raises LayoutError for others."""
-    element: Any = tensor_type(type).element_type if isinstance(type, TensorType) else type
+    element = type.element_type if is_tensor(type) else type
     if isinstance(element, IntegerType):
-        return f"{'u' if element.signedness.data == Signedness.UNSIGNED else ''}i{element.width.data}"
+        integer = cast("IntegerType[int, Signedness]", element)
+        return f"{'u' if integer.signedness.data == Signedness.UNSIGNED else ''}i{integer.width.data}"
     for cls, name in _FLOATS.items():
         if isinstance(element, cls):
             return name
-    raise LayoutError(f"tensors of {element} have no layout: element types are f16, bf16, f32, f64 and integers")
+    raise LayoutError(
+        f"tensors of {element} have no layout: element types are f16, bf16, f32, f64 and integers"
+    )
 
 
 def nbytes_of(type: Attribute) -> int:
@@ -110,11 +119,17 @@ def verify_encoding(type: Attribute) -> None:
     dtype = dtype_of(tensor)
     is_float = "f" in dtype
     if fmt.pad == "zp" and is_float:
-        raise LayoutError(f"pad = zp is the quantized zero, which elements of {dtype} do not have: use pad = zero")
+        raise LayoutError(
+            f"pad = zp is the quantized zero, which elements of {dtype} do not have: use pad = zero"
+        )
     if not isinstance(fmt.pad, str) and not is_float:
         bits = int(dtype.lstrip("ui"))
-        low, high = (0, 1 << bits) if dtype.startswith("u") or bits == 1 else (-(1 << bits - 1), 1 << bits - 1)
+        low, high = (
+            (0, 1 << bits) if dtype.startswith("u") or bits == 1 else (-(1 << bits - 1), 1 << bits - 1)
+        )
         if fmt.pad != int(fmt.pad) if abs(fmt.pad) != float("inf") else True:
             raise LayoutError(f"pad = {fmt.pad} is no value of element type {dtype}")
         if not low <= fmt.pad < high:
-            raise LayoutError(f"pad = {fmt.pad} is no value of element type {dtype}: its range is [{low}, {high - 1}]")
+            raise LayoutError(
+                f"pad = {fmt.pad} is no value of element type {dtype}: its range is [{low}, {high - 1}]"
+            )

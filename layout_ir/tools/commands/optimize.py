@@ -15,10 +15,18 @@ TARGETS = ("host", "avx2", "avx512", "channels-last", "onednn", "htp")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments that `optimize` and `run` share."""
-    parser.add_argument("model", help="an ONNX model (.onnx) or a program (.mlir)")
-    parser.add_argument("--target", default="host", metavar="NAME", help=f"one of {', '.join(TARGETS)} (default: host)")
     parser.add_argument(
-        "--solver", default="exact", metavar="NAME", help="exact (proven least cost), or greedy for comparison"
+        "model",
+        help="an ONNX model (.onnx), a program (.mlir), or onnx:NAME, a network that ships with the onnx package",
+    )
+    parser.add_argument(
+        "--target", default="host", metavar="NAME", help=f"one of {', '.join(TARGETS)} (default: host)"
+    )
+    parser.add_argument(
+        "--solver",
+        default="exact",
+        metavar="NAME",
+        help="exact (proven least cost), or greedy for comparison",
     )
 
 
@@ -31,11 +39,18 @@ def add_parser(subparsers: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_arguments(parser)
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the optimized program (- for standard output)")
     parser.add_argument(
-        "--elide-constants", type=int, metavar="N", help="leave out the values of constants of more than N elements"
+        "-o", "--output", metavar="FILE", help="write the optimized program (- for standard output)"
     )
-    parser.add_argument("--report", action="store_true", help="list every remaining reorder, not only the first ten")
+    parser.add_argument(
+        "--elide-constants",
+        type=int,
+        metavar="N",
+        help="leave out the values of constants of more than N elements",
+    )
+    parser.add_argument(
+        "--report", action="store_true", help="list every remaining reorder, not only the first ten"
+    )
     parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
     parser.set_defaults(run=run)
 
@@ -56,9 +71,13 @@ def run(args: argparse.Namespace) -> int:
         from layout_ir.printing import print_module
         from layout_ir.tools.output import write_result
 
-        write_result(print_module(optimized, elide_constants=args.elide_constants) + "\n", args.output)
+        write_result(print_module(optimized, elide_above=args.elide_constants), args.output)
     to_stderr = args.output == "-"
-    text = json.dumps(report.to_json(args.model), indent=2) if args.json else format_report(report, args.model, args.report)
+    text = (
+        json.dumps(report.to_json(args.model), indent=2)
+        if args.json
+        else format_report(report, args.model, args.report)
+    )
     print(text, file=sys.stderr if to_stderr else sys.stdout)
     return 0
 
@@ -78,7 +97,9 @@ def format_report(report: Report, model: str, everything: bool = False) -> str:
     if solution is None:
         lines.append("nothing was left to choose")
     elif solution.is_optimal:
-        lines.append(f"proven optimal: cost {solution.cost / 1e6:.3f} ms (ops and reorders) equals the lower bound")
+        lines.append(
+            f"proven optimal: cost {solution.cost / 1e6:.3f} ms (ops and reorders) equals the lower bound"
+        )
     else:
         lines.append(f"not proven optimal: cost {solution.cost / 1e6:.3f} ms (ops and reorders), no bound")
     if best.remaining:

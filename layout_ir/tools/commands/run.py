@@ -29,7 +29,9 @@ def add_parser(subparsers: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_arguments(parser)
-    parser.add_argument("--inputs", metavar="FILE", help="a .npz with an array per input (default: random ones)")
+    parser.add_argument(
+        "--inputs", metavar="FILE", help="a .npz with an array per input (default: random ones)"
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random inputs (default: 0)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=run)
@@ -56,16 +58,30 @@ def run(args: argparse.Namespace) -> int:
     agree = error <= TOLERANCE
     if args.json:
         times = {"naive": naive_times, "optimized": best_times}
-        print(json.dumps({**report.to_json(args.model), "measured": times, "difference": error, "agree": agree}, indent=2))
+        print(
+            json.dumps(
+                {**report.to_json(args.model), "measured": times, "difference": error, "agree": agree},
+                indent=2,
+            )
+        )
     else:
-        print(f"{args.model}: {report.ops} ops, target {report.target}, reorders compiled, other ops by the reference")
+        print(
+            f"{args.model}: {report.ops} ops, target {report.target}, reorders compiled, other ops by the reference"
+        )
         print()
         print(f"             {'reorders':>9}  {'in reorders':>12}  {'in all':>10}")
-        for name, traffic, times in (("naive", report.naive, naive_times), ("optimized", report.optimized, best_times)):
-            print(f"  {name:<9}  {traffic.count:>9}  {times['reorders_ms']:>9.2f} ms  {times['total_ms']:>7.0f} ms")
+        for name, traffic, times in (
+            ("naive", report.naive, naive_times),
+            ("optimized", report.optimized, best_times),
+        ):
+            print(
+                f"  {name:<9}  {traffic.count:>9}  {times['reorders_ms']:>9.2f} ms  {times['total_ms']:>7.0f} ms"
+            )
         print()
         verdict = "agree" if agree else "DIFFER"
-        print(f"results {verdict}: largest difference {error:.1e} of the largest result (limit {TOLERANCE:.0e})")
+        print(
+            f"results {verdict}: largest difference {error:.1e} of the largest result (limit {TOLERANCE:.0e})"
+        )
     return 0 if agree else 1
 
 

@@ -1,0 +1,76 @@
+"""`layout-ir convert`: one layout, another notation."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from layout_ir.errors import LayoutError
+
+OURS = "format"
+"""What --to and --from call our own text form."""
+
+_EPILOG = """\
+One line is printed, or the reason why the notation cannot say the layout (exit status 1). With --to all every
+notation is listed, those that cannot say it with the reason.
+
+examples:
+  layout-ir convert nChw8c --to tvm
+  layout-ir convert nChw8c --to cute --shape 2x16x5x4
+  layout-ir convert '{1,0:T(8,128)}' --from xla --to format --shape 20x200
+  layout-ir convert htp:R4Crouton --to all --shape 1x9x20x50
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    from layout_ir.tools.commands import formats
+
+    parser = subparsers.add_parser(
+        "convert",
+        help="write a layout in the notation of another system",
+        description="Write a layout in another notation, or say why that notation cannot.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("format", metavar="FORMAT", nargs="?", help=formats.FORMAT_HELP)
+    parser.add_argument("--to", metavar="NAME", help=f"the notation to write: one of --list, {OURS} (our own text), or all")
+    parser.add_argument("--from", dest="source", metavar="NAME", help="the notation of FORMAT, instead of a prefix")
+    parser.add_argument("--list", action="store_true", help="list the notations, with an example of each")
+    formats.add_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the layout in another notation. Raises LayoutError or TextError where there is none."""
+    from layout_ir.notations import NOTATIONS
+    from layout_ir.tools.commands.formats import read_shape, read_subject
+    from layout_ir.tools.commands.sayings import say_all, say_lines
+
+    if args.list:
+        print(_list())
+        return 0
+    if args.format is None or args.to is None:
+        missing = "what to convert" if args.format is None else "which notation to write: --to NAME"
+        raise LayoutError(f"say {missing} (layout-ir convert --list names the notations)")
+    for option, name in (("--to", args.to), ("--from", args.source)):
+        if name not in (None, OURS, *NOTATIONS) and (option, name) != ("--to", "all"):
+            raise LayoutError(f"unknown notation '{name}' behind {option}: known are {OURS}, {', '.join(NOTATIONS)}")
+    source = None if args.source == OURS else args.source
+    subject = read_subject(args.format, read_shape(args.shape), args.dtype, source)
+    if args.to == "all":
+        print("\n".join(say_lines(say_all(subject, args.dtype))))
+    elif args.to == OURS:
+        print(subject if not hasattr(subject, "format") else subject.format)
+    else:
+        print(NOTATIONS[args.to].print(subject, args.dtype))
+    return 0
+
+
+def _list() -> str:
+    from layout_ir.notations import NOTATIONS
+
+    width = max(map(len, NOTATIONS))
+    lines = [f"{OURS:{width}}  our own text form and tags\n{'':{width}}    (n, c) : [n, c, c:8], pad = zero"]
+    for name, notation in NOTATIONS.items():
+        lines.append(f"{name:{width}}  {notation.about}\n{'':{width}}    {notation.example}")
+    return "\n".join(lines)

@@ -1,0 +1,128 @@
+"""Random small programs of the `nn` dialect, every layout still open, for checking passes by execution."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+from xdsl.builder import Builder
+from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, f32
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import AnyAttr, PermuteOp, ReorderOp, ReshapeOp, with_format
+from layout_ir.dialects.layout.types import tensor_type
+from layout_ir.dialects.nn.constant import literal
+from layout_ir.format import Format
+from layout_ir.tag import names_for
+
+Shape = tuple[int, ...]
+
+
+def plain(shape: Shape) -> Any:
+    return with_format(TensorType(f32, list(shape)), Format.row_major(names_for(len(shape))))
+
+
+def shape_of(value: SSAValue) -> Shape:
+    return tensor_type(value.type).get_shape()
+
+
+class ProgramMaker:
+    """Grows a program op by op; every value may be used again, so there is fan-out."""
+
+    def __init__(self, seed: int):
+        self.rng = random.Random(seed)
+        self.numbers = np.random.default_rng(seed)
+        channels = self.rng.choice([3, 5, 8, 16, 17])
+        self.input_shape: Shape = (self.rng.choice([1, 2]), channels, self.rng.choice([5, 8]), 6)
+        self.function = FuncOp("main", FunctionType.from_lists([plain(self.input_shape)], []))
+        self.builder = Builder(InsertPoint.at_end(self.function.body.block))
+        self.values: list[SSAValue] = [self.function.args[0]]
+
+    def add(self, op: Operation) -> SSAValue:
+        self.builder.insert(op)
+        return op.results[0]
+
+    def constant(self, shape: Shape, scale: float = 0.5) -> SSAValue:
+        data = (self.numbers.standard_normal(shape) * scale).astype(np.float32)
+        type = TensorType(f32, list(shape))
+        return self.add(nn.ConstantOp(literal(type, data.tobytes()), with_format(type, AnyAttr())))
+
+    def step(self) -> None:
+        x = self.rng.choice(self.values[-4:])
+        shape = shape_of(x)
+        kinds = ["relu", "exp", "sigmoid", "twice", "scaled", "permute_back"]
+        if len(shape) == 4:
+            kinds += ["conv"] * 4 + ["pool", "concat", "softmax", "mean"]
+        made = getattr(self, self.rng.choice(kinds))(x, shape)
+        if np.prod(shape_of(made)) <= 20000:
+            self.values.append(made)
+
+    def relu(self, x: SSAValue, shape: Shape) -> SSAValue:
+        return self.add(nn.ReluOp(x))
+
+    def exp(self, x: SSAValue, shape: Shape) -> SSAValue:
+        return self.add(nn.ExpOp(self.add(nn.ClipOp(x, min=-2.0, max=1.0))))
+
+    def twice(self, x: SSAValue, shape: Shape) -> SSAValue:
+        alike = [value for value in self.values if shape_of(value) == shape]
+        return self.add(nn.AddOp(x, self.rng.choice(alike)))
+
+    def sigmoid(self, x: SSAValue, shape: Shape) -> SSAValue:
+        return self.add(nn.SigmoidOp(x))
+
+    def scaled(self, x: SSAValue, shape: Shape) -> SSAValue:
+        small = (shape[1], *(1,) * (len(shape) - 2)) if len(shape) > 1 else shape
+        return self.add(nn.MulOp(x, self.constant(small)))
+
+    def conv(self, x: SSAValue, shape: Shape) -> SSAValue:
+        outputs, kernel = self.rng.choice([4, 8, 12, 16, 17]), self.rng.choice([1, 3])
+        group = shape[1] if self.rng.random() < 0.2 else 1
+        outputs = shape[1] if group > 1 else outputs
+        weights = self.constant((outputs, shape[1] // group, kernel, kernel), 1 / np.sqrt(kernel * kernel * shape[1]))
+        operands = [x, weights] + ([self.constant((outputs,))] if self.rng.random() < 0.5 else [])
+        return self.add(nn.ConvOp(*operands, pads=(kernel // 2,) * 4, group=group))
+
+    def pool(self, x: SSAValue, shape: Shape) -> SSAValue:
+        cls = self.rng.choice([nn.MaxPoolOp, nn.AvgPoolOp])
+        return self.add(cls(x, kernel=(3, 3), pads=(1, 1, 1, 1)))
+
+    def concat(self, x: SSAValue, shape: Shape) -> SSAValue:
+        others = [v for v in self.values if len(shape_of(v)) == 4 and shape_of(v)[2:] == shape[2:]]
+        others = [v for v in others if shape_of(v)[0] == shape[0]]
+        return self.add(nn.ConcatOp(x, self.rng.choice(others or [x]), axis=1))
+
+    def mean(self, x: SSAValue, shape: Shape) -> SSAValue:
+        return self.add(nn.SubOp(x, self.add(nn.ReduceMeanOp(x, axes=(1,)))))
+
+    def softmax(self, x: SSAValue, shape: Shape) -> SSAValue:
+        return self.add(nn.SoftmaxOp(x, axis=1))
+
+    def permute_back(self, x: SSAValue, shape: Shape) -> SSAValue:
+        order = [0, *range(2, len(shape)), 1] if len(shape) > 2 else [0, 1][: len(shape)]
+        moved = self.add(nn.ReluOp(self.add(PermuteOp(x, order))))
+        return self.add(PermuteOp(moved, [order.index(d) for d in range(len(shape))]))
+
+    def finish(self) -> ModuleOp:
+        """Flattens the last value, multiplies it with weights, and returns it and one more value."""
+        last, other = self.values[-1], self.rng.choice(self.values[1:] or self.values)
+        shape = shape_of(last)
+        flat = self.add(ReshapeOp(last, (shape[0], int(np.prod(shape[1:])))))
+        product = self.add(nn.GemmOp(flat, self.constant((shape_of(flat)[1], 7), 0.1)))
+        results = [
+            self.add(ReorderOp(v, Format.row_major(names_for(len(shape_of(v)))))) for v in (product, other)
+        ]
+        self.builder.insert(ReturnOp(*results))
+        self.function.update_function_type()
+        return ModuleOp([self.function])
+
+
+def random_program(seed: int, ops: int) -> tuple[ModuleOp, Shape]:
+    """A program of about `ops` ops and the shape of its one input."""
+    maker = ProgramMaker(seed)
+    for _ in range(ops):
+        maker.step()
+    return maker.finish(), maker.input_shape

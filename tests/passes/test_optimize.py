@@ -1,0 +1,94 @@
+"""The whole pipeline changes where tensors lie and nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from layout_ir.dialects.layout import ReorderOp, is_any, is_tensor
+from layout_ir.errors import LayoutError
+from layout_ir.execute import run
+from layout_ir.passes.fold_reorders import fold_reorders
+from layout_ir.passes.legalize_pads import legalize_pads
+from layout_ir.passes.optimize import optimize
+from layout_ir.passes.prepack_constants import prepack_constants
+from layout_ir.passes.propagate import propagate
+from layout_ir.passes.report import traffic
+from layout_ir.passes.strip import strip
+from layout_ir.printing import print_module
+from tests.passes.programs import random_program
+
+TARGETS = ("avx2", "avx512", "channels-last", "onednn", "htp")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs_compute_the_same_before_and_after(seed: int):
+    module, shape = random_program(seed, 10)
+    module.verify()
+    x = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    want = run(module, [x], reorders="reference")
+    target = TARGETS[seed % len(TARGETS)]
+    for solver in ("exact", "greedy", "naive"):
+        optimized = module.clone()
+        optimize(optimized, target, solver)
+        optimized.verify()
+        for reorders in ("reference", "compiled"):
+            for got, expected in zip(run(optimized, [x], reorders=reorders), want, strict=True):
+                np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_step_keeps_the_program_right(seed: int):
+    module, shape = random_program(100 + seed, 8)
+    x = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    want = run(module, [x], reorders="reference")
+    propagate(module, TARGETS[seed % len(TARGETS)])
+    moved = traffic(module).time_ns
+    for step in (fold_reorders, prepack_constants, legalize_pads, fold_reorders):
+        step(module)
+        module.verify()
+        for got, expected in zip(run(module, [x], reorders="reference"), want, strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+        now = traffic(module).time_ns
+        assert now <= moved, f"{step.__name__} made the program worse"
+        moved = now
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_optimized_and_original_strip_to_the_same_text(seed: int):
+    module, _ = random_program(200 + seed, 12)
+    original = module.clone()
+    optimize(module, TARGETS[seed % len(TARGETS)])
+    strip(module)
+    strip(original)
+    assert print_module(module) == print_module(original)
+
+
+def test_nothing_is_left_to_choose():
+    module, _ = random_program(7, 12)
+    optimize(module, "avx2")
+    values = [value for op in module.walk() for value in op.results if is_tensor(value.type)]
+    assert values and not any(is_any(value.type) for value in values)
+
+
+def test_folding_twice_changes_nothing():
+    module, _ = random_program(8, 12)
+    optimize(module, "htp")
+    text = print_module(module)
+    assert fold_reorders(module) == 0
+    assert print_module(module) == text
+
+
+def test_negative_unknown_target():
+    module, _ = random_program(1, 2)
+    with pytest.raises(LayoutError, match="unknown target 'vax': targets are host, avx2"):
+        optimize(module, "vax")
+
+
+def test_negative_naive_keeps_its_reorders():
+    module, _ = random_program(3, 14)
+    best = module.clone()
+    propagate(module, "avx2", "naive")
+    optimize(best, "avx2")
+    count = [sum(isinstance(op, ReorderOp) for op in m.walk()) for m in (module, best)]
+    assert count[0] > count[1]
