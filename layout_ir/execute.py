@@ -75,10 +75,11 @@ def entry_point(module: ModuleOp, name: str) -> FuncOp:
 
 def input_names(function: FuncOp) -> list[str]:
     """Names of the arguments, by which `run` takes them."""
-    given = _onnx_names(function.arg_attrs, len(function.args))
+    types = function.function_type.inputs
+    given = _onnx_names(function.arg_attrs, len(types))
+    hints = [argument.name_hint for argument in function.args] if function.body.blocks else [None] * len(types)
     return [
-        name or argument.name_hint or f"arg{number}"
-        for number, (name, argument) in enumerate(zip(given, function.args, strict=True))
+        name or hint or f"arg{number}" for number, (name, hint) in enumerate(zip(given, hints, strict=True))
     ]
 
 
@@ -152,7 +153,9 @@ def _compiled_moves(module: ModuleOp) -> dict[type[Operation], Semantics]:
     def move(op: Operation, x: Tensor) -> Tensor:
         if op not in kernels:
             return SEMANTICS[type(op)](op, x)
-        result = Tensor.poisoned(layout_at_run_time(op.results[0].type), x.dtype)
+        layout = layout_at_run_time(op.results[0].type)
+        is_filled = layout.pad != "undef" or not layout.is_padded
+        result = (Tensor.blank if is_filled else Tensor.poisoned)(layout, x.dtype)
         kernels[op](np.ascontiguousarray(x.buffer), result.buffer)
         return result
 

@@ -23,7 +23,14 @@ from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any, cast
 
-from xdsl.dialects.builtin import Builtin, BytesAttr, DenseIntOrFPElementsAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import (
+    Builtin,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    ModuleOp,
+    TensorType,
+)
 from xdsl.ir import Attribute, Dialect
 from xdsl.printer import Printer
 
@@ -34,7 +41,8 @@ from layout_ir.tag import name_of
 HEX_ABOVE = 100
 """Constants of more elements than this print in hexadecimal: the limit MLIR and xDSL use."""
 
-ELIDED = "dense_resource<__elided__>"
+_ELIDED_HANDLE = "__elided__"
+ELIDED = f"dense_resource<{_ELIDED_HANDLE}>"
 """What stands for an elided constant, as in MLIR: it parses, but its values are gone."""
 
 
@@ -77,11 +85,8 @@ class ProgramPrinter(Printer):
         self.print_metadata(dialects)
         self.stream = head = StringIO()
         if self._elided:
-            constants = "constant" if self._elided == 1 else "constants"
-            print(
-                f"// {self._elided} {constants} of more than {self.elide_above} elements elided:", file=head
-            )
-            print("// this program can be read and transformed, but not run.", file=head)
+            constants = "1 constant is" if self._elided == 1 else f"{self._elided} constants are"
+            print(f"// {constants} elided: this program can be read and transformed, but not run.", file=head)
         for (attribute, _), alias in self._aliases.items():
             self.print_string(f"#{alias} = ")
             super().print_attribute(attribute)
@@ -94,6 +99,8 @@ class ProgramPrinter(Printer):
         elif isinstance(attribute, DenseIntOrFPElementsAttr):
             self._print_constant(cast("DenseIntOrFPElementsAttr[Any]", attribute))
         else:
+            if isinstance(attribute, DenseResourceAttr) and attribute.resource_handle.data == _ELIDED_HANDLE:
+                self._elided += 1
             super().print_attribute(attribute)
 
     def _alias(self, attribute: FormatAttr) -> str:

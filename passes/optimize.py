@@ -19,15 +19,18 @@ from layout_ir.passes.fold_reorders import fold_reorders
 from layout_ir.passes.legalize_pads import legalize_pads
 from layout_ir.passes.prepack_constants import prepack_constants
 from layout_ir.passes.propagate import propagate
+from layout_ir.passes.selection.costs import CostModel, load_costs
 from layout_ir.passes.selection.problem import Solution
 
 
-def optimize(module: ModuleOp, target: str = "host", solver: str = "exact") -> Solution | None:
+def optimize(
+    module: ModuleOp, target: str = "host", solver: str = "exact", costs: CostModel | None = None
+) -> Solution | None:
     """Runs the pipeline in place; returns the selection that was applied, or None where nothing was open.
 
     Raises LayoutError for an unknown target or solver, PassError where an op cannot be given a layout.
     """
-    solution = propagate(module, target, solver)
+    solution = propagate(module, target, solver, costs)
     fold_reorders(module)
     prepack_constants(module)
     legalize_pads(module)
@@ -37,15 +40,17 @@ def optimize(module: ModuleOp, target: str = "host", solver: str = "exact") -> S
 
 @dataclass(frozen=True)
 class LayoutOptimizePass(ModulePass):
-    """Options: `target` and `solver`, as for layout-propagate."""
+    """Options: `target`, `solver` and `costs`, as for layout-propagate."""
 
     name = "layout-optimize"
 
     target: str = "host"
     solver: str = "exact"
+    costs: str | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         try:
-            optimize(op, self.target, self.solver)
+            costs = None if self.costs is None else load_costs(self.costs)
+            optimize(op, self.target, self.solver, costs)
         except LayoutError as error:
             raise PassError(str(error), op) from error

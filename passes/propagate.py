@@ -14,9 +14,11 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from layout_ir.diagnostics import PassError
+from layout_ir.dialects.layout import is_any, is_tensor
 from layout_ir.errors import LayoutError
 from layout_ir.passes.selection.apply import apply
-from layout_ir.passes.selection.build import Selection, build, needs_selection
+from layout_ir.passes.selection.build import Selection, build
+from layout_ir.passes.selection.costs import CostModel, load_costs
 from layout_ir.passes.selection.greedy import solve_greedy, solve_preferred
 from layout_ir.passes.selection.problem import Solution
 from layout_ir.passes.selection.targets import target_named
@@ -43,14 +45,20 @@ def solve(selection: Selection, solver: str) -> Solution:
         return solve_greedy(selection.problem)
 
 
-def propagate(module: ModuleOp, target: str = "host", solver: str = "exact") -> Solution | None:
+def propagate(
+    module: ModuleOp, target: str = "host", solver: str = "exact", costs: CostModel | None = None
+) -> Solution | None:
     """Chooses and rewrites in place; returns what was chosen, or None where nothing was open."""
     if not any(needs_selection(value) for op in module.walk() for value in _defined(op)):
         return None
-    selection = build(module, target_named(target))
+    selection = build(module, target_named(target), costs)
     solution = solve(selection, solver)
     apply(module, selection, solution.choices, share=solver != "naive")
     return solution
+
+
+def needs_selection(value: SSAValue) -> bool:
+    return is_tensor(value.type) and is_any(value.type)
 
 
 def _defined(op: Operation) -> Iterator[SSAValue]:
@@ -63,15 +71,18 @@ def _defined(op: Operation) -> Iterator[SSAValue]:
 
 @dataclass(frozen=True)
 class LayoutPropagatePass(ModulePass):
-    """Options: `target` (host, avx2, avx512, channels-last, onednn, htp) and `solver` (exact, greedy, naive)."""
+    """Options: `target` (host, avx2, avx512, channels-last, onednn, htp), `solver` (exact, greedy, naive), and
+    `costs`, the file of a cost table."""
 
     name = "layout-propagate"
 
     target: str = "host"
     solver: str = "exact"
+    costs: str | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         try:
-            propagate(op, self.target, self.solver)
+            costs = None if self.costs is None else load_costs(self.costs)
+            propagate(op, self.target, self.solver, costs)
         except LayoutError as error:
             raise PassError(str(error), op) from error

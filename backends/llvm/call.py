@@ -74,8 +74,8 @@ class _Checked:
     def address(self, buffer: Any, side: str, size: int, *, writable: bool) -> int:
         """Where `buffer` begins, if it fits."""
         width = self.plan.width
-        view: Any = buffer if isinstance(buffer, np.ndarray) else memoryview(buffer)  # a list would be copied
-        array: NDArray[Any] = np.asarray(view)
+        # A list would be copied, so it is not accepted.
+        array: NDArray[Any] = np.asarray(buffer if isinstance(buffer, np.ndarray) else memoryview(buffer))
         if array.itemsize != width:
             raise LayoutError(f"the {side} has elements of {array.itemsize} bytes, the kernel moves {width}")
         if not array.flags.c_contiguous:

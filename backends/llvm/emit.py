@@ -8,10 +8,25 @@ from __future__ import annotations
 
 from layout_ir.backends.llvm.builder import Builder, Value
 from layout_ir.backends.llvm.entry import DECLARATIONS, emit_entry
-from layout_ir.backends.llvm.kernels.linear import Range, emit_copy, emit_elements, emit_fill
+from layout_ir.backends.llvm.kernels.linear import Range, emit_copy, emit_elements, emit_fill, emit_flush
 from layout_ir.backends.llvm.kernels.tile import emit_tile
+from layout_ir.backends.llvm.kernels.weave import emit_weave
 from layout_ir.backends.llvm.machine import Machine
-from layout_ir.backends.llvm.plan import Copy, Elements, Fill, Item, Level, Loop, Plan, Ragged, Step, Table
+from layout_ir.backends.llvm.plan import (
+    Copy,
+    Elements,
+    Fill,
+    Item,
+    Level,
+    Loop,
+    Plan,
+    Ragged,
+    Staged,
+    Step,
+    Table,
+    Tile,
+    Weave,
+)
 
 
 def emit_module(plans: dict[str, Plan], machine: Machine, *, entries: bool = False) -> str:
@@ -19,6 +34,9 @@ def emit_module(plans: dict[str, Plan], machine: Machine, *, entries: bool = Fal
     texts = [f'target triple = "{machine.triple}"']
     for name, plan in plans.items():
         b = Builder()
+        stage = max((step.kernel.size for step in plan.steps if isinstance(step.kernel, Staged)), default=0)
+        if stage:
+            b.lines.append(f"  %stage = alloca [{stage + 128} x i8], align 64")
         for step in plan.steps:
             _emit_step(b, machine, step)
         if any(step.kernel.streaming for step in plan.steps):
@@ -41,12 +59,12 @@ def emit_module(plans: dict[str, Plan], machine: Machine, *, entries: bool = Fal
 
 def _emit_step(b: Builder, machine: Machine, step: Step) -> None:
     src, dst = b.at("%src", step.src), b.at("%dst", step.dst)
-    if not step.kernel.streaming:
+    if not step.kernel.streaming or isinstance(step.kernel, Staged):
         _Emitter(b, machine, step, streaming=False).items(0, src, dst)
         return
     # Stores that bypass the caches need an aligned destination, which only the call knows.
     address = b.put(f"ptrtoint ptr {dst} to i64")
-    low = b.put(f"and i64 {address}, {machine.vector - 1}")
+    low = b.put(f"and i64 {address}, {63}")
     aligned = b.put(f"icmp eq i64 {low}, 0")
     with b.either(aligned) as otherwise:
         _Emitter(b, machine, step, streaming=True).items(0, src, dst)
@@ -61,7 +79,7 @@ class _Emitter:
         self.b = b
         self.machine = machine
         self.step = step
-        self.streaming = 32 if streaming else 0
+        self.streaming = streaming
 
     def share(self, depth: int) -> Range:
         """The rounds of the loop at `depth` that this thread runs."""
@@ -126,5 +144,20 @@ class _Emitter:
             emit_elements(self.b, kernel, src, dst, share)
         elif isinstance(kernel, Fill):
             emit_fill(self.b, kernel, dst, self.machine.vector, share)
-        else:
+        elif isinstance(kernel, Tile):
             emit_tile(self.b, kernel, src, dst, share, self.streaming)
+        elif isinstance(kernel, Weave):
+            emit_weave(self.b, kernel, src, dst, share, self.streaming)
+        else:
+            self.staged(kernel, src, dst, share)
+
+    def staged(self, kernel: Staged, src: str, dst: str, share: Range) -> None:
+        """The steps, into the part of the buffer that lies in its line as the destination does; then out of it."""
+        b = self.b
+        with b.loop(*share(1)):
+            phase = b.put(f"and i64 {b.put(f'ptrtoint ptr {dst} to i64')}, 63")
+            buffer = b.at("%stage", phase)
+            for step in kernel.steps:
+                emitter = _Emitter(b, self.machine, step, streaming=False)
+                emitter.items(0, b.at(src, step.src), b.at(buffer, step.dst))
+            emit_flush(b, buffer, dst, phase, kernel.size)

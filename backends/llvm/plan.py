@@ -17,11 +17,12 @@ from math import prod
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """`count` rounds, `src` and `dst` bytes apart."""
+    """`count` rounds, `src` and `dst` bytes apart. From round `valid` on (0: none) the destination gets pads."""
 
     count: int
     src: int
     dst: int
+    valid: int = 0
 
     def __str__(self) -> str:
         return f"for {self.count}: src{self.src:+} dst{self.dst:+}"
@@ -116,6 +117,9 @@ class Tile:
     cols: Axis
     cuts: tuple[Cut, ...]
     streaming: bool = False
+    valid: int = 0
+    """Rows that the source has, if not all (0): the others are pads that hold `pad`."""
+    pad: int = 0
     whole: bool = False
     """Whether a tile is square and its rows are loaded as whole registers, each line of the source once."""
 
@@ -124,6 +128,27 @@ class Tile:
         return f"tile {self.width} {shape}: {' '.join(map(str, self.cuts))}" + (
             " streaming" if self.streaming else ""
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Weave:
+    """`strands` runs of `count` elements, `stride` bytes apart, woven into one run: element 0 of each, then 1, ...
+
+    With `splits` the other way round. Moves `block` elements of every strand at a time.
+    """
+
+    width: int
+    strands: int
+    count: int
+    stride: int
+    splits: bool
+    block: int
+    streaming: bool = False
+
+    def __str__(self) -> str:
+        verb = "split" if self.splits else "weave"
+        text = f"{verb} {self.width} strands {self.strands} of {self.count} by {self.stride}"
+        return f"{text}: block {self.block}" + (" streaming" if self.streaming else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +178,24 @@ class Fill:
         return text if self.inner.count == 1 else f"{text} ({self.inner})"
 
 
-Kernel = Copy | Tile | Elements | Fill
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """`steps` write `size` bytes, all of them, into a small buffer, which is then streamed to the destination.
+
+    For destinations whose lines the steps do not write whole and in order: a store that bypasses the caches costs
+    eight times as much where it does not complete a line.
+    """
+
+    size: int
+    steps: tuple[Step, ...]
+    streaming: bool = False
+
+    def __str__(self) -> str:
+        inner = "\n".join(map(str, self.steps)).replace("\n", "\n  ")
+        return f"staged {self.size}\n  {inner}"
+
+
+Kernel = Copy | Tile | Weave | Elements | Fill | Staged
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +214,8 @@ class Step:
     def __str__(self) -> str:
         lines = [f"step src+{self.src} dst+{self.dst} split {self.split}"]
         for depth, item in enumerate((*self.loops, self.kernel)):
-            lines.append("  " * (depth + 1) + str(item))
+            indent = "  " * (depth + 1)
+            lines.append(indent + str(item).replace("\n", "\n" + indent))
         return "\n".join(lines)
 
 
@@ -197,7 +240,7 @@ class Plan:
 
 def _keeps(step: Step) -> bool:
     kernel = step.kernel
-    if isinstance(kernel, Tile) or step.src != step.dst:
+    if isinstance(kernel, Tile | Weave | Staged) or step.src != step.dst:
         return False
     items = [*step.loops, kernel.inner]
     moves = [level.move for x in items if isinstance(x, Ragged) for level in x.levels]

@@ -15,11 +15,12 @@ from layout_ir.backends.llvm.boxes import Box, cut, ragged
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import Level, Loop, Plan, Step, Table
 from layout_ir.backends.llvm.schedule import fill_step, move_step
+from layout_ir.backends.llvm.streaming import streamed, streaming_volume
 from layout_ir.canonical import canonical_digits
 from layout_ir.errors import LayoutError
 from layout_ir.layout import Layout
 from layout_ir.refinement import Loop as RefinedLoop
-from layout_ir.refinement import TableLoop, refine
+from layout_ir.refinement import Nest, TableLoop, refine
 
 # Code grows with every box, about 2 ms of compilation each; a nest with varying bounds runs at half the speed.
 _MAX_BOXES = 16
@@ -39,21 +40,62 @@ def make_plan(src: Layout, dst: Layout, width: int, pad: int, machine: Machine) 
             raise LayoutError(
                 f"the {side} {layout.format} begins {-layout.first_address} elements below address 0"
             )
-    steps: list[Step] = []
     volume = width * prod(src.shape)
-    if volume:
-        spans = [
-            (tuple(_level(loop, width) for loop in dim.loops), dim.low, dim.low + dim.extent)
-            for dim in nest.dims
-        ]
-        for box in _product(spans):
-            steps.append(
-                move_step(_shift(box, nest.src_base * width, nest.dst_base * width), width, volume, machine)
-            )
+    fused = _fusible(nest, dst, width)
+    moves = _moves(nest, width, pad, machine, fused) if volume else []
+    if moves is None:
+        fused = None
+        moves = _moves(nest, width, pad, machine, None) or []
+    steps = list(moves)
     if dst.pad != "undef":
-        for box in _pads(dst, width):
+        for box in _pads(dst, width, fused if volume else None):
             steps.append(fill_step(_shift(box, 0, dst.offset * width), width, pad))
+    if 2 * volume > streaming_volume(machine) and machine.streams:
+        steps = streamed(steps, machine)
     return Plan(width, src.extent * width, dst.extent * width, tuple(steps))
+
+
+def _moves(nest: Nest, width: int, pad: int, machine: Machine, fused: int | None) -> list[Step] | None:
+    """The steps that move the elements, with the pads behind dim `fused` where they share its last block.
+
+    None where no kernel writes those pads along.
+    """
+    spans: list[Span] = [
+        (tuple(_level(loop, width) for loop in dim.loops), dim.low, dim.low + dim.extent) for dim in nest.dims
+    ]
+    parts = [cut(*span) for span in spans]
+    if fused is not None:
+        levels, _, stop = spans[fused]
+        block = levels[0].move.count
+        begin = stop - stop % block
+        last = cut(levels, begin, begin + block)
+        if len(last) != 1 or prod(map(len, parts)) > _MAX_BOXES:
+            return None
+        box = last[0]
+        row, *others = box.items
+        assert isinstance(row, Loop)
+        row = Loop(row.count, row.src, row.dst, valid=stop % block)
+        parts[fused] = [*cut(levels, 0, begin), Box(box.src, box.dst, (row, *others))]
+    steps: list[Step] = []
+    for box in _product(spans, parts):
+        step = move_step(_shift(box, nest.src_base * width, nest.dst_base * width), width, machine, pad)
+        if step is None:
+            return None
+        steps.append(step)
+    return steps
+
+
+def _fusible(nest: Nest, dst: Layout, width: int) -> int | None:
+    """The dim whose last block is partly pads and lies together in the destination, within a line."""
+    for number, dim in enumerate(nest.dims):
+        if dim.low or dim.total == dim.extent or not dim.loops or not dim.extent:
+            continue
+        inner = dim.loops[0]
+        if isinstance(inner, TableLoop) or inner.dst != 1 or inner.src == 1:
+            continue
+        if dim.extent % inner.count and inner.count * width <= 64 and inner.count & (inner.count - 1) == 0:
+            return number
+    return None
 
 
 def _shift(box: Box, src: int, dst: int) -> Box:
@@ -66,9 +108,8 @@ def _level(loop: RefinedLoop | TableLoop, width: int) -> Level:
     return Level(loop.unit, Loop(loop.count, loop.src * width, loop.dst * width))
 
 
-def _product(spans: Sequence[Span]) -> list[Box]:
-    """Boxes of the cross product of the spans, kept few."""
-    parts = [cut(*span) for span in spans]
+def _product(spans: Sequence[Span], parts: list[list[Box]]) -> list[Box]:
+    """Boxes of the cross product of the spans, each cut into its `parts`, kept few."""
     order = sorted(range(len(spans)), key=lambda d: _nearness(spans[d][0]), reverse=True)
     for dim in order:
         if prod(map(len, parts)) <= _MAX_BOXES:
@@ -97,9 +138,11 @@ def _nearness(levels: Sequence[Level]) -> int:
     return min(steps, default=1 << 62)
 
 
-def _pads(dst: Layout, width: int) -> list[Box]:
-    """Boxes of all positions of the padded box that hold no element: per dim k, pads along k times elements of the
-    dims before it times everything behind it."""
+def _pads(dst: Layout, width: int, fused: int | None) -> list[Box]:
+    """Boxes of all positions of the padded box that hold no element and are not written with dim `fused`.
+
+    Per dim, pads along it times elements of the dims before it times everything of those behind it.
+    """
     if 0 in dst.padded_shape:
         return []
     levels: list[tuple[Level, ...]] = []
@@ -113,12 +156,22 @@ def _pads(dst: Layout, width: int) -> list[Box]:
             )
         )
     result: list[Box] = []
-    for dim, (low, extent, padded) in enumerate(zip(dst.lo, dst.shape, dst.padded_shape, strict=True)):
-        for start, stop in ((0, low), (low + extent, padded)):
-            if start == stop:
+    # The fused dim comes last, so that what was written with its last block is no other dim's business.
+    order = sorted(range(dst.rank), key=lambda d: d == fused)
+    for place, dim in enumerate(order):
+        low, padded = dst.lo[dim], dst.padded_shape[dim]
+        stop = low + dst.shape[dim]
+        if dim == fused:
+            block = levels[dim][0].move.count
+            stop = -(-stop // block) * block
+        for interval in ((0, low), (stop, padded)):
+            if interval[0] == interval[1]:
                 continue
-            spans = [(levels[d], dst.lo[d], dst.lo[d] + dst.shape[d]) for d in range(dim)]
-            spans.append((levels[dim], start, stop))
-            spans += [(levels[d], 0, dst.padded_shape[d]) for d in range(dim + 1, dst.rank)]
-            result += _product(spans)
+            spans: list[Span] = [()] * dst.rank  # type: ignore[list-item]
+            for d in order[:place]:
+                spans[d] = levels[d], dst.lo[d], dst.lo[d] + dst.shape[d]
+            spans[dim] = levels[dim], *interval
+            for d in order[place + 1 :]:
+                spans[d] = levels[d], 0, dst.padded_shape[d]
+            result += _product(spans, [cut(*span) for span in spans])
     return result

@@ -8,6 +8,7 @@ different loops is transposed in registers, anything else moves element by eleme
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from layout_ir.backends.llvm.boxes import Box
 from layout_ir.backends.llvm.machine import Machine
@@ -18,25 +19,32 @@ from layout_ir.backends.llvm.plan import (
     Elements,
     Fill,
     Item,
+    Kernel,
     Loop,
     Ragged,
+    Staged,
     Step,
     Table,
     Tile,
+    Weave,
     rounds,
 )
 
 _LANE = 16
 """Bytes of the unit in which tiles are transposed: every vector register is made of such lanes."""
 
+_LINE = 64
+"""Bytes of a cache line."""
+
 _ONCE = Loop(1, 0, 0)
 
 
-def move_step(box: Box, width: int, volume: int, machine: Machine) -> Step:
-    """The step that copies the elements of `box`; `volume` is what the whole reorder moves, in bytes."""
+def move_step(box: Box, width: int, machine: Machine, pad: int = 0) -> Step | None:
+    """The step that copies the elements of `box`; None where one of its loops has pads that no kernel writes."""
     loops, rest, src, dst = _normal(box, width)
     run = next((x for x in loops if x.src == x.dst == width), None)
-    if run is not None and run.count * width < _LANE:
+    ragged = next((x for x in loops if x.valid), None)
+    if run is not None and run.count * width < _LANE and ragged is None:
         wide = _widened(loops, rest, src, dst, run, width)
         if wide != width:
             loops.remove(run)
@@ -44,21 +52,33 @@ def move_step(box: Box, width: int, volume: int, machine: Machine) -> Step:
             width = wide
             run = next((x for x in loops if x.src == x.dst == width), None)
     if run is not None:
+        if ragged is not None:
+            return None
         loops.remove(run)
         inner = loops.pop() if loops else _ONCE
-        return _finish((*rest, *loops), src, dst, Copy(run.count * width, inner))
+        return finished((*rest, *loops), src, dst, Copy(run.count * width, inner))
     rows = next((x for x in loops if x.dst == width), None)
     cols = next((x for x in loops if x.src == width and x is not rows), None)
     if rows is not None and cols is not None:
         loops.remove(rows)
         loops.remove(cols)
-        tile = _tile(rows, cols, width, volume, machine)
-        return _finish((*rest, *loops), src, dst, tile)
+        if ragged is not None:
+            tile = _tile(rows, cols, width, machine)
+            fits = ragged is rows and _last_rows(tile) == rows.count
+            tile = replace(tile, valid=rows.valid, pad=pad)
+            return finished((*rest, *loops), src, dst, tile) if fits else None
+        woven = _weave(rows, cols, width, machine)
+        if woven is not None:
+            return finished((*rest, *loops), src, dst, woven)
+        tile = _tile(rows, cols, width, machine)
+        return finished((*rest, *loops), src, dst, tile)
+    if ragged is not None:
+        return None
     if not loops:
-        return _finish(tuple(rest), src, dst, Copy(width))
+        return finished(tuple(rest), src, dst, Copy(width))
     inner = rows or cols or loops[-1]
     loops.remove(inner)
-    return _finish((*rest, *loops), src, dst, Elements(width, inner))
+    return finished((*rest, *loops), src, dst, Elements(width, inner))
 
 
 def fill_step(box: Box, width: int, value: int) -> Step:
@@ -69,7 +89,7 @@ def fill_step(box: Box, width: int, value: int) -> Step:
         loops.remove(run)
     size = run.count * width if run is not None else width
     inner = loops.pop() if loops else _ONCE
-    return _finish((*rest, *loops), 0, dst, Fill(width, value, size, inner))
+    return finished((*rest, *loops), 0, dst, Fill(width, value, size, inner))
 
 
 def _normal(box: Box, width: int) -> tuple[list[Loop], list[Item], int, int]:
@@ -81,6 +101,7 @@ def _normal(box: Box, width: int) -> tuple[list[Loop], list[Item], int, int]:
         if not isinstance(item, Loop):
             rest.append(item)
         elif item.count > 1:
+            # A loop with pads runs forwards in the destination already.
             turn = item.dst < 0 if abs(item.src) != width or abs(item.dst) == width else item.src < 0
             if turn:
                 src += (item.count - 1) * item.src
@@ -108,9 +129,14 @@ def merged(loops: Sequence[Loop]) -> list[Loop]:
         again = False
         for k, outer in enumerate(result):
             for inner in result:
-                if inner is not outer and (outer.src, outer.dst) == (
-                    inner.count * inner.src,
-                    inner.count * inner.dst,
+                if (
+                    inner is not outer
+                    and not inner.valid | outer.valid
+                    and (outer.src, outer.dst)
+                    == (
+                        inner.count * inner.src,
+                        inner.count * inner.dst,
+                    )
                 ):
                     result[k] = Loop(outer.count * inner.count, inner.src, inner.dst)
                     result.remove(inner)
@@ -143,22 +169,46 @@ def _numbers(item: Item) -> list[int]:
     return [n for level in item.levels for n in _numbers(level.move)]
 
 
-def _tile(rows: Loop, cols: Loop, width: int, volume: int, machine: Machine) -> Tile:
+def _last_rows(tile: Tile) -> int:
+    return [cut.size for cut in tile.cuts if cut.axis == "rows"][-1]
+
+
+def _weave(rows: Loop, cols: Loop, width: int, machine: Machine) -> Weave | None:
+    """Two to four strands, woven or split, where the run is without gaps and a register's worth long."""
+    if rows.count <= 4 and cols.dst == rows.count * width:
+        few, many, stride, splits = rows.count, cols.count, rows.src, False
+    elif cols.count <= 4 and rows.src == cols.count * width:
+        few, many, stride, splits = cols.count, rows.count, cols.dst, True
+    else:
+        return None
+    block = max(machine.vector, 32) // width
+    while block > many:
+        block //= 2
+    return Weave(width, few, many, stride, splits, block) if block * width >= _LANE else None
+
+
+def _tile(rows: Loop, cols: Loop, width: int, machine: Machine) -> Tile:
+    """The tile and its schedule for data that stays in the caches: down the rows, one line of the source wide."""
     per_lane = _LANE // width
-    lanes = machine.vector // _LANE
+    # Two registers side by side where one is not a whole line.
+    lanes = 4 if machine.vector > _LANE else 1
     while lanes > 1 and per_lane * lanes > rows.count:
         lanes //= 2
     high = min(per_lane * lanes, rows.count)
-    wide = min(per_lane, cols.count)
-    line = max(64 // width, wide)
-    cuts: list[Cut] = []
-    if cols.count > line:
-        cuts.append(Cut("cols", line))
-    cuts += [Cut("rows", high), Cut("cols", wide)]
-    return Tile(width, Axis(rows.count, rows.src), Axis(cols.count, cols.dst), tuple(cuts))
+    if rows.valid:
+        high = rows.count
+    whole = not rows.valid and machine.vector == 64 and width == 4 and high == 16 and cols.count >= 16
+    line = max(_LINE // width, per_lane)
+    wide = line if whole else min(per_lane, cols.count)
+    cuts = [Cut("rows", high), Cut("cols", wide)]
+    if not whole and cols.count > line:
+        cuts = [Cut("cols", line), *cuts]
+    elif whole:
+        cuts.reverse()
+    return Tile(width, Axis(rows.count, rows.src), Axis(cols.count, cols.dst), tuple(cuts), whole=whole)
 
 
-def _finish(items: tuple[Item, ...], src: int, dst: int, kernel: Copy | Tile | Elements | Fill) -> Step:
+def finished(items: tuple[Item, ...], src: int, dst: int, kernel: Kernel) -> Step:
     """The loop that threads share: the outermost with enough rounds for an even split, else the longest."""
     counts = [0 if isinstance(x, Ragged) else rounds((x,)) for x in items]
     counts.append(_kernel_rounds(kernel))
@@ -168,7 +218,11 @@ def _finish(items: tuple[Item, ...], src: int, dst: int, kernel: Copy | Tile | E
     return Step(items, src, dst, kernel, split)
 
 
-def _kernel_rounds(kernel: Copy | Tile | Elements | Fill) -> int:
+def _kernel_rounds(kernel: Kernel) -> int:
+    if isinstance(kernel, Staged):
+        return 1
+    if isinstance(kernel, Weave):
+        return -(-kernel.count // kernel.block)
     if isinstance(kernel, Tile):
         first = kernel.cuts[0]
         return -(-(kernel.rows if first.axis == "rows" else kernel.cols).count // first.size)

@@ -10,9 +10,12 @@ left and lower edge of the cells and runs between them where it jumps, so that n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 from layout_ir.drawing.grid import Grid, Place, grid_of
 from layout_ir.drawing.memory import Gap, MemoryView, Row, memory_view
-from layout_ir.drawing.picture import Box, Dot, Line, Picture, Text, text_width
+from layout_ir.drawing.picture import CHARACTER, Box, Dot, Line, Picture, Text, text_width
 from layout_ir.drawing.words import colour_dim, gap_text, held_by_pads, index_of, remarks, row_text, summary
 from layout_ir.layout import Hole, Layout, Pad
 
@@ -22,7 +25,7 @@ _MARGIN = 16.0
 _LABEL, _SMALL = 9.0, 10.0
 _GUTTER = 7.0
 """Room between the cells of the plane, where jumps of the path run."""
-_INK, _FAINT, _FRAME, _PATH = "#222222", "#6b6b6b", "#2f4858", "#1f4e9c"
+_FAINT, _NOTE, _FRAME, _PATH = "#6b6b6b", "#a03030", "#2f4858", "#1f4e9c"
 _PAD_FILL, _HATCH_FILL, _HOLE_STROKE = "#ffffff", "#f4f4f4", "#d8d8d8"
 _COLOURS = (
     "#cfe3f7", "#d9efcf", "#fbe6c4", "#f6d3d8", "#e2d6f3", "#cdeeea", "#f4f0b8", "#e6dcd0",
@@ -49,9 +52,8 @@ def compose(layout: Layout, name: str | None = None, *, rows: int = 48) -> Pictu
 
 
 def _grid_columns(layout: Layout) -> int:
-    """How many cells of the plane fit side by side, in whole eights where that makes a difference."""
-    fitting = int(_GRID_WIDE // (_grid_width(layout.extent) + _GUTTER))
-    return fitting // 8 * 8 if fitting > 16 else fitting
+    """How many cells of the plane fit side by side."""
+    return int(_GRID_WIDE // (_grid_width(layout.extent) + _GUTTER))
 
 
 def _grid_width(longest: int) -> float:
@@ -107,7 +109,7 @@ def _heading(picture: Picture, view: MemoryView, colours: _Colours) -> float:
     picture.add(Text(x, y, summary(layout), 11.0, colour=_FAINT))
     for remark in remarks(view):
         y += 16
-        picture.add(Text(x, y, remark, 11.0, colour="#a03030"))
+        picture.add(Text(x, y, remark, 11.0, colour=_NOTE))
     y += 14
     entries: list[tuple[str, str]] = []
     if view.rows:
@@ -149,10 +151,13 @@ class _MemoryPainter:
     def __init__(self, picture: Picture, view: MemoryView, colours: _Colours, width: float, lines: int):
         self.picture, self.view, self.colours = picture, view, colours
         self.width, self.height = width, 12.0 * lines + 4
-        longest = max((len(str(row.start)) for row in view.rows), default=1)
-        self.left = _MARGIN + longest * _SMALL * 0.61 + 14
+        longest = max((text_width(str(row.start), _SMALL) for row in view.rows), default=0.0)
+        self.left = _MARGIN + max(longest, text_width("address", _LABEL)) + 12
         self.offsets = self._offsets()
         self.right = self.left + (self.offsets[-1] + width if self.offsets else 0)
+        if view.layout.chunk_size:
+            words = [text for entry in view.entries for text in self._words(entry)]
+            self.right = max(self.right, self.left + max(text_width(text, _SMALL) for text in words) + 4)
 
     def _offsets(self) -> list[float]:
         """x of each column, from the left of the cells: groups stand apart, groups of groups more so."""
@@ -180,31 +185,37 @@ class _MemoryPainter:
             y = self._gap(entry, y) if isinstance(entry, Gap) else self._row(entry, y)
             following = entries[at + 1] if at + 1 < len(entries) else None
             inside = _chunk_after(entry)
-            if open_at is not None and (following is None or _chunk_before(following) != inside or inside is None):
+            if open_at is not None and (
+                following is None or _chunk_before(following) != inside or inside is None
+            ):
                 y = self._close(open_at, y)
                 open_at = None
         return y
 
     def _ruler(self, y: float) -> float:
         """Distances from the start of a row, at the start of each group."""
-        step = next((g for g in self.view.groups if g * self.width > 40), None) or (
-            1 if self.view.columns <= 12 else 4
-        )
+        step = next((g for g in self.view.groups if g * self.width > 40), 2 if self.view.columns <= 12 else 4)
+        while step > 8 and step % 2 == 0:
+            step //= 2
         for column in range(0, self.view.columns, step):
             x = self.left + self.offsets[column]
             self.picture.add(Text(x + 1, y - 5, f"+{column}", _LABEL, colour=_FAINT))
             self.picture.add(Line(((x, y - 3), (x, y)), _FAINT))
-        self.picture.add(Text(self.left - 8, y - 5, "address", _LABEL, "end", _FAINT))
+        self.picture.add(Text(self.left - 12, y - 5, "address", _LABEL, "end", _FAINT))
         return y + 3
 
     def _space_before(self, row: Row) -> float:
         """More room where a factor outside of the rows takes a step."""
-        outer = {abs(f.stride) for f in self.view.layout.factors if f.count > 1 and abs(f.stride) > self.view.columns}
+        outer = {
+            abs(f.stride)
+            for f in self.view.layout.factors
+            if f.count > 1 and abs(f.stride) > self.view.columns
+        }
         return 4.0 * min(sum((row.start - self.view.layout.offset) % stride == 0 for stride in outer), 3)
 
     def _row(self, row: Row, y: float) -> float:
         middle = y + self.height / 2 + 3.5
-        self.picture.add(Text(self.left - 8, middle, str(row.start), _SMALL, "end"))
+        self.picture.add(Text(self.left - 12, middle, str(row.start), _SMALL, "end"))
         for cell, offset in zip(row.cells, self.offsets, strict=False):
             x = self.left + offset
             index = index_of(self.view.layout, cell)
@@ -219,8 +230,7 @@ class _MemoryPainter:
         return y + self.height + 3
 
     def _gap(self, gap: Gap, y: float) -> float:
-        words = f"... {gap_text(gap)} ..."
-        self.picture.add(Text(self.left + 4, y + 12, words, _SMALL, colour=_FAINT))
+        self.picture.add(Text(self.left + 4, y + 12, _gap_words(gap), _SMALL, colour=_FAINT))
         return y + 19
 
     def _open(self, entry: Row | Gap, y: float) -> float | None:
@@ -228,15 +238,26 @@ class _MemoryPainter:
         size = self.view.layout.chunk_size
         if isinstance(entry, Gap) and entry.last - entry.first + 1 >= size:
             return None
-        first = entry.first if isinstance(entry, Gap) else entry.start
-        number = first // size
-        words = f"chunk {number}: addresses {number * size} to {number * size + size - 1}"
-        self.picture.add(Text(self.left, y + 17, words, _SMALL, colour=_FRAME))
+        self.picture.add(Text(self.left, y + 17, self._head(entry), _SMALL, colour=_FRAME))
         return y + 4
 
+    def _head(self, entry: Row | Gap) -> str:
+        """What stands above the chunk in which `entry` begins."""
+        size = self.view.layout.chunk_size
+        number = (entry.first if isinstance(entry, Gap) else entry.start) // size
+        return f"chunk {number}: addresses {number * size} to {number * size + size - 1}"
+
+    def _words(self, entry: Row | Gap) -> list[str]:
+        return [self._head(entry), *([_gap_words(entry)] if isinstance(entry, Gap) else [])]
+
     def _close(self, opened: float, y: float) -> float:
-        self.picture.add(Box(self.left - 5, opened, self.right - self.left + 10, y - opened + 2, None, _FRAME, line_width=1.6))
+        width, height = self.right - self.left + 10, y - opened + 2
+        self.picture.add(Box(self.left - 5, opened, width, height, None, _FRAME, line_width=1.6))
         return y + 5
+
+
+def _gap_words(gap: Gap) -> str:
+    return f"... {gap_text(gap)} ..."
 
 
 def _chunk_before(entry: Row | Gap) -> int | None:
@@ -261,7 +282,10 @@ class _GridPainter:
         self.width, self.height = _grid_width(grid.layout.extent), 24.0
         names = grid.layout.names
         self.down = "" if grid.down is None else names[grid.down]
-        self.left = _MARGIN + max(len(f"{self.down}={grid.rows}"), 3) * _LABEL * 0.61 + 16
+        longest = max(len(str(grid.rows[-1])) + len(self.down) + 1, 3)
+        self.left = _MARGIN + longest * _LABEL * CHARACTER + 16
+        self.columns = _track(grid.columns, self.left, self.width + _GUTTER)
+        self.rows: list[float] = []
 
     def paint(self, y: float) -> float:
         grid, names = self.grid, self.grid.layout.names
@@ -270,67 +294,55 @@ class _GridPainter:
             words += f"; {fixed}"
         self.picture.add(Text(_MARGIN, y, words, 12.0))
         note = "each cell holds its address, the line follows memory"
-        if grid.is_cut:
+        if grid.is_sampled:
             rows, columns = grid.full
-            note += f"; cut: {grid.rows}x{grid.columns} of {rows}x{columns} cells are shown"
-        self.picture.add(Text(_MARGIN, y + 16, note, _SMALL, colour="#a03030" if grid.is_cut else _FAINT))
-        self.top = y + 44
+            note += f"; sampled: {len(grid.rows)}x{len(grid.columns)} of {rows}x{columns} cells are shown"
+        self.picture.add(Text(_MARGIN, y + 16, note, _SMALL, colour=_NOTE if grid.is_sampled else _FAINT))
+        self.rows = _track(grid.rows, y + 44, self.height + _GUTTER)
         self._axes()
         for place in grid.places:
             self._place(place)
         self._path()
-        return self.top + grid.rows * (self.height + _GUTTER)
-
-    def _corner(self, place: Place) -> tuple[float, float]:
-        return (
-            self.left + place.column * (self.width + _GUTTER),
-            self.top + place.row * (self.height + _GUTTER),
-        )
+        return self.rows[-1] + self.height + _GUTTER
 
     def _axes(self) -> None:
         grid, layout = self.grid, self.grid.layout
-        low = layout.lo[grid.across]
-        for column in range(grid.columns):
-            x = self.left + column * (self.width + _GUTTER) + self.width / 2
-            name = f"{layout.names[grid.across]}={column - low}" if column == 0 else str(column - low)
-            self.picture.add(Text(x, self.top - 9, name, _LABEL, "middle", _FAINT))
+        for k, (x, position) in enumerate(zip(self.columns, grid.columns, strict=True)):
+            name = str(position - layout.lo[grid.across])
+            name = f"{layout.names[grid.across]}={name}" if k == 0 else name
+            self.picture.add(Text(x + self.width / 2, self.rows[0] - 9, name, _LABEL, "middle", _FAINT))
         if grid.down is None:
             return
-        low = layout.lo[grid.down]
-        for row in range(grid.rows):
-            y = self.top + row * (self.height + _GUTTER) + 15
-            name = f"{self.down}={row - low}" if row == 0 else str(row - low)
-            self.picture.add(Text(self.left - 12, y, name, _LABEL, "end", _FAINT))
+        for k, (y, position) in enumerate(zip(self.rows, grid.rows, strict=True)):
+            name = str(position - layout.lo[grid.down])
+            name = f"{self.down}={name}" if k == 0 else name
+            self.picture.add(Text(self.left - 12, y + 15, name, _LABEL, "end", _FAINT))
 
     def _place(self, place: Place) -> None:
-        x, y = self._corner(place)
+        x, y = self.columns[place.column], self.rows[place.row]
         if place.is_pad:
             _cell(self.picture, x, y, self.width, self.height, "pad", "")
             # A plate keeps the number legible on the hatching.
             wide = text_width(str(place.address), _LABEL)
             self.picture.add(Box(x + self.width - wide - 4, y + 2, wide + 3, 11, _HATCH_FILL))
         else:
-            index = [0] * self.grid.layout.rank
-            index[self.grid.across] = place.column - self.grid.layout.lo[self.grid.across]
-            if self.grid.down is not None:
-                index[self.grid.down] = place.row - self.grid.layout.lo[self.grid.down]
-            _cell(self.picture, x, y, self.width, self.height, "element", self.colours.of(tuple(index)))
+            fill = self.colours.of(self.grid.index(place))
+            _cell(self.picture, x, y, self.width, self.height, "element", fill)
         self.picture.add(Text(x + self.width - 3, y + 11, str(place.address), _LABEL, "end"))
 
     def _dot(self, place: Place) -> tuple[float, float]:
-        x, y = self._corner(place)
-        return x + 5, y + self.height - 5
+        return self.columns[place.column] + 5, self.rows[place.row] + self.height - 5
 
     def _path(self) -> None:
         places = self.grid.places
-        for at, (here, there) in enumerate(zip(places, places[1:], strict=False)):
+        for at, (here, there) in enumerate(pairwise(places)):
             (x0, y0), (x1, y1) = self._dot(here), self._dot(there)
-            apart = abs(here.row - there.row) + abs(here.column - there.column)
             last = at == len(places) - 2
             if here.address == there.address:
                 continue
-            if apart <= 1:
-                self.picture.add(Line(((x0, y0), (x1, y1)), _PATH, 1.6, arrow=last))
+            if abs(here.row - there.row) + abs(here.column - there.column) == 1:
+                left_out = there.order != here.order + 1
+                self.picture.add(Line(((x0, y0), (x1, y1)), _PATH, 0.9 if left_out else 1.6, left_out, last))
                 continue
             # Jumps leave downwards, run below the row, come up in front of the column and enter from the left.
             below, before = y0 + 5 + _GUTTER / 2, x1 - 5 - _GUTTER / 2
@@ -339,3 +351,11 @@ class _GridPainter:
         for at, place in enumerate(places):
             x, y = self._dot(place)
             self.picture.add(Dot(x, y, 3.2 if at == 0 else 1.8, _PATH))
+
+
+def _track(positions: Sequence[int], start: float, step: float) -> list[float]:
+    """Where each of `positions` is drawn: neighbours `step` apart, others further."""
+    result = [start]
+    for before, after in pairwise(positions):
+        result.append(result[-1] + step + (0 if after == before + 1 else 10))
+    return result

@@ -70,9 +70,10 @@ class MemoryView:
 
 @dataclass(frozen=True, slots=True)
 class _Ruling:
-    """How addresses [base, end) are cut into rows: runs of `run` addresses, each cut into rows of `width`."""
+    """How addresses [low, end) are cut into rows: runs of `run` addresses from `base` on, cut into rows of `width`."""
 
     base: int
+    low: int
     end: int
     run: int
     width: int
@@ -93,7 +94,7 @@ class _Ruling:
     def addresses(self, row: int) -> range:
         run, part = divmod(row, self.rows_per_run)
         start = self.base + run * self.run + part * self.width
-        return range(start, min(start + self.width, self.base + (run + 1) * self.run, self.end))
+        return range(max(start, self.low), min(start + self.width, self.base + (run + 1) * self.run, self.end))
 
 
 def memory_view(layout: Layout, *, columns: int = 32, rows: int = 48) -> MemoryView:
@@ -156,7 +157,9 @@ def _ruling(layout: Layout, columns: int) -> _Ruling:
         # Nothing that fits divides the run: its last row is shorter.
         blocks = -(-above // whole)
         run, width = above, whole * -(-blocks // -(-blocks * whole // columns))
-    return _Ruling(base // run * run if base < 0 else 0, max(end, 0), run, width)
+    # Chunks begin at multiples of their size, in front of address 0 too.
+    start = base // run * run if layout.chunk_size else base
+    return _Ruling(start, base, max(end, base), run, width)
 
 
 def _sample(layout: Layout, ruling: _Ruling, budget: int) -> list[int]:
@@ -188,7 +191,9 @@ def _interesting(layout: Layout, ruling: _Ruling) -> Iterator[int]:
         if layout.lo[dim] + layout.shape[dim] < layout.padded_shape[dim]:
             places.append(layout.position_address(_moved(origin, dim, layout.shape[dim])))
     # ... and each factor takes its first step somewhere, the innermost first.
-    for unit, dim in sorted((abs(d.stride), dim) for dim, ds in enumerate(layout.digits) for d in ds if d.count > 1):
+    for unit, dim in sorted(
+        (abs(d.stride), dim) for dim, ds in enumerate(layout.digits) for d in ds if d.count > 1
+    ):
         for digit in layout.digits[dim]:
             if abs(digit.stride) == unit and digit.axis == MEMORY:
                 places.append(layout.position_address(_moved([0] * layout.rank, dim, digit.unit)))

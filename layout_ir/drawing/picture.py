@@ -87,23 +87,23 @@ class Picture:
 
     def layers(self) -> list[list[Item]]:
         """The items in painting order, those of one style together."""
-        styles: dict[tuple[object, ...], list[Item]] = {}
+        styles: dict[tuple[int, tuple[object, ...]], list[Item]] = {}
         for item in self.items:
             styles.setdefault(_style(item), []).append(item)
-        return [styles[style] for style in sorted(styles, key=lambda style: style[0] if isinstance(style[0], int) else 0)]
+        return [styles[style] for style in sorted(styles, key=lambda style: style[0])]
 
 
-def _style(item: Item) -> tuple[object, ...]:
-    """What items of one layer and style have in common; the layer comes first."""
+def _style(item: Item) -> tuple[int, tuple[object, ...]]:
+    """The layer of an item, and what it has in common with others of its style."""
     match item:
         case Box():
-            return (0 if item.fill else 3, item.fill, item.stroke, item.hatched, item.line_width)
+            return 0 if item.fill else 3, (item.fill, item.stroke, item.hatched, item.line_width)
         case Line():
-            return (1, item.colour, item.width, item.dashed)
+            return 1, (item.colour, item.width, item.dashed)
         case Dot():
-            return (2, item.colour)
+            return 2, (item.colour,)
         case Text():
-            return (4, item.size, item.anchor, item.colour)
+            return 4, (item.size, item.anchor, item.colour)
 
 
 def arrow_head(line: Line) -> tuple[tuple[float, float], ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.drawing.picture import Box, Dot, Item, Line, Picture, Text, arrow_head
@@ -49,7 +50,7 @@ class _Painter:
             case Line():
                 points = self._points(item.points)
                 if item.dashed:
-                    for start, end in zip(points, points[1:], strict=False):
+                    for start, end in pairwise(points):
                         self._dashes(start, end, item)
                 else:
                     self.draw.line(points, item.colour, self._thick(item.width), joint="curve")
@@ -64,7 +65,10 @@ class _Painter:
 
     def _box(self, box: Box) -> None:
         left, top = round(box.x * self.scale), round(box.y * self.scale)
-        right, bottom = round((box.x + box.width) * self.scale) - 1, round((box.y + box.height) * self.scale) - 1
+        right, bottom = (
+            round((box.x + box.width) * self.scale) - 1,
+            round((box.y + box.height) * self.scale) - 1,
+        )
         outline = self._thick(box.line_width) if box.stroke else 0
         self.draw.rectangle((left, top, right, bottom), box.fill, box.stroke, outline or 1)
         if box.hatched:

@@ -17,12 +17,12 @@ HATCH = "#a8a8a8"
 def to_svg(picture: Picture) -> str:
     """The SVG document of `picture`."""
     width, height = _number(picture.width), _number(picture.height)
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-        f'font-family="{FONTS}" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="{FONTS}" role="img">',
         f"<title>{escape(picture.title)}</title>",
         f"<desc>{escape(picture.description)}</desc>",
-        '<defs><pattern id="pad" width="6" height="6" patternUnits="userSpaceOnUse">'
+        '<defs><pattern id="pad" width="6" height="6" patternUnits="userSpaceOnUse">',
         f'<path d="M-1 1l2-2M0 6l6-6M5 7l2-2" stroke="{HATCH}" stroke-width="1"/></pattern></defs>',
         '<rect width="100%" height="100%" fill="#ffffff"/>',
     ]

@@ -38,7 +38,7 @@ def to_terminal(
     layout: Layout, name: str | None = None, *, width: int = 100, rows: int = 40, colours: bool = False,
     charset: Charset = UNICODE,
 ) -> str:  # fmt: skip
-    """The memory of `layout` in lines of at most `width` characters where cells of one element fit; ends in a newline."""
+    """The memory of `layout`, in lines of at most `width` characters where a cell fits; ends in a newline."""
     view, shown = _fitting(layout, width, rows)
     writer = _Writer(layout, view, shown, colours, charset)
     lines = [*([name] if name else []), str(layout.format), summary(layout), *remarks(view)]
@@ -96,7 +96,9 @@ class _Writer:
         self.width = _cell_width(layout, shown)
         self.dim = colour_dim(layout) if colours else None
         self.colours = colours
-        self.columns = [max(len(name), len(str(x))) for name, x in zip(layout.names, layout.shape, strict=True)]
+        self.columns = [
+            max(len(name), len(str(x))) for name, x in zip(layout.names, layout.shape, strict=True)
+        ]
         self.address_width = max(len(str(row.start)) for row in view.rows) if view.rows else 1
         self.address_width = max(self.address_width, len("address"))
 
@@ -146,18 +148,28 @@ class _Writer:
     def plane(self, width: int) -> list[str]:
         """Addresses of the plane of the two innermost dims."""
         digits = len(str(self.layout.extent))
-        grid = grid_of(self.layout, rows=12, columns=max((width - 8) // (digits + 1), 1))
+        grid = grid_of(self.layout, rows=12, columns=max((width - 8) // (digits + 1), 4))
         if grid is None:
             return []
         names = self.layout.names
         title = f"addresses: {names[grid.across]} across"
         title += "" if grid.down is None else f", {names[grid.down]} down"
         title += f"; {grid.fixed()}" if grid.fixed() else ""
-        title += f"; {grid.rows}x{grid.columns} of {grid.full[0]}x{grid.full[1]} are shown" if grid.is_cut else ""
-        table = [[" " * digits] * grid.columns for _ in range(grid.rows)]
+        title += (
+            ""
+            if not grid.is_sampled
+            else (f"; {len(grid.rows)}x{len(grid.columns)} of {grid.full[0]}x{grid.full[1]} are shown")
+        )
+        table = [[""] * len(grid.columns) for _ in grid.rows]
         for place in grid.places:
             text = str(place.address).rjust(digits)
             if self.colours and place.is_pad:
                 text = f"\x1b[2m{text}\x1b[0m"
             table[place.row][place.column] = text
-        return ["", title, *("  " + " ".join(line) for line in table)]
+        low = self.layout.lo[grid.across]
+        head = [str(position - low).rjust(digits) for position in grid.columns]
+        lines: list[str] = []
+        for position, line in zip(grid.rows, table, strict=True):
+            name = "" if grid.down is None else str(position - self.layout.lo[grid.down])
+            lines.append(f"{name.rjust(4)} {self.charset.bar} {' '.join(line)}")
+        return ["", title, f"     {self.charset.bar} {' '.join(head)}", *lines]

@@ -48,7 +48,9 @@ def remarks(view: MemoryView) -> list[str]:
     if not view.rows:
         result.append("the tensor has no elements, so nothing lies in memory")
     if view.is_sampled:
-        result.append(f"sampled: {len(view.rows)} of {view.total_rows} rows are shown, where something begins or ends")
+        result.append(
+            f"sampled: {len(view.rows)} of {view.total_rows} rows are shown, where something begins or ends"
+        )
     if layout.is_injective(padded=False) is not True and layout.nelems > 1 and not layout.axes:
         result.append("elements may share an address: the first of them is shown")
     if layout.axes:
@@ -94,7 +96,9 @@ def colour_dim(layout: Layout) -> int | None:
     """The dim whose index colours the cells: the one that is blocked, else the channels, else the innermost."""
     if not layout.rank or 0 in layout.padded_shape:
         return None
-    blocked = [d for d in range(layout.rank) if len(canonical_digits(layout.digits[d], layout.padded_shape[d])) > 1]
+    blocked = [
+        d for d in range(layout.rank) if len(canonical_digits(layout.digits[d], layout.padded_shape[d])) > 1
+    ]
     inner = sorted((abs(f.stride), f.dim) for f in layout.factors if f.axis == MEMORY and f.count > 1)
     named = [d for d, name in enumerate(layout.names) if name == "c" and layout.padded_shape[d] > 1]
     for candidates in ([d for d in named if d in blocked], [d for _, d in inner if d in blocked], named):

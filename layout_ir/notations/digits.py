@@ -57,8 +57,8 @@ def layout_of(
     factors: list[Factor] = []
     heads = [True] * len(rest)
     while any(rest):
-        # Of equal strides the digit that counts to 1 comes first: it is the one that could be further out.
-        dim = min((d for d in range(len(rest)) if rest[d]), key=lambda d: (-abs(rest[d][0][1]), rest[d][0][0] > 1))
+        # Of equal strides a digit of one value comes last: it adds nothing to the running product of the others.
+        dim = min((d for d in range(len(rest)) if rest[d]), key=lambda d: (-abs(rest[d][0][1]), rest[d][0][0] == 1))
         count, stride = rest[dim].pop(0)
         if count < 0:
             raise LayoutError(f"a digit of dim {dim} has {count} values: counts are not negative")

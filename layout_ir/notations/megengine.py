@@ -168,7 +168,9 @@ class MegEngineNotation(NamedNotation):
         return extent, stride
 
     def _print(self, subject: Subject, dtype: str | None) -> str:
-        if found := [n for n in self.names_of(subject, dtype) if isinstance(subject, Format) or self._divides(n, subject)]:
+        found = [n for n in self.names_of(subject, dtype) if isinstance(subject, Format) or self._divides(n, subject)]
+        # A name of other dims (KCRS for a tensor of pixels) says less than the numbers, if there are numbers.
+        if found and (isinstance(subject, Format) or physical_dims(found[0])[0] == subject.names):
             return found[0]
         layout = self.bound(subject)
         if layout.rank <= MAX_NDIM:
@@ -179,6 +181,8 @@ class MegEngineNotation(NamedNotation):
             else:
                 if offset == 0:
                     return self._numbers(layout.shape, strides)
+        if found:
+            return found[0]
         for name in TENSOR_FORMATS:
             try:
                 tensor = physical(layout, name)

@@ -38,7 +38,8 @@ class NamedNotation(Notation):
         raise LayoutError(f"{self.name} name '{name}' is for tensors of rank {ranks}, not {rank}")
 
     def names_of(self, subject: Subject, dtype: str | None = None) -> tuple[str, ...]:
-        """Every name of `subject`, the one of its own recipe first."""
+        """Every name of `subject`: of its own recipe and dim names first, then of its recipe, then of its digits."""
+        called: list[str] = []
         own: list[str] = []
         same: list[str] = []
         for name, formats in self.table(dtype).items():
@@ -48,7 +49,7 @@ class NamedNotation(Notation):
                 bare = replace(format, pad="undef")
                 written = subject if isinstance(subject, Format) else subject.format
                 if bare == replace(written, pad="undef"):
-                    own.append(name)
+                    (called if format.names == subject.names else own).append(name)
                 elif isinstance(subject, Layout):
                     try:
                         bound = bare.bind(subject.shape)
@@ -56,7 +57,7 @@ class NamedNotation(Notation):
                         continue
                     if bound.same_store(replace(subject, pad="undef")):
                         same.append(name)
-        return tuple(dict.fromkeys([*own, *same]))
+        return tuple(dict.fromkeys([*called, *own, *same]))
 
     def _parse(self, text: str, shape: tuple[int, ...] | None, dtype: str | None) -> Subject:
         return self.lookup(text.strip(), None if shape is None else len(shape), dtype)

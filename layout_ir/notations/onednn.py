@@ -215,9 +215,7 @@ def tag_of(subject: Subject) -> str:
     if subject.chunk_rank == 0 and (name := name_of(written)) is not None:
         return name
     desc = BlockingDesc.of(subject)
-    order = sorted(
-        range(subject.rank), key=lambda d: (-desc.strides[d], desc.padded_dims[d] != desc.blocks[d], d)
-    )
+    order = sorted(range(subject.rank), key=lambda d: (-desc.strides[d], desc.padded_dims[d] == desc.blocks[d], d))
     factors = [Factor(d) for d in order]
     factors += [Factor(dim, size) for size, dim in zip(desc.inner_blks, desc.inner_idxs, strict=True)]
     found = Format(subject.names, tuple(factors), pad=subject.pad)

@@ -67,10 +67,10 @@ def format_of(memory_format: str, rank: int) -> Format:
 
 
 def is_contiguous(sizes: Sequence[int], strides: Sequence[int], memory_format: str = "contiguous_format") -> bool:
-    """`torch.Tensor.is_contiguous`: dims of extent 1 are skipped; an empty tensor is contiguous, never channels-last."""
+    """`torch.Tensor.is_contiguous`: dims of extent 1 are skipped, and an empty tensor is contiguous whatever its strides."""
     running = 1
-    if 0 in sizes:
-        return memory_format == "contiguous_format"
+    if 0 in sizes and memory_format == "contiguous_format":
+        return True
     for dim in reversed(_order(memory_format, len(sizes))):
         if sizes[dim] == 1:
             continue
@@ -135,8 +135,8 @@ def preserved_strides(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int
 
 
 def _fills_an_interval(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    if len(sizes) == 1:
-        return sizes[0] < 2 or strides[0] == 1
+    if 0 in sizes:
+        return True
     running = 1
     for stride, size in sorted((s, n) for n, s in zip(sizes, strides, strict=True) if n >= 2):
         if stride != running:

@@ -81,8 +81,8 @@ def layout_of_bases(bases: Bases, shape: Sequence[int] | None = None) -> Layout:
     rank = len(images[0]) if images else len(shape or ())
     if any(len(image) != rank for image in images):
         raise LayoutError(f"triton images differ in length: {sorted({len(image) for image in images})}")
-    if not 1 <= rank <= 64:
-        raise LayoutError(f"triton images have {rank} entries, 1 to 64 are supported")
+    if rank > 64:
+        raise LayoutError(f"triton images have {rank} entries, at most 64 are supported")
     extents = [1] * rank
     for image in images:
         for dim, value in enumerate(image):

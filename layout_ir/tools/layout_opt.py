@@ -16,17 +16,16 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from io import BytesIO
-from textwrap import fill
-from typing import IO, NoReturn
+from typing import IO
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.universe import Universe
-from xdsl.utils.arg_spec import ArgSpec, parse_pipeline, parse_spec
+from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 from xdsl.utils.exceptions import (
     ArgSpecParseError,
     DiagnosticException,
@@ -35,68 +34,23 @@ from xdsl.utils.exceptions import (
 )
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from layout_ir import registry
+from layout_ir import __version__, registry
 from layout_ir.diagnostics import Diagnostic, Location, Severity, handling
 from layout_ir.errors import LayoutError
 from layout_ir.tools import expectations
 from layout_ir.tools.diagnostics import Renderer, from_parse_error, from_spec_error, one_line
 from layout_ir.tools.locations import LocatedParser
 from layout_ir.tools.output import quiet_broken_pipe, write_result
+from layout_ir.tools.usage import Abort, abort, did_you_mean, improve_usage
 from layout_ir.tools.verify import verify_module
 
-_DESCRIPTION = """\
-Read a program (.mlir, .onnx, or standard input), run passes over it, print the result.
-"""
-
-_EPILOG = """\
-examples:
-  layout-opt model.mlir                                   check a program and print it
-  layout-opt model.onnx -p layout-optimize                import, choose layouts, fold reorders
-  layout-opt m.mlir -p 'layout-propagate{{target=avx2}},layout-fold-reorders,cse'
-  layout-opt model.onnx --elide-constants=16 -o out.mlir  leave big constants out
-  layout-opt m.mlir -p layout-optimize | layout-opt -p layout-strip
-  layout-opt bad.mlir --split-input-file --verify-diagnostics
-
-passes of layout-ir:
-{ours}
-
-passes of xDSL, usable as well:
-{theirs}
-"""
-
-
-def _version() -> str:
-    try:
-        return version("layout-ir")
-    except PackageNotFoundError:
-        return "(not installed)"
-
-
 _SPLIT = re.compile(r"^// -----[ \t]*\r?$", re.MULTILINE)
-
-
-class Abort(Exception):
-    """The tool cannot go on; `diagnostic` says why, `sources` are texts it may point into."""
-
-    def __init__(self, diagnostic: Diagnostic, sources: dict[str, str] | None = None):
-        super().__init__(diagnostic.message)
-        self.diagnostic = diagnostic
-        self.sources = sources
-
-
-def _abort(
-    message: str,
-    location: Location | None = None,
-    cause: BaseException | None = None,
-    sources: dict[str, str] | None = None,
-) -> NoReturn:
-    raise Abort(Diagnostic(Severity.ERROR, message, location), sources) from cause
 
 
 class LayoutOptMain(xDSLOptMain):
     """The driver: what it knows is registered by the `register_all_*` methods, `execute` does the work."""
 
-    version_format = f"layout-opt {_version()} (xDSL {{xdsl_version}})"
+    version_format = f"layout-opt {__version__} (xDSL {{xdsl_version}})"
 
     def register_all_dialects(self) -> None:
         for name, factory in {**Universe.get_multiverse().all_dialects, **registry.DIALECTS}.items():
@@ -131,7 +85,7 @@ class LayoutOptMain(xDSLOptMain):
             help="print constants of more than N elements as dense_resource<__elided__>: the result can be read "
             "back and transformed, but no longer run; default: print everything",
         )
-        _improve_usage(arg_parser, self.available_targets)
+        improve_usage(arg_parser, self.available_targets)
 
     # Options ---------------------------------------------------------------------------------------------------
 
@@ -155,14 +109,14 @@ class LayoutOptMain(xDSLOptMain):
         place = Location("-p", 1, match.start() + 1 if match else 1)
         factory = self.available_passes.get(name)
         if factory is None:
-            message = f"unknown pass '{name}'{_did_you_mean(name, self.available_passes)}"
-            _abort(message, place, sources={"-p": text})
+            message = f"unknown pass '{name}'{did_you_mean(name, self.available_passes)}"
+            abort(message, place, sources={"-p": text})
         try:
             return factory().from_spec(spec)
         except ImportError as error:
-            _abort(f"pass '{name}' cannot be loaded: {error}", place, error, {"-p": text})
+            abort(f"pass '{name}' cannot be loaded: {error}", place, error, {"-p": text})
         except (ValueError, TypeError, DiagnosticException) as error:
-            _abort(f"pass '{name}': {one_line(error)}", place, error, {"-p": text})
+            abort(f"pass '{name}': {one_line(error)}", place, error, {"-p": text})
 
     def _between_passes(
         self, previous: ModulePass | None, module: ModuleOp, following: ModulePass | None
@@ -196,7 +150,7 @@ class LayoutOptMain(xDSLOptMain):
             before = data[: error.start].decode("utf-8")
             line, col = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
             place = Location(self.get_input_name(), line, col)
-            _abort(f"not UTF-8 text: byte 0x{data[error.start]:02x}", place, error)
+            abort(f"not UTF-8 text: byte 0x{data[error.start]:02x}", place, error)
 
     def _parse(self, text: str, line_offset: int) -> ModuleOp:
         parser = LocatedParser(self.ctx, text, self.get_input_name(), line_offset)
@@ -207,29 +161,42 @@ class LayoutOptMain(xDSLOptMain):
         try:
             from layout_ir.frontends.onnx import from_onnx
         except ImportError as error:
-            _abort(
+            abort(
                 f"reading ONNX needs the extra 'onnx': pip install 'layout-ir[onnx]' ({error})",
                 Location(name),
                 error,
             )
         # By path where there is one: tensors may be kept in files beside the model.
-        return from_onnx(data if name == "<stdin>" else name)
+        return from_onnx(data if name == "<stdin>" else self._path())
+
+    def _path(self) -> str:
+        """The file that is read: the given one, or that of a network that ships with the package onnx."""
+        name = self.get_input_name()
+        if not name.startswith("onnx:"):
+            return name
+        from layout_ir.tools.program import ProgramError, shipped_network
+
+        try:
+            return shipped_network(name)
+        except ProgramError as error:
+            raise Abort(error.diagnostics[0]) from error
 
     def _read(self) -> tuple[bytes, str]:
         """The input and the name of the frontend that reads it."""
         name = self.get_input_name()
         if name == "<stdin>":
             return sys.stdin.buffer.read(), self.args.frontend or "mlir"
-        extension = self.args.frontend or os.path.splitext(name)[1].removeprefix(".")
+        path = self._path()
+        extension = self.args.frontend or os.path.splitext(path)[1].removeprefix(".")
         try:
-            with open(name, "rb") as stream:
+            with open(path, "rb") as stream:
                 data = stream.read()
         except OSError as error:
-            _abort(error.strerror or str(error), Location(name), error)
+            abort(error.strerror or str(error), Location(name), error)
         if extension not in self.available_frontends:
             known = ", ".join(f".{known}" for known in self.available_frontends)
             message = f"unknown kind of file '.{extension}': expected one of {known}, or say which with -f"
-            _abort(message, Location(name))
+            abort(message, Location(name))
         return data, extension
 
     # Running ---------------------------------------------------------------------------------------------------
@@ -246,16 +213,16 @@ class LayoutOptMain(xDSLOptMain):
         self._errors = 0
         self._found: list[Diagnostic] = []
         self._renderer = Renderer(sys.stderr)
-        jobs: list[Callable[[], ModuleOp]] = []
+        programs: list[Callable[[], ModuleOp]]
         text = ""
         if frontend == "mlir":
             text = self._decode(data)
             self._renderer.sources[self.get_input_name()] = text
-            jobs = [self._parse_job(chunk, offset) for chunk, offset in self._split(text)]
+            programs = [partial(self._parse, chunk, offset) for chunk, offset in self._split(text)]
         else:
-            jobs = [lambda: self.available_frontends[frontend](BytesIO(data))]
+            programs = [partial(self.available_frontends[frontend], BytesIO(data))]
         try:
-            results = [self._process(job) for job in jobs]
+            results = [self._process(read) for read in programs]
         except ShrinkException:
             if not self.args.shrink:
                 raise
@@ -278,7 +245,7 @@ class LayoutOptMain(xDSLOptMain):
         except BrokenPipeError:
             raise
         except OSError as error:
-            _abort(error.strerror or str(error), Location(self.args.output_file or "<stdout>"), error)
+            abort(error.strerror or str(error), Location(self.args.output_file or "<stdout>"), error)
         return 0
 
     def _split(self, text: str) -> list[tuple[str, int]]:
@@ -292,9 +259,6 @@ class LayoutOptMain(xDSLOptMain):
             parts.append((text[start : separator[0]], offset))
             start = separator[1]
         return parts
-
-    def _parse_job(self, chunk: str, offset: int) -> Callable[[], ModuleOp]:
-        return lambda: self._parse(chunk, offset)
 
     def _process(self, read: Callable[[], ModuleOp]) -> str | None:
         """Read one program, run the passes, return the result; None after an error, which has been reported."""
@@ -329,6 +293,10 @@ class LayoutOptMain(xDSLOptMain):
         return None
 
     def _report(self, diagnostic: Diagnostic) -> None:
+        place, name = diagnostic.location, self.get_input_name()
+        if place is not None and place.line == 0 and place.file != name:
+            # An op of a model is known by the name of its node; say of which model.
+            diagnostic = replace(diagnostic, location=Location(f"{name}: {place}"))
         if self.args.verify_diagnostics:
             self._found.append(diagnostic)
             return
@@ -338,51 +306,6 @@ class LayoutOptMain(xDSLOptMain):
 
 class _WrongProgram(Exception):
     """The program does not verify; why has been reported."""
-
-
-def _improve_usage(arg_parser: argparse.ArgumentParser, targets: Mapping[str, object]) -> None:
-    """Examples in the help text, long lists out of it, and diagnostics for wrong arguments."""
-    arg_parser.prog = "layout-opt"
-    arg_parser.description = _DESCRIPTION
-    arg_parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    width = max(map(len, registry.SUMMARIES))
-    ours = "\n".join(f"  {name:{width}}  {summary}" for name, summary in registry.SUMMARIES.items())
-    theirs = ", ".join(sorted(set(Universe.get_multiverse().all_passes) - set(registry.PASSES)))
-    theirs = fill(theirs, 118, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
-    arg_parser.epilog = _EPILOG.format(ours=ours, theirs=theirs)
-    shorter = {
-        "input_file": "path to the input; - or nothing reads standard input",
-        "passes": "passes to run, in order, with options in braces; see below",
-        "output_file": "path to the output, which is replaced only when all went well",
-        "verify_diagnostics": "check that exactly the diagnostics in expected-error, expected-warning and "
-        "expected-remark comments appear, instead of printing them",
-    }
-    for action in arg_parser._actions:  # pyright: ignore[reportPrivateUsage]
-        action.help = shorter.get(action.dest, action.help)
-        if action.dest == "target":
-            action.type = lambda text: _known_target(text, targets)
-
-    def error(message: str) -> NoReturn:
-        _abort(f"{message} (layout-opt --help lists the options)")
-
-    arg_parser.error = error
-
-
-def _known_target(text: str, targets: Mapping[str, object]) -> str:
-    """`text` itself, if it names a target. Raises `Abort`."""
-    try:
-        name = parse_spec(text).name
-    except ArgSpecParseError as error:
-        raise Abort(from_spec_error(error, "-t"), {"-t": text}) from None
-    if name not in targets:
-        hint = _did_you_mean(name, targets) or f": expected one of {', '.join(targets)}"
-        _abort(f"unknown target '{name}'{hint}", Location("-t", 1, 1), sources={"-t": text})
-    return text
-
-
-def _did_you_mean(name: str, known: Mapping[str, object]) -> str:
-    close = get_close_matches(name, known, n=3)
-    return f": did you mean {' or '.join(repr(match) for match in close)}?" if close else ""
 
 
 def _wants_traceback() -> bool:

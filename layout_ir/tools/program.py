@@ -46,7 +46,7 @@ def load_program(path: str) -> ModuleOp:
     Raises ProgramError or OSError.
     """
     if path.startswith("onnx:"):
-        path = _shipped_network(path)
+        path = shipped_network(path)
     if os.path.splitext(path)[1] == ".onnx":
         return _load_onnx(path)
     with open(path, "rb") as stream:
@@ -68,7 +68,7 @@ def load_program(path: str) -> ModuleOp:
     return module
 
 
-def _shipped_network(name: str) -> str:
+def shipped_network(name: str) -> str:
     """The file of `onnx:NAME`. Raises ProgramError where there is none."""
     spec = find_spec("onnx")
     if spec is None or spec.origin is None:

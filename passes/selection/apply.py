@@ -8,27 +8,26 @@ the same. Which Format was decided elsewhere; nothing here weighs anything.
 from __future__ import annotations
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import ReorderOp, ViewOp, format_of, is_any, is_tensor, layout_of, with_format
+from layout_ir.dialects.layout import ReorderOp, ViewOp, format_of, is_any, layout_of, with_format
 from layout_ir.dialects.layout.ops import cast_obstacle
-from layout_ir.dialects.layout.types import tensor_type
+from layout_ir.dialects.layout.types import encoding_of
 from layout_ir.format import Format, PadPolicy
 from layout_ir.passes.rewriting import insert_after, needed_pad, provided_pad, retype, update_signatures
-from layout_ir.passes.selection.build import Selection
-from layout_ir.passes.selection.models import declared_results
+from layout_ir.passes.selection.build import Place, Selection
+from layout_ir.passes.selection.models import OPTIONS
 from layout_ir.passes.selection.problem import tree_edges, value_demand
 
 
 def apply(module: ModuleOp, selection: Selection, choices: tuple[int, ...], *, share: bool = True) -> None:
     """Rewrites `module` as `choices` say. Without `share` every use gets reorders of its own (the naive program)."""
     applier = _Applier(selection, choices, share)
-    for number, op in enumerate(selection.ops):
-        if op is not None:
-            applier.connect(number, op)
-            applier.claim_pads(op, selection.problem.ops[number].results)
+    for op in list(module.walk()):
+        applier.connect(op)
+        applier.claim_pads(op)
+        op.attributes.pop(OPTIONS, None)
     update_signatures(module)
 
 
@@ -40,6 +39,14 @@ class _Applier:
         self.demand = value_demand(selection.problem, choices)
         self.made: dict[tuple[SSAValue, Attribute], SSAValue] = {}
         self.open = [is_any(value.type) for value in selection.values]
+        # Per op: the uses that are decided (operand number, place, position in it), and the place it is itself.
+        self.uses: dict[Operation, list[tuple[int, int, int]]] = {}
+        self.places: dict[Operation, int] = {}
+        for number, place in enumerate(selection.places):
+            for position, (user, k) in enumerate(place.uses):
+                self.uses.setdefault(user, []).append((k, number, position))
+            if not place.site.is_slot:
+                self.places[place.site.op] = number
         self.current = [
             retype(value, with_format(value.type, formats[produced])) if is_open else value
             for value, is_open, formats, (produced, _) in zip(
@@ -47,31 +54,29 @@ class _Applier:
             )
         ]
 
-    def connect(self, number: int, op: Operation) -> None:
-        """Lets every operand of `op` be what its choice needs."""
-        node = self.selection.problem.ops[number]
-        wanted = iter(zip(node.operands, node.choices[self.choices[number]].ins, strict=True))
-        declared = declared_results(op) if isinstance(op, ReturnOp) else None
-        for position, operand in enumerate(op.operands):
-            if not is_tensor(operand.type) or (declared is not None and is_any(declared[position])):
-                continue
-            value, fmt = next(wanted)
-            op.operands[position] = self.supply(value, fmt)
-            self.settle_pads(op, position, None if declared is None else declared[position])
+    def connect(self, op: Operation) -> None:
+        """Lets every operand of `op` be what the choices need."""
+        for k, number, position in self.uses.get(op, ()):
+            node = self.selection.problem.ops[number]
+            wanted = node.choices[self.choices[number]].ins[position]
+            op.operands[k] = self.supply(node.operands[position], wanted)
+            type = self.required(op, k, self.selection.places[number], number, position)
+            if type is not None and type != op.operands[k].type:
+                op.operands[k] = self.reorder(op.operands[k], type)
 
-    def settle_pads(self, op: Operation, position: int, declared: Attribute | None) -> None:
-        """Adds a reorder that fills pads where `op` needs them to hold something that is not promised."""
-        source = op.operands[position]
-        policy = needed_pad(op, position)
+    def required(self, op: Operation, k: int, place: Place, number: int, position: int) -> Attribute | None:
+        """The type that operand `k` must have beyond its Format: all of it in a slot, the pads an op reads."""
+        source = op.operands[k]
+        if place.site.is_slot:
+            defs = self.selection.problem.ops[number].results
+            return self.current[defs[0]].type if defs else place.site.declared
         fmt = format_of(source.type)
-        if declared is not None:
-            type = declared
-        elif policy is not None and fmt is not None:
-            type = with_format(source.type, fmt.with_pad(policy))
-        else:
-            return
-        if type != source.type:
-            op.operands[position] = self.reorder(source, type)
+        policy = needed_pad(op, k)
+        if OPTIONS in op.attributes:
+            option = place.options[self.choices[number]]
+            asked = [entry for entry in option.ins if entry is not None][position]
+            policy = asked.pad if asked.pad != "undef" and layout_of(source.type).is_padded else None
+        return None if policy is None or fmt is None else with_format(source.type, fmt.with_pad(policy))
 
     def supply(self, value: int, wanted: int) -> SSAValue:
         """`value` in format number `wanted`: itself, or the end of a chain of reorders."""
@@ -87,28 +92,35 @@ class _Applier:
     def reorder(self, source: SSAValue, type: Attribute) -> SSAValue:
         if self.share and (source, type) in self.made:
             return self.made[source, type]
-        op = ReorderOp(source, tensor_type(type).encoding)
+        op = ReorderOp(source, encoding_of(type))
         insert_after(source, op)
         self.made[source, type] = op.result
         return op.result
 
-    def claim_pads(self, op: Operation, results: tuple[int, ...]) -> None:
+    def claim_pads(self, op: Operation) -> None:
         """Weakens the pad policy of what `op` makes to what it really leaves there."""
-        for number in results:
-            value = self.current[number]
-            fmt = format_of(value.type)
-            if not self.open[number] or fmt is None:
+        if op not in self.places:
+            return
+        number = self.places[op]
+        option = self.selection.places[number].options[self.choices[number]]
+        for value, chosen in zip(self.selection.problem.ops[number].results, option.outs, strict=True):
+            result = self.current[value]
+            fmt = format_of(result.type)
+            if not self.open[value] or fmt is None:
                 continue
             if isinstance(op, ViewOp):
                 fmt = _view_format(op, fmt)
-            elif isinstance(op, ReorderOp | nn.ConstantOp) or not layout_of(value.type).is_padded:
+            elif isinstance(op, ReorderOp | nn.ConstantOp) or not layout_of(result.type).is_padded:
                 continue
+            elif OPTIONS in op.attributes:
+                fmt = fmt.with_pad(chosen.pad)
             else:
-                value = retype(value, with_format(value.type, fmt.with_pad("undef")))
+                # What the op provides must not depend on what its result claims so far.
+                result = retype(result, with_format(result.type, fmt.with_pad("undef")))
                 held = provided_pad(op)
                 policy: PadPolicy = "undef" if held is None else held
                 fmt = fmt.with_pad(policy)
-            self.current[number] = retype(value, with_format(value.type, fmt))
+            self.current[value] = retype(result, with_format(result.type, fmt))
 
 
 def _view_format(op: ViewOp, fmt: Format) -> Format:

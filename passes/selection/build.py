@@ -1,4 +1,4 @@
-"""From a program to a selection problem: which values, which Formats each may have, which options each op has.
+"""From a program to a selection problem: which values, which Formats each may have, which options each place has.
 
 Formats spread from the ops that ask for them: options are enumerated until no new Format turns up. Formats that are
 the same bytes at the value's shape are one format of the problem, so that a reorder between them costs nothing and
@@ -7,23 +7,23 @@ needs no rule.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from layout_ir.diagnostics import PassError
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import dtype_of, format_of, is_any, is_tensor
+from layout_ir.dialects.layout import dtype_of, format_of, is_any
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.interfaces import LayoutOption
 from layout_ir.layout import Layout
-from layout_ir.passes.selection.costs import reorder_ns
-from layout_ir.passes.selection.models import bound, model_of, plain, shape_of
+from layout_ir.passes.selection.costs import CostModel
+from layout_ir.passes.selection.models import bound, options_of, plain, shape_of
 from layout_ir.passes.selection.problem import FORBIDDEN, Choice, Matrix, OpNode, Problem, ValueNode
+from layout_ir.passes.selection.sites import Site, Use, sites, weight_of
 from layout_ir.passes.selection.targets import Target
 
 FORMAT_LIMIT = 12
@@ -57,23 +57,29 @@ class _Value:
         return self.keys[key]
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
+class Place:
+    """One op node of the problem in the program: the uses it decides, and the option behind each of its choices."""
+
+    site: Site
+    uses: tuple[Use, ...]
+    options: tuple[LayoutOption, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Selection:
-    """A problem and the program it came from: ops and values by number, Formats of each value by number."""
+    """A problem and the program it came from: places and values by number, Formats of each value by number."""
 
     problem: Problem
-    ops: list[Operation | None]
-    values: list[SSAValue]
-    formats: list[list[Format]]
-
-
-def needs_selection(value: SSAValue) -> bool:
-    return is_tensor(value.type) and is_any(value.type)
+    places: tuple[Place, ...]
+    values: tuple[SSAValue, ...]
+    formats: tuple[tuple[Format, ...], ...]
 
 
 class _Builder:
-    def __init__(self, target: Target):
+    def __init__(self, target: Target, costs: CostModel):
         self.target = target
+        self.costs = costs
         self.values: dict[SSAValue, _Value] = {}
 
     def entry(self, value: SSAValue) -> _Value:
@@ -90,135 +96,118 @@ class _Builder:
     def candidates(self, value: SSAValue) -> Sequence[Format]:
         return self.entry(value).formats
 
-    def options(self, op: Operation) -> list[LayoutOption]:
-        """The options of `op` that agree with the types that are already fixed."""
-        result: list[LayoutOption] = []
-        for option in model_of(op)(op, self.candidates, self.target):
-            fits = True
-            for value, fmt in zip(_tensors(op.results), option.outs, strict=True):
-                known = format_of(value.type)
-                if known is not None:
-                    ours, theirs = bound(known, value), bound(fmt, value)
-                    fits = fits and ours is not None and theirs is not None and ours.same_map(theirs)
-            if fits:
-                result.append(option)
-        return result
+    def options(self, site: Site) -> list[LayoutOption]:
+        """The options at `site` that agree with the types that are already fixed."""
+        given = self.agreements(site) if site.is_slot else options_of(site.op, self.candidates, self.target)
+        return [
+            option
+            for option in given
+            if all(_agrees(value, fmt) for value, fmt in zip(site.defs, option.outs, strict=True))
+        ]
 
-    def spread(self, ops: list[Operation]) -> dict[Operation, list[LayoutOption]]:
-        """Options of every op, after the Formats have spread as far as they go."""
-        options: dict[Operation, list[LayoutOption]] = {}
+    def agreements(self, site: Site) -> Iterator[LayoutOption]:
+        """One Format for all of a slot: the declared one, or any that its values may have."""
+        values = [*(user.operands[k] for user, k in site.uses), *site.defs]
+        known = None if site.declared is None else format_of(site.declared)
+        formats = [known] if known is not None else [fmt for v in values for fmt in self.candidates(v)]
+        for fmt in dict.fromkeys((*formats, plain(values[0])) if known is None else formats):
+            if all(bound(fmt, value) is not None for value in values):
+                yield LayoutOption((fmt,) * len(site.uses), (fmt,) * len(site.defs), 0)
+
+    def spread(self, found: list[Site]) -> list[list[LayoutOption]]:
+        """Options of every site, after the Formats have spread as far as they go."""
+        options: list[list[LayoutOption]] = [[] for _ in found]
         for round_ in range(ROUNDS):
             size = sum(len(entry.formats) for entry in self.values.values())
-            order = ops if round_ % 2 == 0 else ops[::-1]
-            for op in order:
-                options[op] = self.options(op)
-                for option in options[op]:
-                    for value, fmt in zip(_tensors(op.operands), option.ins, strict=True):
+            order = range(len(found)) if round_ % 2 == 0 else range(len(found) - 1, -1, -1)
+            for number in order:
+                site = found[number]
+                options[number] = self.options(site)
+                for option in options[number]:
+                    for (user, k), fmt in zip(site.uses, option.ins, strict=True):
                         if fmt is not None:
-                            self.entry(value).number(fmt)
-                    for value, fmt in zip(_tensors(op.results), option.outs, strict=True):
+                            self.entry(user.operands[k]).number(fmt)
+                    for value, fmt in zip(site.defs, option.outs, strict=True):
                         self.entry(value).number(fmt)
             if round_ and sum(len(entry.formats) for entry in self.values.values()) == size:
                 break
         return options
 
 
-def _tensors(values: Sequence[SSAValue]) -> list[SSAValue]:
-    return [value for value in values if is_tensor(value.type)]
+def _agrees(value: SSAValue, fmt: Format) -> bool:
+    known = format_of(value.type)
+    if known is None:
+        return True
+    ours, theirs = bound(known, value), bound(fmt, value)
+    return ours is not None and theirs is not None and ours.same_map(theirs)
 
 
-def _boundary(value: SSAValue, entry: _Value) -> tuple[Choice, ...]:
-    """How an argument may arrive: in its Format, or, where that is open, in any that its uses want."""
-    count = len(entry.formats) if is_any(value.type) else 1
-    return tuple(Choice((), (k,), 0) for k in range(count))
-
-
-def build(module: ModuleOp, target: Target) -> Selection:
+def build(module: ModuleOp, target: Target, costs: CostModel | None = None) -> Selection:
     """The selection problem of all functions of a module.
 
-    Raises PassError where an op has no option that agrees with the types it already has.
+    Raises PassError where a place has no option that agrees with the types it already has.
     """
-    builder = _Builder(target)
-    ops = [op for op in module.walk() if _takes_part(op)]
-    options = builder.spread(ops)
-    arguments = [
-        arg
-        for func in module.walk()
-        if isinstance(func, FuncOp)
-        for block in func.body.blocks
-        for arg in block.args
-    ]
-    arguments = [arg for arg in arguments if is_tensor(arg.type)]
-    for value in arguments:
-        if not builder.entry(value).formats:
-            builder.entry(value).number(plain(value))
-    for op in ops:
-        for value in _tensors(op.results):
+    builder = _Builder(target, costs or CostModel())
+    found = sites(module)
+    options = builder.spread(found)
+    for site in found:
+        for value in (*(user.operands[k] for user, k in site.uses), *site.defs):
             builder.entry(value)
+    for value, entry in builder.values.items():
+        for fmt in builder.costs.formats(shape_of(value)):
+            entry.number(fmt)
     numbers = {value: k for k, value in enumerate(builder.values)}
     nodes: list[OpNode] = []
-    origin: list[Operation | None] = []
-    for value in builder.values:
-        if isinstance(value, BlockArgument):
-            entry = builder.values[value]
-            nodes.append(OpNode((), (numbers[value],), _boundary(value, entry)))
-            origin.append(None)
-    for op in ops:
-        nodes.append(_node(op, options[op], builder, numbers))
-        origin.append(op)
+    places: list[Place] = []
+    for site, given in zip(found, options, strict=True):
+        node, place = _node(site, given, builder, numbers)
+        nodes.append(node)
+        places.append(place)
     matrices: dict[object, Matrix] = {}
-    values = [_value_node(entry, matrices) for entry in builder.values.values()]
-    problem = Problem(tuple(nodes), tuple(values))
-    return Selection(
-        problem, origin, list(builder.values), [entry.formats for entry in builder.values.values()]
-    )
-
-
-def _takes_part(op: Operation) -> bool:
-    if isinstance(op, ModuleOp | FuncOp):
-        return False
-    return any(is_tensor(value.type) for value in (*op.operands, *op.results))
-
-
-def chosen_operands(op: Operation, option: LayoutOption) -> list[int]:
-    """Positions of the operands whose Format the options of `op` name."""
-    tensors = [k for k, value in enumerate(op.operands) if is_tensor(value.type)]
-    return [k for k, fmt in zip(tensors, option.ins, strict=True) if fmt is not None]
+    values = tuple(_value_node(entry, builder.costs, matrices) for entry in builder.values.values())
+    formats = tuple(tuple(entry.formats) for entry in builder.values.values())
+    return Selection(Problem(tuple(nodes), values), tuple(places), tuple(builder.values), formats)
 
 
 def _node(
-    op: Operation, options: list[LayoutOption], builder: _Builder, numbers: dict[SSAValue, int]
-) -> OpNode:
+    site: Site, options: list[LayoutOption], builder: _Builder, numbers: dict[SSAValue, int]
+) -> tuple[OpNode, Place]:
     if not options:
-        raise _no_option(op, builder)
-    operands, results = [op.operands[k] for k in chosen_operands(op, options[0])], _tensors(op.results)
+        raise _no_option(site, builder)
+    named = [k for k, fmt in enumerate(options[0].ins) if fmt is not None]
+    uses = tuple(site.uses[k] for k in named)
+    operands = [user.operands[k] for user, k in uses]
+    shapes = [shape_of(value) for value in (*operands, *site.defs)]
     # The same formats at a higher cost can never win.
-    best: dict[tuple[tuple[int, ...], tuple[int, ...]], Choice] = {}
+    best: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[Choice, LayoutOption]] = {}
     for option in options:
-        named = [fmt for fmt in option.ins if fmt is not None]
-        ins = [builder.entry(value).number(fmt) for value, fmt in zip(operands, named, strict=True)]
-        outs = [builder.entry(value).number(fmt) for value, fmt in zip(results, option.outs, strict=True)]
+        wanted = [fmt for fmt in option.ins if fmt is not None]
+        if len(wanted) != len(operands):
+            raise PassError(f"{site.op.name} leaves an operand open in some options and not in others", site.op)
+        ins = [builder.entry(value).number(fmt) for value, fmt in zip(operands, wanted, strict=True)]
+        outs = [builder.entry(value).number(fmt) for value, fmt in zip(site.defs, option.outs, strict=True)]
         if None in ins or None in outs:
             continue
-        choice = Choice(
-            tuple(k for k in ins if k is not None), tuple(k for k in outs if k is not None), option.cost
-        )
+        cost = builder.costs.op(site.op.name, option, shapes)
+        choice = Choice(tuple(k for k in ins if k is not None), tuple(k for k in outs if k is not None), cost)
         key = (choice.ins, choice.outs)
-        if key not in best or choice.cost < best[key].cost:
-            best[key] = choice
+        if key not in best or choice.cost < best[key][0].cost:
+            best[key] = (choice, option)
     if not best:
-        raise _no_option(op, builder)
-    return OpNode(
-        tuple(numbers[v] for v in operands), tuple(numbers[v] for v in results), tuple(best.values())
+        raise _no_option(site, builder)
+    choices, kept = zip(*best.values(), strict=True)
+    node = OpNode(
+        tuple(numbers[v] for v in operands), tuple(numbers[v] for v in site.defs), choices, site.weight
     )
+    return node, Place(site, uses, kept)
 
 
-def _no_option(op: Operation, builder: _Builder) -> PassError:
-    types = ", ".join(str(value.type) for value in _tensors(op.results)) or "its operands"
-    return PassError(f"{op.name} has no option on target {builder.target.name} for {types}", op)
+def _no_option(site: Site, builder: _Builder) -> PassError:
+    types = ", ".join(str(value.type) for value in site.defs) or "its operands"
+    return PassError(f"{site.op.name} has no option on target {builder.target.name} for {types}", site.op)
 
 
-def _value_node(entry: _Value, matrices: dict[object, Matrix]) -> ValueNode:
+def _value_node(entry: _Value, costs: CostModel, matrices: dict[object, Matrix]) -> ValueNode:
     value = entry.value
     if isinstance(value.owner, nn.ConstantOp):
         # Every format of a constant is made when the program is built.
@@ -227,7 +216,19 @@ def _value_node(entry: _Value, matrices: dict[object, Matrix]) -> ValueNode:
     key = (shape_of(value), dtype, tuple(entry.formats))
     if key not in matrices:
         matrices[key] = tuple(
-            tuple(min(reorder_ns(source, destination, dtype), FORBIDDEN) for destination in entry.layouts)
+            tuple(
+                0 if source is destination else min(costs.reorder(source, destination, dtype), FORBIDDEN)
+                for destination in entry.layouts
+            )
             for source in entry.layouts
         )
-    return ValueNode(matrices[key])
+    return ValueNode(matrices[key], _weight(value))
+
+
+def _weight(value: SSAValue) -> int:
+    """How often the block runs in which a value is defined: its reorders stand right behind it."""
+    owner = value.owner
+    if isinstance(owner, Operation):
+        return weight_of(owner)
+    first = owner.first_op
+    return 1 if first is None else weight_of(first)

@@ -1,21 +1,43 @@
-"""What moving and computing costs, in whole nanoseconds, so that an optimum is exact and reproducible.
+"""What moving and computing costs, in whole numbers of one unit, so that an optimum is exact and reproducible.
 
-The figures are those of one core of a current x86 server, measured with the layouts this project knows: they need
-not be right to a percent, they need to rank. A reorder of n bytes (source and destination together) takes
+The built-in figures are nanoseconds of one core of a current x86 server, measured with the layouts this project
+knows: they need not be right to a percent, they need to rank. A reorder of n bytes (source and destination together)
+takes
 
     CALL_NS + n / BYTES_PER_NS
 
 with 20 bytes per nanosecond, what compiled reorders reach in memory (25 to 35 on sizes that miss every cache, 60
 to 75 in L2), and a call that costs about a microsecond with its cold misses.
+
+A cost table in JSON replaces them, entry by entry:
+
+    {"unit": "ns",
+     "reorder": [{"from": "nchw", "to": "nChw8c", "shape": [1, 64, 56, 56], "cost": 5600}],
+     "op": [{"name": "nn.conv", "ins": ["nChw8c", "OIhw8i8o"], "outs": ["nChw8c"], "cost": 90000}],
+     "missing": "model"}
+
+Formats are tags or format texts; without `shape` an entry holds for any shape; `"missing": "forbid"` makes a reorder
+that is not listed impossible.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
 from layout_ir.dialects.layout.ops import cast_obstacle
+from layout_ir.errors import LayoutError
+from layout_ir.format import Format
+from layout_ir.interfaces import LayoutOption
 from layout_ir.layout import Layout
+from layout_ir.passes.selection.problem import FORBIDDEN
 
 BYTES_PER_NS = 20
 CALL_NS = 1000
+_LIMIT = 1 << 48
+"""Costs stay below this, so that sums over a million ops stay below what counts as forbidden."""
 
 
 def reorder_bytes(source: Layout, destination: Layout, dtype: str) -> int:
@@ -33,3 +55,189 @@ def reorder_ns(source: Layout, destination: Layout, dtype: str) -> int:
 def stream_ns(nbytes: int) -> int:
     """Estimated time of an op that reads and writes `nbytes` once (elementwise, pools, concat)."""
     return CALL_NS + nbytes // BYTES_PER_NS
+
+
+class CostModel:
+    """The built-in costs. Subclasses replace some."""
+
+    unit = "ns"
+
+    def reorder(self, source: Layout, destination: Layout, dtype: str) -> int:
+        """What a reorder costs; FORBIDDEN where it is impossible."""
+        return reorder_ns(source, destination, dtype)
+
+    def op(self, name: str, option: LayoutOption, shapes: Sequence[tuple[int, ...]]) -> int:
+        """What an option of the op `name` costs; `shapes` are those of its tensor operands, then results."""
+        return option.cost
+
+    def formats(self, shape: tuple[int, ...]) -> Sequence[Format]:
+        """Formats that a reorder of a tensor of this shape may pass through although no op asks for them."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class _ReorderEntry:
+    source: Format
+    destination: Format
+    shape: tuple[int, ...] | None
+    cost: int
+
+
+@dataclass(frozen=True, slots=True)
+class _OpEntry:
+    name: str
+    ins: tuple[Format, ...]
+    outs: tuple[Format, ...]
+    cost: int
+
+
+@dataclass(eq=False)
+class TableCosts(CostModel):
+    """Costs from a table; what it does not list comes from the built-in model or is forbidden."""
+
+    reorders: tuple[_ReorderEntry, ...] = ()
+    ops: tuple[_OpEntry, ...] = ()
+    forbid: bool = False
+    unit: str = "ns"
+    _found: dict[object, int] = field(default_factory=dict[object, int], repr=False)
+
+    def reorder(self, source: Layout, destination: Layout, dtype: str) -> int:
+        if source.same_store(destination):
+            return 0
+        key = (source, destination, dtype)
+        if key not in self._found:
+            self._found[key] = self._lookup(source, destination, dtype)
+        return self._found[key]
+
+    def _lookup(self, source: Layout, destination: Layout, dtype: str) -> int:
+        for entry in self.reorders:
+            if entry.shape not in (None, source.shape):
+                continue
+            if _is(entry.source, source) and _is(entry.destination, destination):
+                return entry.cost
+        return FORBIDDEN if self.forbid else reorder_ns(source, destination, dtype)
+
+    def op(self, name: str, option: LayoutOption, shapes: Sequence[tuple[int, ...]]) -> int:
+        given = [fmt for fmt in (*option.ins, *option.outs) if fmt is not None]
+        if len(given) != len(shapes):
+            return option.cost
+        layouts = [fmt.bind(shape) for fmt, shape in zip(given, shapes, strict=True)]
+        for entry in self.ops:
+            wanted = (*entry.ins, *entry.outs)
+            # A table may leave out the small operands at the end (a bias): it is about the formats that matter.
+            used = [*layouts[: len(entry.ins)], *layouts[len(layouts) - len(entry.outs) :]]
+            if entry.name == name and len(used) == len(wanted):
+                if all(_is(fmt, layout) for fmt, layout in zip(wanted, used, strict=True)):
+                    return entry.cost
+        return option.cost
+
+    def formats(self, shape: tuple[int, ...]) -> Sequence[Format]:
+        entries = [e for e in self.reorders if e.shape in (None, shape) and e.source.rank == len(shape)]
+        return list(dict.fromkeys(fmt for e in entries for fmt in (e.source, e.destination)))
+
+
+def _is(fmt: Format, layout: Layout) -> bool:
+    """Whether `fmt` stores a tensor of the layout's shape as the layout does."""
+    if fmt.rank != layout.rank:
+        return False
+    try:
+        return fmt.bind(layout.shape).same_store(layout)
+    except LayoutError:
+        return False
+
+
+# Reading tables ------------------------------------------------------------------------------------------------------
+
+
+def load_costs(path: str) -> CostModel:
+    """The cost table in the file `path`. Raises LayoutError naming the file and the entry that is wrong."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            data: Any = json.load(stream)
+    except OSError as error:
+        raise LayoutError(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise LayoutError(f"{path}: not UTF-8 text: {error.reason}") from error
+    except json.JSONDecodeError as error:
+        raise LayoutError(f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
+    return parse_costs(data, path)
+
+
+def parse_costs(data: Any, where: str) -> TableCosts:
+    """The cost table that a JSON object says. Raises LayoutError; `where` names the table in the message."""
+    table = _object(data, where, {"unit", "reorder", "op", "missing"})
+    missing = table.get("missing", "model")
+    if missing not in ("model", "forbid"):
+        raise LayoutError(f"{where}: missing = {missing!r} is neither model nor forbid")
+    unit = table.get("unit", "ns")
+    if not isinstance(unit, str):
+        raise LayoutError(f"{where}: unit = {unit!r} is no name")
+    reorders = tuple(
+        _reorder_entry(entry, f"{where}: reorder[{k}]") for k, entry in enumerate(_list(table, "reorder", where))
+    )
+    ops = tuple(_op_entry(entry, f"{where}: op[{k}]") for k, entry in enumerate(_list(table, "op", where)))
+    return TableCosts(reorders, ops, missing == "forbid", unit)
+
+
+def _object(data: Any, where: str, known: set[str]) -> Mapping[str, Any]:
+    if not isinstance(data, dict):
+        raise LayoutError(f"{where}: expected an object, found {type(data).__name__}")
+    entries = cast("dict[str, Any]", data)
+    for key in entries:
+        if key not in known:
+            raise LayoutError(f"{where}: unknown key '{key}': the keys are {', '.join(sorted(known))}")
+    return entries
+
+
+def _list(table: Mapping[str, Any], key: str, where: str) -> list[Any]:
+    value = table.get(key, [])
+    if not isinstance(value, list):
+        raise LayoutError(f"{where}: {key} is no list but {type(value).__name__}")
+    return cast("list[Any]", value)
+
+
+def _cost(entry: Mapping[str, Any], where: str) -> int:
+    cost = entry.get("cost")
+    if not isinstance(cost, int) or isinstance(cost, bool):
+        raise LayoutError(f"{where}: cost = {cost!r} is no whole number: costs are integers in one unit")
+    if not 0 <= cost < _LIMIT:
+        raise LayoutError(f"{where}: cost = {cost} is not in [0, 2^48)")
+    return cost
+
+
+def _format(value: Any, where: str) -> Format:
+    if not isinstance(value, str):
+        raise LayoutError(f"{where}: {value!r} is no format: expected a tag or a format text")
+    try:
+        return Format.of(value)
+    except LayoutError as error:
+        raise LayoutError(f"{where}: {error}") from error
+
+
+def _reorder_entry(data: Any, where: str) -> _ReorderEntry:
+    entry = _object(data, where, {"from", "to", "shape", "cost"})
+    for key in ("from", "to"):
+        if key not in entry:
+            raise LayoutError(f"{where}: '{key}' is missing")
+    source, destination = _format(entry["from"], where), _format(entry["to"], where)
+    if source.rank != destination.rank:
+        raise LayoutError(f"{where}: rank mismatch between from and to: {source.rank} != {destination.rank}")
+    shape = entry.get("shape")
+    if shape is not None:
+        if not isinstance(shape, list) or not all(isinstance(extent, int) for extent in cast("list[Any]", shape)):
+            raise LayoutError(f"{where}: shape = {shape!r} is no list of extents")
+        shape = tuple(cast("list[int]", shape))
+        source.bind(shape)
+        destination.bind(shape)
+    return _ReorderEntry(source, destination, shape, _cost(entry, where))
+
+
+def _op_entry(data: Any, where: str) -> _OpEntry:
+    entry = _object(data, where, {"name", "ins", "outs", "cost"})
+    name = entry.get("name")
+    if not isinstance(name, str):
+        raise LayoutError(f"{where}: name = {name!r} is no name of an op")
+    ins, outs = (
+        tuple(_format(fmt, f"{where}: {key}") for fmt in _list(entry, key, where)) for key in ("ins", "outs")
+    )
+    return _OpEntry(name, ins, outs, _cost(entry, where))

@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
+from typing import cast
 
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.builtin import ArrayAttr, UnregisteredOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from layout_ir.diagnostics import PassError
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import ReorderOp, ViewOp, dtype_of, format_of, is_tensor
+from layout_ir.dialects.layout import OptionAttr, ReorderOp, ViewOp, dtype_of, format_of, is_tensor
 from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
@@ -27,6 +29,9 @@ from layout_ir.layout import BoundFactor, Layout
 from layout_ir.passes.selection.costs import stream_ns
 from layout_ir.passes.selection.targets import ConvShape, Target
 from layout_ir.tag import names_for
+
+OPTIONS = "layout.options"
+"""The attribute by which an op of any dialect states its options in the program."""
 
 Candidates = Callable[[SSAValue], Sequence[Format]]
 Model = Callable[[Operation, Candidates, Target], Iterable[LayoutOption]]
@@ -221,20 +226,6 @@ def reorder_options(op: Operation, candidates: Candidates, target: Target) -> It
             yield LayoutOption((fmt,), (fmt,), 0)
 
 
-def return_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
-    """What the signature of the function declares; results that are still open are returned as they come."""
-    declared = declared_results(op)
-    yield LayoutOption(tuple(format_of(type) for type in declared if is_tensor(type)), (), 0)
-
-
-def declared_results(op: Operation) -> Sequence[Attribute]:
-    """The result types of the function that `op` returns from."""
-    func = op.parent_op()
-    return (
-        func.function_type.outputs.data if isinstance(func, FuncOp) else [value.type for value in op.operands]
-    )
-
-
 def default_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
     """What the types say, and row-major where they leave it open."""
 
@@ -253,7 +244,6 @@ _MODELS: list[tuple[type[Operation], Model]] = [
     (nn.ConstantOp, constant_options),
     (ReorderOp, reorder_options),
     (ViewOp, view_options),
-    (ReturnOp, return_options),
 ]
 _BY_NAME: dict[str, Model] = {}
 
@@ -266,13 +256,43 @@ def register(op: type[Operation] | str, model: Model) -> None:
         _MODELS.insert(0, (op, model))
 
 
-def model_of(op: Operation) -> Model:
-    """The model of `op`: by name, then by class, then by what the op says of itself."""
-    if op.name in _BY_NAME:
-        return _BY_NAME[op.name]
+def options_of(op: Operation, candidates: Candidates, target: Target) -> Iterable[LayoutOption]:
+    """The options of `op`: those it carries as `layout.options`, else those of its model (by name, by class, or by
+    what the op says of itself)."""
+    if OPTIONS in op.attributes:
+        return carried_options(op)
+    if op.name in _BY_NAME or isinstance(op, UnregisteredOp) and op.op_name.data in _BY_NAME:
+        name = op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+        return _BY_NAME[name](op, candidates, target)
     for cls, model in _MODELS:
         if isinstance(op, cls):
-            return model
+            return model(op, candidates, target)
     if isinstance(op, nn.NNOp) and op.SAME_FORMAT:
-        return same_format_options
-    return default_options
+        return same_format_options(op, candidates, target)
+    return default_options(op, candidates, target)
+
+
+def carried_options(op: Operation) -> list[LayoutOption]:
+    """The options in the attribute `layout.options`. Raises PassError where they do not fit the op."""
+    attribute = op.attributes[OPTIONS]
+    if not isinstance(attribute, ArrayAttr) or not attribute.data:
+        raise PassError(f"{OPTIONS} = {attribute} is no list of #layout.option", op)
+    operands = [value for value in op.operands if is_tensor(value.type)]
+    results = [value for value in op.results if is_tensor(value.type)]
+    options: list[LayoutOption] = []
+    for k, entry in enumerate(cast("ArrayAttr[Attribute]", attribute)):
+        if not isinstance(entry, OptionAttr):
+            raise PassError(f"{OPTIONS}[{k}] = {entry} is no #layout.option", op)
+        option = entry.data
+        for kind, formats, values in (("ins", option.ins, operands), ("outs", option.outs, results)):
+            if len(formats) != len(values):
+                message = f"{OPTIONS}[{k}] has {len(formats)} {kind}, the op has {len(values)} such tensors"
+                raise PassError(message, op)
+            for fmt, value in zip(formats, values, strict=True):
+                try:
+                    if fmt is not None:
+                        fmt.bind(shape_of(value))
+                except LayoutError as error:
+                    raise PassError(f"{OPTIONS}[{k}] {kind}: {error}", op) from error
+        options.append(option)
+    return options

@@ -105,7 +105,7 @@ def test_negative_a_longer_rule_of_dashes_does_not_split(opt: Any):
 
 def test_elided_constants_are_announced(opt: Any):
     out = opt("--elide-constants=2", stdin=PROGRAM).out
-    assert out.startswith("// 1 constant of more than 2 elements elided:\n")
+    assert out.startswith("// 1 constant is elided: this program can be read and transformed, but not run.\n")
     assert "nn.constant dense_resource<__elided__> : tensor<3xf32>" in out
     assert opt("--elide-constants=3", stdin=PROGRAM).out == PROGRAM
 
@@ -403,6 +403,26 @@ def test_onnx_models_are_imported_by_path(opt: Any, monkeypatch: pytest.MonkeyPa
     assert opt(str(model)) == Run(0, "builtin.module {\n}\n", "")
     assert opt("-f", "onnx", stdin=b"\x08\x02").status == 0
     assert given == [str(model), b"\x08\x02"]
+
+
+def test_a_shipped_network_is_found_by_name(opt: Any):
+    pytest.importorskip("onnx")
+    run = opt("onnx:squeezenet", "--elide-constants=16")
+    assert run.status == 0
+    assert "nn.conv" in run.out
+    run = opt("onnx:squeezenets")
+    assert (run.status, run.out) == (1, "")
+    assert run.err.startswith("error: no network 'squeezenets' ships with the package onnx: it has ")
+
+
+def test_an_op_of_a_model_is_named_by_its_node(opt: Any, monkeypatch: pytest.MonkeyPatch):
+    def act(module: ModuleOp) -> None:
+        (op,) = [op for op in module.walk() if isinstance(op, AddfOp)]
+        remark(op, "this stays")
+
+    _add_pass(monkeypatch, act)
+    text = 'func.func @f(%a: f32) {\n  %b = arith.addf %a, %a : f32 loc("add_1")\n  func.return\n}\n'
+    assert opt("-p", "act", stdin=text).err == "<stdin>: add_1: remark: this stays\n"
 
 
 def test_a_model_that_cannot_be_imported_is_one_error(

@@ -32,13 +32,13 @@ def _type(size: int) -> str:
     return f"i{8 * size}" if size <= 8 else f"<{size // 4} x i32>"
 
 
-def _move(b: Builder, src: str, dst: str, size: int, vector: int, streaming: int = 0) -> None:
+def _move(b: Builder, src: str, dst: str, size: int, vector: int, streaming: bool = False) -> None:
     parts = list(pieces(size, vector))
     for first in range(0, len(parts), 8):
         group = parts[first : first + 8]
         values = [b.load(_type(n), src, at) for at, n in group]
         for (at, n), value in zip(group, values, strict=True):
-            b.store(_type(n), value, dst, at, streaming=streaming if n == vector else 0)
+            b.store(_type(n), value, dst, at, streaming=n if streaming and n >= 16 else 0)
 
 
 def _rounds(b: Builder, inner: Loop, unroll: int, range_: Range, body: Callable[[Value], None]) -> None:
@@ -55,15 +55,25 @@ def _rounds(b: Builder, inner: Loop, unroll: int, range_: Range, body: Callable[
             body(b.add(i, whole * unroll))
 
 
-def emit_copy(b: Builder, kernel: Copy, src: str, dst: str, vector: int, range_: Range, streaming: int) -> None:
+def emit_copy(
+    b: Builder, kernel: Copy, src: str, dst: str, vector: int, range_: Range, streaming: bool
+) -> None:
     inner, run = kernel.inner, kernel.run
+
+    def block(s: str, d: str) -> Callable[[Value], None]:
+        return lambda at: _move(b, b.at(s, at), b.at(d, at), _BODY, vector, streaming)
 
     def body(i: Value) -> None:
         s, d = b.at(src, b.mul(i, inner.src)), b.at(dst, b.mul(i, inner.dst))
         if run <= 2 * _BODY:
             _move(b, s, d, run, vector, streaming)
         else:
-            _long(b, run, (0, -(-run // _BODY)), lambda at: _move(b, b.at(s, at), b.at(d, at), _BODY, vector, streaming))
+            _long(
+                b,
+                run,
+                (0, -(-run // _BODY)),
+                block(s, d),
+            )
 
     if inner.count > 1:
         _rounds(b, inner, max(1, min(inner.count, _BODY // run, 16)), range_, body)
@@ -73,7 +83,10 @@ def emit_copy(b: Builder, kernel: Copy, src: str, dst: str, vector: int, range_:
             body(0)
     else:
         _long(
-            b, run, range_(-(-run // _BODY)), lambda at: _move(b, b.at(src, at), b.at(dst, at), _BODY, vector, streaming)
+            b,
+            run,
+            range_(-(-run // _BODY)),
+            block(src, dst),
         )
 
 
@@ -124,3 +137,26 @@ def emit_fill(b: Builder, kernel: Fill, dst: str, vector: int, range_: Range) ->
             body(0)
     else:
         _long(b, run, range_(-(-run // _BODY)), lambda at: fill(b.at(dst, at), _BODY))
+
+
+def emit_flush(b: Builder, buffer: str, dst: str, phase: str, size: int) -> None:
+    """Streams `size` bytes (at least a line) that lie in their lines as `phase` says, on both sides."""
+    ragged = b.put(f"icmp ne i64 {phase}, 0") if size % 64 == 0 else "true"
+    with b.either(ragged) as otherwise:
+        # The first and last line are shared with others.
+        for at in (0, size - 64):
+            b.store(_type(64), b.load(_type(64), buffer, at), dst, at)
+        otherwise()
+    first = b.put(f"and i64 {b.sub(64, phase)}, 63")
+    lines = b.put(f"lshr i64 {b.sub(size, first)}, 6")
+    from_, to = b.at(buffer, first), b.at(dst, first)
+    groups = b.put(f"lshr i64 {lines}, 2")
+    with b.loop(0, groups) as i:
+        at = b.mul(i, 256)
+        s, d = b.at(from_, at), b.at(to, at)
+        values = [b.load(_type(64), s, 64 * k) for k in range(4)]
+        for k, value in enumerate(values):
+            b.store(_type(64), value, d, 64 * k, streaming=64)
+    with b.loop(b.mul(groups, 4), lines) as i:
+        at = b.mul(i, 64)
+        b.store(_type(64), b.load(_type(64), b.at(from_, at)), b.at(to, at), streaming=64)

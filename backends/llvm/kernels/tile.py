@@ -16,7 +16,7 @@ from layout_ir.backends.llvm.kernels.linear import Range
 from layout_ir.backends.llvm.plan import Axis, Tile
 
 
-def emit_tile(b: Builder, kernel: Tile, src: str, dst: str, range_: Range, streaming: int) -> None:
+def emit_tile(b: Builder, kernel: Tile, src: str, dst: str, range_: Range, streaming: bool) -> None:
     """Emits the schedule of `kernel` around its tile."""
     last = {cut.axis: k for k, cut in enumerate(kernel.cuts)}
     axes = {"rows": kernel.rows, "cols": kernel.cols}
@@ -57,29 +57,31 @@ def _block_end(b: Builder, begin: Value, size: int) -> Value:
     return b.add(begin, size)
 
 
-def _transpose(b: Builder, kernel: Tile, src: str, dst: str, rows: int, cols: int, streaming: int) -> None:
+def _transpose(b: Builder, kernel: Tile, src: str, dst: str, rows: int, cols: int, streaming: bool) -> None:
     """One tile of `rows` by `cols` elements from `src` to `dst`, a lane of columns at a time."""
     element, width, step = f"i{8 * kernel.width}", kernel.width, kernel.cols.stride
+    stream = rows * width if streaming else 0
     per_lane = 16 // width
     if kernel.whole:
         for j, column in enumerate(_square(b, width, kernel.rows, src, rows)):
-            b.store(f"<{rows} x {element}>", column, dst, j * step, streaming=streaming)
+            b.store(f"<{rows} x {element}>", column, dst, j * step, streaming=stream)
         return
     for first in range(0, cols, per_lane):
         here = min(per_lane, cols - first)
-        for j, column in enumerate(transposed(b, width, kernel.rows, b.at(src, first * width), rows, here)):
-            b.store(f"<{rows} x {element}>", column, dst, (first + j) * step, streaming=streaming)
+        for j, column in enumerate(transposed(b, kernel, b.at(src, first * width), rows, here)):
+            b.store(f"<{rows} x {element}>", column, dst, (first + j) * step, streaming=stream)
 
 
-def transposed(b: Builder, width: int, axis: Axis, src: str, rows: int, cols: int) -> list[str]:
-    """Registers of `rows` elements, one per column, of rows that lie `axis.stride` bytes apart at `src`."""
+def transposed(b: Builder, kernel: Tile, src: str, rows: int, cols: int) -> list[str]:
+    """Registers of `rows` elements, one per column, of the tile at `src`."""
+    width = kernel.width
     element = f"i{8 * width}"
     per_lane = 16 // width
     lanes = 1
     while lanes * per_lane < rows:
         lanes *= 2
     size = lanes * per_lane
-    registers = [_gathered(b, element, axis, src, r, lanes, per_lane, rows, cols) for r in range(per_lane)]
+    registers = [_gathered(b, kernel, src, r, lanes, rows, cols) for r in range(per_lane)]
     half = per_lane // 2
     low_mask = [
         lane * per_lane + k // 2 + (size if k % 2 else 0) for lane in range(lanes) for k in range(per_lane)
@@ -109,7 +111,9 @@ def _square(b: Builder, width: int, axis: Axis, src: str, size: int) -> list[str
     element, per_lane = f"i{8 * width}", 16 // width
     lanes = size // per_lane
     groups: list[list[str]] = []
-    low = [lane * per_lane + k // 2 + (size if k % 2 else 0) for lane in range(lanes) for k in range(per_lane)]
+    low = [
+        lane * per_lane + k // 2 + (size if k % 2 else 0) for lane in range(lanes) for k in range(per_lane)
+    ]
     high = [k + per_lane // 2 for k in low]
     for first in range(0, size, per_lane):
         group = [b.load(f"<{size} x {element}>", src, (first + r) * axis.stride) for r in range(per_lane)]
@@ -125,7 +129,11 @@ def _square(b: Builder, width: int, axis: Axis, src: str, size: int) -> list[str
             # The same perfect shuffle as for elements: interleave register i with i + L/2, a lane at a time.
             half = lanes // 2
             masks = [
-                [(l // 2 + base) * per_lane + k + (size if l % 2 else 0) for l in range(lanes) for k in range(per_lane)]
+                [
+                    (x // 2 + base) * per_lane + k + (size if x % 2 else 0)
+                    for x in range(lanes)
+                    for k in range(per_lane)
+                ]
                 for base in (0, half)
             ]
             pairs = [(matrix[i], matrix[i + half]) for i in range(half)]
@@ -135,17 +143,19 @@ def _square(b: Builder, width: int, axis: Axis, src: str, size: int) -> list[str
     return columns
 
 
-def _gathered(
-    b: Builder, element: str, axis: Axis, src: str, first: int, lanes: int, per_lane: int, rows: int, cols: int
-) -> str:  # fmt: skip
-    """The register whose lane l holds `cols` columns of row first + per_lane * l."""
+def _gathered(b: Builder, kernel: Tile, src: str, first: int, lanes: int, rows: int, cols: int) -> str:
+    """The register whose lane l holds `cols` columns of row first + K l."""
+    element, per_lane = f"i{8 * kernel.width}", 16 // kernel.width
     parts: list[str] = []
     for lane in range(lanes):
         row = first + per_lane * lane
         if row >= rows:
             parts.append("poison")
             continue
-        value = b.load(f"<{cols} x {element}>", src, row * axis.stride)
+        if kernel.valid and row >= kernel.valid:
+            parts.append(f"splat ({element} {kernel.pad})")
+            continue
+        value = b.load(f"<{cols} x {element}>", src, row * kernel.rows.stride)
         if cols < per_lane:
             value = shuffle(b, element, value, "poison", cols, _widened(cols, per_lane))
         parts.append(value)

@@ -2,7 +2,7 @@
 
 from xdsl.ir import Dialect
 
-from layout_ir.dialects.layout.attributes import AnyAttr, FormatAttr, OpaqueAttr, TagAttr
+from layout_ir.dialects.layout.attributes import AnyAttr, FormatAttr, OpaqueAttr, OptionAttr, TagAttr
 from layout_ir.dialects.layout.ops import CastOp, FillPadsOp, PermuteOp, ReorderOp, ReshapeOp, SliceOp, ViewOp
 from layout_ir.dialects.layout.types import (
     Encoding,
@@ -21,7 +21,7 @@ from layout_ir.dialects.layout.types import (
 LayoutDialect = Dialect(
     "layout",
     [ReorderOp, CastOp, FillPadsOp, PermuteOp, ReshapeOp, SliceOp],
-    [FormatAttr, AnyAttr, OpaqueAttr, TagAttr],
+    [FormatAttr, AnyAttr, OpaqueAttr, OptionAttr, TagAttr],
 )
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "FormatAttr",
     "LayoutDialect",
     "OpaqueAttr",
+    "OptionAttr",
     "PermuteOp",
     "ReorderOp",
     "ReshapeOp",

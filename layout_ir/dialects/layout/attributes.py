@@ -18,6 +18,7 @@ from xdsl.printer import Printer
 
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
+from layout_ir.interfaces import LayoutOption
 
 
 def _parse_bracketed(parser: AttrParser, read: Callable[[str], Format]) -> Format:
@@ -101,3 +102,61 @@ class OpaqueAttr(Data[tuple[str, int]]):
         printer.print_string("<")
         printer.print_string_literal(kind)
         printer.print_string(f", {size}>" if size else ">")
+
+
+@irdl_attr_definition
+class OptionAttr(Data[LayoutOption]):
+    """One way to run an op: Formats of its tensor operands and results, and the cost.
+
+    In an operand's Format a pad policy says what its pads must hold (undef: nothing); in a result's, what they will.
+    """
+
+    name = "layout.option"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> LayoutOption:
+        with parser.in_angle_brackets():
+            ins = cls._formats(parser, "ins")
+            parser.parse_punctuation(",")
+            outs = cls._formats(parser, "outs")
+            parser.parse_punctuation(",")
+            parser.parse_keyword("cost")
+            parser.parse_punctuation("=")
+            start = parser.pos
+            cost = parser.parse_integer(allow_boolean=False)
+            if not 0 <= cost < 1 << 48:
+                parser.raise_error(f"cost = {cost} is not in [0, 2^48)", start, parser.pos)
+        known = tuple(fmt for fmt in outs if fmt is not None)
+        if len(known) != len(outs):
+            parser.raise_error("outs of an option name a format each: '_' is for operands")
+        return LayoutOption(ins, known, cost)
+
+    @staticmethod
+    def _formats(parser: AttrParser, name: str) -> tuple[Format | None, ...]:
+        def one() -> Format | None:
+            if parser.parse_optional_keyword("_") is not None:
+                return None
+            start = parser.pos
+            attribute = parser.parse_attribute()
+            if not isinstance(attribute, FormatAttr):
+                parser.raise_error(f"{attribute} is no format: expected #layout.format, #layout.tag or _", start, parser.pos)
+            return attribute.data
+
+        parser.parse_keyword(name)
+        parser.parse_punctuation("=")
+        return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, one))
+
+    def print_parameter(self, printer: Printer) -> None:
+        option = self.data
+
+        def show(fmt: Format | None) -> None:
+            if fmt is None:
+                printer.print_string("_")
+            else:
+                printer.print_attribute(FormatAttr(fmt))
+
+        printer.print_string("<ins = [")
+        printer.print_list(option.ins, show)
+        printer.print_string("], outs = [")
+        printer.print_list(option.outs, show)
+        printer.print_string(f"], cost = {option.cost}>")

@@ -33,8 +33,12 @@ def add_parser(subparsers: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("format", metavar="FORMAT", nargs="?", help=formats.FORMAT_HELP)
-    parser.add_argument("--to", metavar="NAME", help=f"the notation to write: one of --list, {OURS} (our own text), or all")
-    parser.add_argument("--from", dest="source", metavar="NAME", help="the notation of FORMAT, instead of a prefix")
+    parser.add_argument(
+        "--to", metavar="NAME", help=f"what to write: one of --list, {OURS} (our own text), or all"
+    )
+    parser.add_argument(
+        "--from", dest="source", metavar="NAME", help="the notation of FORMAT, instead of a prefix"
+    )
     parser.add_argument("--list", action="store_true", help="list the notations, with an example of each")
     formats.add_arguments(parser)
     parser.set_defaults(run=run)
@@ -42,6 +46,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the layout in another notation. Raises LayoutError or TextError where there is none."""
+    from layout_ir.format import Format
     from layout_ir.notations import NOTATIONS
     from layout_ir.tools.commands.formats import read_shape, read_subject
     from layout_ir.tools.commands.sayings import say_all, say_lines
@@ -54,13 +59,17 @@ def run(args: argparse.Namespace) -> int:
         raise LayoutError(f"say {missing} (layout-ir convert --list names the notations)")
     for option, name in (("--to", args.to), ("--from", args.source)):
         if name not in (None, OURS, *NOTATIONS) and (option, name) != ("--to", "all"):
-            raise LayoutError(f"unknown notation '{name}' behind {option}: known are {OURS}, {', '.join(NOTATIONS)}")
+            raise LayoutError(
+                f"unknown notation '{name}' behind {option}: known are {OURS}, {', '.join(NOTATIONS)}"
+            )
     source = None if args.source == OURS else args.source
     subject = read_subject(args.format, read_shape(args.shape), args.dtype, source)
     if args.to == "all":
         print("\n".join(say_lines(say_all(subject, args.dtype))))
     elif args.to == OURS:
-        print(subject if not hasattr(subject, "format") else subject.format)
+        print(subject if isinstance(subject, Format) else subject.format)
+    elif isinstance(subject, Format) and NOTATIONS[args.to].needs_shape:
+        raise LayoutError(f"{args.to} writes numbers that depend on the extents of {subject}: give --shape")
     else:
         print(NOTATIONS[args.to].print(subject, args.dtype))
     return 0

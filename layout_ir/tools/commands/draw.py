@@ -34,8 +34,12 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("format", metavar="FORMAT", help=formats.FORMAT_HELP)
     formats.add_arguments(parser)
-    parser.add_argument("-o", "--output", metavar="FILE", help="write FILE.svg or FILE.png (PNG needs the extra 'draw')")
-    parser.add_argument("--rows", type=int, metavar="N", help="show about N rows of memory (default: 48, on a terminal 40)")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="FILE.svg or FILE.png (PNG needs the extra 'draw')"
+    )
+    parser.add_argument(
+        "--rows", type=int, metavar="N", help="show about N rows of memory (default: 48, or 40)"
+    )
     parser.set_defaults(run=run)
 
 
@@ -45,7 +49,9 @@ def run(args: argparse.Namespace) -> int:
 
     kind = _kind(args.output)
     if args.rows is not None and args.rows < 4:
-        raise LayoutError(f"--rows {args.rows} is too few: at least 4 are needed to show where memory begins and ends")
+        raise LayoutError(
+            f"--rows {args.rows} is too few: at least 4 are needed to show where memory begins and ends"
+        )
     layout = read_layout(args)
     if kind is None:
         from layout_ir.drawing.terminal import to_terminal

@@ -7,15 +7,15 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from layout_ir.layout import Layout
     from layout_ir.tools.commands.sayings import Saying
 
 _EPILOG = """\
-The factors are listed outermost first, sizes and strides count elements. In the formula / is integer division.
+The factors are listed outermost first; sizes and strides count elements. In the formula / is integer division.
+--index and --offset may be given several times.
 
 --json prints one object:
   format, tag (null where none says it), dims, shape, padded_shape, dtype
-  factors        list of {dim, size, unit, stride, axis, digit}, outermost first; digit is what of the index it takes
+  factors        list of {factor, dim, size, unit, stride, axis, digit}, outermost first; digit says what it takes
   formula        the address of an element, in the names of the dims; places: the same per named axis
   elements, pads, holes (null: unknown), addresses, first_address, nbytes, pad_policy
   chunk_size, chunks          0 where memory is not cut into chunks
@@ -42,26 +42,116 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("format", metavar="FORMAT", help=formats.FORMAT_HELP)
     formats.add_arguments(parser)
-    parser.add_argument("--index", action="append", default=[], metavar="1,16,4,3", help="where is this element? (repeatable)")
-    parser.add_argument("--offset", action="append", default=[], type=int, metavar="N", help="what lies there? (repeatable)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object, for programs; its keys are below")
+    parser.add_argument(
+        "--index", action="append", default=[], metavar="1,16,4,3", help="where is this element?"
+    )
+    parser.add_argument(
+        "--offset", action="append", default=[], type=int, metavar="N", help="what lies there?"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object, for programs; its keys are below"
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints the explanation. Raises LayoutError or TextError where there is nothing to explain."""
-    from layout_ir.tools.commands.explanation import explain
-    from layout_ir.tools.commands.formats import pointing, read_index, read_layout
+    from layout_ir.tools.commands.explanation import at_index, at_offset, explain
+    from layout_ir.tools.commands.formats import read_index, read_layout
     from layout_ir.tools.commands.sayings import say_all
 
     layout = read_layout(args)
     dtype = args.dtype or "f32"
     answer = explain(layout, dtype)
+    answer["index"] = [at_index(layout, read_index(text), dtype) for text in args.index]
+    answer["offset"] = [at_offset(layout, offset) for offset in args.offset]
     sayings = say_all(layout, dtype)
-    answer["index"] = [_at_index(layout, read_index(text), dtype) for text in args.index]
-    answer["offset"] = [_at_offset(layout, offset) for offset in args.offset]
     answer["notations"] = {s.notation: s.text for s in sayings if s.text is not None}
     answer["refused"] = {s.notation: s.reason for s in sayings if s.text is None}
-    del pointing
-    print(json.dumps(answer, indent=2) if args.json else _text(answer, sayings))
+    print(json.dumps(answer, indent=2) if args.json else "\n".join(_text(answer, sayings)))
     return 0
+
+
+def _text(answer: dict[str, Any], sayings: list[Saying]) -> list[str]:
+    """The answer as a person reads it."""
+    from layout_ir.tools.commands.sayings import say_lines
+
+    lines = [answer["format"] + (f"    tag {answer['tag']}" if answer["tag"] else ""), ""]
+    lines += [f"{name:<14}{value}".rstrip() for name, value in _figures(answer)]
+    lines += ["", *_factors(answer), "", f"address = {answer['formula']}"]
+    lines += [f"{axis} = {formula}" for axis, formula in answer["places"].items()]
+    found = [_index_line(entry) for entry in answer["index"]] + [
+        _offset_line(entry) for entry in answer["offset"]
+    ]
+    if found:
+        lines += ["", *found]
+    return [*lines, "", "in", *say_lines(sayings)]
+
+
+def _shape(extents: list[int]) -> str:
+    return "x".join(map(str, extents)) or "()"
+
+
+def _figures(answer: dict[str, Any]) -> list[tuple[str, str]]:
+    says = {True: "yes", False: "no", None: "unknown"}
+    padded = (
+        "" if answer["shape"] == answer["padded_shape"] else f", padded to {_shape(answer['padded_shape'])}"
+    )
+    words = {"undef": "anything", "zero": "zero", "zp": "the zero point"}
+    policy = words.get(str(answer["pad_policy"]), answer["pad_policy"])
+    pads = f"{answer['pads']}, each holds {policy}" if answer["pads"] else "0"
+    figures = [
+        ("shape", _shape(answer["shape"]) + padded),
+        ("elements", str(answer["elements"])),
+        ("pads", pads),
+        ("holes", says[None] if answer["holes"] is None else str(answer["holes"])),
+        ("addresses", f"{answer['addresses']}, {answer['nbytes']} bytes of {answer['dtype']}"),
+    ]
+    if answer["first_address"]:
+        figures.append(("first", f"address {answer['first_address']}"))
+    if answer["chunk_size"]:
+        figures.append(("chunks", f"{answer['chunks']} of {answer['chunk_size']} elements"))
+    orders = ", ".join(answer["contiguous"])
+    return [
+        *figures,
+        ("dense", says[answer["is_dense"]]),
+        ("injective", says[answer["is_injective"]]),
+        ("contiguous", f"yes, as {orders}" if orders else "no"),
+    ]
+
+
+def _factors(answer: dict[str, Any]) -> list[str]:
+    """The factors as a table."""
+    rows = [("factor", "size", "stride", "takes")]
+    for factor in answer["factors"]:
+        axis = "" if factor["axis"] == "m" else f" on {factor['axis']}"
+        rows.append((factor["factor"], str(factor["size"]), str(factor["stride"]) + axis, factor["digit"]))
+    widths = [max(len(row[k]) for row in rows) for k in range(4)]
+    lines: list[str] = []
+    for name, size, stride, digit in rows:
+        line = f"{name:<{widths[0]}}  {size:>{widths[1]}}  {stride:>{widths[2]}}  {digit}"
+        lines.append(line.rstrip())
+    return lines
+
+
+def _index_line(entry: dict[str, Any]) -> str:
+    text = f"index ({', '.join(map(str, entry['index']))}) is at address {entry['address']}"
+    if entry["byte"] is not None:
+        text += f", byte {entry['byte']}"
+    if entry["chunk"] is not None:
+        text += f": chunk {entry['chunk']}, offset {entry['chunk_offset']}"
+    return text
+
+
+def _offset_line(entry: dict[str, Any]) -> str:
+    text = f"address {entry['offset']} holds "
+    match entry["is"]:
+        case "element":
+            return text + f"element ({', '.join(map(str, entry['index']))})"
+        case "pad":
+            position = ", ".join(map(str, entry["position"]))
+            return text + f"a pad ({entry['holds']}), position ({position}) of the padded box"
+        case "hole":
+            return text + "nothing: a hole"
+        case _:
+            return f"address {entry['offset']} is outside the buffer"

@@ -57,7 +57,9 @@ def _numbers(text: str, separator: str, what: str, low: int | None) -> tuple[int
         span = (start, start + max(len(part), 1))
         start += len(part) + 1
         if _NUMBER.fullmatch(part) is None:
-            raise TextError(f"expected {what} (an integer) between '{separator}'s, found '{part}'", text, span)
+            raise TextError(
+                f"expected {what} (an integer) between '{separator}'s, found '{part}'", text, span
+            )
         digits = part.strip()
         if len(digits) > 20 or abs(int(digits)) >= _LIMIT:
             raise TextError(f"{what} of {digits[:24]} is not below 2^63", text, span)
@@ -67,7 +69,9 @@ def _numbers(text: str, separator: str, what: str, low: int | None) -> tuple[int
     return tuple(values)
 
 
-def read_subject(text: str, shape: tuple[int, ...] | None, dtype: str | None, source: str | None = None) -> Subject:
+def read_subject(
+    text: str, shape: tuple[int, ...] | None, dtype: str | None, source: str | None = None
+) -> Subject:
     """What `text` means, in notation `source` or in the one that its prefix names. Raises TextError or LayoutError."""
     start = 0
     match = _PREFIX.match(text)
@@ -85,7 +89,9 @@ def read_layout(args: argparse.Namespace) -> Layout:
     subject = read_subject(args.format, read_shape(args.shape), args.dtype)
     if isinstance(subject, Format):
         like = "x".join("8" for _ in subject.names) or "()"
-        raise LayoutError(f"'{args.format}' says nothing of extents: give {subject.rank} of them, such as --shape {like}")
+        raise LayoutError(
+            f"'{args.format}' says no extents: give {subject.rank} of them, such as --shape {like}"
+        )
     return subject
 
 

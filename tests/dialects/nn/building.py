@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import Any
+from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import test
@@ -88,7 +88,8 @@ def error_of(op: Operation) -> str:
     return ""
 
 
-def result(op: Operation) -> TensorType[Any]:
+def result(op: Operation) -> TensorType[Attribute]:
+    """The type of the op's result."""
     type = op.results[0].type
     assert isinstance(type, TensorType)
-    return type
+    return cast("TensorType[Attribute]", type)

@@ -142,12 +142,12 @@ def test_an_explicit_default_in_the_generic_form_is_the_same_op():
 
 
 def test_negative_unknown_attribute_of_a_constructor():
-    with pytest.raises(TypeError, match="nn.relu has no attribute alpha"):
+    with pytest.raises(TypeError, match=r"nn.relu has no attribute alpha"):
         nn.ReluOp(value((2,)), alpha=1.0)
 
 
 def test_negative_missing_attribute_of_a_constructor():
-    with pytest.raises(TypeError, match="nn.lrn needs attribute size"):
+    with pytest.raises(TypeError, match=r"nn.lrn needs attribute size"):
         nn.LrnOp(value((2, 3)))
 
 
@@ -157,10 +157,10 @@ def test_negative_constructor_of_operands_that_do_not_fit():
 
 
 def test_negative_missing_attribute_in_the_assembly():
-    with pytest.raises(ParseError, match="nn.concat needs attribute axis, an integer"):
+    with pytest.raises(ParseError, match=r"nn.concat needs attribute axis, an integer"):
         parse('%x = "test.op"() : () -> tensor<2xf32>\n%y = nn.concat %x : tensor<2xf32>')
 
 
 def test_negative_operand_count_in_the_assembly():
-    with pytest.raises(ParseError, match="nn.add takes 2 operands, not 1"):
+    with pytest.raises(ParseError, match=r"nn.add takes 2 operands, not 1"):
         parse('%x = "test.op"() : () -> tensor<2xf32>\n%y = nn.add %x : tensor<2xf32>')

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import time
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr
 from xdsl.utils.exceptions import ParseError
 
 from layout_ir.dialects import nn
-from layout_ir.dialects.nn.constant import literal
+from layout_ir.dialects.nn.constant import Literal, literal
 from layout_ir.errors import LayoutError
 from layout_ir.printing import print_module
 from tests.dialects.nn.building import error_of, parse, program, result, tensor, text
@@ -126,14 +127,14 @@ def test_negative_result_of_another_type():
 
 
 def test_negative_literal_with_an_encoding():
-    value = DenseIntOrFPElementsAttr.from_list(tensor((2,), fmt="any"), [1.0, 2.0])  # pyright: ignore
+    value: Literal = DenseIntOrFPElementsAttr(cast(Any, tensor((2,), fmt="any")), BytesAttr(bytes(8)))
     assert "the literal needs a tensor type without encoding" in error_of(
         nn.ConstantOp(value, tensor((2,), fmt="any"))
     )
 
 
 def test_negative_literal_of_some_elements():
-    value = DenseIntOrFPElementsAttr.from_list(tensor((4,)), [1.0, 2.0])  # pyright: ignore
+    value: Literal = DenseIntOrFPElementsAttr(cast(Any, tensor((4,))), BytesAttr(bytes(8)))
     assert "the literal holds 2 elements, but its shape 4 has 4" in error_of(
         nn.ConstantOp(value, tensor((4,)))
     )

@@ -35,7 +35,7 @@ def test_pad_has_the_shape_numpy_gives_it(shape: tuple[int, ...], data: st.DataO
     pads = data.draw(st.tuples(*(amounts for _ in shape)))
     attribute = [begin for begin, _ in pads] + [end for _, end in pads]
     if mode == "reflect" and any(max(pair) >= extent for pair, extent in zip(pads, shape, strict=True)):
-        with pytest.raises(LayoutError, match="reflect pads .* reach beyond dim"):
+        with pytest.raises(LayoutError, match=r"reflect pads .* reach beyond dim"):
             nn.PadOp(value(shape), pads=attribute, mode=mode)
         return
     assert (

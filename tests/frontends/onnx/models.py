@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
+from layout_ir.dialects.nn import ConstantOp
 from layout_ir.frontends.onnx import from_onnx
 
 NEWEST = onnx.defs.onnx_opset_version()
@@ -73,7 +74,35 @@ def only(source: onnx.ModelProto, **options: Any) -> Any:
     return op
 
 
-def shape_of(op: Operation) -> tuple[int, ...]:
-    type: Attribute = op.results[0].type
+def result_type(op: Operation) -> TensorType[Attribute]:
+    """The type of the op's result."""
+    type = op.results[0].type
     assert isinstance(type, TensorType)
-    return type.get_shape()
+    return cast("TensorType[Attribute]", type)
+
+
+def constants_of(module: ModuleOp) -> list[ConstantOp]:
+    """The constants of the imported function, in order."""
+    return [op for op in main_of(module).body.block.ops if isinstance(op, ConstantOp)]
+
+
+def literal_of(op: ConstantOp) -> NDArray[Any]:
+    """The elements of a constant."""
+    element = {"f32": np.float32, "i64": np.int64, "f16": np.float16, "i1": np.bool_}[str(op.infer_element())]
+    array = np.frombuffer(op.literal.data.data, element)
+    return np.full(op.infer(), array[0]) if op.is_splat else array.reshape(op.infer())
+
+
+def ints(*values: int) -> NDArray[np.int64]:
+    """A vector, as shapes and axes are given."""
+    return np.array(values, np.int64)
+
+
+def load(name: str) -> onnx.ModelProto:
+    """One of the NETWORKS."""
+    return onnx.ModelProto.FromString((LIGHT / f"light_{name}.onnx").read_bytes())
+
+
+def shape_of(op: Operation) -> tuple[int, ...]:
+    """The shape of the op's result."""
+    return result_type(op).get_shape()

@@ -1,0 +1,111 @@
+"""The row of elements behind a memory object: allocated or borrowed, read and written by address.
+
+Addresses count elements from the start of the row. Where memory is chunked, a table may put every chunk somewhere
+else. Elements of 4 bits share bytes, the even address in the low half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layout_ir.dtypes import bits_of
+from layout_ir.errors import LayoutError
+from layout_ir.tensor_protocols import storage_of
+
+Array = NDArray[Any]
+
+_ALIGNMENT = 64  # a cache line, which every vector unit is content with
+
+
+@dataclass(slots=True)
+class Storage:
+    """A buffer, shared by a memory and its views."""
+
+    data: Array | None
+    """Elements from address 0 on, one-dimensional (bytes, for 4-bit types)."""
+    table: NDArray[np.int64] | None = None
+    """Address of each chunk, in elements, or None where chunk follows chunk."""
+    chunk_size: int = 0
+    mapped: bool = False
+    owner: object = field(default=None, repr=False)
+    """Keeps foreign memory alive."""
+
+    def set_table(self, table: Sequence[int], chunk_size: int) -> None:
+        """Puts chunk k at address table[k]. Raises LayoutError where chunks overlap."""
+        starts = sorted(table)
+        if any(start < 0 for start in starts) or any(b - a < chunk_size for a, b in pairwise(starts)):
+            raise LayoutError(
+                f"chunk table {list(table)[:8]} overlaps or starts below 0: chunks hold {chunk_size} elements"
+            )
+        self.table = np.array(table, np.int64)
+        self.chunk_size = chunk_size
+
+    @property
+    def reach(self) -> int | None:
+        """Elements up to the end of the last chunk of the table, or None without a table."""
+        return None if self.table is None else int(self.table.max(initial=-self.chunk_size)) + self.chunk_size
+
+    def physical(self, addresses: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Addresses in the row, with chunks where the table has them."""
+        if self.table is None:
+            return addresses
+        chunk, inside = np.divmod(addresses, self.chunk_size)
+        return self.table[chunk] + inside
+
+
+def allocate(nbytes: int, dtype: str) -> Array:
+    """A zeroed row of `nbytes` bytes, aligned for vector code."""
+    raw = np.zeros(nbytes + _ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % _ALIGNMENT
+    stored = storage_of(dtype)
+    return raw[start : start + nbytes].view(stored)
+
+
+def row_of(buffer: Any, dtype: str, nbytes: int, what: str) -> Array:
+    """`buffer` (bytes or elements) as a row of stored elements, not copied.
+
+    Raises LayoutError where it is none, or has less than `nbytes` bytes.
+    """
+    try:
+        raw: Array = np.asarray(buffer) if hasattr(buffer, "ctypes") else np.frombuffer(buffer, np.uint8)
+    except (TypeError, ValueError, BufferError) as error:
+        raise LayoutError(f"cannot take {type(buffer).__name__} as the buffer of {what}: {error}") from None
+    if not raw.flags.c_contiguous:
+        raise LayoutError(
+            f"cannot take an array of strides {raw.strides} bytes as a buffer: a buffer is one row"
+        )
+    if raw.nbytes < nbytes:
+        raise LayoutError(f"buffer of {raw.nbytes} bytes for {what}, which needs {nbytes}")
+    stored, row = storage_of(dtype), raw.reshape(-1)
+    if row.dtype == stored:
+        return row
+    if row.dtype.itemsize != 1:
+        raise LayoutError(f"buffer of {row.dtype} for elements of {dtype}, which are stored as {stored}")
+    return row[: row.nbytes // stored.itemsize * stored.itemsize].view(stored)
+
+
+def gather(row: Array, where: NDArray[np.int64], dtype: str) -> Array:
+    """The elements at addresses `where`, 4-bit ones widened to 8."""
+    if bits_of(dtype) >= 8:
+        return row[where]
+    half = (row[where >> 1] >> ((where & 1) * 4)).astype(np.uint8) & 15
+    return half if dtype == "ui4" else ((half ^ 8).astype(np.int8) - 8).astype(np.int8)
+
+
+def scatter(row: Array, where: NDArray[np.int64], values: Any, dtype: str) -> None:
+    """Writes `values` to addresses `where`; of 4-bit elements the low bits."""
+    if bits_of(dtype) >= 8:
+        row[where] = values
+        return
+    halves = np.broadcast_to(np.asarray(values).astype(np.int64).astype(np.uint8) & 15, where.shape)
+    # Two neighbours share a byte, so even and odd addresses are written one after the other.
+    for odd in (0, 1):
+        mine = (where & 1) == odd
+        at = where[mine] >> 1
+        row[at] = (row[at] & (240 >> (4 * odd))) | (halves[mine] << (4 * odd)).astype(np.uint8)

@@ -1,0 +1,405 @@
+"""Memory objects: a descriptor and the buffer behind it.
+
+    m = Memory(desc)                    allocates; pads hold what the layout's policy says from the start
+    m = Memory(desc, buffer)            wraps any writable buffer, bytes or elements, without a copy
+    m = Memory(desc, NONE)              holds none yet; `set_data` gives it one later
+
+A buffer is a row of elements that starts at address 0, stored as NumPy stores them: bf16 and 8-bit floats as their
+bits, 4-bit integers two to a byte, low half first. `numpy()` is the tensor in its logical shape. It shares storage
+where one stride per dim says the layout (then it is what the buffer protocol, `__array_interface__` and DLPack hand
+out), otherwise it is a copy.
+
+Whoever writes through `set` or `map` leaves the pads as the layout promises: pads are written, not hoped for. Views
+(`submemory`, `reshape`, `permute`) share the storage, and its lock: while it is mapped, nobody else touches it.
+
+Two things come from DSP memories. Chunks may lie anywhere: `chunk_table` gives the address of each, `chunk_start`
+tells it for an index. And a quantized tensor has two faces, the stored integers (`numpy`, `set`) and the real numbers
+they stand for (`real`, `set_real`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layout_ir.buffers import Storage, allocate, gather, row_of, scatter
+from layout_ir.descriptor import TensorDesc
+from layout_ir.dtypes import bits_of
+from layout_ir.errors import LayoutError
+from layout_ir.format import Format
+from layout_ir.layout import Layout
+from layout_ir.quantization import range_of
+from layout_ir.tensor_protocols import (
+    Relabelled,
+    bf16_bits,
+    bf16_numbers,
+    element_type_of,
+    lying,
+    relabel,
+    storage_of,
+    strides_of,
+)  # fmt: skip
+
+Array = NDArray[Any]
+Mode = Literal["r", "w", "rw"]
+
+
+class _None:
+    """The type of NONE."""
+
+    def __repr__(self) -> str:
+        return "NONE"
+
+
+NONE: Final = _None()
+"""No buffer: `Memory(desc, NONE)`."""
+
+
+class Memory:
+    """A tensor in memory. See the module for what the buffer may be.
+
+    `chunk_table` (for layouts with a bar) holds one address per chunk, in elements; the chunks must not overlap.
+    Raises LayoutError where the buffer is too small, is no row of bytes or elements, or the layout is not known.
+    """
+
+    __slots__ = ("_storage", "desc")
+
+    desc: TensorDesc
+
+    def __init__(self, desc: TensorDesc, buffer: Any = None, *, chunk_table: Sequence[int] | None = None):
+        if desc.is_any or desc.is_runtime:
+            _ = desc.layout  # raises with the reason
+        self.desc = desc
+        self._storage = Storage(None)
+        if chunk_table is not None:
+            self._set_table(chunk_table)
+        if desc.is_zero:
+            if buffer is not None and buffer is not NONE:
+                raise LayoutError("the zero descriptor describes no tensor, so it takes no buffer")
+        elif buffer is None:
+            self._storage.data = allocate(self.nbytes, desc.dtype)
+            self.fill_pads()
+        elif buffer is not NONE:
+            self.set_data(buffer)
+
+    # The buffer -----------------------------------------------------------------------------------------------
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes the buffer must have."""
+        reach = self._storage.reach
+        return self.desc.nbytes if reach is None else -(-reach * bits_of(self.desc.dtype) // 8)
+
+    @property
+    def has_data(self) -> bool:
+        return self._storage.data is not None
+
+    @property
+    def data(self) -> Array:
+        """The physical buffer: elements from address 0 on, pads and holes included. Raises LayoutError without one."""
+        if self._storage.data is None:
+            raise LayoutError(f"memory of {self.desc} holds no buffer: give it one with set_data")
+        if self._storage.mapped:
+            raise LayoutError(
+                f"memory of {self.desc} is mapped: leave the map before touching it another way"
+            )
+        return self._storage.data
+
+    def set_data(self, buffer: Any) -> None:
+        """Takes `buffer` (any buffer of bytes or elements, or NONE) instead of the one before. Contents stay."""
+        if self._storage.mapped:
+            raise LayoutError(f"memory of {self.desc} is mapped: leave the map before changing its buffer")
+        if buffer is NONE:
+            self._storage.data = None
+            return
+        self._storage.data = row_of(buffer, self.desc.dtype, self.nbytes, str(self.desc))
+        self._storage.owner = buffer
+
+    @contextmanager
+    def map(self, mode: Mode = "rw") -> Generator[Array]:
+        """The physical buffer, exclusively, until the `with` ends; afterwards pads are as the layout promises.
+
+        With mode "r" the array is read-only. Raises LayoutError if the storage is mapped already, by a view too.
+        """
+        data = self.data
+        if mode not in ("r", "w", "rw"):
+            raise LayoutError(f"map mode '{mode}' is none of r, w, rw")
+        if mode != "r":
+            self._check_writable()
+        window = data.view()
+        window.flags.writeable = mode != "r" and data.flags.writeable
+        self._storage.mapped = True
+        try:
+            yield window
+        finally:
+            # A reference that outlives the map must not write behind its back.
+            window.flags.writeable = False
+            self._storage.mapped = False
+            if mode != "r":
+                self.fill_pads()
+
+    def _check_writable(self) -> None:
+        if not self.data.flags.writeable:
+            raise LayoutError(f"the buffer behind {self.desc} is read-only")
+
+    # Elements -------------------------------------------------------------------------------------------------
+
+    def _gather(self, addresses: NDArray[np.int64]) -> Array:
+        return gather(self.data, self._storage.physical(addresses), self.desc.dtype)
+
+    def _scatter(self, addresses: NDArray[np.int64], values: Any) -> None:
+        self._check_writable()
+        scatter(self.data, self._storage.physical(addresses), values, self.desc.dtype)
+
+    def strided(self) -> Array | None:
+        """The tensor as a NumPy array that shares the storage; None where one stride per dim does not say it."""
+        layout = self.desc.layout
+        strides = strides_of(layout)
+        whole = bits_of(self.desc.dtype) % 8 == 0
+        if strides is None or self._storage.table is not None or not whole:
+            return None
+        data = self.data
+        first = layout.address([0] * layout.rank) if layout.nelems else 0
+        steps = [s * data.itemsize for s in strides]
+        return np.ndarray(layout.shape, data.dtype, data, first * data.itemsize, steps)
+
+    def numpy(self, *, copy: bool | None = None) -> Array:
+        """The tensor in its logical shape. `copy` None: shared storage where possible; False: that or LayoutError."""
+        view = self.strided()
+        if view is not None:
+            return view.copy() if copy else view
+        if copy is False:
+            raise LayoutError(f"memory of {self.desc} is no array of one stride per dim: it takes a copy")
+        return self._gather(self.desc.layout.addresses())
+
+    def set(self, values: Any) -> None:
+        """Writes the tensor from an array of its logical shape (or one that broadcasts to it), and its pads.
+
+        Values are converted as NumPy's assignment does, floats to the nearest bf16; see `set_real` for quantization.
+        """
+        array = np.asarray(values)
+        if array.dtype.kind == "f" and self.desc.dtype.startswith(("bf16", "f8")):
+            if self.desc.dtype != "bf16":
+                raise LayoutError(f"numbers are not converted to {self.desc.dtype}: give its bits as uint8")
+            array = bf16_bits(array)
+        shape = self.desc.layout.shape
+        try:
+            array = np.broadcast_to(array, shape)
+        except ValueError:
+            raise LayoutError(f"an array of shape {array.shape} does not fit {self.desc}") from None
+        self._check_writable()
+        view = self.strided()
+        if view is not None:
+            view[...] = array
+        else:
+            self._scatter(self.desc.layout.addresses(), array)
+        self.fill_pads()
+
+    def address(self, index: Sequence[int]) -> int:
+        """Where the element of `index` lies in the buffer, in elements."""
+        return int(self._storage.physical(np.array(self.desc.layout.address(index), np.int64)))
+
+    def fill_pads(self) -> None:
+        """Writes what the pad policy promises to every pad. Does nothing where it promises nothing."""
+        if self.desc.is_zero or (value := self.desc.pad_value) is None or not self.desc.layout.is_padded:
+            return
+        layout = self.desc.layout
+        boxes = layout.addresses(padded=True)
+        keep = np.ones(boxes.shape, bool)
+        keep[tuple(slice(low, low + x) for low, x in zip(layout.lo, layout.shape, strict=True))] = False
+        pads = boxes[keep]
+        if layout.is_injective() is not True:
+            # Where strides overlap, an element wins over the pad at the same address.
+            pads = np.setdiff1d(pads, layout.addresses())
+        self._scatter(pads, self._stored(value))
+
+    def _stored(self, value: Any) -> Any:
+        """One number as it is stored."""
+        if self.desc.dtype == "bf16":
+            return bf16_bits(value)
+        if self.desc.dtype.startswith("f8") and value:
+            raise LayoutError(f"pad = {value} of {self.desc.dtype} is not supported: zero and undef are")
+        return value
+
+    # Chunks ---------------------------------------------------------------------------------------------------
+
+    def _set_table(self, table: Sequence[int]) -> None:
+        layout = self.desc.layout
+        size = layout.chunk_size
+        if not size:
+            raise LayoutError(
+                f"{layout} has no chunks, so a chunk table has no meaning: its format has no bar"
+            )
+        if layout.offset:
+            raise LayoutError(
+                f"{layout} has offset {layout.offset}, but a chunk table says where memory starts"
+            )
+        count = -(-layout.span // size)
+        if len(table) != count:
+            raise LayoutError(f"chunk table of {len(table)} entries for {layout}, which has {count} chunks")
+        self._storage.set_table(table, size)
+
+    def chunk_start(self, index: Sequence[int]) -> int:
+        """Address, in elements, of the first element of the chunk that holds `index`."""
+        chunk, _ = self.desc.layout.chunk_address(index)
+        table = self._storage.table
+        return chunk * self.desc.layout.chunk_size if table is None else int(table[chunk])
+
+    # Quantized numbers ----------------------------------------------------------------------------------------
+
+    def real(self) -> NDArray[np.float32]:
+        """The real numbers: (stored - zero_point) * scale, f32, a copy of the logical shape."""
+        stored = self.numpy()
+        if self.desc.dtype == "bf16":
+            return bf16_numbers(stored)
+        exact = stored.astype(np.float64) - self.desc.zero_point
+        return (exact * (self.desc.scale or 1.0)).astype(np.float32)
+
+    def set_real(self, values: Any) -> None:
+        """Writes real numbers: divided by scale, shifted by the zero point, rounded to nearest even, saturated."""
+        exact = np.asarray(values, np.float64) / (self.desc.scale or 1.0)
+        if self.desc.dtype == "bf16":
+            self.set(bf16_bits(exact))
+        elif "f" in self.desc.dtype:
+            self.set(exact)
+        else:
+            low, high = range_of(self.desc.dtype)
+            # NaN has no integer; the least value is what oneDNN writes too.
+            whole = np.where(np.isnan(exact), low, np.rint(exact + self.desc.zero_point))
+            self.set(np.clip(whole, low, high).astype(np.int64 if low < 0 else np.uint64))
+
+    # Views ----------------------------------------------------------------------------------------------------
+
+    def submemory(self, shape: Sequence[int], offsets: Sequence[int]) -> Memory:
+        """The box of extents `shape` at `offsets`; shares the storage."""
+        return self._viewed(self.desc.submemory(shape, offsets))
+
+    def reshape(self, shape: Sequence[int]) -> Memory:
+        """The same storage seen as `shape`."""
+        return self._viewed(self.desc.reshape(shape))
+
+    def permute(self, order: Sequence[int]) -> Memory:
+        """The same storage, transposed as NumPy does."""
+        return self._viewed(self.desc.permute(order))
+
+    def permute_axes(self, perm: Sequence[int]) -> Memory:
+        """The same storage, dim d becoming dim perm[d]."""
+        return self._viewed(self.desc.permute_axes(perm))
+
+    def _viewed(self, desc: TensorDesc) -> Memory:
+        view = object.__new__(Memory)
+        view.desc = desc
+        view._storage = self._storage
+        return view
+
+    # Other libraries ------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def from_numpy(
+        array: Array, layout: Layout | Format | str | None = None, dtype: str | None = None, *,
+        scale: float | None = None, zero_point: int = 0, copy: bool | None = None,
+    ) -> Memory:  # fmt: skip
+        """The tensor `array` in `layout` (None: as it lies). Shares the array's memory where it lies so already.
+
+        `dtype` names the element type where NumPy's does not say it (bf16 as uint16 bits, i4 as int8). With `copy`
+        False a layout the array does not have is a LayoutError; with True memory is always new.
+        """
+        array = np.asarray(array)
+        there = lying(array)
+        wanted = TensorDesc(
+            array.shape, dtype or element_type_of(array.dtype), there[0] if layout is None and there else layout,
+            scale=scale, zero_point=zero_point,
+        )  # fmt: skip
+        whole = bits_of(wanted.dtype) % 8 == 0 and array.dtype == storage_of(wanted.dtype)
+        if there is not None and whole and not copy:
+            found, row = there
+            # The array brings no pads of its own, and an offset is what the row makes it.
+            if wanted.layout.same_store(found) and wanted.layout.extent <= row.size:
+                memory = Memory(wanted, NONE)
+                memory._storage = Storage(row, owner=array)
+                return memory
+        if copy is False:
+            raise LayoutError(
+                f"an array of strides {array.strides} bytes does not lie as {wanted}: it takes a copy"
+            )
+        memory = Memory(wanted)
+        memory.set(array)
+        return memory
+
+    @staticmethod
+    def from_dlpack(
+        tensor: Any, layout: Layout | Format | str | None = None, *, copy: bool | None = None
+    ) -> Memory:
+        """The tensor of another library (torch, JAX, CuPy on the host); shares its memory where it lies as `layout`."""
+        bf16 = "bfloat16" in str(getattr(tensor, "dtype", ""))
+        if getattr(tensor, "requires_grad", False):
+            tensor = tensor.detach()
+        try:
+            array = np.from_dlpack(Relabelled(tensor) if bf16 else tensor)
+        except (BufferError, RuntimeError, TypeError) as error:
+            raise LayoutError(f"cannot take {type(tensor).__name__} through DLPack: {error}") from None
+        memory = Memory.from_numpy(array, layout, "bf16" if bf16 else None, copy=copy)
+        memory._storage.owner = (memory._storage.owner, tensor)
+        return memory
+
+    @staticmethod
+    def from_torch(
+        tensor: Any, layout: Layout | Format | str | None = None, *, copy: bool | None = None
+    ) -> Memory:
+        """A torch tensor on the CPU; shares its memory where it lies as `layout` (None: always)."""
+        return Memory.from_dlpack(tensor, layout, copy=copy)
+
+    def torch(self, *, copy: bool | None = None) -> Any:
+        """The tensor as a torch tensor; shares storage under the same rule as `numpy`."""
+        import torch
+
+        array = self.numpy(copy=copy)
+        if any(s < 0 for s in array.strides):
+            if copy is False:
+                raise LayoutError(
+                    f"memory of {self.desc} has negative strides, which torch has not: it takes a copy"
+                )
+            array = array.copy()
+        module: Any = torch
+        tensor = module.from_numpy(array)
+        return tensor.view(module.bfloat16) if self.desc.dtype == "bf16" else tensor
+
+    def _shared(self, protocol: str) -> Array:
+        view = self.strided()
+        if view is None:
+            raise AttributeError(
+                f"{protocol} needs one stride per dim, but memory holds {self.desc}: see numpy()"
+            )
+        return view
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return self._shared("__array_interface__").__array_interface__
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        array = self.numpy(copy=copy)
+        return array if dtype is None else array.astype(dtype, copy=bool(copy))
+
+    def __buffer__(self, flags: int) -> memoryview:
+        """The buffer protocol (Python 3.12 calls this): the strided tensor, or else the physical row."""
+        view = self.strided()
+        exporter: Any = self.data if view is None else view
+        return memoryview(exporter)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        try:
+            capsule = self._shared("DLPack").__dlpack__(**options)
+        except AttributeError as error:
+            raise BufferError(str(error)) from None
+        return relabel(capsule, to_bf16=True) if self.desc.dtype == "bf16" else capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)  # kDLCPU
+
+    def __repr__(self) -> str:
+        held = "no buffer" if self._storage.data is None else f"{self._storage.data.nbytes} bytes"
+        return f"Memory({self.desc}, {held})"

@@ -1,0 +1,124 @@
+"""Small print of sharing memory with array libraries: how elements are stored, strides, what DLPack calls bfloat16.
+
+NumPy has no bfloat16, so it can neither export nor import one through DLPack. The capsule says the element type in
+three numbers, which are all that differs between bf16 and the uint16 that holds its bits; `relabel` changes them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layout_ir.descriptor import strided_layout
+from layout_ir.errors import LayoutError
+from layout_ir.layout import Layout
+
+_UINT, _BFLOAT = 1, 4  # DLDataTypeCode
+_TYPE_AT = {b"dltensor": 20, b"dltensor_versioned": 52}
+"""Bytes from the start of the managed tensor to its element type (code: u8, bits: u8, lanes: u16)."""
+
+
+_STORED = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "uint16", "f8E4M3FN": "uint8", "f8E5M2": "uint8",
+    "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8", "i4": "uint8", "i1": "bool",
+    "ui64": "uint64", "ui32": "uint32", "ui16": "uint16", "ui8": "uint8", "ui4": "uint8",
+}  # fmt: skip
+_NAMED = {
+    value: key for key, value in _STORED.items() if key not in ("bf16", "f8E4M3FN", "f8E5M2", "i4", "ui4")
+}
+
+
+def storage_of(dtype: str) -> np.dtype[Any]:
+    """The NumPy type in which elements of `dtype` are kept: bf16 and f8 as their bits, 4-bit types as bytes."""
+    return np.dtype(_STORED[dtype])
+
+
+def element_type_of(dtype: np.dtype[Any]) -> str:
+    """The element type that NumPy's type is. Raises LayoutError where it is none."""
+    if dtype.name not in _NAMED:
+        raise LayoutError(f"arrays of {dtype} have no element type: known are {', '.join(sorted(_NAMED))}")
+    return _NAMED[dtype.name]
+
+
+def strides_of(layout: Layout) -> tuple[int, ...] | None:
+    """Elements from one index to the next per dim, or None where a dim takes more than one digit to say."""
+    from layout_ir.canonical import dim_key
+
+    if layout.swizzle is not None or layout.axes:
+        return None
+    strides: list[int] = []
+    for dim, digits in enumerate(layout.digits):
+        terms: tuple[Any, ...] = dim_key(layout, dim)
+        if len(terms) > 1:
+            return None
+        strides.append(int(terms[0][1]) if terms else digits[0].stride)
+    return tuple(strides)
+
+
+def bf16_bits(values: Any) -> NDArray[np.uint16]:
+    """Numbers as the bits of the nearest bf16, ties to even; overflow gives infinity, NaN stays NaN."""
+    with np.errstate(over="ignore"):
+        single = np.asarray(values, np.float32)
+    bits = np.ascontiguousarray(single).view(np.uint32).reshape(single.shape)
+    rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) >> 16
+    return np.where(np.isnan(single), (bits >> 16) | 0x40, rounded).astype(np.uint16)
+
+
+def bf16_numbers(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
+    """The numbers that bf16 bits stand for; exact."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def lying(array: NDArray[Any]) -> tuple[Layout, NDArray[Any]] | None:
+    """The layout of a NumPy array and the row of elements behind it; None where strides are no whole elements."""
+    size = array.itemsize
+    if size == 0 or any(s % size for s in array.strides) or array.dtype.byteorder == ">":
+        return None
+    steps = [s // size for s in array.strides]
+    below = sum(min(s, 0) * (x - 1) for s, x in zip(steps, array.shape, strict=True)) if array.size else 0
+    try:
+        layout = strided_layout(array.shape, steps, -below)
+    except LayoutError:
+        return None
+    if not array.size:
+        return layout, np.empty(0, array.dtype)
+    first = array.ctypes.data + below * size
+    row = (ctypes.c_byte * (layout.extent * size)).from_address(first)
+    buffer: Any = row
+    data: NDArray[Any] = np.frombuffer(buffer, array.dtype)
+    data.flags.writeable = array.flags.writeable
+    return layout, data
+
+
+def relabel(capsule: Any, *, to_bf16: bool) -> Any:
+    """The DLPack capsule with its element type changed from uint16 to bfloat16, or back."""
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    name = api.PyCapsule_GetName(capsule)
+    if name not in _TYPE_AT:
+        raise LayoutError(f"a capsule named {name!r} is no DLPack tensor")
+    code = ctypes.c_uint8.from_address(api.PyCapsule_GetPointer(capsule, name) + _TYPE_AT[name])
+    code.value = _BFLOAT if to_bf16 else _UINT
+    return capsule
+
+
+class Relabelled:
+    """A bfloat16 tensor that presents itself to NumPy as its uint16 bits."""
+
+    def __init__(self, tensor: Any):
+        self.tensor = tensor
+
+    def __dlpack__(self, **options: Any) -> Any:
+        options.pop("copy", None)
+        options.pop("dl_device", None)
+        return relabel(
+            self.tensor.__dlpack__(**{k: v for k, v in options.items() if v is not None}), to_bf16=False
+        )
+
+    def __dlpack_device__(self) -> Any:
+        return self.tensor.__dlpack_device__()

@@ -1,0 +1,102 @@
+"""How `layout-opt` is called: its help, and its answers to arguments that are wrong."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from difflib import get_close_matches
+from textwrap import fill
+from typing import NoReturn
+
+from xdsl.universe import Universe
+from xdsl.utils.arg_spec import parse_spec
+from xdsl.utils.exceptions import ArgSpecParseError
+
+from layout_ir import registry
+from layout_ir.diagnostics import Diagnostic, Location, Severity
+from layout_ir.tools.diagnostics import from_spec_error
+
+_DESCRIPTION = """\
+Read a program (.mlir, .onnx, or standard input), run passes over it, print the result.
+"""
+
+_EPILOG = """\
+examples:
+  layout-opt model.mlir                                   check a program and print it
+  layout-opt model.onnx -p layout-optimize                import, choose layouts, fold reorders
+  layout-opt onnx:resnet50 -p 'layout-optimize{{target=avx2}}' --elide-constants=16
+  layout-opt m.mlir -p 'layout-propagate{{target=avx2}},layout-fold-reorders,cse'
+  layout-opt model.onnx --elide-constants=16 -o out.mlir  leave big constants out
+  layout-opt m.mlir -p layout-optimize | layout-opt -p layout-strip
+  layout-opt bad.mlir --split-input-file --verify-diagnostics
+
+passes of layout-ir:
+{ours}
+
+passes of xDSL, usable as well:
+{theirs}
+"""
+
+
+class Abort(Exception):
+    """The tool cannot go on; `diagnostic` says why, `sources` are texts it may point into."""
+
+    def __init__(self, diagnostic: Diagnostic, sources: dict[str, str] | None = None):
+        super().__init__(diagnostic.message)
+        self.diagnostic = diagnostic
+        self.sources = sources
+
+
+def abort(
+    message: str,
+    location: Location | None = None,
+    cause: BaseException | None = None,
+    sources: dict[str, str] | None = None,
+) -> NoReturn:
+    raise Abort(Diagnostic(Severity.ERROR, message, location), sources) from cause
+
+
+def improve_usage(arg_parser: argparse.ArgumentParser, targets: Mapping[str, object]) -> None:
+    """Examples in the help text, long lists out of it, and diagnostics for wrong arguments."""
+    arg_parser.prog = "layout-opt"
+    arg_parser.description = _DESCRIPTION
+    arg_parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    width = max(map(len, registry.SUMMARIES))
+    ours = "\n".join(f"  {name:{width}}  {summary}" for name, summary in registry.SUMMARIES.items())
+    theirs = ", ".join(sorted(set(Universe.get_multiverse().all_passes) - set(registry.PASSES)))
+    theirs = fill(theirs, 118, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    arg_parser.epilog = _EPILOG.format(ours=ours, theirs=theirs)
+    shorter = {
+        "input_file": "path to the input, or onnx:NAME for a network that ships with the package onnx; "
+        "- or nothing reads standard input",
+        "passes": "passes to run, in order, with options in braces; see below",
+        "output_file": "path to the output, which is replaced only when all went well",
+        "verify_diagnostics": "check that exactly the diagnostics in expected-error, expected-warning and "
+        "expected-remark comments appear, instead of printing them",
+    }
+    for action in arg_parser._actions:  # pyright: ignore[reportPrivateUsage]
+        action.help = shorter.get(action.dest, action.help)
+        if action.dest == "target":
+            action.type = lambda text: _known_target(text, targets)
+
+    def error(message: str) -> NoReturn:
+        abort(f"{message} (layout-opt --help lists the options)")
+
+    arg_parser.error = error
+
+
+def _known_target(text: str, targets: Mapping[str, object]) -> str:
+    """`text` itself, if it names a target. Raises `Abort`."""
+    try:
+        name = parse_spec(text).name
+    except ArgSpecParseError as error:
+        raise Abort(from_spec_error(error, "-t"), {"-t": text}) from None
+    if name not in targets:
+        hint = did_you_mean(name, targets) or f": expected one of {', '.join(targets)}"
+        abort(f"unknown target '{name}'{hint}", Location("-t", 1, 1), sources={"-t": text})
+    return text
+
+
+def did_you_mean(name: str, known: Mapping[str, object]) -> str:
+    close = get_close_matches(name, known, n=3)
+    return f": did you mean {' or '.join(repr(match) for match in close)}?" if close else ""

@@ -1,0 +1,170 @@
+"""Where a program chooses: each place that uses and makes tensors under one common choice.
+
+An op with options is one such place. A loop-carried tensor is another: what comes in, what the body sees, what it
+yields and what comes out are one layout, whichever ops name them. The branches of an `scf.if` meet in its result, the
+arguments of all calls of a function in its parameters. Such places have no cost of their own; they only agree.
+
+A block that runs often weighs more: by `layout.frequency = N` on the op around it, else by the trip count of an
+`scf.for` with constant bounds, else by LOOP_TRIPS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.dialects import scf
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from layout_ir.diagnostics import PassError
+from layout_ir.dialects.layout import is_any, is_tensor
+
+LOOP_TRIPS = 10
+"""How often a loop of unknown length is taken to run: enough that nothing movable stays inside."""
+
+FREQUENCY = "layout.frequency"
+
+Use = tuple[Operation, int]
+"""An op and the number of one of its operands."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Site:
+    """One place of choice. `op` is the one to blame; `is_slot` tells agreement from an op with options.
+
+    `declared` is the type that a signature fixes for all of a slot, or None.
+    """
+
+    op: Operation
+    uses: tuple[Use, ...]
+    defs: tuple[SSAValue, ...]
+    weight: int
+    is_slot: bool = False
+    declared: Attribute | None = None
+
+
+def sites(module: ModuleOp) -> list[Site]:
+    """All places of choice of a module, in program order. Raises PassError for a malformed frequency."""
+    functions = {op.sym_name.data for op in module.walk() if isinstance(op, FuncOp)}
+    calls: dict[str, list[CallOp]] = {}
+    for op in module.walk():
+        if isinstance(op, CallOp):
+            callee = op.callee.string_value()
+            if callee not in functions:
+                raise PassError(f"call of @{callee}, which the module does not define", op)
+            calls.setdefault(callee, []).append(op)
+    found: list[Site] = []
+    late: list[Site] = []
+    for op in module.walk():
+        found += _sites_of(op, calls)
+        if isinstance(op, FuncOp):
+            late += _results(op, calls.get(op.sym_name.data, []))
+    return found + late
+
+
+def _sites_of(op: Operation, calls: dict[str, list[CallOp]]) -> Iterator[Site]:
+    match op:
+        case ModuleOp():
+            pass
+        case FuncOp():
+            yield from _function(op, calls.get(op.sym_name.data, []))
+        case scf.ForOp():
+            yielded = op.body.block.last_op
+            for k, (arg, result) in enumerate(zip(op.body.block.args[1:], op.results, strict=True)):
+                yield from _slot(op, ((op, 3 + k), (yielded, k)), (arg, result))
+        case scf.IfOp():
+            ends = [block.last_op for region in op.regions for block in region.blocks]
+            for k, result in enumerate(op.results):
+                yield from _slot(op, tuple((end, k) for end in ends), (result,))
+        case scf.WhileOp():
+            before, after = op.before_region.block, op.after_region.block
+            for k, arg in enumerate(before.args):
+                yield from _slot(op, ((op, k), (after.last_op, k)), (arg,))
+            for k, (arg, result) in enumerate(zip(after.args, op.results, strict=True)):
+                yield from _slot(op, ((before.last_op, 1 + k),), (arg, result))
+        case ReturnOp() | CallOp() | scf.ConditionOp():
+            pass
+        case scf.YieldOp() if isinstance(op.parent_op(), scf.ForOp | scf.IfOp | scf.WhileOp):
+            pass
+        case _:
+            uses = tuple((op, k) for k, value in enumerate(op.operands) if is_tensor(value.type))
+            defs = tuple(value for value in op.results if is_tensor(value.type))
+            if uses or defs:
+                yield Site(op, uses, defs, weight_of(op))
+            for region in op.regions:
+                for block in region.blocks:
+                    for arg in block.args:
+                        if is_tensor(arg.type):
+                            yield Site(op, (), (arg,), weight_of(op))
+
+
+def _function(op: FuncOp, calls: list[CallOp]) -> Iterator[Site]:
+    """Parameters agree with the arguments of every call."""
+    if not op.body.blocks:
+        for call in calls:
+            for k, declared in enumerate(op.function_type.inputs):
+                yield from _slot(op, ((call, k),), (), declared)
+            for result in call.results:
+                yield from _slot(op, (), (result,))
+        return
+    for block in op.body.blocks:
+        for k, arg in enumerate(block.args):
+            uses = tuple((call, k) for call in calls) if block is op.body.blocks[0] else ()
+            yield from _slot(op, uses, (arg,))
+
+
+def _results(op: FuncOp, calls: list[CallOp]) -> Iterator[Site]:
+    """What a function returns agrees with what its calls give. An open result that no one calls for is free."""
+    returns = [block.last_op for block in op.body.blocks if isinstance(block.last_op, ReturnOp)]
+    for k, declared in enumerate(op.function_type.outputs):
+        defs = tuple(call.results[k] for call in calls)
+        fixed = is_tensor(declared) and not is_any(declared)
+        if fixed or defs or len(returns) > 1:
+            yield from _slot(op, tuple((end, k) for end in returns), defs, declared if fixed else None)
+
+
+def _slot(
+    op: Operation,
+    uses: tuple[tuple[Operation | None, int], ...],
+    defs: tuple[SSAValue, ...],
+    declared: Attribute | None = None,
+) -> Iterator[Site]:
+    known = tuple((user, k) for user, k in uses if user is not None)
+    types = [user.operands[k].type for user, k in known] + [value.type for value in defs]
+    if types and all(is_tensor(type) for type in types):
+        yield Site(op, known, defs, 1, True, declared)
+
+
+def weight_of(op: Operation) -> int:
+    """How often `op` runs per run of its function."""
+    weight = 1
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, FuncOp):
+        weight *= _frequency(parent)
+        parent = parent.parent_op()
+    return weight
+
+
+def _frequency(op: Operation) -> int:
+    given = op.attributes.get(FREQUENCY)
+    if given is not None:
+        if not isinstance(given, IntegerAttr) or given.value.data < 0:
+            raise PassError(f"{FREQUENCY} = {given} is no count: a whole number from 0 on", op)
+        return given.value.data
+    if isinstance(op, scf.ForOp):
+        bounds = [_constant(value) for value in (op.lb, op.ub, op.step)]
+        low, high, step = bounds
+        if low is not None and high is not None and step:
+            return max(-(-(high - low) // step), 0)
+        return LOOP_TRIPS
+    return LOOP_TRIPS if isinstance(op, scf.WhileOp) else 1
+
+
+def _constant(value: SSAValue) -> int | None:
+    owner = value.owner
+    if isinstance(owner, ConstantOp) and isinstance(owner.value, IntegerAttr):
+        return owner.value.value.data
+    return None

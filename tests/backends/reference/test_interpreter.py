@@ -1,0 +1,283 @@
+"""Programs mean the same in all formats, on xDSL's interpreter too, and tensors are forgotten after their last use."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.arith import Arith
+from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.dialects.func import Func, FuncOp
+from xdsl.dialects.scf import Scf
+from xdsl.dialects.test import Test
+from xdsl.ir import Operation
+from xdsl.parser import Parser
+
+from layout_ir.backends.reference.interpreter import ReferenceFunctions, check_supported, interpreter_of
+from layout_ir.backends.reference.tensor import Tensor
+from layout_ir.dialects.layout import LayoutDialect, ReorderOp, layout_of
+from layout_ir.dialects.nn import NN, ConstantOp
+from layout_ir.errors import LayoutError
+from layout_ir.execute import run
+from tests.backends.reference.rewriting import with_random_formats
+
+NETWORK = """
+func.func @main(%x : tensor<2x13x9x10xf32>, %w : tensor<10x13x3x3xf32>, %b : tensor<10xf32>, %v : tensor<6x13x1x1xf32>,
+                %g : tensor<16x7xf32>, %s : tensor<16xf32>) -> (tensor<2x7xf32>, tensor<2x5x4x16xf32>) {
+  %0 = nn.conv %x, %w, %b strides = [2, 2] pads = [1, 0, 1, 1]
+    : (tensor<2x13x9x10xf32>, tensor<10x13x3x3xf32>, tensor<10xf32>) -> tensor<2x10x5x5xf32>
+  %1 = nn.relu %0 : tensor<2x10x5x5xf32>
+  %2 = nn.max_pool %1 kernel = [1, 2] : (tensor<2x10x5x5xf32>) -> tensor<2x10x5x4xf32>
+  %3 = nn.avg_pool %x kernel = [3, 3] strides = [2, 2] pads = [1, 0, 1, 0]
+    : (tensor<2x13x9x10xf32>) -> tensor<2x13x5x4xf32>
+  %4 = nn.conv %3, %v : (tensor<2x13x5x4xf32>, tensor<6x13x1x1xf32>) -> tensor<2x6x5x4xf32>
+  %5 = nn.concat %2, %4 axis = 1 : (tensor<2x10x5x4xf32>, tensor<2x6x5x4xf32>) -> tensor<2x16x5x4xf32>
+  %6 = nn.lrn %5 size = 3 : tensor<2x16x5x4xf32>
+  %7 = nn.add %5, %6 : tensor<2x16x5x4xf32>
+  %8 = nn.batch_norm %7, %s, %s, %s, %s : (tensor<2x16x5x4xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>,
+    tensor<16xf32>) -> tensor<2x16x5x4xf32>
+  %9 = nn.global_avg_pool %8 : (tensor<2x16x5x4xf32>) -> tensor<2x16x1x1xf32>
+  %10 = layout.reshape %9 : tensor<2x16x1x1xf32> -> tensor<2x16xf32>
+  %11 = nn.gemm %10, %g : (tensor<2x16xf32>, tensor<16x7xf32>) -> tensor<2x7xf32>
+  %12 = nn.softmax %11 : tensor<2x7xf32>
+  %13 = layout.permute %7 perm = [0, 2, 3, 1] : tensor<2x16x5x4xf32> -> tensor<2x5x4x16xf32>
+  func.return %12, %13 : tensor<2x7xf32>, tensor<2x5x4x16xf32>
+}
+"""
+
+
+def parse(text: str) -> ModuleOp:
+    context = Context()
+    for dialect in (Arith, Builtin, Func, Scf, Test, LayoutDialect, NN):
+        context.load_dialect(dialect)
+    module = Parser(context, text).parse_module()
+    module.verify()
+    return module
+
+
+def network_inputs() -> list[np.ndarray]:
+    random = np.random.default_rng(0)
+    shapes = [(2, 13, 9, 10), (10, 13, 3, 3), (10,), (6, 13, 1, 1), (16, 7), (16,)]
+    return [random.uniform(0.1, 1, shape).astype(np.float32) for shape in shapes]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_network_gives_the_same_in_random_formats(seed: int):
+    plain = parse(NETWORK)
+    formatted = with_random_formats(plain, Random(seed))
+    formatted.verify()
+    assert sum(isinstance(op, ReorderOp) for op in formatted.walk()) > 15
+    for got, want in zip(
+        run(formatted, network_inputs(), reorders="reference"),
+        run(plain, network_inputs(), reorders="reference"),
+        strict=True,
+    ):
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6)
+
+
+def test_a_dirty_pad_upstream_reaches_the_results():
+    """A reorder that forgets its pads: the convolution behind it reads them, and everything behind that is spoilt."""
+    text = """
+    func.func @main(%x : tensor<1x13x4x4xf32>, %w : tensor<8x13x1x1xf32>) -> tensor<1x8x4x4xf32> {
+      %0 = layout.reorder %x : tensor<1x13x4x4xf32> -> tensor<1x13x4x4xf32, #layout.tag<nChw8c>>
+      %1 = nn.conv %0, %w : (tensor<1x13x4x4xf32, #layout.tag<nChw8c>>, tensor<8x13x1x1xf32>) -> tensor<1x8x4x4xf32>
+      func.return %1 : tensor<1x8x4x4xf32>
+    }"""
+    module = parse(text)
+    inputs = [np.ones((1, 13, 4, 4), np.float32), np.ones((8, 13, 1, 1), np.float32)]
+    assert (run(module, inputs, reorders="reference")[0] == 13).all()
+
+    def forgetful(op: Operation, x: Tensor) -> Tensor:
+        layout = layout_of(op.results[0].type)
+        result = Tensor.poisoned(layout, x.dtype)
+        result.buffer[layout.addresses()] = x.logical()
+        return result
+
+    functions = ReferenceFunctions(replaced={ReorderOp: forgetful})
+    operands = [Tensor.store(x, layout_of(t), "f32") for x, t in zip(inputs, argument_types(module), strict=True)]
+    (spoilt,) = interpreter_of(module, functions).call_op("main", tuple(operands))
+    assert np.isnan(spoilt.logical()).all()
+
+
+def argument_types(module: ModuleOp) -> list[Any]:
+    (function,) = [op for op in module.walk() if isinstance(op, FuncOp)]
+    return list(function.function_type.inputs)
+
+
+def test_a_value_of_any_layout_lies_row_major():
+    module = parse("""
+    func.func @main(%x : tensor<2x3xf32, #layout.any>) -> tensor<3x2xf32, #layout.any> {
+      %0 = layout.permute %x perm = [1, 0] : tensor<2x3xf32, #layout.any> -> tensor<3x2xf32, #layout.any>
+      func.return %0 : tensor<3x2xf32, #layout.any>
+    }""")
+    (result,) = interpreter_of(module, ReferenceFunctions()).call_op("main", (any_tensor(),))
+    assert result.buffer.tolist() == [1, 4, 2, 5, 3, 6]
+
+
+def any_tensor() -> Tensor:
+    values = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
+    return Tensor.store(values, layout_of(parse_type("tensor<2x3xf32>")), "f32")
+
+
+def parse_type(text: str) -> Any:
+    context = Context()
+    for dialect in (Builtin, LayoutDialect):
+        context.load_dialect(dialect)
+    return Parser(context, text).parse_type()
+
+
+def test_views_and_casts_share_the_buffer():
+    module = parse("""
+    !P = tensor<2x8x3x3xf32, #layout.format<(n, c, h, w) : [n, c, h, w, c:4]>>
+    !Q = tensor<2x3x3x8xf32, #layout.format<(n, h, w, c) : [n, c, h, w, c:4]>>
+    !S = tensor<2x3x3x4xf32, #layout.format<(n, h, w, c) : [n*72, h*12, w*4, c*1], offset = 36>>
+    func.func @main(%x : !P) -> !S {
+      %0 = layout.permute %x perm = [0, 2, 3, 1] : !P -> !Q
+      %1 = layout.slice %0 starts = [0, 0, 0, 4] sizes = [2, 3, 3, 4] : !Q -> !S
+      func.return %1 : !S
+    }""")
+    (type,) = argument_types(module)
+    values = np.arange(144, dtype=np.float32).reshape(2, 8, 3, 3)
+    x = Tensor.store(values, layout_of(type), "f32")
+    (result,) = interpreter_of(module, ReferenceFunctions()).call_op("main", (x,))
+    assert result.buffer is x.buffer
+    np.testing.assert_array_equal(result.logical(), values.transpose(0, 2, 3, 1)[..., 4:])
+
+
+def test_fill_pads_writes_pads_and_leaves_its_operand_alone():
+    module = parse("""
+    !U = tensor<5xf32, #layout.format<(a) : [a, a:4]>>
+    !Z = tensor<5xf32, #layout.format<(a) : [a, a:4], pad = 3>>
+    func.func @main(%x : !U) -> !Z {
+      %0 = layout.fill_pads %x : !U -> !Z
+      func.return %0 : !Z
+    }""")
+    x = Tensor.store(np.ones(5, np.float32), layout_of(argument_types(module)[0]), "f32")
+    (result,) = interpreter_of(module, ReferenceFunctions()).call_op("main", (x,))
+    assert result.buffer.tolist() == [1] * 5 + [3] * 3
+    assert np.isnan(x.buffer[5:]).all()
+
+
+def test_a_reorder_to_an_integer_rounds_and_saturates():
+    module = parse("""
+    func.func @main(%x : tensor<4xf32>) -> tensor<4xi8> {
+      %0 = layout.reorder %x : tensor<4xf32> -> tensor<4xi8>
+      func.return %0 : tensor<4xi8>
+    }""")
+    assert run(module, [np.array([2.5, 3.5, -1000, 1000], np.float32)])[0].tolist() == [2, 4, -128, 127]
+
+
+def test_functions_call_each_other_and_control_flow_is_left_to_xdsl():
+    module = parse("""
+    func.func @twice(%x : tensor<2xf32>) -> tensor<2xf32> {
+      %0 = nn.add %x, %x : tensor<2xf32>
+      func.return %0 : tensor<2xf32>
+    }
+    func.func @main(%x : tensor<2xf32>) -> tensor<2xf32> {
+      %low = arith.constant 0 : index
+      %high = arith.constant 3 : index
+      %step = arith.constant 1 : index
+      %one = nn.constant dense<1.0> : tensor<2xf32>
+      %0 = scf.for %i = %low to %high step %step iter_args(%a = %x) -> (tensor<2xf32>) {
+        %1 = func.call @twice(%a) : (tensor<2xf32>) -> tensor<2xf32>
+        scf.yield %1 : tensor<2xf32>
+      }
+      %2 = nn.add %0, %one : tensor<2xf32>
+      func.return %2 : tensor<2xf32>
+    }""")
+    assert run(module, [np.array([1, 2], np.float32)])[0].tolist() == [9, 17]
+
+
+CHAIN = """
+func.func @main(%x : tensor<64xf32>) -> tensor<64xf32> {
+  %c = nn.constant dense<2.0> : tensor<64xf32>
+  %0 = nn.relu %x : tensor<64xf32>
+  %1 = nn.exp %0 : tensor<64xf32>
+  %2 = nn.mul %1, %c : tensor<64xf32>
+  %3 = nn.sqrt %2 : tensor<64xf32>
+  func.return %3 : tensor<64xf32>
+}"""
+
+
+def test_a_tensor_is_forgotten_after_its_last_use():
+    alive: list[weakref.ref[Any]] = []
+    most = 0
+
+    def trace(op: Operation, tensors: Any, seconds: float) -> None:
+        nonlocal most
+        gc.collect()
+        alive.append(weakref.ref(tensors[-1].buffer))
+        most = max(most, sum(ref() is not None for ref in alive))
+
+    run(parse(CHAIN), [np.ones(64, np.float32)], trace=trace)
+    assert len(alive) == 4
+    assert most == 2
+
+
+def test_constants_are_kept_in_a_dict_of_the_caller():
+    module, kept = parse(CHAIN), dict[Operation, Tensor]()
+    for _ in range(2):
+        run(module, [np.ones(64, np.float32)], constants=kept)
+    assert [type(op) for op in kept] == [ConstantOp]
+    (constant,) = kept.values()
+    # If the kept tensor is used, changing it shows.
+    kept[next(iter(kept))] = Tensor(np.zeros_like(constant.buffer), constant.layout, constant.dtype)
+    assert (run(module, [np.ones(64, np.float32)], constants=kept)[0] == 0).all()
+
+
+def test_trace_sees_every_op_but_constants_with_its_operands_and_result():
+    seen: list[tuple[str, list[Any]]] = []
+
+    def trace(op: Operation, tensors: Any, seconds: float) -> None:
+        assert 0 <= seconds < 10
+        seen.append((op.name, [float(t.logical()[0]) for t in tensors]))
+
+    run(parse(CHAIN), [np.zeros(64, np.float32)], trace=trace)
+    assert [name for name, _ in seen] == ["nn.relu", "nn.exp", "nn.mul", "nn.sqrt"]
+    assert seen[2][1] == [1.0, 2.0, 2.0]
+
+
+def test_negative_an_op_without_semantics_is_named_before_anything_runs():
+    module = parse("""
+    func.func @main(%x : tensor<2xf32>) -> tensor<2xf32> {
+      %0 = "test.op"(%x) : (tensor<2xf32>) -> tensor<2xf32>
+      func.return %0 : tensor<2xf32>
+    }""")
+    (function,) = [op for op in module.ops if isinstance(op, FuncOp)]
+    with pytest.raises(LayoutError, match="test.op has no reference semantics: supported are the ops of nn"):
+        check_supported(module, function)
+
+
+def test_negative_an_op_without_semantics_in_a_function_that_is_called():
+    module = parse("""
+    func.func @inner(%x : tensor<2xf32>) -> tensor<2xf32> {
+      %0 = "test.op"(%x) : (tensor<2xf32>) -> tensor<2xf32>
+      func.return %0 : tensor<2xf32>
+    }
+    func.func @main(%x : tensor<2xf32>) -> tensor<2xf32> {
+      %0 = func.call @inner(%x) : (tensor<2xf32>) -> tensor<2xf32>
+      func.return %0 : tensor<2xf32>
+    }""")
+    with pytest.raises(LayoutError, match="test.op has no reference semantics"):
+        run(module, [np.zeros(2, np.float32)])
+
+
+def test_negative_a_function_without_a_body():
+    module = parse("func.func private @main(tensor<2xf32>) -> tensor<2xf32>")
+    with pytest.raises(LayoutError, match="function @main has no body to run"):
+        run(module, [np.zeros(2, np.float32)])
+
+
+def test_negative_a_constant_whose_values_were_left_out():
+    module = parse("""
+    func.func @main() -> tensor<2xf32> {
+      %0 = nn.constant dense_resource<gone> : tensor<2xf32>
+      func.return %0 : tensor<2xf32>
+    }""")
+    with pytest.raises(LayoutError, match="nn.constant: the values of this constant were left out"):
+        run(module)

@@ -1,0 +1,197 @@
+"""The module that comes out, and graphs that are not valid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper, numpy_helper
+from xdsl.dialects.builtin import DictionaryAttr, NameLoc, StringAttr, TensorType
+
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import ReorderOp
+from layout_ir.frontends.onnx import OnnxImportError, from_onnx
+from tests.frontends.onnx.models import (
+    NEWEST,
+    ints,
+    load,
+    main_of,
+    model,
+    node,
+    only,
+    ops_of,
+    shape_of,
+)
+
+X = {"x": (1, 3, 8, 8)}
+A = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
+B = np.array([2, 3, 5], np.float32)
+
+
+def test_names_and_locations_are_kept():
+    source = model([node("Relu", "in/put:0", "y", name="first relu")], {"in/put:0": (2, 3)})
+    function = main_of(from_onnx(source))
+    relu, reorder, _ = function.body.block.ops
+    assert function.body.block.args[0].name_hint == "in_put_0"[:6]  # xDSL numbers names by itself
+    assert relu.results[0].name_hint == "y"
+    assert isinstance(relu.location, NameLoc) and relu.location.desc.data == "first relu"
+    assert isinstance(reorder, ReorderOp)
+    for attributes, name in ((function.arg_attrs, "in/put:0"), (function.res_attrs, "y")):
+        assert attributes is not None
+        assert attributes.data[0] == DictionaryAttr({"onnx.name": StringAttr(name)})
+
+
+@pytest.mark.parametrize(
+    ("shape", "wanted"),
+    [
+        ((), "() : []"),
+        ((4,), "(a) : [a]"),
+        ((4, 3), "(n, c) : [n, c]"),
+        ((4, 3, 2), "(n, c, w) : [n, c, w]"),
+        ((4, 3, 2, 2), "(n, c, h, w) : [n, c, h, w]"),
+        ((4, 3, 2, 2, 2), "(n, c, d, h, w) : [n, c, d, h, w]"),
+        ((4, 3, 2, 2, 2, 1), "(a, b, c, d, e, f) : [a, b, c, d, e, f]"),
+    ],
+)
+def test_plain_formats(shape: tuple[int, ...], wanted: str):
+    function = main_of(from_onnx(model([node("Relu", "x")], {"x": shape})))
+    for type in (*function.function_type.inputs, *function.function_type.outputs):
+        assert isinstance(type, TensorType)
+        assert str(type.encoding) == f"#layout.format<{wanted}>"
+
+
+def test_initializers_that_are_inputs_too_are_constants():
+    source = model([node("Add", "x w")], {"x": (2,), "w": (2,)}, constants={"w": np.ones(2, np.float32)})
+    assert len(main_of(from_onnx(source)).body.block.args) == 1
+
+
+def test_dead_nodes_and_unused_initializers_are_dropped():
+    nodes = [node("Relu", "x"), node("NoSuchOp", "x", "z"), node("Shape", "u", "s"), node("Exp", "x", "u")]
+    source = model(nodes[:2], X, constants={"w": np.ones(9, np.float32)})
+    assert [op.name for op in ops_of(source)] == ["nn.relu"]
+    # Exp is alive as a node, as its shape is asked for, and dead as an op.
+    shape = model([nodes[3], nodes[2], node("Reshape", "x s")], X)
+    assert ops_of(shape) == []
+
+
+def test_an_input_may_be_an_output():
+    function = main_of(from_onnx(model([node("Identity", "x")], X)))
+    assert [op.name for op in function.body.block.ops] == ["func.return"]
+
+
+def test_a_constant_may_be_an_output():
+    function = main_of(from_onnx(model([], {}, ["w"], {"w": np.ones((2, 3), np.float32)})))
+    assert [op.name for op in function.body.block.ops] == ["nn.constant", "layout.reorder", "func.return"]
+
+
+def test_a_value_may_be_returned_twice():
+    function = main_of(from_onnx(model([node("Relu", "x")], X, ["y", "y"])))
+    assert len(function.function_type.outputs) == 2
+
+
+def test_optional_inputs_may_be_left_out():
+    constants = {"hi": np.array(6, np.float32)}
+    op = only(model([node("Clip", "x - hi")], X, constants=constants))
+    assert (op.min, op.max) == (-np.inf, 6.0)
+
+
+def test_local_functions_are_inlined():
+    body = [helper.make_node("Relu", ["a"], ["b"]), helper.make_node("Exp", ["b"], ["c"])]
+    opsets = [helper.make_opsetid("", NEWEST)]
+    function = helper.make_function("mine", "f", ["a"], ["c"], body, opsets)
+    source = model([helper.make_node("f", ["x"], ["y"], domain="mine")], X)
+    source.opset_import.append(helper.make_opsetid("mine", 1))
+    source.functions.append(function)
+    assert [op.name for op in ops_of(source)] == ["nn.relu", "nn.exp"]
+
+
+def test_import_does_not_change_the_proto(tmp_path: Path):
+    source = load("squeezenet")
+    before = source.SerializeToString(deterministic=True)
+    from_onnx(source)
+    assert source.SerializeToString(deterministic=True) == before
+
+
+def test_shape_arithmetic_on_values_computed_at_run_time():
+    nodes = [
+        node("Shape", "x", "s"),
+        node("Gather", "s zero", "n"),
+        node("Unsqueeze", "n axis", "n1"),
+        node("Concat", "n1 rest", "target", axis=0),
+        node("Reshape", "x target"),
+    ]
+    constants = {"zero": np.array(0, np.int64), "axis": ints(0), "rest": ints(-1)}
+    assert shape_of(only(model(nodes, {"x": (2, 3, 4)}, constants=constants))) == (2, 12)
+
+
+def test_weights_replace_constants():
+    nodes = [node("ConstantOfShape", "s", "w"), node("Add", "x w", "z"), node("Add", "z v")]
+    source = model(nodes, {"x": (2, 3)}, constants={"s": ints(2, 3), "v": B})
+    function = main_of(from_onnx(source, weights={"w": A, "v": 2 * B}))
+    literals = [op.literal.data.data for op in function.body.block.ops if isinstance(op, nn.ConstantOp)]
+    assert literals == [A.tobytes(), (2 * B).tobytes()]
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (
+            {"w": np.zeros(4, np.float32)},
+            r"weights\['w'\] is float32 \(4,\), but the value in the model is float32 \(3,\)",
+        ),
+        (
+            {"w": np.zeros(3)},
+            r"weights\['w'\] is float64 \(3,\), but the value in the model is float32 \(3,\)",
+        ),
+        ({"v": B}, "weights names 'v', which is no constant of the model"),
+        ({"x": B}, "weights names 'x', which is no constant of the model"),
+        ({"y": B}, "weights names 'y', which is computed at run time"),
+    ],
+)
+def test_negative_weights(weights: dict[str, Any], message: str):
+    with pytest.raises(OnnxImportError, match=message):
+        from_onnx(model([node("Add", "x w")], {"x": (3,)}, constants={"w": B}), weights=weights)
+
+
+def test_negative_unsupported_op():
+    source = model([node("Relu", "x", "z"), node("Sin", "z", name="wave")], X)
+    with pytest.raises(
+        OnnxImportError,
+        match=rf"node 1 'wave' \(Sin\): op ai\.onnx\.Sin \(opset {NEWEST}\) is not supported; supported are Abs, Add",
+    ):
+        from_onnx(source)
+
+
+def test_negative_op_of_another_domain():
+    source = model([helper.make_node("Relu", ["x"], ["y"], domain="com.microsoft")], X)
+    source.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    with pytest.raises(OnnxImportError, match=r"op com\.microsoft\.Relu \(opset 1\) is not supported"):
+        from_onnx(source)
+
+
+def test_negative_names_defined_twice():
+    with pytest.raises(
+        OnnxImportError, match=r"value 'y' is defined twice: by node 0 'a' \(Relu\) and by node 1 'y'"
+    ):
+        from_onnx(model([node("Relu", "x", name="a"), node("Exp", "x")], X))
+    with pytest.raises(OnnxImportError, match="value 'x' is defined twice: by an input and by node 0"):
+        from_onnx(model([node("Relu", "x", "x")], X, ["x"]))
+    with pytest.raises(
+        OnnxImportError, match="value 'w' is defined twice: by an initializer and by an initializer"
+    ):
+        source = model([node("Add", "x w")], X, constants={"w": B})
+        source.graph.initializer.append(numpy_helper.from_array(B, "w"))
+        from_onnx(source)
+
+
+def test_negative_undefined_values():
+    with pytest.raises(OnnxImportError, match=r"node 0 'y' \(Add\) uses 'w', which nothing defines"):
+        from_onnx(model([node("Add", "x w")], X))
+    with pytest.raises(OnnxImportError, match="the graph uses 'z', which nothing defines"):
+        from_onnx(model([node("Relu", "x")], X, ["z"]))
+    with pytest.raises(
+        OnnxImportError, match=r"uses 'z' before node 1 'z' .* computes it: .* not in topological order"
+    ):
+        from_onnx(model([node("Relu", "z"), node("Exp", "x", "z")], X))

@@ -1,0 +1,70 @@
+"""Layers, in all versions of their ops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.frontends.onnx.models import (
+    ints,
+    model,
+    node,
+    only,
+    ops_of,
+    shape_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("auto_pad", "extent", "kernel", "stride", "pads"),
+    [
+        ("SAME_UPPER", 8, 3, 1, (1, 1)),
+        ("SAME_UPPER", 8, 3, 2, (0, 1)),
+        ("SAME_LOWER", 8, 3, 2, (1, 0)),
+        ("SAME_UPPER", 8, 2, 1, (0, 1)),
+        ("SAME_LOWER", 8, 2, 1, (1, 0)),
+        ("SAME_UPPER", 7, 1, 3, (0, 0)),
+        ("VALID", 8, 3, 2, (0, 0)),
+    ],
+)
+def test_auto_pad_is_resolved(auto_pad: str, extent: int, kernel: int, stride: int, pads: tuple[int, int]):
+    x = {"x": (1, 3, extent)}
+    weight = {"w": np.zeros((2, 3, kernel), np.float32)}
+    conv = only(model([node("Conv", "x w", auto_pad=auto_pad, strides=[stride])], x, constants=weight))
+    pool = only(model([node("MaxPool", "x", auto_pad=auto_pad, strides=[stride], kernel_shape=[kernel])], x))
+    assert conv.pads == pool.pads == pads
+    if auto_pad != "VALID":
+        assert shape_of(conv)[2] == shape_of(pool)[2] == -(-extent // stride)
+
+
+def test_softmax_up_to_opset_12_goes_over_all_later_dims():
+    source = model([node("Softmax", "x")], {"x": (2, 3, 4)}, opset=12)
+    assert [op.name for op in ops_of(source)] == ["layout.reshape", "nn.softmax", "layout.reshape"]
+    assert [shape_of(op) for op in ops_of(source)] == [(2, 12), (2, 12), (2, 3, 4)]
+    assert only(model([node("Softmax", "x")], {"x": (2, 3, 4)}, opset=13)).axis == 2
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((2, 3), 1), ((2, 1000, 1, 1), 1), ((2, 1, 7), 2), ((2, 1, 1), 1)]
+)
+def test_softmax_up_to_opset_12_over_one_dim_is_direct(shape: tuple[int, ...], axis: int):
+    assert only(model([node("Softmax", "x")], {"x": shape}, opset=9)).axis == axis
+
+
+def test_reduce_takes_attributes_then_inputs():
+    by_attributes = only(model([node("ReduceSum", "x", axes=[-1, 0])], {"x": (2, 5, 3)}, opset=12))
+    by_inputs = only(
+        model([node("ReduceSum", "x a")], {"x": (2, 5, 3)}, constants={"a": ints(-1, 0)}, opset=13)
+    )
+    assert by_attributes.axes == by_inputs.axes == (0, 2)
+    still_attribute = only(model([node("ReduceMax", "x", axes=[1], keepdims=0)], {"x": (2, 5, 3)}, opset=13))
+    assert (still_attribute.axes, still_attribute.keepdims) == ((1,), False)
+    assert only(model([node("ReduceMean", "x")], {"x": (2, 5)}, opset=18)).axes == (0, 1)
+    assert ops_of(model([node("ReduceMean", "x", noop_with_empty_axes=1)], {"x": (2, 5)}, opset=18)) == []
+
+
+def test_gemm_broadcasts_c():
+    for shape in ((), (5,), (1, 5), (2, 1), (2, 5)):
+        op = only(model([node("Gemm", "x b c", transB=1)], {"x": (2, 3), "b": (5, 3), "c": shape}))
+        assert shape_of(op) == (2, 5)
+    assert len(only(model([node("Gemm", "x b")], {"x": (2, 3), "b": (3, 5)})).operands) == 2

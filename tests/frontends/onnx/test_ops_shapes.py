@@ -1,0 +1,131 @@
+"""Ops about shapes, in all their versions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import PermuteOp, ReshapeOp
+from tests.frontends.onnx.models import (
+    ints,
+    model,
+    node,
+    only,
+    ops_of,
+    shape_of,
+)
+
+X = {"x": (1, 3, 8, 8)}
+
+
+def test_dropout_vanishes():
+    for opset, inputs in ((9, "x"), (12, "x r"), (13, "x r t")):
+        constants = {"r": np.array(0.5, np.float32), "t": np.array(False)}
+        assert ops_of(model([node("Dropout", inputs)], X, constants=constants, opset=opset)) == []
+
+
+@pytest.mark.parametrize(
+    ("opset", "source"),
+    [
+        (12, [node("Squeeze", "x", axes=[0, -1])]),
+        (13, [node("Squeeze", "x ax")]),
+        (13, [node("Squeeze", "x")]),
+    ],
+)
+def test_squeeze(opset: int, source: list[onnx.NodeProto]):
+    op = only(model(source, {"x": (1, 3, 1)}, constants={"ax": ints(0, 2)}, opset=opset))
+    assert isinstance(op, ReshapeOp)
+    assert shape_of(op) == (3,)
+
+
+def test_unsqueeze():
+    for opset, source in ((12, node("Unsqueeze", "x", axes=[0, -1])), (13, node("Unsqueeze", "x ax"))):
+        op = only(model([source], {"x": (3, 4)}, constants={"ax": ints(-1, 0)}, opset=opset))
+        assert shape_of(op) == (1, 3, 4, 1)
+
+
+def test_reshape_copies_and_computes_dims():
+    for target, allowzero, shape, wanted in (
+        ((0, -1), 0, (2, 3, 4), (2, 12)),
+        ((-1, 0, 2), 0, (2, 3, 4), (4, 3, 2)),
+        ((0, 5), 1, (0, 7), (0, 5)),
+        ((), 0, (1, 1), ()),
+    ):
+        constants = {"s": np.array(target, np.int64)}
+        source = model([node("Reshape", "x s", allowzero=allowzero)], {"x": shape}, constants=constants)
+        assert shape_of(only(source)) == wanted
+
+
+def test_a_reshape_to_the_same_shape_vanishes():
+    assert ops_of(model([node("Reshape", "x s")], {"x": (2, 3)}, constants={"s": ints(2, -1)})) == []
+
+
+def test_flatten():
+    for axis, wanted in ((0, (1, 24)), (1, (2, 12)), (-1, (6, 4)), (3, (24, 1))):
+        assert shape_of(only(model([node("Flatten", "x", axis=axis)], {"x": (2, 3, 4)}))) == wanted
+
+
+def test_transpose():
+    op = only(model([node("Transpose", "x", perm=[2, 0, 1])], {"x": (2, 3, 4)}))
+    assert isinstance(op, PermuteOp)
+    assert shape_of(op) == (4, 2, 3)
+    assert shape_of(only(model([node("Transpose", "x")], {"x": (2, 3, 4)}))) == (4, 3, 2)
+    assert ops_of(model([node("Transpose", "x", perm=[0, 1])], {"x": (2, 3)})) == []
+
+
+def test_slice_takes_attributes_then_inputs():
+    by_attributes = only(model([node("Slice", "x", starts=[1], ends=[9], axes=[1])], {"x": (2, 5)}, opset=9))
+    constants = {"s": ints(4), "e": ints(-9), "a": ints(-1), "st": ints(-2)}
+    by_inputs = only(model([node("Slice", "x s e a st")], {"x": (2, 5)}, constants=constants, opset=10))
+    assert (by_attributes.starts, by_attributes.sizes, by_attributes.steps) == ((0, 1), (2, 4), (1, 1))
+    assert (by_inputs.starts, by_inputs.sizes, by_inputs.steps) == ((0, 4), (2, 3), (1, -2))
+
+
+def test_split():
+    for opset, source in (
+        (12, node("Split", "x", "a b", axis=1, split=[2, 3])),
+        (13, node("Split", "x s", "a b", axis=1)),
+    ):
+        ops = ops_of(model([source], {"x": (2, 5)}, ["a", "b"], {"s": ints(2, 3)}, opset=opset))
+        assert [op.starts for op in ops if isinstance(op, nn.SliceOp)] == [(0, 0), (0, 2)]
+        assert [shape_of(op) for op in ops] == [(2, 2), (2, 3)]
+    # From opset 18 on the last part may be smaller.
+    ops = ops_of(
+        model([node("Split", "x", "a b", axis=1, num_outputs=2)], {"x": (2, 5)}, ["a", "b"], opset=18)
+    )
+    assert [shape_of(op) for op in ops] == [(2, 3), (2, 2)]
+
+
+def test_pad_takes_attributes_then_inputs():
+    by_attributes = only(model([node("Pad", "x", pads=[0, 1, 0, 2], value=3.0)], {"x": (2, 5)}, opset=10))
+    constants = {"p": ints(1, 2), "v": np.array(3, np.float32), "a": ints(-1)}
+    by_inputs = only(model([node("Pad", "x p v a")], {"x": (2, 5)}, constants=constants, opset=18))
+    for op in (by_attributes, by_inputs):
+        assert (op.pads, op.value, op.mode) == ((0, 1, 0, 2), 3.0, "constant")
+
+
+def test_resize_in_all_its_versions():
+    scales = np.array([1, 1, 2, 2], np.float32)
+    old = only(model([node("Upsample", "x s", mode="nearest")], X, constants={"s": scales}, opset=9))
+    assert (old.coordinates, old.nearest_mode, old.scales) == ("asymmetric", "floor", (1, 1, 2, 2))
+    old = only(model([node("Resize", "x s", mode="linear")], X, constants={"s": scales}, opset=10))
+    assert (old.coordinates, old.mode) == ("asymmetric", "linear")
+    old = only(model([node("Resize", "x s")], X, constants={"s": 1 / scales}, opset=10))
+    assert (old.coordinates, old.nearest_mode) == ("asymmetric", "ceil")
+    new = only(model([node("Resize", "x - s")], X, constants={"s": scales}, opset=13))
+    assert (new.coordinates, new.nearest_mode, new.scales) == (
+        "half_pixel",
+        "round_prefer_floor",
+        (1, 1, 2, 2),
+    )
+    attributes: dict[str, Any] = {
+        "mode": "linear",
+        "coordinate_transformation_mode": "align_corners",
+        "axes": [3, 2],
+    }
+    new = only(model([node("Resize", "x - - z", **attributes)], X, constants={"z": ints(5, 7)}, opset=18))
+    assert (new.coordinates, new.mode, new.sizes) == ("align_corners", "linear", (1, 3, 7, 5))

@@ -1,0 +1,106 @@
+"""CuTe shape:stride, against its own definition: colexicographic coordinates, inner products with strides."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import pytest
+
+from layout_ir.errors import LayoutError
+from layout_ir.format import Format
+from layout_ir.layout import Layout
+from layout_ir.notations import NOTATIONS
+
+CUTE = NOTATIONS["cute"]
+
+
+def size(shape: Any) -> int:
+    result = 1
+    for part in shape if isinstance(shape, tuple) else ():
+        result *= size(part)
+    return result if isinstance(shape, tuple) else shape
+
+
+def offset(index: int, shape: Any, stride: Any) -> int:
+    """Of an integer coordinate of a (nested) mode."""
+    if not isinstance(shape, tuple):
+        return index * stride
+    total = 0
+    for part, step in zip(shape, stride, strict=True):
+        total += offset(index % size(part), part, step)
+        index //= size(part)
+    return total
+
+
+def swizzle(address: int, bits: int, base: int, shift: int) -> int:
+    return address ^ (((address >> (base + shift)) & ((1 << bits) - 1)) << base)
+
+
+def random_mode(rng: random.Random, depth: int = 0) -> tuple[Any, Any]:
+    if depth == 2 or rng.random() < 0.6:
+        return rng.randint(1, 4), rng.randint(0, 30)
+    parts = [random_mode(rng, depth + 1) for _ in range(rng.randint(1, 3))]
+    return tuple(p[0] for p in parts), tuple(p[1] for p in parts)
+
+
+def test_random_layouts_are_their_inner_products():
+    rng = random.Random(0)
+    for _ in range(500):
+        modes = [random_mode(rng) for _ in range(rng.randint(1, 3))]
+        shape, stride = tuple(m[0] for m in modes), tuple(m[1] for m in modes)
+        text = f"{shape}:{stride}"
+        layout = CUTE.parse(text)
+        assert isinstance(layout, Layout)
+        assert layout.shape == tuple(size(m) for m in shape)
+        for index in itertools.product(*map(range, layout.shape)):
+            assert layout.address(index) == sum(offset(x, s, d) for x, s, d in zip(index, shape, stride, strict=True)), text
+        again = CUTE.parse(CUTE.print(layout))
+        assert isinstance(again, Layout)
+        assert again.same_map(layout)
+
+
+def test_swizzles_are_composed():
+    layout = CUTE.parse("Sw<3,4,3> o 0 o (8,64):(64,1)")
+    assert isinstance(layout, Layout)
+    for i, j in itertools.product(range(8), range(64)):
+        assert layout.address((i, j)) == swizzle(64 * i + j, 3, 4, 3)
+    assert CUTE.print(layout) == "Sw<3,4,3> o 0 o (8,64):(64,1)"
+    assert CUTE.print(Format.parse("(a, b) : [a, b], offset = 5").bind((2, 3))) == "Sw<0,0,0> o 5 o (2,3):(3,1)"
+
+
+def test_the_example_of_the_theory():
+    layout = CUTE.parse("(2,(8,2),5,4):(320,(1,160),32,8)")
+    assert isinstance(layout, Layout)
+    assert layout.address((1, 10, 3, 2)) == 594
+    assert layout.same_map(Format.from_tag("nChw8c").bind((2, 16, 5, 4)))
+
+
+def test_padded_layouts_print_their_padded_box():
+    assert CUTE.print(Format.from_tag("nChw8c").bind((2, 17, 5, 4))) == "(2,(8,3),5,4):(480,(1,160),32,8)"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("(2,3):(3)", "differ in structure"),
+        ("(2,(3,4)):(3,1)", "differ in structure"),
+        ("(2,0):(3,1)", "at least 1"),
+        ("(2,3)", "expected ':'"),
+        ("Sw<3,4,2> o 0 o (8,64):(64,1)", "would overlap"),
+        ("Sw<3,4> o 0 o 8:1", "expected ','"),
+        ("Sw<1,99,1> o 0 o 8:1", "leaves a 64-bit address"),
+        ("8:9223372036854775807", "2\\^63"),
+    ],
+)
+def test_negative_texts(text: str, reason: str):
+    with pytest.raises(LayoutError, match=reason):
+        CUTE.parse(text)
+
+
+def test_negative_empty_tensors_and_formats():
+    with pytest.raises(LayoutError, match="extents start at 1 there"):
+        CUTE.print(Format.parse("(a) : [a]").bind((0,)))
+    with pytest.raises(LayoutError, match="bind it to a shape first"):
+        CUTE.print(Format.from_tag("nhwc"))

@@ -1,0 +1,151 @@
+"""Strided memrefs and affine maps, against the strides' own sum and Python's evaluation of the map."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+
+import numpy as np
+import pytest
+
+from layout_ir.errors import LayoutError
+from layout_ir.format import Format
+from layout_ir.layout import Layout
+from layout_ir.notations import NOTATIONS
+from tests.layouts import random_layout
+
+MEMREF, AFFINE = NOTATIONS["memref"], NOTATIONS["affine"]
+
+
+def test_strided_texts_are_their_sum():
+    rng = random.Random(0)
+    for _ in range(500):
+        rank = rng.randint(1, 4)
+        shape = tuple(rng.randint(1, 5) for _ in range(rank))
+        strides = tuple(rng.randint(-9, 40) for _ in range(rank))
+        offset = rng.randint(0, 9)
+        text = f"memref<{'x'.join(map(str, shape))}xf32, strided<[{', '.join(map(str, strides))}], offset: {offset}>>"
+        layout = MEMREF.parse(text)
+        assert isinstance(layout, Layout)
+        for index in itertools.product(*map(range, shape)):
+            assert layout.address(index) == offset + sum(s * x for s, x in zip(strides, index, strict=True))
+        again = MEMREF.parse(MEMREF.print(layout, "f32"))
+        assert isinstance(again, Layout)
+        assert again.same_map(layout)
+
+
+def test_a_memref_without_a_layout_is_row_major():
+    layout = MEMREF.parse("memref<2x3x4xf32>")
+    assert isinstance(layout, Layout)
+    assert layout.is_contiguous()
+    assert MEMREF.print(layout) == "strided<[12, 4, 1]>"
+
+
+def evaluate(text: str, index: tuple[int, ...]) -> list[int]:
+    """The results of an affine map at an index, by Python."""
+    match = re.fullmatch(r"affine_map<\((.*?)\) -> \((.*)\)>", text)
+    assert match, text
+    body = match[2].replace("floordiv", "//").replace("mod", "%").replace("ceildiv", "//")
+    names = match[1].split(", ")
+    return list(eval(f"[{body}]", {"__builtins__": {}}, dict(zip(names, index, strict=True))))  # noqa: S307
+
+
+def addresses(text: str, layout: Layout) -> np.ndarray:
+    """Of all indices: the results as an index of a row-major array of the padded box."""
+    box = [evaluate(text, p) for p in itertools.product(*map(range, layout.padded_shape))]
+    extents = tuple(np.array(box).max(axis=0) + 1)
+    found = [evaluate(text, x) for x in itertools.product(*map(range, layout.shape))]
+    flat = [x[0] if len(extents) == 1 else np.ravel_multi_index(x, extents) for x in found]
+    return np.array(flat).reshape(layout.shape)
+
+
+def test_printed_maps_evaluate_to_the_addresses():
+    rng = random.Random(5)
+    checked = 0
+    for _ in range(300):
+        layout = random_layout(rng, rank=rng.randint(1, 3), limit=150)
+        if 0 in layout.shape or any(layout.lo):
+            continue
+        try:
+            text = AFFINE.print(layout)
+        except LayoutError:
+            continue
+        assert np.array_equal(addresses(text, layout), layout.addresses()), text
+        checked += 1
+    assert checked > 80
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("affine_map<(d0, d1) -> (d1, d0)>", (3, 5)),
+        ("affine_map<(d0, d1) -> (d0 * 7 + d1)>", (3, 5)),
+        ("affine_map<(d0, d1) -> (d1 floordiv 4, d0, d1 mod 4)>", (3, 8)),
+        ("affine_map<(d0) -> (d0 floordiv 8, (d0 mod 8) floordiv 2, d0 mod 2)>", (32,)),
+        ("affine_map<(d0, d1) -> (d0 * 16 + d1 floordiv 4 * 8 + d1 mod 4)>", (3, 8)),
+        ("affine_map<(d0, d1) -> ((d0 * 8 + d1) floordiv 4, d1 mod 4)>", (3, 8)),
+        ("affine_map<(d0) -> (d0 * -3 + 40)>", (9,)),
+        ("affine_map<(d0) -> (5 + d0 mod 4 * 10 + d0 floordiv 4)>", (12,)),
+        ("affine_map<(d0, d1) -> (d0 + 2, d1)>", (3, 5)),
+    ],
+)
+def test_written_maps_are_read_as_their_value(text: str, shape: tuple[int, ...]):
+    layout = AFFINE.parse(text, shape)
+    assert isinstance(layout, Layout)
+    assert layout.padded_shape == shape or any(layout.lo)
+    if not any(layout.lo):
+        assert np.array_equal(addresses(text, layout), layout.addresses())
+    else:
+        assert layout.address((0, 0)) == 10
+
+
+def test_a_phase_is_pads_in_front():
+    layout = AFFINE.parse("affine_map<(d0) -> ((d0 + 3) floordiv 4, (d0 + 3) mod 4)>", (6,))
+    assert isinstance(layout, Layout)
+    assert layout.lo == (3,)
+    assert [layout.address((x,)) for x in range(6)] == [3, 4, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("memref<2x?xf32>", "dynamic extents have no layout"),
+        ("memref<2x3xf32, strided<[?, 1]>>", "dynamic stride or offset"),
+        ("memref<2x3xf32, strided<[3, 1], offset: ?>>", "dynamic stride or offset"),
+        ("memref<2x3xf32, strided<[3]>>", "2 != 1"),
+        ("memref<2x3xq7>", "unknown element type"),
+        ("memref<2x3xf32, 1>", "expected strided"),
+        ("strided<[3, 1]>", "give a shape"),
+        ("memref<2x3xf32", "expected '>'"),
+    ],
+)
+def test_negative_memref_texts(text: str, reason: str):
+    with pytest.raises(LayoutError, match=reason):
+        MEMREF.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("affine_map<(d0)[s0] -> (d0 + s0)>", "symbols have no value"),
+        ("affine_map<(d0, d1) -> (d0 * d1)>", "product of two indices"),
+        ("affine_map<(d0, d1) -> ((d0 + d1) mod 4)>", "no sum of digits of single dims"),
+        ("affine_map<(d0, d1) -> (d2)>", "unknown index 'd2'"),
+        ("affine_map<(d0, d0) -> (d0)>", "names a dim twice"),
+        ("affine_map<(d0) -> (d0 mod d0)>", "needs a positive constant"),
+        ("affine_map<(d0, d1) -> (d0 * 5 + d1)>", "give one"),
+    ],
+)
+def test_negative_affine_texts(text: str, reason: str):
+    with pytest.raises(LayoutError, match=reason):
+        AFFINE.parse(text)
+
+
+def test_negative_maps_whose_units_do_not_divide():
+    with pytest.raises(LayoutError, match="units of 4 and of 6, which do not divide"):
+        AFFINE.parse("affine_map<(d0) -> (d0 floordiv 6 * 100 + d0 mod 4)>", (24,))
+
+
+def test_blocked_formats_print_one_result_per_physical_dim():
+    assert AFFINE.print(Format.from_tag("nChw8c")) == "affine_map<(d0, d1, d2, d3) -> (d0, d1 floordiv 8, d2, d3, d1 mod 8)>"

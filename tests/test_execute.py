@@ -1,0 +1,151 @@
+"""`run` takes and gives logical arrays by position or name, and says what does not fit."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.func import FuncOp
+
+from layout_ir.dialects.layout import FillPadsOp, ReorderOp
+from layout_ir.errors import LayoutError
+from layout_ir.execute import entry_point, input_names, result_names, run
+from tests.backends.reference.rewriting import with_random_formats
+from tests.backends.reference.test_interpreter import NETWORK, network_inputs, parse
+
+BLOCKED = """
+func.func @main(%x : tensor<2x5xf32, #layout.format<(a, b) : [b, a, b:4], pad = zero>>, %y : tensor<5xf32>)
+    -> (tensor<2x5xf32, #layout.format<(a, b) : [b, a], offset = 3>>, tensor<5xf32>) {
+  %0 = layout.reorder %x : tensor<2x5xf32, #layout.format<(a, b) : [b, a, b:4], pad = zero>>
+    -> tensor<2x5xf32, #layout.format<(a, b) : [b, a], offset = 3>>
+  func.return %0, %y : tensor<2x5xf32, #layout.format<(a, b) : [b, a], offset = 3>>, tensor<5xf32>
+}"""
+
+X = np.arange(10, dtype=np.float32).reshape(2, 5)
+Y = np.arange(5, dtype=np.float32)
+
+
+@pytest.mark.parametrize("reorders", ["compiled", "reference"])
+def test_arrays_are_logical_whatever_the_formats(reorders: Any):
+    a, b = run(parse(BLOCKED), [X, Y], reorders=reorders)
+    np.testing.assert_array_equal(a, X)
+    np.testing.assert_array_equal(b, Y)
+
+
+def test_inputs_by_name():
+    a, b = run(parse(BLOCKED), {"y": Y, "x": X})
+    np.testing.assert_array_equal(a, X)
+    np.testing.assert_array_equal(b, Y)
+
+
+def test_results_are_the_callers_own():
+    _, b = run(parse(BLOCKED), [X, Y])
+    assert not np.shares_memory(b, Y)
+
+
+def test_inputs_may_be_strided():
+    a, _ = run(parse(BLOCKED), [np.asfortranarray(X), np.arange(10, dtype=np.float32)[::2]])
+    np.testing.assert_array_equal(a, X)
+
+
+def test_any_function_may_be_the_entry():
+    module = parse(BLOCKED.replace("@main", "@other"))
+    assert len(run(module, [X, Y], entry="other")) == 2
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_compiled_and_reference_reorders_give_the_same(seed: int):
+    module = with_random_formats(parse(NETWORK), Random(seed))
+    compiled, reference = (run(module, network_inputs(), reorders=r) for r in ("compiled", "reference"))
+    for got, want in zip(compiled, reference, strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_compiled_reorders_write_the_same_buffers_pads_and_holes_included():
+    def buffers(reorders: Any) -> list[bytes]:
+        result: list[bytes] = []
+
+        def trace(op: Any, tensors: Any, seconds: float) -> None:
+            if isinstance(op, ReorderOp | FillPadsOp):
+                result.append(np.ascontiguousarray(tensors[-1].buffer).tobytes())
+
+        run(with_random_formats(parse(NETWORK), Random(3)), network_inputs(), reorders=reorders, trace=trace)
+        return result
+
+    assert buffers("compiled") == buffers("reference")
+
+
+def test_bf16_goes_in_and_out_as_bits():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    module = parse("""
+    func.func @main(%x : tensor<3xbf16>) -> tensor<3xbf16> {
+      %0 = nn.add %x, %x : tensor<3xbf16>
+      func.return %0 : tensor<3xbf16>
+    }""")
+    bits = np.array([0x3F80, 0x4000, 0xC040], np.uint16)  # 1, 2, -3
+    for array in (bits, bits.view(ml_dtypes.bfloat16)):
+        (result,) = run(module, [array])
+        assert result.dtype == np.uint16
+        assert result.view(ml_dtypes.bfloat16).astype(float).tolist() == [2, 4, -6]
+
+
+def test_onnx_names_are_the_names_of_inputs_and_results():
+    onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+    from layout_ir.frontends.onnx import from_onnx
+
+    floats = onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Relu", ["in.put"], ["out/put"])],
+        "g",
+        [onnx.helper.make_tensor_value_info("in.put", floats, [2])],
+        [onnx.helper.make_tensor_value_info("out/put", floats, [2])],
+    )
+    module = from_onnx(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8))
+    function = entry_point(module, "main")
+    assert (input_names(function), result_names(function)) == (["in.put"], ["out/put"])
+    assert run(module, {"in.put": np.array([-1, 2], np.float32)})[0].tolist() == [0, 2]
+
+
+def test_arguments_without_names_are_numbered():
+    module = parse(BLOCKED.replace("%x", "%0").replace("%y", "%1").replace("%0 = ", "%2 = ").replace("%0, %1", "%2, %1"))
+    function = entry_point(module, "main")
+    assert isinstance(function, FuncOp)
+    assert input_names(function) == ["arg0", "arg1"]
+    assert result_names(function) == ["result0", "result1"]
+
+
+def test_negative_an_array_of_another_shape():
+    with pytest.raises(LayoutError, match="input 'x' is tensor<2x5xf32>, the array given is 5x2 of float32"):
+        run(parse(BLOCKED), [X.T, Y])
+
+
+def test_negative_an_array_of_another_type():
+    with pytest.raises(LayoutError, match="input 'y' is tensor<5xf32>, the array given is 5 of float64"):
+        run(parse(BLOCKED), [X, Y.astype(np.float64)])
+
+
+def test_negative_too_few_inputs():
+    with pytest.raises(LayoutError, match=r"@main takes 2 inputs \('x', 'y'\), given are 1"):
+        run(parse(BLOCKED), [X])
+
+
+def test_negative_a_name_is_missing():
+    with pytest.raises(LayoutError, match="'y' is missing: @main takes 'x', 'y', given are 'x'"):
+        run(parse(BLOCKED), {"x": X})
+
+
+def test_negative_a_name_too_many():
+    with pytest.raises(LayoutError, match="'z' is no input: @main takes 'x', 'y', given are 'x', 'y', 'z'"):
+        run(parse(BLOCKED), {"x": X, "y": Y, "z": Y})
+
+
+def test_negative_no_such_entry():
+    with pytest.raises(LayoutError, match="the module has no function @start, its functions: @main"):
+        run(parse(BLOCKED), [X, Y], entry="start")
+
+
+def test_negative_no_such_way_to_reorder():
+    with pytest.raises(LayoutError, match="reorders = 'fast' is unknown, expected compiled or reference"):
+        run(parse(BLOCKED), [X, Y], reorders="fast")  # pyright: ignore[reportArgumentType]

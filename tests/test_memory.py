@@ -1,0 +1,419 @@
+"""Memory objects: buffers allocated, wrapped and absent; maps; pads; views; other libraries; chunks; quantization."""
+
+from __future__ import annotations
+
+import gc
+import math
+import sys
+from fractions import Fraction
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from numpy.typing import NDArray
+
+from layout_ir.descriptor import TensorDesc
+from layout_ir.errors import LayoutError
+from layout_ir.format import Format
+from layout_ir.memory import NONE, Memory
+from tests.layouts import random_format, random_shape, rngs
+
+torch: Any = pytest.importorskip("torch")
+
+BLOCKED = TensorDesc((2, 17, 5, 4), "f32", "nChw8c")
+
+
+def _values(shape: tuple[int, ...], dtype: str = "float32") -> NDArray[Any]:
+    return np.arange(1, math.prod(shape) + 1).reshape(shape).astype(dtype)
+
+
+def _pads(memory: Memory) -> NDArray[Any]:
+    """What the pad addresses hold."""
+    layout = memory.desc.layout
+    return memory.data[np.setdiff1d(layout.addresses(padded=True), layout.addresses())]
+
+
+# --- Buffers ---
+
+
+@given(rngs)
+def test_what_is_set_is_read_and_lies_at_its_address(rng: Random):
+    rank = rng.randint(0, 4)
+    format = random_format(rng, rank, halo=True, chunked=True).with_pad(rng.choice(("undef", "zero", 31)))
+    shape = random_shape(rng, rank, 200)
+    memory, values = Memory(TensorDesc(shape, "f32", format)), _values(shape)
+    memory.set(values)
+    assert np.array_equal(memory.numpy(), values)
+    assert np.array_equal(memory.data[memory.desc.layout.addresses()], values)
+    if memory.desc.pad_value is not None:
+        assert (_pads(memory) == memory.desc.pad_value).all()
+
+
+def test_allocated_memory_is_aligned_zeroed_and_large_enough():
+    memory = Memory(BLOCKED)
+    assert memory.has_data and memory.data.ctypes.data % 64 == 0
+    assert memory.data.nbytes == memory.nbytes == BLOCKED.nbytes == 3840 and not memory.data.any()
+
+
+def test_pads_hold_the_policy_from_the_start():
+    memory = Memory(TensorDesc((1, 5, 2, 2), "f32", "nChw8c", pad=31))
+    assert (_pads(memory) == 31).all() and (memory.numpy() == 0).all()
+
+
+@pytest.mark.parametrize("make", [bytearray, lambda n: np.zeros(n, np.uint8), lambda n: np.zeros(n // 4, np.float32)])
+def test_a_wrapped_buffer_is_shared(make: Any):
+    buffer = make(BLOCKED.nbytes)
+    memory = Memory(BLOCKED, buffer)
+    memory.set(_values((2, 17, 5, 4)))
+    assert np.frombuffer(buffer, np.float32)[952] == memory.numpy()[1, 16, 4, 3] == 680
+
+
+def test_wrapping_does_not_touch_the_contents():
+    buffer = np.full(BLOCKED.nbytes // 4, 7, np.float32)
+    assert (_pads(Memory(BLOCKED, buffer)) == 7).all()
+
+
+def test_absent_memory_takes_a_buffer_later():
+    memory = Memory(BLOCKED, NONE)
+    assert not memory.has_data
+    with pytest.raises(LayoutError, match="holds no buffer: give it one with set_data"):
+        memory.numpy()
+    memory.set_data(bytearray(3840))
+    memory.set(1.0)
+    assert memory.numpy().sum() == 680
+    memory.set_data(NONE)
+    assert not memory.has_data and "no buffer" in repr(memory)
+
+
+def test_zero_volume_and_zero_descriptor():
+    empty = Memory(TensorDesc((2, 0, 3), "f32", "aBc8b"))
+    empty.set(np.zeros((2, 0, 3)))
+    assert empty.nbytes == 0 and empty.numpy().shape == (2, 0, 3)
+    absent = Memory(TensorDesc())
+    assert absent.nbytes == 0 and not absent.has_data
+    with pytest.raises(LayoutError, match="the zero descriptor describes no tensor"):
+        Memory(TensorDesc(), bytearray(4))
+
+
+@pytest.mark.parametrize(
+    "buffer, match",
+    [
+        (bytearray(3839), "buffer of 3839 bytes for 2x17x5x4 f32 .* which needs 3840"),
+        (np.zeros(960, np.int32), "buffer of int32 for elements of f32, which are stored as float32"),
+        (np.zeros((960, 2), np.float32)[:, 0], "cannot take an array of strides"),
+        (5, "cannot take int as the buffer of"),
+        ("text", "cannot take str as the buffer of"),
+    ],
+)
+def test_negative_buffers_that_do_not_fit(buffer: Any, match: str):
+    with pytest.raises(LayoutError, match=match):
+        Memory(BLOCKED, buffer)
+
+
+def test_negative_memory_of_an_open_descriptor():
+    with pytest.raises(LayoutError, match="its layout is 'any', choose one"):
+        Memory(TensorDesc((2, 3), "f32", "any"))
+    with pytest.raises(LayoutError, match="known at run time only"):
+        Memory(TensorDesc((2, None), "f32", "ab"))
+
+
+def test_negative_values_of_another_shape():
+    with pytest.raises(LayoutError, match=r"an array of shape \(2, 3\) does not fit 2x17x5x4"):
+        Memory(BLOCKED).set(np.zeros((2, 3)))
+
+
+def test_negative_writing_to_a_read_only_buffer():
+    memory = Memory(TensorDesc((2, 3), "i8"), bytes(6))
+    assert memory.numpy().sum() == 0
+    with pytest.raises(LayoutError, match="the buffer behind 2x3 i8 .* is read-only"):
+        memory.set(1)
+    with pytest.raises(LayoutError, match="read-only"), memory.map("rw"):
+        pass
+    with memory.map("r") as data:
+        assert data.size == 6
+
+
+# --- Map ---
+
+
+def test_a_map_is_exclusive_and_ends():
+    memory = Memory(BLOCKED)
+    with memory.map() as data:
+        data[952] = 5
+        for attempt in (memory.numpy, lambda: memory.set(0), lambda: memory.set_data(NONE), lambda: memory.data):
+            with pytest.raises(LayoutError, match="is mapped: leave the map before"):
+                attempt()
+        with pytest.raises(LayoutError, match="is mapped"), memory.submemory((1, 1, 1, 1), (0, 0, 0, 0)).map():
+            pass
+    assert memory.numpy()[1, 16, 4, 3] == 5
+    with pytest.raises(ValueError, match="read-only"):
+        data[0] = 1
+
+
+def test_a_map_ends_when_its_body_fails():
+    memory = Memory(BLOCKED)
+    with pytest.raises(RuntimeError), memory.map():
+        raise RuntimeError
+    assert memory.numpy().shape == (2, 17, 5, 4)
+
+
+def test_a_map_restores_the_pads():
+    memory = Memory(BLOCKED)
+    with memory.map("w") as data:
+        data[:] = 9
+    assert (memory.numpy() == 9).all() and (_pads(memory) == 0).all()
+
+
+def test_negative_a_read_only_map_and_an_unknown_mode():
+    memory = Memory(BLOCKED)
+    with memory.map("r") as data, pytest.raises(ValueError, match="read-only"):
+        data[0] = 1
+    with pytest.raises(LayoutError, match="map mode 'x' is none of r, w, rw"), memory.map("x"):  # type: ignore[arg-type]
+        pass
+
+
+# --- Views ---
+
+
+@given(rngs)
+def test_views_share_storage(rng: Random):
+    rank = rng.randint(1, 4)
+    shape = random_shape(rng, rank, 200)
+    memory = Memory(TensorDesc(shape, "i32", random_format(rng, rank).with_pad("zero")))
+    values = _values(shape, "int32")
+    memory.set(values)
+    starts = [rng.randrange(x) for x in shape]
+    sizes = [rng.randint(1, x - s) for s, x in zip(starts, shape, strict=True)]
+    box = tuple(slice(s, s + n) for s, n in zip(starts, sizes, strict=True))
+    view = memory.submemory(sizes, starts)
+    assert np.array_equal(view.numpy(), values[box])
+    view.set(-1)
+    values[box] = -1
+    assert np.array_equal(memory.numpy(), values)
+    assert (_pads(memory) == 0).all()
+    order = rng.sample(range(rank), rank)
+    assert np.array_equal(memory.permute(order).numpy(), values.transpose(order))
+    assert np.array_equal(memory.permute(order).permute_axes(order).numpy(), values)
+    assert np.array_equal(memory.reshape((1, *shape)).numpy(), values[None])
+
+
+# --- NumPy ---
+
+
+def test_plain_memory_shares_and_blocked_memory_copies():
+    plain = Memory(TensorDesc((2, 3, 4, 4), "f32", "nhwc"))
+    plain.numpy()[...] = 3
+    assert (plain.data == 3).all() and plain.numpy(copy=False).strides == (192, 4, 48, 12)
+    assert not np.shares_memory(plain.numpy(copy=True), plain.data)
+    with pytest.raises(LayoutError, match="is no array of one stride per dim: it takes a copy"):
+        Memory(BLOCKED).numpy(copy=False)
+
+
+@given(rngs)
+def test_every_numpy_array_can_be_wrapped_without_a_copy(rng: Random):
+    rank = rng.randint(1, 3)
+    array = _values(random_shape(rng, rank, 200)).transpose(rng.sample(range(rank), rank))
+    array = array[tuple(slice(None, None, rng.choice((1, 2, -1, -2))) for _ in range(rank))]
+    memory = Memory.from_numpy(array)
+    assert np.array_equal(memory.numpy(), array)
+    assert np.shares_memory(memory.numpy(), array)
+    memory.set(array * 2)
+    assert np.array_equal(memory.numpy(), array)
+
+
+def test_from_numpy_converts_where_the_layout_differs():
+    array = _values((2, 17, 5, 4))
+    memory = Memory.from_numpy(array, "nChw8c")
+    assert not np.shares_memory(memory.data, array) and np.array_equal(memory.numpy(), array)
+    assert Memory.from_numpy(array, "nchw", copy=False).data.ctypes.data == array.ctypes.data
+    assert not np.shares_memory(Memory.from_numpy(array, copy=True).data, array)
+    with pytest.raises(LayoutError, match="does not lie as 2x17x5x4 f32 .* it takes a copy"):
+        Memory.from_numpy(array, "nhwc", copy=False)
+
+
+def test_one_block_is_taken_as_it_lies():
+    array = np.ascontiguousarray(_values((2, 8, 3, 3)).transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    assert np.shares_memory(Memory.from_numpy(array, "nChw8c", copy=False).data, array)
+
+
+def test_memory_keeps_the_array_alive():
+    memory = Memory.from_numpy(_values((100, 100)))
+    gc.collect()
+    assert memory.numpy()[99, 99] == 10_000
+
+
+def test_negative_arrays_without_an_element_type():
+    with pytest.raises(LayoutError, match="arrays of complex128 have no element type"):
+        Memory.from_numpy(np.zeros(3, np.complex128))
+
+
+def test_array_interface_and_asarray():
+    memory = Memory.from_numpy(_values((3, 4)).T)
+    assert np.shares_memory(np.asarray(memory), memory.data) and np.asarray(memory).shape == (4, 3)
+    assert memory.__array_interface__["shape"] == (4, 3)
+    assert not hasattr(Memory(BLOCKED), "__array_interface__")
+    assert np.asarray(Memory(BLOCKED)).shape == (2, 17, 5, 4)
+    assert np.asarray(memory, dtype=np.int64).dtype == np.int64
+
+
+def test_buffer_protocol():
+    memory = Memory.from_numpy(_values((3, 4)).T)
+    view = memoryview(memory) if sys.version_info >= (3, 12) else memory.__buffer__(0)
+    assert (view.shape, view.strides, view.format) == ((4, 3), (4, 16), "f")
+    assert Memory(BLOCKED).__buffer__(0).nbytes == 3840
+
+
+# --- DLPack and torch ---
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8", "uint8", "int64", "bool"])
+def test_torch_tensors_go_in_and_out_without_a_copy(dtype: str):
+    tensor = torch.arange(24).reshape(2, 3, 4).to(getattr(torch, dtype)).transpose(0, 2)
+    memory = Memory.from_torch(tensor)
+    back, through = memory.torch(copy=False), torch.from_dlpack(memory)
+    for other in (back, through):
+        assert other.data_ptr() == tensor.data_ptr() and other.dtype == tensor.dtype
+        assert other.stride() == tensor.stride() and torch.equal(other, tensor)
+
+
+def test_channels_last_is_nhwc():
+    tensor = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    memory = Memory.from_torch(tensor, "nhwc", copy=False)
+    assert memory.desc == TensorDesc((2, 3, 4, 5), "f32", "nhwc")
+    assert memory.torch(copy=False).is_contiguous(memory_format=torch.channels_last)
+
+
+def test_a_tensor_with_a_gradient_comes_without_it():
+    assert Memory.from_torch(torch.ones(3, requires_grad=True)).numpy().tolist() == [1, 1, 1]
+
+
+def test_blocked_memory_leaves_as_a_copy_only():
+    memory = Memory.from_torch(torch.randn(2, 17, 5, 4), "nChw8c")
+    assert memory.torch().shape == (2, 17, 5, 4)
+    with pytest.raises(LayoutError, match="it takes a copy"):
+        memory.torch(copy=False)
+    with pytest.raises(BufferError, match="DLPack needs one stride per dim"):
+        memory.__dlpack__()
+
+
+def test_numpy_reads_dlpack_and_dlpack_reads_numpy():
+    memory = Memory.from_dlpack(_values((3, 4)))
+    assert np.shares_memory(np.from_dlpack(memory), memory.data)
+    assert memory.__dlpack_device__() == (1, 0)
+
+
+def test_backward_strides_reach_torch_as_a_copy():
+    memory = Memory.from_numpy(_values((4,))[::-1])
+    assert memory.torch().tolist() == [4, 3, 2, 1]
+    with pytest.raises(LayoutError, match="negative strides, which torch has not"):
+        memory.torch(copy=False)
+
+
+# --- Small types ---
+
+
+@given(rngs)
+def test_four_bit_integers_are_packed_low_half_first(rng: Random):
+    shape, signed = random_shape(rng, 2, 60), rng.random() < 0.5
+    memory = Memory(TensorDesc(shape, "i4" if signed else "ui4", random_format(rng, 2).with_pad("zero")))
+    values = np.random.default_rng(1).integers(-8 if signed else 0, 8 if signed else 16, shape)
+    memory.set(values)
+    assert np.array_equal(memory.numpy(), values)
+    for index in np.ndindex(shape):
+        address = memory.address(index)
+        assert (int(memory.data[address // 2]) >> (4 * (address % 2))) & 15 == int(values[index]) & 15
+
+
+def test_bf16_takes_numbers_and_bits():
+    memory = Memory(TensorDesc((3, 3), "bf16", "aB2b", pad=1.5))
+    memory.set(np.full((3, 3), 1.0 + 2**-9))
+    assert (memory.real() == 1.0).all() and (_pads(memory) == 0x3FC0).all()
+    memory.set(np.full((3, 3), 0x4000, np.uint16))
+    assert (memory.real() == 2.0).all()
+    expected = torch.linspace(-3, 3, 9).reshape(3, 3)
+    memory.set(expected.numpy())
+    assert torch.equal(memory.torch(), expected.to(torch.bfloat16))
+
+
+def test_negative_numbers_for_eight_bit_floats():
+    with pytest.raises(LayoutError, match="numbers are not converted to f8E5M2: give its bits as uint8"):
+        Memory(TensorDesc((3,), "f8E5M2")).set(np.ones(3))
+
+
+# --- Quantization ---
+
+
+def test_quantized_memory_has_two_faces():
+    memory = Memory(TensorDesc((2, 5), "ui8", "aB4b", scale=0.5, zero_point=128, pad="zp"))
+    memory.set_real([[-64, -63.75, 0, 0.25, 63.5], [1e9, -1e9, float("nan"), 0.75, 1.25]])
+    assert memory.numpy().tolist() == [[0, 0, 128, 128, 255], [255, 0, 0, 130, 130]]
+    assert memory.real().tolist() == [[-64, -64, 0, 0, 63.5], [63.5, -64, -64, 1, 1]]
+    # A pad that is the quantized zero reads as 0.0.
+    assert (_pads(memory) == 128).all()
+
+
+@given(rngs)
+def test_quantization_rounds_once_to_nearest_even_and_saturates(rng: Random):
+    scale, zero_point = rng.choice((0.25, 0.5, 2.0)), rng.randint(-128, 127)
+    values = [Fraction(rng.randint(-4000, 4000), rng.choice((4, 8))) for _ in range(20)]
+    memory = Memory(TensorDesc((20,), "i8", scale=scale, zero_point=zero_point))
+    memory.set_real([float(v) for v in values])
+    # Python rounds fractions exactly, ties to even.
+    stored = [min(max(round(v / Fraction(scale) + zero_point), -128), 127) for v in values]
+    assert memory.numpy().tolist() == stored
+    assert memory.real().tolist() == [(q - zero_point) * scale for q in stored]
+
+
+# --- Chunks ---
+
+CROUTON = TensorDesc((2, 9, 20, 50), "ui8", "(n, h, w, c) : [n, h, w, c | h:8, w:8, c:32], pad = 31")
+
+
+def test_chunks_lie_where_the_table_says():
+    count = CROUTON.layout.span // 2048
+    table = [2048 * (2 * ((k * 7) % count)) for k in range(count)]
+    memory = Memory(CROUTON, chunk_table=table)
+    values = _values((2, 9, 20, 50), "uint8")
+    memory.set(values)
+    assert np.array_equal(memory.numpy(), values)
+    assert memory.chunk_start((1, 8, 19, 49)) == table[23]
+    assert memory.address((1, 8, 19, 49)) == table[23] + 113
+    assert memory.data[table[23] + 113] == values[1, 8, 19, 49]
+    assert memory.nbytes == max(table) + 2048
+    # Gaps between the chunks are nobody's: neither elements nor pads are written there.
+    assert not memory.data[2048 : 2 * 2048].any() or table.count(2048)
+    view = memory.submemory((1, 2, 3, 4), (1, 7, 17, 40))
+    assert np.array_equal(view.numpy(), values[1:2, 7:9, 17:20, 40:44])
+
+
+def test_without_a_table_chunk_follows_chunk():
+    memory = Memory(CROUTON)
+    assert memory.chunk_start((1, 8, 19, 49)) == 23 * 2048
+    assert memory.address((1, 8, 19, 49)) == 47217
+
+
+@pytest.mark.parametrize(
+    "desc, table, match",
+    [
+        (BLOCKED, [0], "has no chunks, so a chunk table has no meaning: its format has no bar"),
+        (CROUTON, [0, 2048], "chunk table of 2 entries for .* which has 24 chunks"),
+        (CROUTON, [1024 * k for k in range(24)], "overlaps or starts below 0: chunks hold 2048 elements"),
+        (CROUTON, [2048 * k for k in range(-1, 23)], "overlaps or starts below 0"),
+    ],
+)
+def test_negative_chunk_tables_that_do_not_fit(desc: TensorDesc, table: list[int], match: str):
+    with pytest.raises(LayoutError, match=match):
+        Memory(desc, chunk_table=table)
+
+
+def test_negative_chunk_start_without_chunks():
+    with pytest.raises(LayoutError, match="has no chunks: its format has no bar"):
+        Memory(BLOCKED).chunk_start((0, 0, 0, 0))
+
+
+def test_negative_a_table_with_an_offset():
+    format = Format.parse("(a) : [a | a:4], offset = 4")
+    with pytest.raises(LayoutError, match="has offset 4, but a chunk table says where memory starts"):
+        Memory(TensorDesc((8,), "f32", format), chunk_table=[0, 4])
