@@ -77,7 +77,9 @@ def input_names(function: FuncOp) -> list[str]:
     """Names of the arguments, by which `run` takes them."""
     types = function.function_type.inputs
     given = _onnx_names(function.arg_attrs, len(types))
-    hints = [argument.name_hint for argument in function.args] if function.body.blocks else [None] * len(types)
+    hints = (
+        [argument.name_hint for argument in function.args] if function.body.blocks else [None] * len(types)
+    )
     return [
         name or hint or f"arg{number}" for number, (name, hint) in enumerate(zip(given, hints, strict=True))
     ]

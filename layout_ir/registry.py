@@ -36,6 +36,7 @@ _PASSES = (
     ("fold-reorders", "remove, merge, share and move reorders; never makes a program worse"),
     ("prepack-constants", "reorder constants at compile time"),
     ("legalize-pads", "fill pads where a consumer needs them and they are not already right"),
+    ("explain", "a remark per remaining reorder: bytes, the ops that force it, what would remove it"),
     ("strip", "erase every reorder and encoding: what is left is what the program computes"),
     ("optimize", "the pipeline of the above"),
 )

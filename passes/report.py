@@ -142,7 +142,7 @@ def traffic(module: ModuleOp) -> Traffic:
 
 
 def _remaining(op: ReorderOp | FillPadsOp, nbytes: int) -> Remaining:
-    origin = _origin(op.input)
+    origin = origin(op.input)
     consumers = [describe(use.operation) for use in op.result.uses]
     consumer = consumers[0] if consumers else "nothing"
     if len(consumers) > 1:
@@ -150,8 +150,8 @@ def _remaining(op: ReorderOp | FillPadsOp, nbytes: int) -> Remaining:
     producer = "the caller" if isinstance(origin, Block) else describe(origin)
     return Remaining(
         op.input.name_hint or (describe(origin) if isinstance(origin, Operation) else "argument"),
-        _format_name(op.input),
-        _format_name(op.result),
+        format_name(op.input),
+        format_name(op.result),
         nbytes,
         producer,
         consumer,
@@ -159,7 +159,7 @@ def _remaining(op: ReorderOp | FillPadsOp, nbytes: int) -> Remaining:
     )
 
 
-def _origin(value: SSAValue) -> Operation | Block:
+def origin(value: SSAValue) -> Operation | Block:
     """What makes a value, looking through views and other reorders."""
     owner = value.owner
     while isinstance(owner, ReorderOp | CastOp | FillPadsOp | ViewOp):
@@ -167,7 +167,8 @@ def _origin(value: SSAValue) -> Operation | Block:
     return owner
 
 
-def _format_name(value: SSAValue) -> str:
+def format_name(value: SSAValue) -> str:
+    """The tag of the Format of a value, or its text."""
     fmt = format_of(value.type)
     return "?" if fmt is None else name_of(fmt) or str(fmt)
 

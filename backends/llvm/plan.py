@@ -125,9 +125,10 @@ class Tile:
 
     def __str__(self) -> str:
         shape = f"rows {self.rows.count} by {self.rows.stride}, cols {self.cols.count} by {self.cols.stride}"
-        return f"tile {self.width} {shape}: {' '.join(map(str, self.cuts))}" + (
-            " streaming" if self.streaming else ""
-        )
+        text = f"tile {self.width} {shape}: {' '.join(map(str, self.cuts))}"
+        if self.valid:
+            text += f" valid {self.valid} pad {self.pad:#x}"
+        return text + (" whole" if self.whole else "") + (" streaming" if self.streaming else "")
 
 
 @dataclass(frozen=True, slots=True)

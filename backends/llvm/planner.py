@@ -41,14 +41,15 @@ def make_plan(src: Layout, dst: Layout, width: int, pad: int, machine: Machine) 
                 f"the {side} {layout.format} begins {-layout.first_address} elements below address 0"
             )
     volume = width * prod(src.shape)
-    fused = _fusible(nest, dst, width)
+    fused = _fusible(nest, dst, width) if volume else None
     moves = _moves(nest, width, pad, machine, fused) if volume else []
     if moves is None:
         fused = None
         moves = _moves(nest, width, pad, machine, None) or []
     steps = list(moves)
     if dst.pad != "undef":
-        for box in _pads(dst, width, fused if volume else None):
+        block = nest.dims[fused].loops[0].count if fused is not None else 1
+        for box in _pads(dst, width, fused, block):
             steps.append(fill_step(_shift(box, 0, dst.offset * width), width, pad))
     if 2 * volume > streaming_volume(machine) and machine.streams:
         steps = streamed(steps, machine)
@@ -93,7 +94,9 @@ def _fusible(nest: Nest, dst: Layout, width: int) -> int | None:
         inner = dim.loops[0]
         if isinstance(inner, TableLoop) or inner.dst != 1 or inner.src == 1:
             continue
-        if dim.extent % inner.count and inner.count * width <= 64 and inner.count & (inner.count - 1) == 0:
+        block = inner.count
+        whole = -(-dim.extent // block) * block <= dim.total and block & (block - 1) == 0
+        if dim.extent % block and whole and block * width <= 64:
             return number
     return None
 
@@ -138,8 +141,8 @@ def _nearness(levels: Sequence[Level]) -> int:
     return min(steps, default=1 << 62)
 
 
-def _pads(dst: Layout, width: int, fused: int | None) -> list[Box]:
-    """Boxes of all positions of the padded box that hold no element and are not written with dim `fused`.
+def _pads(dst: Layout, width: int, fused: int | None, block: int) -> list[Box]:
+    """Boxes of all positions of the padded box that hold no element and are not in the last `block` of dim `fused`.
 
     Per dim, pads along it times elements of the dims before it times everything of those behind it.
     """
@@ -162,7 +165,6 @@ def _pads(dst: Layout, width: int, fused: int | None) -> list[Box]:
         low, padded = dst.lo[dim], dst.padded_shape[dim]
         stop = low + dst.shape[dim]
         if dim == fused:
-            block = levels[dim][0].move.count
             stop = -(-stop // block) * block
         for interval in ((0, low), (stop, padded)):
             if interval[0] == interval[1]:

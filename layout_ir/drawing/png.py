@@ -11,7 +11,7 @@ from layout_ir.drawing.svg import HATCH
 from layout_ir.errors import LayoutError
 
 if TYPE_CHECKING:
-    from PIL.ImageDraw import ImageDraw
+    from PIL.Image import Image
 
 _ANCHORS = {"start": "ls", "middle": "ms", "end": "rs"}
 
@@ -19,13 +19,13 @@ _ANCHORS = {"start": "ls", "middle": "ms", "end": "rs"}
 def to_png(picture: Picture, *, scale: int = 2) -> bytes:
     """The bytes of a PNG file with `scale` dots per pixel of `picture`. Raises LayoutError without Pillow."""
     try:
-        from PIL import Image, ImageDraw
+        from PIL import Image
     except ImportError as error:
         raise LayoutError(
             f"drawing PNG needs the extra 'draw': pip install 'layout-ir[draw]', or draw SVG ({error})"
         ) from None
     image = Image.new("RGB", (round(picture.width * scale), round(picture.height * scale)), "#ffffff")
-    painter = _Painter(ImageDraw.Draw(image), scale)
+    painter = _Painter(image, scale)
     for layer in picture.layers():
         for item in layer:
             painter.paint(item)
@@ -38,10 +38,14 @@ def to_png(picture: Picture, *, scale: int = 2) -> bytes:
 class _Painter:
     """Paints items at `scale` dots per pixel."""
 
-    def __init__(self, draw: ImageDraw, scale: int):
-        self.draw = draw
+    def __init__(self, image: Image, scale: int):
+        from PIL import ImageDraw
+
+        self.image = image
+        self.draw = ImageDraw.Draw(image)
         self.scale = scale
         self.fonts: dict[float, Any] = {}
+        self.hatching: Image | None = None
 
     def paint(self, item: Item) -> None:
         match item:
@@ -75,12 +79,17 @@ class _Painter:
             self._hatch(left, top, right, bottom)
 
     def _hatch(self, left: int, top: int, right: int, bottom: int) -> None:
-        """Diagonals x + y = k, at the same k for all boxes, cut to the box."""
-        step = 6 * self.scale
-        for k in range((left + top) // step * step + step, right + bottom + 1, step):
-            start = (min(k - top, right), max(top, k - right))
-            end = (max(k - bottom, left), min(bottom, k - left))
-            self.draw.line((start, end), HATCH, self.scale)
+        """Diagonals over what is painted; cut from one sheet, so that they continue from box to box."""
+        from PIL import Image, ImageDraw
+
+        if self.hatching is None:
+            width, height = self.image.size
+            self.hatching = Image.new("1", (width, height))
+            sheet = ImageDraw.Draw(self.hatching)
+            for k in range(0, width + height, 6 * self.scale):
+                sheet.line((k, 0, k - height, height), 1, self.scale)
+        box = (left, top, right + 1, bottom + 1)
+        self.image.paste(HATCH, box, self.hatching.crop(box))
 
     def _dashes(self, start: tuple[float, float], end: tuple[float, float], line: Line) -> None:
         (x0, y0), (x1, y1) = start, end

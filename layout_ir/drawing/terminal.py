@@ -66,12 +66,12 @@ def _cell_width(layout: Layout, dims: tuple[int, ...]) -> int:
 
 def _fitting(layout: Layout, width: int, rows: int) -> tuple[MemoryView, tuple[int, ...]]:
     """The view with the longest rows that fit, and the dims that its cells must name."""
-    left = len(str(layout.extent)) + 4 + sum(len(str(x)) + 1 for x in layout.shape)
     view = memory_view(layout, columns=1, rows=rows)
     for columns in _WIDTHS:
         view = memory_view(layout, columns=columns, rows=rows)
         dims = _varying(layout, view)
-        if left + view.columns * (_cell_width(layout, dims) + 1) + 2 * len(view.groups) <= width:
+        writer = _Writer(layout, view, dims, False, ASCII)
+        if writer.row_width <= width:
             return view, dims
     return view, _varying(layout, view)
 
@@ -102,6 +102,16 @@ class _Writer:
         self.address_width = max(len(str(row.start)) for row in view.rows) if view.rows else 1
         self.address_width = max(self.address_width, len("address"))
 
+    @property
+    def row_width(self) -> int:
+        """Characters of the longest row."""
+        left = self.address_width + 1 + sum(width + 1 for width in self.columns) + 2
+        return left + sum(len(self._space(column)) + self.width for column in range(self.view.columns))
+
+    def _space(self, column: int) -> str:
+        """What stands before a cell: more where a group begins."""
+        return "  " if column and any(column % group == 0 for group in self.view.groups) else " "
+
     def cell_names(self) -> str:
         return ",".join(self.layout.names[d] for d in self.shown) or "one element each"
 
@@ -129,9 +139,7 @@ class _Writer:
             parts.append(text.rjust(width))
         cells = ""
         for column, (cell, index) in enumerate(zip(row.cells, fixed, strict=True)):
-            begins = column and any(column % group == 0 for group in self.view.groups)
-            cells += "  " if begins else " "
-            cells += self._cell(cell.what, index)
+            cells += self._space(column) + self._cell(cell.what, index)
         return f"{str(row.start).rjust(self.address_width)}  {' '.join(parts)} {self.charset.bar}{cells}"
 
     def _cell(self, what: object, index: tuple[int, ...] | None) -> str:
@@ -148,7 +156,7 @@ class _Writer:
     def plane(self, width: int) -> list[str]:
         """Addresses of the plane of the two innermost dims."""
         digits = len(str(self.layout.extent))
-        grid = grid_of(self.layout, rows=12, columns=max((width - 8) // (digits + 1), 4))
+        grid = grid_of(self.layout, rows=12, columns=max((width - 8) // (digits + 1), 2))
         if grid is None:
             return []
         names = self.layout.names

@@ -30,7 +30,7 @@ def summary(layout: Layout) -> str:
     if layout.chunk_size and layout.span:
         chunks = -(-layout.extent // layout.chunk_size)
         parts.append(f"{count(chunks, 'chunk')} of {layout.chunk_size}")
-    return ", ".join(parts)
+    return ", ".join(parts) or "the element"
 
 
 def count(number: int, noun: str, plural: str = "s") -> str:
@@ -89,7 +89,7 @@ def row_text(layout: Layout, cells: Sequence[Cell]) -> str:
         values = [index[dim] for index in indices]
         low, high = min(values), max(values)
         parts.append(f"{name}={low}" if low == high else f"{name}={low}..{high}")
-    return ", ".join(parts)
+    return ", ".join(parts) or "the element"
 
 
 def colour_dim(layout: Layout) -> int | None:

@@ -4,8 +4,9 @@
 for what they promise. Conversions never go through names: a text is read into a Format or Layout, and printed from
 its digits, so that `nhwc` at one channel is the same as `nchw` and strides written out still have a tag.
 
-    convert("nChw8c", "xla")                                         {3,2,1,0:T(8)...} or a LayoutError that says why not
-    convert("nChw8c", "cute", shape=(2, 16, 5, 4))                   (2,(8,2),5,4):(320,(1,160),32,8)
+    convert("nChw8c", "xla")                            {3,2,1,0:T(8,1,1)}
+    convert("nChw8c", "cute", shape=(2, 16, 5, 4))      (2,(8,2),5,4):(320,(1,160),32,8)
+    convert("nChw8c", "torch", shape=(2, 16, 5, 4))     LayoutError: torch cannot say ...: it has one stride per dim, but ...
 """
 
 from __future__ import annotations
@@ -70,7 +71,9 @@ def _notation(name: str) -> Notation:
     return NOTATIONS[name]
 
 
-def read(text: str, source: str | None = None, *, shape: Sequence[int] | None = None, dtype: str | None = None) -> Subject:
+def read(
+    text: str, source: str | None = None, *, shape: Sequence[int] | None = None, dtype: str | None = None
+) -> Subject:
     """What `text` means in notation `source` (None: our own text, or a tag), bound to `shape` if given."""
     if source is not None:
         return _notation(source).parse(text, shape, dtype)
@@ -79,7 +82,12 @@ def read(text: str, source: str | None = None, *, shape: Sequence[int] | None = 
 
 
 def convert(
-    text: str, to: str, *, source: str | None = None, shape: Sequence[int] | None = None, dtype: str | None = None
+    text: str,
+    to: str,
+    *,
+    source: str | None = None,
+    shape: Sequence[int] | None = None,
+    dtype: str | None = None,
 ) -> str:
     """`text` of notation `source` in notation `to`. Raises LayoutError where `to` cannot say it, with the reason."""
     target = _notation(to)

@@ -20,7 +20,12 @@ _DATA = {
     "NDHWC": ("(n, c, d, h, w) : [n, d, h, w, c]",),
     "OHWI": ("(o, i, h, w) : [o, h, w, i]",),
 }
-_INTERLEAVED = {1: (2, 4, 8, 16, 32, 64, 128), 2: (4, 8, 16, 32, 64), 4: (4, 8, 16, 32, 64), 8: (2, 4, 8, 16, 32, 64)}
+_INTERLEAVED = {
+    1: (2, 4, 8, 16, 32, 64, 128),
+    2: (4, 8, 16, 32, 64),
+    4: (4, 8, 16, 32, 64),
+    8: (2, 4, 8, 16, 32, 64),
+}
 """Per block of inputs, the interleavings of outputs that the library names."""
 
 

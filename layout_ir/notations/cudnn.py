@@ -2,7 +2,8 @@
 
 `CUDNN_TENSOR_NCHW_VECT_C` means vectors of 4 or 32 channels, by element type (int8x4, int8x32). It has no rounding:
 the number of channels is a multiple of the vector. Of cuBLASLt the row, column and 32-column
-orders are here, over the dims rows and columns; the composite tile of COL32_2R_4R4 has digits whose memory order contradicts their significance.
+orders are here, over the dims rows and columns; the composite tile of COL32_2R_4R4 has digits whose memory order
+contradicts their significance.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ XORs address bits [M+S, M+S+B) into [M, M+B); `Sw<0,0,0>` is no swizzle.
 from __future__ import annotations
 
 from math import prod
-from typing import ClassVar, Union
+from typing import ClassVar, TypeAlias
 
 from layout_ir.errors import LayoutError
 from layout_ir.layout import Layout
@@ -17,7 +17,7 @@ from layout_ir.notations.digits import layout_of
 from layout_ir.notations.notation import Notation, Subject, shape_text
 from layout_ir.notations.scan import MAX_DEPTH, Scanner
 
-Tree = Union[int, list["Tree"]]
+Tree: TypeAlias = "int | list[Tree]"
 
 
 class CuteNotation(Notation):
@@ -75,7 +75,9 @@ class CuteNotation(Notation):
         for digits in layout.digits:
             kept = [d for d in digits if d.count != 1] or [digits[0]] if digits else []
             if any(d.count == 0 for d in kept):
-                raise self.refuse(subject, f"extents start at 1 there, and the shape is {shape_text(layout.shape)}")
+                raise self.refuse(
+                    subject, f"extents start at 1 there, and the shape is {shape_text(layout.shape)}"
+                )
             sizes.append(_group([d.count for d in kept]))
             strides.append(_group([d.stride for d in kept]))
         text = f"({','.join(sizes)}):({','.join(strides)})"
@@ -101,4 +103,6 @@ def _chain(size: Tree, stride: Tree, text: str) -> list[tuple[int, int]]:
 def padded_box(layout: Layout) -> Layout:
     """The layout whose elements are all positions of the padded box of `layout`, which is what a CuTe text says."""
     chains = [[(d.count, d.stride) for d in reversed(digits)] for digits in layout.digits]
-    return layout_of(layout.padded_shape, chains, offset=layout.offset, names=layout.names, swizzle=layout.swizzle)
+    return layout_of(
+        layout.padded_shape, chains, offset=layout.offset, names=layout.names, swizzle=layout.swizzle
+    )

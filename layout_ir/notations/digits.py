@@ -23,16 +23,16 @@ Chain = Sequence[tuple[int, int]]
 def strided(layout: Layout, who: str) -> tuple[tuple[int, ...], int]:
     """One stride per dim, in elements, and the address of the first element.
 
-    Raises LayoutError, in the name of notation `who`, where a dim has more than one canonical digit. A dim of extent 1 lies nowhere; it keeps the
-    stride that its format wrote, because some systems read intentions into it.
+    Raises LayoutError, in the name of notation `who`, where a dim has more than one canonical digit. A dim of extent
+    1 lies nowhere; it keeps the stride that its format wrote, because some systems read intentions into it.
     """
     strides: list[int] = []
     for dim, extent in enumerate(layout.shape):
         terms = dim_key(layout, dim)
         if len(terms) > 1:
             raise LayoutError(
-                f"{who} cannot say {layout}: it has one stride per dim, but dim '{layout.names[dim]}' of extent {extent} "
-                f"{'has a phase' if terms[0] == 'table' else f'has the digits (unit, stride) {terms}'}"
+                f"{who} cannot say {layout}: it has one stride per dim, but dim '{layout.names[dim]}' of extent "
+                f"{extent} {'has a phase' if terms[0] == 'table' else f'has the digits (unit, stride) {terms}'}"
             )
         if extent > 1 and terms:
             strides.append(terms[0][1])  # type: ignore[index]
@@ -58,7 +58,9 @@ def layout_of(
     heads = [True] * len(rest)
     while any(rest):
         # Of equal strides a digit of one value comes last: it adds nothing to the running product of the others.
-        dim = min((d for d in range(len(rest)) if rest[d]), key=lambda d: (-abs(rest[d][0][1]), rest[d][0][0] == 1))
+        dim = min(
+            (d for d in range(len(rest)) if rest[d]), key=lambda d: (-abs(rest[d][0][1]), rest[d][0][0] == 1)
+        )
         count, stride = rest[dim].pop(0)
         if count < 0:
             raise LayoutError(f"a digit of dim {dim} has {count} values: counts are not negative")
@@ -73,7 +75,9 @@ def layout_of(
 def from_strides(shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Layout:
     """The Layout of a plain strided tensor; strides and offset in elements."""
     if len(shape) != len(strides):
-        raise LayoutError(f"rank mismatch between shape {tuple(shape)} and strides {tuple(strides)}: {len(shape)} != {len(strides)}")
+        raise LayoutError(
+            f"rank mismatch between shape {tuple(shape)} and strides {tuple(strides)}: {len(shape)} != {len(strides)}"
+        )
     return layout_of(shape, [[(n, s)] for n, s in zip(shape, strides, strict=True)], offset=offset)
 
 
@@ -125,8 +129,8 @@ def format_of_pieces(names: Sequence[str], pieces: Sequence[Piece], pad: PadPoli
         inner = position[piece]
         if explicit and strides[piece] is None:
             raise LayoutError(
-                f"the digits of dim '{names[piece.dim]}' lie in memory against their significance, at strides that depend "
-                "on the shape: give a shape"
+                f"the digits of dim '{names[piece.dim]}' lie in memory against their significance, at strides that "
+                "depend on the shape: give a shape"
             )
         factors.append(Factor(piece.dim, piece.size, strides[piece] if explicit else None))
     missing = [Factor(dim) for dim, chain in enumerate(chains) if not chain]
@@ -175,22 +179,32 @@ def blocked(subject: Format | Layout, who: str) -> tuple[list[int], list[tuple[i
     written = subject.format if isinstance(subject, Layout) else subject
     outer = [f.dim for f in written.all_factors[: written.rank] if f.size is None]
     rest = written.all_factors[written.rank :]
-    if len(outer) == written.rank and all(f.stride is None for f in written.factors) and all(f.size for f in rest):
+    if (
+        len(outer) == written.rank
+        and all(f.stride is None for f in written.factors)
+        and all(f.size for f in rest)
+    ):
         return outer, [(f.dim, f.size or 0) for f in rest]
     pieces = pieces_of(subject)
     if pieces is None:
-        raise LayoutError(f"{who} cannot say {subject}: it is dense by definition, and this has strides of its own")
+        raise LayoutError(
+            f"{who} cannot say {subject}: it is dense by definition, and this has strides of its own"
+        )
     top = {p.dim: p for p in sorted(pieces, key=lambda p: p.unit)}
     if isinstance(subject, Format) and (fixed := [p for p in top.values() if p.size is not None]):
         name = subject.names[fixed[0].dim]
         raise LayoutError(f"{who} cannot say {subject}: dim '{name}' has a fixed capacity and no rest")
     tops = [top[p.dim] is p for p in pieces]
     if tops != sorted(tops, reverse=True):
-        raise LayoutError(f"{who} cannot say {subject}: the rests of dims come first there, and here a block lies further out")
+        raise LayoutError(
+            f"{who} cannot say {subject}: the rests of dims come first there, and here a block lies further out"
+        )
     inner = [p for p in pieces if top[p.dim] is not p]
     for at, piece in enumerate(inner):
         if any(other.dim == piece.dim and other.unit > piece.unit for other in inner[at + 1 :]):
             name = subject.names[piece.dim]
-            raise LayoutError(f"{who} cannot say {subject}: the blocks of dim '{name}' lie against their significance")
+            raise LayoutError(
+                f"{who} cannot say {subject}: the blocks of dim '{name}' lie against their significance"
+            )
     absent = [dim for dim in range(subject.rank) if dim not in top]
     return [*absent, *(p.dim for p in pieces if top[p.dim] is p)], [(p.dim, p.size or 0) for p in inner]

@@ -8,6 +8,7 @@ them where the digits allow, and everything else (a remainder across two dims, p
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -47,7 +48,9 @@ class Sum:
 
     def _split(self, k: int) -> tuple[Sum, Sum]:
         """Multiples of k, divided by it, and the rest."""
-        whole = Sum(self.const // k, tuple(replace(t, coef=t.coef // k) for t in self.terms if t.coef % k == 0))
+        whole = Sum(
+            self.const // k, tuple(replace(t, coef=t.coef // k) for t in self.terms if t.coef % k == 0)
+        )
         return whole, Sum(self.const % k, tuple(t for t in self.terms if t.coef % k))
 
     def _below(self, k: int) -> bool:
@@ -154,7 +157,9 @@ class ExpressionParser:
         else:
             value = left.floordiv(right.const) if operator.text == self.words.div else left.mod(right.const)
         if value is None:
-            self.scan.fail(f"'{operator.text} {right.const}' of this sum is no sum of digits of single dims", operator)
+            self.scan.fail(
+                f"'{operator.text} {right.const}' of this sum is no sum of digits of single dims", operator
+            )
         return value
 
     def atom(self) -> Sum:
@@ -196,7 +201,7 @@ def _phase(terms: Sequence[Term]) -> int | None:
 
 
 def dense_format(names: Sequence[str], results: Sequence[Sum], chunk: int = 0) -> Format | None:
-    """The Format of a map whose results are single digits, the last `chunk` of them a chunk; None where it is not so."""
+    """The Format of a map whose results are single digits, the last `chunk` of them a chunk; None for other maps."""
     pieces: list[Piece] = []
     tops: dict[int, int] = {}
     shifted: list[Term] = []
@@ -224,7 +229,9 @@ def dense_format(names: Sequence[str], results: Sequence[Sum], chunk: int = 0) -
         inner = format.factors[len(format.factors) - count :]
         if any(f.stride is not None for f in format.factors) or any(f.size is None for f in inner):
             return None
-        return replace(format, factors=format.factors[: len(format.factors) - count], chunk_factors=inner, lo=lo)
+        return replace(
+            format, factors=format.factors[: len(format.factors) - count], chunk_factors=inner, lo=lo
+        )
     return replace(format, lo=lo)
 
 
@@ -234,7 +241,9 @@ def bound_layout(names: Sequence[str], results: Sequence[Sum], shape: Sequence[i
     for dim, name in enumerate(names):
         phase = _phase([term for value in results for term in value.terms if term.dim == dim])
         if phase is None:
-            raise LayoutError(f"dim '{name}' is shifted in several ways: a dim has one phase, which is not negative")
+            raise LayoutError(
+                f"dim '{name}' is shifted in several ways: a dim has one phase, which is not negative"
+            )
         lo[dim] = phase
     strides = [1] * len(results)
     for at in reversed(range(len(results) - 1)):
@@ -261,9 +270,13 @@ def _extent(value: Sum, shape: Sequence[int]) -> int:
     """One more than the largest value, over the padded box."""
     high = value.const
     for term in value.terms:
-        count = term.count if term.count is not None else max(-(-(shape[term.dim] + term.shift) // term.unit), 1)
+        count = (
+            term.count if term.count is not None else max(-(-(shape[term.dim] + term.shift) // term.unit), 1)
+        )
         if term.coef < 0:
-            raise LayoutError("a physical index that falls with an index has no row-major array: write the address instead")
+            raise LayoutError(
+                "a physical index that falls with an index has no row-major array: write the address instead"
+            )
         high += term.coef * (count - 1)
     return max(high, 0) + 1
 
@@ -271,13 +284,17 @@ def _extent(value: Sum, shape: Sequence[int]) -> int:
 def _chain(name: str, terms: Sequence[Term], extent: int) -> list[tuple[int, int]]:
     """Digits (count, stride), coarse to fine, of a sum of terms of one dim."""
     cuts = sorted({1, *(t.unit for t in terms), *(t.unit * t.count for t in terms if t.count is not None)})
-    for low, high in zip(cuts, cuts[1:], strict=False):
+    for low, high in itertools.pairwise(cuts):
         if high % low:
-            raise LayoutError(f"dim '{name}' is cut into units of {low} and of {high}, which do not divide each other")
+            raise LayoutError(
+                f"dim '{name}' is cut into units of {low} and of {high}, which do not divide each other"
+            )
     chain: list[tuple[int, int]] = []
     for at, cut in enumerate(cuts):
         stride = sum(
-            t.coef * (cut // t.unit) for t in terms if t.unit <= cut and (t.count is None or cut < t.unit * t.count)
+            t.coef * (cut // t.unit)
+            for t in terms
+            if t.unit <= cut and (t.count is None or cut < t.unit * t.count)
         )
         count = cuts[at + 1] // cut if at + 1 < len(cuts) else -(-extent // cut)
         chain.append((count, stride))

@@ -45,7 +45,9 @@ def physical_dims(name: str) -> tuple[tuple[str, ...], tuple[Piece, ...]]:
     """Logical dim names of a tensor format, and its physical dims, outermost first. Raises LayoutError."""
     name = PARAMETERS.get(name, name)
     if name not in TENSOR_FORMATS:
-        raise LayoutError(f"unknown tensor format '{name[:40]}': known are {', '.join((*TENSOR_FORMATS, *PARAMETERS))}")
+        raise LayoutError(
+            f"unknown tensor format '{name[:40]}': known are {', '.join((*TENSOR_FORMATS, *PARAMETERS))}"
+        )
     units = iter("uv")
     parts = [next(units).upper() if part == "1" else part for part in re.findall(r"[A-Z1]|[a-z]\d+", name)]
     letters = {part.lower() for part in parts if part.isupper()}
@@ -68,15 +70,20 @@ def physical_shape(name: str, shape: Sequence[int]) -> tuple[int, ...]:
     """Extents of the MegEngine tensor that stores a logical tensor of extents `shape`. Raises LayoutError."""
     names, pieces = physical_dims(name)
     if len(shape) != len(names):
-        raise LayoutError(f"rank mismatch between format {name} ({', '.join(names)}) and shape {shape_text(shape)}: {len(names)} != {len(shape)}")
+        raise LayoutError(
+            f"rank mismatch between format {name} ({', '.join(names)}) and shape {shape_text(shape)}: "
+            f"{len(names)} != {len(shape)}"
+        )
     for piece in pieces:
         if piece.size is None and shape[piece.dim] % piece.unit:
             raise LayoutError(
-                f"extent {shape[piece.dim]} of dim '{names[piece.dim]}' is no multiple of {piece.unit}: format {name} does not "
-                "pad, another pass does"
+                f"extent {shape[piece.dim]} of dim '{names[piece.dim]}' is no multiple of {piece.unit}: format {name} does "
+                "not pad, another pass does"
             )
         if piece.size == 1 and shape[piece.dim] != 1:
-            raise LayoutError(f"extent {shape[piece.dim]} of dim '{names[piece.dim]}' must be 1 in format {name}")
+            raise LayoutError(
+                f"extent {shape[piece.dim]} of dim '{names[piece.dim]}' must be 1 in format {name}"
+            )
     return tuple(shape[p.dim] // p.unit if p.size is None else p.size for p in pieces)
 
 
@@ -92,7 +99,9 @@ def physical(layout: Layout, name: str) -> Layout:
         at = piece.unit if extent > 1 else 0
         index = tuple(at if d == piece.dim else 0 for d in range(layout.rank))
         strides.append(layout.address(index) - layout.address((0,) * layout.rank) if extent > 1 else 1)
-    found = from_strides(extents, strides, layout.address((0,) * layout.rank) if 0 not in layout.shape else layout.offset)
+    found = from_strides(
+        extents, strides, layout.address((0,) * layout.rank) if 0 not in layout.shape else layout.offset
+    )
     if not logical(found, name).same_map(layout):
         raise LayoutError(f"megengine cannot say {layout} in format {name}: it has other digits")
     return found
@@ -102,12 +111,17 @@ def logical(layout: Layout, name: str) -> Layout:
     """The logical tensor that a MegEngine tensor in format `name` holds. Raises LayoutError where ranks differ."""
     names, pieces = physical_dims(name)
     if layout.rank != len(pieces):
-        raise LayoutError(f"format {name} has {len(pieces)} physical dims, the tensor has {layout.rank}: {shape_text(layout.shape)}")
+        raise LayoutError(
+            f"format {name} has {len(pieces)} physical dims, the tensor has {layout.rank}: {shape_text(layout.shape)}"
+        )
     strides, offset = strided(layout, "megengine")
     chains: list[list[tuple[int, int, int]]] = [[] for _ in names]
     for piece, extent, stride in zip(pieces, layout.shape, strides, strict=True):
         if piece.size is not None and piece.size != extent:
-            raise LayoutError(f"format {name} has a dim of extent {piece.size}, the tensor has {extent} there: {shape_text(layout.shape)}")
+            raise LayoutError(
+                f"format {name} has a dim of extent {piece.size}, the tensor has {extent} there: "
+                f"{shape_text(layout.shape)}"
+            )
         chains[piece.dim].append((piece.unit, extent, stride))
     shape = [1] * len(names)
     for dim, chain in enumerate(chains):
@@ -118,12 +132,14 @@ def logical(layout: Layout, name: str) -> Layout:
 
 
 def image2d_pack4(shape: Sequence[int], align_axis: int, pitch: int) -> Layout:
-    """A TensorLayout of format IMAGE2D_PACK4: dims before `align_axis` count rows, whose pitch is a multiple of `pitch`.
+    """A TensorLayout of format IMAGE2D_PACK4: dims before `align_axis` count rows, their pitch a multiple of `pitch`.
 
     The buffer holds whole rows, the last one included. `shape` are physical extents, `pitch` counts elements.
     """
     if not 0 < align_axis < len(shape):
-        raise LayoutError(f"align_axis {align_axis} does not cut the {len(shape)} dims of {shape_text(shape)} in two")
+        raise LayoutError(
+            f"align_axis {align_axis} does not cut the {len(shape)} dims of {shape_text(shape)} in two"
+        )
     if pitch < 1:
         raise LayoutError(f"row pitch {pitch} is not positive")
     strides = [1] * len(shape)
@@ -168,7 +184,11 @@ class MegEngineNotation(NamedNotation):
         return extent, stride
 
     def _print(self, subject: Subject, dtype: str | None) -> str:
-        found = [n for n in self.names_of(subject, dtype) if isinstance(subject, Format) or self._divides(n, subject)]
+        found = [
+            n
+            for n in self.names_of(subject, dtype)
+            if isinstance(subject, Format) or self._divides(n, subject)
+        ]
         # A name of other dims (KCRS for a tensor of pixels) says less than the numbers, if there are numbers.
         if found and (isinstance(subject, Format) or physical_dims(found[0])[0] == subject.names):
             return found[0]
@@ -191,7 +211,10 @@ class MegEngineNotation(NamedNotation):
             strides, offset = strided(tensor, "megengine")
             if offset == 0:
                 return f"{name} {self._numbers(tensor.shape, strides)}"
-        raise self.refuse(layout, "it is neither strided nor in a tensor format: extents that a block does not divide are padded elsewhere")
+        raise self.refuse(
+            layout,
+            "it is neither strided nor in a tensor format: extents that a block does not divide are padded elsewhere",
+        )
 
     @staticmethod
     def _divides(name: str, layout: Layout) -> bool:

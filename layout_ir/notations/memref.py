@@ -68,10 +68,14 @@ def _affine(scan: Scanner, shape: tuple[int, ...] | None) -> Subject:
     return layout_of_map(names_for(len(names)), results, shape)
 
 
-def layout_of_map(names: tuple[str, ...], results: list[Sum], shape: tuple[int, ...] | None, chunk: int = 0) -> Subject:
+def layout_of_map(
+    names: tuple[str, ...], results: list[Sum], shape: tuple[int, ...] | None, chunk: int = 0
+) -> Subject:
     """The Format of a map of single digits; with a shape the Layout of any map."""
     if shape is not None and len(shape) != len(names):
-        raise LayoutError(f"rank mismatch between map of {len(names)} dims and shape {shape}: {len(names)} != {len(shape)}")
+        raise LayoutError(
+            f"rank mismatch between map of {len(names)} dims and shape {shape}: {len(names)} != {len(shape)}"
+        )
     if len(results) != 1 or len(names) <= 1:
         try:
             format = dense_format(names, results, chunk)
@@ -82,7 +86,9 @@ def layout_of_map(names: tuple[str, ...], results: list[Sum], shape: tuple[int, 
         if format is not None and (chunk or shape is None or len(results) > 1):
             return format
     if shape is None:
-        raise LayoutError("a map whose results are not single digits has strides that depend on the shape: give one")
+        raise LayoutError(
+            "a map whose results are not single digits has strides that depend on the shape: give one"
+        )
     if chunk:
         raise LayoutError("a map with a separator is read only where its results are single digits")
     return bound_layout(names, results, shape)
@@ -131,7 +137,9 @@ class MemrefNotation(Notation):
         if not element or element[0].isdigit():
             scan.fail("expected extents and an element type, such as 2x5xf32")
         if any(not e.isascii() or not e.isdigit() or len(e) > 18 for e in extents):
-            scan.fail(f"extents {'x'.join(extents)[:40]} are no list of numbers below 10^18: dynamic extents have no layout")
+            scan.fail(
+                f"extents {'x'.join(extents)[:40]} are no list of numbers below 10^18: dynamic extents have no layout"
+            )
         if len(extents) > 64:
             scan.fail(f"the type has {len(extents)} dims, at most 64 are supported")
         canonical_name(element)
@@ -183,7 +191,9 @@ def digit_results(subject: Subject, names: list[str], words: Words) -> list[str]
         return None
     cut = [Piece(p.dim, p.unit, None if p.unit == top[p.dim] else p.size) for p in pieces]
     if isinstance(subject, Layout):
-        format = dense_format(subject.names, [Sum(0, (Term(1, p.dim, lo[p.dim], p.unit, p.size),)) for p in cut])
+        format = dense_format(
+            subject.names, [Sum(0, (Term(1, p.dim, lo[p.dim], p.unit, p.size),)) for p in cut]
+        )
         if format is None:
             return None
         bound = format.bind(subject.shape)

@@ -65,7 +65,11 @@ class NamedNotation(Notation):
     def _print(self, subject: Subject, dtype: str | None) -> str:
         found = self.names_of(subject, dtype)
         if not found:
-            names = [n for n, formats in self.table(dtype).items() if any(f.rank == subject.rank for f in formats)]
+            names = [
+                n for n, formats in self.table(dtype).items() if any(f.rank == subject.rank for f in formats)
+            ]
             known = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-            raise self.refuse(subject, f"it is none of {known}" if names else f"it has no names for rank {subject.rank}")
+            raise self.refuse(
+                subject, f"it is none of {known}" if names else f"it has no names for rank {subject.rank}"
+            )
         return found[0]

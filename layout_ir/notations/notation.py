@@ -83,14 +83,18 @@ class Notation(ABC):
     def bound(self, subject: Subject) -> Layout:
         """`subject` if it is a Layout; raises LayoutError for a Format."""
         if isinstance(subject, Format):
-            raise self.refuse(subject, "its numbers depend on the shape, and a format has none: bind it to a shape first")
+            raise self.refuse(
+                subject, "its numbers depend on the shape, and a format has none: bind it to a shape first"
+            )
         return subject
 
     def _check(self, subject: Subject) -> None:
         reasons: list[tuple[str, bool, str]] = []
         if isinstance(subject, Layout):
             chunked, lo = subject.chunk_rank > 0, subject.lo
-            oversized = subject.extent > max(subject.first_address + subject.span, 0) and subject.swizzle is None
+            oversized = (
+                subject.extent > max(subject.first_address + subject.span, 0) and subject.swizzle is None
+            )
             axes = {f.axis for f in subject.factors}
             padded = subject.is_padded
         else:
@@ -101,12 +105,22 @@ class Notation(ABC):
             if self.needs_shape:
                 self.bound(subject)
         elsewhere = sorted(axes - {MEMORY})
-        reasons.append(("offset", subject.offset != 0, f"its first element lies {subject.offset} elements into the buffer"))
+        reasons.append(
+            (
+                "offset",
+                subject.offset != 0,
+                f"its first element lies {subject.offset} elements into the buffer",
+            )
+        )
         reasons.append(("lo", any(lo), f"it has pads in front of elements, lo = {list(lo)}"))
         reasons.append(("chunks", chunked, "its memory is cut into chunks that may lie apart"))
-        reasons.append(("swizzle", subject.swizzle is not None, f"its addresses are swizzled by {subject.swizzle}"))
+        reasons.append(
+            ("swizzle", subject.swizzle is not None, f"its addresses are swizzled by {subject.swizzle}")
+        )
         reasons.append(("axes", bool(elsewhere), f"it has places on the axes {', '.join(elsewhere)}"))
-        reasons.append(("size", oversized, f"its buffer holds {subject.size} elements, more than the layout reaches"))
+        reasons.append(
+            ("size", oversized, f"its buffer holds {subject.size} elements, more than the layout reaches")
+        )
         for word, present, reason in reasons:
             if present and word not in self.says:
                 raise self.refuse(subject, f"{reason}, for which {self.name} has no words")

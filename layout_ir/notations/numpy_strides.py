@@ -43,17 +43,23 @@ class NumpyNotation(Notation):
         scan.end()
         extents = fields.get("shape", shape)
         if extents is None or "strides" not in fields:
-            raise LayoutError(f"numpy text needs strides, and shape unless one is given: it has {', '.join(fields)}")
+            raise LayoutError(
+                f"numpy text needs strides, and shape unless one is given: it has {', '.join(fields)}"
+            )
         if "itemsize" in fields:
             width = fields["itemsize"][0]
             if dtype is not None and width * 8 != bits_of(dtype):
-                raise LayoutError(f"numpy text says itemsize {width}, an element of {dtype} has {bits_of(dtype)} bits")
+                raise LayoutError(
+                    f"numpy text says itemsize {width}, an element of {dtype} has {bits_of(dtype)} bits"
+                )
         else:
             width = _itemsize(dtype)
         offset = fields.get("offset", (0,))[0]
         for what, value in (("offset", offset), *(("stride", s) for s in fields["strides"])):
             if value % width:
-                raise LayoutError(f"numpy {what} of {value} bytes is no multiple of the {width} bytes of an element")
+                raise LayoutError(
+                    f"numpy {what} of {value} bytes is no multiple of the {width} bytes of an element"
+                )
         return from_strides(extents, [s // width for s in fields["strides"]], offset // width)
 
     def _print(self, subject: Subject, dtype: str | None) -> str:
@@ -61,7 +67,9 @@ class NumpyNotation(Notation):
         width = _itemsize(dtype)
         strides, offset = strided(layout, self.name)
         in_bytes = tuple_text([s * width for s in strides])
-        return f"shape={tuple_text(layout.shape)}, strides={in_bytes}, offset={offset * width}, itemsize={width}"
+        return (
+            f"shape={tuple_text(layout.shape)}, strides={in_bytes}, offset={offset * width}, itemsize={width}"
+        )
 
 
 def _itemsize(dtype: str | None) -> int:

@@ -14,6 +14,7 @@ counts whole outermost strides, which is more than the last element needs.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,11 +24,11 @@ from typing import Any, ClassVar
 from layout_ir.canonical import canonical_digits
 from layout_ir.dtypes import bits_of
 from layout_ir.errors import LayoutError
-from layout_ir.format import MEMORY, Factor, Format, PadPolicy
+from layout_ir.format import Factor, Format, PadPolicy
 from layout_ir.layout import Layout
-from layout_ir.notations.digits import Chain, layout_of
+from layout_ir.notations.digits import layout_of
 from layout_ir.notations.notation import Notation, Subject
-from layout_ir.tag import from_tag, name_of, names_for
+from layout_ir.tag import from_tag, name_of
 
 MAX_NDIMS = 12
 _ALPHABET = "abcdefghijkl"
@@ -57,18 +58,28 @@ class BlockingDesc:
             if len(getattr(self, what)) != n:
                 raise LayoutError(f"rank mismatch between dims and {what}: {n} != {len(getattr(self, what))}")
         if len(self.inner_blks) != len(self.inner_idxs):
-            raise LayoutError(f"inner_blks has {len(self.inner_blks)} entries, inner_idxs has {len(self.inner_idxs)}")
+            raise LayoutError(
+                f"inner_blks has {len(self.inner_blks)} entries, inner_idxs has {len(self.inner_idxs)}"
+            )
         if len(self.inner_blks) > MAX_NDIMS:
-            raise LayoutError(f"a oneDNN descriptor has at most {MAX_NDIMS} inner blocks, not {len(self.inner_blks)}")
+            raise LayoutError(
+                f"a oneDNN descriptor has at most {MAX_NDIMS} inner blocks, not {len(self.inner_blks)}"
+            )
         for size, dim in zip(self.inner_blks, self.inner_idxs, strict=True):
             if size < 1 or not 0 <= dim < n:
-                raise LayoutError(f"inner block of {size} of dim {dim}: sizes start at 1, dims lie in [0, {n})")
+                raise LayoutError(
+                    f"inner block of {size} of dim {dim}: sizes start at 1, dims lie in [0, {n})"
+                )
         for dim, block in enumerate(self.blocks):
             extent, padded, low = self.dims[dim], self.padded_dims[dim], self.padded_offsets[dim]
             if extent < 0 or low < 0 or padded < extent + low:
-                raise LayoutError(f"dim {dim} of extent {extent} does not lie at {low} in a padded extent of {padded}")
+                raise LayoutError(
+                    f"dim {dim} of extent {extent} does not lie at {low} in a padded extent of {padded}"
+                )
             if padded % block:
-                raise LayoutError(f"padded extent {padded} of dim {dim} is no multiple of its blocks, which hold {block}")
+                raise LayoutError(
+                    f"padded extent {padded} of dim {dim} is no multiple of its blocks, which hold {block}"
+                )
             if self.strides[dim] < 0:
                 raise LayoutError(f"stride {self.strides[dim]} of dim {dim} is negative: oneDNN takes none")
 
@@ -100,7 +111,9 @@ class BlockingDesc:
     def of(layout: Layout) -> BlockingDesc:
         """The descriptor of `layout`. Raises LayoutError with the reason where it has none."""
         if not 1 <= layout.rank <= MAX_NDIMS:
-            raise LayoutError(f"onednn cannot say {layout}: it has 1 to {MAX_NDIMS} dims, this has {layout.rank}")
+            raise LayoutError(
+                f"onednn cannot say {layout}: it has 1 to {MAX_NDIMS} dims, this has {layout.rank}"
+            )
         try:
             return _from_factors(layout) or _from_canonical(layout)
         except LayoutError as error:
@@ -118,7 +131,12 @@ class BlockingDesc:
             chains[dim].append((size, steps[len(self.inner_blks) - 1 - at]))
         padded = self.padded_dims != self.dims
         return layout_of(
-            self.dims, chains, offset=self.offset0, lo=self.padded_offsets, names=names, pad=pad if padded else "undef"
+            self.dims,
+            chains,
+            offset=self.offset0,
+            lo=self.padded_offsets,
+            names=names,
+            pad=pad if padded else "undef",
         )
 
 
@@ -134,7 +152,9 @@ def _from_factors(layout: Layout) -> BlockingDesc | None:
     return _assembled(layout, [outer[d] for d in range(layout.rank)], inner)
 
 
-def _assembled(layout: Layout, strides: Sequence[int], inner: Sequence[tuple[int, int, int]]) -> BlockingDesc | None:
+def _assembled(
+    layout: Layout, strides: Sequence[int], inner: Sequence[tuple[int, int, int]]
+) -> BlockingDesc | None:
     """The descriptor with the given inner digits (stride, size, dim, each dim coarse to fine), if they are a tile."""
     running = 1
     for stride, size, _ in sorted(inner):
@@ -161,7 +181,7 @@ def _from_canonical(layout: Layout) -> BlockingDesc:
     for dim, (digits, extent) in enumerate(zip(layout.digits, layout.padded_shape, strict=True)):
         terms = canonical_digits(digits, extent) or ((1, digits[0].stride if digits else 1),)
         strides.append(terms[-1][1])
-        for (unit, stride), (above, _) in zip(terms, terms[1:], strict=False):
+        for (unit, stride), (above, _) in itertools.pairwise(terms):
             inner.append((stride, above // unit, dim))
         if len(terms) == 1 and extent > 1:
             whole[terms[0][1]] = (dim, extent)
@@ -180,8 +200,8 @@ def _from_canonical(layout: Layout) -> BlockingDesc:
     found = _assembled(layout, strides, coarse_to_fine)
     if found is None:
         raise LayoutError(
-            f"inner blocks are dense, innermost, and in memory order as significant as in "
-            f"the index, but the inner digits (stride, size, dim) are {', '.join(map(str, sorted(inner, reverse=True)))}"
+            f"inner blocks are dense, innermost, and in memory order as significant as in the index, "
+            f"but the inner digits (stride, size, dim) are {', '.join(map(str, sorted(inner, reverse=True)))}"
         )
     return found
 
@@ -205,7 +225,10 @@ def tag_of(subject: Subject) -> str:
     A Layout is read by its digits at its shape, so that strides written out have a tag too. Raises LayoutError.
     """
     if isinstance(subject, Format):
-        for candidate in (subject, subject.with_names(_ALPHABET[: subject.rank]) if subject.rank <= MAX_NDIMS else subject):
+        for candidate in (
+            subject,
+            subject.with_names(_ALPHABET[: subject.rank]) if subject.rank <= MAX_NDIMS else subject,
+        ):
             if (name := name_of(candidate)) is not None:
                 return name
         raise LayoutError(
@@ -215,7 +238,9 @@ def tag_of(subject: Subject) -> str:
     if subject.chunk_rank == 0 and (name := name_of(written)) is not None:
         return name
     desc = BlockingDesc.of(subject)
-    order = sorted(range(subject.rank), key=lambda d: (-desc.strides[d], desc.padded_dims[d] == desc.blocks[d], d))
+    order = sorted(
+        range(subject.rank), key=lambda d: (-desc.strides[d], desc.padded_dims[d] == desc.blocks[d], d)
+    )
     factors = [Factor(d) for d in order]
     factors += [Factor(dim, size) for size, dim in zip(desc.inner_blks, desc.inner_idxs, strict=True)]
     found = Format(subject.names, tuple(factors), pad=subject.pad)
@@ -263,13 +288,17 @@ class DescNotation(Notation):
         try:
             found: Any = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise LayoutError(f"onednn text is no JSON object of the fields of a descriptor: {error}") from None
+            raise LayoutError(
+                f"onednn text is no JSON object of the fields of a descriptor: {error}"
+            ) from None
         if not isinstance(found, dict):
             raise LayoutError(f"onednn text is no JSON object but {type(found).__name__}")
         fields: dict[str, Any] = dict(found)  # type: ignore[arg-type]
         known = ("dims", "padded_dims", "padded_offsets", "offset0", "strides", "inner_blks", "inner_idxs")
         if unknown := sorted(set(fields) - set(known)):
-            raise LayoutError(f"onednn text has the unknown field '{unknown[0]}': the fields are {', '.join(known)}")
+            raise LayoutError(
+                f"onednn text has the unknown field '{unknown[0]}': the fields are {', '.join(known)}"
+            )
         if missing := [field for field in ("dims", "strides") if field not in fields]:
             raise LayoutError(f"onednn text lacks the field '{missing[0]}'")
         dims = _numbers(fields, "dims", None)
@@ -284,13 +313,16 @@ class DescNotation(Notation):
         desc = BlockingDesc.of(self.bound(subject))
         return json.dumps({
             "dims": desc.dims, "padded_dims": desc.padded_dims, "padded_offsets": desc.padded_offsets,
-            "offset0": desc.offset0, "strides": desc.strides, "inner_blks": desc.inner_blks, "inner_idxs": desc.inner_idxs,
+            "offset0": desc.offset0, "strides": desc.strides,
+            "inner_blks": desc.inner_blks, "inner_idxs": desc.inner_idxs,
         })  # fmt: skip
 
 
 def _number(value: Any, field: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 1 << 63:
-        raise LayoutError(f"field '{field}' of a onednn text holds {str(value)[:24]!r}, not an integer below 2^63")
+        raise LayoutError(
+            f"field '{field}' of a onednn text holds {str(value)[:24]!r}, not an integer below 2^63"
+        )
     return value
 
 

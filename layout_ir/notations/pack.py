@@ -2,7 +2,7 @@
 
 `inner_dims_pos` and `inner_tiles` are the tiles in memory order, one per dim at most; `outer_dims_perm[k]` is the
 source dim that the outer dim k of the result is. The op itself says what pads hold (`padding_value`), which is our pad
-policy. A dim tiled twice is a pack of a pack and not one op, and a dense format whose tile is not innermost none at all.
+policy. A dim tiled twice is a pack of a pack and not one op; a dense format whose tile is not innermost is none at all.
 """
 
 from __future__ import annotations
@@ -32,17 +32,21 @@ class Pack:
     def __post_init__(self):
         rank = len(self.outer_dims_perm)
         if sorted(self.outer_dims_perm) != list(range(rank)):
-            raise LayoutError(f"outer_dims_perm {list(self.outer_dims_perm)} is no permutation of {rank} dims")
+            raise LayoutError(
+                f"outer_dims_perm {list(self.outer_dims_perm)} is no permutation of {rank} dims"
+            )
         if len(self.inner_dims_pos) != len(self.inner_tiles):
             raise LayoutError(
-                f"inner_dims_pos {list(self.inner_dims_pos)} and inner_tiles {list(self.inner_tiles)} differ in length: "
-                f"{len(self.inner_dims_pos)} != {len(self.inner_tiles)}"
+                f"inner_dims_pos {list(self.inner_dims_pos)} and inner_tiles {list(self.inner_tiles)} differ in "
+                f"length: {len(self.inner_dims_pos)} != {len(self.inner_tiles)}"
             )
         for at, dim in enumerate(self.inner_dims_pos):
             if not 0 <= dim < rank:
                 raise LayoutError(f"inner_dims_pos names dim {dim} of a tensor of rank {rank}")
             if dim in self.inner_dims_pos[:at]:
-                raise LayoutError(f"inner_dims_pos names dim {dim} twice: a pack has one tile per dim, a second is a second pack")
+                raise LayoutError(
+                    f"inner_dims_pos names dim {dim} twice: a pack has one tile per dim, a second is a second pack"
+                )
             if self.inner_tiles[at] < 1:
                 raise LayoutError(f"inner tile {self.inner_tiles[at]} of dim {dim}: tiles start at 1")
 
@@ -54,14 +58,17 @@ class Pack:
         for dim in tiled:
             if tiled.count(dim) > 1:
                 raise LayoutError(
-                    f"pack cannot say {subject}: dim '{subject.names[dim]}' has {tiled.count(dim)} blocks, a pack has one "
-                    "tile per dim"
+                    f"pack cannot say {subject}: dim '{subject.names[dim]}' has {tiled.count(dim)} blocks, a pack has "
+                    "one tile per dim"
                 )
         found = Pack(tuple(tiled), tuple(size for _, size in inner), tuple(outer), subject.pad)
-        if isinstance(subject, Layout) and found.format(subject.names).bind(subject.shape).padded_shape != subject.padded_shape:
+        if (
+            isinstance(subject, Layout)
+            and found.format(subject.names).bind(subject.shape).padded_shape != subject.padded_shape
+        ):
             raise LayoutError(
-                f"pack cannot say {subject}: it pads {shape_text(subject.shape)} to multiples of its tiles, but the padded "
-                f"extents are {shape_text(subject.padded_shape)}"
+                f"pack cannot say {subject}: it pads {shape_text(subject.shape)} to multiples of its tiles, but the "
+                f"padded extents are {shape_text(subject.padded_shape)}"
             )
         return found
 
@@ -74,7 +81,9 @@ class Pack:
     def packed_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Extents of the result for a source of extents `shape`."""
         if len(shape) != len(self.outer_dims_perm):
-            raise LayoutError(f"rank mismatch between pack and shape: {len(self.outer_dims_perm)} != {len(shape)}")
+            raise LayoutError(
+                f"rank mismatch between pack and shape: {len(self.outer_dims_perm)} != {len(shape)}"
+            )
         tile = dict(zip(self.inner_dims_pos, self.inner_tiles, strict=True))
         return (*(-(-shape[d] // tile.get(d, 1)) for d in self.outer_dims_perm), *self.inner_tiles)
 
@@ -92,8 +101,12 @@ class PackNotation(Notation):
     """`padding_value(0.0) outer_dims_perm = [0, 1, 2, 3] inner_dims_pos = [1] inner_tiles = [8]`."""
 
     name: ClassVar[str] = "pack"
-    about: ClassVar[str] = "MLIR linalg.pack metadata: outer_dims_perm, inner_dims_pos, inner_tiles, padding_value"
-    example: ClassVar[str] = "padding_value(0.0) outer_dims_perm = [0, 1, 2, 3] inner_dims_pos = [1] inner_tiles = [8]"
+    about: ClassVar[str] = (
+        "MLIR linalg.pack metadata: outer_dims_perm, inner_dims_pos, inner_tiles, padding_value"
+    )
+    example: ClassVar[str] = (
+        "padding_value(0.0) outer_dims_perm = [0, 1, 2, 3] inner_dims_pos = [1] inner_tiles = [8]"
+    )
     needs_shape: ClassVar[bool] = False
 
     def _parse(self, text: str, shape: tuple[int, ...] | None, dtype: str | None) -> Subject:
@@ -109,16 +122,28 @@ class PackNotation(Notation):
                 scan.expect("=")
                 lists[field] = scan.integers("[", "]", field)
             else:
-                scan.fail(f"unexpected field '{field}': a pack has padding_value, outer_dims_perm, inner_dims_pos, inner_tiles", start)
+                scan.fail(
+                    f"unexpected field '{field}': a pack has padding_value, outer_dims_perm, inner_dims_pos and "
+                    "inner_tiles",
+                    start,
+                )
         if "inner_dims_pos" not in lists or "inner_tiles" not in lists:
             raise LayoutError("pack text needs inner_dims_pos and inner_tiles")
-        rank = len(lists["outer_dims_perm"]) if lists.get("outer_dims_perm") else None if shape is None else len(shape)
+        rank = (
+            len(lists["outer_dims_perm"])
+            if lists.get("outer_dims_perm")
+            else None
+            if shape is None
+            else len(shape)
+        )
         if rank is None:
             raise LayoutError("pack text without outer_dims_perm does not say the rank: give a shape")
         if rank > 64:
             raise LayoutError(f"pack text has rank {rank}, at most 64 is supported")
         perm = lists.get("outer_dims_perm") or tuple(range(rank))
-        return Pack(lists["inner_dims_pos"], lists["inner_tiles"], perm, "undef" if padding is None else padding).format()
+        return Pack(
+            lists["inner_dims_pos"], lists["inner_tiles"], perm, "undef" if padding is None else padding
+        ).format()
 
     @staticmethod
     def _padding(scan: Scanner) -> PadPolicy:

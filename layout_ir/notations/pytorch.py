@@ -52,7 +52,9 @@ def _order(memory_format: str, rank: int) -> tuple[int, ...]:
         return tuple(range(rank))
     if rank not in _ORDERS[memory_format]:
         needed = next(iter(_ORDERS[memory_format]))
-        raise LayoutError(f"memory format {memory_format} is one of rank {needed}, the tensor has rank {rank}")
+        raise LayoutError(
+            f"memory format {memory_format} is one of rank {needed}, the tensor has rank {rank}"
+        )
     return _ORDERS[memory_format][rank]
 
 
@@ -66,8 +68,10 @@ def format_of(memory_format: str, rank: int) -> Format:
     return Format.row_major(names_for(rank))
 
 
-def is_contiguous(sizes: Sequence[int], strides: Sequence[int], memory_format: str = "contiguous_format") -> bool:
-    """`torch.Tensor.is_contiguous`: dims of extent 1 are skipped, and an empty tensor is contiguous whatever its strides."""
+def is_contiguous(
+    sizes: Sequence[int], strides: Sequence[int], memory_format: str = "contiguous_format"
+) -> bool:
+    """`torch.Tensor.is_contiguous`: dims of extent 1 are skipped; an empty tensor is contiguous by any strides."""
     running = 1
     if 0 in sizes and memory_format == "contiguous_format":
         return True
@@ -81,7 +85,7 @@ def is_contiguous(sizes: Sequence[int], strides: Sequence[int], memory_format: s
 
 
 def suggest_memory_format(layout: Layout) -> Suggestion:
-    """The memory formats that hold for a strided tensor, and PyTorch's own answer. Raises LayoutError if not strided."""
+    """The memory formats that hold for a tensor, and PyTorch's own answer. Raises LayoutError if it is not strided."""
     strides, _ = strided(layout, "torch")
     sizes = layout.shape
     candidates = [m for m in MEMORY_FORMATS if m == "contiguous_format" or layout.rank in _ORDERS[m]]
@@ -162,7 +166,10 @@ class TorchNotation(Notation):
             name = scan.word("a memory format")
             scan.end()
             if name == "preserve_format":
-                scan.fail("preserve_format is no layout: it keeps that of another tensor (see preserved_strides)", start)
+                scan.fail(
+                    "preserve_format is no layout: it keeps that of another tensor (see preserved_strides)",
+                    start,
+                )
             if name not in _ORDERS:
                 scan.fail(f"unknown memory format '{name}': known are {', '.join(MEMORY_FORMATS)}", start)
             rank = {"channels_last": 4, "channels_last_3d": 5}.get(name, -1 if shape is None else len(shape))
@@ -176,21 +183,26 @@ class TorchNotation(Notation):
             start = scan.token
             field = scan.word("size, stride or storage_offset")
             if field not in ("size", "stride", "storage_offset") or field in fields:
-                scan.fail(f"unexpected field '{field}': a tensor has size, stride and storage_offset, each once", start)
+                scan.fail(
+                    f"unexpected field '{field}': a tensor has size, stride and storage_offset, each once",
+                    start,
+                )
             scan.expect("=")
             if field == "storage_offset":
                 fields[field] = (scan.integer("storage_offset", low=0),)
             else:
                 if scan.accept("torch"):
                     scan.expect(".", "Size")
-                square = scan.token.text == "["
+                square = scan.at("[")
                 fields[field] = scan.integers("[" if square else "(", "]" if square else ")", field, low=0)
             if not scan.accept(","):
                 break
         scan.end()
         sizes = fields.get("size", shape)
         if sizes is None or "stride" not in fields:
-            raise LayoutError(f"{self.name} text needs stride, and size unless a shape is given: it has {', '.join(fields)}")
+            raise LayoutError(
+                f"{self.name} text needs stride, and size unless a shape is given: it has {', '.join(fields)}"
+            )
         return from_strides(sizes, fields["stride"], fields.get("storage_offset", (0,))[0])
 
     def _print(self, subject: Subject, dtype: str | None) -> str:

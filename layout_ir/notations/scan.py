@@ -9,7 +9,9 @@ from typing import NoReturn, TypeVar
 
 from layout_ir.errors import LayoutError
 
-_TOKEN = re.compile(r"(?P<space>\s+)|(?P<number>\d+)|(?P<word>[A-Za-z_]\w*)|(?P<punct>->|//|.)", re.ASCII | re.DOTALL)
+_TOKEN = re.compile(
+    r"(?P<space>\s+)|(?P<number>\d+)|(?P<word>[A-Za-z_]\w*)|(?P<punct>->|//|.)", re.ASCII | re.DOTALL
+)
 _LIMIT = 1 << 63
 MAX_DEPTH = 32
 """Nesting of parentheses that is read; deeper texts are refused before they exhaust the stack."""
@@ -50,7 +52,10 @@ class Scanner:
 
     def fail(self, message: str, token: Token | None = None) -> NoReturn:
         token = token or self.token
-        raise LayoutError(f"{self.what} text {shorten(self.text)}: {message}", (token.start, max(token.end, token.start + 1)))
+        raise LayoutError(
+            f"{self.what} text {shorten(self.text)}: {message}",
+            (token.start, max(token.end, token.start + 1)),
+        )
 
     def found(self) -> str:
         return f"'{self.token.text}'" if self.token.kind != "end" else "the end"
@@ -61,8 +66,12 @@ class Scanner:
             self.pos += 1
         return token
 
+    def at(self, text: str) -> bool:
+        """Whether the next token is `text`."""
+        return self.token.text == text and self.token.kind != "end"
+
     def accept(self, text: str) -> bool:
-        if self.token.text == text and self.token.kind != "end":
+        if self.at(text):
             self.pos += 1
             return True
         return False

@@ -42,7 +42,9 @@ class TensorRtNotation(NamedNotation):
     """`kCHW32`."""
 
     name: ClassVar[str] = "tensorrt"
-    about: ClassVar[str] = "TensorRT tensor formats: kLINEAR, kCHW32, kHWC8 (kDLA_LINEAR with an element type)"
+    about: ClassVar[str] = (
+        "TensorRT tensor formats: kLINEAR, kCHW32, kHWC8 (kDLA_LINEAR with an element type)"
+    )
     example: ClassVar[str] = "kCHW32"
 
     def table(self, dtype: str | None) -> Mapping[str, tuple[Format, ...]]:

@@ -44,7 +44,9 @@ def bases_of(layout: Layout) -> Bases:
                 at = (digit.stride << bit).bit_length() - 1
                 image = tuple(digit.unit << bit if d == dim else 0 for d in range(layout.rank))
                 if at in bits.setdefault(digit.axis, {}):
-                    raise LayoutError(f"triton cannot say {layout}: two index bits meet in bit {at} of an address")
+                    raise LayoutError(
+                        f"triton cannot say {layout}: two index bits meet in bit {at} of an address"
+                    )
                 bits[digit.axis][at] = image
     result: Bases = {}
     for axis, images in bits.items():
@@ -56,7 +58,9 @@ def bases_of(layout: Layout) -> Bases:
     return result
 
 
-def _swizzled(bases: list[tuple[int, ...]], swizzle: tuple[int, int, int], rank: int) -> list[tuple[int, ...]]:
+def _swizzled(
+    bases: list[tuple[int, ...]], swizzle: tuple[int, int, int], rank: int
+) -> list[tuple[int, ...]]:
     """Images of the bits of swizzled addresses: the swizzle is its own inverse, and linear."""
     bits, base, shift = swizzle
     none = (0,) * rank
@@ -87,9 +91,10 @@ def layout_of_bases(bases: Bases, shape: Sequence[int] | None = None) -> Layout:
     for image in images:
         for dim, value in enumerate(image):
             if value < 0 or value >= 1 << _MAX_BITS:
-                raise LayoutError(f"triton image {list(image)} holds {value}: bits of an index lie between 1 and 2^{_MAX_BITS}")
+                raise LayoutError(
+                    f"triton image {list(image)} holds {value}: bits of an index lie between 1 and 2^{_MAX_BITS}"
+                )
             extents[dim] = max(extents[dim], 1 << value.bit_length())
-    extents = [n if n == 1 else n for n in extents]
     offset, swizzle = _unswizzled(bases.get("offset", []), rank)
     placed: list[dict[int, tuple[int, str]]] = [{} for _ in range(rank)]  # per dim: index bit -> stride, axis
     for axis, values in {**bases, "offset": offset}.items():
@@ -98,18 +103,28 @@ def layout_of_bases(bases: Bases, shape: Sequence[int] | None = None) -> Layout:
             if not moved:
                 continue
             if len(moved) > 1 or moved[0][1] & (moved[0][1] - 1):
-                raise LayoutError(f"triton image {list(image)} of bit {at} of {axis} moves several index bits: no digits, and no single XOR")
+                raise LayoutError(
+                    f"triton image {list(image)} of bit {at} of {axis} moves several index bits: no digits, and no "
+                    "single XOR"
+                )
             dim, bit = moved[0][0], moved[0][1].bit_length() - 1
             if bit in placed[dim]:
-                raise LayoutError(f"triton images reach index bit {bit} of dim {dim} twice: replicas have no layout here")
+                raise LayoutError(
+                    f"triton images reach index bit {bit} of dim {dim} twice: replicas have no layout here"
+                )
             placed[dim][bit] = (1 << at, MEMORY if axis == "offset" else axis)
     for dim, bits in enumerate(placed):
         if sorted(bits) != list(range(extents[dim].bit_length() - 1)):
-            raise LayoutError(f"triton images reach index bits {sorted(bits)} of dim {dim}: all of its {extents[dim].bit_length() - 1} are needed")
+            raise LayoutError(
+                f"triton images reach index bits {sorted(bits)} of dim {dim}: all of its "
+                f"{extents[dim].bit_length() - 1} are needed"
+            )
     factors = _merged(placed)
     found = Format(names_for(rank), tuple(factors), swizzle=swizzle).bind(extents)
     if shape is not None and tuple(shape) != found.shape:
-        raise LayoutError(f"triton text says shape {shape_text(found.shape)}, asked for was {shape_text(shape)}")
+        raise LayoutError(
+            f"triton text says shape {shape_text(found.shape)}, asked for was {shape_text(shape)}"
+        )
     return found
 
 
@@ -138,7 +153,9 @@ def _merged(placed: list[dict[int, tuple[int, str]]]) -> list[Factor]:
     return factors
 
 
-def _unswizzled(bases: list[tuple[int, ...]], rank: int) -> tuple[list[tuple[int, ...]], tuple[int, int, int] | None]:
+def _unswizzled(
+    bases: list[tuple[int, ...]], rank: int
+) -> tuple[list[tuple[int, ...]], tuple[int, int, int] | None]:
     """The images before the XOR, and the XOR (bits, base, shift), if one explains all images of several bits."""
     mixed = [k for k, image in enumerate(bases) if sum(value.bit_count() for value in image) > 1]
     if not mixed:
@@ -158,7 +175,7 @@ def _unswizzled(bases: list[tuple[int, ...]], rank: int) -> tuple[list[tuple[int
 
 
 class TritonNotation(Notation):
-    """`#ttg.shared_linear<{offset = [[0, 1], [0, 2], [1, 0], [2, 0]]}, alignment = 16>`, `#ttg.linear<{register = ...}>`."""
+    """`#ttg.shared_linear<{offset = [[0, 1], [1, 0]]}, alignment = 16>`, `#ttg.linear<{register = ...}>`."""
 
     name: ClassVar[str] = "triton"
     about: ClassVar[str] = "Triton linear layouts: images of the bits of offset, register, lane, warp, block"
@@ -186,7 +203,10 @@ class TritonNotation(Notation):
             scan.expect("=")
             bases[name] = scan.sequence("[", "]", lambda: scan.integers("[", "]", "an image", low=0))
             if len(bases[name]) > _MAX_BITS:
-                scan.fail(f"input dim '{name}' has {len(bases[name])} bits, at most {_MAX_BITS} are supported", start)
+                scan.fail(
+                    f"input dim '{name}' has {len(bases[name])} bits, at most {_MAX_BITS} are supported",
+                    start,
+                )
         if wrapped:
             if scan.accept(","):
                 scan.expect("alignment", "=")

@@ -39,7 +39,9 @@ class TvmNotation(Notation):
         stripped = text.strip()
         parts = re.findall(r"[A-Z]|\d+[a-z]", stripped)
         if not parts or "".join(parts) != stripped:
-            raise LayoutError(f"tvm text {stripped[:60]!r} is no list of capital letters and blocks such as 16c")
+            raise LayoutError(
+                f"tvm text {stripped[:60]!r} is no list of capital letters and blocks such as 16c"
+            )
         primal = [p.lower() for p in parts if p.isupper()]
         for letter in primal:
             if primal.count(letter) > 1:
@@ -50,11 +52,18 @@ class TvmNotation(Notation):
             if part[0].isdigit():
                 letter, size = part[-1], part[:-1]
                 if letter not in primal:
-                    raise LayoutError(f"tvm text '{stripped[:60]}' blocks axis '{letter}', of which there is no '{letter.upper()}'")
+                    raise LayoutError(
+                        f"tvm text '{stripped[:60]}' blocks axis '{letter}', of which there is no '{letter.upper()}'"
+                    )
                 if letter in blocks:
-                    raise LayoutError(f"tvm text '{stripped[:60]}' blocks axis '{letter.upper()}' twice: a layout string blocks it once")
+                    raise LayoutError(
+                        f"tvm text '{stripped[:60]}' blocks axis '{letter.upper()}' twice: a layout string blocks it "
+                        "once"
+                    )
                 if len(size) > 18 or int(size) < 1:
-                    raise LayoutError(f"tvm text '{stripped[:60]}' has a block of {size[:20]}: sizes lie between 1 and 10^18")
+                    raise LayoutError(
+                        f"tvm text '{stripped[:60]}' has a block of {size[:20]}: sizes lie between 1 and 10^18"
+                    )
                 blocks[letter] = int(size)
         pieces = [
             Piece(names.index(p.lower()), blocks.get(p.lower(), 1), None) if p.isupper()
@@ -79,7 +88,10 @@ class TvmNotation(Notation):
             raise self.refuse(subject, "layout strings are dense, this has strides of its own")
         text = self._text(subject, pieces)
         if _logical_order("".join(p.lower() for p in text if p.isupper())) != tuple(subject.names):
-            raise self.refuse(subject, f"the string {text} means another logical order of the dims than ({', '.join(subject.names)})")
+            raise self.refuse(
+                subject,
+                f"the string {text} means another logical order of the dims than ({', '.join(subject.names)})",
+            )
         if isinstance(subject, Layout):
             bound = self.parse(text, subject.shape)
             assert isinstance(bound, Layout)
@@ -93,12 +105,15 @@ class TvmNotation(Notation):
         return all(1 <= n <= 2 for n in per_dim) and sum(p.size is None for p in pieces) == rank
 
     def _text(self, subject: Subject, pieces: tuple[Piece, ...]) -> str:
-        text = "".join(subject.names[d].upper() for d in range(subject.rank) if all(p.dim != d for p in pieces))
+        text = "".join(
+            subject.names[d].upper() for d in range(subject.rank) if all(p.dim != d for p in pieces)
+        )
         for dim in range(subject.rank):
             own = sorted((p for p in pieces if p.dim == dim), key=lambda p: p.unit)
             if len(own) > 2:
                 raise self.refuse(
-                    subject, f"dim '{subject.names[dim]}' is blocked {len(own) - 1} times, a layout string blocks it once"
+                    subject,
+                    f"dim '{subject.names[dim]}' is blocked {len(own) - 1} times, a layout string blocks it once",
                 )
             if isinstance(subject, Format) and own and own[-1].size is not None:
                 raise self.refuse(subject, f"dim '{subject.names[dim]}' has a fixed capacity and no rest")
@@ -138,7 +153,9 @@ class IndexMapNotation(Notation):
 
     name: ClassVar[str] = "indexmap"
     about: ClassVar[str] = "TVM index maps: lambda n, c: [n, c // 16, c % 16]"
-    example: ClassVar[str] = "lambda n, h, w, c: [n, h // 8, w // 8, c // 32, AXIS_SEPARATOR, h % 8, w % 8, c % 32]"
+    example: ClassVar[str] = (
+        "lambda n, h, w, c: [n, h // 8, w // 8, c // 32, AXIS_SEPARATOR, h % 8, w % 8, c % 32]"
+    )
     pads: ClassVar[PadPolicy] = "undef"
     says: ClassVar[frozenset[str]] = frozenset({"offset", "lo", "chunks", "size"})
     needs_shape: ClassVar[bool] = False
@@ -155,7 +172,7 @@ class IndexMapNotation(Notation):
             scan.expect("(")
         scan.expect("lambda")
         names: list[str] = []
-        while scan.token.text != ":":
+        while not scan.at(":"):
             if names:
                 scan.expect(",")
             start = scan.token
@@ -178,7 +195,7 @@ class IndexMapNotation(Notation):
             else:
                 results.append(parser.sum())
 
-        square = scan.token.text == "["
+        square = scan.at("[")
         scan.sequence("[" if square else "(", "]" if square else ")", result)
         if wrapped:
             scan.expect(")")

@@ -12,6 +12,7 @@ addresses are read over where they are about the element (`E`) and the memory sp
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from math import prod
 from typing import ClassVar
@@ -59,15 +60,17 @@ def _tiled(physical: list[Piece], tile: Sequence[int]) -> list[Piece]:
             raise LayoutError(f"tile {tuple(tile)} has size {size}, sizes start at 1")
         if piece.size is not None and piece.size % size:
             raise LayoutError(
-                f"tile {tuple(tile)} cuts {piece.size} into blocks of {size}: it rounds up, and units that do not divide "
-                "each other are no digits"
+                f"tile {tuple(tile)} cuts {piece.size} into blocks of {size}: it rounds up, and units that do not "
+                "divide each other are no digits"
             )
         blocks.append(Piece(piece.dim, piece.unit * size, None if piece.size is None else piece.size // size))
         inside.append(Piece(piece.dim, piece.unit, size))
     return [*keep, *blocks, *inside]
 
 
-def _at_shape(major_to_minor: Sequence[int], tiles: Tiles, shape: tuple[int, ...], error: LayoutError) -> Layout:
+def _at_shape(
+    major_to_minor: Sequence[int], tiles: Tiles, shape: tuple[int, ...], error: LayoutError
+) -> Layout:
     """The layout by its addresses, dim by dim, where they are digits at this shape although the tiles are none."""
     if sum(shape) > _TABLE_BOUND or 0 in shape:
         raise error
@@ -98,7 +101,7 @@ def _at_shape(major_to_minor: Sequence[int], tiles: Tiles, shape: tuple[int, ...
         if terms is None:
             raise error
         units = [u for u, _ in terms]
-        counts = [b // a for a, b in zip(units, units[1:], strict=False)] + [-(-extent // units[-1])] if terms else []
+        counts = [b // a for a, b in itertools.pairwise(units)] + [-(-extent // units[-1])] if terms else []
         chains.append([(n, s) for n, (_, s) in zip(counts, terms, strict=True)][::-1] or [(1, 1)])
     return layout_of(shape, chains, size=prod(n for _, n in physical))
 
@@ -132,9 +135,13 @@ def parts_of(subject: Subject, who: str) -> tuple[tuple[int, ...], Tiles]:
         assert isinstance(found, Format)
         bound = found.bind(subject.shape)
         if not bound.same_map(subject) or bound.padded_shape != subject.padded_shape:
-            raise LayoutError(f"{who} cannot say {subject}: its blocks, in memory order {inner}, are no nested tiles of the last dims")
+            raise LayoutError(
+                f"{who} cannot say {subject}: its blocks, in memory order {inner}, are no nested tiles of the last dims"
+            )
     elif isinstance(found, Layout) or found.all_factors != subject.all_factors:
-        raise LayoutError(f"{who} cannot say {subject}: its blocks, in memory order {inner}, are no nested tiles of the last dims")
+        raise LayoutError(
+            f"{who} cannot say {subject}: its blocks, in memory order {inner}, are no nested tiles of the last dims"
+        )
     return tuple(outer), tuple(tiles)
 
 
@@ -150,17 +157,17 @@ class XlaNotation(Notation):
         scan = Scanner(text, self.name)
         scan.expect("{")
         dims: list[int] = []
-        while scan.token.text not in (":", "}"):
+        while not (scan.at(":") or scan.at("}")):
             if dims:
                 scan.expect(",")
             dims.append(scan.integer("a dim", low=0))
         tiles: list[tuple[int, ...]] = []
         if scan.accept(":"):
-            while scan.token.text != "}":
+            while not scan.at("}"):
                 start = scan.token
                 word = scan.word("T(...) or another qualifier")
                 if word == "T":
-                    while scan.token.text == "(":
+                    while scan.at("("):
                         tiles.append(tuple(scan.sequence("(", ")", lambda: self._tile_size(scan))))
                 elif word in ("E", "S"):
                     scan.integers("(", ")", f"qualifier {word}")
@@ -202,7 +209,9 @@ class JaxNotation(Notation):
             scan.expect("=")
             if field == "tiling":
                 if not scan.accept("None"):
-                    tiles = tuple(scan.sequence("(", ")", lambda: scan.integers("(", ")", "a tile size", low=1)))
+                    tiles = tuple(
+                        scan.sequence("(", ")", lambda: scan.integers("(", ")", "a tile size", low=1))
+                    )
             elif field == "sub_byte_element_size_in_bits":
                 scan.integer("the element size", low=0)
             else:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
-from typing import Any
+from typing import TypeAlias
 
 import pytest
 
@@ -13,19 +14,19 @@ from layout_ir.format import Format
 from layout_ir.layout import Layout
 from layout_ir.notations import NOTATIONS
 
+Tree: TypeAlias = "int | tuple[Tree, ...]"
+
 CUTE = NOTATIONS["cute"]
 
 
-def size(shape: Any) -> int:
-    result = 1
-    for part in shape if isinstance(shape, tuple) else ():
-        result *= size(part)
-    return result if isinstance(shape, tuple) else shape
+def size(shape: Tree) -> int:
+    return shape if isinstance(shape, int) else math.prod(size(part) for part in shape)
 
 
-def offset(index: int, shape: Any, stride: Any) -> int:
+def offset(index: int, shape: Tree, stride: Tree) -> int:
     """Of an integer coordinate of a (nested) mode."""
-    if not isinstance(shape, tuple):
+    if isinstance(shape, int) or isinstance(stride, int):
+        assert isinstance(stride, int)
         return index * stride
     total = 0
     for part, step in zip(shape, stride, strict=True):
@@ -38,7 +39,7 @@ def swizzle(address: int, bits: int, base: int, shift: int) -> int:
     return address ^ (((address >> (base + shift)) & ((1 << bits) - 1)) << base)
 
 
-def random_mode(rng: random.Random, depth: int = 0) -> tuple[Any, Any]:
+def random_mode(rng: random.Random, depth: int = 0) -> tuple[Tree, Tree]:
     if depth == 2 or rng.random() < 0.6:
         return rng.randint(1, 4), rng.randint(0, 30)
     parts = [random_mode(rng, depth + 1) for _ in range(rng.randint(1, 3))]
@@ -55,7 +56,9 @@ def test_random_layouts_are_their_inner_products():
         assert isinstance(layout, Layout)
         assert layout.shape == tuple(size(m) for m in shape)
         for index in itertools.product(*map(range, layout.shape)):
-            assert layout.address(index) == sum(offset(x, s, d) for x, s, d in zip(index, shape, stride, strict=True)), text
+            assert layout.address(index) == sum(
+                offset(x, s, d) for x, s, d in zip(index, shape, stride, strict=True)
+            ), text
         again = CUTE.parse(CUTE.print(layout))
         assert isinstance(again, Layout)
         assert again.same_map(layout)
@@ -67,7 +70,9 @@ def test_swizzles_are_composed():
     for i, j in itertools.product(range(8), range(64)):
         assert layout.address((i, j)) == swizzle(64 * i + j, 3, 4, 3)
     assert CUTE.print(layout) == "Sw<3,4,3> o 0 o (8,64):(64,1)"
-    assert CUTE.print(Format.parse("(a, b) : [a, b], offset = 5").bind((2, 3))) == "Sw<0,0,0> o 5 o (2,3):(3,1)"
+    assert (
+        CUTE.print(Format.parse("(a, b) : [a, b], offset = 5").bind((2, 3))) == "Sw<0,0,0> o 5 o (2,3):(3,1)"
+    )
 
 
 def test_the_example_of_the_theory():

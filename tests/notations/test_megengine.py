@@ -44,7 +44,9 @@ def shape_for(name: str) -> tuple[int, ...]:
         if piece.size is None:
             block[piece.dim] = piece.unit
     unit = {p.dim for p in pieces if p.size == 1}
-    return tuple(1 if d in unit else b * k for d, (b, k) in enumerate(zip(block, (2, 3, 2, 4, 3), strict=False)))
+    return tuple(
+        1 if d in unit else b * k for d, (b, k) in enumerate(zip(block, (2, 3, 2, 4, 3), strict=False))
+    )
 
 
 def stored(name: str, values: np.ndarray) -> np.ndarray:
@@ -150,7 +152,9 @@ def test_negative_texts(text: str, reason: str):
 
 
 def test_negative_channels_that_a_block_does_not_divide():
-    with pytest.raises(LayoutError, match="extent 17 of dim 'c' is no multiple of 4: format NCHWc4 does not pad"):
+    with pytest.raises(
+        LayoutError, match="extent 17 of dim 'c' is no multiple of 4: format NCHWc4 does not pad"
+    ):
         physical_shape("NCHWc4", (2, 17, 3, 3))
     with pytest.raises(LayoutError, match="extent 2 of dim 'u' must be 1"):
         physical_shape("C11RS", (4, 2, 1, 3, 3))

@@ -48,7 +48,7 @@ def evaluate(text: str, index: tuple[int, ...]) -> list[int]:
     assert match, text
     body = match[2].replace("floordiv", "//").replace("mod", "%").replace("ceildiv", "//")
     names = match[1].split(", ")
-    return list(eval(f"[{body}]", {"__builtins__": {}}, dict(zip(names, index, strict=True))))  # noqa: S307
+    return list(eval(f"[{body}]", {"__builtins__": {}}, dict(zip(names, index, strict=True))))
 
 
 def addresses(text: str, layout: Layout) -> np.ndarray:
@@ -148,4 +148,7 @@ def test_negative_maps_whose_units_do_not_divide():
 
 
 def test_blocked_formats_print_one_result_per_physical_dim():
-    assert AFFINE.print(Format.from_tag("nChw8c")) == "affine_map<(d0, d1, d2, d3) -> (d0, d1 floordiv 8, d2, d3, d1 mod 8)>"
+    assert (
+        AFFINE.print(Format.from_tag("nChw8c"))
+        == "affine_map<(d0, d1, d2, d3) -> (d0, d1 floordiv 8, d2, d3, d1 mod 8)>"
+    )

@@ -47,7 +47,10 @@ def weights(by: int, block: int) -> Callable[[Index, Index], int]:
 
 def filters(b: int) -> Callable[[Index, Index], int]:
     """[O/B][I/B][H][W][Bi][Bo]."""
-    return lambda x, s: ((((x[0] // b * (up(s[1], b) // b) + x[1] // b) * s[2] + x[2]) * s[3] + x[3]) * b + x[1] % b) * b + x[0] % b
+    return lambda x, s: (
+        ((((x[0] // b * (up(s[1], b) // b) + x[1] // b) * s[2] + x[2]) * s[3] + x[3]) * b + x[1] % b) * b
+        + x[0] % b
+    )
 
 
 CASES: list[tuple[str, str, str | None, Callable[[Index, Index], int]]] = [
@@ -72,7 +75,9 @@ CASES: list[tuple[str, str, str | None, Callable[[Index, Index], int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("notation", "name", "dtype", "address"), CASES, ids=lambda v: v if isinstance(v, str) else "")
+@pytest.mark.parametrize(
+    ("notation", "name", "dtype", "address"), CASES, ids=lambda v: v if isinstance(v, str) else ""
+)
 @pytest.mark.parametrize("shape", [(2, 5, 3, 7), (3, 32, 2, 2), (11, 2, 3, 7), (1, 1, 1, 1)])
 def test_names_follow_their_formulas(
     notation: str, name: str, dtype: str | None, address: Callable[[Index, Index], int], shape: Index
@@ -103,7 +108,9 @@ def test_the_composite_tile_of_cublaslt():
         assert layout.address((r, c)) == (c // 32 * 3 + r // 32) * 1024 + inside
     plain = NOTATIONS["cudnn"].parse("CUBLASLT_ORDER_COL32", (96, 64))
     assert isinstance(plain, Layout)
-    assert all(plain.address((r, c)) == (c // 32 * 96 + r) * 32 + c % 32 for r, c in product(range(96), range(64)))
+    assert all(
+        plain.address((r, c)) == (c // 32 * 96 + r) * 32 + c % 32 for r, c in product(range(96), range(64))
+    )
 
 
 @pytest.mark.parametrize("notation", ["tensorrt", "cudnn", "acl", "onnxruntime", "megengine"])
@@ -113,7 +120,9 @@ def test_every_name_is_found_again(notation: str):
     for name, formats in named.table("f16").items():
         for format in formats:
             assert name in named.names_of(format, "f16")
-            assert name in named.names_of(format.bind((33,) * format.rank) if format.rank < 5 else format, "f16")
+            assert name in named.names_of(
+                format.bind((33,) * format.rank) if format.rank < 5 else format, "f16"
+            )
 
 
 def test_names_go_by_digits_and_not_by_recipes():
@@ -140,7 +149,7 @@ def test_negative_names(notation: str, name: str, shape: Index | None, reason: s
 
 
 def test_negative_layouts_without_a_name():
-    with pytest.raises(LayoutError, match="tensorrt cannot say .* it is none of kLINEAR, kCHW2"):
+    with pytest.raises(LayoutError, match=r"tensorrt cannot say .* it is none of kLINEAR, kCHW2"):
         NOTATIONS["tensorrt"].print(Format.from_tag("nChw8c"))
-    with pytest.raises(LayoutError, match="acl cannot say .* no names for rank 2"):
+    with pytest.raises(LayoutError, match=r"acl cannot say .* no names for rank 2"):
         NOTATIONS["acl"].print(Format.from_tag("nc"))

@@ -109,7 +109,9 @@ def test_a_format_prints_as_its_layouts_do_or_is_refused(name: str, rng: random.
     assert again.same_map(layout), text
 
 
-ALPHABET = "".join(sorted({c for n in ALL for c in NOTATIONS[n].example} | set("()[]{}<>,:*|@-+%/_.?#=\"' 0123456789")))
+ALPHABET = "".join(
+    sorted({c for n in ALL for c in NOTATIONS[n].example} | set("()[]{}<>,:*|@-+%/_.?#=\"' 0123456789"))
+)
 
 
 def read_or_refuse(name: str, text: str, shape: tuple[int, ...] | None) -> None:
@@ -143,7 +145,9 @@ def damaged(data: st.DataObject, example: str) -> str:
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(text)))
         kind = data.draw(st.sampled_from("irdx"))
-        piece = data.draw(st.one_of(st.text(ALPHABET, min_size=1, max_size=3), st.integers(-3, 1 << 70).map(str)))
+        piece = data.draw(
+            st.one_of(st.text(ALPHABET, min_size=1, max_size=3), st.integers(-3, 1 << 70).map(str))
+        )
         if kind == "i" or at == len(text):
             text[at:at] = piece
         elif kind == "r":
@@ -158,7 +162,9 @@ def damaged(data: st.DataObject, example: str) -> str:
 @pytest.mark.parametrize("name", ALL)
 @given(data=st.data(), shape=SHAPES)
 @settings(max_examples=150, deadline=None)
-def test_damaged_texts_raise_nothing_but_layout_errors(name: str, data: st.DataObject, shape: tuple[int, ...] | None):
+def test_damaged_texts_raise_nothing_but_layout_errors(
+    name: str, data: st.DataObject, shape: tuple[int, ...] | None
+):
     read_or_refuse(name, damaged(data, NOTATIONS[name].example), shape)
 
 
@@ -166,14 +172,29 @@ def test_damaged_texts_raise_nothing_but_layout_errors(name: str, data: st.DataO
 @pytest.mark.parametrize("name", ALL)
 @given(data=st.data(), shape=SHAPES)
 @settings(max_examples=2700, deadline=None)
-def test_many_damaged_texts_raise_nothing_but_layout_errors(name: str, data: st.DataObject, shape: tuple[int, ...] | None):
+def test_many_damaged_texts_raise_nothing_but_layout_errors(
+    name: str, data: st.DataObject, shape: tuple[int, ...] | None
+):
     """19 notations times 2700 texts: more than 50,000 in all."""
     read_or_refuse(name, damaged(data, NOTATIONS[name].example), shape)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_hostile_texts_are_refused_quickly(name: str):
-    for text in ("", " ", "(" * 5000, "[" * 5000, "{" * 5000, "9" * 5000, "-" * 5000, "a" * 5000, "1," * 5000, "\x00", "é", "٣"):
+    for text in (
+        "",
+        " ",
+        "(" * 5000,
+        "[" * 5000,
+        "{" * 5000,
+        "9" * 5000,
+        "-" * 5000,
+        "a" * 5000,
+        "1," * 5000,
+        "\x00",
+        "é",
+        "٣",
+    ):
         with pytest.raises(LayoutError):
             NOTATIONS[name].parse(text, None, "f32")
 
@@ -191,15 +212,27 @@ def test_conversions_read_ours_tags_and_every_notation():
     [
         ("nchw", "morse", None, "unknown notation 'morse': known are tag, onednn"),
         ("nchw", "torch", None, "bind it to a shape first"),
-        ("(n, c) : [n, c], offset = 3", "tag", None, "first element lies 3 elements into the buffer, for which tag has no words"),
+        (
+            "(n, c) : [n, c], offset = 3",
+            "tag",
+            None,
+            "first element lies 3 elements into the buffer, for which tag has no words",
+        ),
         ("(n, c) : [n, c:6], lo = [0, 1]", "xla", (2, 5), "pads in front of elements"),
         ("(n, c) : [n | c:8]", "tag", None, "cut into chunks that may lie apart"),
         ("(n, c) : [n, c], swizzle = (1, 0, 1)", "tag", None, r"swizzled by \(1, 0, 1\)"),
         ("(n, c) : [n@lane, c]", "tag", None, "places on the axes lane"),
-        ("(n, c) : [n, c], size = 99", "xla", (2, 5), "buffer holds 99 elements, more than the layout reaches"),
+        (
+            "(n, c) : [n, c], size = 99",
+            "xla",
+            (2, 5),
+            "buffer holds 99 elements, more than the layout reaches",
+        ),
     ],
 )
-def test_negative_what_a_notation_has_no_words_for_is_refused(text: str, to: str, shape: tuple[int, ...] | None, reason: str):
+def test_negative_what_a_notation_has_no_words_for_is_refused(
+    text: str, to: str, shape: tuple[int, ...] | None, reason: str
+):
     with pytest.raises(LayoutError, match=reason):
         convert(text, to, shape=shape)
 

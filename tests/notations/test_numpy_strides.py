@@ -17,7 +17,9 @@ NUMPY = NOTATIONS["numpy"]
 
 def random_view(rng: random.Random):
     """A view of a small array: sliced with steps of any sign, transposed, broadcast; and the array."""
-    base = np.arange(720, dtype=rng.choice((np.int16, np.int32, np.float64))).reshape(rng.choice(((720,), (24, 30), (6, 8, 15), (2, 3, 4, 30))))
+    base = np.arange(720, dtype=rng.choice((np.int16, np.int32, np.float64))).reshape(
+        rng.choice(((720,), (24, 30), (6, 8, 15), (2, 3, 4, 30)))
+    )
     view = base[tuple(slice(None, None, rng.choice((1, 1, 2, -1, -3))) for _ in base.shape)]
     view = view.transpose(rng.sample(range(view.ndim), view.ndim))
     if rng.random() < 0.3:
@@ -63,5 +65,5 @@ def test_negative_texts(text: str, dtype: str | None, reason: str):
 
 
 def test_negative_blocked_layouts_have_no_strides():
-    with pytest.raises(LayoutError, match="numpy cannot say .* one stride per dim"):
+    with pytest.raises(LayoutError, match=r"numpy cannot say .* one stride per dim"):
         NUMPY.print(Format.from_tag("nChw8c").bind((2, 16, 5, 4)), "f32")

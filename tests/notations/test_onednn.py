@@ -18,7 +18,9 @@ from layout_ir.notations.onednn import BlockingDesc, desc_of_tag, tag_of
 from layout_ir.tag import from_tag
 from tests.oracles import onednn
 
-ALIASES: dict[str, str] = json.loads((Path(__file__).parents[1] / "cases/onednn_tag_aliases.json").read_text())
+ALIASES: dict[str, str] = json.loads(
+    (Path(__file__).parents[1] / "cases/onednn_tag_aliases.json").read_text()
+)
 MISNAMED = ("OhwI24o", "OhwI32o", "gOhwI24o", "gOhwI32o", "gIOhw2i8o16i2o", "gIOdhw2i8o16i2o")
 
 library = pytest.mark.skipif(onednn.available() is not None, reason=str(onednn.available()))
@@ -29,13 +31,20 @@ def shapes_for(rank: int, count: int, rng: random.Random) -> list[tuple[int, ...
     """Random shapes with extents of 0 and 1 among them."""
     high = {1: 400, 2: 70, 3: 40, 4: 20, 5: 9, 6: 6}.get(rank, 3)
     return [
-        tuple(rng.choice([1, rng.randint(1, high), rng.randint(0, high)]) for _ in range(rank)) for _ in range(count)
+        tuple(rng.choice([1, rng.randint(1, high), rng.randint(0, high)]) for _ in range(rank))
+        for _ in range(count)
     ]
 
 
 def as_desc(found: onednn.Described) -> BlockingDesc:
     return BlockingDesc(
-        found.dims, found.padded_dims, found.padded_offsets, found.offset0, found.strides, found.inner_blks, found.inner_idxs
+        found.dims,
+        found.padded_dims,
+        found.padded_offsets,
+        found.offset0,
+        found.strides,
+        found.inner_blks,
+        found.inner_idxs,
     )
 
 
@@ -93,7 +102,14 @@ def test_names_that_contradict_their_letters_follow_the_library():
 
 @library
 def test_strided_descriptors_agree_in_size():
-    cases = [((3, 4), (10, 1)), ((2, 3), (10, 2)), ((3, 1), (10, 2)), ((2, 4), (0, 0)), ((2, 0, 3), (9, 3, 1)), ((5,), (3,))]
+    cases = [
+        ((3, 4), (10, 1)),
+        ((2, 3), (10, 2)),
+        ((3, 1), (10, 2)),
+        ((2, 4), (0, 0)),
+        ((2, 0, 3), (9, 3, 1)),
+        ((5,), (3,)),
+    ]
     for dims, strides in cases:
         real = onednn.Desc.from_strides(dims, strides).described()
         assert as_desc(real).get_size("f32") == real.size, (dims, strides)
@@ -172,7 +188,9 @@ def test_blocked_tags_of_one_block_or_one_pixel_are_plain_strides():
 
 
 def test_negative_two_blocks_of_channels_are_no_strides():
-    with pytest.raises(LayoutError, match=r"one stride per dim, but dim 'c' of extent 16 has the digits .*\(8, 72\)"):
+    with pytest.raises(
+        LayoutError, match=r"one stride per dim, but dim 'c' of extent 16 has the digits .*\(8, 72\)"
+    ):
         NOTATIONS["torch"].print(from_tag("nChw8c").bind((1, 16, 3, 3)))
 
 
@@ -205,20 +223,28 @@ def test_negative_pads_that_are_not_zero_are_refused():
             NOTATIONS[name].print(layout)
 
 
+BLOCKED = {
+    "dims": (17,), "padded_dims": (24,), "padded_offsets": (0,), "offset0": 0, "strides": (8,),
+    "inner_blks": (8,), "inner_idxs": (0,),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("fields", "reason"),
+    ("changes", "reason"),
     [
-        ({"dims": (2,), "padded_dims": (2,), "padded_offsets": (0,), "offset0": 0, "strides": (-1,)}, "negative"),
-        ({"dims": (17,), "padded_dims": (17,), "padded_offsets": (0,), "offset0": 0, "strides": (8,), "inner_blks": (8,), "inner_idxs": (0,)}, "no multiple"),
-        ({"dims": (5,), "padded_dims": (4,), "padded_offsets": (0,), "offset0": 0, "strides": (1,)}, "padded extent of 4"),
-        ({"dims": (5, 2), "padded_dims": (5,), "padded_offsets": (0, 0), "offset0": 0, "strides": (1, 1)}, "2 != 1"),
-        ({"dims": (5,), "padded_dims": (8,), "padded_offsets": (0,), "offset0": 0, "strides": (1,), "inner_blks": (8,), "inner_idxs": (1,)}, r"dims lie in \[0, 1\)"),
-        ({"dims": (), "padded_dims": (), "padded_offsets": (), "offset0": 0, "strides": ()}, "1 to 12 dims, not 0"),
+        ({"strides": (-1,)}, "negative"),
+        ({"padded_dims": (17,)}, "no multiple"),
+        ({"padded_dims": (16,)}, "does not lie at 0 in a padded extent of 16"),
+        ({"dims": (17, 2)}, "2 != 1"),
+        ({"inner_idxs": (1,)}, r"dims lie in \[0, 1\)"),
+        ({"inner_blks": (8, 2)}, "inner_blks has 2 entries, inner_idxs has 1"),
+        ({"dims": ()}, "1 to 12 dims, not 0"),
     ],
-)  # fmt: skip
-def test_negative_numbers_that_are_no_descriptor(fields: dict[str, object], reason: str):
+)
+def test_negative_numbers_that_are_no_descriptor(changes: dict[str, object], reason: str):
+    BlockingDesc(**BLOCKED)  # type: ignore[arg-type]
     with pytest.raises(LayoutError, match=reason):
-        BlockingDesc(**fields)  # type: ignore[arg-type]
+        BlockingDesc(**{**BLOCKED, **changes})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -84,14 +84,21 @@ def test_the_example_of_the_theory():
 
 
 def test_padding_values_are_pad_policies():
-    assert NOTATIONS["pack"].print(Format.from_tag("nChw8c")).startswith("padding_value(0.0) outer_dims_perm = [0, 1, 2, 3]")
+    assert (
+        NOTATIONS["pack"]
+        .print(Format.from_tag("nChw8c"))
+        .startswith("padding_value(0.0) outer_dims_perm = [0, 1, 2, 3]")
+    )
     read = NOTATIONS["pack"].parse("padding_value(-inf : f32) inner_dims_pos = [0] inner_tiles = [4]", (5,))
     assert read.pad == float("-inf")
     assert NOTATIONS["pack"].parse("inner_dims_pos = [0] inner_tiles = [4]", (5,)).pad == "undef"
 
 
 def test_plain_transposes_are_packs_without_tiles():
-    assert NOTATIONS["pack"].print(Format.from_tag("nhwc")) == "outer_dims_perm = [0, 2, 3, 1] inner_dims_pos = [] inner_tiles = []"
+    assert (
+        NOTATIONS["pack"].print(Format.from_tag("nhwc"))
+        == "outer_dims_perm = [0, 2, 3, 1] inner_dims_pos = [] inner_tiles = []"
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,7 +106,10 @@ def test_plain_transposes_are_packs_without_tiles():
     [
         ("inner_dims_pos = [1] inner_tiles = [8]", "does not say the rank"),
         ("outer_dims_perm = [0, 0] inner_dims_pos = [1] inner_tiles = [8]", "no permutation of 2 dims"),
-        ("outer_dims_perm = [0, 1] inner_dims_pos = [2] inner_tiles = [8]", "names dim 2 of a tensor of rank 2"),
+        (
+            "outer_dims_perm = [0, 1] inner_dims_pos = [2] inner_tiles = [8]",
+            "names dim 2 of a tensor of rank 2",
+        ),
         ("outer_dims_perm = [0, 1] inner_dims_pos = [1, 1] inner_tiles = [8, 2]", "names dim 1 twice"),
         ("outer_dims_perm = [0, 1] inner_dims_pos = [1] inner_tiles = [8, 2]", "1 != 2"),
         ("outer_dims_perm = [0, 1] inner_dims_pos = [1] inner_tiles = [0]", "tiles start at 1"),

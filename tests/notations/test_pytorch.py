@@ -24,7 +24,10 @@ FORMATS = {"contiguous_format": None, "channels_last": 4, "channels_last_3d": 5}
 def random_tensor(rng: random.Random):
     """A torch tensor of rank 1 to 5 with permuted, padded, sliced, broadcast or arbitrary unit strides."""
     rank = rng.choice((1, 2, 3, 4, 4, 4, 5, 5))
-    sizes = [rng.choice((0, 1, 1, 2, 3, 4)) if rng.random() < 0.05 else rng.choice((1, 1, 2, 3, 4)) for _ in range(rank)]
+    sizes = [
+        rng.choice((0, 1, 1, 2, 3, 4)) if rng.random() < 0.05 else rng.choice((1, 1, 2, 3, 4))
+        for _ in range(rank)
+    ]
     order = rng.sample(range(rank), rank)
     if rank >= 4 and rng.random() < 0.5:
         order = [0, *range(2, rank), 1]
@@ -76,7 +79,11 @@ def test_suggestions_of_ten_thousand_random_tensors():
         t = random_tensor(rng)
         found = suggest_memory_format(from_strides(tuple(t.shape), t.stride()))
         assert getattr(torch, found.torch) == prims.suggest_memory_format(t), (t.shape, t.stride())
-        real = tuple(n for n, r in FORMATS.items() if r in (None, t.dim()) and t.is_contiguous(memory_format=getattr(torch, n)))
+        real = tuple(
+            n
+            for n, r in FORMATS.items()
+            if r in (None, t.dim()) and t.is_contiguous(memory_format=getattr(torch, n))
+        )
         assert found.holds == real
         ambiguous += found.ambiguous
         named += found.torch != "contiguous_format"

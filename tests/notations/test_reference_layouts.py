@@ -19,7 +19,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def load_generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("reference_layouts_page", ROOT / "docs" / "reference_layouts.py")
+    spec = importlib.util.spec_from_file_location(
+        "reference_layouts_page", ROOT / "docs" / "reference_layouts.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -97,7 +99,9 @@ def test_byte_strides_are_read_in_bytes(entry: dict[str, Any]):
     assert layout.address((1, 2)) * entry["itemsize"] == entry["byte_offset_1_2"]
 
 
-@pytest.mark.parametrize("entry", [e for e in BOUND if "onednn_size" in e or "onednn_offset0" in e], ids=lambda e: e["id"])
+@pytest.mark.parametrize(
+    "entry", [e for e in BOUND if "onednn_size" in e or "onednn_offset0" in e], ids=lambda e: e["id"]
+)
 def test_numbers_of_the_descriptor_are_those_of_the_text(entry: dict[str, Any]):
     from layout_ir.notations.onednn import BlockingDesc
 

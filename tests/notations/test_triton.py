@@ -68,7 +68,9 @@ def test_the_swizzled_tile_of_128_bytes():
     assert layout.shape == (8, 64)
     check(layout, {"offset": images})
     text = TRITON.print(layout)
-    assert text.startswith("#ttg.shared_linear<{offset = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [1, 8], [2, 16], [4, 32]]}")
+    assert text.startswith(
+        "#ttg.shared_linear<{offset = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [1, 8], [2, 16], [4, 32]]}"
+    )
 
 
 def test_places_are_axes():

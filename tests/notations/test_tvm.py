@@ -33,7 +33,9 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("text", "shape", "split", "order"), TABLE)
-def test_layout_strings_store_what_the_table_says(text: str, shape: tuple[int, ...], split: tuple[int, ...], order: tuple[int, ...]):
+def test_layout_strings_store_what_the_table_says(
+    text: str, shape: tuple[int, ...], split: tuple[int, ...], order: tuple[int, ...]
+):
     logical = np.arange(np.prod(shape)).reshape(shape)
     stored = logical.reshape(split).transpose(order).ravel()
     layout = NOTATIONS["tvm"].parse(text, shape)
@@ -89,14 +91,17 @@ def test_negative_dims_whose_order_the_letters_do_not_mean():
 def evaluate(text: str, index: tuple[int, ...]) -> list[int]:
     """The results of a printed lambda at an index; the separator counts as nothing."""
     text = text.replace(", AXIS_SEPARATOR", "")
-    return list(eval(text, {"__builtins__": {}})(*index))  # noqa: S307 - a text this test printed
+    return list(eval(text, {"__builtins__": {}})(*index))
 
 
 def row_major(layout: Layout, text: str) -> np.ndarray:
     """Addresses of all indices: the formula's results as indices of a row-major array of the padded box."""
     positions = np.array([evaluate(text, p) for p in itertools.product(*map(range, layout.padded_shape))])
     extents = positions.max(axis=0) + 1
-    results = [np.ravel_multi_index(evaluate(text, x), tuple(extents)) for x in itertools.product(*map(range, layout.shape))]
+    results = [
+        np.ravel_multi_index(evaluate(text, x), tuple(extents))
+        for x in itertools.product(*map(range, layout.shape))
+    ]
     return np.array(results).reshape(layout.shape)
 
 
@@ -111,7 +116,11 @@ def test_printed_index_maps_evaluate_to_the_addresses():
             continue
         if 0 in layout.shape:
             continue
-        if text.count(",") == layout.rank - 1 and layout.chunk_rank == 0 and not text.count(", ") > layout.rank - 1:
+        if (
+            text.count(",") == layout.rank - 1
+            and layout.chunk_rank == 0
+            and not text.count(", ") > layout.rank - 1
+        ):
             single += 1
             for index in itertools.product(*map(range, layout.shape)):
                 assert evaluate(text, index) == [layout.address(index)], text
@@ -133,7 +142,9 @@ def test_printed_index_maps_evaluate_to_the_addresses():
         ("lambda i, j: [j * 2 + i % 2, i // 2]", (5, 1), (3, 2)),
     ],
 )
-def test_written_index_maps_are_read_as_their_value(text: str, index: tuple[int, ...], results: tuple[int, ...]):
+def test_written_index_maps_are_read_as_their_value(
+    text: str, index: tuple[int, ...], results: tuple[int, ...]
+):
     shape = tuple(24 if len(index) == 1 else 48 for _ in index)
     if "8 + j" in text:
         shape = (48, 8)
@@ -164,4 +175,6 @@ def test_the_separator_is_the_bar():
 )
 def test_negative_maps_that_are_no_layout(text: str, reason: str):
     with pytest.raises(LayoutError, match=reason):
-        NOTATIONS["indexmap"].parse(text, None if "AXIS" in text or "6" in text else (4, 4)[: text.count(",") + 1])
+        NOTATIONS["indexmap"].parse(
+            text, None if "AXIS" in text or "6" in text else (4, 4)[: text.count(",") + 1]
+        )

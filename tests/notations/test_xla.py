@@ -16,14 +16,20 @@ from layout_ir.notations import NOTATIONS
 from layout_ir.notations.xla import subject_of
 
 
-def linear_index(index: Sequence[int], shape: Sequence[int], major_to_minor: Sequence[int], tiles: Sequence[Sequence[int]]) -> tuple[int, int]:
+def linear_index(
+    index: Sequence[int], shape: Sequence[int], major_to_minor: Sequence[int], tiles: Sequence[Sequence[int]]
+) -> tuple[int, int]:
     """(address, elements in all) by tiling the physical shape, one tile after the other."""
     place = [index[d] for d in major_to_minor]
     extent = [shape[d] for d in major_to_minor]
     for tile in tiles:
         k = len(extent) - len(tile)
         head_p, tail_p, head_e, tail_e = place[:k], place[k:], extent[:k], extent[k:]
-        place = head_p + [p // t for p, t in zip(tail_p, tile, strict=True)] + [p % t for p, t in zip(tail_p, tile, strict=True)]
+        place = (
+            head_p
+            + [p // t for p, t in zip(tail_p, tile, strict=True)]
+            + [p % t for p, t in zip(tail_p, tile, strict=True)]
+        )
         extent = head_e + [math.ceil(e / t) for e, t in zip(tail_e, tile, strict=True)] + list(tile)
     address = 0
     for p, e in zip(place, extent, strict=True):
@@ -88,7 +94,9 @@ def test_xla_and_jax_say_the_same():
 
 
 def test_element_and_space_qualifiers_do_not_change_addresses():
-    assert NOTATIONS["xla"].parse("{1,0:T(8,128)(2,1)E(4)S(1)}") == NOTATIONS["xla"].parse("{1,0:T(8,128)(2,1)}")
+    assert NOTATIONS["xla"].parse("{1,0:T(8,128)(2,1)E(4)S(1)}") == NOTATIONS["xla"].parse(
+        "{1,0:T(8,128)(2,1)}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,5 +125,5 @@ def test_a_tiling_that_does_not_divide_is_read_at_shapes_where_it_is_digits():
 
 
 def test_negative_strides_with_holes_have_no_tiles():
-    with pytest.raises(LayoutError, match="xla cannot say .* strides of its own"):
+    with pytest.raises(LayoutError, match=r"xla cannot say .* strides of its own"):
         NOTATIONS["xla"].print(Format.parse("(a, b) : [a*9, b]").bind((2, 5)))

@@ -67,7 +67,10 @@ def run_packs(cases: Sequence[tuple[tuple[int, ...], str, tuple[int, ...]]]) -> 
     tools = _tools()
     assert not isinstance(tools, str), tools
     opt, runner, libraries = tools
-    lines = ["module attributes {transform.with_named_sequence} {", "func.func private @printMemrefF32(%ptr : tensor<*xf32>)"]
+    lines = [
+        "module attributes {transform.with_named_sequence} {",
+        "func.func private @printMemrefF32(%ptr : tensor<*xf32>)",
+    ]
     lines += ["func.func @main() {", "%p = arith.constant 0.5 : f32"]
     for k, (source, attributes, target) in enumerate(cases):
         values = np.arange(1, np.prod(source) + 1, dtype=np.float32).reshape(source)
@@ -80,7 +83,9 @@ def run_packs(cases: Sequence[tuple[tuple[int, ...], str, tuple[int, ...]]]) -> 
             f"call @printMemrefF32(%u{k}) : (tensor<*xf32>) -> ()",
         ]
     lines += ["return", "}", _SCHEDULE, "}"]
-    lowered = subprocess.run([opt, *_LOWER, "-"], input="\n".join(lines), capture_output=True, text=True, check=False)
+    lowered = subprocess.run(
+        [opt, *_LOWER, "-"], input="\n".join(lines), capture_output=True, text=True, check=False
+    )
     assert lowered.returncode == 0, lowered.stderr[:2000]
     command = [runner, "-", "-e", "main", "-entry-point-result=void", f"-shared-libs={libraries}"]
     ran = subprocess.run(command, input=lowered.stdout, capture_output=True, text=True, check=False)

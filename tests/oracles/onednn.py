@@ -117,7 +117,10 @@ class Desc:
         """By a canonical tag name (see `tags`). Raises OneDNNError where the library refuses."""
         handle = c_void_p()
         call = _load().dnnl_memory_desc_create_with_tag
-        _check(call(byref(handle), len(dims), _array(dims), DTYPES[dtype], tags()[tag]), f"tag {tag} of {tuple(dims)}")
+        _check(
+            call(byref(handle), len(dims), _array(dims), DTYPES[dtype], tags()[tag]),
+            f"tag {tag} of {tuple(dims)}",
+        )
         return cls(handle)
 
     @classmethod
@@ -125,7 +128,10 @@ class Desc:
         """By any text of the tag grammar, in the list of tags or not (an entry point of the library's own tests)."""
         handle = c_void_p()
         call = _load().dnnl_memory_desc_create_with_string_tag
-        _check(call(byref(handle), len(dims), _array(dims), DTYPES[dtype], tag.encode()), f"tag {tag} of {tuple(dims)}")
+        _check(
+            call(byref(handle), len(dims), _array(dims), DTYPES[dtype], tag.encode()),
+            f"tag {tag} of {tuple(dims)}",
+        )
         return cls(handle)
 
     @classmethod
@@ -141,19 +147,28 @@ class Desc:
         """The box of extents `dims` at `offsets`. Raises OneDNNError where the library refuses."""
         handle = c_void_p()
         call = _load().dnnl_memory_desc_create_submemory
-        _check(call(byref(handle), self.handle, _array(dims), _array(offsets)), f"submemory {tuple(dims)} at {tuple(offsets)}")
+        _check(
+            call(byref(handle), self.handle, _array(dims), _array(offsets)),
+            f"submemory {tuple(dims)} at {tuple(offsets)}",
+        )
         return Desc(handle)
 
     def reshape(self, dims: Sequence[int]) -> Desc:
         handle = c_void_p()
-        _check(_load().dnnl_memory_desc_reshape(byref(handle), self.handle, len(dims), _array(dims)), f"reshape to {tuple(dims)}")
+        _check(
+            _load().dnnl_memory_desc_reshape(byref(handle), self.handle, len(dims), _array(dims)),
+            f"reshape to {tuple(dims)}",
+        )
         return Desc(handle)
 
     def permute_axes(self, perm: Sequence[int]) -> Desc:
         """Dim d of this descriptor becomes dim perm[d] of the result."""
         handle = c_void_p()
         axes = (c_int * MAX_NDIMS)(*perm)
-        _check(_load().dnnl_memory_desc_permute_axes(byref(handle), self.handle, axes), f"permute_axes {tuple(perm)}")
+        _check(
+            _load().dnnl_memory_desc_permute_axes(byref(handle), self.handle, axes),
+            f"permute_axes {tuple(perm)}",
+        )
         return Desc(handle)
 
     @property
@@ -213,7 +228,9 @@ def reorder(src: Desc, data: NDArray[np.generic], dst: Desc, out: NDArray[np.gen
     library = _load()
     engine, stream = _engine()
     pd, primitive = c_void_p(), c_void_p()
-    status = library.dnnl_reorder_primitive_desc_create(byref(pd), src.handle, engine, dst.handle, engine, None)
+    status = library.dnnl_reorder_primitive_desc_create(
+        byref(pd), src.handle, engine, dst.handle, engine, None
+    )
     _check(status, "reorder primitive descriptor")
     _check(library.dnnl_primitive_create(byref(primitive), pd), "reorder primitive")
     memories: list[c_void_p] = []
@@ -221,7 +238,10 @@ def reorder(src: Desc, data: NDArray[np.generic], dst: Desc, out: NDArray[np.gen
         if buffer.nbytes < desc.size:
             raise OneDNNError(f"buffer of {buffer.nbytes} bytes for a descriptor of {desc.size}")
         memory = c_void_p()
-        _check(library.dnnl_memory_create(byref(memory), desc.handle, engine, c_void_p(buffer.ctypes.data)), "memory")
+        _check(
+            library.dnnl_memory_create(byref(memory), desc.handle, engine, c_void_p(buffer.ctypes.data)),
+            "memory",
+        )
         memories.append(memory)
     args = (_Arg * 2)(_Arg(1, memories[0]), _Arg(17, memories[1]))
     try:

@@ -32,7 +32,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.irdl import AttrConstraint, base
 from xdsl.parser import Parser
-from xdsl.printer import Printer
 
 from layout_ir.errors import LayoutError
 
@@ -188,7 +187,3 @@ def flag(default: bool | Required = REQUIRED) -> bool:
 def word(choices: tuple[str, ...]) -> str:
     """One of a few words, the first of which is the default. Printed bare."""
     return cast(str, Field(_WORD, choices[0], choices))
-
-
-def print_field(printer: Printer, name: str, field: Field, value: Any) -> None:
-    printer.print_string(f" {name} = {field.kind.show(value)}")

@@ -16,6 +16,7 @@ from xdsl.irdl import irdl_op_definition, operand_def
 
 from layout_ir.dialects.nn.common import NNOp
 from layout_ir.dialects.nn.shapes import broadcast
+from layout_ir.interfaces import PadRead
 from layout_ir.dialects.nn.tensors import ELEMENTS, FLOATS, NUMBERS, Shape, shape_of, tensor_type
 
 SIGNED = (*FLOATS, "i8", "i32", "i64")
@@ -271,6 +272,12 @@ class DivOp(BinaryOp):
     def apply(self, args: Sequence[float]) -> float:
         quotient = self.scalar(*args)
         return quotient if str(self.infer_element()) in FLOATS else float(int(quotient))
+
+    def pad_reads(self, operand: int) -> tuple[PadRead, ...]:
+        # Dividing integers by a zero in a pad traps, although nobody would read the quotient.
+        if operand == 1 and str(self.infer_element()) not in FLOATS:
+            return tuple(PadRead(dim, 1.0) for dim in range(len(self.shapes[1])))
+        return ()
 
 
 @irdl_op_definition

@@ -1,4 +1,4 @@
-"""Random formats that hold tensors of given shapes: plain, permuted, blocked with tails, chunked, with holes and halos."""
+"""Random formats for tensors of given shapes: plain, permuted, blocked with tails, chunked, with holes and halos."""
 
 from __future__ import annotations
 

@@ -38,7 +38,9 @@ ELEMENTS: dict[str, Attribute] = {
 }  # fmt: skip
 
 
-def tensor_type(shape: Sequence[int], dtype: str, format: Format | str | None = None) -> TensorType[Attribute]:
+def tensor_type(
+    shape: Sequence[int], dtype: str, format: Format | str | None = None
+) -> TensorType[Attribute]:
     """A tensor type; without a format it is dense and row-major."""
     type = TensorType(ELEMENTS[dtype], list(shape))
     if format is None:
@@ -48,8 +50,12 @@ def tensor_type(shape: Sequence[int], dtype: str, format: Format | str | None = 
 
 def plain_op(case: Case) -> nn.NNOp:
     """The op of a case with every tensor dense and row-major."""
-    operands = [create_ssa_value(tensor_type(a.shape, d)) for a, d in zip(case.arrays, case.dtypes, strict=True)]
-    return case.op(*operands, result_type=tensor_type(case.expected.shape, case.result_dtype), **case.attributes)
+    operands = [
+        create_ssa_value(tensor_type(a.shape, d)) for a, d in zip(case.arrays, case.dtypes, strict=True)
+    ]
+    return case.op(
+        *operands, result_type=tensor_type(case.expected.shape, case.result_dtype), **case.attributes
+    )
 
 
 def formatted_op(case: Case, rng: Random) -> nn.NNOp:
@@ -60,7 +66,11 @@ def formatted_op(case: Case, rng: Random) -> nn.NNOp:
     plain = plain_op(case)
     if case.op is nn.ReduceMinOp and case.dtype == "i64":
         return plain  # the largest i64 is no double, so no policy can promise it
-    bound = [value for value in plain.formatted_operands() if _rank(value) == _rank(plain.result)] if plain.SAME_FORMAT else []
+    bound = (
+        [value for value in plain.formatted_operands() if _rank(value) == _rank(plain.result)]
+        if plain.SAME_FORMAT
+        else []
+    )
     common = roomy_format(rng, [_shape(value) for value in (*bound, plain.result)])
     types: list[TensorType[Attribute]] = []
     for number, value in enumerate(plain.operands):
@@ -71,7 +81,9 @@ def formatted_op(case: Case, rng: Random) -> nn.NNOp:
         types.append(with_format(value.type, format.with_pad(policy)))
     claim: Any = "undef"
     if rng.random() < 0.7:
-        open_result = case.op(*map(create_ssa_value, types), result_type=_typed(plain, common), **case.attributes)
+        open_result = case.op(
+            *map(create_ssa_value, types), result_type=_typed(plain, common), **case.attributes
+        )
         provided = open_result.pad_result(operand_pads(open_result))
         held = None if provided is None else round_to(provided, plain.result.type.element_type)
         # What is not whole may differ in its last bit from what NumPy computes.

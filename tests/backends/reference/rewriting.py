@@ -25,7 +25,9 @@ def with_random_formats(module: ModuleOp, rng: Random) -> ModuleOp:
             if isinstance(op, NNOp | ViewOp):
                 _reformat(op, block, rng)
             elif isinstance(op, ReturnOp):
-                for number, (value, type) in enumerate(zip(op.operands, _result_types(function), strict=True)):
+                for number, (value, type) in enumerate(
+                    zip(op.operands, _result_types(function), strict=True)
+                ):
                     op.operands[number] = _reordered(value, type.encoding, op)
     return module
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-import torch
+from numpy.typing import NDArray
 
 from layout_ir.backends.reference.elements import (
     convert,
@@ -17,16 +19,17 @@ from layout_ir.backends.reference.elements import (
     widen,
 )
 from layout_ir.errors import LayoutError
+from tests.backends.reference.catalog import torch
 
 ALL_BITS = np.arange(1 << 16, dtype=np.uint16)
 
 
-def bf16(values: np.ndarray) -> np.ndarray:
+def bf16(values: NDArray[Any]) -> NDArray[Any]:
     """PyTorch's rounding to bf16, as bits."""
     return torch.from_numpy(values).to(torch.bfloat16).view(torch.int16).numpy().view(np.uint16)
 
 
-def same_or_nan(ours: np.ndarray, theirs: np.ndarray) -> None:
+def same_or_nan(ours: NDArray[Any], theirs: NDArray[Any]) -> None:
     nan = widen(theirs, "bf16") != widen(theirs, "bf16")
     np.testing.assert_array_equal(np.isnan(widen(ours, "bf16")), nan)
     np.testing.assert_array_equal(ours[~nan], theirs[~nan])
@@ -94,7 +97,7 @@ def test_numbers_in_range_convert_as_in_pytorch(source: str, target: str):
     values = torch.tensor([0, 1, 2, 3.5, 7.75, 99.9, 127]).to(types[source])
     bits = {"bf16": torch.int16}
 
-    def array(tensor: torch.Tensor, dtype: str) -> np.ndarray:
+    def array(tensor: Any, dtype: str) -> NDArray[Any]:
         return tensor.view(bits[dtype]).numpy().view(np.uint16) if dtype in bits else tensor.numpy()
 
     got = convert(array(values, source), source, target, rounding="truncate")
@@ -104,7 +107,16 @@ def test_numbers_in_range_convert_as_in_pytorch(source: str, target: str):
 
 def test_floats_saturate_when_they_become_integers():
     values = np.array([-1e30, -129.0, -128.9, 127.9, 128.0, 1e30, np.nan, np.inf], np.float32)
-    assert convert(values, "f32", "i8", rounding="truncate").tolist() == [-128, -128, -128, 127, 127, 127, 0, 127]
+    assert convert(values, "f32", "i8", rounding="truncate").tolist() == [
+        -128,
+        -128,
+        -128,
+        127,
+        127,
+        127,
+        0,
+        127,
+    ]
     assert convert(values, "f32", "ui8", rounding="truncate").tolist() == [0, 0, 0, 127, 128, 255, 0, 255]
 
 

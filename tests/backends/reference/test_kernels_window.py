@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from math import prod
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
-import torch
-import torch.nn.functional as F
+from numpy.typing import NDArray
 
 from layout_ir.backends.reference import kernels_window
 from layout_ir.backends.reference.kernels_window import Window, avg_pool, conv, max_pool
-from tests.backends.reference.catalog import pool_by_definition
+from tests.backends.reference.catalog import F, pool_by_definition, torch
 
 
 def random_window(rng: Random, rank: int) -> Window:
@@ -30,7 +30,9 @@ def fitting_extents(rng: Random, window: Window) -> tuple[int, ...]:
     return tuple(rng.randint(max(r - sum(b), 1), r + 6) for r, b in zip(reach, window.borders(), strict=True))
 
 
-def torch_conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, window: Window, group: int) -> np.ndarray:
+def torch_conv(
+    x: NDArray[Any], w: NDArray[Any], b: NDArray[Any] | None, window: Window, group: int
+) -> NDArray[Any]:
     pads = [p for border in reversed(window.borders()) for p in border]
     function = (F.conv1d, F.conv2d, F.conv3d)[window.rank - 1]
     bias = None if b is None else torch.from_numpy(b)
@@ -50,7 +52,9 @@ def test_conv_agrees_with_pytorch(seed: int, bound: int, monkeypatch: pytest.Mon
     x = random.standard_normal((rng.randint(1, 3), group * depth, *fitting_extents(rng, window)))
     w = random.standard_normal((group * rows, depth, *window.kernel))
     b = random.standard_normal(group * rows) if seed % 2 else None
-    np.testing.assert_allclose(conv(x, w, b, window, group), torch_conv(x, w, b, window, group), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(
+        conv(x, w, b, window, group), torch_conv(x, w, b, window, group), rtol=1e-10, atol=1e-10
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,7 +65,9 @@ def test_conv_agrees_with_pytorch(seed: int, bound: int, monkeypatch: pytest.Mon
 def test_convolutions_of_networks_agree_with_pytorch(channels: int, group: int, kernel: int, stride: int):
     random = np.random.default_rng(0)
     x = random.standard_normal((1, channels, 28, 28), np.float32)
-    w = random.standard_normal((2 * group * 16 // group * group, channels // group, kernel, kernel), np.float32)
+    w = random.standard_normal(
+        (2 * group * 16 // group * group, channels // group, kernel, kernel), np.float32
+    )
     window = Window((kernel,) * 2, (stride,) * 2, (kernel // 2,) * 4, (1, 1))
     expected = torch_conv(x.astype(np.float64), w.astype(np.float64), None, window, group)
     np.testing.assert_allclose(conv(x, w, None, window, group), expected, rtol=1e-4, atol=1e-4)
@@ -80,7 +86,10 @@ def test_conv_reads_strided_and_splat_operands():
 def test_conv_without_channels_or_results():
     window = Window((1,), (1,), (0, 0), (1,))
     bias = np.array([1.0, 2.0])
-    assert conv(np.zeros((1, 0, 4)), np.zeros((2, 0, 1)), bias, window, 1)[0].tolist() == [[1.0] * 4, [2.0] * 4]
+    assert conv(np.zeros((1, 0, 4)), np.zeros((2, 0, 1)), bias, window, 1)[0].tolist() == [
+        [1.0] * 4,
+        [2.0] * 4,
+    ]
     assert conv(np.zeros((0, 3, 4)), np.zeros((2, 3, 1)), None, window, 1).shape == (0, 2, 4)
 
 
@@ -101,7 +110,12 @@ def test_pools_agree_with_their_definition(seed: int):
     pads = tuple(min(p, k - 1) for p, k in zip(window.pads, window.kernel * 2, strict=True))
     window = Window(window.kernel, window.strides, pads, (1,) * window.rank)
     x = random.standard_normal((rng.randint(1, 2), rng.randint(1, 3), *fitting_extents(rng, window)))
-    options = {"kernel": window.kernel, "strides": window.strides, "pads": pads, "dilations": window.dilations}
+    options: dict[str, Any] = {
+        "kernel": window.kernel,
+        "strides": window.strides,
+        "pads": pads,
+        "dilations": window.dilations,
+    }
     for ceil_mode in (False, True):
         largest = pool_by_definition(x, True, ceil_mode=ceil_mode, **options)
         counts = largest.shape[2:]
@@ -137,5 +151,7 @@ def test_reach_is_what_counts_windows_cover(rank: int):
         extents = fitting_extents(Random(seed), window)
         counts = window.counts(extents)
         padded = [extent + sum(border) for extent, border in zip(extents, window.borders(), strict=True)]
-        assert all(0 <= p - r < s for p, r, s in zip(padded, window.reach(counts), window.strides, strict=True))
+        assert all(
+            0 <= p - r < s for p, r, s in zip(padded, window.reach(counts), window.strides, strict=True)
+        )
         assert prod(counts) > 0

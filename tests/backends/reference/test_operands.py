@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from layout_ir.backends.reference.operands import aligned, contracted, grouped, reduced
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.format import Format
 
 
-def tensor(values: np.ndarray, text: str) -> Tensor:
+def tensor(values: NDArray[Any], text: str) -> Tensor:
     return Tensor.store(values, Format.of(text).bind(values.shape), "f32")
 
 
-def numbers(*shape: int) -> np.ndarray:
+def numbers(*shape: int) -> NDArray[Any]:
     return np.arange(1, 1 + int(np.prod(shape)), dtype=np.float32).reshape(shape)
 
 
@@ -65,4 +68,7 @@ def test_a_broadcast_element_is_read_and_not_its_pads():
     layout = Format.of("(a, b) : [a, b, b:4]").bind((2, 5))
     x = tensor(np.array([[4.0]], np.float32), "(a, b) : [a, b:4], lo = [0, 2], pad = 3")
     assert aligned(x, layout).tolist() == [[4.0]]
-    assert np.broadcast_to(aligned(tensor(numbers(5), "a"), layout), (2, 8))[:, :5].tolist() == [numbers(5).tolist()] * 2
+    assert (
+        np.broadcast_to(aligned(tensor(numbers(5), "a"), layout), (2, 8))[:, :5].tolist()
+        == [numbers(5).tolist()] * 2
+    )

@@ -1,11 +1,13 @@
-"""A tensor holds each element where its layout says, poison or policy everywhere else, and copies only where it must."""
+"""A tensor holds each element where its layout says, poison or policy elsewhere, and copies only where it must."""
 
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from layout_ir.backends.reference.elements import poison
 from layout_ir.backends.reference.tensor import Tensor, interior, is_row_major, policy_element
@@ -21,7 +23,7 @@ def random_layout(rng: Random) -> Layout:
     return roomy_format(rng, [shape]).with_pad(rng.choice(("undef", "zero", "zp", 31, -2))).bind(shape)
 
 
-def numbers(shape: tuple[int, ...]) -> np.ndarray:
+def numbers(shape: tuple[int, ...]) -> NDArray[Any]:
     return np.arange(1, 1 + int(np.prod(shape)), dtype=np.int32).reshape(shape)
 
 
@@ -81,7 +83,9 @@ def test_elements_that_share_an_address_are_stored_if_they_agree():
 
 def test_negative_elements_that_share_an_address_but_differ():
     layout = Format.parse("(a, b) : [a*1, b*0]").bind((2, 3))
-    with pytest.raises(LayoutError, match="keeps several elements at one address, and the values there differ"):
+    with pytest.raises(
+        LayoutError, match="keeps several elements at one address, and the values there differ"
+    ):
         Tensor.store(numbers((2, 3)), layout, "i32")
 
 

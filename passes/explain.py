@@ -1,0 +1,252 @@
+"""layout-explain: why each remaining reorder remains.
+
+For every reorder that is left, a remark says what it moves, which ops force it, what it would cost to do without it,
+and which missing capability would remove it at least cost. The last two are answered by the solver: the program is
+opened again (every layout but those of its signature free), a reorder of the value is forbidden, or the kernels of
+one kind of op are given an option they lack, and the least cost is compared. Where nothing was proven, nothing is
+claimed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from layout_ir.diagnostics import PassError, remark
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import (
+    AnyAttr,
+    CastOp,
+    FillPadsOp,
+    ReorderOp,
+    ViewOp,
+    dtype_of,
+    format_of,
+    is_any,
+    is_tensor,
+    layout_of,
+    with_format,
+)
+from layout_ir.errors import LayoutError
+from layout_ir.format import Format
+from layout_ir.passes.propagate import solve
+from layout_ir.passes.report import describe, format_name, origin
+from layout_ir.passes.rewriting import replace_op, retype
+from layout_ir.passes.selection.build import Selection, build
+from layout_ir.passes.selection.costs import CostModel, load_costs, reorder_bytes, reorder_ns
+from layout_ir.passes.selection.problem import FORBIDDEN, Choice, OpNode, Problem, ValueNode
+from layout_ir.passes.selection.targets import target_named
+from layout_ir.tag import name_of
+
+LIMIT = 40
+"""Reorders that are explained by solving again; further ones get their size and ops. One solution of a network of a
+thousand ops takes about a tenth of a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why one reorder remains. Costs are in the unit of the cost model; None where nothing was solved."""
+
+    op: ReorderOp
+    nbytes: int
+    producer: str
+    consumer: str
+    extra: int | None
+    """What the cheapest program without a reorder of this value costs more; FORBIDDEN: there is none."""
+    missing: str | None
+    """The capability that would remove it and what that saves, in words."""
+
+    def __str__(self) -> str:
+        text = (
+            f"{format_name(self.op.input)} -> {format_name(self.op.result)} moves {self.nbytes} bytes, "
+            f"because {self.producer} makes the one and {self.consumer} needs the other"
+        )
+        if self.extra is not None:
+            text += "; " + self._without()
+        return text + (f"; {self.missing}" if self.missing else "")
+
+    def _without(self) -> str:
+        if self.extra == 0:
+            return "a reorder of another value would cost the same"
+        if self.extra is not None and self.extra >= FORBIDDEN // 2:
+            return "there is no program without it"
+        return f"doing without would cost {self.extra} ns more"
+
+
+def explain(module: ModuleOp, target: str = "host", costs: CostModel | None = None) -> list[Explanation]:
+    """The reorders that are left in `module`, in program order, each with its reasons. `module` is not changed."""
+    left = [op for op in module.walk() if isinstance(op, ReorderOp) and _moves(op)]
+    if not left:
+        return []
+    copy, names = _reopened(module)
+    selection = build(copy, target_named(target), costs)
+    solution = solve(selection, "exact")
+    numbers = {value: k for k, value in enumerate(selection.values)}
+    capability = _capabilities(selection, solution.cost) if solution.is_optimal else {}
+    found: list[Explanation] = []
+    for k, op in enumerate(left):
+        number = numbers.get(names.get(_source(op), op.input))
+        extra = None
+        if solution.is_optimal and number is not None and k < LIMIT:
+            extra = _without(selection, number) - solution.cost
+        found.append(_explained(op, extra, capability))
+    return found
+
+
+def _moves(op: ReorderOp) -> bool:
+    if is_any(op.source_type) or is_any(op.result_type) or isinstance(origin(op.input), nn.ConstantOp):
+        return False
+    same_element = op.source_type.element_type == op.result_type.element_type
+    return same_element and reorder_ns(layout_of(op.source_type), layout_of(op.result_type), dtype_of(op.result_type)) > 0
+
+
+def _source(op: ReorderOp) -> SSAValue:
+    """The value that is reordered, before any other change of its layout."""
+    value = op.input
+    while isinstance(value.owner, ReorderOp | CastOp | FillPadsOp):
+        value = value.owner.input
+    return value
+
+
+def _reopened(module: ModuleOp) -> tuple[ModuleOp, dict[SSAValue, SSAValue]]:
+    """A copy in which every layout inside functions is free again, and its value for each value of the original."""
+    names: dict[SSAValue, SSAValue] = {}
+    copy = module.clone(value_mapper=names)
+    moved: dict[SSAValue, SSAValue] = {}
+    for op in list(copy.walk()):
+        if isinstance(op, ReorderOp | CastOp | FillPadsOp) and op.input.type.element_type == op.result.type.element_type:
+            moved[op.result] = op.input
+            replace_op(op, op.input)
+    for op in list(copy.walk()):
+        for value in (*op.results, *_inner_arguments(op)):
+            if is_tensor(value.type) and format_of(value.type) is not None:
+                moved[value] = retype(value, with_format(value.type, AnyAttr()))
+
+    def current(value: SSAValue) -> SSAValue:
+        while value in moved:
+            value = moved[value]
+        return value
+
+    return copy, {original: current(value) for original, value in names.items()}
+
+
+def _inner_arguments(op: Operation) -> Iterator[SSAValue]:
+    if not isinstance(op, FuncOp):
+        for region in op.regions:
+            for block in region.blocks:
+                yield from block.args
+
+
+def _solved(problem: Problem, selection: Selection) -> int:
+    try:
+        return solve(replace(selection, problem=problem), "exact").cost
+    except LayoutError:
+        return FORBIDDEN
+
+
+def _without(selection: Selection, value: int) -> int:
+    """The least cost of a program that never reorders `value`."""
+    values = list(selection.problem.values)
+    node = values[value]
+    matrix = tuple(tuple(cost if cost == 0 else FORBIDDEN for cost in row) for row in node.reorder)
+    values[value] = ValueNode(matrix, node.weight)
+    return _solved(Problem(selection.problem.ops, tuple(values)), selection)
+
+
+def _kind(op: Operation) -> str:
+    """Ops that one kernel would serve: the name, and the shape of operands that are broadcast."""
+    if isinstance(op, nn.BinaryOp):
+        small = [v for v in op.operands if v not in op.formatted_operands()]
+        if small and is_tensor(small[0].type):
+            shape = small[0].type.get_shape()
+            return f"{op.name} with an operand of {len(shape)} dims that is broadcast"
+    if isinstance(op, nn.ConvOp) and op.group > 1:
+        return f"{op.name} in groups"
+    return op.name
+
+
+def _capabilities(selection: Selection, cost: int) -> dict[str, tuple[int, str]]:
+    """Per kind of op: what is saved, and in words, if it accepted a Format that it does not."""
+    demand_formats = _formats_of_interest(selection)
+    result: dict[str, tuple[int, str]] = {}
+    kinds = sorted({_kind(place.site.op) for place in selection.places if _may_learn(place.site.op)})
+    for kind in kinds:
+        for fmt in demand_formats:
+            problem, taught = _taught(selection, kind, fmt)
+            if taught:
+                saved = cost - _solved(problem, selection)
+                if saved > result.get(kind, (0, ""))[0]:
+                    name = (name_of(fmt) or str(fmt))
+                    result[kind] = (saved, f"{saved} ns less in all if {kind} accepted {name}")
+    return result
+
+
+def _may_learn(op: Operation) -> bool:
+    return isinstance(op, nn.NNOp) and not isinstance(op, nn.ConstantOp | ViewOp)
+
+
+def _formats_of_interest(selection: Selection) -> list[Format]:
+    """The blocked or permuted activation Formats that convolutions use: what other ops may lack."""
+    found: dict[Format, None] = {}
+    for place in selection.places:
+        if isinstance(place.site.op, nn.ConvOp):
+            for option in place.options:
+                found.setdefault(option.outs[0])
+    return list(found)[:4]
+
+
+def _taught(selection: Selection, kind: str, fmt: Format) -> tuple[Problem, bool]:
+    """The problem in which ops of `kind` also run with all tensors of the Format's rank in it, at their least cost."""
+    ops: list[OpNode] = []
+    taught = False
+    for node, place in zip(selection.problem.ops, selection.places, strict=True):
+        if _may_learn(place.site.op) and _kind(place.site.op) == kind:
+            ins = tuple(_number(selection, v, fmt, node.choices[0].ins[k]) for k, v in enumerate(node.operands))
+            outs = tuple(_number(selection, v, fmt, node.choices[0].outs[k]) for k, v in enumerate(node.results))
+            if all((c.ins, c.outs) != (ins, outs) for c in node.choices):
+                choice = Choice(ins, outs, min(c.cost for c in node.choices))
+                node = OpNode(node.operands, node.results, (*node.choices, choice), node.weight)
+                taught = True
+        ops.append(node)
+    return Problem(tuple(ops), selection.problem.values), taught
+
+
+def _number(selection: Selection, value: int, fmt: Format, otherwise: int) -> int:
+    """The number of `fmt` among the Formats of a value, or what the op takes anyway."""
+    known = selection.formats[value]
+    return next((k for k, other in enumerate(known) if other.rank == fmt.rank and other == fmt), otherwise)
+
+
+def _explained(op: ReorderOp, extra: int | None, capability: dict[str, tuple[int, str]]) -> Explanation:
+    source, users = origin(op.input), [use.operation for use in op.result.uses]
+    nbytes = reorder_bytes(layout_of(op.source_type), layout_of(op.result_type), dtype_of(op.result_type))
+    producer = describe(source) if isinstance(source, Operation) else "the caller"
+    consumer = describe(users[0]) if users else "nothing"
+    sides = [*users, *([source] if isinstance(source, Operation) else [])]
+    known = [capability[_kind(side)] for side in sides if _kind(side) in capability]
+    missing = max(known)[1] if known else None
+    return Explanation(op, nbytes, producer, consumer, extra, missing)
+
+
+@dataclass(frozen=True)
+class LayoutExplainPass(ModulePass):
+    """A remark per remaining reorder. Options: `target` and `costs`, as for layout-propagate."""
+
+    name = "layout-explain"
+
+    target: str = "host"
+    costs: str | None = None
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        try:
+            costs = None if self.costs is None else load_costs(self.costs)
+            for explanation in explain(op, self.target, costs):
+                remark(explanation.op, str(explanation))
+        except LayoutError as error:
+            raise PassError(str(error), op) from error
