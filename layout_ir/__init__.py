@@ -13,32 +13,68 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from layout_ir.descriptor import TensorDesc
     from layout_ir.errors import LayoutError
+    from layout_ir.execute import run
     from layout_ir.format import Factor, Format
+    from layout_ir.frontends.onnx import from_onnx
+    from layout_ir.joining import concat
     from layout_ir.layout import HOLE, Index, Layout, Pad
+    from layout_ir.memory import NONE, Memory
+    from layout_ir.passes.optimize import optimize
     from layout_ir.refinement import Nest, refine
+    from layout_ir.reordering import compile_reorder, reorder
 
 __version__ = "0.1.0"
 
 _WHERE = {
-    "LayoutError": "layout_ir.errors",
-    "Factor": "layout_ir.format",
-    "Format": "layout_ir.format",
-    "HOLE": "layout_ir.layout",
-    "Index": "layout_ir.layout",
-    "Layout": "layout_ir.layout",
-    "Pad": "layout_ir.layout",
-    "Nest": "layout_ir.refinement",
-    "refine": "layout_ir.refinement",
+    "HOLE": "layout",
+    "NONE": "memory",
+    "Factor": "format",
+    "Format": "format",
+    "Index": "layout",
+    "Layout": "layout",
+    "LayoutError": "errors",
+    "Memory": "memory",
+    "Nest": "refinement",
+    "Pad": "layout",
+    "TensorDesc": "descriptor",
+    "compile_reorder": "reordering",
+    "concat": "joining",
+    "from_onnx": "frontends.onnx",
+    "optimize": "passes.optimize",
+    "refine": "refinement",
+    "reorder": "reordering",
+    "run": "execute",
 }
+"""Every public name, and the module that defines it."""
 
-__all__ = ["HOLE", "Factor", "Format", "Index", "Layout", "LayoutError", "Nest", "Pad", "refine"]
+__all__ = [
+    "HOLE",
+    "NONE",
+    "Factor",
+    "Format",
+    "Index",
+    "Layout",
+    "LayoutError",
+    "Memory",
+    "Nest",
+    "Pad",
+    "TensorDesc",
+    "compile_reorder",
+    "concat",
+    "from_onnx",
+    "optimize",
+    "refine",
+    "reorder",
+    "run",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module 'layout_ir' has no attribute '{name}'")
-    value = getattr(import_module(_WHERE[name]), name)
+    value = getattr(import_module(f"layout_ir.{_WHERE[name]}"), name)
     globals()[name] = value
     return value
 

@@ -40,7 +40,9 @@ class Same:
     units: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return self.answer if self.answer != "if" else "if " + " and ".join(f"{name} = 1" for name in self.units)
+        return (
+            self.answer if self.answer != "if" else "if " + " and ".join(f"{name} = 1" for name in self.units)
+        )
 
 
 def _primes(step: int) -> Iterator[int]:
@@ -102,7 +104,9 @@ def _resolved(layout: Layout, shape: Sequence[Extent], new_shape: Sequence[Exten
     known = prod(x for x in new_shape if x is not None)
     if sum(x is None for x in new_shape) == 1:
         if known == 0 or layout.nelems % known:
-            raise LayoutError(f"cannot reshape {_text(shape)} into {_text(new_shape)}: {known} elements need not divide it")
+            raise LayoutError(
+                f"cannot reshape {_text(shape)} into {_text(new_shape)}: {known} elements need not divide it"
+            )
         return [layout.nelems // known if x is None else x for x in new_shape]
     values = iter([x for x, extent in zip(layout.shape, shape, strict=True) if extent is None])
     return [next(values) if x is None else x for x in new_shape]
@@ -127,17 +131,22 @@ def loop_units(src: Format, dst: Format, shape: Sequence[Extent]) -> tuple[tuple
     Raises LayoutError where the loops of two extents differ.
     """
     found = {
-        tuple(dim.units for dim in refine(src.bind(point), dst.bind(point)).dims) for point in _points(shape, src, dst)
+        tuple(dim.units for dim in refine(src.bind(point), dst.bind(point)).dims)
+        for point in _points(shape, src, dst)
     }
     if len(found) > 1:
         raise LayoutError(f"the loops from {src} to {dst} depend on the extents of {_text(shape)}")
     return found.pop()
 
 
-def _one_format(format: Format, shape: Sequence[Extent], view: Callable[[Layout], Layout], what: str) -> Format:
+def _one_format(
+    format: Format, shape: Sequence[Extent], view: Callable[[Layout], Layout], what: str
+) -> Format:
     """The Format that `view` gives at every generic shape; LayoutError where they differ."""
     if len(shape) != format.rank:
-        raise LayoutError(f"rank mismatch between {format} and shape {_text(shape)}: {format.rank} != {len(shape)}")
+        raise LayoutError(
+            f"rank mismatch between {format} and shape {_text(shape)}: {format.rank} != {len(shape)}"
+        )
     found = [view(format.bind(point)).format for point in _points(shape, format)]
     if any(other != found[0] for other in found):
         raise LayoutError(f"cannot {what} in {format}: an open extent would have to be the size of a digit")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from layout_ir.canonical import Term, fit_phased, position_value
 from layout_ir.format import MEMORY
@@ -61,7 +62,7 @@ def counted(terms: Sequence[Term], extent: int, dim: int) -> list[BoundFactor]:
     if not terms:
         return [BoundFactor(dim, extent, 0 if extent != 1 else 1)]
     units = [unit for unit, _ in terms]
-    counts = [b // a for a, b in zip(units, units[1:], strict=False)] + [-(-extent // units[-1])]
+    counts = [b // a for a, b in pairwise(units)] + [-(-extent // units[-1])]
     return [BoundFactor(dim, n, s) for n, (_, s) in zip(counts, terms, strict=True)][::-1]
 
 

@@ -88,7 +88,8 @@ def concat(layouts: Sequence[Layout], dim: int) -> Layout:
 def _check_parts(first: Layout, other: Layout, dim: int) -> None:
     if first.rank != other.rank:
         raise LayoutError(
-            f"rank mismatch between {shape_text(first.shape)} and {shape_text(other.shape)}: {first.rank} != {other.rank}"
+            f"rank mismatch between {shape_text(first.shape)} and {shape_text(other.shape)}: "
+            f"{first.rank} != {other.rank}"
         )
     if first.axes or other.axes:
         raise LayoutError(
@@ -142,9 +143,13 @@ def compose(outer: Layout, inner: Layout) -> Layout:
     `outer`) and each term is a digit list. Raises LayoutError otherwise, and where `inner` leaves `outer`.
     """
     if outer.axes or inner.axes or inner.swizzle is not None:
-        raise LayoutError(f"cannot compose {outer.format} with {inner.format}: places and inner swizzles have no strides")
+        raise LayoutError(
+            f"cannot compose {outer.format} with {inner.format}: places and inner swizzles have no strides"
+        )
     factors = tuple(BoundFactor(d, x, 0) for d, x in enumerate(inner.shape))
-    empty = Layout(inner.names, inner.shape, factors, (0,) * inner.rank, size=outer.size, swizzle=outer.swizzle)
+    empty = Layout(
+        inner.names, inner.shape, factors, (0,) * inner.rank, size=outer.size, swizzle=outer.swizzle
+    )
     if inner.nelems == 0:
         return empty
     columns = [dim_values(inner, d) for d in range(inner.rank)]
@@ -152,13 +157,16 @@ def compose(outer: Layout, inner: Layout) -> Layout:
     highest = inner.offset + sum(max(c) for c in columns)
     if lowest < 0 or highest >= outer.nelems:
         raise LayoutError(
-            f"cannot compose: {inner.format} reaches [{lowest}, {highest}], the outer layout has {outer.nelems} elements"
+            f"cannot compose: {inner.format} reaches [{lowest}, {highest}], "
+            f"the outer layout has {outer.nelems} elements"
         )
     # Numbers relative to the lowest one; without carries the address is then a sum over the dims.
     parts = [[v - min(c) for v in c] for c in columns]
     carry = _carry(outer, lowest, parts)
     if carry is not None and not _is_sum(outer, lowest, parts):
-        raise LayoutError(f"cannot compose {outer.format} with {inner.format}: its dims together carry over {carry}")
+        raise LayoutError(
+            f"cannot compose {outer.format} with {inner.format}: its dims together carry over {carry}"
+        )
     base = _numbered(outer, lowest)
     result = replace(empty, offset=base)
     for d, part in enumerate(parts):
@@ -192,7 +200,9 @@ def _carry(outer: Layout, lowest: int, parts: list[list[int]]) -> str | None:
         digits = outer.digits[d]
         units = [u.unit for u in digits] if low else [unit for unit, _ in canonical_digits(digits, extent)]
         for unit, above in pairwise(units):
-            if (low + start) % above // unit + sum(max(x % above // unit for x in s) for s in steps) >= above // unit:
+            if (low + start) % above // unit + sum(
+                max(x % above // unit for x in s) for s in steps
+            ) >= above // unit:
                 return f"the unit {above} of dim '{name}'"
         scale *= extent
     return None

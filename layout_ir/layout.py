@@ -20,10 +20,9 @@ otherwise; `chunk_size` is how many elements each holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -232,51 +231,16 @@ class Layout:
 
         Where several indices share the address (broadcast), the first in row-major order of the digits is given.
         """
+        from layout_ir.inverse import positions_at
+
         target = self._swizzled(address) if self.swizzle else address  # the XOR swizzle is its own inverse
         fallback: Pad | Hole = HOLE
-        for position in self._solve(target - self.offset):
+        for position in positions_at(self, target - self.offset):
             index = tuple(y - low for y, low in zip(position, self.lo, strict=True))
             if all(0 <= x < extent for x, extent in zip(index, self.shape, strict=True)):
                 return Index(index)
             fallback = Pad(position)
         return fallback
-
-    def _solve(self, target: int) -> Iterator[tuple[int, ...]]:
-        """Positions of the padded box whose address is offset + target, before the swizzle.
-
-        Digits by falling |stride|; a value is tried only if the finer digits can still reach the remainder. For
-        nested strides that leaves one value per digit.
-        """
-        if 0 in self.padded_shape:
-            return
-        digits = sorted(
-            ((dim, d) for dim, ds in enumerate(self.digits) for d in ds if d.axis == MEMORY and d.count > 1),
-            key=lambda entry: -abs(entry[1].stride),
-        )
-        steps = [(d.count - 1) * d.stride for _, d in digits]
-        # reach[k]: the interval that digits k.. span together.
-        lows = [*accumulate([min(s, 0) for s in reversed(steps)], initial=0)][::-1]
-        highs = [*accumulate([max(s, 0) for s in reversed(steps)], initial=0)][::-1]
-        position = [0] * self.rank
-
-        def search(k: int, rest: int) -> Iterator[tuple[int, ...]]:
-            if k == len(digits):
-                if rest == 0:
-                    yield tuple(position)
-                return
-            dim, digit = digits[k]
-            first, last = 0, digit.count - 1
-            if digit.stride:
-                # rest - q * stride must lie in what the finer digits reach.
-                bounds = (rest - highs[k + 1], rest - lows[k + 1])
-                near, far = bounds if digit.stride > 0 else (-bounds[1], -bounds[0])
-                first, last = max(first, -(-near // abs(digit.stride))), min(last, far // abs(digit.stride))
-            for q in range(first, last + 1):
-                position[dim] += q * digit.unit
-                yield from search(k + 1, rest - q * digit.stride)
-                position[dim] -= q * digit.unit
-
-        yield from search(0, target)
 
     # Size -----------------------------------------------------------------------------------------------------
 

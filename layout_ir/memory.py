@@ -32,7 +32,7 @@ from layout_ir.dtypes import bits_of
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.layout import Layout
-from layout_ir.quantization import range_of
+from layout_ir.quantization import to_real, to_stored
 from layout_ir.tensor_protocols import (
     Relabelled,
     bf16_bits,
@@ -256,21 +256,11 @@ class Memory:
         stored = self.numpy()
         if self.desc.dtype == "bf16":
             return bf16_numbers(stored)
-        exact = stored.astype(np.float64) - self.desc.zero_point
-        return (exact * (self.desc.scale or 1.0)).astype(np.float32)
+        return to_real(stored, self.desc.scale or 1.0, self.desc.zero_point)
 
     def set_real(self, values: Any) -> None:
         """Writes real numbers: divided by scale, shifted by the zero point, rounded to nearest even, saturated."""
-        exact = np.asarray(values, np.float64) / (self.desc.scale or 1.0)
-        if self.desc.dtype == "bf16":
-            self.set(bf16_bits(exact))
-        elif "f" in self.desc.dtype:
-            self.set(exact)
-        else:
-            low, high = range_of(self.desc.dtype)
-            # NaN has no integer; the least value is what oneDNN writes too.
-            whole = np.where(np.isnan(exact), low, np.rint(exact + self.desc.zero_point))
-            self.set(np.clip(whole, low, high).astype(np.int64 if low < 0 else np.uint64))
+        self.set(to_stored(values, self.desc.dtype, self.desc.scale or 1.0, self.desc.zero_point))
 
     # Views ----------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from layout_ir.canonical import Term, canonical_terms, dim_values, fit, position_value
+from layout_ir.canonical import Term, canonical_digits, canonical_terms, dim_values, fit, position_value
 from layout_ir.edits import counted, on_axes, ordered, shape_text, with_low, with_terms
 from layout_ir.errors import LayoutError
 from layout_ir.layout import BoundFactor, Layout
@@ -67,7 +67,8 @@ def reshape(layout: Layout, shape: Sequence[int], *, keep_pads: bool = False) ->
     """
     if prod(shape) != layout.nelems or any(extent < 0 for extent in shape):
         raise LayoutError(
-            f"cannot reshape {shape_text(layout.shape)} into {shape_text(shape)}: {layout.nelems} != {prod(shape)} elements"
+            f"cannot reshape {shape_text(layout.shape)} into {shape_text(shape)}: "
+            f"{layout.nelems} != {prod(shape)} elements"
         )
     if tuple(shape) == layout.shape:
         return layout
@@ -104,11 +105,18 @@ def split_dim(layout: Layout, dim: int, extents: Sequence[int]) -> Layout:
     return reshape(layout, (*layout.shape[:dim], *extents, *layout.shape[dim + 1 :]))
 
 
+def _refused(layout: Layout, shape: Sequence[int]) -> str:
+    return f"cannot reshape {shape_text(layout.shape)} into {shape_text(shape)} in {layout.format}"
+
+
 def _without_pads(layout: Layout) -> Layout | None:
     """The same address map with a padded box as small as its digits allow, or None where a phase forbids it."""
     for dim in range(layout.rank):
         if layout.padded_shape[dim] != layout.shape[dim]:
-            terms = None if on_axes(layout, dim) else fit(dim_values(layout, dim))
+            if on_axes(layout, dim):
+                return None
+            extent, low = layout.shape[dim], layout.lo[dim]
+            terms = fit(dim_values(layout, dim)) if low else canonical_digits(layout.digits[dim], extent)
             if terms is None:
                 return None
             base = position_value(layout, dim, layout.lo[dim])
@@ -197,13 +205,12 @@ def _reshape_group(
     for d in old:
         if on_axes(layout, d):
             raise LayoutError(
-                f"cannot reshape {shape_text(layout.shape)} into {shape_text(shape)} in {layout.format}: dim "
-                f"'{layout.names[d]}' has places on another axis than memory"
+                f"{_refused(layout, shape)}: dim '{layout.names[d]}' has places on another axis than memory"
             )
     for d in old[1:]:
         if layout.lo[d] or layout.padded_shape[d] != layout.shape[d]:
             raise LayoutError(
-                f"cannot reshape {shape_text(layout.shape)} into {shape_text(shape)} in {layout.format}: dim "
+                f"{_refused(layout, shape)}: dim "
                 f"'{layout.names[d]}' is padded from {layout.shape[d]} to {layout.padded_shape[d]} and not the leading "
                 "dim of its group, so the result would need a group of fused dims"
             )
@@ -227,14 +234,13 @@ def _reshape_group(
             if padded % suffix or low % suffix:
                 if keep_pads:
                     raise LayoutError(
-                        f"cannot reshape {shape_text(layout.shape)} into {shape_text(shape)} in {layout.format} and keep the pads: "
+                        f"{_refused(layout, shape)} and keep the pads: "
                         f"{padded} padded elements do not divide by {suffix}"
                     )
                 kept = False
                 if low:
                     raise LayoutError(
-                        f"cannot reshape {shape_text(layout.shape)} into {shape_text(shape)} in {layout.format}: {low} pads in front "
-                        f"do not divide by {suffix}"
+                        f"{_refused(layout, shape)}: {low} pads in front do not divide by {suffix}"
                     )
                 capacity = shape[e]
             else:
@@ -257,7 +263,7 @@ def _piece(layout: Layout, shape: Sequence[int], terms: list[Term], low: int, hi
         above = terms[at + 1][0] if at + 1 < len(terms) else None
         if cut % unit or (above is not None and above % cut):
             raise LayoutError(
-                f"cannot reshape {shape_text(layout.shape)} into {shape_text(shape)} in {layout.format}: a cut after {cut} elements "
+                f"{_refused(layout, shape)}: a cut after {cut} elements "
                 f"falls inside the digit from {unit}"
                 + (f" to {above}" if above is not None else "")
                 + ", so the result would need units that do not divide each other"

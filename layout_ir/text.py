@@ -5,7 +5,8 @@
     field   ::= `pad` `=` (`undef` | `zero` | `zp` | number) | `offset` `=` int | `lo` `=` `[` ints `]`
               | `size` `=` int | `swizzle` `=` `(` bits `,` base `,` shift `)`
 
-`print_format(parse_format(t))` is the canonical spelling of t: defaults left out, fields in the order above. Errors carry the span of the offending part, so that a tool can point at it.
+`print_format(parse_format(t))` is the canonical spelling of t: defaults left out, fields in the order above. Errors
+carry the span of the offending part, so that a tool can point at it.
 """
 
 from __future__ import annotations

@@ -42,7 +42,8 @@ def broadcast(layout: Layout, shape: Sequence[int]) -> Layout:
     for old, new in zip(layout.shape, shape[extra:], strict=True):
         if old not in (new, 1):
             raise LayoutError(
-                f"shape {shape_text(layout.shape)} does not broadcast to {shape_text(shape)}: {old} is neither 1 nor {new}"
+                f"shape {shape_text(layout.shape)} does not broadcast to {shape_text(shape)}: "
+                f"{old} is neither 1 nor {new}"
             )
     stretched = {d for d, old in enumerate(layout.shape) if shape[extra + d] != old}
     if placed := sorted(d for d in stretched if on_axes(layout, d)):
@@ -89,8 +90,7 @@ def slice_(
             size < 0
             or start < 0
             or start > extent
-            or (size > 0
-            and not (start < extent and 0 <= last < extent))
+            or (size > 0 and not (start < extent and 0 <= last < extent))
         ):
             raise LayoutError(
                 f"slice of {size} indices from {start} on in steps of {step} leaves dim {dim} of extent {extent}"
@@ -118,8 +118,8 @@ def _stride_dim(layout: Layout, dim: int, start: int, size: int, step: int) -> L
     view = with_values(layout, dim, [position_value(layout, dim, low + k * step) for k in range(size)])
     if view is None:
         raise LayoutError(
-            f"every {abs(step)}th index of dim '{layout.names[dim]}' from {start} on is no digit list in {layout.format}: "
-            "the result would need units that do not divide each other"
+            f"every {abs(step)}th index of dim '{layout.names[dim]}' from {start} on is no digit list in "
+            f"{layout.format}: the result would need units that do not divide each other"
         )
     return view
 

@@ -103,7 +103,10 @@ def _moves(op: ReorderOp) -> bool:
     if is_any(op.source_type) or is_any(op.result_type) or isinstance(origin(op.input), nn.ConstantOp):
         return False
     same_element = op.source_type.element_type == op.result_type.element_type
-    return same_element and reorder_ns(layout_of(op.source_type), layout_of(op.result_type), dtype_of(op.result_type)) > 0
+    return (
+        same_element
+        and reorder_ns(layout_of(op.source_type), layout_of(op.result_type), dtype_of(op.result_type)) > 0
+    )
 
 
 def _source(op: ReorderOp) -> SSAValue:
@@ -120,7 +123,10 @@ def _reopened(module: ModuleOp) -> tuple[ModuleOp, dict[SSAValue, SSAValue]]:
     copy = module.clone(value_mapper=names)
     moved: dict[SSAValue, SSAValue] = {}
     for op in list(copy.walk()):
-        if isinstance(op, ReorderOp | CastOp | FillPadsOp) and op.input.type.element_type == op.result.type.element_type:
+        if (
+            isinstance(op, ReorderOp | CastOp | FillPadsOp)
+            and op.input.type.element_type == op.result.type.element_type
+        ):
             moved[op.result] = op.input
             replace_op(op, op.input)
     for op in list(copy.walk()):
@@ -182,7 +188,7 @@ def _capabilities(selection: Selection, cost: int) -> dict[str, tuple[int, str]]
             if taught:
                 saved = cost - _solved(problem, selection)
                 if saved > result.get(kind, (0, ""))[0]:
-                    name = (name_of(fmt) or str(fmt))
+                    name = name_of(fmt) or str(fmt)
                     result[kind] = (saved, f"{saved} ns less in all if {kind} accepted {name}")
     return result
 
@@ -207,8 +213,12 @@ def _taught(selection: Selection, kind: str, fmt: Format) -> tuple[Problem, bool
     taught = False
     for node, place in zip(selection.problem.ops, selection.places, strict=True):
         if _may_learn(place.site.op) and _kind(place.site.op) == kind:
-            ins = tuple(_number(selection, v, fmt, node.choices[0].ins[k]) for k, v in enumerate(node.operands))
-            outs = tuple(_number(selection, v, fmt, node.choices[0].outs[k]) for k, v in enumerate(node.results))
+            ins = tuple(
+                _number(selection, v, fmt, node.choices[0].ins[k]) for k, v in enumerate(node.operands)
+            )
+            outs = tuple(
+                _number(selection, v, fmt, node.choices[0].outs[k]) for k, v in enumerate(node.results)
+            )
             if all((c.ins, c.outs) != (ins, outs) for c in node.choices):
                 choice = Choice(ins, outs, min(c.cost for c in node.choices))
                 node = OpNode(node.operands, node.results, (*node.choices, choice), node.weight)

@@ -36,7 +36,8 @@ def random_shape(rng: Random, rank: int, limit: int = 2000) -> tuple[int, ...]:
 
 
 def random_format(
-    rng: Random, rank: int, *, strided: bool = False, halo: bool = False, chunked: bool = False, blocks: Sequence[int] = BLOCKS
+    rng: Random, rank: int, *,
+    strided: bool = False, halo: bool = False, chunked: bool = False, blocks: Sequence[int] = BLOCKS,
 ) -> Format:  # fmt: skip
     """A format of any kind the options admit; blocks and order of the factors are arbitrary."""
     outer = [Factor(dim) for dim in range(rank)]
@@ -44,7 +45,9 @@ def random_format(
     inner = [Factor(rng.randrange(rank), rng.choice(blocks)) for _ in range(rng.randint(0, 3) if rank else 0)]
     factors, chunk = [*outer, *inner], list[Factor]()
     if strided and rng.random() < 0.7:
-        factors = [Factor(f.dim, f.size, rng.randint(-6, 40) if rng.random() < 0.4 else None) for f in factors]
+        factors = [
+            Factor(f.dim, f.size, rng.randint(-6, 40) if rng.random() < 0.4 else None) for f in factors
+        ]
     if chunked and inner and rng.random() < 0.5:
         cut = rng.randrange(rank, len(factors))
         factors, chunk = factors[:cut], [Factor(f.dim, f.size) for f in factors[cut:]]
@@ -57,7 +60,9 @@ def random_format(
 def random_layout(rng: Random, *, rank: int | None = None, limit: int = 2000, wild: bool = True) -> Layout:
     """A bound layout of up to `limit` elements; with `wild` also strided, with halos and chunked."""
     rank = rng.randint(0, 4) if rank is None else rank
-    return random_format(rng, rank, strided=wild, halo=wild, chunked=wild).bind(random_shape(rng, rank, limit))
+    return random_format(rng, rank, strided=wild, halo=wild, chunked=wild).bind(
+        random_shape(rng, rank, limit)
+    )
 
 
 def indices(shape: Sequence[int]) -> Iterator[tuple[int, ...]]:
@@ -98,7 +103,10 @@ def address_by_definition(format: Format, shape: Sequence[int], position: Sequen
 def addresses_by_definition(format: Format, shape: Sequence[int]) -> NDArray[np.int64]:
     """Element offsets of all indices of `shape`."""
     lo = format.lo or (0,) * len(shape)
-    values = [address_by_definition(format, shape, [x + y for x, y in zip(i, lo, strict=True)]) for i in indices(shape)]
+    values = [
+        address_by_definition(format, shape, [x + y for x, y in zip(i, lo, strict=True)])
+        for i in indices(shape)
+    ]
     return np.array(values, np.int64).reshape(tuple(shape))
 
 

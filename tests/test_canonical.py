@@ -26,17 +26,21 @@ def _evaluate(terms: tuple[tuple[int, int], ...], x: int) -> int:
     return total
 
 
+Terms = tuple[tuple[int, int], ...]
+
+
 def _digit_lists(extent: int, strides: tuple[int, ...]) -> list[tuple[tuple[int, int], ...]]:
     """All digit lists with units that divide each other, below 2 * extent, and strides out of `strides`."""
     result: list[tuple[tuple[int, int], ...]] = []
-    level: list[tuple[tuple[int, int], ...]] = [((1, s),) for s in strides]
+    level: list[Terms] = [((1, s),) for s in strides]
     while level:
         result += level
         level = [
             (*terms, (unit, s))
             for terms in level
+            for last in [terms[len(terms) - 1][0]]
             if len(terms) < 3
-            for unit in range(2 * terms[-1][0], 2 * extent, terms[-1][0])
+            for unit in range(2 * last, 2 * extent, last)
             for s in strides
         ]
     return result
@@ -120,13 +124,17 @@ def test_a_phase_does_not_hide_equality(rng: Random):
     other = random_format(rng, 2).bind(small.shape)
     assert small.same_map(other) == np.array_equal(small.addresses(), other.addresses())
     # The same box taken in two steps is the same map.
-    assert small.same_map(big.slice(starts, [e - s for e, s in zip(big.shape, starts, strict=True)]).slice((0, 0), sizes))
+    assert small.same_map(
+        big.slice(starts, [e - s for e, s in zip(big.shape, starts, strict=True)]).slice((0, 0), sizes)
+    )
 
 
 def test_strides_of_extent_1_do_not_count():
     for strides in itertools.product((1, 7, -3, 0), repeat=2):
         text = f"(a, b, c) : [a*{strides[0]}, b*{strides[1]}, c]"
-        assert Format.parse(text).bind((1, 1, 5)).same_map(Format.parse("(a, b, c) : [a, b, c]").bind((1, 1, 5)))
+        assert (
+            Format.parse(text).bind((1, 1, 5)).same_map(Format.parse("(a, b, c) : [a, b, c]").bind((1, 1, 5)))
+        )
 
 
 def test_places_are_part_of_the_map():

@@ -46,7 +46,13 @@ def test_creation_by_tag_text_format_layout_and_strides_is_the_same_value():
 def test_the_numbers_of_a_blocked_descriptor():
     d = TensorDesc((2, 17, 5, 4), "f32", "nChw8c")
     assert (d.strides, d.inner_blocks, d.inner_dims) == ((480, 160, 32, 8), (8,), (1,))
-    assert (d.padded_shape, d.padded_offsets, d.offset, d.nbytes, d.nelems) == ((2, 24, 5, 4), (0, 0, 0, 0), 0, 3840, 680)
+    assert (d.padded_shape, d.padded_offsets, d.offset, d.nbytes, d.nelems) == (
+        (2, 24, 5, 4),
+        (0, 0, 0, 0),
+        0,
+        3840,
+        680,
+    )
     assert not d.is_zero and not d.is_any and not d.is_runtime
 
 
@@ -100,7 +106,9 @@ def test_strides_that_keep_elements_apart(strides: tuple[int, int]):
 
 @pytest.mark.parametrize("strides", [(3, 1), (1, 1), (2, 2), (4, 2)])
 def test_negative_strides_that_overlap(strides: tuple[int, int]):
-    with pytest.raises(LayoutError, match=rf"strides {strides[0]}x{strides[1]} of shape 2x4 put several elements"):
+    with pytest.raises(
+        LayoutError, match=rf"strides {strides[0]}x{strides[1]} of shape 2x4 put several elements"
+    ):
         TensorDesc((2, 4), "f32", strides=strides)
 
 
@@ -118,7 +126,9 @@ def test_strides_are_accepted_where_the_library_accepts_them():
 def test_backward_strides_need_an_offset():
     d = TensorDesc((4,), "f32", strides=(-1,), offset=3)
     assert [d.layout.address((k,)) for k in range(4)] == [3, 2, 1, 0] and d.nbytes == 16
-    with pytest.raises(LayoutError, match="reach address -3: an offset of at least 3 keeps them in the buffer"):
+    with pytest.raises(
+        LayoutError, match="reach address -3: an offset of at least 3 keeps them in the buffer"
+    ):
         TensorDesc((4,), "f32", strides=(-1,))
 
 
@@ -156,7 +166,10 @@ def test_negative_options_that_contradict(options: dict[str, Any], match: str):
         TensorDesc((2, 3), "f32", **options)
 
 
-@pytest.mark.parametrize("pad, match", [(0.5, "pad = 0.5 is no value of i8"), (200, "integers from -128 to 127"), (float("inf"), "inf")])
+@pytest.mark.parametrize(
+    "pad, match",
+    [(0.5, "pad = 0.5 is no value of i8"), (200, "integers from -128 to 127"), (float("inf"), "inf")],
+)
 def test_negative_pads_that_the_type_does_not_have(pad: float, match: str):
     with pytest.raises(LayoutError, match=match):
         TensorDesc((2, 3), "i8", "aB4b", pad=pad)
@@ -167,7 +180,13 @@ def test_negative_pads_that_the_type_does_not_have(pad: float, match: str):
 
 @pytest.mark.parametrize(
     "options, value",
-    [({"pad": "zp", "zero_point": 7}, 7), ({"pad": 31}, 31), ({"pad": "zero", "zero_point": 7}, 0), ({"pad": "undef"}, None), ({}, 0)],
+    [
+        ({"pad": "zp", "zero_point": 7}, 7),
+        ({"pad": 31}, 31),
+        ({"pad": "zero", "zero_point": 7}, 0),
+        ({"pad": "undef"}, None),
+        ({}, 0),
+    ],
 )
 def test_pad_value_is_what_the_policy_means_for_the_type(options: dict[str, Any], value: int | None):
     assert TensorDesc((2, 3), "i8", "aB4b", **options).pad_value == value
@@ -198,7 +217,9 @@ def test_physically_identical_descriptors_are_equal(shape: tuple[int, ...], left
 
 
 def test_negative_equality_of_other_pads():
-    assert TensorDesc((2, 5, 3, 3), "f32", "nChw8c") != TensorDesc((2, 5, 3, 3), "f32", strides=(72, 1, 24, 8))
+    assert TensorDesc((2, 5, 3, 3), "f32", "nChw8c") != TensorDesc(
+        (2, 5, 3, 3), "f32", strides=(72, 1, 24, 8)
+    )
 
 
 @needs_onednn
@@ -216,7 +237,13 @@ def test_descriptors_that_the_library_calls_equal_are_equal(rng: Random):
 
 @pytest.mark.parametrize(
     "shape, strides, nbytes",
-    [((2, 3), (10, 2), 60), ((3, 1), (10, 2), 84), ((2, 4), (0, 0), 4), ((3, 4), (6, 1), 64), ((2, 0), (5, 1), 0)],
+    [
+        ((2, 3), (10, 2), 60),
+        ((3, 1), (10, 2), 84),
+        ((2, 4), (0, 0), 4),
+        ((3, 4), (6, 1), 64),
+        ((2, 0), (5, 1), 0),
+    ],
 )
 def test_size_reaches_to_the_last_element(shape: tuple[int, ...], strides: tuple[int, ...], nbytes: int):
     assert TensorDesc(shape, "f32", strides=strides).nbytes == nbytes

@@ -68,7 +68,9 @@ def test_equality_holds_for_every_extent_it_promises_on_400_random_pairs():
         ("nchw", "cnhw", (None, None, 5, 4), "if n = 1"),
     ],
 )
-def test_equality_names_the_dims_that_alone_differ(left: str, right: str, shape: tuple[int | None, ...], answer: str):
+def test_equality_names_the_dims_that_alone_differ(
+    left: str, right: str, shape: tuple[int | None, ...], answer: str
+):
     assert str(same_map(Format.from_tag(left), Format.from_tag(right), shape)) == answer
 
 
@@ -82,7 +84,9 @@ def test_a_reshape_serves_every_extent_on_600_random_cases():
         shape = _shape(rng)
         format = random_format(rng, 3, blocks=(2, 4))
         known = math.prod(x for x in shape if x is not None)
-        new = rng.choice(([None, known], [known, None], [None, 2], [None], [*shape, 1], [1, *shape], [None, *shape[1:]]))
+        new = rng.choice(
+            ([None, known], [known, None], [None, 2], [None], [*shape, 1], [1, *shape], [None, *shape[1:]])
+        )
         try:
             result = reshape(format, shape, new)
         except LayoutError:
@@ -94,7 +98,9 @@ def test_a_reshape_serves_every_extent_on_600_random_cases():
                 rest = math.prod(x for x in new if x is not None)
                 extents = [count // rest if x is None else x for x in new]
             else:
-                extents = _closed(tuple(new), tuple(x for x, y in zip(point, shape, strict=True) if y is None))
+                extents = _closed(
+                    tuple(new), tuple(x for x, y in zip(point, shape, strict=True) if y is None)
+                )
             expected = format.bind(point).addresses().reshape(extents)
             assert np.array_equal(result.bind(extents).addresses(), expected), (format, shape, new, point)
     assert found > 150
@@ -106,7 +112,9 @@ def test_a_slice_serves_every_extent():
         shape = _shape(rng)
         format = random_format(rng, 3, blocks=(2, 4))
         starts = [rng.choice((0, 0, 2, 3)) if x is None else rng.randrange(x) for x in shape]
-        sizes = [None if x is None or rng.random() < 0.3 else x - s for x, s in zip(shape, starts, strict=True)]
+        sizes = [
+            None if x is None or rng.random() < 0.3 else x - s for x, s in zip(shape, starts, strict=True)
+        ]
         try:
             result = slice_(format, shape, starts, sizes)
         except LayoutError:
@@ -130,7 +138,6 @@ def test_loops_serve_every_large_extent():
 
 
 def test_a_symbolic_merge_of_dense_dims_is_the_dense_dim():
-    assert reshape(Format.from_tag("nchw"), (None, 3, None, None), (None, 3, None)) if False else True
     merged = reshape(Format.from_tag("nchw"), (None, 64, 7, 7), (None, 3136))
     assert str(merged.with_names("ab")) == "(a, b) : [a, b]"
 
@@ -146,7 +153,11 @@ def test_negative_reshape_that_need_not_divide():
 
 
 def test_negative_open_extents_that_cannot_be_told_apart():
-    with pytest.raises(LayoutError, match=r"cannot reshape \?x8 into \?x\?x2: 2 open extents cannot be told apart"):
+    with pytest.raises(LayoutError, match="2 open extents cannot be told apart"):
+        reshape(Format.from_tag("nchw"), (None, 3, None, None), (None, 3, None))
+    with pytest.raises(
+        LayoutError, match=r"cannot reshape \?x8 into \?x\?x2: 2 open extents cannot be told apart"
+    ):
         reshape(Format.from_tag("ab"), (None, 8), (None, None, 2))
 
 

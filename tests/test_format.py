@@ -20,7 +20,9 @@ from layout_ir.format import Factor, Format, pad_number
 from layout_ir.layout import Index, Pad
 from tests.layouts import addresses_by_definition, random_format, random_shape, rngs
 
-CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "cases/reference_layouts.json").read_text())["layouts"]
+CASES: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parent / "cases/reference_layouts.json").read_text()
+)["layouts"]
 LAYOUTS = [case for case in CASES if "shape" in case]
 
 
@@ -33,7 +35,9 @@ def test_reference_layout_has_every_offset(case: dict[str, Any]):
     assert list(layout.padded_shape) == case["padded"]
     assert layout.nelems == case["nelems"]
     assert layout.span == case["size"]
-    assert layout.extent == case.get("alloc", case["offset"] + case["size"] if "offset" in case else case["size"])
+    assert layout.extent == case.get(
+        "alloc", case["offset"] + case["size"] if "offset" in case else case["size"]
+    )
     for index, offset in case["offsets"].items():
         assert layout.address([int(x) for x in index.split(",")]) == offset
     data = layout.addresses().astype("<i8")
@@ -81,7 +85,9 @@ def test_binding_pads_each_dim_to_a_multiple_of_its_blocks(rng: Random):
     format = random_format(rng, rank, halo=True)
     shape = random_shape(rng, rank)
     low = format.lo or (0,) * rank
-    for extent, front, block, padded in zip(shape, low, format.blocks(), format.bind(shape).padded_shape, strict=True):
+    for extent, front, block, padded in zip(
+        shape, low, format.blocks(), format.bind(shape).padded_shape, strict=True
+    ):
         assert padded == math.ceil((extent + front) / block) * block
 
 
@@ -115,7 +121,9 @@ def test_binding_is_remembered():
 
 
 def test_negative_rank_mismatch_names_both_sides():
-    with pytest.raises(LayoutError, match=r"rank mismatch between format \(n, c, h, w\) and shape 2x3: 4 != 2"):
+    with pytest.raises(
+        LayoutError, match=r"rank mismatch between format \(n, c, h, w\) and shape 2x3: 4 != 2"
+    ):
         Format.from_tag("nchw").bind((2, 3))
 
 
@@ -162,7 +170,11 @@ def test_the_largest_tensor_below_2_63_binds():
     [
         ((Factor(0),), (), "dim 'b' has no factor"),
         ((Factor(0), Factor(1), Factor(2)), (), "factor refers to dim 2, the format has 2 dims"),
-        ((Factor(0), Factor(1), Factor(0)), (), "factor 'a' without a size stands behind another factor of 'a'"),
+        (
+            (Factor(0), Factor(1), Factor(0)),
+            (),
+            "factor 'a' without a size stands behind another factor of 'a'",
+        ),
         ((Factor(0), Factor(1, 0)), (), "factor 'b:0' has size 0, sizes start at 1"),
         ((Factor(0),), (Factor(1),), "factor 'b' right of the bar has no size"),
         ((Factor(0),), (Factor(1, 4, 2),), "right of the bar has a stride or an axis"),
@@ -171,7 +183,9 @@ def test_the_largest_tensor_below_2_63_binds():
         ((Factor(0), Factor(1, 2, -(1 << 63))), (), r"not below 2\^63"),
     ],
 )
-def test_negative_factors_that_are_no_recipe(factors: tuple[Factor, ...], chunk: tuple[Factor, ...], match: str):
+def test_negative_factors_that_are_no_recipe(
+    factors: tuple[Factor, ...], chunk: tuple[Factor, ...], match: str
+):
     with pytest.raises(LayoutError, match=match):
         Format(("a", "b"), factors, chunk)
 
@@ -226,7 +240,9 @@ def test_a_halo_of_nothing_is_no_halo():
     assert Format(("a",), (Factor(0),), lo=(0,)) == Format(("a",), (Factor(0),))
 
 
-@pytest.mark.parametrize("policy, number", [("undef", None), ("zp", None), ("zero", 0.0), (31, 31.0), (math.inf, math.inf)])
+@pytest.mark.parametrize(
+    "policy, number", [("undef", None), ("zp", None), ("zero", 0.0), (31, 31.0), (math.inf, math.inf)]
+)
 def test_pad_number_is_the_promise(policy: str | float, number: float | None):
     assert pad_number(policy) == number
 
@@ -245,4 +261,6 @@ def test_with_pad_and_with_names_change_one_thing():
 
 def test_row_major_is_the_running_product():
     for shape in itertools.product((1, 2, 5), repeat=3):
-        assert np.array_equal(Format.row_major("abc").bind(shape).addresses().ravel(), np.arange(math.prod(shape)))
+        assert np.array_equal(
+            Format.row_major("abc").bind(shape).addresses().ravel(), np.arange(math.prod(shape))
+        )

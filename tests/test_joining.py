@@ -113,8 +113,13 @@ def test_negative_concat_without_a_layout(texts: list[str], shapes: list[tuple[i
 
 
 def test_negative_concat_of_parts_that_do_not_continue_each_other():
-    parts = [Format.parse(f"(a) : [a], offset = {offset}").bind((size,)) for offset, size in ((0, 3), (9, 3), (14, 3), (30, 3), (40, 3))]
-    with pytest.raises(LayoutError, match="cannot concat parts of 3, 3, 3, 3, 3 along dim 'a' .* do not continue each other"):
+    parts = [
+        Format.parse(f"(a) : [a], offset = {offset}").bind((size,))
+        for offset, size in ((0, 3), (9, 3), (14, 3), (30, 3), (40, 3))
+    ]
+    with pytest.raises(
+        LayoutError, match=r"cannot concat parts of 3, 3, 3, 3, 3 along dim 'a' .* do not continue each other"
+    ):
         concat(parts, 0)
 
 
@@ -136,7 +141,9 @@ def _composed(outer: Layout, inner: Layout) -> np.ndarray:
 def test_compose_answers_exactly_where_indexing_gives_digits():
     rng, found, exists, total = Random(9), 0, 0, 4_000
     for _ in range(total):
-        outer = random_format(rng, 2, blocks=(2, 3, 4)).bind((rng.choice((4, 6, 8, 12)), rng.choice((1, 2, 4, 8))))
+        outer = random_format(rng, 2, blocks=(2, 3, 4)).bind(
+            (rng.choice((4, 6, 8, 12)), rng.choice((1, 2, 4, 8)))
+        )
         count = outer.nelems
         inner = random_format(rng, rng.randint(1, 3), blocks=(2, 4)).with_pad("undef")
         shape = random_shape(rng, inner.rank, count)
@@ -188,11 +195,15 @@ def test_negative_compose_that_carries():
 
 def test_compose_reads_through_padding():
     outer = Format.from_tag("Ba4b").bind((2, 6))
-    assert compose(outer, Format.parse("(a, b) : [a*6, b]").bind((2, 4))).same_map(outer.slice((0, 0), (2, 4)))
+    assert compose(outer, Format.parse("(a, b) : [a*6, b]").bind((2, 4))).same_map(
+        outer.slice((0, 0), (2, 4))
+    )
 
 
 def test_negative_compose_over_padding():
-    with pytest.raises(LayoutError, match="dim 'a' of the result would need units that do not divide each other"):
+    with pytest.raises(
+        LayoutError, match="dim 'a' of the result would need units that do not divide each other"
+    ):
         compose(Format.from_tag("Ba4b").bind((2, 6)), Format.parse("(a) : [a]").bind((12,)))
 
 

@@ -66,7 +66,9 @@ def test_an_address_is_the_offset_plus_one_term_per_dim(rng: Random):
     layout = random_layout(rng, limit=200)
     columns = [layout.offsets(dim) for dim in range(layout.rank)]
     for index in indices(layout.shape):
-        assert layout.address(index) == layout.offset + sum(int(c[x]) for c, x in zip(columns, index, strict=True))
+        assert layout.address(index) == layout.offset + sum(
+            int(c[x]) for c, x in zip(columns, index, strict=True)
+        )
 
 
 def test_digits_are_fine_to_coarse_and_units_divide_each_other():
@@ -132,7 +134,9 @@ def test_inverse_undoes_a_swizzle(rng: Random):
 
 
 def test_a_swizzle_xors_address_bits():
-    plain, swizzled = (Format.parse(f"(m, k) : [m, k]{s}").bind((8, 64)) for s in ("", ", swizzle = (3, 3, 3)"))
+    plain, swizzled = (
+        Format.parse(f"(m, k) : [m, k]{s}").bind((8, 64)) for s in ("", ", swizzle = (3, 3, 3)")
+    )
     for index in indices((8, 64)):
         a = plain.address(index)
         assert swizzled.address(index) == a ^ (((a >> 6) & 7) << 3)
@@ -169,13 +173,25 @@ def test_extent_holds_offset_and_trailing_elements():
 
 @pytest.mark.parametrize(
     "dtype, count, nbytes",
-    [("f32", 5, 20), ("f16", 5, 10), ("i8", 5, 5), ("i4", 5, 3), ("ui4", 4, 2), ("s8", 3, 3), (1, 9, 2), (6, 4, 3), ("i1", 9, 9)],
+    [
+        ("f32", 5, 20),
+        ("f16", 5, 10),
+        ("i8", 5, 5),
+        ("i4", 5, 3),
+        ("ui4", 4, 2),
+        ("s8", 3, 3),
+        (1, 9, 2),
+        (6, 4, 3),
+        ("i1", 9, 9),
+    ],
 )
 def test_nbytes_rounds_bits_up_to_bytes(dtype: str | int, count: int, nbytes: int):
     assert Format.parse("(a) : [a]").bind((count,)).nbytes(dtype) == nbytes
 
 
-@pytest.mark.parametrize("dtype, match", [("f31", "unknown element type 'f31': known are"), (0, "an element of 0 bits")])
+@pytest.mark.parametrize(
+    "dtype, match", [("f31", "unknown element type 'f31': known are"), (0, "an element of 0 bits")]
+)
 def test_negative_nbytes_of_no_element_type(dtype: str | int, match: str):
     with pytest.raises(LayoutError, match=match):
         Format.from_tag("nc").bind((2, 3)).nbytes(dtype)
@@ -261,7 +277,10 @@ def test_same_store_means_same_elements_and_same_pads(rng: Random):
 
 
 def test_one_block_is_a_plain_tensor_but_its_pads_differ():
-    blocked, plain = Format.from_tag("nChw8c").bind((1, 5, 2, 2)), Format.parse("(n, c, h, w) : [n, h*16, w*8, c]").bind((1, 5, 2, 2))
+    blocked, plain = (
+        Format.from_tag("nChw8c").bind((1, 5, 2, 2)),
+        Format.parse("(n, c, h, w) : [n, h*16, w*8, c]").bind((1, 5, 2, 2)),
+    )
     assert blocked.same_map(plain) and not blocked.same_store(plain)
 
 

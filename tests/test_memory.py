@@ -35,6 +35,14 @@ def _pads(memory: Memory) -> NDArray[Any]:
     return memory.data[np.setdiff1d(layout.addresses(padded=True), layout.addresses())]
 
 
+def _bytes(count: int) -> NDArray[Any]:
+    return np.zeros(count, np.uint8)
+
+
+def _floats(count: int) -> NDArray[Any]:
+    return np.zeros(count // 4, np.float32)
+
+
 # --- Buffers ---
 
 
@@ -62,7 +70,7 @@ def test_pads_hold_the_policy_from_the_start():
     assert (_pads(memory) == 31).all() and (memory.numpy() == 0).all()
 
 
-@pytest.mark.parametrize("make", [bytearray, lambda n: np.zeros(n, np.uint8), lambda n: np.zeros(n // 4, np.float32)])
+@pytest.mark.parametrize("make", [bytearray, _bytes, _floats])
 def test_a_wrapped_buffer_is_shared(make: Any):
     buffer = make(BLOCKED.nbytes)
     memory = Memory(BLOCKED, buffer)
@@ -127,7 +135,7 @@ def test_negative_values_of_another_shape():
 def test_negative_writing_to_a_read_only_buffer():
     memory = Memory(TensorDesc((2, 3), "i8"), bytes(6))
     assert memory.numpy().sum() == 0
-    with pytest.raises(LayoutError, match="the buffer behind 2x3 i8 .* is read-only"):
+    with pytest.raises(LayoutError, match=r"the buffer behind 2x3 i8 .* is read-only"):
         memory.set(1)
     with pytest.raises(LayoutError, match="read-only"), memory.map("rw"):
         pass
@@ -142,10 +150,18 @@ def test_a_map_is_exclusive_and_ends():
     memory = Memory(BLOCKED)
     with memory.map() as data:
         data[952] = 5
-        for attempt in (memory.numpy, lambda: memory.set(0), lambda: memory.set_data(NONE), lambda: memory.data):
+        for attempt in (
+            memory.numpy,
+            lambda: memory.set(0),
+            lambda: memory.set_data(NONE),
+            lambda: memory.data,
+        ):
             with pytest.raises(LayoutError, match="is mapped: leave the map before"):
                 attempt()
-        with pytest.raises(LayoutError, match="is mapped"), memory.submemory((1, 1, 1, 1), (0, 0, 0, 0)).map():
+        with (
+            pytest.raises(LayoutError, match="is mapped"),
+            memory.submemory((1, 1, 1, 1), (0, 0, 0, 0)).map(),
+        ):
             pass
     assert memory.numpy()[1, 16, 4, 3] == 5
     with pytest.raises(ValueError, match="read-only"):
@@ -229,7 +245,7 @@ def test_from_numpy_converts_where_the_layout_differs():
     assert not np.shares_memory(memory.data, array) and np.array_equal(memory.numpy(), array)
     assert Memory.from_numpy(array, "nchw", copy=False).data.ctypes.data == array.ctypes.data
     assert not np.shares_memory(Memory.from_numpy(array, copy=True).data, array)
-    with pytest.raises(LayoutError, match="does not lie as 2x17x5x4 f32 .* it takes a copy"):
+    with pytest.raises(LayoutError, match=r"does not lie as 2x17x5x4 f32 .* it takes a copy"):
         Memory.from_numpy(array, "nhwc", copy=False)
 
 

@@ -110,12 +110,14 @@ def test_running_the_loops_copies_the_tensor_and_fills_the_pads(rng: Random):
 
 
 def test_no_shorter_nest_exists_on_3000_random_dims():
-    """Theorem: strides constant on both sides need the union of the canonical units, and that suffices if it is a chain."""
+    """Strides constant on both sides need the union of the canonical units, and if it is a chain it suffices."""
     rng, tables = Random(11), 0
     for _ in range(3_000):
         extent = rng.choice((2, 3, 4, 6, 8, 9, 12, 16, 18, 24))
         # A second dim between the blocks of the first keeps them from continuing each other.
-        src, dst = (random_format(rng, 2, blocks=(2, 3, 4, 6)).with_pad("undef").bind((extent, 2)) for _ in range(2))
+        src, dst = (
+            random_format(rng, 2, blocks=(2, 3, 4, 6)).with_pad("undef").bind((extent, 2)) for _ in range(2)
+        )
         loops = refine(src, dst).dims[0].loops
         best = chain_of(src.offsets(0).tolist(), dst.offsets(0).tolist())
         if any(isinstance(loop, TableLoop) for loop in loops):
@@ -212,10 +214,12 @@ def test_negative_different_shapes():
 
 
 def test_negative_swizzle_on_either_side():
-    plain, swizzled = (Format.parse(f"(m, k) : [m, k]{s}").bind((8, 8)) for s in ("", ", swizzle = (1, 0, 3)"))
-    with pytest.raises(LayoutError, match="the source .* has a swizzle"):
+    plain, swizzled = (
+        Format.parse(f"(m, k) : [m, k]{s}").bind((8, 8)) for s in ("", ", swizzle = (1, 0, 3)")
+    )
+    with pytest.raises(LayoutError, match=r"the source .* has a swizzle"):
         refine(swizzled, plain)
-    with pytest.raises(LayoutError, match="the destination .* has a swizzle"):
+    with pytest.raises(LayoutError, match=r"the destination .* has a swizzle"):
         refine(plain, swizzled)
 
 
@@ -226,7 +230,9 @@ def test_negative_other_axes():
 
 
 def test_negative_destination_that_overlaps():
-    plain, overlapping = (Format.parse(text).bind((4, 3)) for text in ("(a, b) : [a, b]", "(a, b) : [a*0, b]"))
+    plain, overlapping = (
+        Format.parse(text).bind((4, 3)) for text in ("(a, b) : [a, b]", "(a, b) : [a*0, b]")
+    )
     with pytest.raises(LayoutError, match="keeps several elements at one address"):
         refine(plain, overlapping)
     assert refine(overlapping, plain).dims[0].loops == (Loop(1, 4, 0, 3),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from random import Random
 
 import numpy as np
@@ -175,7 +176,9 @@ def test_a_padded_unit_dim_that_libdnnl_swallows_is_not_swallowed():
     # 3.13.2 reshapes aBcd4b (2, 1, 6, 1) to (1, 12) and keeps a block of 4 on the wrong dim.
     layout = Format.from_tag("aBcd4b").bind((2, 1, 6, 1))
     assert layout.reshape((1, 12)).addresses().tolist() == [[4 * k for k in range(12)]]
-    with pytest.raises(LayoutError, match="a dim of extent 1 that carries padding has no dim of extent 1 to become"):
+    with pytest.raises(
+        LayoutError, match="a dim of extent 1 that carries padding has no dim of extent 1 to become"
+    ):
         layout.reshape((12,), keep_pads=True)
 
 
@@ -204,7 +207,9 @@ def test_negative_reshape_without_a_layout(shape: tuple[int, ...], match: str):
 
 
 def test_negative_reshape_by_a_cut_inside_a_digit():
-    with pytest.raises(LayoutError, match="a cut after 6 elements falls inside the digit from 4, .* divide each other"):
+    with pytest.raises(
+        LayoutError, match=r"a cut after 6 elements falls inside the digit from 4, .* divide each other"
+    ):
         Format.parse("(a, b) : [a, b, a:4]").bind((12, 2)).reshape((2, 6, 2))
 
 
@@ -227,8 +232,6 @@ def test_generated_formats_are_reshaped_both_ways():
     rng, succeeded = Random(1), 0
     for _ in range(500):
         layout = random_format(rng, 2, blocks=(2, 4)).bind((8, 6))
-        try:
+        with suppress(LayoutError):
             succeeded += layout.reshape((48,)).shape == (48,)
-        except LayoutError:
-            pass
     assert 50 < succeeded < 500

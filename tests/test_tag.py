@@ -58,7 +58,9 @@ def test_name_of_reads_back(rng: Random):
     assert name_of(format.with_pad("undef")) == tag
 
 
-@pytest.mark.parametrize("tag", ["nchw", "nhwc", "chwn", "nChw8c", "OIhw4i16o4i", "gOIdhw16i16o", "ldigo", "x", "mk", "km"])
+@pytest.mark.parametrize(
+    "tag", ["nchw", "nhwc", "chwn", "nChw8c", "OIhw4i16o4i", "gOIdhw16i16o", "ldigo", "x", "mk", "km"]
+)
 def test_domain_letters_keep_their_names(tag: str):
     assert name_of(Format.from_tag(tag)) == tag
 
@@ -85,7 +87,15 @@ def test_a_memory_order_is_not_its_tag():
 
 @pytest.mark.parametrize(
     "text",
-    ["(a, b) : [a*4, b]", "(a) : [a:4]", "(a, b) : [a, b], offset = 1", "(a) : [a | a:4]", "(A) : [A]", "(a1) : [a1]", "() : []"],
+    [
+        "(a, b) : [a*4, b]",
+        "(a) : [a:4]",
+        "(a, b) : [a, b], offset = 1",
+        "(a) : [a | a:4]",
+        "(A) : [A]",
+        "(a1) : [a1]",
+        "() : []",
+    ],
 )
 def test_negative_formats_without_a_tag(text: str):
     assert name_of(Format.parse(text)) is None
@@ -128,7 +138,9 @@ def test_random_tags_give_a_format_or_a_layout_error():
     assert time.perf_counter() - start < 60
 
 
-@pytest.mark.parametrize("rank, names", [(0, ""), (1, "a"), (2, "nc"), (4, "nchw"), (5, "ncdhw"), (6, "abcdef")])
+@pytest.mark.parametrize(
+    "rank, names", [(0, ""), (1, "a"), (2, "nc"), (4, "nchw"), (5, "ncdhw"), (6, "abcdef")]
+)
 def test_names_for_a_rank(rank: int, names: str):
     assert "".join(names_for(rank)) == names
 

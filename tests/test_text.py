@@ -58,7 +58,9 @@ def test_every_pad_number_survives_the_text(value: float):
 
 
 def test_spaces_carry_no_meaning():
-    assert Format.parse(" ( n,c ):[n ,c\t, c : 8 * 1]\n,pad=zero ") == Format.parse("(n, c) : [n, c, c:8*1], pad = zero")
+    assert Format.parse(" ( n,c ):[n ,c\t, c : 8 * 1]\n,pad=zero ") == Format.parse(
+        "(n, c) : [n, c, c:8*1], pad = zero"
+    )
 
 
 def test_fields_may_come_in_any_order():
@@ -89,7 +91,11 @@ def test_fields_may_come_in_any_order():
         ("(n) : [n:9223372036854775808]", "not below 2\\^63", None),
         ("(n) : [n], pad = none", "pad policy 'none' is none of undef, zero, zp or a number", "none"),
         ("(n) : [n], pad = nan", "pad policy 'nan'", "nan"),
-        ("(n) : [n], fill = 0", "unknown field 'fill': the fields are pad, offset, lo, size, swizzle", "fill"),
+        (
+            "(n) : [n], fill = 0",
+            "unknown field 'fill': the fields are pad, offset, lo, size, swizzle",
+            "fill",
+        ),
         ("(n) : [n], pad = 0, pad = 1", "field 'pad' is given twice", "pad"),
         ("(n) : [n], lo = [1, 2]", "lo has 2 entries, the format has 1 dims", None),
         ("(n) : [n], lo = [-1]", "negative entry", None),
@@ -113,7 +119,8 @@ def test_negative_malformed_texts_name_the_place(text: str, match: str, marked: 
 _WORDS = [
     *("n", "c", "h", "w", "zz", "pad", "offset", "lo", "size", "swizzle", "undef", "zero", "zp", "inf", "nan", "m"),
     *("(", ")", "[", "]", ":", ",", "|", "*", "@", "=", "-", " ", "\n", "\t", "#", "?", "é", "\0", "²", "٣"),
-    *("0", "1", "2", "8", "17", "63", "64", "1.5", "1e9", "1e999", "9223372036854775807", "9223372036854775808", "9" * 40),
+    *("0", "1", "2", "8", "17", "63", "64", "1.5", "1e9", "1e999"),
+    *("9223372036854775807", "9223372036854775808", "9" * 40),
 ]  # fmt: skip
 
 
@@ -122,7 +129,11 @@ def _mutated(rng: Random) -> str:
     kind = rng.randrange(3)
     if kind == 0:
         return "".join(rng.choice(_WORDS) for _ in range(rng.randint(0, 24)))
-    text = rng.choice(CANONICAL) if kind == 1 else str(random_format(rng, rng.randint(0, 4), strided=True, chunked=True))
+    text = (
+        rng.choice(CANONICAL)
+        if kind == 1
+        else str(random_format(rng, rng.randint(0, 4), strided=True, chunked=True))
+    )
     for _ in range(rng.randint(0, 4)):
         at, to = rng.randint(0, len(text)), rng.randint(0, 3)
         text = text[:at] + rng.choice(_WORDS) * rng.randint(0, 2) + text[at + to :]

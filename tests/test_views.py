@@ -189,7 +189,9 @@ def test_a_reversed_dim_has_a_negative_stride():
 
 
 def test_negative_strided_slice_that_leaves_the_shape():
-    with pytest.raises(LayoutError, match=r"slice of 3 indices from 0 on in steps of 2 leaves dim 1 of extent 4"):
+    with pytest.raises(
+        LayoutError, match=r"slice of 3 indices from 0 on in steps of 2 leaves dim 1 of extent 4"
+    ):
         Format.from_tag("nc").bind((2, 4)).slice((0, 0), (2, 3), (1, 2))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from layout_ir.backends.llvm import pool
 from layout_ir.backends.llvm.emit import emit_module
 from layout_ir.backends.llvm.entry import callable_at
 from layout_ir.backends.llvm.jit import Code
@@ -20,6 +21,9 @@ from layout_ir.backends.llvm.planner import make_plan
 from layout_ir.dtypes import bits_of, canonical_name
 from layout_ir.errors import LayoutError
 from layout_ir.layout import Layout
+
+_SHARE = 512 << 10
+"""Bytes of source and destination that a thread is woken for."""
 
 _SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -39,9 +43,9 @@ class Reorder:
 
     __call__: Callable[[Any, Any], None]
 
-    def __init__(self, plan: Plan, code: Code, name: str) -> None:
+    def __init__(self, plan: Plan, code: Code, name: str, threads: int = 1) -> None:
         self.plan = plan
-        self._checked = _Checked(plan, code, name)
+        self._checked = _Checked(plan, code, name, threads)
         self.__call__ = callable_at(code.address(f"{name}.entry"), self._checked)
 
     def run_part(self, src: int, dst: int, part: int, parts: int) -> None:
@@ -54,10 +58,12 @@ class _Checked:
 
     definition: object
 
-    def __init__(self, plan: Plan, code: Code, name: str) -> None:
+    def __init__(self, plan: Plan, code: Code, name: str, threads: int = 1) -> None:
         self.plan = plan
         self.code = code  # keeps the machine code
         self.call = _SIGNATURE(code.address(name))
+        self.threads = threads
+        self.kernel = code.address(name)
 
     def __call__(self, src: Any, dst: Any) -> None:
         a = src if isinstance(src, int) else self.address(src, "source", self.plan.src_bytes, writable=False)
@@ -69,7 +75,10 @@ class _Checked:
         apart = a >= b + self.plan.dst_bytes or b >= a + self.plan.src_bytes
         if not apart and not (a == b and self.plan.keeps_places):
             raise LayoutError("source and destination overlap: a reorder needs two buffers")
-        self.call(a, b, 0, 1)
+        if self.threads == 1:
+            self.call(a, b, 0, 1)
+        else:
+            pool.ensure(self.threads)(self.kernel, a, b, self.threads)
 
     def address(self, buffer: Any, side: str, size: int, *, writable: bool) -> int:
         """Where `buffer` begins, if it fits."""
@@ -113,6 +122,9 @@ def compile_reorder(
 ) -> Reorder:
     """The reorder from `src` to `dst` of elements of `dtype` as machine code; compiled once per plan and CPU.
 
+    `threads` is how many threads share a call at most (None: as many as there are CPUs to run on); small reorders
+    take fewer.
+
     Raises LayoutError where the shapes differ, the destination keeps two elements at one address, or a layout is
     not a matter of plain memory.
     """
@@ -120,14 +132,21 @@ def compile_reorder(
         raise LayoutError(f"a compiled reorder keeps the element type: {dtype} != {dst_dtype}")
     machine = target or host()
     plan = plan_reorder(src, dst, dtype, target=machine)
-    return load(plan, machine)
+    wanted = pool.cpus() if threads is None else threads
+    if wanted < 1:
+        raise LayoutError(f"a reorder cannot run on {threads} threads")
+    # A share below half a MiB is done before another thread has noticed (measured).
+    most = max(1, (plan.src_bytes + plan.dst_bytes) // _SHARE)
+    return load(plan, machine, pool.available(min(wanted, most)))
 
 
 @lru_cache(maxsize=1024)
-def load(plan: Plan, machine: Machine) -> Reorder:
+def load(plan: Plan, machine: Machine, threads: int = 1) -> Reorder:
     """The machine code of `plan`, kept for the next who asks."""
-    code = Code(emit_module({"reorder": plan}, machine, entries=True), machine)
-    return Reorder(plan, code, "reorder")
+    if threads > 1:
+        pool.ensure(threads)
+    code = Code(emit_module({"reorder": plan}, machine, entries=True, threads=threads), machine)
+    return Reorder(plan, code, "reorder", threads)
 
 
 def compile_many(

@@ -27,9 +27,10 @@ from layout_ir.backends.llvm.plan import (
     Tile,
     Weave,
 )
+from layout_ir.backends.llvm.pool import PARALLEL
 
 
-def emit_module(plans: dict[str, Plan], machine: Machine, *, entries: bool = False) -> str:
+def emit_module(plans: dict[str, Plan], machine: Machine, *, entries: bool = False, threads: int = 1) -> str:
     """A module with one function per plan, by name; with `entries` each also as a method that CPython can call."""
     texts = [f'target triple = "{machine.triple}"']
     for name, plan in plans.items():
@@ -49,10 +50,15 @@ def emit_module(plans: dict[str, Plan], machine: Machine, *, entries: bool = Fal
             f"{{\nentry:\n{body}\n  ret void\n}}"
         )
         if entries:
-            run = f"call void @{name}(ptr %a, ptr %b, i64 0, i64 1)"
+            if threads == 1:
+                run = f"call void @{name}(ptr %a, ptr %b, i64 0, i64 1)"
+            else:
+                run = f'call void @"{PARALLEL}"(ptr @{name}, ptr %a, ptr %b, i64 {threads})'
             texts.append(emit_entry(name, plan.width, plan.src_bytes, plan.dst_bytes, plan.keeps_places, run))
     if entries:
         texts.append(DECLARATIONS)
+    if threads > 1:
+        texts.append(f'declare void @"{PARALLEL}"(ptr, ptr, ptr, i64)')
     texts.append("!0 = !{i32 1}")
     return "\n".join(texts) + "\n"
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from layout_ir.backends.llvm import pool
 from layout_ir.backends.llvm.call import Reorder, load
 from layout_ir.backends.llvm.machine import host
 from layout_ir.backends.llvm.plan import Copy, Loop, Plan, Step
@@ -30,5 +31,4 @@ def _copy(size: int, threads: int, *, streaming: bool) -> Reorder:
     steps = [Step((), 0, 0, Copy(_BLOCK, Loop(blocks, _BLOCK, _BLOCK), streaming))] if blocks else []
     if rest:
         steps.append(Step((), size - rest, size - rest, Copy(rest)))
-    del threads
-    return load(Plan(1, size, size, tuple(steps)), host())
+    return load(Plan(1, size, size, tuple(steps)), host(), pool.available(threads))

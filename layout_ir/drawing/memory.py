@@ -94,7 +94,9 @@ class _Ruling:
     def addresses(self, row: int) -> range:
         run, part = divmod(row, self.rows_per_run)
         start = self.base + run * self.run + part * self.width
-        return range(max(start, self.low), min(start + self.width, self.base + (run + 1) * self.run, self.end))
+        return range(
+            max(start, self.low), min(start + self.width, self.base + (run + 1) * self.run, self.end)
+        )
 
 
 def memory_view(layout: Layout, *, columns: int = 32, rows: int = 48) -> MemoryView:

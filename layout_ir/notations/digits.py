@@ -28,7 +28,9 @@ def strided(layout: Layout, who: str) -> tuple[tuple[int, ...], int]:
     """
     strides: list[int] = []
     for dim, extent in enumerate(layout.shape):
-        terms = dim_key(layout, dim)
+        terms: tuple[object, ...] = canonical_digits(layout.digits[dim], layout.padded_shape[dim])
+        if len(terms) > 1:
+            terms = dim_key(layout, dim)
         if len(terms) > 1:
             raise LayoutError(
                 f"{who} cannot say {layout}: it has one stride per dim, but dim '{layout.names[dim]}' of extent "

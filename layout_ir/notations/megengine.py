@@ -77,8 +77,8 @@ def physical_shape(name: str, shape: Sequence[int]) -> tuple[int, ...]:
     for piece in pieces:
         if piece.size is None and shape[piece.dim] % piece.unit:
             raise LayoutError(
-                f"extent {shape[piece.dim]} of dim '{names[piece.dim]}' is no multiple of {piece.unit}: format {name} does "
-                "not pad, another pass does"
+                f"extent {shape[piece.dim]} of dim '{names[piece.dim]}' is no multiple of {piece.unit}: format {name} "
+                "does not pad, another pass does"
             )
         if piece.size == 1 and shape[piece.dim] != 1:
             raise LayoutError(

@@ -80,8 +80,26 @@ class BlockingDesc:
                 raise LayoutError(
                     f"padded extent {padded} of dim {dim} is no multiple of its blocks, which hold {block}"
                 )
-            if self.strides[dim] < 0:
-                raise LayoutError(f"stride {self.strides[dim]} of dim {dim} is negative: oneDNN takes none")
+
+        self._check_strides()
+
+    def _check_strides(self) -> None:
+        """The library's rule: sorted by stride, each dim steps over all smaller ones; stride 0 broadcasts."""
+        if 0 in self.padded_dims:
+            return
+        steps = [padded // block for padded, block in zip(self.padded_dims, self.blocks, strict=True)]
+        reach = prod(self.inner_blks)
+        for dim in sorted(range(len(steps)), key=lambda d: self.strides[d]):
+            stride = self.strides[dim]
+            if stride == 0 or steps[dim] == 1:
+                continue
+            if stride < 0:
+                raise LayoutError(f"stride {stride} of dim {dim} is negative: oneDNN takes none")
+            if stride < reach:
+                raise LayoutError(
+                    f"stride {stride} of dim {dim} steps into {reach} elements below it: oneDNN takes no overlaps"
+                )
+            reach = stride * steps[dim]
 
     @property
     def blocks(self) -> tuple[int, ...]:
@@ -165,8 +183,6 @@ def _assembled(
         own = [stride for stride, _, d in inner if d == dim]
         if own != sorted(own, reverse=True):
             return None
-    if any(stride < 0 for stride in strides):
-        return None
     tile = sorted(inner, reverse=True)
     return BlockingDesc(
         layout.shape, layout.padded_shape, layout.lo, layout.offset, tuple(strides),
@@ -185,8 +201,6 @@ def _from_canonical(layout: Layout) -> BlockingDesc:
             inner.append((stride, above // unit, dim))
         if len(terms) == 1 and extent > 1:
             whole[terms[0][1]] = (dim, extent)
-        if any(stride < 0 for _, stride in terms):
-            raise LayoutError(f"dim '{layout.names[dim]}' has a negative stride")
     # A dim that lies whole between inner digits is one more inner block, with a single step outside.
     running = 1
     for stride, size, _ in sorted(inner):

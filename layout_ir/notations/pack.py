@@ -90,8 +90,6 @@ class Pack:
     def __str__(self) -> str:
         number = pad_number(self.padding)
         padding = f"padding_value({number!r}) " if number is not None else ""
-        if self.padding == "zp":
-            padding = "padding_value(zp) "
         lists = (self.outer_dims_perm, self.inner_dims_pos, self.inner_tiles)
         perm, pos, tiles = (f"[{', '.join(map(str, values))}]" for values in lists)
         return f"{padding}outer_dims_perm = {perm} inner_dims_pos = {pos} inner_tiles = {tiles}"
@@ -154,12 +152,18 @@ class PackNotation(Notation):
         if scan.accept(":"):
             scan.word("an element type")
         scan.expect(")")
-        if text == "zp":
-            return "zp"
         try:
             return float(text)
         except ValueError:
             scan.fail(f"padding value '{text[:24]}' is no number", start)
 
     def _print(self, subject: Subject, dtype: str | None) -> str:
+        if subject.pad == "zp":
+            raise self.refuse(
+                subject, "its pads hold the zero point, of which pack needs the value: write pad = number"
+            )
+        if isinstance(subject, Layout) and subject.is_padded and subject.pad == "undef":
+            raise self.refuse(
+                subject, "its pads are undef, and a tile that rounds up needs a value: write pad = zero"
+            )
         return str(Pack.of(subject))

@@ -2,7 +2,7 @@
 
 xDSL's `verify` stops at the first error and attaches the text of the whole module to it, which takes seconds and
 megabytes on a real network. This walk asks every op by itself and goes on. It also checks what xDSL leaves out:
-that a value is defined before it is used.
+that a value is defined before it is used, and that the format of a tensor type fits its shape.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from xdsl.traits import IsTerminator, NoTerminator
 from xdsl.utils.exceptions import DiagnosticException
 
 from layout_ir.diagnostics import Diagnostic, Severity, location_of
+from layout_ir.dialects.layout import is_tensor, verify_encoding
 from layout_ir.errors import LayoutError
 from layout_ir.tools.diagnostics import one_line
 
@@ -31,6 +32,7 @@ def _verify_op(op: Operation) -> Iterator[Diagnostic]:
     else:
         try:
             op.verify_()
+            _verify_encodings(op)
         except (DiagnosticException, LayoutError) as error:
             yield _error(op, one_line(error))
     # The body of a module is a graph: its ops have no order.
@@ -40,6 +42,16 @@ def _verify_op(op: Operation) -> Iterator[Diagnostic]:
             if block.is_empty and len(region.blocks) == 1 and not op.has_trait(NoTerminator):
                 yield _error(op, "has an empty block where at least a terminator is expected")
             yield from _verify_block(block, ordered)
+
+
+def _verify_encodings(op: Operation) -> None:
+    """Raises LayoutError where the type of a value that `op` makes carries a format that does not fit it.
+
+    xDSL takes any attribute as the encoding of a tensor, and ops of other dialects do not look at it.
+    """
+    for value in (*op.results, *(arg for region in op.regions for block in region.blocks for arg in block.args)):
+        if is_tensor(value.type):
+            verify_encoding(value.type)
 
 
 def _verify_block(block: Block, ordered: bool) -> Iterator[Diagnostic]:

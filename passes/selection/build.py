@@ -183,7 +183,9 @@ def _node(
     for option in options:
         wanted = [fmt for fmt in option.ins if fmt is not None]
         if len(wanted) != len(operands):
-            raise PassError(f"{site.op.name} leaves an operand open in some options and not in others", site.op)
+            raise PassError(
+                f"{site.op.name} leaves an operand open in some options and not in others", site.op
+            )
         ins = [builder.entry(value).number(fmt) for value, fmt in zip(operands, wanted, strict=True)]
         outs = [builder.entry(value).number(fmt) for value, fmt in zip(site.defs, option.outs, strict=True)]
         if None in ins or None in outs:

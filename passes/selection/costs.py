@@ -173,7 +173,8 @@ def parse_costs(data: Any, where: str) -> TableCosts:
     if not isinstance(unit, str):
         raise LayoutError(f"{where}: unit = {unit!r} is no name")
     reorders = tuple(
-        _reorder_entry(entry, f"{where}: reorder[{k}]") for k, entry in enumerate(_list(table, "reorder", where))
+        _reorder_entry(entry, f"{where}: reorder[{k}]")
+        for k, entry in enumerate(_list(table, "reorder", where))
     )
     ops = tuple(_op_entry(entry, f"{where}: op[{k}]") for k, entry in enumerate(_list(table, "op", where)))
     return TableCosts(reorders, ops, missing == "forbid", unit)
@@ -224,7 +225,9 @@ def _reorder_entry(data: Any, where: str) -> _ReorderEntry:
         raise LayoutError(f"{where}: rank mismatch between from and to: {source.rank} != {destination.rank}")
     shape = entry.get("shape")
     if shape is not None:
-        if not isinstance(shape, list) or not all(isinstance(extent, int) for extent in cast("list[Any]", shape)):
+        if not isinstance(shape, list) or not all(
+            isinstance(extent, int) for extent in cast("list[Any]", shape)
+        ):
             raise LayoutError(f"{where}: shape = {shape!r} is no list of extents")
         shape = tuple(cast("list[int]", shape))
         source.bind(shape)

@@ -21,7 +21,7 @@ def solve_greedy(problem: Problem) -> Solution:
                 problem.values[value].weight
                 * tree_cost(problem.values[value].reorder, produced[value], [wanted])
                 for value, wanted in zip(op.operands, choice.ins, strict=True)
-            if value in produced  # what a loop yields is not known when the loop is entered
+                if value in produced  # what a loop yields is not known when the loop is entered
             )
             return op.weight * choice.cost + moved, number
 

@@ -67,7 +67,9 @@ def test_labels_fit_into_their_cells(name: str):
         left, top, right, bottom = extent_of(text)
         around = [b for b in boxes if b.x < text.x < b.x + b.width and b.y < text.y < b.y + b.height]
         for box in around:
-            assert box.x <= left and right <= box.x + box.width and box.y <= top and bottom <= box.y + box.height
+            assert (
+                box.x <= left and right <= box.x + box.width and box.y <= top and bottom <= box.y + box.height
+            )
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -26,7 +26,9 @@ def test_rows_and_gaps_cover_every_address_once_in_order(rng: Random):
             assert entry.first == expected
             expected = entry.last + 1
         else:
-            assert [cell.address for cell in entry.cells] == list(range(expected, expected + len(entry.cells)))
+            assert [cell.address for cell in entry.cells] == list(
+                range(expected, expected + len(entry.cells))
+            )
             expected = entry.cells[-1].address + 1
     assert expected == bound.extent
 
@@ -81,7 +83,15 @@ def test_a_sample_keeps_the_rows_where_something_begins_or_ends():
     view = memory_view(layout)
     shown = {cell.address: cell.what for row in view.rows for cell in row.cells}
     assert view.is_sampled and len(view.rows) <= 50
-    for index in [(0, 0, 0, 0), (1, 8, 19, 49), (0, 0, 1, 0), (0, 1, 0, 0), (0, 8, 0, 0), (0, 0, 8, 0), (0, 0, 0, 32)]:
+    for index in [
+        (0, 0, 0, 0),
+        (1, 8, 19, 49),
+        (0, 0, 1, 0),
+        (0, 1, 0, 0),
+        (0, 8, 0, 0),
+        (0, 0, 8, 0),
+        (0, 0, 0, 32),
+    ]:
         assert shown[layout.address(index)] == Index(index)
     for pad in [(0, 9, 0, 0), (0, 0, 20, 0), (0, 0, 0, 50), (1, 15, 23, 63)]:
         assert shown[layout.position_address(pad)] == Pad(pad)

@@ -44,14 +44,18 @@ def differing(a: bytes, b: bytes) -> float:
     import numpy as np
     from PIL import Image
 
-    images: list[Any] = [np.asarray(Image.open(io.BytesIO(data)).convert("L"), dtype=np.int16) for data in (a, b)]
+    images: list[Any] = [
+        np.asarray(Image.open(io.BytesIO(data)).convert("L"), dtype=np.int16) for data in (a, b)
+    ]
     if images[0].shape != images[1].shape:
         return 1.0
     return float((abs(images[0] - images[1]) > 64).mean())
 
 
 def test_every_committed_picture_has_its_command():
-    assert sorted(p.name for p in FOLDER.iterdir() if p.suffix in (".svg", ".png")) == sorted(map(target, COMMANDS))
+    assert sorted(p.name for p in FOLDER.iterdir() if p.suffix in (".svg", ".png")) == sorted(
+        map(target, COMMANDS)
+    )
 
 
 def test_the_layouts_that_people_ask_for_are_there():

@@ -51,7 +51,9 @@ def test_texts_are_no_wider_than_the_picture_reckons(name: str):
     for item in compose(case(name)).items:
         if isinstance(item, Text):
             font = ImageFont.load_default(item.size * 2)
-            assert font.getlength(item.text) <= 2 * item.width + 2, item  # one pixel, between texts 2 or more apart
+            assert font.getlength(item.text) <= 2 * item.width + 2, (
+                item
+            )  # one pixel, between texts 2 or more apart
 
 
 def test_texts_leave_dots():

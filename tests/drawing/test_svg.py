@@ -25,7 +25,11 @@ def test_every_text_and_dot_of_the_picture_is_there(name: str):
 
 def test_boxes_of_one_style_share_a_path():
     picture = Picture("t", "d", 100, 100)
-    picture.add(Box(0, 0, 10, 10, "#ff0000"), Box(20, 0.5, 10, 10, "#ff0000"), Box(0, 20, 5, 5, "#00ff00", hatched=True))
+    picture.add(
+        Box(0, 0, 10, 10, "#ff0000"),
+        Box(20, 0.5, 10, 10, "#ff0000"),
+        Box(0, 20, 5, 5, "#00ff00", hatched=True),
+    )
     root = ElementTree.fromstring(to_svg(picture))
     paths = [(p.get("fill"), p.get("d")) for p in root.iter(f"{SVG}path") if p.get("fill")]
     assert paths == [

@@ -38,6 +38,8 @@ def check_round_trip(name: str, layout: Layout) -> bool:
     again = notation.parse(text, layout.shape, "f32")
     assert isinstance(again, Layout)
     assert again.same_map(layout), (text, str(layout))
+    if layout.chunk_rank:
+        assert again.chunk_size == layout.chunk_size, (text, str(layout))
     if name not in POINTERS:
         bare = [replace(x, pad="undef", chunk_rank=0) for x in (again, layout)]
         assert bare[0].same_store(bare[1]), (text, str(layout))

@@ -117,6 +117,40 @@ def test_strided_descriptors_agree_in_size():
 
 
 @library
+def test_strides_are_refused_where_the_library_refuses_them():
+    rng = random.Random(3)
+    taken = refused = 0
+    for _ in range(3000):
+        rank = rng.randint(1, 4)
+        dims = tuple(
+            rng.choice((0, 1, 2, 3, 4)) if rng.random() < 0.1 else rng.randint(1, 4) for _ in range(rank)
+        )
+        strides = [0] * rank
+        running = 1
+        for dim in rng.sample(range(rank), rank):
+            strides[dim] = running * rng.choice((1, 1, 1, 2)) + rng.choice((0, 0, 0, 1, -1, -2))
+            running = max(strides[dim] * dims[dim], 1)
+        try:
+            real = onednn.Desc.from_strides(dims, strides).described()
+        except onednn.OneDNNError:
+            real = None
+        try:
+            ours = BlockingDesc(dims, dims, (0,) * rank, 0, tuple(strides))
+        except LayoutError as error:
+            assert "oneDNN takes no" in str(error)
+            ours = None
+        assert (ours is None) == (real is None), (dims, strides)
+        if ours is not None and real is not None:
+            assert ours == as_desc(real)
+            assert ours.get_size("f32") == real.size, (dims, strides)
+            taken += 1
+        else:
+            refused += 1
+    assert taken > 500
+    assert refused > 500
+
+
+@library
 def test_submemory_descriptors_are_read_where_the_library_makes_them():
     parent = onednn.Desc.from_tag((2, 24, 6, 4), "aBcd8b")
     whole = from_tag("nChw8c").bind((2, 24, 6, 4))

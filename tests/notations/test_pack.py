@@ -134,3 +134,15 @@ def test_negative_texts_that_are_no_pack(text: str, reason: str):
 def test_negative_formats_that_one_pack_cannot_make(text: str, reason: str):
     with pytest.raises(LayoutError, match=reason):
         Pack.of(Format.parse(text))
+
+
+def test_negative_pads_without_a_value():
+    blocked = Format.parse("(n, c) : [n, c, c:8]")
+    with pytest.raises(LayoutError, match="a tile that rounds up needs a value"):
+        NOTATIONS["pack"].print(blocked.bind((2, 17)))
+    assert (
+        NOTATIONS["pack"].print(blocked.bind((2, 16)))
+        == "outer_dims_perm = [0, 1] inner_dims_pos = [1] inner_tiles = [8]"
+    )
+    with pytest.raises(LayoutError, match="needs the value"):
+        NOTATIONS["pack"].print(blocked.with_pad("zp"))

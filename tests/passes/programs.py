@@ -82,7 +82,9 @@ class ProgramMaker:
         outputs, kernel = self.rng.choice([4, 8, 12, 16, 17]), self.rng.choice([1, 3])
         group = shape[1] if self.rng.random() < 0.2 else 1
         outputs = shape[1] if group > 1 else outputs
-        weights = self.constant((outputs, shape[1] // group, kernel, kernel), 1 / np.sqrt(kernel * kernel * shape[1]))
+        weights = self.constant(
+            (outputs, shape[1] // group, kernel, kernel), 1 / np.sqrt(kernel * kernel * shape[1])
+        )
         operands = [x, weights] + ([self.constant((outputs,))] if self.rng.random() < 0.5 else [])
         return self.add(nn.ConvOp(*operands, pads=(kernel // 2,) * 4, group=group))
 

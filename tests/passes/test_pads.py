@@ -24,7 +24,8 @@ from layout_ir.passes.selection.costs import parse_costs
 
 # So small a convolution would rather run unpadded: make that dear.
 COSTS = parse_costs(
-    {"op": [{"name": "nn.conv", "ins": ["nchw", "oihw"], "outs": ["nchw"], "cost": 10**9}]}, "costs of the test"
+    {"op": [{"name": "nn.conv", "ins": ["nchw", "oihw"], "outs": ["nchw"], "cost": 10**9}]},
+    "costs of the test",
 )
 
 CHANNELS = 17
@@ -88,7 +89,10 @@ BODIES: dict[str, tuple[Body, int]] = {
     "a constant is added": (_plus_one, 0),  # its own pads are zero
     "a scalar is added": (_plus_scalar, 1),
     "zero over zero": (_over_itself, 1),
-    "largest of negative values": (lambda add, x: add(nn.MaxPoolOp(add(nn.NegOp(add(nn.AbsOp(x)))), kernel=(1, 1))), 0),
+    "largest of negative values": (
+        lambda add, x: add(nn.MaxPoolOp(add(nn.NegOp(add(nn.AbsOp(x)))), kernel=(1, 1))),
+        0,
+    ),
     "mean over channels": (_centered, 1),
 }
 
@@ -106,7 +110,9 @@ def test_a_pad_never_reaches_a_result(name: str):
     np.testing.assert_allclose(run(module, [x], reorders="compiled")[0], want, rtol=1e-4, atol=1e-5)
     found = [op for op in module.walk() if isinstance(op, FillPadsOp)]
     convolutions = [op for op in module.walk() if isinstance(op, nn.ConvOp)]
-    assert all(layout_of(conv.x.type).is_padded for conv in convolutions), "nothing was padded: nothing was tested"
+    assert all(layout_of(conv.x.type).is_padded for conv in convolutions), (
+        "nothing was padded: nothing was tested"
+    )
     assert len(found) == fills
 
 
@@ -169,5 +175,3 @@ def test_negative_a_promise_that_is_not_kept_does_not_verify():
     op = nn.ExpOp(function.args[0], result_type=tensor_type(type))
     with pytest.raises(Exception, match="the result claims .* but nn.exp leaves 1 in its pads"):
         op.verify_()
-
-

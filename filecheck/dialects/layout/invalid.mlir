@@ -58,25 +58,40 @@ func.func @chunk(%x : tensor<2x8xf32, #layout.format<(n, c) : [n | c]>>) { func.
 // The attribute on a tensor
 // ----------------------------------------------------------------------------------------------------------------
 
-func.func @rank(%x : tensor<2x3xf32, #layout.tag<nchw>>) {
+func.func @rank(%x : tensor<2x3xf32>) {
   // expected-error@+1 {{rank mismatch between format (n, c, h, w) and tensor shape 2x3: 4 != 2}}
-  %a = layout.reorder %x : tensor<2x3xf32, #layout.tag<nchw>> -> tensor<2x3xf32>
+  %a = layout.reorder %x : tensor<2x3xf32> -> tensor<2x3xf32, #layout.tag<nchw>>
   func.return
 }
 
 // -----
 
-func.func @capacity(%x : tensor<2x9xf32, #layout.format<(n, c) : [n, c:8]>>) {
+// An argument that nothing uses, and an op of another dialect.
+
+// expected-error@+1 {{rank mismatch between format (n, c, h, w) and tensor shape 2x3: 4 != 2}}
+func.func @argument(%x : tensor<2x3xf32, #layout.tag<nchw>>) { func.return }
+
+// -----
+
+func.func @foreign_result(%x : tensor<2x3xf32>) {
+  // expected-error@+1 {{dim 'c' holds 2 elements in (n, c) : [n, c:2], which is less than its extent 3}}
+  %a = tensor.empty() : tensor<2x3xf32, #layout.format<(n, c) : [n, c:2]>>
+  func.return
+}
+
+// -----
+
+func.func @capacity(%x : tensor<2x9xf32>) {
   // expected-error@+1 {{dim 'c' holds 8 elements in (n, c) : [n, c:8], which is less than its extent 9}}
-  %a = layout.reorder %x : tensor<2x9xf32, #layout.format<(n, c) : [n, c:8]>> -> tensor<2x9xf32>
+  %a = layout.reorder %x : tensor<2x9xf32> -> tensor<2x9xf32, #layout.format<(n, c) : [n, c:8]>>
   func.return
 }
 
 // -----
 
-func.func @zero_point(%x : tensor<2x9xf32, #layout.format<(n, c) : [n, c, c:8], pad = zp>>) {
+func.func @zero_point(%x : tensor<2x9xf32>) {
   // expected-error@+1 {{pad = zp is the quantized zero, which elements of f32 do not have: use pad = zero}}
-  %a = layout.reorder %x : tensor<2x9xf32, #layout.format<(n, c) : [n, c, c:8], pad = zp>> -> tensor<2x9xf32>
+  %a = layout.reorder %x : tensor<2x9xf32> -> tensor<2x9xf32, #layout.format<(n, c) : [n, c, c:8], pad = zp>>
   func.return
 }
 

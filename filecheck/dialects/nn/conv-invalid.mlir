@@ -140,9 +140,9 @@ func.func @negative_claim(%x: tensor<1x4x5x5xf32>, %w: tensor<17x4x1x1xf32>) {
 // -----
 
 #nhc = #layout.format<(n, h, c) : [n, h, c]>
-func.func @negative_format_rank(%x: tensor<1x3x5x5xf32, #nhc>, %w: tensor<4x3x3x3xf32>) {
-  // expected-error@+1 {{rank mismatch between format (n, h, c) and tensor shape 1x3x5x5: 3 != 4}}
-  %0 = nn.conv %x, %w : (tensor<1x3x5x5xf32, #nhc>, tensor<4x3x3x3xf32>) -> tensor<1x4x3x3xf32>
+func.func @negative_format_rank(%x: tensor<1x3x5x5xf32>, %w: tensor<4x3x3x3xf32>) {
+  // expected-error@+1 {{rank mismatch between format (n, h, c) and tensor shape 1x4x3x3: 3 != 4}}
+  %0 = nn.conv %x, %w : (tensor<1x3x5x5xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x3x3xf32, #nhc>
   func.return
 }
 

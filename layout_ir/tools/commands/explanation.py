@@ -85,6 +85,8 @@ def formula(layout: Layout, axis: str = MEMORY) -> str:
         compound = any(sign in digit for sign in "/%+")
         if factor.stride == 1:
             terms.append(digit)
+        elif factor.stride == -1 and not compound:
+            terms.append(f"-{digit}")
         else:
             terms.append(f"{factor.stride}*({digit})" if compound else f"{factor.stride}*{digit}")
     if axis == MEMORY and layout.offset:

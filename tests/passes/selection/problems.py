@@ -10,9 +10,7 @@ from layout_ir.passes.selection.problem import Choice, Matrix, OpNode, Problem, 
 
 def random_matrix(rng: random.Random, formats: int) -> Matrix:
     """Reorder costs without any order between them: chains through a third format may well be cheaper."""
-    return tuple(
-        tuple(0 if i == j else rng.randint(1, 20) for j in range(formats)) for i in range(formats)
-    )
+    return tuple(tuple(0 if i == j else rng.randint(1, 20) for j in range(formats)) for i in range(formats))
 
 
 def random_problem(rng: random.Random, ops: int, formats: int) -> Problem:

@@ -63,7 +63,9 @@ def _program(case: dict[str, Any]) -> str:
     final: list[str] = []
     for value in ends:
         if value in outputs:
-            lines.append(f"  %{value}_out = layout.reorder %{value} : {type_of(value, {})} -> {type_of(value, outputs)}")
+            lines.append(
+                f"  %{value}_out = layout.reorder %{value} : {type_of(value, {})} -> {type_of(value, outputs)}"
+            )
         final.append(f"%{value}_out" if value in outputs else f"%{value}")
     types = ", ".join(type_of(value, outputs) for value in ends)
     lines += [f"  func.return {', '.join(final)} : {types}", "}"]

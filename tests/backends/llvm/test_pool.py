@@ -1,0 +1,79 @@
+"""Workers: same bytes, whoever calls and however many."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from layout_ir.backends.llvm import Reorder, compile_reorder
+from layout_ir.backends.llvm.pool import available
+from layout_ir.errors import LayoutError
+from layout_ir.format import Format
+
+SHAPE = (3, 17, 64, 56)
+needs_workers = pytest.mark.skipif(available(2) < 2, reason="one CPU, or a platform without workers")
+
+
+def _kernel(threads: int | None) -> tuple[Reorder, NDArray[Any], NDArray[Any]]:
+    src, dst = Format.from_tag("nchw").bind(SHAPE), Format.from_tag("nChw8c").bind(SHAPE)
+    x = np.random.default_rng(0).random(src.extent, np.float32)
+    wanted = np.zeros(dst.extent, np.float32)
+    wanted[dst.addresses().ravel()] = x[src.addresses().ravel()]
+    return compile_reorder(src, dst, threads=threads), x, wanted
+
+
+def _runs_right(kernel: Reorder, x: NDArray[Any], wanted: NDArray[Any], times: int) -> bool:
+    out = np.empty_like(wanted)
+    for _ in range(times):
+        out.fill(np.nan)
+        kernel(x, out)
+        if not np.array_equal(out, wanted):
+            return False
+    return True
+
+
+@needs_workers
+@pytest.mark.parametrize("threads", [None, 2, 7])
+def test_threads_share_a_call(threads: int | None):
+    kernel, x, wanted = _kernel(threads)
+    assert _runs_right(kernel, x, wanted, 50)
+    out = np.zeros_like(wanted)
+    kernel(x.ctypes.data, out.ctypes.data)
+    assert np.array_equal(out, wanted)
+
+
+@needs_workers
+def test_many_threads_call_at_once():
+    kernel, x, wanted = _kernel(2)
+    right: list[bool] = []
+    threads = [
+        threading.Thread(target=lambda: right.append(_runs_right(kernel, x, wanted, 40))) for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert right == [True] * 6
+
+
+@needs_workers
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+def test_a_forked_child_has_workers_of_its_own():
+    kernel, x, wanted = _kernel(2)
+    assert _runs_right(kernel, x, wanted, 3)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if _runs_right(kernel, x, wanted, 10) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_negative_no_threads():
+    src = Format.from_tag("nchw").bind(SHAPE)
+    with pytest.raises(LayoutError, match="cannot run on 0 threads"):
+        compile_reorder(src, src, threads=0)
