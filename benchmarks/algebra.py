@@ -16,7 +16,7 @@ import sys
 import timeit
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -78,11 +78,12 @@ def _evaluate(index: Any, shape: Any, stride: Any) -> int:
     """The address of a coordinate in a nested shape:stride pair: an int indexes a tuple column by column."""
     if not isinstance(shape, tuple):
         return index * stride
-    pairs: Any = zip(shape, stride, strict=True)
+    shapes, strides = cast("tuple[Any, ...]", shape), cast("tuple[Any, ...]", stride)
     if isinstance(index, tuple):
-        return sum(_evaluate(i, s, d) for i, (s, d) in zip(index, pairs, strict=True))  # type: ignore[reportUnknown]
+        indices = cast("tuple[Any, ...]", index)
+        return sum(_evaluate(i, s, d) for i, s, d in zip(indices, shapes, strides, strict=True))
     total = 0
-    for s, d in pairs:
+    for s, d in zip(shapes, strides, strict=True):
         total += _evaluate(index % s, s, d)
         index //= s
     return total

@@ -19,30 +19,18 @@ from layout_ir.errors import LayoutError
 from layout_ir.passes.selection.apply import apply
 from layout_ir.passes.selection.build import Selection, build
 from layout_ir.passes.selection.costs import CostModel, load_costs
-from layout_ir.passes.selection.greedy import solve_greedy, solve_preferred
+from layout_ir.passes.selection.elimination import Infeasible
 from layout_ir.passes.selection.problem import Solution
+from layout_ir.passes.selection.solver import solve as solve_problem
 from layout_ir.passes.selection.targets import target_named
 
-SOLVERS = ("exact", "greedy", "naive")
 
-
-def solve(selection: Selection, solver: str) -> Solution:
+def solve(selection: Selection, solver: str = "exact") -> Solution:
     """The choice that `solver` makes. Raises LayoutError for an unknown solver or where no choice is possible."""
-    if solver == "greedy":
-        return solve_greedy(selection.problem)
-    if solver == "naive":
-        return solve_preferred(selection.problem)
-    if solver != "exact":
-        raise LayoutError(f"unknown solver '{solver}': solvers are {', '.join(SOLVERS)}")
-    from layout_ir.passes.selection.elimination import Infeasible, TooWide, solve_exact
-
     try:
-        return solve_exact(selection.problem)
+        return solve_problem(selection.problem, solver)
     except Infeasible as error:
         raise LayoutError(str(error)) from error
-    except TooWide:
-        # Said out loud by the missing bound: the report has no proof of optimality.
-        return solve_greedy(selection.problem)
 
 
 def propagate(

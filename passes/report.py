@@ -142,20 +142,20 @@ def traffic(module: ModuleOp) -> Traffic:
 
 
 def _remaining(op: ReorderOp | FillPadsOp, nbytes: int) -> Remaining:
-    origin = origin(op.input)
+    source = origin(op.input)
     consumers = [describe(use.operation) for use in op.result.uses]
     consumer = consumers[0] if consumers else "nothing"
     if len(consumers) > 1:
         consumer += f" and {len(consumers) - 1} more"
-    producer = "the caller" if isinstance(origin, Block) else describe(origin)
+    producer = "the caller" if isinstance(source, Block) else describe(source)
     return Remaining(
-        op.input.name_hint or (describe(origin) if isinstance(origin, Operation) else "argument"),
+        op.input.name_hint or (describe(source) if isinstance(source, Operation) else "argument"),
         format_name(op.input),
         format_name(op.result),
         nbytes,
         producer,
         consumer,
-        isinstance(origin, nn.ConstantOp),
+        isinstance(source, nn.ConstantOp),
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -21,6 +22,10 @@ from layout_ir.layout import Layout
 EXTENTS = (1, 1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 16, 17, 24)
 BLOCKS = (2, 3, 4, 5, 8, 12)
 LETTERS = "abcdefgh"
+
+# Tests share the machine with others; how long one example takes says nothing about it.
+settings.register_profile("layouts", deadline=None)
+settings.load_profile("layouts")
 
 rngs = st.randoms(use_true_random=False)
 """Random generators that hypothesis can shrink and replay."""

@@ -76,7 +76,7 @@ def test_canonical_terms_are_idempotent(rng: Random):
         assert canonical_terms(terms, extent) == terms
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.lists(st.integers(-3, 6), min_size=1, max_size=13))
 def test_fit_finds_digits_exactly_when_a_chain_of_units_does(values: list[int]):
     terms, chain = fit(values), chain_of(values)
@@ -114,7 +114,6 @@ def test_equal_keys_mean_equal_addresses_on_20000_random_pairs():
     assert equal > 1_000
 
 
-@settings(deadline=None)
 @given(rngs)
 def test_a_phase_does_not_hide_equality(rng: Random):
     big = random_layout(rng, rank=2, limit=100)

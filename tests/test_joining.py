@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
@@ -166,7 +166,6 @@ def test_compose_answers_exactly_where_indexing_gives_digits():
     assert found == exists > 1_000
 
 
-@settings(deadline=None)
 @given(rngs)
 def test_composing_with_row_major_reshapes(rng: Random):
     outer = random_format(rng, 2, blocks=(2, 4)).bind((8, rng.choice((1, 4, 6))))

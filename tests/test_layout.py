@@ -9,7 +9,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from layout_ir.errors import LayoutError
 from layout_ir.format import Factor, Format
@@ -92,7 +92,6 @@ def test_negative_index_outside_the_shape(index: tuple[int, int]):
 # --- Inverse ---
 
 
-@settings(deadline=None)
 @given(rngs)
 def test_inverse_tells_indices_pads_and_holes_apart(rng: Random):
     layout = random_layout(rng, rank=rng.randint(0, 3), limit=60)
@@ -197,7 +196,6 @@ def test_negative_nbytes_of_no_element_type(dtype: str | int, match: str):
         Format.from_tag("nc").bind((2, 3)).nbytes(dtype)
 
 
-@settings(deadline=None)
 @given(rngs)
 def test_dense_means_the_padded_box_is_an_interval(rng: Random):
     layout = random_layout(rng, limit=100)
@@ -206,7 +204,6 @@ def test_dense_means_the_padded_box_is_an_interval(rng: Random):
     assert layout.is_dense() == expected
 
 
-@settings(deadline=None)
 @given(rngs)
 def test_injective_means_no_address_is_shared(rng: Random):
     layout = random_layout(rng, limit=100)

@@ -45,7 +45,7 @@ def _addresses(nest: Nest, side: int, base: int, *, padded: bool) -> NDArray[np.
 # --- The loops are right ---
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(rngs)
 def test_a_nest_computes_both_address_maps(rng: Random):
     src, dst = _pair(rng)
@@ -54,7 +54,7 @@ def test_a_nest_computes_both_address_maps(rng: Random):
     assert np.array_equal(_addresses(nest, 1, nest.dst_base, padded=False), dst.addresses())
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(rngs)
 def test_a_nest_reaches_exactly_the_pads_that_the_destination_promises(rng: Random):
     src, dst = _pair(rng)
@@ -92,7 +92,7 @@ def _copy_by_loops(nest: Nest, data: NDArray[np.int64], out: NDArray[np.int64], 
     run(0, nest.src_base, nest.dst_base, True)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(rngs)
 def test_running_the_loops_copies_the_tensor_and_fills_the_pads(rng: Random):
     src, dst = _pair(rng, limit=120)

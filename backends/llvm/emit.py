@@ -115,7 +115,18 @@ class _Emitter:
         table = b.table([*item.src, *item.dst]) if isinstance(item, Table) else ""
         with b.loop(*self.share(depth)(item.count)) as i:
             s, d = self.moved(item, table, i, src, dst)
+            staged = isinstance(self.step.kernel, Staged)  # which asks while it flushes
+            if depth == self.step.ahead and isinstance(item, Loop) and not staged:
+                self.ahead(s, item.src)
             self.items(depth + 1, s, d)
+
+    def ahead(self, src: str, size: int) -> None:
+        """Asks for the `size` bytes behind those at `src`. Past the end of the source nothing happens."""
+        b = self.b
+        with b.loop(0, -(-size // 256)) as i:
+            at = b.at(src, b.add(b.mul(i, 256), size))
+            for line in range(0, 256, 64):
+                b.do(f"call void @llvm.prefetch.p0(ptr {b.at(at, line)}, i32 0, i32 3, i32 1)")
 
     def moved(self, item: Loop | Table, table: str, i: Value, src: str, dst: str) -> tuple[str, str]:
         b = self.b
@@ -166,4 +177,9 @@ class _Emitter:
             for step in kernel.steps:
                 emitter = _Emitter(b, self.machine, step, streaming=False)
                 emitter.items(0, b.at(src, step.src), b.at(buffer, step.dst))
-            emit_flush(b, buffer, dst, phase, kernel.size)
+            ahead = None
+            if self.step.ahead is not None:
+                loop = self.step.loops[self.step.ahead]
+                assert isinstance(loop, Loop)
+                ahead = b.at(src, loop.src)
+            emit_flush(b, buffer, dst, phase, kernel.size, ahead)

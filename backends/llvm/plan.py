@@ -211,9 +211,12 @@ class Step:
     dst: int
     kernel: Kernel
     split: int = 0
+    ahead: int | None = None
+    """The loop that asks for the source of its next round, which lies right behind that of this one."""
 
     def __str__(self) -> str:
-        lines = [f"step src+{self.src} dst+{self.dst} split {self.split}"]
+        ahead = "" if self.ahead is None else f" ahead {self.ahead}"
+        lines = [f"step src+{self.src} dst+{self.dst} split {self.split}{ahead}"]
         for depth, item in enumerate((*self.loops, self.kernel)):
             indent = "  " * (depth + 1)
             lines.append(indent + str(item).replace("\n", "\n" + indent))

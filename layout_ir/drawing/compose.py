@@ -341,7 +341,7 @@ class _GridPainter:
             if here.address == there.address:
                 continue
             if abs(here.row - there.row) + abs(here.column - there.column) == 1:
-                left_out = there.order != here.order + 1
+                left_out = there.order != here.order + 1 or self._is_apart(here, there)
                 self.picture.add(Line(((x0, y0), (x1, y1)), _PATH, 0.9 if left_out else 1.6, left_out, last))
                 continue
             # Jumps leave downwards, run below the row, come up in front of the column and enter from the left.
@@ -351,6 +351,11 @@ class _GridPainter:
         for at, place in enumerate(places):
             x, y = self._dot(place)
             self.picture.add(Dot(x, y, 3.2 if at == 0 else 1.8, _PATH))
+
+    def _is_apart(self, here: Place, there: Place) -> bool:
+        """Whether lines that are not shown lie between two neighbours of the picture."""
+        rows, columns = self.grid.rows, self.grid.columns
+        return abs(rows[here.row] - rows[there.row]) + abs(columns[here.column] - columns[there.column]) > 1
 
 
 def _track(positions: Sequence[int], start: float, step: float) -> list[float]:

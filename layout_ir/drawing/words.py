@@ -23,7 +23,10 @@ def summary(layout: Layout) -> str:
     parts = [f"shape {shape_text(layout.shape)}"]
     if layout.is_padded:
         parts.append(f"padded to {shape_text(layout.padded_shape)}")
-    parts.append(f"{count(layout.extent, 'address', 'es')}: {count(layout.nelems, 'element')}")
+    first = min(layout.first_address, 0) if layout.span else 0
+    begin = f" from {first} on" if first else ""
+    addresses = count(layout.extent - first, "address", "es")
+    parts.append(f"{addresses}{begin}: {count(layout.nelems, 'element')}")
     if layout.is_padded:
         pads = prod(layout.padded_shape) - layout.nelems
         parts[-1] += f", {count(pads, 'pad')}"

@@ -12,6 +12,7 @@ R4Crouton4x1). Pads read back as `undef`: that the hardware leaves 31 there is a
 
 from __future__ import annotations
 
+from math import prod
 from typing import ClassVar
 
 from layout_ir.format import Factor, Format, PadPolicy
@@ -100,6 +101,15 @@ class HtpNotation(Notation):
     def _print(self, subject: Subject, dtype: str | None) -> str:
         outer, inner = blocked(subject, self.name)
         pairs = [(dim, 0) for dim in outer] + inner
+        cut = (
+            prod(f.size or 1 for f in subject.chunk_factors)
+            if isinstance(subject, Format)
+            else subject.chunk_size
+        )
+        if cut > 1 and cut != prod(size for _, size in inner):
+            raise self.refuse(
+                subject, f"its chunks hold {cut} elements, but in pairs all blocks together are the chunk"
+            )
         if isinstance(subject, Layout):
             bound = format_of_pairs(tuple(pairs), subject.rank).bind(subject.shape)
             if not bound.same_map(subject) or bound.padded_shape != subject.padded_shape:

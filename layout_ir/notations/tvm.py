@@ -226,4 +226,11 @@ class IndexMapNotation(Notation):
             if len(results) <= chunk:
                 raise self.refuse(subject, "nothing counts its chunks")
             results.insert(len(results) - chunk, "AXIS_SEPARATOR")
-        return f"lambda {', '.join(names)}: [{', '.join(results)}]"
+        text = f"lambda {', '.join(names)}: [{', '.join(results)}]"
+        if chunk and isinstance(subject, Layout):
+            again = self.parse(text, subject.shape)
+            if isinstance(again, Format) or again.chunk_size != subject.chunk_size:
+                raise self.refuse(
+                    subject, f"a separator does not cut off its chunks of {subject.chunk_size} elements"
+                )
+        return text

@@ -85,6 +85,14 @@ class LayoutOptMain(xDSLOptMain):
             help="print constants of more than N elements as dense_resource<__elided__>: the result can be read "
             "back and transformed, but no longer run; default: print everything",
         )
+        arg_parser.add_argument(
+            "--validate",
+            nargs="?",
+            const="strip",
+            choices=("strip", "execute"),
+            help="check after every layout pass that the program still computes the same: that it strips to the same "
+            "text, or (execute) also that it gives the same results on random data, with NaN in every pad",
+        )
         improve_usage(arg_parser, self.available_targets)
 
     # Options ---------------------------------------------------------------------------------------------------
@@ -134,12 +142,26 @@ class LayoutOptMain(xDSLOptMain):
                 self._report(error)
             if errors:
                 raise _WrongProgram
+        self._validate(previous, module, following)
         if previous is not None and following is not None and self.args.print_between_passes:
             from layout_ir.printing import print_module
 
             print(f"IR after {previous.name}:\n{print_module(module)}\n\n", file=sys.stderr)
         self._running = following
         self._started = time.perf_counter()
+
+    def _validate(self, previous: ModulePass | None, module: ModuleOp, following: ModulePass | None) -> None:
+        """Compares the program before and after each layout pass, if asked to. Raises `_WrongProgram`."""
+        if self.args.validate is None:
+            return
+        from layout_ir.tools.validation import Validator
+
+        if previous is not None and (wrong := self._validator.after(previous.name, module)) is not None:
+            self._report(wrong)
+            raise _WrongProgram
+        if following is not None:
+            self._validator = Validator(self.args.validate, Location(self.get_input_name()))
+            self._validator.before(following.name, module)
 
     # Reading ---------------------------------------------------------------------------------------------------
 

@@ -49,7 +49,10 @@ def _verify_encodings(op: Operation) -> None:
 
     xDSL takes any attribute as the encoding of a tensor, and ops of other dialects do not look at it.
     """
-    for value in (*op.results, *(arg for region in op.regions for block in region.blocks for arg in block.args)):
+    for value in (
+        *op.results,
+        *(arg for region in op.regions for block in region.blocks for arg in block.args),
+    ):
         if is_tensor(value.type):
             verify_encoding(value.type)
 

@@ -1,152 +1,228 @@
 """Exact selection by variable elimination.
 
-The problem is pairwise over ops and values: an op's choice fits a value's state (produced format, set of needed
-formats) or it does not, and costs are unary. Eliminating a variable means adding up the tables it occurs in,
-keeping the least entry over its states and remembering which; what is left is a smaller problem with the same
-optimum. Networks are chains with short side branches, so the tables stay small when the variable that makes the
-smallest table goes first. Values of one use have few states, and ops of one choice none to decide.
+Eliminating a variable means adding up the tables it occurs in, keeping the least entry over its states and
+remembering which; what is left is a smaller problem with the same optimum. `order` says who goes when. The numbers
+follow here, many eliminations of one shape at a time: the buckets are taken in an order that keeps few messages
+waiting, cut into segments of bounded size, and within a segment those of one level and shape are one array
+operation. Time and memory grow with the entries of the tables, not with their number.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Iterator
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.passes.selection.problem import FORBIDDEN, Problem, Solution, evaluate, tree_cost
-
-Table = NDArray[np.int64]
-State = tuple[int, frozenset[int]]
+from layout_ir.passes.selection.factors import CHUNK, DIRECT, Factors, Scope, Table
+from layout_ir.passes.selection.order import Plan, make_plan
+from layout_ir.passes.selection.problem import FORBIDDEN, Problem
 
 TABLE_LIMIT = 1 << 23
 """Entries of the largest table: 64 MiB of integers. Real networks stay below a few thousand."""
 
+SEGMENT = 1 << 23
+"""Entries of the tables of one segment."""
 
-class TooWide(Exception):
-    """Elimination would need a table of more than TABLE_LIMIT entries."""
+WIDE = 1 << 19
+"""Entries of the tables that values may have where variables of their own would make elimination dearer."""
 
 
 class Infeasible(Exception):
-    """No choice is possible; `ops` are the numbers of ops that cannot agree."""
+    """No choice is possible."""
 
 
-def value_states(problem: Problem) -> list[list[State]]:
-    """Per value, the states it can be in: a produced format, and a set of formats its uses may need together."""
-    result: list[list[State]] = []
-    for producer, uses in zip(problem.producers(), problem.uses(), strict=True):
-        op, position = producer
-        made = sorted({choice.outs[position] for choice in problem.ops[op].choices})
-        wanted = sorted({choice.ins[k] for user, k in uses for choice in problem.ops[user].choices})
-        sets = [
-            frozenset(c)
-            for size in range(1, min(len(wanted), len(uses)) + 1)
-            for c in combinations(wanted, size)
-        ]
-        result.append([(f, s) for f in made for s in sets or [frozenset[int]()]])
-    return result
+class _Pool:
+    """Messages of one shape: rows of a growing array, used again when they are free."""
+
+    def __init__(self, shape: tuple[int, ...]):
+        self.data: Table = np.zeros((16, *shape), np.int64)
+        self.free = list(range(15, -1, -1))
+
+    def take(self) -> int:
+        if not self.free:
+            size = len(self.data)
+            self.data = np.concatenate([self.data, np.zeros_like(self.data)])
+            self.free = list(range(2 * size - 1, size - 1, -1))
+        return self.free.pop()
 
 
-class _Elimination:
-    """Tables over numbered variables, and the order in which the variables go."""
+class Elimination:
+    """Runs a plan. `total` is the sum of what no variable is left in; `tables` is left for the core."""
 
-    def __init__(self, domains: Sequence[int]):
-        self.domains = list(domains)
-        self.tables: dict[int, tuple[tuple[int, ...], Table]] = {}
-        self.at: list[set[int]] = [set() for _ in domains]
-        self.next = 0
+    def __init__(self, factors: Factors, plan: Plan, record: bool = False):
+        self.factors = factors
+        self.plan = plan
+        self.total = 0
+        self.messages: dict[int, Table] = {}
+        """With `record`, the message of every bucket."""
+        self._record = record
+        self._pools: dict[tuple[int, ...], _Pool] = {}
+        self._rows: dict[int, int] = {}
+        self._trail: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
+        constants: dict[Any, list[int]] = {}
+        for number, factor in enumerate(factors.factors):
+            if not factor.scope:
+                constants.setdefault(factor.signature, []).append(number)
+        for numbers in constants.values():
+            for part in _chunks(numbers, 1 << 12):
+                self.total += _sum(factors.tables(part))
+        self._forward()
 
-    def add(self, scope: tuple[int, ...], table: Table) -> None:
-        """Adds a table whose axes are the variables of `scope`, ascending."""
-        self.tables[self.next] = (scope, table)
-        for variable in scope:
-            self.at[variable].add(self.next)
-        self.next += 1
+    def _forward(self) -> None:
+        segment: list[int] = []
+        size = 0
+        for number in self.plan.postorder():
+            segment.append(number)
+            size += self.plan.buckets[number].entries
+            if size >= SEGMENT:
+                self._segment(segment)
+                segment, size = [], 0
+        self._segment(segment)
 
-    def scope_of(self, variable: int) -> tuple[int, ...]:
-        return tuple(sorted({v for number in self.at[variable] for v in self.tables[number][0]}))
+    def _segment(self, numbers: list[int]) -> None:
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        for number in numbers:
+            groups.setdefault(self._signature(number), []).append(number)
+        for signature in sorted(groups, key=lambda s: s[0]):
+            shape: tuple[int, ...] = signature[1]
+            for part in _chunks(groups[signature], max(1, CHUNK // prod(shape))):
+                self._batch(part, shape)
 
-    def width(self, variable: int) -> int:
-        return prod(self.domains[v] for v in self.scope_of(variable))
+    def _signature(self, number: int) -> tuple[Any, ...]:
+        bucket = self.plan.buckets[number]
+        domains = self.factors.domains
+        axis = {bucket.variable: 0}
+        for w in bucket.rest:
+            axis[w] = len(axis)
+        shape = tuple([domains[v] for v in axis])
+        parts: list[Any] = []
+        for k in bucket.factors:
+            factor = self.factors.factors[k]
+            parts.append((factor.signature, tuple([axis[v] for v in factor.scope])))
+        for slot in bucket.slots:
+            parts.append(tuple([axis[v] for v in self.plan.slots[slot]]))
+        return bucket.level, shape, bucket.out < 0, tuple(parts)
 
-    def solve(self) -> tuple[list[int], int]:
-        """The state of every variable at a least total, and the total."""
-        heap = [(self.width(v), v) for v in range(len(self.domains))]
-        heapq.heapify(heap)
-        done = [False] * len(self.domains)
-        trail: list[tuple[int, tuple[int, ...], NDArray[Any]]] = []
-        total = 0
-        while heap:
-            width, variable = heapq.heappop(heap)
-            if done[variable]:
-                continue
-            current = self.width(variable)
-            if current > width:
-                heapq.heappush(heap, (current, variable))
-                continue
-            if current > TABLE_LIMIT:
-                raise TooWide(f"elimination needs a table of {current} entries, the limit is {TABLE_LIMIT}")
-            done[variable] = True
-            rest, message, best = self._eliminate(variable)
-            trail.append((variable, rest, best))
-            if rest:
-                self.add(rest, message)
-                for neighbour in rest:
-                    heapq.heappush(heap, (self.width(neighbour), neighbour))
-            else:
-                total += int(message)
-        states = [0] * len(self.domains)
-        for variable, rest, best in reversed(trail):
-            states[variable] = int(best[tuple(states[v] for v in rest)])
-        return states, total
-
-    def _eliminate(self, variable: int) -> tuple[tuple[int, ...], Table, NDArray[Any]]:
-        scope = self.scope_of(variable) or (variable,)
-        table = np.zeros([self.domains[v] for v in scope], np.int64)
-        for number in list(self.at[variable]):
-            own, part = self.tables.pop(number)
-            for v in own:
-                self.at[v].discard(number)
-            table = table + part.reshape([self.domains[v] if v in own else 1 for v in scope])
-        axis = scope.index(variable)
-        best = np.argmin(table, axis=axis)
+    def _batch(self, numbers: list[int], shape: tuple[int, ...]) -> None:
+        buckets = [self.plan.buckets[k] for k in numbers]
+        n = len(buckets)
+        scope = (buckets[0].variable, *buckets[0].rest)
+        table: Table = np.zeros((n, *shape), np.int64)
+        added = 0
+        for k, number in enumerate(buckets[0].factors):
+            part = self.factors.tables([bucket.factors[k] for bucket in buckets])
+            table += _spread(part, self.factors.factors[number].scope, scope, shape)
+            added += 1
+        for k, slot in enumerate(buckets[0].slots):
+            part = self._read([bucket.slots[k] for bucket in buckets])
+            table += _spread(part, self.plan.slots[slot], scope, shape)
+            added += 1
+            if added % 64 == 0:
+                np.minimum(table, FORBIDDEN, out=table)
+        low, best = _least(table)
         # Forbidden entries must not grow until they overflow.
-        message = np.minimum(np.min(table, axis=axis), FORBIDDEN)
-        return tuple(v for v in scope if v != variable), message, best
+        np.minimum(low, FORBIDDEN, out=low)
+        self._trail.append(
+            (np.array([b.variable for b in buckets]), np.array([b.rest for b in buckets], np.int64), best)
+        )
+        if self._record:
+            for number, own in zip(numbers, low, strict=True):
+                self.messages[number] = own
+        if buckets[0].out < 0:
+            self.total += _sum(low)
+        else:
+            self._write([b.out for b in buckets], low)
+
+    def _read(self, slots: list[int]) -> Table:
+        pool = self._pools[self._shape(slots[0])]
+        rows = [self._rows.pop(slot) for slot in slots]
+        result = np.minimum(pool.data[rows], FORBIDDEN)
+        pool.data[rows] = 0
+        pool.free += rows
+        return result
+
+    def _write(self, slots: list[int], messages: Table) -> None:
+        shape = messages.shape[1:]
+        pool = self._pools.get(shape)
+        if pool is None:
+            pool = self._pools[shape] = _Pool(shape)
+        rows: list[int] = []
+        for slot in slots:
+            row = self._rows.get(slot)
+            if row is None:
+                row = self._rows[slot] = pool.take()
+            rows.append(row)
+        if len(set(slots)) == len(slots):
+            pool.data[rows] += messages
+        else:
+            np.add.at(pool.data, rows, messages)
+
+    def _shape(self, slot: int) -> tuple[int, ...]:
+        return tuple([self.factors.domains[v] for v in self.plan.slots[slot]])
+
+    def core(self) -> list[tuple[Scope, Table]]:
+        """The tables that are left: those of the core's factors, then its slots."""
+        factors = self.factors
+        left = [(factors.factors[k].scope, factors.tables([k])[0]) for k in self.plan.core_factors]
+        left += [(self.plan.slots[slot], self._read([slot])[0]) for slot in self.plan.core_slots]
+        return left
+
+    def backward(self, core: dict[int, int]) -> list[int]:
+        """The state of every variable, given those of the core's."""
+        states = np.zeros(len(self.factors.domains), np.int64)
+        for v, state in core.items():
+            states[v] = state
+        for variables, rest, best in reversed(self._trail):
+            index = (np.arange(len(variables)), *(states[rest[:, k]] for k in range(rest.shape[1])))
+            states[variables] = best[index]
+        return states.tolist()
 
 
-def solve_exact(problem: Problem) -> Solution:
-    """A choice of least cost, proven. Raises TooWide or Infeasible."""
-    states = value_states(problem)
-    domains = [len(op.choices) for op in problem.ops] + [len(s) for s in states]
-    elimination = _Elimination(domains)
-    for number, op in enumerate(problem.ops):
-        elimination.add((number,), np.array([op.weight * c.cost for c in op.choices], np.int64))
-    shift = len(problem.ops)
-    for number, (value, own) in enumerate(zip(problem.values, states, strict=True)):
-        costs = [
-            min(value.weight * tree_cost(value.reorder, made, needed), FORBIDDEN) for made, needed in own
-        ]
-        elimination.add((shift + number,), np.array(costs, np.int64))
-    for number, op in enumerate(problem.ops):
-        for position, value in enumerate(op.results):
-            fits = [[made == choice.outs[position] for made, _ in states[value]] for choice in op.choices]
-            elimination.add((number, shift + value), _penalty(fits))
-        for position, value in enumerate(op.operands):
-            fits = [[choice.ins[position] in needed for _, needed in states[value]] for choice in op.choices]
-            elimination.add((number, shift + value), _penalty(fits))
-    chosen, total = elimination.solve()
-    if total >= FORBIDDEN:
-        raise Infeasible("no choice of options fits together: some value would need a forbidden reorder")
-    choices = tuple(chosen[: len(problem.ops)])
-    cost = evaluate(problem, choices)
-    assert cost == total, f"elimination promised {total}, its choice costs {cost}"
-    return Solution(choices, cost, cost)
+def prepare(problem: Problem, limit: int) -> tuple[Factors, Plan]:
+    """Factors and plan; with larger tables for values of many uses where that makes elimination cheaper."""
+    factors = Factors(problem, min(limit, DIRECT))
+    plan = make_plan(factors.domains, [f.scope for f in factors.factors], limit)
+    if factors.has_states and limit > DIRECT:
+        wide = Factors(problem, min(limit, WIDE))
+        other = make_plan(wide.domains, [f.scope for f in wide.factors], limit)
+        if (len(other.core_variables), other.work) < (len(plan.core_variables), plan.work):
+            return wide, other
+    return factors, plan
 
 
-def _penalty(fits: list[list[bool]]) -> Table:
-    return np.where(np.array(fits, bool), 0, FORBIDDEN).astype(np.int64)
+def _spread(part: Table, own: Scope, scope: Scope, shape: tuple[int, ...]) -> Table:
+    """Stacked tables over `own` with their axes where `scope` has them, 1 where they have none."""
+    place = [scope.index(v) for v in own]
+    order = sorted(range(len(own)), key=lambda k: place[k])
+    sizes = [1] * len(shape)
+    for k in place:
+        sizes[k] = shape[k]
+    return part.transpose(0, *(k + 1 for k in order)).reshape(len(part), *sizes)
+
+
+def _least(table: Table) -> tuple[Table, NDArray[Any]]:
+    """Least entry over the first axis behind the stack, and where it is: the first of equals."""
+    states = table.shape[1]
+    kind = np.int8 if states <= 127 else np.int32
+    if table[:, 0].size < states:
+        return table.min(axis=1), table.argmin(axis=1).astype(kind)
+    # NumPy's argmin looks at one short column after the other.
+    low = table[:, 0].copy()
+    best = np.zeros(low.shape, kind)
+    for state in range(1, states):
+        column = table[:, state]
+        best[column < low] = state
+        np.minimum(low, column, out=low)
+    return low, best
+
+
+def _sum(values: Table) -> int:
+    return sum(values.tolist()) if values.size and int(values.max()) >= FORBIDDEN else int(values.sum())
+
+
+def _chunks(numbers: list[int], size: int) -> Iterator[list[int]]:
+    for start in range(0, len(numbers), size):
+        yield numbers[start : start + size]

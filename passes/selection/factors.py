@@ -130,9 +130,10 @@ class Factors:
         self.has_states.append(number)
         states = [(f, s) for f in outs for s in sets]
         own = _Value(number, _Port(0, tuple(f for f, _ in states)), (), wanted)
+        alone: Scope = (variable,) if len(states) > 1 else ()
         masks = np.array([sum(1 << wanted.index(f) for f in s) for _, s in states])
         self.factors.append(
-            Factor("value", number, (variable,), ("states", formats, len(users), number), (own, masks))
+            Factor("value", number, alone, ("states", formats, len(users), number), (own, masks))
         )
         for op in around:
             table = np.zeros((domains[op], len(states)), bool)
@@ -141,10 +142,9 @@ class Factors:
             for user, formats_of in zip(users, used, strict=True):
                 if user == op:
                     table |= np.array([[wanted[k] not in s for _, s in states] for k in formats_of])
-            if domains[op] == 1:
-                self.factors.append(Factor("link", number, (variable,), ("link", number, op), (op, table[0])))
-            else:
-                self.factors.append(Factor("link", number, (op, variable), ("link", number, op), (op, table)))
+            own_scope = (op, *alone) if domains[op] > 1 else alone
+            table = table.reshape([domains[v] for v in own_scope])
+            self.factors.append(Factor("link", number, own_scope, ("link", number, op), (op, table)))
 
     def tables(self, numbers: Sequence[int]) -> Table:
         """The tables of factors of one signature, stacked; axes in the order of the scope."""
@@ -163,8 +163,8 @@ class Factors:
                 stacked.append(np.where(own.detail[1], FORBIDDEN, 0).astype(np.int64))
             else:
                 value, masks = own.detail
-                trees = self._trees([value], own.signature[2])
-                stacked.append(trees[0, masks, np.array(value.made.formats)])
+                trees = self._trees([value], own.signature[2])[0, masks, np.array(value.made.formats)]
+                stacked.append(trees if own.scope else trees.reshape(()))
         return np.stack(stacked)
 
     def _value_tables(self, details: list[_Value], signature: tuple[Any, ...]) -> Table:
@@ -239,12 +239,16 @@ def _sets(wanted: int, uses: int) -> int:
 
 def _weighted(costs: Table, weights: Table) -> Table:
     weights = weights.reshape([-1] + [1] * (costs.ndim - 1))
-    return np.where(costs > FORBIDDEN // np.maximum(weights, 1), np.where(weights > 0, FORBIDDEN, 0), costs * weights)
+    return np.where(
+        costs > FORBIDDEN // np.maximum(weights, 1), np.where(weights > 0, FORBIDDEN, 0), costs * weights
+    )
 
 
 def _ports(choices: tuple[Choice, ...]) -> tuple[tuple[_Formats, ...], tuple[_Formats, ...]]:
     """Per operand and per result, its format in every choice."""
-    return tuple(zip(*[c.ins for c in choices], strict=True)), tuple(zip(*[c.outs for c in choices], strict=True))
+    return tuple(zip(*[c.ins for c in choices], strict=True)), tuple(
+        zip(*[c.outs for c in choices], strict=True)
+    )
 
 
 def _local(asked: tuple[_Formats, ...]) -> tuple[_Formats, tuple[_Formats, ...]]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from itertools import combinations, pairwise
+from random import Random
 
 import pytest
+from hypothesis import given, settings
 
 from layout_ir.drawing.compose import compose
 from layout_ir.drawing.memory import memory_view
 from layout_ir.drawing.picture import Box, Dot, Item, Line, Picture, Text
+from layout_ir.drawing.terminal import to_terminal
 from layout_ir.layout import Index
 from tests.drawing.cases import CASES, case
+from tests.layouts import random_layout, rngs
 
 Extent = tuple[float, float, float, float]
 """Left, top, right, bottom."""
@@ -46,6 +50,17 @@ def test_texts_keep_apart(name: str):
         if b.y - a.y > 40:
             continue
         assert apart(extent_of(a), extent_of(b)), (a, b)
+
+
+@given(rngs)
+@settings(max_examples=40, deadline=None)
+def test_texts_keep_apart_whatever_the_layout(rng: Random):
+    layout = random_layout(rng, limit=300)
+    picture = compose(layout, rows=12)
+    found = sorted(texts(picture), key=lambda t: t.y)
+    for a, b in combinations(found, 2):
+        assert b.y - a.y > 40 or apart(extent_of(a), extent_of(b)), (layout, a, b)
+    assert to_terminal(layout, width=40)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -156,3 +171,18 @@ def test_elements_of_one_colour_share_the_index_that_colours():
     fills = [item.fill for item in picture.items if isinstance(item, Box) and item.height == 28]
     assert len(set(fills[: len(row.cells)])) == 1
     assert len(set(fills)) == 16
+
+
+def test_the_path_is_dashed_where_cells_are_left_out():
+    picture = compose(case("huge"))
+    solid = [
+        item for item in picture.items if isinstance(item, Line) and not item.dashed and len(item.points) == 2
+    ]
+    lengths = {max(abs(a - c), abs(b - d)) for line in solid for (a, b), (c, d) in pairwise(line.points)}
+    # From cell to neighbour, across or down, and the ticks of the ruler; nothing reaches over a gap.
+    assert len(lengths) <= 3
+
+
+def test_addresses_below_zero_are_counted():
+    words = [t.text for t in texts(compose(case("backwards")))]
+    assert "shape 4x7, 28 addresses from -21 on: 28 elements" in words

@@ -95,3 +95,10 @@ def test_negative_texts(text: str, reason: str):
 def test_negative_formats_without_pairs(text: str):
     with pytest.raises(LayoutError, match="htp cannot say"):
         HTP.print(Format.parse(text))
+
+
+def test_negative_a_bar_inside_the_blocks():
+    with pytest.raises(
+        LayoutError, match="its chunks hold 8 elements, but in pairs all blocks together are the chunk"
+    ):
+        HTP.print(Format.parse("(a, b) : [a, b, a:4 | b:8]"))

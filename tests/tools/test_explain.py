@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
 import pytest
@@ -211,3 +213,46 @@ def test_negative_the_caret_stands_below_the_offending_part(capsys: pytest.Captu
     _, _, err = run(capsys, "htp:ChunkedMemoryLayout<4, 0,0, 9,0>", "--shape", "1x2x3x4")
     _, text, caret = err.splitlines()
     assert text[caret.index("^") :].startswith("9,0") or text[caret.index("^")] in "9"
+
+
+_PIECES = st.sampled_from(
+    [
+        *(
+            "(",
+            ")",
+            "n",
+            "c",
+            ", ",
+            " : ",
+            "[",
+            "]",
+            "c:8",
+            "|",
+            "*",
+            "@",
+            "-",
+            "0",
+            "17",
+            "x",
+            "\u00e4",
+            "\n",
+            "9" * 30,
+        ),
+        *("pad = ", "zero", "lo = [", "offset = ", "swizzle = (", "nChw8c", "R4Crouton", "{1,0:T(8,128)}"),
+        *("xla:", "htp:", "cute:", "torch:"),
+    ]
+)
+
+
+@given(
+    st.lists(_PIECES, max_size=12).map("".join),
+    st.lists(_PIECES, max_size=4).map("".join) | st.just("2x17x5x4"),
+)
+@settings(max_examples=400, deadline=None)
+def test_negative_no_text_is_a_defect(text: str, shape: str):
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as err:
+        # Behind "--" nothing is an option.
+        status = main(["explain", f"--shape={shape}", "--", text])
+    assert status in (0, 1)
+    assert "defect" not in err.getvalue()
+    assert (status == 1) == err.getvalue().startswith("error: ")

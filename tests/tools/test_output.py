@@ -26,6 +26,13 @@ def test_a_file_is_made_and_replaced(tmp_path: Path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_bytes_are_written_as_they_are(tmp_path: Path):
+    path = tmp_path / "out"
+    write_result(b"\x89PNG\r\n\x00", str(path))
+    assert path.read_bytes() == b"\x89PNG\r\n\x00"
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_what_was_there_stays_when_writing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "out"
     path.write_text("before")

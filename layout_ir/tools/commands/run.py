@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.dialects.func import FuncOp
 
-TOLERANCE = 1e-4
-"""Largest difference between the two programs, relative to the largest result: sums run in another order."""
-
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
@@ -44,6 +41,7 @@ def run(args: argparse.Namespace) -> int:
     from layout_ir.execute import entry_point, input_names
     from layout_ir.passes.report import compare
     from layout_ir.tools.program import load_program, pass_error
+    from layout_ir.tools.validation import TOLERANCE, relative_difference
 
     module = load_program(args.model)
     function = entry_point(module, "main")
@@ -54,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         raise pass_error(error, args.model) from error
     before, naive_times = _execute(naive, inputs)
     after, best_times = _execute(optimized, inputs)
-    error = max((_difference(a, b) for a, b in zip(before, after, strict=True)), default=0.0)
+    error = max((relative_difference(a, b) for a, b in zip(before, after, strict=True)), default=0.0)
     agree = error <= TOLERANCE
     if args.json:
         times = {"naive": naive_times, "optimized": best_times}
@@ -89,9 +87,7 @@ def _inputs(args: argparse.Namespace, function: FuncOp, names: list[str]) -> dic
     """Arrays from the file, or random ones of the argument types."""
     import numpy as np
 
-    from layout_ir.backends.reference.elements import storage
-    from layout_ir.dialects.layout import dtype_of
-    from layout_ir.dialects.layout.types import tensor_type
+    from layout_ir.tools.validation import random_inputs
 
     if args.inputs is not None:
         try:
@@ -99,15 +95,7 @@ def _inputs(args: argparse.Namespace, function: FuncOp, names: list[str]) -> dic
                 return {name: data[name] for name in data.files}
         except (ValueError, OSError) as error:
             raise LayoutError(f"{args.inputs}: not an .npz file of arrays: {error}") from error
-    random = np.random.default_rng(args.seed)
-    result: dict[str, Any] = {}
-    for name, value in zip(names, function.args, strict=True):
-        shape, dtype = tensor_type(value.type).get_shape(), dtype_of(value.type)
-        if dtype == "bf16":
-            raise LayoutError(f"input '{name}' is bf16: give its bits as uint16 with --inputs")
-        numbers = random.standard_normal(shape) if "f" in dtype else random.integers(0, 2, shape)
-        result[name] = np.asarray(numbers).astype(storage(dtype))
-    return result
+    return dict(zip(names, random_inputs(function, args.seed), strict=True))
 
 
 def _execute(module: ModuleOp, inputs: dict[str, Any]) -> tuple[list[NDArray[Any]], dict[str, float]]:
@@ -128,17 +116,3 @@ def _execute(module: ModuleOp, inputs: dict[str, Any]) -> tuple[list[NDArray[Any
     results = execute(module, inputs, constants=constants, trace=trace)
     total = time.perf_counter() - start
     return results, {"reorders_ms": reorders * 1e3, "total_ms": total * 1e3}
-
-
-def _difference(a: NDArray[Any], b: NDArray[Any]) -> float:
-    """Largest absolute difference over the largest magnitude; infinite where one has a NaN that the other has not."""
-    import numpy as np
-
-    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    if a.size == 0 or np.array_equal(a, b, equal_nan=True):
-        return 0.0
-    if not np.array_equal(np.isfinite(a), np.isfinite(b)):
-        return float("inf")
-    fine = np.isfinite(a)
-    scale = float(np.max(np.abs(a[fine]), initial=0.0)) or 1.0
-    return float(np.max(np.abs(a[fine] - b[fine]), initial=0.0)) / scale

@@ -1,0 +1,140 @@
+"""Checking a pass by what it made: translation validation.
+
+A layout pass changes where tensors lie and nothing else. So the program before and after must strip to the same
+text; with `execute` both are also run on the same random data, in the reference, which poisons every pad that no
+type makes a promise about, and must agree.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from layout_ir.diagnostics import Diagnostic, Location, Severity
+from layout_ir.dialects.layout import dtype_of, is_tensor
+from layout_ir.errors import LayoutError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Mode = Literal["strip", "execute"]
+
+TOLERANCE = 1e-4
+"""Largest difference between two runs, relative to the largest result: sums may run in another order."""
+
+_CHECKED = ("layout-", "convert-layout-")
+_UNCHECKED = ("layout-strip", "layout-explain")
+
+
+class Validator:
+    """Remembers a program before a pass and compares what the pass made of it."""
+
+    def __init__(self, mode: Mode, place: Location):
+        self.mode = mode
+        self.place = place
+        self.text = ""
+        self.module: ModuleOp | None = None
+
+    def before(self, name: str, module: ModuleOp) -> None:
+        """Takes down the program that the pass `name` will get."""
+        if _is_checked(name):
+            self.text = stripped_text(module)
+            self.module = module.clone() if self.mode == "execute" else None
+
+    def after(self, name: str, module: ModuleOp) -> Diagnostic | None:
+        """What is wrong with the program that the pass `name` gave back; None where nothing is."""
+        if not _is_checked(name):
+            return None
+        text = stripped_text(module)
+        if text != self.text:
+            line = _first_difference(self.text, text)
+            message = f"pass '{name}' changed what the program computes: {line}"
+            return Diagnostic(Severity.ERROR, message, self.place)
+        if self.module is None:
+            return None
+        difference = compare_runs(self.module, module)
+        if difference is None:
+            return None
+        return Diagnostic(
+            Severity.ERROR, f"pass '{name}' changed the results of the program: {difference}", self.place
+        )
+
+
+def _is_checked(name: str) -> bool:
+    return name.startswith(_CHECKED) and name not in _UNCHECKED
+
+
+def stripped_text(module: ModuleOp) -> str:
+    """The text of `module` without any layout."""
+    from layout_ir.passes.strip import strip
+    from layout_ir.printing import print_module
+
+    copy = module.clone()
+    strip(copy)
+    return print_module(copy)
+
+
+def _first_difference(before: str, after: str) -> str:
+    for old, new in zip(before.splitlines(), after.splitlines(), strict=False):
+        if old != new:
+            return f"'{old.strip()[:120]}' became '{new.strip()[:120]}'"
+    return "ops were added or removed at the end"
+
+
+def compare_runs(before: ModuleOp, after: ModuleOp, seed: int = 0) -> str | None:
+    """Runs every function of both programs whose arguments are tensors; where results differ, how. None: they agree."""
+    from layout_ir.execute import run
+
+    for function in [op for op in before.ops if isinstance(op, FuncOp) and op.body.blocks]:
+        if not all(is_tensor(arg.type) for arg in function.args):
+            continue
+        name = function.sym_name.data
+        inputs = random_inputs(function, seed)
+        olds = run(before, inputs, entry=name, reorders="reference")
+        news = run(after, inputs, entry=name, reorders="reference")
+        for k, (old, new) in enumerate(zip(olds, news, strict=True)):
+            error = relative_difference(old, new)
+            if error > TOLERANCE:
+                return f"result {k} of @{name} differs by {error:.1e} of its largest value (limit {TOLERANCE:.0e})"
+    return None
+
+
+def random_inputs(function: FuncOp, seed: int) -> list[NDArray[Any]]:
+    """One random array per argument: normal numbers, or whole ones from 0 to 3. Raises LayoutError for others."""
+    import numpy as np
+
+    from layout_ir.backends.reference.elements import storage
+    from layout_ir.dialects.layout.types import tensor_type
+
+    random = np.random.default_rng(seed)
+    arrays: list[NDArray[Any]] = []
+    for argument in function.args:
+        if not is_tensor(argument.type):
+            raise LayoutError(
+                f"argument {argument.type} of @{function.sym_name.data} is no tensor: give its value"
+            )
+        shape, dtype = tensor_type(argument.type).get_shape(), dtype_of(argument.type)
+        if dtype == "bf16":
+            numbers = random.standard_normal(shape).astype(np.float32)
+            arrays.append((numbers.view(np.uint32) >> 16).astype(np.uint16))
+        elif "f" in dtype:
+            arrays.append(random.standard_normal(shape).astype(storage(dtype)))
+        else:
+            arrays.append(random.integers(0, 2 if dtype == "i1" else 4, shape).astype(storage(dtype)))
+    return arrays
+
+
+def relative_difference(a: NDArray[Any], b: NDArray[Any]) -> float:
+    """Largest absolute difference over the largest magnitude; infinite where one has a NaN that the other has not."""
+    import numpy as np
+
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    if a.size == 0 or np.array_equal(a, b, equal_nan=True):
+        return 0.0
+    fine = np.isfinite(a)
+    if not np.array_equal(fine, np.isfinite(b)):
+        return float("inf")
+    scale = float(np.max(np.abs(a[fine]), initial=0.0)) or 1.0
+    return float(np.max(np.abs(a[fine] - b[fine]), initial=0.0)) / scale
