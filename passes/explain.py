@@ -125,7 +125,7 @@ def _reopened(module: ModuleOp) -> tuple[ModuleOp, dict[SSAValue, SSAValue]]:
     for op in list(copy.walk()):
         if (
             isinstance(op, ReorderOp | CastOp | FillPadsOp)
-            and op.input.type.element_type == op.result.type.element_type
+            and op.source_type.element_type == op.result_type.element_type
         ):
             moved[op.result] = op.input
             replace_op(op, op.input)

@@ -9,17 +9,13 @@ fold-reorders       what the last two left behind
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
-from layout_ir.diagnostics import PassError
-from layout_ir.errors import LayoutError
 from layout_ir.passes.fold_reorders import fold_reorders
 from layout_ir.passes.legalize_pads import legalize_pads
 from layout_ir.passes.prepack_constants import prepack_constants
-from layout_ir.passes.propagate import propagate
-from layout_ir.passes.selection.costs import CostModel, load_costs
+from layout_ir.passes.propagate import SelectingPass, propagate
+from layout_ir.passes.selection.costs import CostModel
 from layout_ir.passes.selection.problem import Solution
 
 
@@ -39,18 +35,10 @@ def optimize(
 
 
 @dataclass(frozen=True)
-class LayoutOptimizePass(ModulePass):
-    """Options: `target`, `solver` and `costs`, as for layout-propagate."""
+class LayoutOptimizePass(SelectingPass):
+    """The pipeline; see `SelectingPass` for the options."""
 
     name = "layout-optimize"
 
-    target: str = "host"
-    solver: str = "exact"
-    costs: str | None = None
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        try:
-            costs = None if self.costs is None else load_costs(self.costs)
-            optimize(op, self.target, self.solver, costs)
-        except LayoutError as error:
-            raise PassError(str(error), op) from error
+    def transform(self, module: ModuleOp, costs: CostModel | None) -> None:
+        optimize(module, self.target, self.solver, costs)

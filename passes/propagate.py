@@ -5,6 +5,7 @@ Choosing and rewriting are apart: `selection.build` states the problem, a solver
 included; `layout-fold-reorders` cleans up behind this pass.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -58,19 +59,30 @@ def _defined(op: Operation) -> Iterator[SSAValue]:
 
 
 @dataclass(frozen=True)
-class LayoutPropagatePass(ModulePass):
-    """Options: `target` (host, avx2, avx512, channels-last, onednn, htp), `solver` (exact, greedy, naive), and
-    `costs`, the file of a cost table."""
-
-    name = "layout-propagate"
+class SelectingPass(ModulePass):
+    """Options: `target` (host, avx2, avx512, channels-last, ...), `solver` (exact, greedy, naive), and `costs`, the
+    file of a cost table."""
 
     target: str = "host"
     solver: str = "exact"
     costs: str | None = None
 
+    @abstractmethod
+    def transform(self, module: ModuleOp, costs: CostModel | None) -> None:
+        """Rewrites `module`. Raises LayoutError or PassError."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         try:
-            costs = None if self.costs is None else load_costs(self.costs)
-            propagate(op, self.target, self.solver, costs)
+            self.transform(op, None if self.costs is None else load_costs(self.costs))
         except LayoutError as error:
             raise PassError(str(error), op) from error
+
+
+@dataclass(frozen=True)
+class LayoutPropagatePass(SelectingPass):
+    """Selection alone; see `SelectingPass` for the options."""
+
+    name = "layout-propagate"
+
+    def transform(self, module: ModuleOp, costs: CostModel | None) -> None:
+        propagate(module, self.target, self.solver, costs)

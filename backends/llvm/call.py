@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from layout_ir.backends.llvm import pool
 from layout_ir.backends.llvm.emit import emit_module
-from layout_ir.backends.llvm.entry import callable_at
+from layout_ir.backends.llvm.entry import entry
 from layout_ir.backends.llvm.jit import Code
 from layout_ir.backends.llvm.machine import Machine, host
 from layout_ir.backends.llvm.pads import pad_bits
@@ -45,8 +45,13 @@ class Reorder:
 
     def __init__(self, plan: Plan, code: Code, name: str, threads: int = 1) -> None:
         self.plan = plan
-        self._checked = _Checked(plan, code, name, threads)
-        self.__call__ = callable_at(code.address(f"{name}.entry"), self._checked)
+        checked = _Checked(plan, code, name, threads)
+        self._checked = checked
+        parallel = pool.ensure(threads).address if threads > 1 else 0
+        sizes = (plan.src_bytes, plan.dst_bytes)
+        self.__call__ = entry(
+            checked.kernel, parallel, threads, sizes, plan.width, plan.keeps_places, checked
+        )
 
     def run_part(self, src: int, dst: int, part: int, parts: int) -> None:
         """The share `part` of `parts` of the work, between trusted addresses."""
@@ -55,8 +60,6 @@ class Reorder:
 
 class _Checked:
     """The slow way into a kernel: every argument is looked at, and refused with a reason."""
-
-    definition: object
 
     def __init__(self, plan: Plan, code: Code, name: str, threads: int = 1) -> None:
         self.plan = plan
@@ -78,7 +81,7 @@ class _Checked:
         if self.threads == 1:
             self.call(a, b, 0, 1)
         else:
-            pool.ensure(self.threads)(self.kernel, a, b, self.threads)
+            pool.ensure(self.threads).parallel(self.kernel, a, b, self.threads)
 
     def address(self, buffer: Any, side: str, size: int, *, writable: bool) -> int:
         """Where `buffer` begins, if it fits."""
@@ -143,9 +146,7 @@ def compile_reorder(
 @lru_cache(maxsize=1024)
 def load(plan: Plan, machine: Machine, threads: int = 1) -> Reorder:
     """The machine code of `plan`, kept for the next who asks."""
-    if threads > 1:
-        pool.ensure(threads)
-    code = Code(emit_module({"reorder": plan}, machine, entries=True, threads=threads), machine)
+    code = Code(emit_module({"reorder": plan}, machine), machine)
     return Reorder(plan, code, "reorder", threads)
 
 
@@ -156,7 +157,7 @@ def compile_many(
     machine = target or host()
     plans = [plan_reorder(src, dst, dtype, target=machine) for src, dst, dtype in requests]
     names = {plan: f"reorder{k}" for k, plan in enumerate(dict.fromkeys(plans))}
-    code = Code(emit_module({name: plan for plan, name in names.items()}, machine, entries=True), machine)
+    code = Code(emit_module({name: plan for plan, name in names.items()}, machine), machine)
     return [Reorder(plan, code, names[plan]) for plan in plans]
 
 

@@ -7,7 +7,6 @@ kernel serves any number of threads. Every step shares out the loop that its pla
 from __future__ import annotations
 
 from layout_ir.backends.llvm.builder import Builder, Value
-from layout_ir.backends.llvm.entry import DECLARATIONS, emit_entry
 from layout_ir.backends.llvm.kernels.linear import Range, emit_copy, emit_elements, emit_fill, emit_flush
 from layout_ir.backends.llvm.kernels.tile import emit_tile
 from layout_ir.backends.llvm.kernels.weave import emit_weave
@@ -27,11 +26,10 @@ from layout_ir.backends.llvm.plan import (
     Tile,
     Weave,
 )
-from layout_ir.backends.llvm.pool import PARALLEL
 
 
-def emit_module(plans: dict[str, Plan], machine: Machine, *, entries: bool = False, threads: int = 1) -> str:
-    """A module with one function per plan, by name; with `entries` each also as a method that CPython can call."""
+def emit_module(plans: dict[str, Plan], machine: Machine) -> str:
+    """A module with one function per plan, by name."""
     texts = [f'target triple = "{machine.triple}"']
     for name, plan in plans.items():
         b = Builder()
@@ -49,16 +47,6 @@ def emit_module(plans: dict[str, Plan], machine: Machine, *, entries: bool = Fal
             f"define void @{name}(ptr noalias %src, ptr noalias %dst, i64 %part, i64 %parts) nounwind "
             f"{{\nentry:\n{body}\n  ret void\n}}"
         )
-        if entries:
-            if threads == 1:
-                run = f"call void @{name}(ptr %a, ptr %b, i64 0, i64 1)"
-            else:
-                run = f'call void @"{PARALLEL}"(ptr @{name}, ptr %a, ptr %b, i64 {threads})'
-            texts.append(emit_entry(name, plan.width, plan.src_bytes, plan.dst_bytes, plan.keeps_places, run))
-    if entries:
-        texts.append(DECLARATIONS)
-    if threads > 1:
-        texts.append(f'declare void @"{PARALLEL}"(ptr, ptr, ptr, i64)')
     texts.append("!0 = !{i32 1}")
     return "\n".join(texts) + "\n"
 

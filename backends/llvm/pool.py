@@ -19,10 +19,7 @@ import threading
 from typing import Any
 
 from layout_ir.backends.llvm.jit import Code
-from layout_ir.backends.llvm.machine import Machine, host, llvm
-
-PARALLEL = "layout_ir.parallel"
-"""Symbol of `void (ptr kernel, ptr src, ptr dst, i64 parts)`."""
+from layout_ir.backends.llvm.machine import Machine, host
 
 _FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine(), 0) if sys.platform == "linux" else 0
 
@@ -158,15 +155,15 @@ leave:
 """
 
 
-class _Pool:
-    """The workers of this process."""
+class Pool:
+    """The workers of this process; `parallel` is void (kernel, src, dst, parts), at `address`."""
 
     def __init__(self) -> None:
         self.code = Code(_source(host()), host())
         self.workers = 0
         signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-        self.parallel: Any = signature(self.code.address("parallel"))
-        llvm.add_symbol(PARALLEL, self.code.address("parallel"))
+        self.address = self.code.address("parallel")
+        self.parallel: Any = signature(self.address)
 
     def grow(self, threads: int) -> None:
         """Starts workers until `threads` can work, the caller included."""
@@ -181,7 +178,7 @@ class _Pool:
             ).start()
 
 
-_pool: _Pool | None = None
+_pool: Pool | None = None
 _lock = threading.Lock()
 
 
@@ -197,14 +194,14 @@ def cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def ensure(threads: int) -> Any:
-    """Workers for `threads`; returns `parallel` as a ctypes function (kernel, src, dst, parts)."""
+def ensure(threads: int) -> Pool:
+    """The pool, with workers for `threads`."""
     global _pool
     with _lock:
         if _pool is None:
-            _pool = _Pool()
+            _pool = Pool()
         _pool.grow(threads)
-        return _pool.parallel
+        return _pool
 
 
 def _restart() -> None:

@@ -11,7 +11,8 @@
 // CHECK-NEXT:    %r = nn.relu %a
 // CHECK-NEXT:    %b = nn.conv %r, %w
 // CHECK-NEXT:    %s = nn.add %b, %[[X]] : tensor<1x64x56x56xf32, #nChw8c>
-// CHECK-NEXT:    %y = layout.reorder %s : tensor<1x64x56x56xf32, #nChw8c> -> tensor<1x64x56x56xf32, #nchw>
+// CHECK-NEXT:    %t = nn.conv %s, %w
+// CHECK-NEXT:    %y = layout.reorder %t : tensor<1x64x56x56xf32, #nChw8c> -> tensor<1x64x56x56xf32, #nchw>
 // CHECK-NEXT:    func.return %y
 func.func @residual(%x : tensor<1x64x56x56xf32, #nchw>) -> tensor<1x64x56x56xf32, #nchw> {
   %w = nn.constant dense<0.5> : tensor<64x64x3x3xf32, #layout.any>
@@ -19,6 +20,7 @@ func.func @residual(%x : tensor<1x64x56x56xf32, #nchw>) -> tensor<1x64x56x56xf32
   %r = nn.relu %a : tensor<1x64x56x56xf32, #layout.any>
   %b = nn.conv %r, %w pads = [1, 1, 1, 1] : (tensor<1x64x56x56xf32, #layout.any>, tensor<64x64x3x3xf32, #layout.any>) -> tensor<1x64x56x56xf32, #layout.any>
   %s = nn.add %b, %x : (tensor<1x64x56x56xf32, #layout.any>, tensor<1x64x56x56xf32, #nchw>) -> tensor<1x64x56x56xf32, #layout.any>
-  %y = layout.reorder %s : tensor<1x64x56x56xf32, #layout.any> -> tensor<1x64x56x56xf32, #nchw>
+  %t = nn.conv %s, %w pads = [1, 1, 1, 1] : (tensor<1x64x56x56xf32, #layout.any>, tensor<64x64x3x3xf32, #layout.any>) -> tensor<1x64x56x56xf32, #layout.any>
+  %y = layout.reorder %t : tensor<1x64x56x56xf32, #layout.any> -> tensor<1x64x56x56xf32, #nchw>
   func.return %y : tensor<1x64x56x56xf32, #nchw>
 }

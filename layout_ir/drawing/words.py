@@ -8,7 +8,7 @@ from math import prod
 from layout_ir.canonical import canonical_digits
 from layout_ir.drawing.memory import Cell, Gap, MemoryView
 from layout_ir.format import MEMORY
-from layout_ir.layout import Hole, Layout
+from layout_ir.layout import Hole, Index, Layout
 from layout_ir.text import print_policy
 
 _HELD = {"undef": "anything", "zero": "0", "zp": "the zero point"}
@@ -75,8 +75,6 @@ def index_of(layout: Layout, cell: Cell) -> tuple[int, ...] | None:
     """The logical index of a position, pads included (then outside the shape); None for a hole."""
     if isinstance(cell.what, Hole):
         return None
-    from layout_ir.layout import Index
-
     if isinstance(cell.what, Index):
         return cell.what.index
     return tuple(y - low for y, low in zip(cell.what.position, layout.lo, strict=True))

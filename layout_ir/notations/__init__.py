@@ -6,7 +6,7 @@ its digits, so that `nhwc` at one channel is the same as `nchw` and strides writ
 
     convert("nChw8c", "xla")                            {3,2,1,0:T(8,1,1)}
     convert("nChw8c", "cute", shape=(2, 16, 5, 4))      (2,(8,2),5,4):(320,(1,160),32,8)
-    convert("nChw8c", "torch", shape=(2, 16, 5, 4))     LayoutError: torch cannot say ...: it has one stride per dim, ...
+    convert("nChw8c", "torch", shape=(2, 16, 5, 4))     LayoutError: torch cannot say ...: it has one stride per dim ..
 """
 
 from __future__ import annotations

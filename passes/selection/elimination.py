@@ -26,6 +26,9 @@ TABLE_LIMIT = 1 << 23
 SEGMENT = 1 << 23
 """Entries of the tables of one segment."""
 
+CORE_LIMIT = 1 << 12
+"""Entries of the largest table where elimination leaves a core."""
+
 WIDE = 1 << 19
 """Entries of the tables that values may have where variables of their own would make elimination dearer."""
 
@@ -189,7 +192,11 @@ def prepare(problem: Problem, limit: int) -> tuple[Factors, Plan]:
         wide = Factors(problem, min(limit, WIDE))
         other = make_plan(wide.domains, [f.scope for f in wide.factors], limit)
         if (len(other.core_variables), other.work) < (len(plan.core_variables), plan.work):
-            return wide, other
+            factors, plan = wide, other
+    if plan.core_variables and limit > CORE_LIMIT:
+        # What cannot go to the end should stop early: the search goes over the tables of the core again and again.
+        factors = Factors(problem, CORE_LIMIT)
+        plan = make_plan(factors.domains, [f.scope for f in factors.factors], CORE_LIMIT)
     return factors, plan
 
 

@@ -261,7 +261,7 @@ def options_of(op: Operation, candidates: Candidates, target: Target) -> Iterabl
     what the op says of itself)."""
     if OPTIONS in op.attributes:
         return carried_options(op)
-    if op.name in _BY_NAME or isinstance(op, UnregisteredOp) and op.op_name.data in _BY_NAME:
+    if op.name in _BY_NAME or (isinstance(op, UnregisteredOp) and op.op_name.data in _BY_NAME):
         name = op.op_name.data if isinstance(op, UnregisteredOp) else op.name
         return _BY_NAME[name](op, candidates, target)
     for cls, model in _MODELS:

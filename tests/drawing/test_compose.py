@@ -178,7 +178,9 @@ def test_the_path_is_dashed_where_cells_are_left_out():
     solid = [
         item for item in picture.items if isinstance(item, Line) and not item.dashed and len(item.points) == 2
     ]
-    lengths = {max(abs(a - c), abs(b - d)) for line in solid for (a, b), (c, d) in pairwise(line.points)}
+    lengths = {
+        round(max(abs(a - c), abs(b - d)), 3) for line in solid for (a, b), (c, d) in pairwise(line.points)
+    }
     # From cell to neighbour, across or down, and the ticks of the ruler; nothing reaches over a gap.
     assert len(lengths) <= 3
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -53,6 +56,29 @@ def test_cells_hold_what_the_definition_puts_there(rng: Random):
                     assert position in positions and not inside
                 case Hole():
                     assert not positions
+
+
+REFERENCES: list[dict[str, Any]] = [
+    entry
+    for entry in json.loads((Path(__file__).parents[1] / "cases" / "reference_layouts.json").read_text())[
+        "layouts"
+    ]
+    if entry.get("mem_head")
+]
+
+
+@pytest.mark.parametrize("entry", REFERENCES, ids=lambda entry: entry["id"])
+def test_memory_begins_as_the_reference_texts_list_it(entry: dict[str, Any]):
+    view = memory_view(Format.parse(entry["expr"]).bind(entry["shape"]))
+    cells = {cell.address: cell.what for row in view.rows for cell in row.cells}
+    shown = 0
+    for address, index in enumerate(entry["mem_head"]):
+        if address not in cells:
+            continue  # left out of the sample
+        shown += 1
+        what = cells[address]
+        assert (list(what.index) if isinstance(what, Index) else None) == index
+    assert shown >= min(20, len(entry["mem_head"]))
 
 
 @pytest.mark.parametrize("name", ["crouton", "crouton 2x2", "small chunks"])

@@ -242,3 +242,19 @@ def test_negative_what_a_notation_has_no_words_for_is_refused(
 def test_negative_a_shape_that_the_text_contradicts():
     with pytest.raises(LayoutError, match="torch text says shape 2x3, asked for was 3x2"):
         NOTATIONS["torch"].parse("size=(2, 3), stride=(3, 1)", (3, 2))
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("text", ["nChw8c", "nhwc", "(n, c, h, w) : [n, c, h, w], lo = [0, 3, 0, 1]"])
+def test_the_cost_does_not_depend_on_the_number_of_elements(name: str, text: str):
+    """At a million times a million elements nothing may be tabulated: this would take hours."""
+    layout = Format.of(text).bind((1 << 10, 1 << 20, 1 << 15, 1 << 10))
+    try:
+        printed = NOTATIONS[name].print(layout, "f32")
+    except LayoutError as error:
+        assert "cannot say" in str(error)
+        return
+    again = NOTATIONS[name].parse(printed, None if name == "cute" else layout.shape, "f32")
+    assert isinstance(again, Layout)
+    last = tuple(n - 1 for n in layout.shape)
+    assert again.address(last) == layout.address(last)

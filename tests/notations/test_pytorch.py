@@ -44,10 +44,10 @@ def random_tensor(rng: random.Random):
     return torch.empty(4096 * 4).as_strided(sizes, strides, rng.choice((0, 0, 7)))
 
 
-def test_contiguity_of_twenty_thousand_random_tensors():
+def test_contiguity_of_twelve_thousand_random_tensors():
     rng = random.Random(0)
     true = 0
-    for _ in range(20000):
+    for _ in range(12000):
         t = random_tensor(rng)
         for name, rank in FORMATS.items():
             if rank not in (None, t.dim()):
@@ -58,7 +58,7 @@ def test_contiguity_of_twenty_thousand_random_tensors():
             layout = from_strides(tuple(t.shape), t.stride(), t.storage_offset())
             if 0 not in t.shape:
                 assert layout.is_contiguous(format_of(name, t.dim())) == real, (t.shape, t.stride(), name)
-    assert true > 2000
+    assert true > 1500
 
 
 def test_addresses_of_random_tensors():

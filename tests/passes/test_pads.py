@@ -173,5 +173,5 @@ def test_negative_a_promise_that_is_not_kept_does_not_verify():
     function, _ = _blocked_function(f32, 1)
     type = function.args[0].type
     op = nn.ExpOp(function.args[0], result_type=tensor_type(type))
-    with pytest.raises(Exception, match="the result claims .* but nn.exp leaves 1 in its pads"):
+    with pytest.raises(Exception, match=r"the result claims .* but nn.exp leaves 1 in its pads"):
         op.verify_()

@@ -139,7 +139,9 @@ class OptionAttr(Data[LayoutOption]):
             start = parser.pos
             attribute = parser.parse_attribute()
             if not isinstance(attribute, FormatAttr):
-                parser.raise_error(f"{attribute} is no format: expected #layout.format, #layout.tag or _", start, parser.pos)
+                parser.raise_error(
+                    f"{attribute} is no format: expected #layout.format, #layout.tag or _", start, parser.pos
+                )
             return attribute.data
 
         parser.parse_keyword(name)

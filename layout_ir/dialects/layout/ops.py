@@ -131,15 +131,19 @@ class LayoutDialectOp(IRDLOperation):
         )
 
 
-@irdl_op_definition
-class ReorderOp(LayoutDialectOp):
-    """The same logical values in another Format, pads written as the result's policy says."""
-
-    name = "layout.reorder"
+class ChangeOp(LayoutDialectOp):
+    """The same tensor under another encoding."""
 
     def __init__(self, input: SSAValue | Operation, encoding: Encoding):
         value = SSAValue.get(input)
         super().__init__(operands=[value], result_types=[with_format(value.type, encoding)])
+
+
+@irdl_op_definition
+class ReorderOp(ChangeOp):
+    """The same logical values in another Format, pads written as the result's policy says."""
+
+    name = "layout.reorder"
 
     def check(self) -> None:
         self.same_shape()
@@ -155,14 +159,10 @@ class ReorderOp(LayoutDialectOp):
 
 
 @irdl_op_definition
-class FillPadsOp(LayoutDialectOp):
+class FillPadsOp(ChangeOp):
     """Pads are written with the policy of the result's type; elements stay where they are."""
 
     name = "layout.fill_pads"
-
-    def __init__(self, input: SSAValue | Operation, encoding: Encoding):
-        value = SSAValue.get(input)
-        super().__init__(operands=[value], result_types=[with_format(value.type, encoding)])
 
     def check(self) -> None:
         self.same_shape()
@@ -180,14 +180,10 @@ class FillPadsOp(LayoutDialectOp):
 
 
 @irdl_op_definition
-class CastOp(LayoutDialectOp):
+class CastOp(ChangeOp):
     """The same bytes under another Format that says the same of every element."""
 
     name = "layout.cast"
-
-    def __init__(self, input: SSAValue | Operation, encoding: Encoding):
-        value = SSAValue.get(input)
-        super().__init__(operands=[value], result_types=[with_format(value.type, encoding)])
 
     def check(self) -> None:
         self.same_shape()

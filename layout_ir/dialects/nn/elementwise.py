@@ -16,8 +16,8 @@ from xdsl.irdl import irdl_op_definition, operand_def
 
 from layout_ir.dialects.nn.common import NNOp
 from layout_ir.dialects.nn.shapes import broadcast
-from layout_ir.interfaces import PadRead
 from layout_ir.dialects.nn.tensors import ELEMENTS, FLOATS, NUMBERS, Shape, shape_of, tensor_type
+from layout_ir.interfaces import PadRead
 
 SIGNED = (*FLOATS, "i8", "i32", "i64")
 

@@ -31,7 +31,10 @@ def _tags(case: dict[str, Any]) -> list[str]:
 
 
 def _shapes(case: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    """A shape of its own for every value, so that the table can price its reorders apart; 128 channels, as with 64 nChw64c is nhwc."""
+    """A shape of its own for every value, so that the table can price its reorders apart.
+
+    128 channels: with 64, nChw64c would be nhwc.
+    """
     return {value: (k + 1, 128, 4, 4) for k, value in enumerate(case["reorder"])}
 
 

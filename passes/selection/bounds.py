@@ -1,0 +1,146 @@
+"""Lower bounds of a sum of tables, by moving costs between tables until their minima add up to more.
+
+A table and a variable of it can trade: what is added to the variable's own costs, per state, is taken from every
+entry of the table with that state. No assignment costs more or less for it, so for any trade the sum of all minima
+is a lower bound. `sweep` takes one variable after the other, collects what all its tables ask for at least per state
+and gives it back in equal shares to the tables that are still to come (sequential reweighting, as in TRW-S and soft
+arc consistency); the bound never falls. On trees of tables it ends at the optimum, elsewhere close to it.
+
+All numbers are integers. They are multiplied by SCALE first, since equal shares are fractions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layout_ir.passes.selection.factors import Scope, Table
+from layout_ir.passes.selection.problem import FORBIDDEN
+
+SCALE = 16
+"""Shares are multiples of a sixteenth; bounds are rounded up to whole costs in the end."""
+
+INFINITE = 1 << 59
+"""An entry that no assignment may take. What is above half of it is kept there; finite entries stay far below."""
+
+LARGEST = 1 << 44
+"""Finite entries above this would, scaled and added up, come near INFINITE; they are cut down to it."""
+
+
+@dataclass(slots=True)
+class Shifted:
+    """Tables after trades, restricted to the states that are still possible.
+
+    Arrays are replaced and never written to, so that a copy of the lists is a copy of all.
+    """
+
+    scopes: list[Scope]
+    at: dict[int, list[tuple[int, int]]]
+    """Per variable its tables and the axis in each."""
+    states: dict[int, NDArray[np.int64]]
+    """The states that are still possible, by their numbers."""
+    sizes: dict[int, int]
+    """How many there were."""
+    tables: list[Table]
+    own: dict[int, Table]
+    """The costs of the variables themselves."""
+    trades: dict[tuple[int, int], Table]
+    """Per table and axis, what went to the variable; over all states. Since the last `start`."""
+
+    @classmethod
+    def of(cls, tables: Sequence[tuple[Scope, Table]]) -> Shifted:
+        scopes = [scope for scope, _ in tables]
+        sizes = {v: size for scope, table in tables for v, size in zip(scope, table.shape, strict=True)}
+        at: dict[int, list[tuple[int, int]]] = {v: [] for v in sorted(sizes)}
+        for number, scope in enumerate(scopes):
+            for axis, v in enumerate(scope):
+                at[v].append((number, axis))
+        scaled = [
+            np.where(table >= FORBIDDEN, INFINITE, np.minimum(table, LARGEST) * SCALE) for _, table in tables
+        ]
+        states = {v: np.arange(sizes[v]) for v in at}
+        own = {v: np.zeros(sizes[v], np.int64) for v in at}
+        return cls(scopes, at, states, sizes, scaled, own, {})
+
+    def copy(self) -> Shifted:
+        return Shifted(
+            self.scopes, self.at, dict(self.states), self.sizes, list(self.tables), dict(self.own), {}
+        )
+
+    def bound(self) -> int:
+        """What every assignment of possible states costs at least, scaled."""
+        return sum(int(t.min()) for t in self.tables) + sum(int(t.min()) for t in self.own.values())
+
+    def marginal(self, number: int, axis: int) -> Table:
+        table = self.tables[number]
+        return table.min(axis=tuple(k for k in range(table.ndim) if k != axis)) if table.ndim > 1 else table
+
+    def sweep(self, variables: Sequence[int]) -> None:
+        """One pass over `variables`, in this order."""
+        place = {v: k for k, v in enumerate(variables)}
+        for v in variables:
+            around = self.at[v]
+            asked = [self.marginal(number, axis) for number, axis in around]
+            total = self.own[v]
+            for least in asked:
+                total = np.minimum(total + least, INFINITE)
+            later = [
+                any(place[w] > place[v] for w in self.scopes[number]) for number, _ in around
+            ]
+            ahead = sum(later)
+            share = total // max(ahead, len(later) - ahead, 1)
+            left = total
+            for (number, axis), least, is_later in zip(around, asked, later, strict=True):
+                given = share if is_later else np.zeros_like(share)
+                # States that are impossible stay so wherever their cost is kept.
+                change = np.where(total >= INFINITE // 2, 0, given - least)
+                left = left - np.where(total >= INFINITE // 2, 0, given)
+                self._add(number, axis, change)
+                self._record(number, axis, v, -change)
+            self.own[v] = np.where(total >= INFINITE // 2, INFINITE, left)
+
+    def _add(self, number: int, axis: int, change: Table) -> None:
+        table = self.tables[number]
+        shape = [1] * table.ndim
+        shape[axis] = -1
+        self.tables[number] = np.where(table >= INFINITE // 2, INFINITE, table + change.reshape(shape))
+
+    def _record(self, number: int, axis: int, v: int, change: Table) -> None:
+        full = self.trades.get((number, axis))
+        if full is None:
+            full = self.trades[number, axis] = np.zeros(self.sizes[v], np.int64)
+        full[self.states[v]] += change
+
+    def least(self, v: int) -> Table:
+        """Per possible state of `v`: how much the bound is above with it, at least."""
+        total = self.own[v] - self.own[v].min()
+        for number, axis in self.at[v]:
+            least = self.marginal(number, axis)
+            total = np.minimum(total + (least - least.min()), INFINITE)
+        return total
+
+    def keep(self, v: int, chosen: NDArray[np.int64]) -> None:
+        """Restricts `v` to the states at `chosen`, positions among the possible ones."""
+        self.states[v] = self.states[v][chosen]
+        self.own[v] = self.own[v][chosen]
+        for number, axis in self.at[v]:
+            self.tables[number] = self.tables[number].take(chosen, axis=axis)
+
+    def round(self, order: Sequence[int]) -> dict[int, int]:
+        """An assignment: one variable after the other takes its cheapest state, given those before it."""
+        position: dict[int, int] = {}
+        for v in order:
+            total = self.own[v].copy()
+            for number, axis in self.at[v]:
+                index = tuple(
+                    slice(None) if w == v or w not in position else position[w] for w in self.scopes[number]
+                )
+                table = self.tables[number][index]
+                kept = [w for w in self.scopes[number] if w == v or w not in position]
+                other = tuple(k for k, w in enumerate(kept) if w != v)
+                total = np.minimum(total + (table.min(axis=other) if other else table), INFINITE)
+            position[v] = int(total.argmin())
+        return {v: int(self.states[v][k]) for v, k in position.items()}
