@@ -33,7 +33,14 @@ from layout_ir.format import Format
 from layout_ir.layout import Layout
 from layout_ir.refinement import Loop, refine
 
-NUMPY = {"f32": np.float32, "bf16": np.uint16, "f16": np.float16, "ui8": np.uint8, "i8": np.int8, "f64": np.float64}
+NUMPY = {
+    "f32": np.float32,
+    "bf16": np.uint16,
+    "f16": np.float16,
+    "ui8": np.uint8,
+    "i8": np.int8,
+    "f64": np.float64,
+}
 CROUTON = "(n, h, w, c) : [n, h, w, c, h:8, w:8, c:32]"
 
 
@@ -46,8 +53,12 @@ class Case:
     shapes: dict[str, tuple[int, ...]]
 
 
-def _nchw(name: str, src: str, dst: str, plane: tuple[int, ...], sizes: tuple[int, ...], dtype: str = "f32") -> Case:
-    return Case(name, src, dst, dtype, {s: (n, *plane) for s, n in zip(("L2", "L3", "DRAM"), sizes, strict=True)})
+def _nchw(
+    name: str, src: str, dst: str, plane: tuple[int, ...], sizes: tuple[int, ...], dtype: str = "f32"
+) -> Case:
+    return Case(
+        name, src, dst, dtype, {s: (n, *plane) for s, n in zip(("L2", "L3", "DRAM"), sizes, strict=True)}
+    )
 
 
 CASES = [
@@ -144,10 +155,12 @@ def _torch(views: tuple[Any, Any]) -> Callable[[], Any] | None:
         return None
 
     def tensor(view: Any) -> Any:
-        base = torch.from_numpy(view.base if view.base is not None else view) if False else None
-        flat = np.lib.stride_tricks.as_strided(view, (1 + sum((n - 1) * s // view.itemsize for n, s in zip(view.shape, view.strides)),), (view.itemsize,))
-        base = torch.from_numpy(flat)
-        return torch.as_strided(base, view.shape, [s // view.itemsize for s in view.strides])
+        item = view.itemsize
+        length = 1 + sum((n - 1) * stride // item for n, stride in zip(view.shape, view.strides, strict=True))
+        flat = np.lib.stride_tricks.as_strided(view, (length,), (item,))
+        return torch.as_strided(
+            torch.from_numpy(flat), view.shape, [stride // item for stride in view.strides]
+        )
 
     if views[0].dtype == np.uint16:
         views = views[0].view(np.int16), views[1].view(np.int16)
@@ -155,22 +168,21 @@ def _torch(views: tuple[Any, Any]) -> Callable[[], Any] | None:
     return lambda: d.copy_(s)
 
 
-def _onednn(case: Case, shape: tuple[int, ...], src: Layout, dst: Layout, x: Any, y: Any) -> Callable[[], Any] | None:
+def _letters(tag: str) -> str:
+    """The tag with dims named a, b, c, d in their logical order, as oneDNN has it."""
+    logical = "ab" if tag.lower().strip("0123456789") == "ab" else "oihw" if "o" in tag.lower() else "nchw"
+    names = {old: new for old, new in zip(logical, "abcd", strict=False)}
+    return "".join(
+        names[ch.lower()].upper() if ch.isupper() else names[ch] if ch.isalpha() else ch for ch in tag
+    )
+
+
+def _onednn(case: Case, shape: tuple[int, ...], x: Any, y: Any) -> Callable[[], Any] | None:
     from tests.oracles import onednn
 
     if onednn.executes() is not None or case.src.startswith("(") or case.dst.startswith("("):
         return None
-    try:
-        s, d = (onednn.Desc.from_string_tag(shape, f.tag(), case.dtype) for f in (src, dst))  # type: ignore[attr-defined]
-    except Exception:
-        from layout_ir import tag as tags  # canonical letters
-
-        def letters(text: str) -> str:
-            names = {"n": "a", "c": "b", "h": "c", "w": "d", "o": "a", "i": "b", "a": "a", "b": "b"}
-            return "".join(names.get(ch, names.get(ch.lower(), ch).upper() if ch.isupper() else ch) for ch in text)
-
-        del tags
-        s, d = (onednn.Desc.from_string_tag(shape, letters(t), case.dtype) for t in (case.src, case.dst))
+    s, d = (onednn.Desc.from_string_tag(shape, _letters(tag), case.dtype) for tag in (case.src, case.dst))
     library, (engine, stream) = onednn._load(), onednn._engine()
     pd, primitive = ctypes.c_void_p(), ctypes.c_void_p()
     library.dnnl_reorder_primitive_desc_create(ctypes.byref(pd), s.handle, engine, d.handle, engine, None)
@@ -179,7 +191,9 @@ def _onednn(case: Case, shape: tuple[int, ...], src: Layout, dst: Layout, x: Any
     memories = []
     for desc, buffer in ((s, x), (d, y)):
         memory = ctypes.c_void_p()
-        library.dnnl_memory_create(ctypes.byref(memory), desc.handle, engine, ctypes.c_void_p(buffer.ctypes.data))
+        library.dnnl_memory_create(
+            ctypes.byref(memory), desc.handle, engine, ctypes.c_void_p(buffer.ctypes.data)
+        )
         memories.append(memory)
     args = (onednn._Arg * 2)(onednn._Arg(1, memories[0]), onednn._Arg(17, memories[1]))
 
@@ -240,7 +254,7 @@ def measure(case: Case, size: str, threads: int, rounds: int, peers: set[str]) -
         contenders["numpy"] = lambda: np.copyto(views[1], views[0])
     if views is not None and "torch" in peers and (run := _torch(views)) is not None:
         contenders["torch"] = run
-    if "onednn" in peers and (run := _onednn(case, shape, src, dst, x, y)) is not None:
+    if "onednn" in peers and (run := _onednn(case, shape, x, y)) is not None:
         contenders["onednn"] = run
     best = _best(contenders, rounds)
     rate = {name: total / seconds / 1e9 for name, seconds in best.items()}
@@ -259,19 +273,24 @@ def _table(results: list[Result]) -> Iterator[str]:
         if some:
             lead = [r.lead for r in some if r.peers]
             yield (
-                f"{size}: share of the roof {_geometric([r.share for r in some]):.2f} (least {min(r.share for r in some):.2f}), "
+                f"{size}: share of the roof {_geometric([r.share for r in some]):.2f} "
+                f"(least {min(r.share for r in some):.2f}), "
                 f"against the best peer {_geometric(lead):.2f} (least {min(lead, default=math.nan):.2f})"
             )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--size", default="", help="L2, L3 or DRAM")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--peers", default="numpy,torch,onednn", help="comma-separated, may be empty")
-    parser.add_argument("--cpu-time", action="store_true", help="count CPU time, on a machine that others use too")
+    parser.add_argument(
+        "--cpu-time", action="store_true", help="count CPU time, on a machine that others use too"
+    )
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     if args.cpu_time:
@@ -293,8 +312,8 @@ def main() -> None:
             if not args.json:
                 peers = "  ".join(f"{name} {rate:5.1f}" for name, rate in r.peers.items())
                 print(
-                    f"{r.case:28}{r.size:5} memcpy {r.memcpy_gbps:5.1f} stream {r.stream_gbps:5.1f}  ours {r.ours_gbps:5.1f}"
-                    f"  share {r.share:4.2f}  lead {r.lead:4.1f}  {peers}{'' if r.equal else '  WRONG'}",
+                    f"{r.case:28}{r.size:5} memcpy {r.memcpy_gbps:5.1f} stream {r.stream_gbps:5.1f}"
+                    f"  ours {r.ours_gbps:5.1f}  share {r.share:4.2f}  lead {r.lead:4.1f}  {peers}{'' if r.equal else '  WRONG'}",
                     flush=True,
                 )
     if args.json:

@@ -1,9 +1,12 @@
 """x"""
+
 from __future__ import annotations
 import random, sys, time, resource
 from pathlib import Path
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from layout_ir.passes.selection.problem import Choice, OpNode, Problem, ValueNode
+
 
 class Graph:
     """Grows a problem op by op: costs are random, reorders of a value cost what its size says, give or take."""
@@ -17,7 +20,11 @@ class Graph:
         self.matrices = []
         for _ in range(64):
             size = draw(10, 60)
-            self.matrices.append(tuple(tuple(0 if f == g else size + draw(0, 20) for g in range(formats)) for f in range(formats)))
+            self.matrices.append(
+                tuple(
+                    tuple(0 if f == g else size + draw(0, 20) for g in range(formats)) for f in range(formats)
+                )
+            )
 
     def op(self, choices, operands: tuple[int, ...], results: int = 1) -> int:
         value = len(self.values)
@@ -46,20 +53,26 @@ class Graph:
         self.op((Choice((0,), (), 0),), (x,), 0)
         return Problem(tuple(self.ops), tuple(self.values))
 
+
 def chain(n, formats, seed=0):
-    g = Graph(formats, seed); x = g.source()
+    g = Graph(formats, seed)
+    x = g.source()
     while len(g.ops) < n - 1:
         x = g.same(g.kernel(x))
     return g.sink(x)
 
+
 def residual(n, formats, seed=0):
-    g = Graph(formats, seed); x = g.source()
+    g = Graph(formats, seed)
+    x = g.source()
     while len(g.ops) < n - 1:
         x = g.same(g.kernel(g.same(g.kernel(x))), x)
     return g.sink(x)
 
+
 def dense(n, formats, seed=0, block=6):
-    g = Graph(formats, seed); x = g.source()
+    g = Graph(formats, seed)
+    x = g.source()
     while len(g.ops) < n - 1:
         parts = [x]
         for _ in range(block):
@@ -67,14 +80,34 @@ def dense(n, formats, seed=0, block=6):
         x = g.kernel(g.same(*parts))
     return g.sink(x)
 
+
 if __name__ == "__main__":
     from layout_ir.passes.selection.solver import solve_exact
+
     fam, n, f = sys.argv[1], int(float(sys.argv[2])), int(sys.argv[3])
-    t = time.time(); p = {"chain": chain, "residual": residual, "dense": dense}[fam](n, f); t1 = time.time()
+    t = time.time()
+    p = {"chain": chain, "residual": residual, "dense": dense}[fam](n, f)
+    t1 = time.time()
     m1 = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     if len(sys.argv) > 4:
         import cProfile
+
         cProfile.run("s = solve_exact(p)", sort="tottime")
-    else: s = solve_exact(p)
+    else:
+        s = solve_exact(p)
     dt = time.time() - t1
-    print(fam, n, f, "build", round(t1 - t, 2), "solve", round(dt, 2), "us/op", round(dt / n * 1e6, 1), "MB", m1, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10, s.cost)
+    print(
+        fam,
+        n,
+        f,
+        "build",
+        round(t1 - t, 2),
+        "solve",
+        round(dt, 2),
+        "us/op",
+        round(dt / n * 1e6, 1),
+        "MB",
+        m1,
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
+        s.cost,
+    )

@@ -32,19 +32,19 @@ class Storage:
     table: NDArray[np.int64] | None = None
     """Address of each chunk, in elements, or None where chunk follows chunk."""
     chunk_size: int = 0
+    """Elements per chunk of the memory that owns the buffer, 0 without chunks."""
     mapped: bool = False
     owner: object = field(default=None, repr=False)
     """Keeps foreign memory alive."""
 
-    def set_table(self, table: Sequence[int], chunk_size: int) -> None:
+    def set_table(self, table: Sequence[int]) -> None:
         """Puts chunk k at address table[k]. Raises LayoutError where chunks overlap."""
-        starts = sorted(table)
+        starts, chunk_size = sorted(table), self.chunk_size
         if any(start < 0 for start in starts) or any(b - a < chunk_size for a, b in pairwise(starts)):
             raise LayoutError(
                 f"chunk table {list(table)[:8]} overlaps or starts below 0: chunks hold {chunk_size} elements"
             )
         self.table = np.array(table, np.int64)
-        self.chunk_size = chunk_size
 
     @property
     def reach(self) -> int | None:

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import index
 from typing import TYPE_CHECKING
 
 from layout_ir.dtypes import canonical_name
@@ -307,6 +308,7 @@ def _resolved(
     if dtype is None:
         raise LayoutError(f"a descriptor of shape {_text(shape)} needs an element type")
     dtype = canonical_name(dtype)
+    shape, strides = _integers("shape", shape), None if strides is None else _integers("strides", strides)
     if bad := [x for x in shape if x is not None and x < 0]:
         raise LayoutError(f"extent {bad[0]} of shape {_text(shape)} is negative")
     check_quantization(dtype, scale, zero_point)
@@ -372,6 +374,13 @@ def _check_overlap(layout: Layout) -> None:
         raise LayoutError(
             f"strides {_text(strides)} of shape {_text(layout.shape)} put several elements at one address"
         )
+
+
+def _integers(what: str, numbers: Sequence[Extent]) -> tuple[Extent, ...]:
+    try:
+        return tuple(None if x is None else index(x) for x in numbers)
+    except TypeError:
+        raise LayoutError(f"{what} {tuple(numbers)} is no row of integers") from None
 
 
 def _check_known(what: str, open_: Sequence[Extent], given: Sequence[int]) -> None:

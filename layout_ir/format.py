@@ -39,6 +39,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from operator import index
 from typing import TYPE_CHECKING
 
 from layout_ir.errors import LayoutError
@@ -151,7 +152,13 @@ class Format:
 
     def bind(self, shape: Sequence[int]) -> Layout:
         """The Layout of a tensor of extents `shape` (elements per dim). Raises LayoutError where it does not fit."""
-        return _bind(self, self.names, tuple(shape))
+        try:
+            extents = tuple(map(index, shape))
+        except TypeError:
+            raise LayoutError(
+                f"shape {tuple(shape)} is no row of integers, as binding {self} needs"
+            ) from None
+        return _bind(self, self.names, extents)
 
     def with_pad(self, pad: PadPolicy) -> Format:
         return replace(self, pad=pad)

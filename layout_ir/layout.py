@@ -198,6 +198,22 @@ class Layout:
             total = total + offsets.reshape((-1,) + (1,) * (self.rank - 1 - dim))
         return self._swizzled(total)
 
+    def pad_addresses(self) -> NDArray[np.int64]:
+        """Element offsets of all pads, each position of the padded box once: one-dimensional int64 array."""
+        import numpy as np
+
+        found = [np.empty(0, np.int64)]
+        for at in self.padded_dims():
+            # Dims before `at` inside the tensor, `at` in its pads, dims behind anywhere: the pads, without overlap.
+            total = np.full(1, self.offset, np.int64)
+            for dim in range(self.rank):
+                offsets = self.offsets(dim, padded=dim >= at)
+                if dim == at:
+                    offsets = np.delete(offsets, slice(self.lo[dim], self.lo[dim] + self.shape[dim]))
+                total = (total[:, None] + offsets).ravel()
+            found.append(self._swizzled(total))
+        return np.concatenate(found)
+
     def offsets(self, dim: int, *, padded: bool = False) -> NDArray[np.int64]:
         """f_dim at every index of the dim (every position, with `padded`): int64, elements."""
         import numpy as np

@@ -71,10 +71,8 @@ class Memory:
     desc: TensorDesc
 
     def __init__(self, desc: TensorDesc, buffer: Any = None, *, chunk_table: Sequence[int] | None = None):
-        if desc.is_any or desc.is_runtime:
-            _ = desc.layout  # raises with the reason
         self.desc = desc
-        self._storage = Storage(None)
+        self._storage = Storage(None, chunk_size=0 if desc.is_zero else desc.layout.chunk_size)
         if chunk_table is not None:
             self._set_table(chunk_table)
         if desc.is_zero:
@@ -208,10 +206,7 @@ class Memory:
         if self.desc.is_zero or (value := self.desc.pad_value) is None or not self.desc.layout.is_padded:
             return
         layout = self.desc.layout
-        boxes = layout.addresses(padded=True)
-        keep = np.ones(boxes.shape, bool)
-        keep[tuple(slice(low, low + x) for low, x in zip(layout.lo, layout.shape, strict=True))] = False
-        pads = boxes[keep]
+        pads = layout.pad_addresses()
         if layout.is_injective() is not True:
             # Where strides overlap, an element wins over the pad at the same address.
             pads = np.setdiff1d(pads, layout.addresses())
@@ -241,13 +236,15 @@ class Memory:
         count = -(-layout.span // size)
         if len(table) != count:
             raise LayoutError(f"chunk table of {len(table)} entries for {layout}, which has {count} chunks")
-        self._storage.set_table(table, size)
+        self._storage.set_table(table)
 
     def chunk_start(self, index: Sequence[int]) -> int:
         """Address, in elements, of the first element of the chunk that holds `index`."""
-        chunk, _ = self.desc.layout.chunk_address(index)
-        table = self._storage.table
-        return chunk * self.desc.layout.chunk_size if table is None else int(table[chunk])
+        size = self._storage.chunk_size
+        if not size:
+            raise LayoutError(f"{self.desc} has no chunks: its format has no bar")
+        first = self.desc.layout.address(index) // size * size
+        return int(self._storage.physical(np.array(first, np.int64)))
 
     # Quantized numbers ----------------------------------------------------------------------------------------
 
@@ -310,7 +307,7 @@ class Memory:
             # The array brings no pads of its own, and an offset is what the row makes it.
             if wanted.layout.same_store(found) and wanted.layout.extent <= row.size:
                 memory = Memory(wanted, NONE)
-                memory._storage = Storage(row, owner=array)
+                memory._storage.data, memory._storage.owner = row, array
                 return memory
         if copy is False:
             raise LayoutError(

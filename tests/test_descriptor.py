@@ -141,6 +141,7 @@ def test_backward_strides_need_an_offset():
         (((2, 3), "f32", "nchw"), r"rank mismatch between \(n, c, h, w\).* and shape 2x3: 4 != 2"),
         (((2, 3), "f32", "abq"), "tag 'abq'"),
         (((2, 3), "f32", Format.from_tag("ab").bind((3, 2))), "has shape 3x2, the descriptor has 2x3"),
+        (((2.5, 3), "f32", "any"), r"shape \(2.5, 3\) is no row of integers"),
         (((1 << 40, 1 << 40), "f32"), r"not below 2\^63"),
     ],
 )
@@ -374,6 +375,33 @@ def test_negative_run_time_values_that_contradict():
         TensorDesc((2, 3), "f32", strides=(None, 1)).at((2, 3))
     with pytest.raises(LayoutError, match="has no open strides"):
         d.at((2, 4), (4, 1))
+
+
+def test_random_arguments_give_a_descriptor_or_a_layout_error():
+    rng, made = Random(77), 0
+    numbers = (0, 1, 2, 3, 8, 17, -1, 1 << 31, 1 << 62, 1 << 63, 1 << 64, None)
+    for _ in range(20_000):
+        rank = rng.randint(0, 3)
+        shape = [rng.choice(numbers if rng.random() < 0.3 else (1, 2, 3, 8)) for _ in range(rank)]
+        options: dict[str, Any] = {}
+        if rng.random() < 0.4:
+            options["strides"] = [rng.choice(numbers) for _ in range(rng.choice((rank, rank, rank + 1)))]
+            options["offset"] = rng.choice((0, 5, -5, 1 << 63))
+        else:
+            options["layout"] = rng.choice(
+                ("ab", "ba", "aB8b", "Ab3a", "any", "", "nchw", "(a) : [a*0]", None, "(a")
+            )
+        options["pad"] = rng.choice((None, None, "zp", "undef", 31, 0.5, -1e300, "none"))
+        options["zero_point"] = rng.choice((0, 0, 3, 300))
+        try:
+            d = TensorDesc(shape, rng.choice(("f32", "i8", "u4", "bool", "f31")), **options)
+            assert str(d) and hash(d) is not None and d == TensorDesc(shape, d.dtype, **options)
+            assert d.is_any or d.is_runtime or d.nbytes >= 0
+            assert d.is_any or len(d.strides) == rank
+            made += 1
+        except LayoutError:
+            pass
+    assert 1_000 < made < 19_000
 
 
 def test_descriptors_are_values():

@@ -129,6 +129,17 @@ def test_negative_rank_mismatch_names_both_sides():
         Format.from_tag("nchw").bind((2, 3))
 
 
+@pytest.mark.parametrize("shape", [(2.0, 3), (None, 3), ("2", 3)])
+def test_negative_extents_that_are_no_integers(shape: Any):
+    with pytest.raises(LayoutError, match=r"shape \(.*, 3\) is no row of integers, as binding \(n, c\)"):
+        Format.from_tag("nc").bind(shape)
+
+
+def test_extents_of_numpy_are_integers():
+    extents: list[Any] = [np.int64(2), np.uint8(3)]
+    assert Format.from_tag("nc").bind(extents).shape == (2, 3)
+
+
 def test_negative_extent_below_zero():
     with pytest.raises(LayoutError, match=r"extent -1 of dim 'c' is negative"):
         Format.from_tag("nchw").bind((2, -1, 5, 4))

@@ -78,6 +78,15 @@ def test_digits_are_fine_to_coarse_and_units_divide_each_other():
     assert layout.inverse(3000) == Pad((14, 24, 2, 1))
 
 
+@given(rngs)
+def test_pads_are_the_positions_without_an_index(rng: Random):
+    layout = random_layout(rng, limit=100)
+    box = layout.addresses(padded=True)
+    outside = np.ones(box.shape, bool)
+    outside[tuple(slice(low, low + x) for low, x in zip(layout.lo, layout.shape, strict=True))] = False
+    assert sorted(layout.pad_addresses().tolist()) == sorted(box[outside].tolist())
+
+
 def test_negative_index_of_another_rank():
     with pytest.raises(LayoutError, match=r"rank mismatch between index \(1,\) and shape \(2, 3\): 1 != 2"):
         Format.from_tag("nc").bind((2, 3)).address((1,))

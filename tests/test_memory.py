@@ -401,6 +401,7 @@ def test_chunks_lie_where_the_table_says():
     # Gaps between the chunks are nobody's: neither elements nor pads are written there.
     assert not memory.data[2048 : 2 * 2048].any() or table.count(2048)
     view = memory.submemory((1, 2, 3, 4), (1, 7, 17, 40))
+    assert view.chunk_start((0, 1, 2, 3)) == memory.chunk_start((1, 8, 19, 43))
     assert np.array_equal(view.numpy(), values[1:2, 7:9, 17:20, 40:44])
 
 

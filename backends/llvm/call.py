@@ -133,20 +133,23 @@ def compile_reorder(
     """
     if dst_dtype is not None and canonical_name(dst_dtype) != canonical_name(dtype):
         raise LayoutError(f"a compiled reorder keeps the element type: {dtype} != {dst_dtype}")
-    machine = target or host()
-    plan = plan_reorder(src, dst, dtype, target=machine)
-    wanted = pool.cpus() if threads is None else threads
-    if wanted < 1:
+    if threads is not None and threads < 1:
         raise LayoutError(f"a reorder cannot run on {threads} threads")
+    return _prepared(src, dst, canonical_name(dtype), threads or pool.cpus(), target or host())
+
+
+@lru_cache(maxsize=4096)
+def _prepared(src: Layout, dst: Layout, dtype: str, threads: int, machine: Machine) -> Reorder:
+    plan = plan_reorder(src, dst, dtype, target=machine)
     # A share below half a MiB is done before another thread has noticed (measured).
     most = max(1, (plan.src_bytes + plan.dst_bytes) // _SHARE)
-    return load(plan, machine, pool.available(min(wanted, most)))
+    return load(plan, machine, pool.available(min(threads, most)))
 
 
 @lru_cache(maxsize=1024)
 def load(plan: Plan, machine: Machine, threads: int = 1) -> Reorder:
     """The machine code of `plan`, kept for the next who asks."""
-    code = Code(emit_module({"reorder": plan}, machine), machine)
+    code = Code(emit_module({"reorder": plan}, machine), machine, keep=True)
     return Reorder(plan, code, "reorder", threads)
 
 

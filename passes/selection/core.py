@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from layout_ir.passes.selection.bounds import INFINITE, SCALE, Shifted
 from layout_ir.passes.selection.factors import Scope, Table
@@ -82,43 +83,37 @@ class _Search:
         self.cost = FORBIDDEN
         self.open: list[int] = []
         """Scaled bounds of what was not searched."""
+        self.at = Shifted.of(self.tables).at
+        self.variables = list(self.at)
 
     def run(self) -> Part:
         root = Node()
-        start = Shifted.of(self.tables)
-        self.variables = list(start.at)
         # The last pushed is searched first: depth first, the cheapest state before the others.
-        stack = [(start, root)]
-        sweeps = ROOT_SWEEPS
+        stack = [(Shifted.of(self.tables), root)]
         while stack:
             now, node = stack.pop()
-            bound = now.bound()
-            if self._is_beaten(bound):
+            if self._is_beaten(now.bound()):
                 continue
+            # Trades need states that are possible in every table.
+            if self._drop_impossible(now, node):
+                if any(not len(states) for states in now.states.values()):
+                    continue
+                node.then = node = Node()
             if self._is_late():
                 self._offer(now)
-                if not self._is_beaten(bound):
-                    self.open.append(bound)
+                if not self._is_beaten(now.bound()):
+                    self.open.append(now.bound())
                 continue
-            self._raise(now, sweeps)
-            sweeps = NODE_SWEEPS
+            self._raise(now, ROOT_SWEEPS if node is root or root.then is node else NODE_SWEEPS)
             node.trades = now.trades
             self._offer(now)
-            bound = now.bound()
-            if self._is_beaten(bound):
+            if self._is_beaten(now.bound()) or all(len(states) == 1 for states in now.states.values()):
+                # Of an assignment that is complete, the bound is the cost.
                 continue
-            dropped = self._drop(now, bound, node)
-            if any(not len(s) for s in now.states.values()):
-                continue
-            if dropped:
-                node.then = Node()
-                if all(len(s) == 1 for s in now.states.values()):
-                    self._offer(now)
-                now.trades = {}
-                stack.append((now, node.then))
-                continue
-            if all(len(s) == 1 for s in now.states.values()):
-                # Nothing is left to choose, and _offer has taken it.
+            if self._drop(now, node):
+                if all(len(states) for states in now.states.values()):
+                    node.then = Node()
+                    stack.append((now, node.then))
                 continue
             self._branch(now, node, stack)
         bound = min([self.cost, *(-(-low // SCALE) for low in self.open)])
@@ -154,23 +149,16 @@ class _Search:
                 self.cost, self.best = cost, states
 
     def _descend(self, states: dict[int, int]) -> int:
-        if not hasattr(self, "_around"):
-            around: dict[int, list[int]] = {v: [] for v in self.variables}
-            for number, (scope, _) in enumerate(self.tables):
-                for v in scope:
-                    around[v].append(number)
-            self._around = around
         changed = True
         rounds = 0
         while changed and rounds < 16:
             changed = False
             rounds += 1
             for v in self.variables:
-                total = 0
-                for number in self._around[v]:
+                total = np.zeros(1, np.int64)
+                for number, _ in self.at[v]:
                     scope, table = self.tables[number]
                     total = total + table[tuple(slice(None) if w == v else states[w] for w in scope)]
-                assert isinstance(total, np.ndarray)
                 least = int(total.argmin())
                 if total[least] < total[states[v]]:
                     states[v] = least
@@ -180,24 +168,33 @@ class _Search:
             cost += int(table[tuple(states[w] for w in scope)])
         return min(cost, FORBIDDEN)
 
-    def _drop(self, now: Shifted, bound: int, node: Node) -> bool:
-        found = False
-        for v in self.variables:
-            if len(now.states[v]) == 1:
-                continue
-            # Earlier drops raise the bound; the one they started from is still valid.
-            extra = now.least(v)
-            base = now.bound() if found else bound
-            if base >= INFINITE // 2:
-                return found
-            bad = -(-(base + extra) // SCALE) >= self.cost
+    def _drop_impossible(self, now: Shifted, node: Node) -> bool:
+        """Drops the states that some table forbids, until every state has a place in every table."""
+        waiting = list(self.variables)
+        while waiting:
+            v = waiting.pop()
+            bad = now.least(v) >= INFINITE // 2
             if bad.any():
-                node.dropped += [(v, int(s)) for s in now.states[v][bad]]
-                found = True
-                now.keep(v, np.flatnonzero(~bad))
+                self._leave_out(now, node, v, bad)
                 if bad.all():
-                    return True
-        return found
+                    break
+                waiting += [w for number, _ in now.at[v] for w in now.scopes[number] if w != v]
+        return bool(node.dropped)
+
+    def _drop(self, now: Shifted, node: Node) -> bool:
+        """Drops the states with which nothing is cheaper than what is known."""
+        for v in self.variables:
+            if len(now.states[v]) > 1:
+                bad = -(-(now.bound() + now.least(v)) // SCALE) >= self.cost
+                if bad.any():
+                    self._leave_out(now, node, v, bad)
+                    if bad.all():
+                        break
+        return bool(node.dropped)
+
+    def _leave_out(self, now: Shifted, node: Node, v: int, bad: NDArray[np.bool_]) -> None:
+        node.dropped += [(v, state) for state in now.states[v][bad].tolist()]
+        now.keep(v, np.flatnonzero(~bad))
 
     def _branch(self, now: Shifted, node: Node, stack: list[tuple[Shifted, Node]]) -> None:
         gaps: dict[int, tuple[int, int]] = {}

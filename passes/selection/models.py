@@ -27,7 +27,7 @@ from layout_ir.format import Format
 from layout_ir.interfaces import LayoutOption
 from layout_ir.layout import BoundFactor, Layout
 from layout_ir.passes.selection.costs import stream_ns
-from layout_ir.passes.selection.targets import ConvShape, Target
+from layout_ir.passes.selection.kernels import ConvShape, Target
 from layout_ir.tag import names_for
 
 OPTIONS = "layout.options"
@@ -70,13 +70,21 @@ def nbytes(fmt: Format, value: SSAValue) -> int:
 # Convolution and matrix products ---------------------------------------------------------------------------------
 
 
+def conv_shape(op: nn.ConvOp) -> ConvShape:
+    """What a target chooses the kernels of `op` by."""
+    x, w = shape_of(op.x), shape_of(op.w)
+    windows = op.strides, op.pads, op.dilations
+    return ConvShape(
+        x[0], x[1], w[0], op.group, x[2:], w[2:], *windows, dtype_of(op.x.type), op.b is not None
+    )
+
+
 def conv_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
     """The target's kernels; time is the arithmetic on padded channels over the kernel's rate."""
     assert isinstance(op, nn.ConvOp)
-    x, w, y = shape_of(op.x), shape_of(op.w), shape_of(op.result)
-    conv = ConvShape(x[0], x[1], w[0], op.group, len(x) - 2)
+    y = shape_of(op.result)
     bias = () if op.b is None else (plain(op.b),)
-    for kernel in target.conv_kernels(conv):
+    for kernel in target.conv_kernels(conv_shape(op)):
         weights, out = bound(kernel.w, op.w), bound(kernel.y, op.result)
         if weights is None or out is None or bound(kernel.x, op.x) is None:
             continue
@@ -257,10 +265,15 @@ def register(op: type[Operation] | str, model: Model) -> None:
 
 
 def options_of(op: Operation, candidates: Candidates, target: Target) -> Iterable[LayoutOption]:
-    """The options of `op`: those it carries as `layout.options`, else those of its model (by name, by class, or by
-    what the op says of itself)."""
+    """The options of `op`: those it carries as `layout.options`, else what the target makes of those of its model."""
     if OPTIONS in op.attributes:
         return carried_options(op)
+    options = model_options(op, candidates, target)
+    return options if target.refine is None else target.refine(op, options)
+
+
+def model_options(op: Operation, candidates: Candidates, target: Target) -> Iterable[LayoutOption]:
+    """The options of the op's model: by name, by class, or by what the op says of itself."""
     if op.name in _BY_NAME or (isinstance(op, UnregisteredOp) and op.op_name.data in _BY_NAME):
         name = op.op_name.data if isinstance(op, UnregisteredOp) else op.name
         return _BY_NAME[name](op, candidates, target)

@@ -13,9 +13,10 @@ import gc
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from layout_ir.errors import LayoutError
-from layout_ir.passes.selection.core import solve_core
+from layout_ir.passes.selection.core import Part, solve_core
 from layout_ir.passes.selection.elimination import TABLE_LIMIT, Elimination, Infeasible, prepare
 from layout_ir.passes.selection.greedy import solve_greedy, solve_preferred
 from layout_ir.passes.selection.problem import FORBIDDEN, Problem, Solution, evaluate
@@ -43,10 +44,25 @@ def solve_exact(problem: Problem, time_limit: float | None = None, table_limit: 
     The limit is for the search in the core: elimination takes what time it takes, which grows with the entries of
     its tables, and `table_limit` bounds the largest. Raises Infeasible.
     """
+    return run(problem, time_limit, table_limit).solution
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A solution and what it was found with, from which a certificate is made."""
+
+    elimination: Elimination
+    parts: list[Part]
+    """The core, in independent parts; empty where elimination went to the end."""
+    solution: Solution
+
+
+def run(problem: Problem, time_limit: float | None, table_limit: int = TABLE_LIMIT, record: bool = False) -> Run:
+    """`solve_exact`; with `record` the messages of elimination are kept."""
     deadline = None if time_limit is None else time.monotonic() + time_limit
     with _no_collection():
         factors, plan = prepare(problem, table_limit)
-        elimination = Elimination(factors, plan)
+        elimination = Elimination(factors, plan, record)
         parts = solve_core(elimination.core(), deadline) if plan.core_variables else []
         total = elimination.total + sum(part.cost for part in parts)
         bound = elimination.total + sum(part.bound for part in parts)
@@ -56,7 +72,7 @@ def solve_exact(problem: Problem, time_limit: float | None = None, table_limit: 
         choices = tuple(states[: len(problem.ops)])
         cost = evaluate(problem, choices)
     assert cost == total, f"the solver promised {total}, its choice costs {cost}"
-    return Solution(choices, cost, bound)
+    return Run(elimination, parts, Solution(choices, cost, bound))
 
 
 @contextmanager

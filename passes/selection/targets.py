@@ -1,127 +1,46 @@
-"""Targets: which Formats the kernels of a machine or library accept for convolutions, and how fast they are.
+"""Targets: which Formats the kernels of a machine or library accept, and how fast they are.
 
-Everything else (elementwise ops, pools, concat, views) follows the Formats that convolutions ask for, by the models
-in `models.py`. Rates are floating-point operations per nanosecond of one core. For AVX2 they are what oneDNN
-reaches on ResNet-50 layers: 79 in nChw8c, 62 in nchw (by a matrix product over unrolled windows), 100 in nhwc; the
-others scale these by vector width.
+Everything but convolutions (elementwise ops, pools, concat, views) follows the Formats that convolutions ask for, by
+the models in `models.py`; a library that is choosier says so in a hook (see `kernels.Target`). Rates are
+floating-point operations per nanosecond of one core. For AVX2 they are what oneDNN reaches on ResNet-50 layers: 79 in
+nChw8c, 62 in nchw (by a matrix product over unrolled windows), 100 in nhwc; the others scale these by vector width.
+
+`ort-nchwc` is what the blocked kernels of ONNX Runtime accept (`nchwc.py`), `megengine-cuda` the formats of
+MegEngine's CUDA kernels (`megengine.py`), `onednn` asks the library itself where it is installed (`onednn.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import lru_cache
 
 from layout_ir.errors import LayoutError
-from layout_ir.format import Factor, Format
+from layout_ir.format import Format
+from layout_ir.passes.selection import megengine, nchwc, onednn
+from layout_ir.passes.selection.kernels import (
+    ConvKernel,
+    ConvKernels,
+    ConvShape,
+    Target,
+    activation,
+    blocked_kernels,
+    channels_last_kernel,
+    plain_kernel,
+    weight,
+)
 
 
-@dataclass(frozen=True, slots=True)
-class ConvShape:
-    """What a conv kernel is chosen by. Extents in elements."""
-
-    batch: int
-    channels: int
-    outputs: int
-    group: int
-    spatial_rank: int
-
-    @property
-    def inputs_per_group(self) -> int:
-        return self.channels // self.group
-
-    @property
-    def outputs_per_group(self) -> int:
-        return self.outputs // self.group
-
-
-@dataclass(frozen=True, slots=True)
-class ConvKernel:
-    """Formats of input, weights and output of one kernel, and its rate in floating-point operations per ns.
-
-    The kernel computes on padded channels too: `models.py` counts them.
-    """
-
-    x: Format
-    w: Format
-    y: Format
-    rate: int
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A named set of kernels."""
-
-    name: str
-    summary: str
-    conv_kernels: Callable[[ConvShape], Iterator[ConvKernel]]
-
-
-_SPACE = {1: "w", 2: "hw", 3: "dhw"}
-
-
-@lru_cache(maxsize=256)
-def activation(rank: int, order: str, *blocks: tuple[str, int]) -> Format:
-    """A Format of (n, c, space) with outer factors in `order` (S stands for all of space) and inner `blocks`."""
-    return _format("nc", rank, order, blocks)
-
-
-@lru_cache(maxsize=256)
-def weight(rank: int, order: str, *blocks: tuple[str, int]) -> Format:
-    """The same for weights (o, i, space)."""
-    return _format("oi", rank, order, blocks)
-
-
-def _format(lead: str, rank: int, order: str, blocks: tuple[tuple[str, int], ...]) -> Format:
-    names = lead + _SPACE[rank]
-    outer = order.replace("S", _SPACE[rank])
-    factors = [Factor(names.index(name)) for name in outer]
-    factors += [Factor(names.index(name), size) for name, size in blocks]
-    return Format(tuple(names), tuple(factors), pad="zero" if blocks else "undef")
-
-
-def _plain(conv: ConvShape, rate: int) -> ConvKernel:
-    rank = conv.spatial_rank
-    return ConvKernel(activation(rank, "ncS"), weight(rank, "oiS"), activation(rank, "ncS"), rate)
-
-
-def _blocked(block: int, fast: int, plain: int) -> Callable[[ConvShape], Iterator[ConvKernel]]:
-    """Channels in blocks of one vector: nChw8c with OIhw8i8o, and what else such libraries have."""
-
+def _blocked(block: int, fast: int, plain: int) -> ConvKernels:
     def kernels(conv: ConvShape) -> Iterator[ConvKernel]:
-        rank = conv.spatial_rank
-        blocked = activation(rank, "ncS", ("c", block))
-        if conv.group == 1:
-            yield ConvKernel(blocked, weight(rank, "oiS", ("i", block), ("o", block)), blocked, fast)
-            if conv.channels < block:
-                # The first layer of a network: too few channels for a block, so its input is read as it comes.
-                yield ConvKernel(activation(rank, "ncS"), weight(rank, "oSi", ("o", block)), blocked, fast)
-        elif conv.inputs_per_group == 1 and conv.outputs_per_group == 1:
-            yield ConvKernel(blocked, weight(rank, "oiS", ("o", block)), blocked, fast // 4)
-        elif conv.inputs_per_group % block == 0 and conv.outputs_per_group % block == 0:
-            yield ConvKernel(blocked, weight(rank, "oiS", ("i", block), ("o", block)), blocked, fast)
-        yield _plain(conv, plain)
+        yield from blocked_kernels(conv, block, fast)
+        yield plain_kernel(conv, plain)
 
     return kernels
 
 
 def _channels_last(conv: ConvShape) -> Iterator[ConvKernel]:
-    rank = conv.spatial_rank
-    last = activation(rank, "nSc")
-    yield ConvKernel(last, weight(rank, "oSi"), last, 90)
-    yield _plain(conv, 62)
-
-
-def _onednn(conv: ConvShape) -> Iterator[ConvKernel]:
-    """What oneDNN 3.13 answers to `any` on AVX2: nhwc activations, weights in blocks of 16 to 32 outputs."""
-    rank = conv.spatial_rank
-    last = activation(rank, "nSc")
-    if conv.group == 1:
-        block = 32 if conv.outputs % 32 == 0 else 24 if conv.outputs % 24 == 0 else 16
-        yield ConvKernel(last, weight(rank, "oSi", ("o", block)), last, 100)
-    else:
-        yield ConvKernel(last, weight(rank, "oSi"), last, 50)
-    yield _plain(conv, 62)
+    yield channels_last_kernel(conv, 90)
+    yield plain_kernel(conv, 62)
 
 
 def _htp(conv: ConvShape) -> Iterator[ConvKernel]:
@@ -141,18 +60,27 @@ _TARGETS = {
         Target("avx2", "nChw8c convolutions, 8 floats per vector", _blocked(8, 80, 60)),
         Target("avx512", "nChw16c convolutions, 16 floats per vector", _blocked(16, 150, 100)),
         Target("channels-last", "nhwc convolutions", _channels_last),
-        Target("onednn", "what oneDNN chooses on AVX2: nhwc and Ohwi32o", _onednn),
+        Target("onednn", "what oneDNN answers to any", onednn.conv_kernels, caveat=onednn.missing),
         Target("htp", "Hexagon croutons", _htp),
+        Target(
+            "megengine-cuda", "NCHW4, NCHW32, NCHW64, CHWN4", megengine.conv_kernels, megengine.refine
+        ),
+        nchwc.target(8),
+        nchwc.target(16),
     )
 }
 
-NAMES = ("host", *_TARGETS)
+NAMES = ("host", *(name for name in _TARGETS if not name.startswith("ort-nchwc")), "ort-nchwc")
+"""The names of the help texts; ort-nchwc8 and ort-nchwc16 are ort-nchwc with a block of one's choice."""
 
 
 def target_named(name: str) -> Target:
-    """The target called `name`; "host" is the one of this machine. Raises LayoutError for an unknown name."""
+    """The target called `name`. "host" is the one of this machine, "ort-nchwc" has the block that ONNX Runtime uses
+    on it. Raises LayoutError for an unknown name."""
     if name == "host":
         return _TARGETS[_host()]
+    if name == "ort-nchwc":
+        return _TARGETS["ort-nchwc16" if _host() == "avx512" else "ort-nchwc8"]
     if name not in _TARGETS:
         raise LayoutError(f"unknown target '{name}': targets are {', '.join(NAMES)}")
     return _TARGETS[name]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
+import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -102,3 +105,23 @@ def test_negative_a_bar_inside_the_blocks():
         LayoutError, match="its chunks hold 8 elements, but in pairs all blocks together are the chunk"
     ):
         HTP.print(Format.parse("(a, b) : [a, b, a:4 | b:8]"))
+
+
+def test_every_name_has_the_pairs_of_the_reference():
+    path = Path(__file__).parents[1] / "cases" / "reference_layouts.json"
+    seen: set[str] = set()
+    for entry in json.loads(path.read_text())["layouts"]:
+        if "pairs" not in entry or entry["id"].startswith(("htp.weight", "htp.nchw_text", "htp.flat4")):
+            continue
+        for name in re.findall(r"R4\w+|ChannelMajorCrouton|SpatialXY?Major", entry["name"]):
+            layout = HTP.parse(name, entry["shape"])
+            assert isinstance(layout, Layout)
+            assert layout.same_map(HTP.parse(pairs_text(entry["pairs"]), entry["shape"])), name  # type: ignore[arg-type]
+            for text, address in entry["offsets"].items():
+                assert layout.address(tuple(map(int, text.split(",")))) == address, name
+            seen.add(name.removesuffix("MemoryLayout").removesuffix("Layout"))
+    assert seen == {*NAMES, "ChannelMajorCrouton", "SpatialXYMajor"}
+
+
+def pairs_text(pairs: list[list[int]]) -> str:
+    return f"ChunkedMemoryLayout<4, {', '.join(f'{dim},{size}' for dim, size in pairs)}>"

@@ -14,6 +14,7 @@ from layout_ir.format import Format
 from layout_ir.layout import Layout
 from layout_ir.notations import NOTATIONS
 from tests.layouts import random_layout
+from tests.oracles import mlir
 
 MEMREF, AFFINE = NOTATIONS["memref"], NOTATIONS["affine"]
 
@@ -152,3 +153,39 @@ def test_blocked_formats_print_one_result_per_physical_dim():
         AFFINE.print(Format.from_tag("nChw8c"))
         == "affine_map<(d0, d1, d2, d3) -> (d0, d1 floordiv 8, d2, d3, d1 mod 8)>"
     )
+
+
+@pytest.mark.skipif(mlir.available() is not None, reason=str(mlir.available()))
+def test_the_stock_mlir_reads_what_is_printed():
+    rng = random.Random(8)
+    types: list[str] = []
+    maps: list[str] = []
+    while len(types) < 60 or len(maps) < 60:
+        layout = random_layout(rng, rank=rng.randint(1, 4), limit=300)
+        if 0 in layout.shape:
+            continue
+        for notation, texts in ((MEMREF, types), (AFFINE, maps)):
+            try:
+                texts.append(notation.print(layout, "f32"))
+            except LayoutError:
+                continue
+    functions = [f"func.func private @f{k}({text})" for k, text in enumerate(types)]
+    attributes = ", ".join(f"test.a{k} = {text}" for k, text in enumerate(maps))
+    printed = mlir.reprint(f"module attributes {{{attributes}}} {{\n" + "\n".join(functions) + "\n}")
+    # Types come back as they were, apart from strides that MLIR leaves out because they are the default.
+    again = re.findall(r"func.func private @f(\d+)\((.*)\)", printed)
+    assert len(again) == len(types)
+    for number, text in again:
+        ours, theirs = MEMREF.parse(types[int(number)]), MEMREF.parse(text)
+        assert isinstance(ours, Layout)
+        assert isinstance(theirs, Layout)
+        assert ours.same_map(theirs)
+    # Maps are simplified by MLIR and must still mean the same.
+    aliases = dict(re.findall(r"#(\w+) = (affine_map<.*>)", printed))
+    found = re.findall(r"test\.a(\d+) = (?:#(\w+)|(affine_map<.*?\)>))", printed)
+    assert len(found) == len(maps)
+    for number, alias, inline in found:
+        theirs = aliases[alias] if alias else inline
+        rank = theirs.split(")")[0].count("d")
+        for index in itertools.product(range(3), repeat=rank):
+            assert evaluate(theirs, index) == evaluate(maps[int(number)], index)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from layout_ir.errors import LayoutError
 from layout_ir.format import Factor, Format
 from layout_ir.layout import Layout
-from layout_ir.notations import NOTATIONS, convert, read
+from layout_ir.notations import NOTATIONS, convert, read, spellings
 from layout_ir.notations.cute import padded_box
 from tests.layouts import random_layout, rngs
 
@@ -207,6 +207,14 @@ def test_conversions_read_ours_tags_and_every_notation():
     assert convert("NCHW8c", "tag", source="tvm") == "nChw8c"
     assert convert("nChw8c", "cute", shape=(2, 16, 5, 4)) == "(2,(8,2),5,4):(320,(1,160),32,8)"
     assert isinstance(read("nhwc", shape=(1, 2, 3, 4)), Layout)
+
+
+def test_spellings_say_a_text_or_a_reason_for_every_notation():
+    found = spellings(Format.from_tag("nChw8c").bind((2, 17, 5, 4)), "f32")
+    assert list(found) == list(NOTATIONS)
+    assert found["cute"] == "(2,(8,3),5,4):(480,(1,160),32,8)"
+    assert isinstance(found["torch"], LayoutError)
+    assert found["onnxruntime"] == "NCHWc/8"
 
 
 @pytest.mark.parametrize(

@@ -97,3 +97,12 @@ def run_packs(cases: Sequence[tuple[tuple[int, ...], str, tuple[int, ...]]]) -> 
         numbers = re.findall(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", block.split("Unranked")[0])
         arrays.append(np.array([float(n) for n in numbers], np.float32).reshape(target))
     return arrays
+
+
+def reprint(text: str) -> str:
+    """What mlir-opt prints of `text`; fails where it refuses it."""
+    tools = _tools()
+    assert not isinstance(tools, str), tools
+    ran = subprocess.run([tools[0], "-"], input=text, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr[:2000]
+    return ran.stdout

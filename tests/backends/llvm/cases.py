@@ -24,7 +24,7 @@ WIDTHS = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i8": 1, "ui8": 1, "i32": 4, 
 EXTENTS = (0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 15, 16, 17, 24, 25, 31, 32, 33, 48, 63, 64, 65, 100)
 BLOCKS = (2, 3, 4, 5, 6, 8, 8, 12, 16, 16, 32)
 POISON = 0xA5
-CANARY = 64
+CANARY = 128
 """Bytes in front of and behind both buffers."""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from layout_ir.backends.llvm import compile_many, compile_reorder, reorder
+from layout_ir.backends.llvm.machine import Machine, host, llvm
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.layout import Layout
@@ -45,6 +48,43 @@ def test_loops_with_varying_bounds_do_the_same(seed: int, monkeypatch: pytest.Mo
         src, dst, src_at, dst_at = buffers(rng, case)
         wanted = expected(case, src, dst, src_at, dst_at)
         kernel(src.ctypes.data + src_at, dst.ctypes.data + dst_at)
+        assert np.array_equal(dst, wanted), f"{case}\n{kernel.plan}"
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the machines below are x86-64")
+@pytest.mark.parametrize("cpu, vector", [("haswell", 32), ("x86-64", 16)])
+def test_other_registers_move_the_same(cpu: str, vector: int):
+    features = llvm.get_host_cpu_features()
+    if cpu == "haswell" and not features.get("avx2"):
+        pytest.skip("no AVX2 here")
+    # Small caches, so that streaming and staging take part.
+    machine = Machine(host().triple, cpu, "", vector, l1=1 << 10, l2=1 << 10, l3=1 << 12)
+    rng = Random(vector)
+    cases = [random_case(rng) for _ in range(2 * BATCH)]
+    kernels = compile_many([(c.src, c.dst, c.dtype) for c in cases], target=machine)
+    assert any("streaming" in str(kernel.plan) or "staged" in str(kernel.plan) for kernel in kernels)
+    for case, kernel in zip(cases, kernels, strict=True):
+        src, dst, src_at, dst_at = buffers(rng, case)
+        wanted = expected(case, src, dst, src_at, dst_at)
+        kernel(src.ctypes.data + src_at, dst.ctypes.data + dst_at)
+        assert np.array_equal(dst, wanted), f"{case}\n{kernel.plan}"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_streamed_and_staged_reorders_write_the_same(seed: int):
+    """With caches of a few bytes every reorder is streamed; destinations lie in lines and across them."""
+    machine = replace(host(), l2=4 << 10, l3=1 << 10)
+    rng = Random(2000 + seed)
+    cases = [random_case(rng, limit=rng.choice((3000, 20000))) for _ in range(BATCH)]
+    kernels = compile_many([(c.src, c.dst, c.dtype) for c in cases], target=machine)
+    texts = "".join(str(kernel.plan) for kernel in kernels)
+    assert "staged" in texts and "streaming" in texts
+    for case, kernel in zip(cases, kernels, strict=True):
+        src, dst, src_at, dst_at = buffers(rng, case)
+        dst_at -= (dst.ctypes.data + dst_at) % 64 if rng.random() < 0.5 else 0
+        wanted = expected(case, src, dst, src_at, dst_at)
+        for part in range(parts := rng.choice((1, 1, 2, 3))):
+            kernel.run_part(src.ctypes.data + src_at, dst.ctypes.data + dst_at, part, parts)
         assert np.array_equal(dst, wanted), f"{case}\n{kernel.plan}"
 
 

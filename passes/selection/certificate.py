@@ -1,0 +1,122 @@
+"""Writing down why a choice is the cheapest: the numbers that `layout_ir.certificate` checks.
+
+Every elimination is a cluster, and its message is what it sent on; every table of the core is a cluster, every
+variable of the core one of its own, and the search's trades between them are messages too. See there for what the
+numbers mean and why they prove anything.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from layout_ir import certificate
+from layout_ir.passes.selection.bounds import SCALE
+from layout_ir.passes.selection.core import Node
+from layout_ir.passes.selection.elimination import TABLE_LIMIT
+from layout_ir.passes.selection.factors import Factors
+from layout_ir.passes.selection.problem import Problem, Solution
+from layout_ir.passes.selection.solver import Run, run
+
+
+def certify(
+    problem: Problem, time_limit: float | None = None, table_limit: int = TABLE_LIMIT
+) -> tuple[Solution, dict[str, Any]]:
+    """Solves exactly and returns the solution with its certificate, ready for JSON. Raises Infeasible."""
+    found = run(problem, time_limit, table_limit, record=True)
+    return found.solution, certificate_of(problem, found)
+
+
+def certificate_of(problem: Problem, found: Run) -> dict[str, Any]:
+    """The certificate of a recorded run."""
+    clusters, messages, proofs = _clusters(found)
+    result: dict[str, Any] = {
+        "format": certificate.FORMAT,
+        "problem": problem_to_json(problem),
+        "states": found.elimination.factors.has_states,
+        "clusters": clusters,
+        "messages": messages,
+        "proofs": proofs,
+        "scale": SCALE if found.parts else 1,
+        "choices": list(found.solution.choices),
+        "cost": found.solution.cost,
+    }
+    # Costs that are as good as forbidden are cut off in the solver and count in full in the checker.
+    verdict = certificate.recompute(result)
+    assert found.solution.bound is not None and verdict.cost == found.solution.cost
+    assert found.solution.bound <= verdict.bound <= verdict.cost
+    result["bound"] = verdict.bound
+    result["seal"] = certificate.seal(result)
+    return result
+
+
+def problem_to_json(problem: Problem) -> dict[str, Any]:
+    return {
+        "ops": [
+            {
+                "operands": list(op.operands),
+                "results": list(op.results),
+                "weight": op.weight,
+                "choices": [[list(c.ins), list(c.outs), c.cost] for c in op.choices],
+            }
+            for op in problem.ops
+        ],
+        "values": [
+            {"reorder": [list(row) for row in value.reorder], "weight": value.weight} for value in problem.values
+        ],
+    }
+
+
+def _clusters(found: Run) -> tuple[list[Any], list[Any], list[Any]]:
+    elimination, plan, factors = found.elimination, found.elimination.plan, found.elimination.factors
+    scale = SCALE if found.parts else 1
+    constants = [k for k, factor in enumerate(factors.factors) if not factor.scope]
+    clusters: list[Any] = [{"scope": [], "factors": _names(factors, constants)}]
+    for bucket in plan.buckets:
+        scope = [bucket.variable, *bucket.rest]
+        clusters.append({"scope": scope, "factors": _names(factors, bucket.factors)})
+    # The tables of the core, in the order of Elimination.core.
+    first = len(clusters)
+    for k in plan.core_factors:
+        clusters.append({"scope": list(factors.factors[k].scope), "factors": _names(factors, [k])})
+    slots = {slot: len(clusters) + k for k, slot in enumerate(plan.core_slots)}
+    clusters += [{"scope": list(plan.slots[slot]), "factors": []} for slot in slots]
+    alone = {v: len(clusters) + k for k, v in enumerate(plan.core_variables)}
+    clusters += [{"scope": [v], "factors": []} for v in alone]
+    messages: list[Any] = []
+    for number, bucket in enumerate(plan.buckets):
+        if bucket.out >= 0:
+            consumer = plan.consumer[bucket.out]
+            target = 1 + consumer if consumer >= 0 else slots[bucket.out]
+            table = (elimination.messages[number].reshape(-1) * scale).tolist()
+            messages.append([1 + number, target, list(bucket.rest), table])
+    proofs: list[Any] = []
+    for part in found.parts:
+        scopes = [clusters[first + k]["scope"] for k in part.tables]
+        variables = sorted({v for scope in scopes for v in scope})
+        own = [first + k for k in part.tables]
+        proofs.append(
+            {"clusters": own + [alone[v] for v in variables], "root": _proof(part.proof, own, scopes, alone)}
+        )
+    return clusters, messages, proofs
+
+
+def _names(factors: Factors, numbers: list[int]) -> list[Any]:
+    named = [factors.factors[k] for k in numbers]
+    return [[f.kind, f.number, f.detail[0] if f.kind == "link" else 0] for f in named]
+
+
+def _proof(node: Node, tables: list[int], scopes: list[list[int]], alone: dict[int, int]) -> dict[str, Any]:
+    messages: list[Any] = []
+    for (number, axis), trade in node.trades.items():
+        v = scopes[number][axis]
+        if trade.any():
+            messages.append([tables[number], alone[v], [v], trade.tolist()])
+    result: dict[str, Any] = {"messages": messages}
+    if node.dropped:
+        result["drop"] = [list(pair) for pair in node.dropped]
+    if node.split is not None:
+        result["split"] = node.split
+        result["cases"] = [_proof(case, tables, scopes, alone) for case in node.cases]
+    elif node.then is not None:
+        result["then"] = _proof(node.then, tables, scopes, alone)
+    return result

@@ -1,0 +1,84 @@
+"""What is decided for known pairs, as the plan prints it."""
+
+from __future__ import annotations
+
+import pytest
+
+from layout_ir.backends.llvm import plan_reorder
+from layout_ir.backends.llvm.machine import Machine
+from layout_ir.format import Format
+
+WIDE = Machine("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64, 32 << 10, 1 << 20, 32 << 20)
+NARROW = Machine("aarch64-unknown-linux-gnu", "generic", "", 16, 32 << 10, 512 << 10, 8 << 20)
+
+
+def _plan(
+    src: str, dst: str, shape: tuple[int, ...], dtype: str = "f32", machine: Machine = WIDE
+) -> list[str]:
+    plan = plan_reorder(Format.of(src).bind(shape), Format.of(dst).bind(shape), dtype, target=machine)
+    return [line.strip() for line in str(plan).splitlines()[1:]]
+
+
+def test_equal_layouts_are_one_copy():
+    assert _plan("nchw", "nchw", (2, 3, 4, 5)) == ["step src+0 dst+0 split 0", "copy 480"]
+
+
+def test_dims_that_stay_together_are_one_loop():
+    assert _plan("nchw", "nhwc", (2, 64, 7, 8)) == [
+        "step src+0 dst+0 split 1",
+        "for 2: src+14336 dst+14336",
+        "tile 4 rows 64 by 224, cols 56 by 256: cols/16 rows/16 whole",
+    ]
+
+
+def test_registers_of_another_machine_give_another_tile():
+    assert _plan("nchw", "nhwc", (2, 64, 7, 8), machine=NARROW)[-1] == (
+        "tile 4 rows 64 by 224, cols 56 by 256: cols/16 rows/4 cols/4"
+    )
+
+
+def test_a_run_of_half_a_lane_moves_as_one_element():
+    # Two bytes of a pixel stay together: a transposition of 16-bit elements.
+    assert "tile 2 rows" in _plan("(a, b, c) : [a, b, c]", "(a, b, c) : [b, a, c]", (64, 32, 2), "i8")[-1]
+
+
+def test_pads_that_share_a_block_are_written_with_it():
+    steps = _plan("nchw", "nChw8c", (1, 17, 4, 4))
+    assert steps[-1] == "tile 4 rows 8 by 64, cols 16 by 32: rows/8 cols/4 valid 1 pad 0x0"
+    assert not any(line.startswith("fill") for line in steps)
+
+
+def test_negative_pads_behind_whole_blocks_are_filled_apart():
+    steps = _plan("nc", "(n, c) : [n, c:4, c:4], pad = 3", (5, 8))
+    assert steps[-1].startswith("fill 32 with 0x40400000")
+
+
+def test_three_channels_are_woven():
+    assert _plan("nchw", "nhwc", (1, 3, 8, 8))[-1] == "weave 4 strands 3 of 64 by 256: block 16"
+    assert _plan("nhwc", "nchw", (1, 3, 8, 8))[-1] == "split 4 strands 3 of 64 by 256: block 16"
+
+
+def test_blocks_that_conflict_need_a_table():
+    assert "table 6: 0:0, 16:16, 160:32, 176:240, 320:256, 336:272" in _plan("aBc8b", "aBc12b", (2, 96, 5))
+
+
+def test_large_destinations_are_streamed():
+    assert _plan("nchw", "nhwc", (96, 64, 56, 56))[-1].endswith("rows/16 cols/16 streaming")
+    assert "streaming" not in _plan("nchw", "nhwc", (1, 64, 56, 56))[-1]
+    assert "streaming" not in _plan("nchw", "nhwc", (96, 64, 56, 56), machine=NARROW)[-1]
+
+
+def test_lines_that_are_not_whole_go_through_a_buffer():
+    steps = _plan("nhwc", "nchw", (384, 256, 14, 14))
+    assert steps[0] == "step src+0 dst+0 split 0 ahead 0"
+    assert steps[2] == "staged 200704"
+
+
+def test_rows_that_share_a_cache_set_are_read_a_line_at_a_time():
+    assert _plan("ab", "ba", (4096, 4096))[-1].endswith("rows/128 cols/16 rows/16 whole streaming")
+    assert _plan("ab", "ba", (4160, 4160))[-1].endswith("rows/16 cols/16 streaming")
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+def test_nothing_to_do(shape: tuple[int, ...]):
+    assert _plan("ab", "ba", shape) == []
