@@ -170,8 +170,9 @@ def _torch(views: tuple[Any, Any]) -> Callable[[], Any] | None:
 
 def _letters(tag: str) -> str:
     """The tag with dims named a, b, c, d in their logical order, as oneDNN has it."""
-    logical = "ab" if tag.lower().strip("0123456789") == "ab" else "oihw" if "o" in tag.lower() else "nchw"
-    names = {old: new for old, new in zip(logical, "abcd", strict=False)}
+    used = {ch.lower() for ch in tag if ch.isalpha()}
+    logical = "ab" if used == {"a", "b"} else "oihw" if "o" in used else "nchw"
+    names = dict(zip(logical, "abcd", strict=False))
     return "".join(
         names[ch.lower()].upper() if ch.isupper() else names[ch] if ch.isalpha() else ch for ch in tag
     )
@@ -313,7 +314,8 @@ def main() -> None:
                 peers = "  ".join(f"{name} {rate:5.1f}" for name, rate in r.peers.items())
                 print(
                     f"{r.case:28}{r.size:5} memcpy {r.memcpy_gbps:5.1f} stream {r.stream_gbps:5.1f}"
-                    f"  ours {r.ours_gbps:5.1f}  share {r.share:4.2f}  lead {r.lead:4.1f}  {peers}{'' if r.equal else '  WRONG'}",
+                    f"  ours {r.ours_gbps:5.1f}  share {r.share:4.2f}  lead {r.lead:4.1f}  {peers}"
+                    f"{'' if r.equal else '  WRONG'}",
                     flush=True,
                 )
     if args.json:

@@ -1,113 +1,311 @@
-"""x"""
+"""How long choosing layouts takes as programs grow, and how much memory.
+
+    python benchmarks/selection.py                              solver to 10^5 ops, pass to 10^4
+    python benchmarks/selection.py --solver-sizes 1000 1000000  some sizes
+    python benchmarks/selection.py --pass-sizes 100 100000 --limit 1800
+    python benchmarks/selection.py --graphs dense --formats 6 --json
+
+Three families of graphs: a chain of convolutions and activations; residual blocks of two convolutions and an
+addition; dense blocks of six layers, each of which concatenates all before it in its block.
+
+The solver gets them as bare problems of 2 to 6 formats with random costs: in `gap` the cost found against the bound
+proven, in `greedy` what deciding op by op costs beyond. The pass gets them as programs (imported from ONNX, 16
+channels, target avx2); `choose` is stating the problem and solving it, `pass` all of layout-propagate. ONNX Runtime
+gets the same model and optimizes it at its highest level, without running it.
+
+Every line is measured in a process of its own; peak memory is that of the process, with the program or problem in
+it. `growth` is time per op against that of the smallest line of at least 1000 ops.
+"""
 
 from __future__ import annotations
-import random, sys, time, resource
+
+import argparse
+import gc
+import json
+import os
+import platform
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from layout_ir.passes.selection.problem import Choice, OpNode, Problem, ValueNode
 
+Choices = tuple[Choice, ...]
 
-class Graph:
-    """Grows a problem op by op: costs are random, reorders of a value cost what its size says, give or take."""
 
-    def __init__(self, formats: int, seed: int):
+class Maker:
+    """Grows a problem. Costs of reorders are those of 64 sizes of values, so that matrices repeat as in networks."""
+
+    def __init__(self, formats: int):
         self.formats = formats
-        self.rng = random.Random(seed)
+        self.rng = random.Random(formats)
         self.ops: list[OpNode] = []
         self.values: list[ValueNode] = []
-        draw = self.rng.randint
-        self.matrices = []
-        for _ in range(64):
-            size = draw(10, 60)
-            self.matrices.append(
-                tuple(
-                    tuple(0 if f == g else size + draw(0, 20) for g in range(formats)) for f in range(formats)
-                )
+        self.count = 0
+        sizes = [self.rng.randint(10, 60) for _ in range(64)]
+        self.matrices = [
+            tuple(
+                tuple(0 if f == g else size + self.rng.randint(0, 20) for g in range(formats))
+                for f in range(formats)
             )
+            for size in sizes
+        ]
+        self.source = self._op((Choice((), (0,), 0),), ())
 
-    def op(self, choices, operands: tuple[int, ...], results: int = 1) -> int:
+    def _op(self, choices: Choices, operands: tuple[int, ...]) -> int:
         value = len(self.values)
-        for _ in range(results):
-            self.values.append(ValueNode(self.rng.choice(self.matrices)))
-        self.ops.append(OpNode(operands, tuple(range(value, value + results)), choices))
+        self.values.append(ValueNode(self.rng.choice(self.matrices)))
+        self.ops.append(OpNode(operands, (value,), choices))
+        self.count += 1
         return value
 
-    def source(self) -> int:
-        return self.op((Choice((), (0,), 0),), ())
-
     def kernel(self, x: int) -> int:
-        """A convolution: every format to itself, and half as many kernels that change it."""
+        """A convolution: a kernel for every format, and half as many that change it."""
         draw, n = self.rng.randint, self.formats
         pairs = {(f, f): draw(50, 150) for f in range(n)}
         for _ in range((n + 1) // 2):
             pairs[draw(0, n - 1), draw(0, n - 1)] = draw(50, 150)
-        return self.op(tuple([Choice((f,), (g,), c) for (f, g), c in pairs.items()]), (x,))
+        return self._op(tuple([Choice((f,), (g,), cost) for (f, g), cost in pairs.items()]), (x,))
 
     def same(self, *xs: int) -> int:
-        """An op whose operands and result agree in their format."""
+        """An op whose operands and result agree."""
         draw, n = self.rng.randint, self.formats
-        return self.op(tuple([Choice((f,) * len(xs), (f,), draw(5, 25)) for f in range(n)]), xs)
+        return self._op(tuple([Choice((f,) * len(xs), (f,), draw(5, 25)) for f in range(n)]), xs)
 
-    def sink(self, x: int) -> Problem:
-        self.op((Choice((0,), (), 0),), (x,), 0)
+    activate = add = concat = same
+
+    def finish(self, x: int) -> Problem:
+        self.ops.append(OpNode((x,), (), (Choice((0,), (), 0),)))
         return Problem(tuple(self.ops), tuple(self.values))
 
 
-def chain(n, formats, seed=0):
-    g = Graph(formats, seed)
-    x = g.source()
-    while len(g.ops) < n - 1:
-        x = g.same(g.kernel(x))
-    return g.sink(x)
+class OnnxMaker:
+    """Grows an ONNX model; values are tensors of 8x8 places and 16 channels, 16 more per layer in a dense block."""
+
+    def __init__(self) -> None:
+        from onnx import helper
+
+        self.helper = helper
+        self.nodes: list[Any] = []
+        self.count = 0
+        self.channels = {"x": 16}
+        self.weights: set[int] = set()
+        self.source = "x"
+
+    def _node(self, kind: str, inputs: list[str], channels: int, **attributes: Any) -> str:
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(self.helper.make_node(kind, inputs, [name], name=f"n{len(self.nodes)}", **attributes))
+        self.channels[name] = channels
+        self.count += 1
+        return name
+
+    def kernel(self, x: str) -> str:
+        channels = self.channels[x]
+        self.weights.add(channels)
+        return self._node("Conv", [x, f"w{channels}"], 16)
+
+    def activate(self, x: str) -> str:
+        return self._node("Relu", [x], self.channels[x])
+
+    def add(self, x: str, y: str) -> str:
+        return self._node("Add", [x, y], self.channels[x])
+
+    def concat(self, *xs: str) -> str:
+        return self._node("Concat", list(xs), sum(self.channels[x] for x in xs), axis=1)
+
+    def finish(self, x: str) -> Any:
+        helper = self.helper
+        weights = [
+            helper.make_tensor(f"w{c}", 1, (16, c, 1, 1), bytes(4 * 16 * c), raw=True) for c in sorted(self.weights)
+        ]
+        ends = [helper.make_tensor_value_info(name, 1, (1, self.channels[name], 8, 8)) for name in ("x", x)]
+        graph = helper.make_graph(self.nodes, "graph", ends[:1], ends[1:], weights)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def residual(n, formats, seed=0):
-    g = Graph(formats, seed)
-    x = g.source()
-    while len(g.ops) < n - 1:
-        x = g.same(g.kernel(g.same(g.kernel(x))), x)
-    return g.sink(x)
+def chain(make: Any, ops: int) -> Any:
+    x = make.source
+    while make.count < ops:
+        x = make.activate(make.kernel(x))
+    return make.finish(x)
 
 
-def dense(n, formats, seed=0, block=6):
-    g = Graph(formats, seed)
-    x = g.source()
-    while len(g.ops) < n - 1:
+def residual(make: Any, ops: int) -> Any:
+    x = make.source
+    while make.count < ops:
+        x = make.activate(make.add(make.kernel(make.activate(make.kernel(x))), x))
+    return make.finish(x)
+
+
+def dense(make: Any, ops: int, layers: int = 6) -> Any:
+    x = make.source
+    while make.count < ops:
         parts = [x]
-        for _ in range(block):
-            parts.append(g.kernel(g.same(*parts)))
-        x = g.kernel(g.same(*parts))
-    return g.sink(x)
+        for _ in range(layers):
+            whole = parts[0] if len(parts) == 1 else make.concat(*parts)
+            parts.append(make.kernel(make.activate(whole)))
+        x = make.kernel(make.concat(*parts))
+    return make.finish(x)
+
+
+GRAPHS: dict[str, Callable[[Any, int], Any]] = {"chain": chain, "residual": residual, "dense": dense}
+
+
+def measure_solver(graph: str, ops: int, formats: int) -> dict[str, Any]:
+    from layout_ir.passes.selection.solver import solve, solve_exact
+
+    gc.disable()
+    problem = GRAPHS[graph](Maker(formats), ops)
+    before = _peak()
+    times: list[float] = []
+    # Short runs are repeated: the first pays for imports and warm-up.
+    while not times or (sum(times) < 1 and len(times) < 5):
+        start = time.perf_counter()
+        solution = solve_exact(problem)
+        times.append(time.perf_counter() - start)
+    assert solution.bound is not None
+    result = {"ops": len(problem.ops), "seconds": min(times), "peak_mb": _peak(), "problem_mb": before}
+    result["gap"] = (solution.cost - solution.bound) / max(solution.cost, 1)
+    if ops <= 100_000:
+        result["greedy"] = solve(problem, "greedy").cost / max(solution.cost, 1) - 1
+    return result
+
+
+def measure_pass(graph: str, ops: int, formats: int) -> dict[str, Any]:
+    from layout_ir.frontends.onnx import from_onnx
+    from layout_ir.passes.propagate import propagate
+    from layout_ir.passes.selection.build import build
+    from layout_ir.passes.selection.solver import solve_exact
+    from layout_ir.passes.selection.targets import target_named
+
+    module = from_onnx(GRAPHS[graph](OnnxMaker(), ops))
+    start = time.perf_counter()
+    selection = build(module, target_named("avx2"))
+    built = time.perf_counter()
+    solve_exact(selection.problem)
+    solved = time.perf_counter()
+    solution = propagate(module, "avx2")
+    done = time.perf_counter()
+    assert solution is not None
+    result: dict[str, Any] = {"ops": ops, "seconds": done - solved, "choose": solved - start, "peak_mb": _peak()}
+    result["build"] = built - start
+    if solution.bound is not None:
+        result["gap"] = (solution.cost - solution.bound) / max(solution.cost, 1)
+    return result
+
+
+def measure_onnxruntime(graph: str, ops: int, formats: int) -> dict[str, Any]:
+    import onnxruntime
+
+    text = GRAPHS[graph](OnnxMaker(), ops).SerializeToString()
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    with tempfile.TemporaryDirectory() as folder:
+        options.optimized_model_filepath = str(Path(folder) / "optimized.onnx")
+        start = time.perf_counter()
+        onnxruntime.InferenceSession(text, options, providers=["CPUExecutionProvider"])
+        seconds = time.perf_counter() - start
+    return {"ops": ops, "seconds": seconds, "peak_mb": _peak()}
+
+
+MEASURES = {"solver": measure_solver, "pass": measure_pass, "onnxruntime": measure_onnxruntime}
+
+
+def _peak() -> int:
+    """Peak memory of this process in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+
+def _in_process(what: str, graph: str, ops: int, formats: int, limit: float) -> dict[str, Any]:
+    command = [sys.executable, __file__, "--measure", what, graph, str(ops), str(formats)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return {"ops": ops, "failed": f"not done in {limit:.0f} s"}
+    if done.returncode:
+        lines = done.stderr.strip().splitlines()
+        return {"ops": ops, "failed": lines[-1][:80] if lines else f"status {done.returncode}"}
+    return json.loads(done.stdout)
+
+
+def _machine() -> dict[str, Any]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    def of(name: str) -> str:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            return "not installed"
+
+    model = platform.processor()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if "model name" in line]
+        model = names[0] if names else model
+    packages = {name: of(name) for name in ("numpy", "xdsl", "onnx", "onnxruntime")}
+    return {"cpu": model, "cores": os.cpu_count(), "python": platform.python_version(), **packages}
+
+
+def _print(what: str, graph: str, formats: int | None, result: dict[str, Any], base: float | None) -> None:
+    title = f"{what:<12}{graph:<10}{formats if formats else '':>2}{result['ops']:>9}  "
+    if "failed" in result:
+        print(f"{title}{result['failed']}", flush=True)
+        return
+    each = result["seconds"] / result["ops"] * 1e6
+    growth = f"{each / base:>7.2f}" if base else " " * 7
+    text = f"{title}{result['seconds']:>9.3f} s {each:>8.1f} us/op {growth} {result['peak_mb']:>6} MB"
+    if "gap" in result:
+        text += f"  gap {result['gap']:.2%}"
+    if "greedy" in result:
+        text += f"  greedy +{result['greedy']:.1%}"
+    if "choose" in result:
+        text += f"  choose {result['choose']:.3f} s"
+    print(text, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Time and memory of choosing layouts against the number of ops.")
+    parser.add_argument("--graphs", nargs="*", default=list(GRAPHS), choices=list(GRAPHS))
+    parser.add_argument("--formats", nargs="*", type=int, default=[2, 4, 6])
+    parser.add_argument("--solver-sizes", nargs="*", type=int, default=[100, 1000, 10_000, 100_000])
+    parser.add_argument("--pass-sizes", nargs="*", type=int, default=[100, 1000, 10_000])
+    parser.add_argument("--limit", type=float, default=600, help="seconds for one line")
+    parser.add_argument("--json", action="store_true", help="print one object per line")
+    parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.measure:
+        what, graph, ops, formats = args.measure
+        print(json.dumps(MEASURES[what](graph, int(ops), int(formats))))
+        return
+    machine = _machine()
+    if args.json:
+        print(json.dumps(machine))
+    else:
+        print(", ".join(f"{key} {value}" for key, value in machine.items()))
+        print(f"{'':<12}{'graph':<10}{'F':>2}{'ops':>9}  {'time':>11} {'':>14} {'growth':>7} {'peak':>9}")
+    rows = [("solver", graph, formats, args.solver_sizes) for graph in args.graphs for formats in args.formats]
+    rows += [(what, graph, 0, args.pass_sizes) for graph in args.graphs for what in ("pass", "onnxruntime")]
+    for what, graph, formats, sizes in rows:
+        base: float | None = None
+        for ops in sizes:
+            result = _in_process(what, graph, ops, formats, args.limit)
+            if args.json:
+                print(json.dumps({"what": what, "graph": graph, "formats": formats or None, **result}), flush=True)
+                continue
+            if base is None and ops >= 1000 and "failed" not in result:
+                base = result["seconds"] / result["ops"] * 1e6
+            _print(what, graph, formats, result, base)
 
 
 if __name__ == "__main__":
-    from layout_ir.passes.selection.solver import solve_exact
-
-    fam, n, f = sys.argv[1], int(float(sys.argv[2])), int(sys.argv[3])
-    t = time.time()
-    p = {"chain": chain, "residual": residual, "dense": dense}[fam](n, f)
-    t1 = time.time()
-    m1 = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-    if len(sys.argv) > 4:
-        import cProfile
-
-        cProfile.run("s = solve_exact(p)", sort="tottime")
-    else:
-        s = solve_exact(p)
-    dt = time.time() - t1
-    print(
-        fam,
-        n,
-        f,
-        "build",
-        round(t1 - t, 2),
-        "solve",
-        round(dt, 2),
-        "us/op",
-        round(dt / n * 1e6, 1),
-        "MB",
-        m1,
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
-        s.cost,
-    )
+    main()

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from layout_ir.execute import run
     from layout_ir.format import Factor, Format
     from layout_ir.frontends.onnx import from_onnx
-    from layout_ir.joining import concat
+    from layout_ir.joining import compose, concat, split
     from layout_ir.layout import HOLE, Index, Layout, Pad
     from layout_ir.memory import NONE, Memory
     from layout_ir.passes.optimize import optimize
-    from layout_ir.refinement import Nest, refine
+    from layout_ir.refinement import Nest, peel, refine
     from layout_ir.reordering import compile_reorder, reorder
 
 __version__ = "0.1.0"
@@ -40,12 +40,15 @@ _WHERE = {
     "Pad": "layout",
     "TensorDesc": "descriptor",
     "compile_reorder": "reordering",
+    "compose": "joining",
     "concat": "joining",
     "from_onnx": "frontends.onnx",
     "optimize": "passes.optimize",
+    "peel": "refinement",
     "refine": "refinement",
     "reorder": "reordering",
     "run": "execute",
+    "split": "joining",
 }
 """Every public name, and the module that defines it."""
 
@@ -62,12 +65,15 @@ __all__ = [
     "Pad",
     "TensorDesc",
     "compile_reorder",
+    "compose",
     "concat",
     "from_onnx",
     "optimize",
+    "peel",
     "refine",
     "reorder",
     "run",
+    "split",
 ]
 
 

@@ -6,11 +6,14 @@ The two are inverse to each other: `bind(format_of(L), L.shape)` stores what L s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
+from layout_ir.edits import shape_text
 from layout_ir.errors import LayoutError
 from layout_ir.format import MEMORY, Factor, Format
 from layout_ir.layout import BoundFactor, Layout
+from layout_ir.tag import names_for
 
 _LIMIT = 1 << 63
 
@@ -115,3 +118,29 @@ def format_of(layout: Layout) -> Format:
         layout.size,
         layout.swizzle,
     )
+
+
+def strided_layout(shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Layout:
+    """The layout of one stride (elements) per dim. Raises LayoutError where it leaves addresses 0 to 2^63."""
+    order = sorted(range(len(shape)), key=lambda d: (-abs(strides[d]), d))
+    factors = tuple(Factor(d, None, strides[d]) for d in order)
+    layout = Format(names_for(len(shape)), factors, offset=offset).bind(shape)
+    if layout.nelems and layout.first_address < 0:
+        raise LayoutError(
+            f"strides {shape_text(strides)} of shape {shape_text(shape)} reach address {layout.first_address}: "
+            f"an offset of at least {offset - layout.first_address} keeps them in the buffer"
+        )
+    return layout
+
+
+def check_overlap(layout: Layout) -> None:
+    """Raises LayoutError where one stride per dim puts two elements at one address, broadcasts by 0 aside."""
+    # A stride of 0 says on purpose that one element serves several indices; it is left out of the question.
+    moving = [f for f in layout.factors if f.stride or f.count == 1]
+    shape = tuple(1 if all(f.dim != d for f in moving) else x for d, x in enumerate(layout.shape))
+    kept = tuple(f if f in moving else BoundFactor(f.dim, 1, 0) for f in layout.factors)
+    if replace(layout, shape=shape, factors=kept).is_injective(padded=False) is not True:
+        strides = [next(f.stride for f in layout.factors if f.dim == d) for d in range(layout.rank)]
+        raise LayoutError(
+            f"strides {shape_text(strides)} of shape {shape_text(layout.shape)} put several elements at one address"
+        )

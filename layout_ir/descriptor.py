@@ -33,10 +33,11 @@ from dataclasses import dataclass, field, replace
 from operator import index
 from typing import TYPE_CHECKING
 
+from layout_ir.binding import check_overlap, strided_layout
 from layout_ir.dtypes import canonical_name
 from layout_ir.errors import LayoutError
-from layout_ir.format import Factor, Format, PadPolicy
-from layout_ir.layout import BoundFactor, Layout
+from layout_ir.format import Format, PadPolicy
+from layout_ir.layout import Layout
 from layout_ir.quantization import check_pad, check_quantization
 from layout_ir.tag import names_for
 
@@ -325,7 +326,7 @@ def _resolved(
         if None in strides or None in shape:
             return shape, dtype, None, scale, zero_point, None, tuple(strides)
         bound = strided_layout([x or 0 for x in shape], [s or 0 for s in strides], offset)
-        _check_overlap(bound)
+        check_overlap(bound)
     elif layout == ANY:
         return shape, dtype, None, scale, zero_point, None, None
     elif isinstance(layout, Layout):
@@ -349,31 +350,6 @@ def _resolved(
         bound = replace(bound, pad=pad)
     check_pad(bound.pad, dtype)
     return shape, dtype, bound.format, scale, zero_point, bound, None
-
-
-def strided_layout(shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Layout:
-    """The layout of one stride (elements) per dim. Raises LayoutError where it leaves addresses 0 to 2^63."""
-    order = sorted(range(len(shape)), key=lambda d: (-abs(strides[d]), d))
-    factors = tuple(Factor(d, None, strides[d]) for d in order)
-    layout = Format(names_for(len(shape)), factors, offset=offset).bind(shape)
-    if layout.nelems and layout.first_address < 0:
-        raise LayoutError(
-            f"strides {_text(strides)} of shape {_text(shape)} reach address {layout.first_address}: "
-            f"an offset of at least {offset - layout.first_address} keeps them in the buffer"
-        )
-    return layout
-
-
-def _check_overlap(layout: Layout) -> None:
-    # A stride of 0 says on purpose that one element serves several indices; it is left out of the question.
-    moving = [f for f in layout.factors if f.stride or f.count == 1]
-    shape = tuple(1 if all(f.dim != d for f in moving) else x for d, x in enumerate(layout.shape))
-    kept = tuple(f if f in moving else BoundFactor(f.dim, 1, 0) for f in layout.factors)
-    if replace(layout, shape=shape, factors=kept).is_injective(padded=False) is not True:
-        strides = [next(f.stride for f in layout.factors if f.dim == d) for d in range(layout.rank)]
-        raise LayoutError(
-            f"strides {_text(strides)} of shape {_text(layout.shape)} put several elements at one address"
-        )
 
 
 def _integers(what: str, numbers: Sequence[Extent]) -> tuple[Extent, ...]:

@@ -67,8 +67,7 @@ def concat(layouts: Sequence[Layout], dim: int) -> Layout:
     same_box = all(_box(part, dim) == _box(first, dim) and part.pad == first.pad for part in parts)
     pad = first.pad if same_box else "undef"
     tail = last.padded_shape[dim] - last.lo[dim] - last.shape[dim]
-    closed = all(not part.lo[dim] and part.padded_shape[dim] == part.shape[dim] for part in parts[:-1])
-    if same_box and closed and not last.lo[dim] and tail:
+    if same_box and not last.lo[dim] and tail:
         # The pads behind the last part may stay pads of the result.
         shift = values[-1] - position_value(last, dim, last.shape[dim] - 1)
         pads = [shift + position_value(last, dim, last.shape[dim] + k) for k in range(tail)]

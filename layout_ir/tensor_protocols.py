@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.descriptor import strided_layout
+from layout_ir.binding import strided_layout
 from layout_ir.errors import LayoutError
 from layout_ir.layout import Layout
 

@@ -14,12 +14,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from layout_ir.dialects.layout import CastOp, FillPadsOp, ReorderOp, format_of, is_any, layout_of, with_format
+from layout_ir.dialects.layout import CastOp, FillPadsOp, ReorderOp, format_of, is_any, is_tensor, layout_of, with_format
 from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.format import PadPolicy
 from layout_ir.interfaces import LayoutOp
 from layout_ir.passes.fold_reorders import free_reorder, pads_only, same_type
-from layout_ir.passes.rewriting import erase_dead, insert_after, needed_pad, provided_pad, replace_op, retype
+from layout_ir.passes.rewriting import erase_dead, insert_after, needed_pad, provided_pad, replace_op, retype, states_pads
 
 
 def legalize_pads(module: ModuleOp) -> None:
@@ -28,6 +28,8 @@ def legalize_pads(module: ModuleOp) -> None:
         if isinstance(op, LayoutOp):
             _fill_operands(op)
             _claim(op)
+        elif states_pads(op):
+            _fill_operands(op)
         else:
             value = same_type(op) or pads_only(op) or free_reorder(op)
             if value is not None:
@@ -41,7 +43,7 @@ def legalize_pads(module: ModuleOp) -> None:
 
 
 def _is_settled(op: Operation) -> bool:
-    return all(not is_any(value.type) for value in (*op.operands, *op.results))
+    return not any(is_tensor(value.type) and is_any(value.type) for value in (*op.operands, *op.results))
 
 
 def _claim(op: LayoutOp) -> None:
@@ -57,13 +59,13 @@ def _claim(op: LayoutOp) -> None:
         retype(result, with_format(result.type, fmt.with_pad(held)))
 
 
-def _fill_operands(op: LayoutOp) -> None:
+def _fill_operands(op: Operation) -> None:
     """Inserts the fills that `op` needs and its operands do not promise."""
     if not _is_settled(op):
         return
     for k, operand in enumerate(op.operands):
         needed = needed_pad(op, k)
-        fmt = format_of(operand.type)
+        fmt = format_of(operand.type) if needed is not None else None
         if needed is not None and fmt is not None and fmt.with_pad(needed) != fmt:
             op.operands[k] = _filled(operand, needed)
 

@@ -22,7 +22,7 @@ from layout_ir.dialects.layout import (
 )
 from layout_ir.passes.optimize import optimize
 from layout_ir.passes.propagate import propagate
-from layout_ir.passes.selection.costs import BYTES_PER_NS, CALL_NS, reorder_bytes, reorder_ns
+from layout_ir.passes.selection.costs import BYTES_PER_NS, CALL_NS, CostModel, reorder_bytes, reorder_ns
 from layout_ir.passes.selection.problem import Solution
 from layout_ir.passes.selection.targets import target_named
 from layout_ir.tag import name_of
@@ -63,6 +63,8 @@ class Report:
     naive: Traffic
     optimized: Traffic
     solution: Solution | None
+    unit: str = "ns"
+    """What cost and bound are counted in."""
 
     def to_json(self, model: str) -> dict[str, Any]:
         """The object that `layout-ir optimize --json` prints; times in microseconds."""
@@ -86,6 +88,7 @@ class Report:
             },
             "cost": None if self.solution is None else self.solution.cost,
             "bound": None if self.solution is None else self.solution.bound,
+            "unit": self.unit,
             "remaining": [
                 {
                     "value": entry.value,
@@ -100,17 +103,18 @@ class Report:
 
 
 def compare(
-    module: ModuleOp, target: str = "host", solver: str = "exact"
+    module: ModuleOp, target: str = "host", solver: str = "exact", costs: CostModel | None = None
 ) -> tuple[Report, ModuleOp, ModuleOp]:
     """The report, the naive program and the optimized one; `module` itself is left as it is.
 
     The naive program is what op-by-op choice gives: every op takes its preferred Format and every edge its reorder.
     """
     naive, optimized = module.clone(), module.clone()
-    propagate(naive, target, "naive")
-    solution = optimize(optimized, target, solver)
+    propagate(naive, target, "naive", costs)
+    solution = optimize(optimized, target, solver, costs)
     ops = sum(isinstance(op, nn.NNOp | ViewOp) and not isinstance(op, nn.ConstantOp) for op in module.walk())
-    report = Report(target_named(target).name, ops, traffic(naive), traffic(optimized), solution)
+    unit = "ns" if costs is None else costs.unit
+    report = Report(target_named(target).name, ops, traffic(naive), traffic(optimized), solution, unit)
     return report, naive, optimized
 
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects import arith, tosa
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from layout_ir.dialects.layout import is_tensor, layout_of
 from layout_ir.format import pad_number
-from layout_ir.interfaces import LayoutOp
+from layout_ir.interfaces import LayoutOp, PadRead
+
+FOREIGN = ("arith", "linalg", "math", "tensor", "tosa")
+"""Dialects of others whose ops are known: their layout behaviour is derived, see `selection.foreign`."""
 
 
 def retype(value: SSAValue, type: Attribute) -> SSAValue:
@@ -21,7 +27,17 @@ def retype(value: SSAValue, type: Attribute) -> SSAValue:
     hint = value.name_hint
     new = Rewriter.replace_value_with_new_type(value, type)
     new.name_hint = hint
+    if isinstance(new.owner, arith.ConstantOp | tosa.ConstOp):
+        _retype_literal(new.owner, type)
     return new
+
+
+def _retype_literal(op: arith.ConstantOp | tosa.ConstOp, type: Attribute) -> None:
+    """Literals of these ops repeat the type of the result, encoding included."""
+    name = "value" if isinstance(op, arith.ConstantOp) else "values"
+    literal = op.properties[name]
+    if isinstance(literal, DenseIntOrFPElementsAttr):
+        op.properties[name] = DenseIntOrFPElementsAttr(type, literal.data)  # pyright: ignore
 
 
 def insert_after(value: SSAValue, op: Operation) -> None:
@@ -63,10 +79,63 @@ def update_signatures(module: ModuleOp) -> None:
             op.update_function_type()
 
 
+# Pads ----------------------------------------------------------------------------------------------------------------
+
+
+def _reads_nothing(op: Operation, operand: int) -> tuple[PadRead, ...]:
+    return ()
+
+
+def _leaves_unknown(op: Operation) -> float | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class PadBehaviour:
+    """What ops of a class that is not ours do with pads: the two answers of `LayoutOp`, given from outside.
+
+    `reads(op, operand)` is `pad_reads`; `leaves(op)` is what the result's pads hold, given the types of op's operands
+    and the Format of its result (None: unknown).
+    """
+
+    reads: Callable[[Operation, int], tuple[PadRead, ...]] = _reads_nothing
+    leaves: Callable[[Operation], float | None] = _leaves_unknown
+
+
+_BEHAVIOURS: dict[type[Operation], PadBehaviour] = {}
+
+
+def register_pads(op: type[Operation], behaviour: PadBehaviour) -> None:
+    """Says what ops of class `op`, which do not implement `LayoutOp`, do with pads."""
+    _BEHAVIOURS[op] = behaviour
+
+
+def pad_behaviour(op: Operation) -> PadBehaviour | None:
+    """What is registered for the class of `op` or one it derives from, or derived for ops of known dialects."""
+    for cls in type(op).__mro__:
+        if cls in _BEHAVIOURS:
+            return _BEHAVIOURS[cls]
+    return _derived()(op) if op.dialect_name() in FOREIGN else None
+
+
+@cache
+def _derived() -> Callable[[Operation], PadBehaviour | None]:
+    # Imported late: the models there use this module, and programs without such ops never need them.
+    from layout_ir.passes.selection.foreign.registry import behaviour_of
+
+    return behaviour_of
+
+
+def states_pads(op: Operation) -> bool:
+    """Whether it is known what `op` does with pads."""
+    return isinstance(op, LayoutOp) or pad_behaviour(op) is not None
+
+
 def provided_pad(op: Operation) -> float | None:
     """What `op` leaves in the pads of its result, by its own semantics and the types of its operands."""
     if not isinstance(op, LayoutOp):
-        return None
+        behaviour = pad_behaviour(op)
+        return None if behaviour is None else behaviour.leaves(op)
     return op.pad_result([_held(operand, op.results[0]) for operand in op.operands])
 
 
@@ -83,8 +152,14 @@ def _held(operand: SSAValue, result: SSAValue) -> float | None:
 def needed_pad(op: Operation, index: int) -> float | None:
     """What the pads of operand `index` must hold for `op` to be right; None where it does not matter."""
     operand = op.operands[index]
-    if not isinstance(op, LayoutOp) or not is_tensor(operand.type):
+    if not is_tensor(operand.type):
         return None
-    padded = layout_of(operand.type).padded_dims()
-    needs = [read.neutral for read in op.pad_reads(index) if read.dim in padded]
+    if isinstance(op, LayoutOp):
+        reads = op.pad_reads(index)
+    elif (behaviour := pad_behaviour(op)) is not None:
+        reads = behaviour.reads(op, index)
+    else:
+        return None
+    padded = layout_of(operand.type).padded_dims() if reads else ()
+    needs = [read.neutral for read in reads if read.dim in padded]
     return needs[0] if needs else None

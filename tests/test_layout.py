@@ -290,6 +290,11 @@ def test_one_block_is_a_plain_tensor_but_its_pads_differ():
     assert blocked.same_map(plain) and not blocked.same_store(plain)
 
 
+def test_trailing_elements_are_part_of_the_store():
+    short, long = (Format.parse(f"(a, b) : [a*4, b]{s}").bind((2, 3)) for s in ("", ", size = 8"))
+    assert short.same_map(long) and not short.same_store(long)
+
+
 def test_the_policy_counts_only_where_there_are_pads():
     zero = Format.from_tag("nChw8c")
     undef = zero.with_pad("undef")

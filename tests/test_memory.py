@@ -83,6 +83,12 @@ def test_wrapping_does_not_touch_the_contents():
     assert (_pads(Memory(BLOCKED, buffer)) == 7).all()
 
 
+def test_setting_writes_the_pads_of_a_dirty_buffer():
+    memory = Memory(BLOCKED, np.full(BLOCKED.nbytes // 4, 7, np.float32))
+    memory.set(1)
+    assert (_pads(memory) == 0).all() and (memory.numpy() == 1).all()
+
+
 def test_absent_memory_takes_a_buffer_later():
     memory = Memory(BLOCKED, NONE)
     assert not memory.has_data

@@ -30,6 +30,9 @@ from layout_ir.backends.llvm.schedule import finished
 
 _LINE = 64
 
+_LEAST = 8 * _LINE
+"""Bytes below which a buffer is not worth its detour; the flush relies on at least one line."""
+
 
 def streaming_volume(machine: Machine) -> int:
     """Bytes of source and destination from which on streaming pays: less than half of the last level is ours."""
@@ -131,7 +134,7 @@ def _staged(steps: Sequence[Step], most: int) -> list[Step] | None:
         outer.append(shared)
         inner = [replace(step, loops=step.loops[1:]) for step in inner]
         size = shared.dst
-    return [_over_buffer(outer, inner, base, size)] if size >= 8 * _LINE else None
+    return [_over_buffer(outer, inner, base, size)] if size >= _LEAST else None
 
 
 def _over_buffer(outer: Sequence[Loop], inner: Sequence[Step], base: int, size: int) -> Step:
@@ -196,9 +199,11 @@ def _split(step: Step, outer: Sequence[Loop], base: int, most: int) -> list[Step
         loop = Loop(rounds, number * tile.width, number * tile.cols.stride)
         at = base + first * tile.cols.stride
         inner = replace(step, kernel=part, src=step.src + first * tile.width, dst=at)
-        result.append(
-            _over_buffer([*outer, loop] if rounds > 1 else outer, [inner], at, cols * tile.cols.stride)
-        )
+        loops, size = [*outer, loop] if rounds > 1 else list(outer), cols * tile.cols.stride
+        if size < _LEAST:
+            result.append(finished(tuple(loops), inner.src, inner.dst, part))
+        else:
+            result.append(_over_buffer(loops, [inner], at, size))
     return result
 
 

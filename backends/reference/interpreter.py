@@ -19,6 +19,7 @@ from xdsl.interpreters.func import FuncFunctions
 from xdsl.interpreters.scf import ScfFunctions
 from xdsl.ir import Block, Operation, SSAValue
 
+from layout_ir.backends.reference.foreign import ForeignFunctions
 from layout_ir.backends.reference.semantics import SEMANTICS, Semantics
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.nn import ConstantOp
@@ -27,7 +28,7 @@ from layout_ir.errors import LayoutError
 Trace = Callable[[Operation, Sequence[Tensor], float], None]
 """Called after an op with the op, its operands and result, and the seconds it took."""
 
-_FOREIGN = ("arith", "builtin", "func", "scf")
+_FOREIGN = ("arith", "builtin", "func", "linalg", "math", "scf", "tensor", "tosa")
 
 
 class ReferenceFunctions(FuncFunctions):
@@ -125,10 +126,10 @@ register_impls(ReferenceFunctions)
 
 
 def interpreter_of(module: ModuleOp, functions: InterpreterFunctions) -> Interpreter:
-    """An interpreter of `module` with these functions, and xDSL's own for arith and scf."""
+    """An interpreter of `module` with these functions, those of other dialects, and xDSL's own for scf."""
     interpreter = Interpreter(module)
-    for implementations in (functions, ArithFunctions(), ScfFunctions()):
-        interpreter.register_implementations(implementations)
+    for implementations in (functions, ArithFunctions(), ScfFunctions(), ForeignFunctions()):
+        interpreter.register_implementations(implementations, override=True)
     return interpreter
 
 
@@ -140,7 +141,8 @@ def check_supported(module: ModuleOp, function: FuncOp) -> None:
         for op in pending.pop().walk():
             if type(op) not in SEMANTICS and op.name.partition(".")[0] not in _FOREIGN:
                 raise LayoutError(
-                    f"{op.name} has no reference semantics: supported are the ops of nn, layout, func, arith and scf"
+                    f"{op.name} has no reference semantics: supported are the ops of nn, layout, func, scf, "
+                    "arith, linalg, math, tensor and tosa"
                 )
             callee = symbols.get(op.callee.string_value()) if isinstance(op, CallOp) else None
             if callee is not None and callee not in seen:

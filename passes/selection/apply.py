@@ -17,6 +17,7 @@ from layout_ir.dialects.layout.types import encoding_of
 from layout_ir.format import Format, PadPolicy
 from layout_ir.passes.rewriting import insert_after, needed_pad, provided_pad, retype, update_signatures
 from layout_ir.passes.selection.build import Place, Selection
+from layout_ir.passes.selection.foreign.conform import conform
 from layout_ir.passes.selection.models import OPTIONS
 from layout_ir.passes.selection.problem import tree_edges, value_demand
 
@@ -28,6 +29,7 @@ def apply(module: ModuleOp, selection: Selection, choices: tuple[int, ...], *, s
         applier.connect(op)
         applier.claim_pads(op)
         op.attributes.pop(OPTIONS, None)
+    conform(module)
     update_signatures(module)
 
 

@@ -7,7 +7,9 @@ takes
     CALL_NS + n / BYTES_PER_NS
 
 with 20 bytes per nanosecond, what compiled reorders reach in memory (25 to 35 on sizes that miss every cache, 60
-to 75 in L2), and a call that costs about a microsecond with its cold misses.
+to 75 in L2), and a call that costs about a microsecond with its cold misses. They are constants, so that a program
+comes out the same on every machine; `costs=calibrated` prices reorders by what `layout-ir calibrate` measured on this
+one instead (`calibration.py`), and leaves ops their costs.
 
 A cost table in JSON replaces them, entry by entry:
 
@@ -16,8 +18,9 @@ A cost table in JSON replaces them, entry by entry:
      "op": [{"name": "nn.conv", "ins": ["nChw8c", "OIhw8i8o"], "outs": ["nChw8c"], "cost": 90000}],
      "missing": "model"}
 
-Formats are tags or format texts; without `shape` an entry holds for any shape; `"missing": "forbid"` makes a reorder
-that is not listed impossible.
+Formats are tags or format texts; without `shape` an entry holds for any shape; the first entry that fits counts, and
+two that say different things of the same are refused. `"missing": "forbid"` makes a reorder that is not listed
+impossible.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from layout_ir.diagnostics import Location, PassError
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
@@ -126,9 +130,10 @@ class TableCosts(CostModel):
             wanted = (*entry.ins, *entry.outs)
             # A table may leave out the small operands at the end (a bias): it is about the formats that matter.
             used = [*layouts[: len(entry.ins)], *layouts[len(layouts) - len(entry.outs) :]]
-            if entry.name == name and len(used) == len(wanted):
-                if all(_is(fmt, layout) for fmt, layout in zip(wanted, used, strict=True)):
-                    return entry.cost
+            if entry.name != name or len(used) != len(wanted):
+                continue
+            if all(_is(fmt, layout) for fmt, layout in zip(wanted, used, strict=True)):
+                return entry.cost
         return option.cost
 
     def formats(self, shape: tuple[int, ...]) -> Sequence[Format]:
@@ -148,57 +153,106 @@ def _is(fmt: Format, layout: Layout) -> bool:
 
 # Reading tables ------------------------------------------------------------------------------------------------------
 
+CALIBRATED = "calibrated"
+"""What to give instead of a file for the costs of this machine, as `layout-ir calibrate` measured them."""
+
 
 def load_costs(path: str) -> CostModel:
-    """The cost table in the file `path`. Raises LayoutError naming the file and the entry that is wrong."""
+    """The cost table in the file `path`, or the measured costs of this machine for "calibrated".
+
+    Raises PassError, located in the file, that names the entry which is wrong.
+    """
+    if path == CALIBRATED:
+        from layout_ir.passes.selection.calibration import calibrated_costs
+
+        return calibrated_costs()
     try:
         with open(path, encoding="utf-8") as stream:
-            data: Any = json.load(stream)
+            data: Any = json.load(stream, object_pairs_hook=_unique)
+        return _table(data)
     except OSError as error:
-        raise LayoutError(f"{path}: {error.strerror or error}") from error
+        raise _located(f"cannot be read: {error.strerror or error}", path) from error
     except UnicodeDecodeError as error:
-        raise LayoutError(f"{path}: not UTF-8 text: {error.reason}") from error
+        raise _located(f"not UTF-8 text: {error.reason}", path) from error
     except json.JSONDecodeError as error:
-        raise LayoutError(f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
-    return parse_costs(data, path)
+        raise _located(f"not JSON: {error.msg}", path, error.lineno, error.colno) from error
+    except LayoutError as error:
+        raise _located(str(error), path) from error
+    except (ValueError, RecursionError) as error:  # numbers or nesting beyond what Python reads
+        raise _located(f"not a cost table: {error}", path) from error
 
 
 def parse_costs(data: Any, where: str) -> TableCosts:
     """The cost table that a JSON object says. Raises LayoutError; `where` names the table in the message."""
-    table = _object(data, where, {"unit", "reorder", "op", "missing"})
+    try:
+        return _table(data)
+    except LayoutError as error:
+        raise LayoutError(f"{where}: {error}") from error
+
+
+def _located(message: str, path: str, line: int = 0, col: int = 0) -> PassError:
+    error = PassError(message)
+    error.location = Location(path, line, col)
+    return error
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise LayoutError(f"key '{key}' stands twice in one object")
+        found[key] = value
+    return found
+
+
+def _table(data: Any) -> TableCosts:
+    table = _object(data, "", {"unit", "reorder", "op", "missing"})
     missing = table.get("missing", "model")
     if missing not in ("model", "forbid"):
-        raise LayoutError(f"{where}: missing = {missing!r} is neither model nor forbid")
+        raise LayoutError(f"missing = {missing!r} is neither model nor forbid")
     unit = table.get("unit", "ns")
     if not isinstance(unit, str):
-        raise LayoutError(f"{where}: unit = {unit!r} is no name")
-    reorders = tuple(
-        _reorder_entry(entry, f"{where}: reorder[{k}]")
-        for k, entry in enumerate(_list(table, "reorder", where))
-    )
-    ops = tuple(_op_entry(entry, f"{where}: op[{k}]") for k, entry in enumerate(_list(table, "op", where)))
-    return TableCosts(reorders, ops, missing == "forbid", unit)
+        raise LayoutError(f"unit = {unit!r} is no name")
+    reorders = [_reorder_entry(entry, f"reorder[{k}]") for k, entry in enumerate(_list(table, "reorder", ""))]
+    ops = [_op_entry(entry, f"op[{k}]") for k, entry in enumerate(_list(table, "op", ""))]
+    _check_contradictions("reorder", [((e.source, e.destination, e.shape), e.cost) for e in reorders])
+    _check_contradictions("op", [((e.name, e.ins, e.outs), e.cost) for e in ops])
+    return TableCosts(tuple(reorders), tuple(ops), missing == "forbid", unit)
+
+
+def _check_contradictions(kind: str, entries: Sequence[tuple[object, int]]) -> None:
+    first: dict[object, tuple[int, int]] = {}
+    for k, (key, cost) in enumerate(entries):
+        before, known = first.setdefault(key, (k, cost))
+        if known != cost:
+            raise LayoutError(f"{kind}[{k}] contradicts {kind}[{before}]: cost {cost} != {known}")
 
 
 def _object(data: Any, where: str, known: set[str]) -> Mapping[str, Any]:
     if not isinstance(data, dict):
-        raise LayoutError(f"{where}: expected an object, found {type(data).__name__}")
+        raise LayoutError(_at(where, f"expected an object, found {type(data).__name__}"))
     entries = cast("dict[str, Any]", data)
     for key in entries:
         if key not in known:
-            raise LayoutError(f"{where}: unknown key '{key}': the keys are {', '.join(sorted(known))}")
+            raise LayoutError(_at(where, f"unknown key '{key}': the keys are {', '.join(sorted(known))}"))
     return entries
+
+
+def _at(where: str, message: str) -> str:
+    return f"{where}: {message}" if where else message
 
 
 def _list(table: Mapping[str, Any], key: str, where: str) -> list[Any]:
     value = table.get(key, [])
     if not isinstance(value, list):
-        raise LayoutError(f"{where}: {key} is no list but {type(value).__name__}")
+        raise LayoutError(_at(where, f"{key} is no list but {type(value).__name__}"))
     return cast("list[Any]", value)
 
 
 def _cost(entry: Mapping[str, Any], where: str) -> int:
-    cost = entry.get("cost")
+    if "cost" not in entry:
+        raise LayoutError(f"{where}: 'cost' is missing")
+    cost = entry["cost"]
     if not isinstance(cost, int) or isinstance(cost, bool):
         raise LayoutError(f"{where}: cost = {cost!r} is no whole number: costs are integers in one unit")
     if not 0 <= cost < _LIMIT:
@@ -220,19 +274,24 @@ def _reorder_entry(data: Any, where: str) -> _ReorderEntry:
     for key in ("from", "to"):
         if key not in entry:
             raise LayoutError(f"{where}: '{key}' is missing")
-    source, destination = _format(entry["from"], where), _format(entry["to"], where)
+    source, destination = (_format(entry[key], f"{where}: {key}") for key in ("from", "to"))
     if source.rank != destination.rank:
         raise LayoutError(f"{where}: rank mismatch between from and to: {source.rank} != {destination.rank}")
-    shape = entry.get("shape")
-    if shape is not None:
-        if not isinstance(shape, list) or not all(
-            isinstance(extent, int) for extent in cast("list[Any]", shape)
-        ):
-            raise LayoutError(f"{where}: shape = {shape!r} is no list of extents")
-        shape = tuple(cast("list[int]", shape))
-        source.bind(shape)
-        destination.bind(shape)
+    shape = None if entry.get("shape") is None else _shape(entry["shape"], where)
+    for key, fmt in (("from", source), ("to", destination)):
+        try:
+            if shape is not None:
+                fmt.bind(shape)
+        except LayoutError as error:
+            raise LayoutError(f"{where}: {key}: {error}") from error
     return _ReorderEntry(source, destination, shape, _cost(entry, where))
+
+
+def _shape(value: Any, where: str) -> tuple[int, ...]:
+    extents = cast("list[Any]", value) if isinstance(value, list) else [None]
+    if not all(isinstance(e, int) and not isinstance(e, bool) and e >= 0 for e in extents):
+        raise LayoutError(f"{where}: shape = {value!r} is no list of extents")
+    return tuple(extents)
 
 
 def _op_entry(data: Any, where: str) -> _OpEntry:
@@ -241,6 +300,9 @@ def _op_entry(data: Any, where: str) -> _OpEntry:
     if not isinstance(name, str):
         raise LayoutError(f"{where}: name = {name!r} is no name of an op")
     ins, outs = (
-        tuple(_format(fmt, f"{where}: {key}") for fmt in _list(entry, key, where)) for key in ("ins", "outs")
+        tuple(_format(fmt, f"{where}: {key}[{k}]") for k, fmt in enumerate(_list(entry, key, where)))
+        for key in ("ins", "outs")
     )
+    if not ins and not outs:
+        raise LayoutError(f"{where}: neither ins nor outs: an entry is about the formats of {name}")
     return _OpEntry(name, ins, outs, _cost(entry, where))

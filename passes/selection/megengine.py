@@ -73,11 +73,7 @@ def _weights(conv: ConvShape, name: str) -> Format | None:
         fits = name == "NCHW4" and conv.channels % 4 == 0
         return weight(2, "oiS", ("o", 4)) if fits else None
     if conv.group > 1:
-        fits = (
-            name == "NCHW4"
-            and conv.inputs_per_group % 4 == 0
-            and conv.outputs_per_group % 4 == 0
-        )
+        fits = name == "NCHW4" and conv.inputs_per_group % 4 == 0 and conv.outputs_per_group % 4 == 0
         return weight(2, "oiS", ("i", 4)) if fits else None
     if not _dense(conv, block):
         return None

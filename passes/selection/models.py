@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from math import prod
 from typing import cast
 
@@ -26,6 +27,7 @@ from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.interfaces import LayoutOption
 from layout_ir.layout import BoundFactor, Layout
+from layout_ir.passes.rewriting import FOREIGN
 from layout_ir.passes.selection.costs import stream_ns
 from layout_ir.passes.selection.kernels import ConvShape, Target
 from layout_ir.tag import names_for
@@ -282,7 +284,17 @@ def model_options(op: Operation, candidates: Candidates, target: Target) -> Iter
             return model(op, candidates, target)
     if isinstance(op, nn.NNOp) and op.SAME_FORMAT:
         return same_format_options(op, candidates, target)
+    if op.dialect_name() in FOREIGN and (model := _derived()(op)) is not None:
+        return model(op, candidates, target)
     return default_options(op, candidates, target)
+
+
+@cache
+def _derived() -> Callable[[Operation], Model | None]:
+    # Imported late: the derived models use this module, and programs without such ops never need them.
+    from layout_ir.passes.selection.foreign.registry import model_of
+
+    return model_of
 
 
 def carried_options(op: Operation) -> list[LayoutOption]:

@@ -1,20 +1,24 @@
 """The blocked kernels of ONNX Runtime as a target: what they accept, and nothing else.
 
-    convolution    f32, two spatial dims, constant weights. Blocked output; blocked input where the channels are a
-                   multiple of the block, nchw where there are fewer; depthwise; groups of whole blocks
+    convolution    f32, two spatial dims, constant weights; blocked output. Input in nchw where there are fewer
+                   channels than a block, else blocked, where the channels are a multiple of 4; depthwise of a
+                   multiple of 4; groups of whole blocks
     pools          channels a multiple of the block
-    relu, sigmoid, tanh, batch_norm; add, mul of two tensors of one shape: any blocked tensor
+    relu, sigmoid, tanh, hard_sigmoid, batch_norm    any blocked tensor
+    add, mul       two blocked tensors of one shape
     mul            by a constant per channel: it becomes a depthwise convolution
     concat         of channels, every part a multiple of the block
-    resize         nearest, by whole factors
+    resize         up, by whole factors of the spatial dims
 
-Everything else is row-major, an add of a [C,1,1] constant above all. A convolution that the blocked kernels accept
-never runs in row-major: the comparison is about where reorders go, not about slower kernels. Constants per channel
-that are multiplied or added right behind a convolution vanish into its weights, as ONNX Runtime folds them before it
-looks at layouts; such ops run in whatever the convolution gives.
+Everything else is row-major, an add of a [C,1,1] constant above all. The table is what version 1.31 does to models of
+one op; `tests/passes/selection/test_nchwc.py` asks the installed version again. A convolution that the blocked
+kernels accept never runs in row-major: the comparison is about where reorders go, not about slower kernels. Constants
+per channel that are multiplied or added right behind a convolution vanish into its weights, as ONNX Runtime folds
+them before it looks at layouts; such ops run in whatever the convolution gives.
 
 The block is one vector of floats: 16 where the processor has AVX-512, 8 otherwise. A fully connected layer behind a
-blocked tensor needs it in row-major: packing its weights in another order is no kernel of ONNX Runtime.
+blocked tensor needs it in row-major: packing its weights in another order is no kernel of ONNX Runtime. Views look at
+row-major bytes; where a blocked tensor has the same bytes (one element per channel), that costs nothing.
 """
 
 from __future__ import annotations
@@ -38,27 +42,31 @@ from layout_ir.passes.selection.kernels import (
     plain_kernel,
 )
 
-_ANY_BLOCKED = (nn.ReluOp, nn.SigmoidOp, nn.TanhOp, nn.BatchNormOp)
+_ANY_BLOCKED = (nn.ReluOp, nn.SigmoidOp, nn.TanhOp, nn.HardSigmoidOp, nn.BatchNormOp)
 _POOLS = (nn.MaxPoolOp, nn.AvgPoolOp, nn.GlobalAvgPoolOp, nn.GlobalMaxPoolOp)
+
+ALIGNMENT = 4
+"""Channels of a blocked input are a multiple of this; its reorders move so many at a time."""
 
 
 def target(block: int) -> Target:
     """The target with blocks of `block` channels."""
 
     def conv_kernels(conv: ConvShape) -> Iterator[ConvKernel]:
-        fits = conv.outputs % block == 0 if conv.group > 1 else conv.channels % block == 0
-        if conv.dtype == "f32" and conv.spatial_rank == 2 and (fits or conv.channels < block):
-            # Few channels are read as they come; the kernel that pads them instead is not there.
+        if conv.dtype == "f32" and conv.spatial_rank == 2:
             plain = activation(2, "ncS")
+            direct = conv.group == 1 and conv.channels < block
             for kernel in blocked_kernels(conv, block, 80):
-                if fits or kernel.x == plain:
+                if (kernel.x == plain) == direct and (direct or conv.channels % ALIGNMENT == 0):
                     yield kernel
         yield plain_kernel(conv, 60)
 
     def refine(op: Operation, options: Iterable[LayoutOption]) -> Iterable[LayoutOption]:
         return _refine(op, options, block)
 
-    return Target(f"ort-nchwc{block}", f"blocked kernels of ONNX Runtime, {block} channels", conv_kernels, refine)
+    return Target(
+        f"ort-nchwc{block}", f"blocked kernels of ONNX Runtime, {block} channels", conv_kernels, refine
+    )
 
 
 def _refine(op: Operation, options: Iterable[LayoutOption], block: int) -> Iterable[LayoutOption]:
@@ -96,8 +104,7 @@ def _accepts_blocked(op: Operation, block: int) -> bool:
     if isinstance(op, nn.AddOp | nn.MulOp):
         if _shape(op.operands[0]) == _shape(op.operands[1]):
             return True
-        data = _per_channel(op)
-        return data is not None and (isinstance(op, nn.MulOp) or _is_folded(op))
+        return _is_folded(op) or (isinstance(op, nn.MulOp) and _scaled(op, scalars=False) is not None)
     if isinstance(op, nn.ConcatOp):
         return op.axis % 4 == 1 and all(_shape(value)[1] % block == 0 for value in op.operands)
     if isinstance(op, nn.ResizeOp):
@@ -105,31 +112,32 @@ def _accepts_blocked(op: Operation, block: int) -> bool:
     return False
 
 
-def _per_channel(op: nn.AddOp | nn.MulOp) -> SSAValue | None:
-    """The tensor of an op whose other operand is a constant per channel, or None."""
+def _scaled(op: nn.AddOp | nn.MulOp, *, scalars: bool) -> SSAValue | None:
+    """The tensor of an op whose other operand is a constant per channel (or one for all), or None."""
     for data, other in (tuple(op.operands), tuple(op.operands)[::-1]):
-        shape = _shape(other)
         if isinstance(other.owner, nn.ConstantOp) and len(_shape(data)) == 4:
-            if shape in ((_shape(data)[1], 1, 1), (1, _shape(data)[1], 1, 1), (), (1,)):
+            channels = _shape(data)[1]
+            if _shape(other) in ((channels, 1, 1), (1, channels, 1, 1), *(((), (1,)) if scalars else ())):
                 return data
     return None
 
 
 def _is_folded(op: nn.AddOp | nn.MulOp) -> bool:
-    """Whether the op vanishes into the convolution before it: both are constants per channel, and nothing else
-    uses what is between."""
-    data: SSAValue | None = op.result
-    while data is not None and isinstance(data.owner, nn.AddOp | nn.MulOp):
-        data = _per_channel(data.owner)
-        if data is None or len(list(data.uses)) != 1:
+    """Whether the op vanishes into the convolution before it: constants between them, and no other use."""
+    data: SSAValue = op.result
+    while isinstance(data.owner, nn.AddOp | nn.MulOp):
+        before = _scaled(data.owner, scalars=True)
+        if before is None or len(list(before.uses)) != 1:
             return False
-    return data is not None and isinstance(data.owner, nn.ConvOp)
+        data = before
+    return isinstance(data.owner, nn.ConvOp)
 
 
 def _is_upsampling(op: nn.ResizeOp) -> bool:
     before, after = _shape(op.operands[0]), _shape(op.result)
     whole = before[:2] == after[:2] and all(b % a == 0 for a, b in zip(before[2:], after[2:], strict=True))
-    return whole and op.mode == "nearest" and op.coordinates == "asymmetric"
+    nearest = op.coordinates == "asymmetric" and op.nearest_mode == "floor"
+    return whole and (op.mode == "linear" or nearest)
 
 
 def _starts_plain(value: SSAValue, fmt: Format | None) -> bool:

@@ -48,7 +48,10 @@ def _asked(conv: ConvShape) -> tuple[ConvKernel, ...]:
         answer = onednn_query.ask(conv, fmt, fmt)
         if answer is not None:
             kernel = ConvKernel(answer.x, answer.w, answer.y, _rate(answer, conv))
-            found = [kernel, *(k for k in found if (k.x, k.y) != (kernel.x, kernel.y) or k.rate > kernel.rate)]
+            found = [
+                kernel,
+                *(k for k in found if (k.x, k.y) != (kernel.x, kernel.y) or k.rate > kernel.rate),
+            ]
     return tuple(reversed(found))
 
 

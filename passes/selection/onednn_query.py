@@ -141,7 +141,8 @@ def _answer(conv: ConvShape, pd: c_void_p) -> Answer:
     name = c_char_p()
     _check(library.dnnl_primitive_desc_query(pd, _IMPLEMENTATION, 0, byref(name)))
     src, wei, dst = (
-        _numbers(c_void_p(library.dnnl_primitive_desc_query_md(pd, what, 0))) for what in (_SRC, _WEIGHTS, _DST)
+        _numbers(c_void_p(library.dnnl_primitive_desc_query_md(pd, what, 0)))
+        for what in (_SRC, _WEIGHTS, _DST)
     )
     return Answer(_activation(src), _weights(wei, conv), _activation(dst), (name.value or b"").decode())
 
@@ -227,7 +228,13 @@ def _tag(fmt: Format) -> str:
     text = ""
     for factor in fmt.factors:
         letter = "abcdefghijkl"[factor.dim]
-        text += f"{factor.size}{letter}" if factor.size is not None else letter.upper() if factor.dim in blocked else letter
+        text += (
+            f"{factor.size}{letter}"
+            if factor.size is not None
+            else letter.upper()
+            if factor.dim in blocked
+            else letter
+        )
     return text
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
+from layout_ir.diagnostics import Diagnostic, Severity, emit
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.passes.selection import megengine, nchwc, onednn
@@ -62,9 +63,7 @@ _TARGETS = {
         Target("channels-last", "nhwc convolutions", _channels_last),
         Target("onednn", "what oneDNN answers to any", onednn.conv_kernels, caveat=onednn.missing),
         Target("htp", "Hexagon croutons", _htp),
-        Target(
-            "megengine-cuda", "NCHW4, NCHW32, NCHW64, CHWN4", megengine.conv_kernels, megengine.refine
-        ),
+        Target("megengine-cuda", "NCHW4, NCHW32, NCHW64, CHWN4", megengine.conv_kernels, megengine.refine),
         nchwc.target(8),
         nchwc.target(16),
     )
@@ -76,13 +75,16 @@ NAMES = ("host", *(name for name in _TARGETS if not name.startswith("ort-nchwc")
 
 def target_named(name: str) -> Target:
     """The target called `name`. "host" is the one of this machine, "ort-nchwc" has the block that ONNX Runtime uses
-    on it. Raises LayoutError for an unknown name."""
+    on it. Raises LayoutError for an unknown name; a remark says where the target is not quite what its name says."""
     if name == "host":
-        return _TARGETS[_host()]
-    if name == "ort-nchwc":
-        return _TARGETS["ort-nchwc16" if _host() == "avx512" else "ort-nchwc8"]
+        name = _host()
+    elif name == "ort-nchwc":
+        name = "ort-nchwc16" if _host() == "avx512" else "ort-nchwc8"
     if name not in _TARGETS:
         raise LayoutError(f"unknown target '{name}': targets are {', '.join(NAMES)}")
+    caveat = _TARGETS[name].caveat()
+    if caveat is not None:
+        emit(Diagnostic(Severity.REMARK, f"target {name}: {caveat}"))
     return _TARGETS[name]
 
 

@@ -8,9 +8,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
     from layout_ir.passes.report import Remaining, Report
 
-TARGETS = ("host", "avx2", "avx512", "channels-last", "onednn", "htp")
+TARGETS = ("host", "avx2", "avx512", "channels-last", "onednn", "htp", "megengine-cuda", "ort-nchwc")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="exact",
         metavar="NAME",
         help="exact (proven least cost), or greedy for comparison",
+    )
+    parser.add_argument(
+        "--costs",
+        metavar="FILE",
+        help="a cost table in JSON, or 'calibrated' for what 'layout-ir calibrate' measured on this machine "
+        "(default: built-in constants, the same everywhere)",
     )
 
 
@@ -57,16 +65,10 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the report; writes the program where `-o` says."""
-    from xdsl.utils.exceptions import DiagnosticException
-
-    from layout_ir.passes.report import compare
-    from layout_ir.tools.program import load_program, pass_error
+    from layout_ir.tools.program import load_program
 
     module = load_program(args.model)
-    try:
-        report, _, optimized = compare(module, args.target, args.solver)
-    except DiagnosticException as error:
-        raise pass_error(error, args.model) from error
+    report, _, optimized = compared(module, args)
     if args.output is not None:
         from layout_ir.printing import print_module
         from layout_ir.tools.output import write_result
@@ -80,6 +82,32 @@ def run(args: argparse.Namespace) -> int:
     )
     print(text, file=sys.stderr if to_stderr else sys.stdout)
     return 0
+
+
+def compared(module: ModuleOp, args: argparse.Namespace) -> tuple[Report, ModuleOp, ModuleOp]:
+    """Report, naive and optimized program as the arguments ask.
+
+    Warnings, and what the passes say of no place in the program, go to standard error.
+    """
+    from xdsl.utils.exceptions import DiagnosticException
+
+    from layout_ir.diagnostics import Severity, collect
+    from layout_ir.passes.report import compare
+    from layout_ir.passes.selection.costs import load_costs
+    from layout_ir.tools.diagnostics import Renderer
+    from layout_ir.tools.program import pass_error
+
+    with collect() as said:
+        try:
+            costs = None if args.costs is None else load_costs(args.costs)
+            return compare(module, args.target, args.solver, costs)
+        except DiagnosticException as error:
+            raise pass_error(error, args.model) from error
+        finally:
+            # The naive program meets the same obstacles as the optimized one.
+            for diagnostic in dict.fromkeys(said):
+                if diagnostic.location is None or diagnostic.severity is Severity.WARNING:
+                    Renderer(sys.stderr)(diagnostic)
 
 
 def format_report(report: Report, model: str, everything: bool = False) -> str:
@@ -98,10 +126,10 @@ def format_report(report: Report, model: str, everything: bool = False) -> str:
         lines.append("nothing was left to choose")
     elif solution.is_optimal:
         lines.append(
-            f"proven optimal: cost {solution.cost / 1e6:.3f} ms (ops and reorders) equals the lower bound"
+            f"proven optimal: cost {_cost(solution.cost, report.unit)} (ops and reorders) equals the lower bound"
         )
     else:
-        lines.append(f"not proven optimal: cost {solution.cost / 1e6:.3f} ms (ops and reorders), no bound")
+        lines.append(f"not proven optimal: cost {_cost(solution.cost, report.unit)} (ops and reorders), no bound")
     if best.remaining:
         lines += ["", "what remains:"]
         shown = best.remaining if everything else best.remaining[:10]
@@ -116,6 +144,11 @@ def format_report(report: Report, model: str, everything: bool = False) -> str:
 def _line(entry: Remaining) -> str:
     change = f"{entry.source} -> {entry.destination}"
     return f"  {change}  {_bytes(entry.nbytes)}  between {entry.producer} and {entry.consumer}"
+
+
+def _cost(cost: int, unit: str) -> str:
+    """A cost of the cost model, which may count in a unit of its own."""
+    return f"{cost / 1e6:.3f} ms" if unit == "ns" else f"{cost} {unit}"
 
 
 def _bytes(count: int) -> str:

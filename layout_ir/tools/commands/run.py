@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.errors import LayoutError
-from layout_ir.tools.commands.optimize import add_arguments
+from layout_ir.tools.commands.optimize import add_arguments, compared
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,20 +36,14 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints what both programs took and how far their results are apart."""
-    from xdsl.utils.exceptions import DiagnosticException
-
     from layout_ir.execute import entry_point, input_names
-    from layout_ir.passes.report import compare
-    from layout_ir.tools.program import load_program, pass_error
+    from layout_ir.tools.program import load_program
     from layout_ir.tools.validation import TOLERANCE, relative_difference
 
     module = load_program(args.model)
     function = entry_point(module, "main")
     inputs = _inputs(args, function, input_names(function))
-    try:
-        report, naive, optimized = compare(module, args.target, args.solver)
-    except DiagnosticException as error:
-        raise pass_error(error, args.model) from error
+    report, naive, optimized = compared(module, args)
     before, naive_times = _execute(naive, inputs)
     after, best_times = _execute(optimized, inputs)
     error = max((relative_difference(a, b) for a, b in zip(before, after, strict=True)), default=0.0)

@@ -40,3 +40,28 @@ def brute_force(problem: Problem) -> int:
     """The least cost over all choices."""
     ways = [range(len(op.choices)) for op in problem.ops]
     return min(evaluate(problem, choice) for choice in itertools.product(*ways))
+
+
+def tangled_problem(rng: random.Random, ops: int, formats: int) -> Problem:
+    """A program whose ops of two operands draw them from anywhere above: nothing to eliminate cheaply."""
+    values = [ValueNode(random_matrix(rng, formats))]
+    nodes = [OpNode((), (0,), tuple(Choice((), (f,), rng.randint(0, 9)) for f in range(formats)))]
+    for number in range(1, ops):
+        ins = (rng.randrange(number), rng.randrange(number))
+        values.append(ValueNode(random_matrix(rng, formats)))
+        agree = tuple(Choice((f, f), (f,), rng.randint(0, 15)) for f in range(formats))
+        mixed = tuple(
+            Choice((rng.randrange(formats), rng.randrange(formats)), (f,), rng.randint(0, 15))
+            for f in range(formats)
+        )
+        nodes.append(OpNode(ins, (number,), agree if number % 2 else mixed))
+    return Problem(tuple(nodes), tuple(values))
+
+
+def hub_problem(rng: random.Random, uses: int, formats: int) -> Problem:
+    """One value and very many uses."""
+    make = OpNode((), (0,), tuple(Choice((), (f,), rng.randint(0, 40)) for f in range(formats)))
+    use = [
+        OpNode((0,), (), tuple(Choice((f,), (), rng.randint(0, 9)) for f in range(formats))) for _ in range(uses)
+    ]
+    return Problem((make, *use), (ValueNode(random_matrix(rng, formats), 2),))

@@ -1,4 +1,4 @@
-"""Exact selection finds the optimum that brute force finds."""
+"""Elimination, by whatever plan, adds up to the optimum that brute force finds."""
 
 from __future__ import annotations
 
@@ -6,41 +6,64 @@ import random
 
 import pytest
 
-from layout_ir.passes.selection import elimination
-from layout_ir.passes.selection.elimination import Infeasible, TooWide, solve_exact
-from layout_ir.passes.selection.greedy import solve_greedy, solve_preferred
-from layout_ir.passes.selection.problem import FORBIDDEN, Choice, OpNode, Problem, ValueNode, evaluate
-from tests.passes.selection.problems import brute_force, random_problem
+from layout_ir.passes.selection.elimination import Elimination, prepare
+from layout_ir.passes.selection.factors import Factors
+from layout_ir.passes.selection.order import make_plan
+from layout_ir.passes.selection.problem import Problem, evaluate
+from tests.passes.selection.problems import brute_force, hub_problem, random_problem
 
 
-def test_optimum_equals_brute_force():
-    rng = random.Random(1)
-    worse = 0
-    for _ in range(1000):
+def _solve(problem: Problem, direct: int) -> tuple[int, int]:
+    """The total that elimination promises, and what its choice costs."""
+    factors = Factors(problem, direct)
+    elimination = Elimination(factors, make_plan(factors.domains, [f.scope for f in factors.factors], 1 << 30))
+    return elimination.total, evaluate(problem, elimination.backward({})[: len(problem.ops)])
+
+
+@pytest.mark.parametrize("direct", [1, 30, 1 << 20])
+def test_total_is_the_optimum_with_and_without_variables_for_values(direct: int):
+    rng = random.Random(direct)
+    for _ in range(200):
         problem = random_problem(rng, rng.randint(1, 5), rng.randint(2, 6))
-        solution = solve_exact(problem)
-        assert solution.cost == solution.bound == brute_force(problem) == evaluate(problem, solution.choices)
-        greedy = solve_greedy(problem)
-        assert greedy.cost >= solution.cost
-        assert solve_preferred(problem).cost >= solution.cost
-        worse += greedy.cost > solution.cost
-    assert worse > 100, "greedy is as good as exact: the problems are too easy to test anything"
+        assert _solve(problem, direct) == (brute_force(problem),) * 2
 
 
-def test_result_is_deterministic():
-    problem = random_problem(random.Random(5), 30, 3)
-    assert solve_exact(problem) == solve_exact(problem)
+def test_hub_of_many_uses_adds_up_far_more_than_fits_a_message():
+    problem = hub_problem(random.Random(2), 2000, 3)
+    total, cost = _solve(problem, 1 << 12)
+    assert total == cost
+    # The optimum makes some set of formats and lets every use take the cheapest of them.
+    (value,) = problem.values
+    make, *users = problem.ops
+    best = min(
+        made.cost
+        + sum(min(c.cost for c in user.choices if c.ins[0] in needed) for user in users)
+        + value.weight * _tree(value.reorder, made.outs[0], needed)
+        for made in make.choices
+        for needed in ({0}, {1}, {2}, {0, 1}, {0, 2}, {1, 2}, {0, 1, 2})
+    )
+    assert cost == best
 
 
-def test_negative_forbidden_reorder_makes_it_infeasible():
-    value = ValueNode(((0, FORBIDDEN), (FORBIDDEN, 0)))
-    make = OpNode((), (0,), (Choice((), (0,), 0),))
-    use = OpNode((0,), (), (Choice((1,), (), 1),))
-    with pytest.raises(Infeasible, match="some value would need a forbidden reorder"):
-        solve_exact(Problem((make, use), (value,)))
+def _tree(reorder: tuple[tuple[int, ...], ...], root: int, needed: set[int]) -> int:
+    from layout_ir.passes.selection.problem import tree_cost
+
+    return tree_cost(reorder, root, needed)
 
 
-def test_negative_too_wide_is_refused_and_not_approximated(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(elimination, "TABLE_LIMIT", 4)
-    with pytest.raises(TooWide, match="the limit is 4"):
-        solve_exact(random_problem(random.Random(3), 20, 4))
+def test_plan_keeps_every_table_below_the_limit_and_leaves_the_rest():
+    problem = random_problem(random.Random(3), 40, 4)
+    for limit in (1, 16, 256, 1 << 20):
+        factors, plan = prepare(problem, limit)
+        assert all(bucket.entries <= limit for bucket in plan.buckets)
+        gone = {bucket.variable for bucket in plan.buckets}
+        variables = {v for v, size in enumerate(factors.domains) if size > 1}
+        assert gone | set(plan.core_variables) == variables
+        assert not gone & set(plan.core_variables)
+    assert not prepare(problem, 1 << 20)[1].core_variables
+
+
+def test_chain_is_as_deep_as_a_logarithm():
+    scopes = [(k, k + 1) for k in range(1 << 12)]
+    plan = make_plan([3] * ((1 << 12) + 1), scopes, 1 << 20)
+    assert max(bucket.level for bucket in plan.buckets) <= 2 * 12

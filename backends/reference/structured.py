@@ -1,0 +1,135 @@
+"""The meaning of ops with loops and a scalar body (linalg, elementwise arith, math, tosa), pads included.
+
+A loop runs over the padded extent of its tensors, as kernels over whole blocks do: parallel loops write what they
+compute on pads into the pads of the result, reductions take pads along. Where tensors disagree about a loop's pads,
+the one without shows poison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from layout_ir.backends.reference.elements import Array, computed, narrow, poison, stored_number, widen
+from layout_ir.backends.reference.semantics import layout_at_run_time
+from layout_ir.backends.reference.tensor import Tensor
+from layout_ir.dialects.layout import dtype_of, is_tensor
+from layout_ir.errors import LayoutError
+from layout_ir.layout import Layout
+from layout_ir.passes.selection.foreign.padding import element
+from layout_ir.passes.selection.foreign.scalar import Trap, number
+from layout_ir.passes.selection.foreign.structured import Structured, is_window, loop_of, start_of
+
+
+def run(s: Structured, operands: Sequence[Any]) -> tuple[Tensor, ...]:
+    """The results of `s.op` on tensors and scalars. Raises LayoutError where the body would end the program."""
+    results = [layout_at_run_time(value.type) for value in s.op.results]
+    loops = _extents(s, [o.layout for o in operands if isinstance(o, Tensor)] + results)
+    parallel = [loop for loop in sorted(loops) if loop not in s.reductions]
+    reduced = [loop for loop in sorted(loops) if loop in s.reductions]
+    index: list[Any] = [0] * (max(loops, default=-1) + 1)
+    for place, loop in enumerate(parallel):
+        # One axis of the grid per parallel loop.
+        index[loop] = np.arange(loops[loop]).reshape(
+            [-1 if k == place else 1 for k in range(len(parallel))]
+        )
+    grid = tuple(loops[loop] for loop in parallel)
+    boxes = [_box(s, k, operand, loops) for k, operand in enumerate(operands)]
+    state = [_start(s, k, boxes, index, grid) for k in range(len(results))]
+    for step in product(*(range(loops[loop]) for loop in reduced)):
+        for loop, position in zip(reduced, step, strict=True):
+            index[loop] = position
+        arguments = [_read(box, exprs, index) for box, exprs in zip(boxes, s.maps, strict=True)]
+        for k, operand in enumerate(s.init):
+            if operand is not None:
+                arguments[operand] = state[k]
+        if reduced and s.init[0] is None:
+            arguments.append(state[0])
+        try:
+            state = s.body(arguments, index)
+        except Trap as error:
+            raise LayoutError(f"ends the program: {error}") from error
+    return tuple(
+        _stored(value, exprs, np.broadcast_to(array, grid), layout, parallel)
+        for (exprs, value), array, layout in zip(s.results(), state, results, strict=True)
+    )
+
+
+def _extents(s: Structured, layouts: Sequence[Layout]) -> dict[int, int]:
+    """Per loop how far it runs: over the pads of its tensors, unless a window is made of it."""
+    windows = {
+        loop for exprs, _ in s.tensors for expr in exprs if is_window(expr) for loop in expr.used_dims()
+    }
+    extents = dict(s.extents)
+    for (exprs, _), layout in zip(s.tensors, layouts, strict=True):
+        for dim, expr in enumerate(exprs):
+            loop = loop_of(expr)
+            if loop is not None and loop not in windows and not layout.lo[dim]:
+                extents[loop] = max(extents[loop], layout.padded_shape[dim])
+    return extents
+
+
+def _box(s: Structured, k: int, operand: Any, loops: dict[int, int]) -> Any:
+    """Operand number k, as far as the loops reach; scalars as they are."""
+    value = s.op.operands[k]
+    if not isinstance(operand, Tensor):
+        return number(operand, value.type)
+    box = operand.box() if not any(operand.layout.lo) else operand.logical()
+    for dim, expr in enumerate(s.maps[k]):
+        loop = loop_of(expr)
+        missing = 0 if loop is None else loops[loop] - box.shape[dim]
+        if missing > 0:
+            widths = [(0, missing) if d == dim else (0, 0) for d in range(box.ndim)]
+            box = np.pad(box, widths, constant_values=poison(operand.dtype))
+    return widen(box, operand.dtype)
+
+
+def _read(box: Any, exprs: Sequence[AffineExpr], index: Sequence[Any]) -> Any:
+    if not exprs:
+        return box if not isinstance(box, np.ndarray) else box[()]
+    return box[tuple(np.asarray(expr.eval(index, ())) for expr in exprs)]
+
+
+def _start(s: Structured, k: int, boxes: Sequence[Any], index: Sequence[Any], grid: tuple[int, ...]) -> Any:
+    """What result k is before the first step of its reductions."""
+    operand = s.init[k]
+    if operand is not None:
+        return np.broadcast_to(_read(boxes[operand], s.maps[operand], index), grid)
+    start = start_of(s.op)
+    if start is None or not s.reductions:
+        return None
+    kind = element(s.op.results[k])
+    value = number(start, kind)
+    if value is None:
+        limits = np.iinfo(number(0, kind).dtype)
+        value = number(limits.min if start < 0 else limits.max, kind)
+    return np.broadcast_to(value, grid)
+
+
+def _stored(
+    value: SSAValue, exprs: Sequence[AffineExpr], array: Array, layout: Layout, parallel: Sequence[int]
+) -> Tensor:
+    """The grid of `array` as the tensor whose dims are `exprs`."""
+    assert is_tensor(value.type)
+    dtype = dtype_of(value.type)
+    order = [parallel.index(loop) for expr in exprs if (loop := loop_of(expr)) is not None]
+    box = np.transpose(array, order).astype(computed(dtype), copy=False)
+    for dim, expr in enumerate(exprs):
+        if loop_of(expr) is None:
+            box = np.expand_dims(box, dim)
+    if any(layout.lo):
+        inside = tuple(slice(0, extent) for extent in layout.shape)
+        return Tensor.store(narrow(box[inside], dtype), layout, dtype)
+    if box.shape != layout.padded_shape:
+        # Pads that no loop runs over hold 0.
+        whole = np.full(layout.padded_shape, stored_number(0, dtype))
+        covered = tuple(slice(0, min(a, b)) for a, b in zip(box.shape, layout.padded_shape, strict=True))
+        whole[covered] = narrow(box, dtype)[covered]
+        return Tensor.store_box(whole, layout, dtype)
+    return Tensor.store_box(narrow(box, dtype), layout, dtype)
+

@@ -1,0 +1,13 @@
+"""Ops of other dialects: their options and what they do with pads, derived from what the ops say of themselves.
+
+    scalar.py       the meaning of scalar arith and math ops, on numbers and on arrays
+    structured.py   an op as loops: one map per tensor, kinds of the loops, a scalar body
+    padding.py      what such an op needs in pads and leaves there, by running its body on them
+    transfer.py     a Format of one tensor seen through the loops as a Format of another
+    options.py      the options of structured ops
+    shapes.py       reshapes, slices, concat and the like of the tensor and tosa dialects
+    conform.py      ops that need operands and results of exactly one type
+
+Nothing here is a list of what single ops do to zeros: whether relu keeps them or exp makes ones of them comes from
+evaluating the body.
+"""

@@ -1,0 +1,303 @@
+"""What scalar ops compute, on numbers and on NumPy arrays alike; the unknown is None.
+
+One table serves two readers. The pad analysis runs a body on the numbers that pads hold, where an operand whose value
+is not known is None and makes unknown whatever depends on it. The reference interpreter runs the same body on whole
+arrays.
+
+An integer division by zero does not give a value but ends the program: `Trap`. So does one by something unknown, and
+an op that this table does not know, which might do anything.
+"""
+
+from __future__ import annotations
+
+import math as python_math
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+)
+from xdsl.dialects.linalg.ops import IndexOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from layout_ir.errors import LayoutError
+
+Value = Any
+"""A NumPy scalar or array of the type of `kind_of`, or None for what is not known."""
+
+Outer = Callable[[SSAValue], Value]
+"""Gives the value of what a body takes from outside of it."""
+
+
+class Trap(Exception):
+    """The op would end the program, or nothing is known about it."""
+
+
+def kind_of(type: Attribute) -> np.dtype[Any]:
+    """The NumPy type that scalars of `type` are computed in. Raises LayoutError where there is none."""
+    # Half precision is computed in single and rounded where it is stored.
+    if isinstance(type, Float16Type | BFloat16Type | Float32Type):
+        return np.dtype(np.float32)
+    if isinstance(type, Float64Type):
+        return np.dtype(np.float64)
+    if isinstance(type, IndexType):
+        return np.dtype(np.int64)
+    if isinstance(type, IntegerType):
+        width = cast("int", type.width.data)
+        if width == 1:
+            return np.dtype(np.bool_)
+        if width in (8, 16, 32, 64):
+            unsigned = type.signedness.data.name == "UNSIGNED"
+            return np.dtype(f"{'u' if unsigned else ''}int{width}")
+    raise LayoutError(f"scalars of {type} cannot be evaluated")
+
+
+def number(value: float, type: Attribute) -> Value:
+    """`value` as a scalar of `type`; None where the type has no such number."""
+    kind = kind_of(type)
+    if kind.kind != "f" and (not python_math.isfinite(value) or value != int(value)):
+        return None
+    if kind.kind in "iu":
+        info = np.iinfo(kind)
+        if not info.min <= value <= info.max:
+            return None
+    return kind.type(value)
+
+
+def _unsigned(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` on the bits of signed operands read as unsigned."""
+
+    def run(*args: Any) -> Any:
+        kind = np.asarray(args[0]).dtype
+        if kind.kind != "i":
+            return function(*args)
+        wide = np.dtype(f"u{kind.name}")
+        return np.asarray(function(*(np.asarray(a).astype(wide) for a in args))).astype(kind)
+
+    return run
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    """Cut off towards zero, as C and MLIR divide integers."""
+    low = np.floor_divide(a, b)
+    inexact = np.multiply(low, b) != a
+    return low + (inexact & ((np.asarray(a) < 0) != (np.asarray(b) < 0)))
+
+
+def _round(x: Any) -> Any:
+    """To the nearest integer, halves away from zero."""
+    return np.copysign(np.floor(np.abs(x) + np.asarray(x).dtype.type(0.5)), x)
+
+
+def _rsqrt(x: Any) -> Any:
+    return np.asarray(x).dtype.type(1) / np.sqrt(x)
+
+
+_ERF = np.vectorize(python_math.erf, otypes=[np.float64])
+
+FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
+    arith.AddfOp: np.add,
+    arith.SubfOp: np.subtract,
+    arith.MulfOp: np.multiply,
+    arith.DivfOp: np.divide,
+    arith.NegfOp: np.negative,
+    arith.MaximumfOp: np.maximum,
+    arith.MinimumfOp: np.minimum,
+    arith.MaxnumfOp: np.fmax,
+    arith.MinnumfOp: np.fmin,
+    arith.AddiOp: np.add,
+    arith.SubiOp: np.subtract,
+    arith.MuliOp: np.multiply,
+    arith.DivSIOp: _quotient,
+    arith.DivUIOp: _unsigned(np.floor_divide),
+    arith.FloorDivSIOp: np.floor_divide,
+    arith.CeilDivSIOp: lambda a, b: -np.floor_divide(-a, b),
+    arith.RemSIOp: np.fmod,
+    arith.RemUIOp: _unsigned(np.remainder),
+    arith.MaxSIOp: np.maximum,
+    arith.MinSIOp: np.minimum,
+    arith.MaxUIOp: _unsigned(np.maximum),
+    arith.MinUIOp: _unsigned(np.minimum),
+    arith.AndIOp: np.bitwise_and,
+    arith.OrIOp: np.bitwise_or,
+    arith.XOrIOp: np.bitwise_xor,
+    arith.ShLIOp: np.left_shift,
+    arith.ShRSIOp: np.right_shift,
+    arith.ShRUIOp: _unsigned(np.right_shift),
+    math.AbsFOp: np.abs,
+    math.AbsIOp: np.abs,
+    math.AcosOp: np.arccos,
+    math.AsinOp: np.arcsin,
+    math.AtanOp: np.arctan,
+    math.Atan2Op: np.arctan2,
+    math.CbrtOp: np.cbrt,
+    math.CeilOp: np.ceil,
+    math.CopySignOp: np.copysign,
+    math.CosOp: np.cos,
+    math.CoshOp: np.cosh,
+    math.ErfOp: lambda x: np.asarray(_ERF(x)),
+    math.ExpOp: np.exp,
+    math.Exp2Op: np.exp2,
+    math.ExpM1Op: np.expm1,
+    math.FloorOp: np.floor,
+    math.FmaOp: lambda a, b, c: a * b + c,
+    math.LogOp: np.log,
+    math.Log10Op: np.log10,
+    math.Log1pOp: np.log1p,
+    math.Log2Op: np.log2,
+    math.PowFOp: np.power,
+    math.RoundOp: _round,
+    math.RoundEvenOp: np.rint,
+    math.RsqrtOp: _rsqrt,
+    math.SinOp: np.sin,
+    math.SinhOp: np.sinh,
+    math.SqrtOp: np.sqrt,
+    math.TanOp: np.tan,
+    math.TanhOp: np.tanh,
+    math.TruncOp: np.trunc,
+}
+"""Ops whose operands and result have one type, by what they compute."""
+
+DIVISIONS = (
+    arith.DivSIOp,
+    arith.DivUIOp,
+    arith.FloorDivSIOp,
+    arith.CeilDivSIOp,
+    arith.CeilDivUIOp,
+    arith.RemSIOp,
+    arith.RemUIOp,
+)
+"""Ops that end the program where their second operand is 0."""
+
+_CASTS = (
+    arith.ExtFOp,
+    arith.TruncFOp,
+    arith.ExtSIOp,
+    arith.TruncIOp,
+    arith.SIToFPOp,
+    arith.FPToSIOp,
+    arith.IndexCastOp,
+)
+_UNSIGNED_CASTS = (arith.ExtUIOp, arith.UIToFPOp)
+
+# Predicates of arith.cmpi: eq ne slt sle sgt sge ult ule ugt uge.
+_COMPARE = (
+    np.equal,
+    np.not_equal,
+    np.less,
+    np.less_equal,
+    np.greater,
+    np.greater_equal,
+)
+
+
+def constant(op: arith.ConstantOp) -> Value:
+    """The value of a constant that is a number."""
+    value = op.value
+    if isinstance(value, IntegerAttr | FloatAttr):
+        return kind_of(op.result.type).type(value.value.data)
+    raise Trap(f"{op.name} of {op.result.type}")
+
+
+def known(value: SSAValue) -> Value:
+    """A scalar from outside of a body, where it is a constant; else None."""
+    return constant(value.owner) if isinstance(value.owner, arith.ConstantOp) else None
+
+
+def evaluate(
+    block: Block, args: Sequence[Value], *, index: Sequence[Value] = (), outer: Outer = known
+) -> list[Value]:
+    """What the block yields for these arguments. `index` are the loop indices, None (or none at all) if unknown.
+
+    Raises Trap where the block would end the program, or might.
+    """
+    values: dict[SSAValue, Value] = dict(zip(block.args, args, strict=True))
+    last = block.last_op
+    with np.errstate(all="ignore"):
+        for op in block.ops:
+            operands = [values[o] if o in values else outer(o) for o in op.operands]
+            if op is last:
+                return operands
+            if isinstance(op, IndexOp):
+                k = op.dim.value.data
+                values[op.results[0]] = index[k] if k < len(index) else None
+            else:
+                values[op.results[0]] = apply(op, operands)
+    return []
+
+
+def apply(op: Operation, args: Sequence[Value]) -> Value:
+    """The result of one scalar op. Raises Trap where it would end the program, or might."""
+    if isinstance(op, DIVISIONS) and (args[1] is None or np.any(np.asarray(args[1]) == 0)):
+        raise Trap(f"{op.name} by what may be 0")
+    if isinstance(op, arith.ConstantOp):
+        return constant(op)
+    if isinstance(op, arith.SelectOp):
+        condition, then, otherwise = args
+        if condition is not None and np.ndim(condition) == 0:
+            return then if condition else otherwise
+        return None if None in map(_none, args) else np.where(condition, then, otherwise)
+    compute = _function(op)
+    if any(arg is None for arg in args):
+        return None
+    return np.asarray(compute(*args)).astype(_kind(op), copy=False)[()]
+
+
+def _none(value: Value) -> Value:
+    return None if value is None else 0
+
+
+def _kind(op: Operation) -> np.dtype[Any]:
+    type = op.results[0].type
+    element = getattr(type, "element_type", type)
+    return kind_of(element)
+
+
+def _function(op: Operation) -> Callable[..., Any]:
+    if isinstance(op, arith.CeilDivUIOp):
+        return _unsigned(lambda a, b: (a + b - 1) // b)
+    if isinstance(op, _CASTS):
+        return lambda x: np.asarray(x).astype(_kind(op))
+    if isinstance(op, _UNSIGNED_CASTS):
+        return lambda x: _as_unsigned(x).astype(_kind(op))
+    if isinstance(op, arith.CmpiOp):
+        predicate = op.predicate.value.data
+        return _COMPARE[predicate] if predicate < 6 else _unsigned(_COMPARE[predicate - 4])
+    if isinstance(op, arith.CmpfOp):
+        return _float_comparison(op.predicate.value.data)
+    if type(op) not in FUNCTIONS:
+        raise Trap(f"{op.name} is not known here")
+    return FUNCTIONS[type(op)]
+
+
+def _as_unsigned(x: Any) -> Any:
+    array = np.asarray(x)
+    return array.astype(np.dtype(f"u{array.dtype.name}")) if array.dtype.kind == "i" else array
+
+
+def _float_comparison(predicate: int) -> Callable[..., Any]:
+    """Predicates 0 to 15: false, six ordered ones, ord, the six unordered ones, uno, true."""
+    order = (np.equal, np.greater, np.greater_equal, np.less, np.less_equal, np.not_equal)
+
+    def run(a: Any, b: Any) -> Any:
+        unordered = np.isnan(a) | np.isnan(b)
+        if predicate in (0, 15):
+            return np.full_like(unordered, predicate == 15)
+        if predicate in (7, 14):
+            return unordered if predicate == 14 else ~unordered
+        if predicate < 7:
+            return order[predicate - 1](a, b) & ~unordered
+        return order[predicate - 8](a, b) | unordered
+
+    return run
+
+

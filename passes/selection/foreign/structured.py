@@ -1,0 +1,230 @@
+"""An op as loops: per tensor a map from loops to dims, loops that are parallel or reductions, and a scalar body.
+
+    linalg.matmul   loops m, n parallel, k reduction   A (m, k)  B (k, n)  C (m, n)   acc + a * b
+    arith.addf      loops i, j parallel                a (i, j)  b (i, j)  r (i, j)   a + b
+    tosa.add        loops i, j parallel                a (i, 0)  b (i, j)  r (i, j)   a + b
+
+A dim is one of three things: a loop (dim k of the tensor is loop i), fixed (a constant, as in broadcasts), or a window
+(an expression of several loops, as in convolutions). linalg says all this in its indexing maps. Elementwise ops of
+arith, math and tosa get identity and broadcast maps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import cast
+
+import numpy as np
+from xdsl.dialects import arith, math, tosa
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.dialects.linalg.ops import BroadcastOp, ReduceOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
+
+from layout_ir.dialects.layout import is_tensor
+from layout_ir.dialects.layout.types import tensor_type
+from layout_ir.passes.selection.foreign.scalar import FUNCTIONS, Value, apply, evaluate, kind_of
+
+Body = Callable[[Sequence[Value], Sequence[Value]], list[Value]]
+"""From one scalar per operand, and the loop indices (none: unknown), to one scalar per result.
+
+That of a reduction without an initial operand takes the accumulator last. Raises scalar.Trap where the body would end
+the program.
+"""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Structured:
+    """The loops of `op`. `maps` has one entry per operand (scalars: no dims), `result_maps` one per result.
+
+    `init[k]` is the operand that result k starts from and has the type of (destination-passing style), None where
+    there is none. `one_type`: the verifier of the op wants all tensors to be of exactly one type.
+    """
+
+    op: Operation
+    maps: tuple[tuple[AffineExpr, ...], ...]
+    result_maps: tuple[tuple[AffineExpr, ...], ...]
+    reductions: frozenset[int]
+    body: Body
+    init: tuple[int | None, ...]
+    one_type: bool = False
+    extents: dict[int, int] = field(default_factory=dict[int, int])
+
+    def __post_init__(self) -> None:
+        for exprs, value in (*zip(self.maps, self.op.operands, strict=True), *self.results()):
+            for expr, extent in zip(exprs, shape(value), strict=True):
+                if isinstance(expr, AffineDimExpr):
+                    self.extents[expr.position] = extent
+
+    def results(self) -> list[tuple[tuple[AffineExpr, ...], SSAValue]]:
+        return list(zip(self.result_maps, self.op.results, strict=True))
+
+    @property
+    def tensors(self) -> list[tuple[tuple[AffineExpr, ...], SSAValue]]:
+        """Tensor operands, then results, each with its map."""
+        operands = zip(self.maps, self.op.operands, strict=True)
+        return [(m, v) for m, v in operands if is_tensor(v.type)] + self.results()
+
+    @property
+    def iterations(self) -> int:
+        """How often the body runs."""
+        return prod(self.extents.values())
+
+
+def shape(value: SSAValue) -> tuple[int, ...]:
+    return tensor_type(value.type).get_shape() if is_tensor(value.type) else ()
+
+
+def loop_of(expr: AffineExpr) -> int | None:
+    """The loop that a dim is, or None where it is fixed or a window."""
+    return expr.position if isinstance(expr, AffineDimExpr) else None
+
+
+def is_window(expr: AffineExpr) -> bool:
+    return not isinstance(expr, AffineDimExpr | AffineConstantExpr)
+
+
+def structured(op: Operation) -> Structured | None:
+    """`op` as loops; None where it is none of the ops described above, or has buffers instead of tensors."""
+    if not op.results or not all(is_tensor(result.type) for result in op.results):
+        return None
+    if isinstance(op, LinalgStructuredOperation):
+        return _linalg(op)
+    if isinstance(op, BroadcastOp | ReduceOp):
+        return _named(op)
+    if type(op) in FUNCTIONS or isinstance(op, arith.SelectOp):
+        return _elementwise(op)
+    return _tosa(op)
+
+
+def _linalg(op: LinalgStructuredOperation) -> Structured | None:
+    maps = tuple(tuple(attr.data.results) for attr in op.get_indexing_maps())
+    kinds = [attr.data for attr in op.get_iterator_types()]
+    first = len(op.inputs)
+    if len(op.results) != len(maps) - first:
+        return None
+    init = tuple(range(first, len(maps)))
+    reductions = frozenset(k for k, kind in enumerate(kinds) if kind is not IteratorType.PARALLEL)
+    block = op.body.block
+    return Structured(op, maps, maps[first:], reductions, lambda a, i: evaluate(block, a, index=i), init)
+
+
+def _named(op: BroadcastOp | ReduceOp) -> Structured:
+    """The two ops of linalg that do not say their maps."""
+    dims = set(op.dimensions.get_values())
+    rank = len(shape(op.operands[1] if isinstance(op, BroadcastOp) else op.operands[0]))
+    whole = tuple(AffineExpr.dimension(d) for d in range(rank))
+    part = tuple(AffineExpr.dimension(d) for d in range(rank) if d not in dims)
+    if isinstance(op, BroadcastOp):
+        return Structured(op, (part, whole), (whole,), frozenset(), lambda a, i: [a[0]], (1,))
+    block = op.region.block
+    # The body of linalg.reduce takes (element, accumulator).
+    return Structured(
+        op, (whole, part), (part,), frozenset(dims), lambda a, i: evaluate(block, a, index=i), (1,)
+    )
+
+
+def _elementwise(op: Operation) -> Structured | None:
+    """An op of arith or math on whole tensors."""
+    identity = tuple(AffineExpr.dimension(d) for d in range(len(shape(op.results[0]))))
+    maps = tuple(identity if is_tensor(value.type) else () for value in op.operands)
+    return Structured(op, maps, (identity,), frozenset(), lambda a, i: [apply(op, a)], (None,), True)
+
+
+# tosa ----------------------------------------------------------------------------------------------------------------
+
+_TOSA: dict[type[Operation], type[Operation] | tuple[type[Operation], type[Operation]]] = {
+    tosa.AddOp: (arith.AddfOp, arith.AddiOp),
+    tosa.SubOp: (arith.SubfOp, arith.SubiOp),
+    tosa.SinOp: math.SinOp,
+    tosa.CosOp: math.CosOp,
+    tosa.ReduceSumOp: (arith.AddfOp, arith.AddiOp),
+    tosa.ReduceProductOp: (arith.MulfOp, arith.MuliOp),
+    tosa.ReduceMaxOp: (arith.MaximumfOp, arith.MaxSIOp),
+    tosa.ReduceMinOp: (arith.MinimumfOp, arith.MinSIOp),
+}
+"""The scalar op (of floats, of integers) that a tosa op applies to each element, or folds a dim with."""
+
+_START = {
+    tosa.ReduceSumOp: 0.0,
+    tosa.ReduceProductOp: 1.0,
+    tosa.ReduceMaxOp: float("-inf"),
+    tosa.ReduceMinOp: float("inf"),
+}
+"""What a tosa reduction starts from."""
+
+
+def start_of(op: Operation) -> float | None:
+    """What the reduction `op` starts from, where it is not an operand."""
+    return _START.get(type(op))
+
+
+def _tosa(op: Operation) -> Structured | None:
+    function = _tosa_function(op)
+    if function is None:
+        return None
+    rank = len(shape(op.results[0]))
+    loops = tuple(AffineExpr.dimension(d) for d in range(rank))
+    if isinstance(op, tosa.ReductionOperation):
+        axis = op.axis.value.data
+        result = tuple(AffineExpr.constant(0) if d == axis else loop for d, loop in enumerate(loops))
+        return Structured(op, (loops,), (result,), frozenset({axis}), function, (None,))
+    maps: list[tuple[AffineExpr, ...]] = []
+    for value in op.operands:
+        extents = shape(value)
+        if len(extents) != rank:  # the shift of tosa.mul
+            maps.append(tuple(AffineExpr.constant(0) for _ in extents))
+            continue
+        wanted = shape(op.results[0])
+        maps.append(
+            tuple(
+                loop if mine == all_ else AffineExpr.constant(0)
+                for loop, mine, all_ in zip(loops, extents, wanted, strict=True)
+            )
+        )
+    return Structured(op, tuple(maps), (loops,), frozenset(), function, (None,))
+
+
+def _tosa_function(op: Operation) -> Body | None:
+    """The scalar function of a tosa op. That of a reduction takes (element, accumulator)."""
+    if not is_tensor(op.results[0].type):
+        return None
+    element = tensor_type(op.results[0].type).element_type
+    floating = "f" in str(element)
+    if isinstance(op, tosa.ClampOp):
+        low, high = (_number(op.min_val), _number(op.max_val))
+        least, most = (arith.MaximumfOp, arith.MinimumfOp) if floating else (arith.MaxSIOp, arith.MinSIOp)
+        return lambda a, i: _calls(a[0], lambda x: FUNCTIONS[most](FUNCTIONS[least](x, low), high), element)
+    if isinstance(op, tosa.ReciprocalOp) and floating:
+        return lambda a, i: _calls(a[0], lambda x: 1 / x, element)
+    if isinstance(op, tosa.MulOp):
+        # With a shift, integers are scaled and rounded; only plain products are known here.
+        if not floating:
+            return None
+        return lambda a, i: _scalar(arith.MulfOp, a[:2], element)
+    entry = _TOSA.get(type(op))
+    if entry is None:
+        return None
+    function = entry if isinstance(entry, type) else entry[0 if floating else 1]
+    return lambda a, i: _scalar(function, a, element)
+
+
+def _number(attribute: Attribute) -> float:
+    return cast("float", cast("arith.IntegerAttr", attribute).value.data)
+
+
+def _calls(x: Value, function: Callable[[Value], Value], element: Attribute) -> list[Value]:
+    if x is None:
+        return [None]
+    with np.errstate(all="ignore"):
+        return [np.asarray(function(x)).astype(kind_of(element))[()]]
+
+
+def _scalar(function: type[Operation], args: Sequence[Value], element: Attribute) -> list[Value]:
+    if any(arg is None for arg in args):
+        return [None]
+    with np.errstate(all="ignore"):
+        return [np.asarray(FUNCTIONS[function](*args)).astype(kind_of(element))[()]]
