@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from xdsl.dialects import arith, tensor, tosa
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from layout_ir.dialects import nn
 from layout_ir.dialects.layout import (
     CastOp,
     FillPadsOp,
@@ -128,4 +130,11 @@ def erase_unused(values: Sequence[SSAValue]) -> None:
 
 def is_disposable(op: Operation) -> bool:
     """Whether an unused `op` may go: layout ops and literals, which compute nothing."""
-    return isinstance(op, LayoutOnly) or op.name in ("nn.constant", "tensor.empty")
+    return isinstance(op, LayoutOnly) or is_literal(op)
+
+
+def is_literal(op: object) -> bool:
+    """Whether `op` makes a tensor out of nothing, in any Format for the same price."""
+    return isinstance(op, nn.ConstantOp | arith.ConstantOp | tosa.ConstOp) or (
+        isinstance(op, tensor.EmptyOp) and not op.operands
+    )

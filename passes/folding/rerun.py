@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, ViewOp, format_of, is_any, is_tensor, layout_of, with_format
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
-from layout_ir.passes.folding.moves import Draft, LayoutOnly, erase_unused, is_settled, price
+from layout_ir.passes.folding.moves import Draft, LayoutOnly, erase_unused, is_literal, is_settled, price
 from layout_ir.passes.rewriting import FOREIGN, needed_pad, provided_pad, retype, states_pads
 from layout_ir.passes.selection.foreign.conform import alike
 from layout_ir.passes.selection.models import OPTIONS, bound, options_of, shape_of
@@ -66,12 +66,9 @@ def choice(op: Operation, value: SSAValue, fmt: Format) -> Choice | None:
         given = option.outs[0] if value is op.results[0] else option.ins[tensors.index(value)]
         layout = None if given is None else bound(given, value)
         if layout is not None and layout.same_store(wanted):
-            ins = iter(option.ins)
-            stays = iter(kept)
-            return tuple(
-                (None if (f := next(ins), next(stays))[1] else f[0]) if is_tensor(operand.type) else None
-                for operand in op.operands
-            ), option.outs[0]
+            given_for = iter(None if stays else f for f, stays in zip(option.ins, kept, strict=True))
+            ins = tuple(next(given_for) if is_tensor(operand.type) else None for operand in op.operands)
+            return ins, option.outs[0]
     return None
 
 
@@ -243,7 +240,7 @@ def _make(op: Operation, operands: Sequence[SSAValue], out: Format, draft: Draft
     return draft.add(new, op)
 
 
-def _with_pads_of(value: SSAValue, fmt: Format) -> object:
+def _with_pads_of(value: SSAValue, fmt: Format) -> Attribute:
     own = format_of(value.type)
     assert own is not None
     return with_format(value.type, fmt.with_pad(own.pad))
@@ -256,14 +253,11 @@ def _supply(value: SSAValue, fmt: Format, draft: Draft, before: Operation) -> SS
         sources.append(owner.input)
     literal = sources[-1].owner
     padded = fmt.bind(shape_of(value)).is_padded
-    if isinstance(literal, Operation) and literal.name in ("nn.constant", "tensor.empty", "arith.constant"):
-        if not literal.operands:
-            again = literal.clone()
-            made = retype(
-                again.results[0], with_format(value.type, fmt.with_pad("zero" if padded else "undef"))
-            )
-            made.name_hint = sources[-1].name_hint
-            return draft.add(again, before)
+    if isinstance(literal, Operation) and is_literal(literal):
+        again = literal.clone()
+        made = retype(again.results[0], with_format(value.type, fmt.with_pad("zero" if padded else "undef")))
+        made.name_hint = sources[-1].name_hint
+        return draft.add(again, before)
     for source in sources:
         own = format_of(source.type)
         layout = layout_of(source.type)
