@@ -41,7 +41,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, cast
 
 from layout_ir.errors import LayoutError
 
@@ -50,6 +50,7 @@ FORMAT = "layout-ir selection certificate 1"
 FAR = 1 << 100
 
 _Live = Mapping[int, Sequence[int]]
+_Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +99,19 @@ def verify(certificate: Any) -> Verdict:
 
 class _Checker:
     def __init__(self, certificate: Any):
-        if not isinstance(certificate, dict) or certificate.get("format") != FORMAT:
+        if not isinstance(certificate, dict) or cast(_Json, certificate).get("format") != FORMAT:
             raise LayoutError(f"not a certificate: 'format' is not '{FORMAT}'")
-        self.given = certificate
-        _only_integers({key: value for key, value in certificate.items() if key not in ("format", "seal")})
-        self.ops = certificate["problem"]["ops"]
-        self.values = certificate["problem"]["values"]
-        self.scale = certificate["scale"]
+        self.given = cast(_Json, certificate)
+        for key, value in self.given.items():
+            if key not in ("format", "seal"):
+                _only_integers(value)
+        self.ops: list[_Json] = self.given["problem"]["ops"]
+        self.values: list[_Json] = self.given["problem"]["values"]
+        self.scale: int = self.given["scale"]
         if self.scale < 1:
             raise LayoutError(f"scale is {self.scale}, at least 1 is needed")
+        self.scopes: list[list[int]] = []
+        self.tables: dict[int, list[int]] = {}
         self.maker: list[int] = [-1] * len(self.values)
         # Per value and op: the numbers of its operands and results that are this value.
         self.uses: list[dict[int, list[int]]] = [{} for _ in self.values]
@@ -122,10 +127,12 @@ class _Checker:
                     raise LayoutError(f"op {o} has an option that is not of its operands and results")
         if -1 in self.maker:
             raise LayoutError(f"value {self.maker.index(-1)} has no maker")
-        self.made = [self.ops[o]["results"].index(v) for v, o in enumerate(self.maker)]
+        self.made: list[int] = [self.ops[o]["results"].index(v) for v, o in enumerate(self.maker)]
         self.trees: dict[Any, int] = {}
         self.distances: dict[Any, list[list[int]]] = {}
-        self.keys = [tuple(tuple(row) for row in value["reorder"]) for value in self.values]
+        self.keys: list[tuple[tuple[int, ...], ...]] = [
+            tuple(tuple(row) for row in value["reorder"]) for value in self.values
+        ]
         for v, key in enumerate(self.keys):
             if any(len(row) != len(key) for row in key):
                 raise LayoutError(f"the reorder costs of value {v} are not a square")
@@ -133,7 +140,8 @@ class _Checker:
             for ins, outs, _ in op["choices"]:
                 for f, value in zip((*ins, *outs), (*op["operands"], *op["results"]), strict=True):
                     _index(self.keys[value], f)
-        self.states = {v: self._states(v) for v in certificate["states"]}
+        with_states: list[int] = self.given["states"]
+        self.states = {v: self._states(v) for v in with_states}
 
     def run(self) -> Verdict:
         cost = self._cost(self.given["choices"])
@@ -141,23 +149,21 @@ class _Checker:
         bound = 0
         proven: set[int] = set()
         for proof in self.given["proofs"]:
-            own = proof["clusters"]
-            if proven & {_index(self.tables, c) for c in own} or len(set(own)) != len(own):
+            own: list[int] = proof["clusters"]
+            if proven & {_index(self.scopes, c) for c in own} or len(set(own)) != len(own):
                 raise LayoutError("a cluster is in two proofs")
             proven.update(own)
-            live = {x: range(self._size(x)) for c in own for x in self.scopes[c]}
+            live: dict[int, Sequence[int]] = {x: range(self._size(x)) for c in own for x in self.scopes[c]}
             bound += self._prove(proof["root"], {c: self.tables[c] for c in own}, live)
-        bound += sum(min(table) for c, table in enumerate(self.tables) if c not in proven)
+        bound += sum(min(table) for c, table in self.tables.items() if c not in proven)
         return Verdict(cost, -(-bound // self.scale))
 
     def _cost(self, choices: list[int]) -> int:
         if len(choices) != len(self.ops):
             raise LayoutError(f"{len(choices)} choices for {len(self.ops)} ops")
-        total = sum(
-            op["weight"] * _at(op["choices"], k)[2] for op, k in zip(self.ops, choices, strict=True)
-        )
+        total = sum(op["weight"] * _at(op["choices"], k)[2] for op, k in zip(self.ops, choices, strict=True))
         for v in range(len(self.values)):
-            total += self._value(v, lambda op: choices[op])
+            total += self._value(v, choices.__getitem__)
         return total
 
     def _value(self, v: int, chosen: Any) -> int:
@@ -229,10 +235,8 @@ class _Checker:
                 missing.add(("value", v, 0))
             if v in self.states:
                 missing |= {("link", v, o) for o in {self.maker[v], *uses}}
-        self.scopes: list[list[int]] = []
-        self.tables: list[list[int]] = []
         for cluster in self.given["clusters"]:
-            scope = cluster["scope"]
+            scope: list[int] = cluster["scope"]
             if len(set(scope)) != len(scope) or any(x < 0 for x in scope):
                 raise LayoutError(f"{scope} is not a set of variables")
             table = [0] * _product(self._size(x) for x in scope)
@@ -242,8 +246,8 @@ class _Checker:
                 missing.remove((kind, number, op))
                 own, costs = self._factor(kind, number, op)
                 table = self._plus(scope, table, own, [self.scale * cost for cost in costs])
+            self.tables[len(self.scopes)] = table
             self.scopes.append(scope)
-            self.tables.append(table)
         if missing:
             raise LayoutError(f"factor {' '.join(map(str, min(missing)))} is in no cluster")
         self._move(self.tables, self.given["messages"])
@@ -285,7 +289,9 @@ class _Checker:
         for x in reversed(own):
             step[x], stride = stride, stride * self._size(x)
         if not step.keys() <= set(scope):
-            raise LayoutError(f"a table over variables {list(own)} does not belong in a cluster over {list(scope)}")
+            raise LayoutError(
+                f"a table over variables {list(own)} does not belong in a cluster over {list(scope)}"
+            )
         places = [0]
         for x in scope:
             states = range(self._size(x)) if live is None else live[x]
@@ -297,10 +303,12 @@ class _Checker:
             raise LayoutError(f"a table over variables {own} has {len(part)} entries")
         return [a + part[k] for a, k in zip(table, self._places(scope, own), strict=True)]
 
-    def _move(self, tables: Any, messages: list[Any]) -> None:
+    def _move(self, tables: dict[int, list[int]], messages: list[Any]) -> None:
         for source, target, scope, part in messages:
             for c, sign in ((source, -1), (target, 1)):
-                tables[c] = self._plus(self.scopes[c], _get(tables, c), scope, [sign * k for k in part])
+                if c not in tables:
+                    raise LayoutError(f"cluster {c} does not exist, or is not part of this proof")
+                tables[c] = self._plus(self.scopes[c], tables[c], scope, [sign * k for k in part])
 
     def _least(self, c: int, tables: dict[int, list[int]], live: _Live) -> int:
         scope = self.scopes[c]
@@ -354,22 +362,13 @@ def _at(items: Any, k: int) -> Any:
     return items[_index(items, k)]
 
 
-def _get(tables: Any, c: int) -> list[int]:
-    """The table of cluster c: all of them by position, those of a proof by number."""
-    if isinstance(tables, dict):
-        if c not in tables:
-            raise LayoutError(f"cluster {c} is not part of this proof")
-        return tables[c]
-    return _at(tables, c)
-
-
 def _only_integers(node: Any) -> None:
     """Numbers are integers and nothing else: no fractions, no true and false."""
     if isinstance(node, dict):
-        for child in node.values():
+        for child in cast(_Json, node).values():
             _only_integers(child)
     elif isinstance(node, list):
-        for child in node:
+        for child in cast(list[Any], node):
             _only_integers(child)
     elif type(node) is not int and node not in ("op", "value", "link"):
         raise LayoutError(f"{node!r} is not an integer")

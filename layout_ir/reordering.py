@@ -15,6 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from layout_ir.descriptor import TensorDesc
 from layout_ir.dtypes import bits_of, canonical_name
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
@@ -22,6 +23,7 @@ from layout_ir.layout import Layout
 
 if TYPE_CHECKING:
     from layout_ir.backends.llvm import Reorder
+    from layout_ir.backends.llvm.machine import Machine
 
 _NAMES = {
     "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "i1",
@@ -91,17 +93,25 @@ def reorder(
 
 
 def compile_reorder(
-    source: Layout,
-    destination: Layout,
-    dtype: str = "f32",
+    source: TensorDesc | Layout,
+    destination: TensorDesc | Layout,
+    dtype: str | None = None,
     *,
     threads: int | None = None,
-    target: str | None = None,
+    target: Machine | None = None,
 ) -> Reorder:
-    """A kernel `kernel(source_buffer, destination_buffer)`; see `layout_ir.backends.llvm.compile_reorder`."""
+    """A kernel `kernel(source_buffer, destination_buffer)`; see `layout_ir.backends.llvm.compile_reorder`.
+
+    Descriptors bring their element type; `dtype` names that of bare layouts (f32 without it).
+    """
     from layout_ir.backends.llvm import compile_reorder as compile_
 
-    return compile_(source, destination, dtype, threads=threads, target=target)
+    given = {side.dtype for side in (source, destination) if isinstance(side, TensorDesc)}
+    given |= {canonical_name(dtype)} if dtype is not None else set()
+    if len(given) > 1:
+        raise LayoutError(f"a compiled reorder keeps the element type: {' != '.join(sorted(given))}")
+    src, dst = (side.layout if isinstance(side, TensorDesc) else side for side in (source, destination))
+    return compile_(src, dst, given.pop() if given else "f32", threads=threads, target=target)
 
 
 def _dtype(x: NDArray[Any]) -> str:

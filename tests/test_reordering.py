@@ -51,16 +51,32 @@ def test_bfloat16_is_moved_as_bits():
     assert np.array_equal(li.reorder(x, "ab", "ba", dtype="bf16"), x.T)
 
 
+def test_descriptors_bring_their_element_type():
+    source, destination = li.TensorDesc((3, 4), "i8", "ab"), li.TensorDesc((3, 4), "i8", "ba")
+    x, y = np.arange(12, dtype=np.int8), np.zeros(12, np.int8)
+    li.compile_reorder(source, destination)(x, y)
+    assert np.array_equal(y.reshape(4, 3), x.reshape(3, 4).T)
+
+
+def test_negative_descriptors_of_different_elements():
+    with pytest.raises(li.LayoutError, match="keeps the element type: f32 != i8"):
+        li.compile_reorder(li.TensorDesc((3, 4), "f32", "ab"), li.TensorDesc((3, 4), "i8", "ba"))
+
+
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("formats", "options", "message"),
     [
-        (lambda x: li.reorder(x, "abc", "cba"), r"the array has 2 axes, .* has 3 factors"),
-        (lambda x: li.reorder(x, "ab", "ba", shape=(3, 5)), r"the array has shape \(3, 4\), .* has \(3, 5\)"),
-        (lambda x: li.reorder(x, "ab", "ba", dtype="f64"), "elements of 32 bits, f64 has 64"),
-        (lambda x: li.reorder(x, "ab", "ba", out=np.empty((3, 4), np.float32)), "out is"),
-        (lambda x: li.reorder(x.astype(np.complex64), "ab", "ba"), "complex64 cannot be reordered"),
+        (("abc", "cba"), {}, r"the array has 2 axes, .* has 3 factors"),
+        (("ab", "ba"), {"shape": (3, 5)}, r"the array has shape \(3, 4\), .* has \(3, 5\)"),
+        (("ab", "ba"), {"dtype": "f64"}, "elements of 32 bits, f64 has 64"),
+        (("ab", "ba"), {"out": np.empty((3, 4), np.float32)}, "out is"),
     ],
 )
-def test_negative_what_does_not_fit_is_refused(call: Any, message: str):
+def test_negative_what_does_not_fit_is_refused(formats: tuple[str, str], options: Any, message: str):
     with pytest.raises(li.LayoutError, match=message):
-        call(_ramp(3, 4))
+        li.reorder(_ramp(3, 4), *formats, **options)
+
+
+def test_negative_element_types_without_a_name():
+    with pytest.raises(li.LayoutError, match="complex64 cannot be reordered"):
+        li.reorder(_ramp(3, 4).astype(np.complex64), "ab", "ba")

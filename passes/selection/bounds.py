@@ -48,7 +48,7 @@ class Shifted:
     own: dict[int, Table]
     """The costs of the variables themselves."""
     trades: dict[tuple[int, int], Table]
-    """Per table and axis, what went to the variable; over all states. Since the last `start`."""
+    """Per table and axis, what went to the variable, over all states; emptied by whoever takes note of it."""
 
     @classmethod
     def of(cls, tables: Sequence[tuple[Scope, Table]]) -> Shifted:
@@ -61,7 +61,7 @@ class Shifted:
         scaled = [
             np.where(table >= FORBIDDEN, INFINITE, np.minimum(table, LARGEST) * SCALE) for _, table in tables
         ]
-        states = {v: np.arange(sizes[v]) for v in at}
+        states = {v: np.arange(sizes[v], dtype=np.int64) for v in at}
         own = {v: np.zeros(sizes[v], np.int64) for v in at}
         return cls(scopes, at, states, sizes, scaled, own, {})
 
@@ -87,9 +87,7 @@ class Shifted:
             total = self.own[v]
             for least in asked:
                 total = np.minimum(total + least, INFINITE)
-            later = [
-                any(place[w] > place[v] for w in self.scopes[number]) for number, _ in around
-            ]
+            later = [any(place[w] > place[v] for w in self.scopes[number]) for number, _ in around]
             ahead = sum(later)
             share = total // max(ahead, len(later) - ahead, 1)
             left = total
@@ -134,7 +132,7 @@ class Shifted:
         position: dict[int, int] = {}
         for v in order:
             total = self.own[v].copy()
-            for number, axis in self.at[v]:
+            for number, _ in self.at[v]:
                 index = tuple(
                     slice(None) if w == v or w not in position else position[w] for w in self.scopes[number]
                 )

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from layout_ir import certificate
 from layout_ir.passes.selection.bounds import SCALE
-from layout_ir.passes.selection.core import Node
-from layout_ir.passes.selection.elimination import TABLE_LIMIT
+from layout_ir.passes.selection.core import Node, Part
+from layout_ir.passes.selection.elimination import TABLE_LIMIT, Elimination
 from layout_ir.passes.selection.factors import Factors
-from layout_ir.passes.selection.problem import Problem, Solution
+from layout_ir.passes.selection.mincut import Cut
+from layout_ir.passes.selection.problem import FORBIDDEN, Problem, Solution
 from layout_ir.passes.selection.solver import Run, run
 
 
@@ -28,11 +31,17 @@ def certify(
 
 def certificate_of(problem: Problem, found: Run) -> dict[str, Any]:
     """The certificate of a recorded run."""
-    clusters, messages, proofs = _clusters(found)
+    if found.cut is not None:
+        factors = Factors(problem)
+        clusters, messages, proofs = *_cut_clusters(problem, factors, found.cut), []
+    else:
+        assert found.elimination is not None
+        factors = found.elimination.factors
+        clusters, messages, proofs = _clusters(found.elimination, found.parts)
     result: dict[str, Any] = {
         "format": certificate.FORMAT,
         "problem": problem_to_json(problem),
-        "states": found.elimination.factors.has_states,
+        "states": factors.has_states,
         "clusters": clusters,
         "messages": messages,
         "proofs": proofs,
@@ -61,14 +70,15 @@ def problem_to_json(problem: Problem) -> dict[str, Any]:
             for op in problem.ops
         ],
         "values": [
-            {"reorder": [list(row) for row in value.reorder], "weight": value.weight} for value in problem.values
+            {"reorder": [list(row) for row in value.reorder], "weight": value.weight}
+            for value in problem.values
         ],
     }
 
 
-def _clusters(found: Run) -> tuple[list[Any], list[Any], list[Any]]:
-    elimination, plan, factors = found.elimination, found.elimination.plan, found.elimination.factors
-    scale = SCALE if found.parts else 1
+def _clusters(elimination: Elimination, parts: list[Part]) -> tuple[list[Any], list[Any], list[Any]]:
+    plan, factors = elimination.plan, elimination.factors
+    scale = SCALE if parts else 1
     constants = [k for k, factor in enumerate(factors.factors) if not factor.scope]
     clusters: list[Any] = [{"scope": [], "factors": _names(factors, constants)}]
     for bucket in plan.buckets:
@@ -90,7 +100,7 @@ def _clusters(found: Run) -> tuple[list[Any], list[Any], list[Any]]:
             table = (elimination.messages[number].reshape(-1) * scale).tolist()
             messages.append([1 + number, target, list(bucket.rest), table])
     proofs: list[Any] = []
-    for part in found.parts:
+    for part in parts:
         scopes = [clusters[first + k]["scope"] for k in part.tables]
         variables = sorted({v for scope in scopes for v in scope})
         own = [first + k for k in part.tables]
@@ -98,6 +108,33 @@ def _clusters(found: Run) -> tuple[list[Any], list[Any], list[Any]]:
             {"clusters": own + [alone[v] for v in variables], "root": _proof(part.proof, own, scopes, alone)}
         )
     return clusters, messages, proofs
+
+
+def _cut_clusters(problem: Problem, factors: Factors, cut: Cut) -> tuple[list[Any], list[Any]]:
+    """Every factor is a cluster; what a value charges an op goes from the value to the op.
+
+    To a value with states it goes by way of the link, which passes on the best its op can do for each state.
+    """
+    clusters: list[Any] = []
+    messages: list[Any] = []
+    cluster_of: dict[tuple[str, int], int] = {}
+    for k, factor in enumerate(factors.factors):
+        if factor.kind != "link":
+            cluster_of[factor.kind, factor.number] = len(clusters)
+        clusters.append({"scope": list(factor.scope), "factors": _names(factors, [k])})
+    for (op, value), prices in cut.prices.items():
+        if factors.domains[factors.shift + value] == 1 and ("value", value) in cluster_of:
+            messages.append([cluster_of["value", value], cluster_of["op", op], [op], prices])
+    for k, factor in enumerate(factors.factors):
+        if factor.kind == "link":
+            op, unfit = factor.detail
+            prices = cut.prices.get((op, factor.number), [0])
+            if len(prices) > 1:
+                messages.append([k, cluster_of["op", op], [op], prices])
+            rows = np.where(unfit.reshape(len(prices), -1), FORBIDDEN, -np.array(prices)[:, None])
+            variable = factors.shift + factor.number
+            messages.append([k, cluster_of["value", factor.number], [variable], rows.min(axis=0).tolist()])
+    return clusters, messages
 
 
 def _names(factors: Factors, numbers: list[int]) -> list[Any]:

@@ -21,7 +21,7 @@ from layout_ir.passes.selection.factors import Scope, Table
 from layout_ir.passes.selection.problem import FORBIDDEN
 
 ROOT_SWEEPS = 200
-"""Sweeps at the root at most; a sweep that gains nothing is the last but STALL."""
+"""Sweeps at the root at most; STALL that gain nothing end them."""
 
 NODE_SWEEPS = 8
 STALL = 4
@@ -75,7 +75,9 @@ def _components(tables: Sequence[tuple[Scope, Table]]) -> list[tuple[int, ...]]:
 
 
 class _Search:
-    def __init__(self, tables: Sequence[tuple[Scope, Table]], numbers: tuple[int, ...], deadline: float | None):
+    def __init__(
+        self, tables: Sequence[tuple[Scope, Table]], numbers: tuple[int, ...], deadline: float | None
+    ):
         self.numbers = numbers
         self.tables = [tables[k] for k in numbers]
         self.deadline = deadline

@@ -206,7 +206,7 @@ def steiner(reorder: Table, wanted: NDArray[np.int64], most: int) -> Table:
         np.minimum(distance, distance[:, :, middle, None] + distance[:, None, middle, :], out=distance)
     count = wanted.shape[1]
     trees = np.zeros((n, 1 << count, formats), np.int64)
-    rows = np.arange(n)
+    rows = np.arange(n, dtype=np.int64)
     for k in range(count):
         trees[:, 1 << k, :] = distance[rows, :, wanted[:, k]]
     for mask in range(1, 1 << count):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_void_p
 from dataclasses import dataclass
@@ -205,7 +205,7 @@ def _array(values: Sequence[int]) -> ctypes.Array[c_int64]:
 
 
 @contextmanager
-def _desc(dims: Sequence[int], dtype: str, fmt: Format | None) -> Iterator[c_void_p]:
+def _desc(dims: Sequence[int], dtype: str, fmt: Format | None) -> Generator[c_void_p]:
     """A memory descriptor: `any` without a Format, else the one of its layout."""
     library, _ = _library()
     handle = c_void_p()

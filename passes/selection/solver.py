@@ -1,6 +1,7 @@
 """One entry for all solvers.
 
-    exact    elimination, and search in the core that it leaves; optimal, or the time limit and a proven gap
+    exact    elimination; where that leaves a core, a minimum cut if there are two formats, and else search in
+             the core: optimal, or at the time limit the best found with a proven gap
     greedy   every op for itself, in program order
     naive    every op its cheapest option, whatever the reorders cost
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from layout_ir.errors import LayoutError
 from layout_ir.passes.selection.core import Part, solve_core
 from layout_ir.passes.selection.elimination import TABLE_LIMIT, Elimination, Infeasible, prepare
 from layout_ir.passes.selection.greedy import solve_greedy, solve_preferred
+from layout_ir.passes.selection.mincut import Cut, bound_of, solve_by_cut
 from layout_ir.passes.selection.problem import FORBIDDEN, Problem, Solution, evaluate
 
 SOLVERS = ("exact", "greedy", "naive")
@@ -38,7 +40,9 @@ def solve(problem: Problem, solver: str = "exact", time_limit: float | None = No
     return solve_exact(problem, time_limit)
 
 
-def solve_exact(problem: Problem, time_limit: float | None = None, table_limit: int = TABLE_LIMIT) -> Solution:
+def solve_exact(
+    problem: Problem, time_limit: float | None = None, table_limit: int = TABLE_LIMIT
+) -> Solution:
     """A choice of least cost, proven; or, where `time_limit` ends the search, the best found and a lower bound.
 
     The limit is for the search in the core: elimination takes what time it takes, which grows with the entries of
@@ -51,17 +55,27 @@ def solve_exact(problem: Problem, time_limit: float | None = None, table_limit: 
 class Run:
     """A solution and what it was found with, from which a certificate is made."""
 
-    elimination: Elimination
+    elimination: Elimination | None
     parts: list[Part]
     """The core, in independent parts; empty where elimination went to the end."""
     solution: Solution
+    cut: Cut | None = None
+    """Where a minimum cut was found instead: its prices are the proof."""
 
 
-def run(problem: Problem, time_limit: float | None, table_limit: int = TABLE_LIMIT, record: bool = False) -> Run:
+def run(
+    problem: Problem, time_limit: float | None, table_limit: int = TABLE_LIMIT, record: bool = False
+) -> Run:
     """`solve_exact`; with `record` the messages of elimination are kept."""
     deadline = None if time_limit is None else time.monotonic() + time_limit
     with _no_collection():
         factors, plan = prepare(problem, table_limit)
+        cut = solve_by_cut(problem) if plan.core_variables else None
+        if cut is not None:
+            cost, bound = evaluate(problem, cut.choices), bound_of(problem, cut)
+            # A cut through forbidden arcs is none; the search says what is wrong.
+            if cost == bound < FORBIDDEN:
+                return Run(None, [], Solution(cut.choices, cost, bound), cut)
         elimination = Elimination(factors, plan, record)
         parts = solve_core(elimination.core(), deadline) if plan.core_variables else []
         total = elimination.total + sum(part.cost for part in parts)
@@ -76,7 +90,7 @@ def run(problem: Problem, time_limit: float | None, table_limit: int = TABLE_LIM
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def _no_collection() -> Generator[None]:
     """Garbage is not looked for meanwhile: nothing here is cyclic, and the collector would visit all of a large
     problem again and again (a third of the time at 10^4 ops, more beyond)."""
     was = gc.isenabled()

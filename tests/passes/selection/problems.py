@@ -62,6 +62,37 @@ def hub_problem(rng: random.Random, uses: int, formats: int) -> Problem:
     """One value and very many uses."""
     make = OpNode((), (0,), tuple(Choice((), (f,), rng.randint(0, 40)) for f in range(formats)))
     use = [
-        OpNode((0,), (), tuple(Choice((f,), (), rng.randint(0, 9)) for f in range(formats))) for _ in range(uses)
+        OpNode((0,), (), tuple(Choice((f,), (), rng.randint(0, 9)) for f in range(formats)))
+        for _ in range(uses)
     ]
     return Problem((make, *use), (ValueNode(random_matrix(rng, formats), 2),))
+
+
+def two_format_problem(rng: random.Random, ops: int) -> Problem:
+    """A tangle of ops that agree, of convolutions that would rather keep a format, and of ones that want one.
+
+    Half of the values name their two formats the other way round.
+    """
+    matrices = [random_matrix(rng, 2) for _ in range(ops)]
+    values = [ValueNode(m, rng.randint(1, 3)) for m in matrices]
+    swap = [rng.randrange(2) for _ in range(ops)]
+
+    def node(ins: tuple[int, ...], out: int, ways: dict[tuple[int, ...], int]) -> OpNode:
+        names = [*ins, out]
+        renamed = [tuple(bit ^ swap[v] for bit, v in zip(bits, names, strict=True)) for bits in ways]
+        choices = tuple(Choice(n[:-1], n[-1:], cost) for n, cost in zip(renamed, ways.values(), strict=True))
+        return OpNode(ins, (out,), choices, rng.randint(1, 2))
+
+    nodes = [node((), 0, {(0,): 0, (1,): rng.randint(0, 9)})]
+    for out in range(1, ops):
+        kind = rng.randrange(3)
+        ins = tuple(rng.randrange(out) for _ in range(2 if kind == 0 else 1))
+        if kind == 0:
+            ways = {(f, f, f): rng.randint(0, 15) for f in (0, 1)}
+        elif kind == 1:
+            a, b = rng.randint(5, 15), rng.randint(5, 15)
+            ways = {(0, 0): a, (1, 1): b, (0, 1): max(a, b) + rng.randint(0, 9), (1, 0): max(a, b)}
+        else:
+            ways = {(rng.randrange(2), rng.randrange(2)): rng.randint(0, 9)}
+        nodes.append(node(ins, out, ways))
+    return Problem(tuple(nodes), tuple(values))

@@ -6,7 +6,7 @@ import copy
 import json
 import random
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -85,10 +85,10 @@ def test_certificate_of_a_hub():
 def _places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The paths of all numbers in a certificate."""
     if isinstance(node, dict):
-        for key, child in node.items():
+        for key, child in cast(dict[str, Any], node).items():
             yield from _places(child, (*path, key))
     elif isinstance(node, list):
-        for key, child in enumerate(node):
+        for key, child in enumerate(cast(list[Any], node)):
             yield from _places(child, (*path, key))
     elif isinstance(node, int):
         yield path
@@ -115,7 +115,9 @@ def _certificates() -> list[tuple[str, dict[str, Any]]]:
     return [("elimination", eliminated), ("hub", hub), ("search", searched)]
 
 
-@pytest.mark.parametrize(("name", "certificate"), _certificates(), ids=lambda v: v if isinstance(v, str) else "")
+@pytest.mark.parametrize(
+    ("name", "certificate"), _certificates(), ids=lambda v: v if isinstance(v, str) else ""
+)
 def test_negative_one_changed_number_is_rejected(name: str, certificate: dict[str, Any]):
     """Every number, up and down. With the seal made anew, what still passes is true of the problem it then states."""
     verify(certificate)
@@ -148,7 +150,7 @@ def test_negative_wrong_numbers_are_told_with_both_sides():
     for name in ("cost", "bound"):
         with pytest.raises(LayoutError, match=f"states {name} {cost + 1}, its numbers give {cost}"):
             verify({**certificate, name: cost + 1})
-    with pytest.raises(LayoutError, match="the certificate was altered: its seal is 0+, its content has"):
+    with pytest.raises(LayoutError, match=r"the certificate was altered: its seal is 0+, its content has"):
         verify({**certificate, "seal": "0" * 64})
 
 
@@ -156,7 +158,7 @@ def test_negative_clusters_and_messages_must_belong_together():
     _, certificate = certify(random_problem(random.Random(2), 5, 3))
     without = copy.deepcopy(certificate)
     without["clusters"][0]["factors"] = []
-    with pytest.raises(LayoutError, match="factor .* is in no cluster"):
+    with pytest.raises(LayoutError, match=r"factor .* is in no cluster"):
         recompute(without)
     twice = copy.deepcopy(certificate)
     twice["clusters"][0]["factors"] *= 2

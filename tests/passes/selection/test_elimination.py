@@ -16,7 +16,9 @@ from tests.passes.selection.problems import brute_force, hub_problem, random_pro
 def _solve(problem: Problem, direct: int) -> tuple[int, int]:
     """The total that elimination promises, and what its choice costs."""
     factors = Factors(problem, direct)
-    elimination = Elimination(factors, make_plan(factors.domains, [f.scope for f in factors.factors], 1 << 30))
+    elimination = Elimination(
+        factors, make_plan(factors.domains, [f.scope for f in factors.factors], 1 << 30)
+    )
     return elimination.total, evaluate(problem, elimination.backward({})[: len(problem.ops)])
 
 

@@ -1,0 +1,67 @@
+"""The `kernel` dialect: plans of compiled reorders as IR that can be printed, read back and checked."""
+
+from xdsl.ir import Dialect
+
+from layout_ir.dialects.kernel.attributes import CutsAttr, Digit, LevelsAttr, OffsetsAttr, Steady
+from layout_ir.dialects.kernel.ops import (
+    CallOp,
+    CopyOp,
+    ElementsOp,
+    FillOp,
+    ForOp,
+    KernelOp,
+    LoopOp,
+    PlanOp,
+    RaggedOp,
+    StagedOp,
+    StepOp,
+    TableOp,
+    TileOp,
+    WeaveOp,
+    number,
+    steps_in,
+)
+
+KernelDialect = Dialect(
+    "kernel",
+    [
+        PlanOp,
+        StepOp,
+        ForOp,
+        TableOp,
+        RaggedOp,
+        CopyOp,
+        FillOp,
+        ElementsOp,
+        TileOp,
+        WeaveOp,
+        StagedOp,
+        CallOp,
+    ],
+    [CutsAttr, OffsetsAttr, LevelsAttr],
+)
+
+__all__ = [
+    "CallOp",
+    "CopyOp",
+    "CutsAttr",
+    "Digit",
+    "ElementsOp",
+    "FillOp",
+    "ForOp",
+    "KernelDialect",
+    "KernelOp",
+    "LevelsAttr",
+    "LoopOp",
+    "OffsetsAttr",
+    "PlanOp",
+    "RaggedOp",
+    "StagedOp",
+    "Steady",
+    "StepOp",
+    "TableOp",
+    "TileOp",
+    "WeaveOp",
+    "number",
+    "steps_in",
+]

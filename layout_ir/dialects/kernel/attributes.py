@@ -1,0 +1,127 @@
+"""What loops and micro-kernels say besides numbers: lists with a short spelling.
+
+#kernel.cuts<cols:16, rows:16>                          a tile's schedule, outermost first
+#kernel.offsets<0:0, 16:32>                             source and destination bytes, round by round
+#kernel.levels<1: for 4 src 4 dst 8, 4: <0:0, 64:16>>   the digits of a ragged dim, fine to coarse
+"""
+
+from typing import NamedTuple
+
+from xdsl.ir import Data
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+Offsets = tuple[tuple[int, int], ...]
+"""(source, destination) bytes of every round."""
+
+
+class Steady(NamedTuple):
+    """`count` rounds, `src` and `dst` bytes apart."""
+
+    count: int
+    src: int
+    dst: int
+
+
+class Digit(NamedTuple):
+    """One digit of a ragged dim: steps of `unit` positions."""
+
+    unit: int
+    move: Steady | Offsets
+
+    @property
+    def rounds(self) -> int:
+        return self.move.count if isinstance(self.move, Steady) else len(self.move)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Every offset or stride, of either side."""
+        if isinstance(self.move, Steady):
+            return self.move.src, self.move.dst
+        return tuple(offset for pair in self.move for offset in pair)
+
+    def offset(self, k: int) -> tuple[int, int]:
+        """Where round `k` reads and writes."""
+        return (k * self.move.src, k * self.move.dst) if isinstance(self.move, Steady) else self.move[k]
+
+
+def _parse_offsets(parser: AttrParser) -> Offsets:
+    def pair() -> tuple[int, int]:
+        src = parser.parse_integer()
+        parser.parse_punctuation(":")
+        return src, parser.parse_integer()
+
+    return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, pair))
+
+
+def _offsets_text(offsets: Offsets) -> str:
+    return f"<{', '.join(f'{src}:{dst}' for src, dst in offsets)}>"
+
+
+@irdl_attr_definition
+class CutsAttr(Data[tuple[tuple[str, int], ...]]):
+    """The loops of a tile's schedule: `rows` or `cols` in blocks."""
+
+    name = "kernel.cuts"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[str, int], ...]:
+        def cut() -> tuple[str, int]:
+            axis = parser.expect(
+                lambda: parser.parse_optional_keyword("rows") or parser.parse_optional_keyword("cols"),
+                "expected 'rows' or 'cols'",
+            )
+            parser.parse_punctuation(":")
+            return axis, parser.parse_integer()
+
+        return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, cut))
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{', '.join(f'{axis}:{size}' for axis, size in self.data)}>")
+
+
+@irdl_attr_definition
+class OffsetsAttr(Data[Offsets]):
+    """Where the rounds of a table loop read and write."""
+
+    name = "kernel.offsets"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Offsets:
+        return _parse_offsets(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(_offsets_text(self.data))
+
+
+@irdl_attr_definition
+class LevelsAttr(Data[tuple[Digit, ...]]):
+    """The digits of a ragged dim."""
+
+    name = "kernel.levels"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[Digit, ...]:
+        def digit() -> Digit:
+            unit = parser.parse_integer()
+            parser.parse_punctuation(":")
+            if parser.parse_optional_keyword("for") is None:
+                return Digit(unit, _parse_offsets(parser))
+            count = parser.parse_integer()
+            parser.parse_keyword("src")
+            src = parser.parse_integer()
+            parser.parse_keyword("dst")
+            return Digit(unit, Steady(count, src, parser.parse_integer()))
+
+        return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, digit))
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{', '.join(map(_digit_text, self.data))}>")
+
+
+def _digit_text(digit: Digit) -> str:
+    move = digit.move
+    if isinstance(move, Steady):
+        return f"{digit.unit}: for {move.count} src {move.src} dst {move.dst}"
+    return f"{digit.unit}: {_offsets_text(move)}"

@@ -1,0 +1,84 @@
+"""`layout-ir calibrate`: the file it leaves, and the table of a network's reorders."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from layout_ir.passes.selection.calibration import calibration_path, load_calibration
+from layout_ir.passes.selection.costs import TableCosts, load_costs
+from layout_ir.tools import measuring
+from layout_ir.tools.layout_ir import main
+
+PROGRAM = """
+#nchw = #layout.tag<nchw>
+func.func @main(%x : tensor<1x64x14x14xf32, #nchw>) -> tensor<1x64x14x14xf32, #nchw> {
+  %w = nn.constant dense<0.5> : tensor<64x64x3x3xf32, #layout.any>
+  %a = nn.conv %x, %w pads = [1, 1, 1, 1] : (tensor<1x64x14x14xf32, #nchw>, tensor<64x64x3x3xf32, #layout.any>) -> tensor<1x64x14x14xf32, #layout.any>
+  %r = nn.relu %a : tensor<1x64x14x14xf32, #layout.any>
+  %y = layout.reorder %r : tensor<1x64x14x14xf32, #layout.any> -> tensor<1x64x14x14xf32, #nchw>
+  func.return %y : tensor<1x64x14x14xf32, #nchw>
+}
+"""  # noqa: E501
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(measuring, "shapes", lambda: iter([(1, 16, 7, 7), (1, 64, 28, 28)]))
+    return tmp_path / "cache"
+
+
+def test_the_curve_lands_in_the_cache_whole(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["calibrate"]) == 0
+    found = load_calibration()
+    assert found is not None
+    assert len(found.reorder.points) == 2
+    # No part of an unfinished file is left.
+    assert [path.name for path in (cache / "layout-ir").iterdir()] == [calibration_path().name]
+    assert f"written to {calibration_path()}" in capsys.readouterr().out
+    assert main(["calibrate"]) == 0
+
+
+def test_the_curve_can_go_elsewhere(cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["calibrate", "-o", str(tmp_path / "c.json"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads((tmp_path / "c.json").read_text())
+    assert not cache.exists()
+
+
+def test_every_reorder_of_a_program_is_measured_and_the_table_is_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, table = tmp_path / "p.mlir", tmp_path / "costs.json"
+    program.write_text(PROGRAM)
+    assert main(["calibrate", "--reorders", str(program), "--target", "avx2", "-o", str(table)]) == 0
+    entries = json.loads(table.read_text())["reorder"]
+    assert {(e["from"], e["to"]) for e in entries} == {("nchw", "nChw8c"), ("nChw8c", "nchw")}
+    assert all(e["shape"] == [1, 64, 14, 14] and e["cost"] > 0 for e in entries)
+    assert isinstance(load_costs(str(table)), TableCosts)
+    capsys.readouterr()
+    assert main(["optimize", str(program), "--target", "avx2", "--costs", str(table), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["cost"] == report["bound"]
+
+
+def test_without_a_calibration_a_warning_goes_beside_the_report(
+    cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "p.mlir"
+    program.write_text(PROGRAM)
+    assert main(["optimize", str(program), "--costs", "calibrated", "--json"]) == 0
+    printed = capsys.readouterr()
+    json.loads(printed.out)
+    assert printed.err.count("warning: this machine has not been measured") == 1
+
+
+def test_negative_a_wrong_table_ends_with_status_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program, table = tmp_path / "p.mlir", tmp_path / "costs.json"
+    program.write_text(PROGRAM)
+    table.write_text('{"reorder": [\n  {"from": }]}')
+    for command in ("optimize", "run"):
+        assert main([command, str(program), "--costs", str(table)]) == 1
+        assert capsys.readouterr().err.startswith(f"{table}:2:12: error: not JSON: ")
