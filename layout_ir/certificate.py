@@ -137,8 +137,10 @@ class _Checker:
             if any(len(row) != len(key) for row in key):
                 raise LayoutError(f"the reorder costs of value {v} are not a square")
         for op in self.ops:
+            touched: list[int] = [*op["operands"], *op["results"]]
             for ins, outs, _ in op["choices"]:
-                for f, value in zip((*ins, *outs), (*op["operands"], *op["results"]), strict=True):
+                formats: list[int] = [*ins, *outs]
+                for f, value in zip(formats, touched, strict=True):
                     _index(self.keys[value], f)
         with_states: list[int] = self.given["states"]
         self.states = {v: self._states(v) for v in with_states}
@@ -303,7 +305,9 @@ class _Checker:
             raise LayoutError(f"a table over variables {own} has {len(part)} entries")
         return [a + part[k] for a, k in zip(table, self._places(scope, own), strict=True)]
 
-    def _move(self, tables: dict[int, list[int]], messages: list[Any]) -> None:
+    def _move(
+        self, tables: dict[int, list[int]], messages: list[tuple[int, int, list[int], list[int]]]
+    ) -> None:
         for source, target, scope, part in messages:
             for c, sign in ((source, -1), (target, 1)):
                 if c not in tables:

@@ -27,6 +27,7 @@ def lazy(module: str, name: str) -> Callable[[], Any]:
 
 
 DIALECTS: dict[str, Callable[[], Dialect]] = {
+    "kernel": lazy("layout_ir.dialects.kernel", "KernelDialect"),
     "layout": lazy("layout_ir.dialects.layout", "LayoutDialect"),
     "nn": lazy("layout_ir.dialects.nn", "NN"),
 }
@@ -51,8 +52,12 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     f"layout-{name}": lazy(f"layout_ir.passes.{name.replace('-', '_')}", _class_name(name))
     for name, _ in _PASSES
 }
+PASSES["convert-layout-to-kernel"] = lazy("layout_ir.backends.llvm.lowering", "ConvertLayoutToKernelPass")
 
 SUMMARIES: dict[str, str] = {f"layout-{name}": summary for name, summary in _PASSES}
 """What each pass does, in one line, for help texts: asking the pass itself would import it."""
+SUMMARIES["convert-layout-to-kernel"] = "each reorder as the plan that is compiled: loops and micro-kernels"
 
-TARGETS: dict[str, Callable[[], type[Target]]] = {}
+TARGETS: dict[str, Callable[[], type[Target]]] = {
+    "llvm-ir": lazy("layout_ir.backends.llvm.target", "LLVMIRTarget"),
+}

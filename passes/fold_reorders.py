@@ -19,7 +19,7 @@ loop-carried values of scf.while.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -130,7 +130,7 @@ def shared(op: Operation) -> SSAValue | None:
     for use in op.operands[0].uses:
         other = use.operation
         alike = other is not op and type(other) is type(op) and other.results[0].type == op.results[0].type
-        if alike and other.parent is not None:
+        if alike and isinstance(other.parent, Block):
             place = op if other.parent is op.parent else other.parent.find_ancestor_op_in_block(op)
             if place is not None and other.is_before_in_block(place):
                 return other.results[0]
@@ -167,7 +167,14 @@ MOVES: tuple[Move, ...] = (
 """Rules that change more than one op; each returns whether it did."""
 
 
-def fold_reorders(module: ModuleOp) -> int:
+SETTLED: tuple[Rule, ...] = tuple(rule for rule in RULES if rule is not chain)
+"""Rules that hold whatever reorders cost: behind a cost table, a chain may be the cheapest way there is."""
+
+PLACEMENTS: tuple[Move, ...] = (hoist_out_of_loop, sink_into_branch)
+"""Moves that leave every op in its Format: what a selection decided for its target stays decided."""
+
+
+def fold_reorders(module: ModuleOp, rules: Sequence[Rule] = RULES, moves: Sequence[Move] = MOVES) -> int:
     """Applies the rules until none fits; returns how often one did."""
     applied = 0
     changed = True
@@ -176,7 +183,7 @@ def fold_reorders(module: ModuleOp) -> int:
         ops = [op for op in module.walk() if isinstance(op, LayoutOnly)]
         changed |= erase_dead(ops)
         for op in ops:
-            for rule in RULES:
+            for rule in rules:
                 value = None if op.parent is None else rule(op)
                 if value is not None:
                     inputs = list(op.operands)
@@ -188,7 +195,7 @@ def fold_reorders(module: ModuleOp) -> int:
             continue
         # Only programs in which nothing simple is left are worth the search.
         for op in ops:
-            if op.parent is not None and any(rule(op) for rule in MOVES if op.parent is not None):
+            if op.parent is not None and any(rule(op) for rule in moves if op.parent is not None):
                 applied += 1
                 changed = True
     return applied

@@ -14,12 +14,29 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from layout_ir.dialects.layout import CastOp, FillPadsOp, ReorderOp, format_of, is_any, is_tensor, layout_of, with_format
+from layout_ir.dialects.layout import (
+    CastOp,
+    FillPadsOp,
+    ReorderOp,
+    format_of,
+    is_any,
+    is_tensor,
+    layout_of,
+    with_format,
+)
 from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.format import PadPolicy
 from layout_ir.interfaces import LayoutOp
 from layout_ir.passes.fold_reorders import free_reorder, pads_only, same_type
-from layout_ir.passes.rewriting import erase_dead, insert_after, needed_pad, provided_pad, replace_op, retype, states_pads
+from layout_ir.passes.rewriting import (
+    erase_dead,
+    insert_after,
+    needed_pad,
+    provided_pad,
+    replace_op,
+    retype,
+    states_pads,
+)
 
 
 def legalize_pads(module: ModuleOp) -> None:

@@ -1,17 +1,20 @@
 """layout-optimize: the pipeline.
 
-propagate           choose and insert
-fold-reorders       what cancels, merges or is shared
-prepack-constants   reorders of constants become constants
-legalize-pads       fills where needed
-fold-reorders       what the last two left behind
+    propagate           choose and insert
+    fold-reorders       what cancels, merges or is shared
+    prepack-constants   reorders of constants become constants
+    legalize-pads       fills where needed
+    fold-reorders       what the last two left behind
+
+Folding here takes no op to another Format, as the pass by itself would: the selection has decided that, for kernels
+and costs that folding does not know.
 """
 
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
-from layout_ir.passes.fold_reorders import fold_reorders
+from layout_ir.passes.fold_reorders import PLACEMENTS, RULES, SETTLED, fold_reorders
 from layout_ir.passes.legalize_pads import legalize_pads
 from layout_ir.passes.prepack_constants import prepack_constants
 from layout_ir.passes.propagate import SelectingPass, propagate
@@ -27,10 +30,11 @@ def optimize(
     Raises LayoutError for an unknown target or solver, PassError where an op cannot be given a layout.
     """
     solution = propagate(module, target, solver, costs)
-    fold_reorders(module)
+    rules = RULES if costs is None else SETTLED
+    fold_reorders(module, rules, PLACEMENTS)
     prepack_constants(module)
     legalize_pads(module)
-    fold_reorders(module)
+    fold_reorders(module, rules, PLACEMENTS)
     return solution
 
 

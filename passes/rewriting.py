@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import cast
 
 from xdsl.dialects import arith, tosa
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
@@ -123,7 +124,7 @@ def _derived() -> Callable[[Operation], PadBehaviour | None]:
     # Imported late: the models there use this module, and programs without such ops never need them.
     from layout_ir.passes.selection.foreign.registry import behaviour_of
 
-    return behaviour_of
+    return cast("Callable[[Operation], PadBehaviour | None]", behaviour_of)
 
 
 def states_pads(op: Operation) -> bool:

@@ -88,6 +88,16 @@ def randomized(name: str, seed: int = 0) -> Any:
     return model
 
 
+def optimized_by_runtime(path: str, level: str, out: str) -> None:
+    """Writes what ONNX Runtime makes of the model `path` at optimization level "BASIC" or "ALL" to the file `out`."""
+    onnxruntime: Any = pytest.importorskip("onnxruntime", reason="needs the extra 'oracles'")
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_ENABLE_{level}")
+    options.log_severity_level = 3
+    options.optimized_model_filepath = out
+    onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
 def _roles(graph: Any) -> dict[str, str]:
     """What each weight is used as; others (shapes, axes) are missing."""
     roles: dict[str, str] = {}

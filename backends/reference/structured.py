@@ -35,9 +35,7 @@ def run(s: Structured, operands: Sequence[Any]) -> tuple[Tensor, ...]:
     index: list[Any] = [0] * (max(loops, default=-1) + 1)
     for place, loop in enumerate(parallel):
         # One axis of the grid per parallel loop.
-        index[loop] = np.arange(loops[loop]).reshape(
-            [-1 if k == place else 1 for k in range(len(parallel))]
-        )
+        index[loop] = np.arange(loops[loop]).reshape([-1 if k == place else 1 for k in range(len(parallel))])
     grid = tuple(loops[loop] for loop in parallel)
     boxes = [_box(s, k, operand, loops) for k, operand in enumerate(operands)]
     state = [_start(s, k, boxes, index, grid) for k in range(len(results))]
@@ -91,7 +89,7 @@ def _box(s: Structured, k: int, operand: Any, loops: dict[int, int]) -> Any:
 
 def _read(box: Any, exprs: Sequence[AffineExpr], index: Sequence[Any]) -> Any:
     if not exprs:
-        return box if not isinstance(box, np.ndarray) else box[()]
+        return box
     return box[tuple(np.asarray(expr.eval(index, ())) for expr in exprs)]
 
 
@@ -132,4 +130,3 @@ def _stored(
         whole[covered] = narrow(box, dtype)[covered]
         return Tensor.store_box(whole, layout, dtype)
     return Tensor.store_box(narrow(box, dtype), layout, dtype)
-

@@ -149,26 +149,52 @@ func.func @through_add(%x : tensor<2x17x5x4xf32, #nchw>, %y : tensor<2x17x5x4xf3
   func.return %d : tensor<2x17x5x4xf32, #nchw>
 }
 
-// Exp of zero is one, so the pads would not be what the result promises.
-// CHECK-LABEL: func.func @negative_exp_spoils_pads(
-// CHECK-NEXT:    %a = layout.reorder %x
-// CHECK-NEXT:    %b = nn.exp %a
-// CHECK-NEXT:    %c = layout.reorder %b
-func.func @negative_exp_spoils_pads(%x : tensor<2x17x5x4xf32, #nChw8c>) -> tensor<2x17x5x4xf32, #nChw8c> {
+// Exp of zero is one, so the pads are not what the result promises: filling them is cheaper than two reorders.
+// CHECK-LABEL: func.func @through_exp(
+// CHECK-NEXT:    %b = nn.exp %x
+// CHECK-NEXT:    %c = layout.fill_pads %b
+// CHECK-NEXT:    func.return %c
+func.func @through_exp(%x : tensor<2x17x5x4xf32, #nChw8c>) -> tensor<2x17x5x4xf32, #nChw8c> {
   %a = layout.reorder %x : tensor<2x17x5x4xf32, #nChw8c> -> tensor<2x17x5x4xf32, #nchw>
   %b = nn.exp %a : tensor<2x17x5x4xf32, #nchw>
   %c = layout.reorder %b : tensor<2x17x5x4xf32, #nchw> -> tensor<2x17x5x4xf32, #nChw8c>
   func.return %c : tensor<2x17x5x4xf32, #nChw8c>
 }
 
-// The middle is needed elsewhere: moving the op would save nothing.
-// CHECK-LABEL: func.func @negative_two_uses(
-// CHECK-NEXT:    %a = layout.reorder %x
-// CHECK-NEXT:    %b = nn.relu %a
-// CHECK-NEXT:    %c = layout.reorder %b
-func.func @negative_two_uses(%x : tensor<2x17x5x4xf32, #nchw>) -> (tensor<2x17x5x4xf32, #nchw>, tensor<2x17x5x4xf32, #nhwc>) {
+// The middle is needed elsewhere: one reorder is left of two.
+// CHECK-LABEL: func.func @two_uses(
+// CHECK-NEXT:    %b = nn.relu %x
+// CHECK-NEXT:    %0 = layout.reorder %b
+// CHECK-NEXT:    func.return %b, %0
+func.func @two_uses(%x : tensor<2x17x5x4xf32, #nchw>) -> (tensor<2x17x5x4xf32, #nchw>, tensor<2x17x5x4xf32, #nhwc>) {
   %a = layout.reorder %x : tensor<2x17x5x4xf32, #nchw> -> tensor<2x17x5x4xf32, #nhwc>
   %b = nn.relu %a : tensor<2x17x5x4xf32, #nhwc>
   %c = layout.reorder %b : tensor<2x17x5x4xf32, #nhwc> -> tensor<2x17x5x4xf32, #nchw>
   func.return %c, %b : tensor<2x17x5x4xf32, #nchw>, tensor<2x17x5x4xf32, #nhwc>
+}
+
+// Only one of two operands comes from there: moving the op would save nothing.
+// CHECK-LABEL: func.func @negative_other_operand(
+// CHECK-NEXT:    %a = layout.reorder %x
+// CHECK-NEXT:    %b = nn.add %a, %y
+// CHECK-NEXT:    func.return %b
+func.func @negative_other_operand(%x : tensor<2x17x5x4xf32, #nchw>, %y : tensor<2x17x5x4xf32, #nhwc>) -> tensor<2x17x5x4xf32, #nhwc> {
+  %a = layout.reorder %x : tensor<2x17x5x4xf32, #nchw> -> tensor<2x17x5x4xf32, #nhwc>
+  %b = nn.add %a, %y : tensor<2x17x5x4xf32, #nhwc>
+  func.return %b : tensor<2x17x5x4xf32, #nhwc>
+}
+
+// Several ops in a row.
+// CHECK-LABEL: func.func @through_a_chain(
+// CHECK-NEXT:    %b = nn.relu %x
+// CHECK-NEXT:    %c = nn.sigmoid %b
+// CHECK-NEXT:    %d = nn.tanh %c
+// CHECK-NEXT:    func.return %d
+func.func @through_a_chain(%x : tensor<2x17x5x4xf32, #nchw>) -> tensor<2x17x5x4xf32, #nchw> {
+  %a = layout.reorder %x : tensor<2x17x5x4xf32, #nchw> -> tensor<2x17x5x4xf32, #nhwc>
+  %b = nn.relu %a : tensor<2x17x5x4xf32, #nhwc>
+  %c = nn.sigmoid %b : tensor<2x17x5x4xf32, #nhwc>
+  %d = nn.tanh %c : tensor<2x17x5x4xf32, #nhwc>
+  %e = layout.reorder %d : tensor<2x17x5x4xf32, #nhwc> -> tensor<2x17x5x4xf32, #nchw>
+  func.return %e : tensor<2x17x5x4xf32, #nchw>
 }

@@ -125,7 +125,7 @@ def _replace_other_uses(value: SSAValue) -> None:
 
 
 def move_behind_branches(op: Operation) -> bool:
-    """if { yield reorder a to B } else { yield reorder b to B }   =>   reorder (if { yield a } else { yield b }) to B"""
+    """if { yield reorder a } else { yield reorder b }   =>   reorder (if { yield a } else { yield b })"""
     if not isinstance(op, ReorderOp) or not is_settled(op):
         return False
     uses = list(op.result.uses)

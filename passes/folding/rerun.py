@@ -22,7 +22,7 @@ from layout_ir.format import Format
 from layout_ir.passes.folding.moves import Draft, LayoutOnly, erase_unused, is_literal, is_settled, price
 from layout_ir.passes.rewriting import FOREIGN, needed_pad, provided_pad, retype, states_pads
 from layout_ir.passes.selection.foreign.conform import alike
-from layout_ir.passes.selection.models import OPTIONS, bound, options_of, shape_of
+from layout_ir.passes.selection.models import OPTIONS, bound, options_of
 from layout_ir.passes.selection.targets import target_named
 
 REACH = 8
@@ -132,7 +132,11 @@ def _up(value: SSAValue, fmt: Format) -> Iterator[Path]:
     path: Path = []
     while len(path) < REACH:
         op = value.owner
-        if not isinstance(op, Operation) or not is_movable(op) or (path and op.parent is not path[0][0].parent):
+        if (
+            not isinstance(op, Operation)
+            or not is_movable(op)
+            or (path and op.parent is not path[0][0].parent)
+        ):
             return
         chosen = choice(op, value, fmt)
         if chosen is None:
@@ -156,10 +160,12 @@ def _is_better(path: Path) -> bool:
     """Makes the ops of `path` anew; keeps that and returns True if it costs less than what is there."""
     inside = {op for op, _ in path}
     replaced = _replaced(inside)
-    now = sum(price(op) for op in replaced), len(replaced)
     draft = Draft()
     made = _trial(path, draft)
     results = None if made is None else _demands(path, made, draft)
+    still_used = {operand for op, _ in draft.ops for operand in op.operands}
+    gone = [op for op in replaced if op.results[0] not in still_used]
+    now = sum(price(op) for op in gone), len(gone)
     if results is None or (draft.cost, draft.moves) >= now:
         draft.drop()
         return False
@@ -230,7 +236,9 @@ def _make(op: Operation, operands: Sequence[SSAValue], out: Format, draft: Draft
     if isinstance(new, ViewOp):
         view = new.view(layout_of(new.input.type))
         result = retype(result, with_format(result.type, view.format))
-    elif layout_of(result.type).is_padded and (held := provided_pad(new)) is not None:
+    elif not layout_of(result.type).is_padded:
+        result = retype(result, with_format(result.type, _usual(out)))
+    elif (held := provided_pad(new)) is not None:
         result = retype(result, with_format(result.type, out.with_pad(held)))
     for cast in alike(new):
         draft.add(cast, op)
@@ -238,6 +246,11 @@ def _make(op: Operation, operands: Sequence[SSAValue], out: Format, draft: Draft
         draft.cost += price(cast) if isinstance(cast, ReorderOp) else 0
     result.name_hint = op.results[0].name_hint
     return draft.add(new, op)
+
+
+def _usual(fmt: Format) -> Format:
+    """`fmt` with the pads that everybody expects: where nothing tells against it, that spares a cast or a fill."""
+    return fmt.with_pad("zero" if any(block > 1 for block in fmt.blocks()) else "undef")
 
 
 def _with_pads_of(value: SSAValue, fmt: Format) -> Attribute:
@@ -252,20 +265,19 @@ def _supply(value: SSAValue, fmt: Format, draft: Draft, before: Operation) -> SS
     while isinstance(owner := sources[-1].owner, LayoutOnly) and is_settled(owner):
         sources.append(owner.input)
     literal = sources[-1].owner
-    padded = fmt.bind(shape_of(value)).is_padded
     if isinstance(literal, Operation) and is_literal(literal):
         again = literal.clone()
-        made = retype(again.results[0], with_format(value.type, fmt.with_pad("zero" if padded else "undef")))
+        made = retype(again.results[0], with_format(value.type, _usual(fmt)))
         made.name_hint = sources[-1].name_hint
         return draft.add(again, before)
-    for source in sources:
+    for source in reversed(sources):
         own = format_of(source.type)
         layout = layout_of(source.type)
         if own is not None and layout.same_map(fmt.bind(layout.shape)):
             wanted = with_format(source.type, fmt.with_pad(own.pad))
             if layout_of(wanted).extent <= layout.extent:
                 return draft.move(source, wanted, before)
-    return draft.move(sources[-1], with_format(value.type, fmt.with_pad("zero" if padded else "undef")), before)
+    return draft.move(sources[-1], with_format(value.type, _usual(fmt)), before)
 
 
 Demand = tuple[Operation, int | None, SSAValue]

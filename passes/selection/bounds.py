@@ -30,6 +30,11 @@ LARGEST = 1 << 44
 """Finite entries above this would, scaled and added up, come near INFINITE; they are cut down to it."""
 
 
+Route = list[tuple[int, list[tuple[int, int, tuple[int, ...], tuple[int, ...], bool]], int]]
+"""Variables in order, each with its tables (number, axis, other axes, shape of what is added along the axis, whether
+a later variable has it too) and the number of shares to cut."""
+
+
 @dataclass(slots=True)
 class Shifted:
     """Tables after trades, restricted to the states that are still possible.
@@ -78,39 +83,42 @@ class Shifted:
         table = self.tables[number]
         return table.min(axis=tuple(k for k in range(table.ndim) if k != axis)) if table.ndim > 1 else table
 
-    def sweep(self, variables: Sequence[int]) -> None:
-        """One pass over `variables`, in this order."""
-        place = {v: k for k, v in enumerate(variables)}
-        for v in variables:
-            around = self.at[v]
-            asked = [self.marginal(number, axis) for number, axis in around]
+    def sweep(self, route: Route) -> None:
+        """One pass along `route`. Every state that is left must be possible in every table around it."""
+        for v, stops, shares in route:
+            asked = [self.tables[number].min(axis=others) for number, _, others, _, _ in stops]
             total = self.own[v]
             for least in asked:
-                total = np.minimum(total + least, INFINITE)
-            later = [any(place[w] > place[v] for w in self.scopes[number]) for number, _ in around]
-            ahead = sum(later)
-            share = total // max(ahead, len(later) - ahead, 1)
+                total = total + least
+            share = total // shares
             left = total
-            for (number, axis), least, is_later in zip(around, asked, later, strict=True):
-                given = share if is_later else np.zeros_like(share)
-                # States that are impossible stay so wherever their cost is kept.
-                change = np.where(total >= INFINITE // 2, 0, given - least)
-                left = left - np.where(total >= INFINITE // 2, 0, given)
-                self._add(number, axis, change)
-                self._record(number, axis, v, -change)
-            self.own[v] = np.where(total >= INFINITE // 2, INFINITE, left)
+            for (number, axis, _, shape, is_later), least in zip(stops, asked, strict=True):
+                change = -least
+                if is_later:
+                    change += share
+                    left = left - share
+                # Infinite entries drift by finite amounts, which is far from bringing them down.
+                self.tables[number] = self.tables[number] + change.reshape(shape)
+                full = self.trades.get((number, axis))
+                if full is None:
+                    full = self.trades[number, axis] = np.zeros(self.sizes[v], np.int64)
+                full[self.states[v]] -= change
+            self.own[v] = left
 
-    def _add(self, number: int, axis: int, change: Table) -> None:
-        table = self.tables[number]
-        shape = [1] * table.ndim
-        shape[axis] = -1
-        self.tables[number] = np.where(table >= INFINITE // 2, INFINITE, table + change.reshape(shape))
-
-    def _record(self, number: int, axis: int, v: int, change: Table) -> None:
-        full = self.trades.get((number, axis))
-        if full is None:
-            full = self.trades[number, axis] = np.zeros(self.sizes[v], np.int64)
-        full[self.states[v]] += change
+    def route(self, variables: Sequence[int]) -> Route:
+        """What `sweep` needs to know to take `variables` in this order."""
+        place = {v: k for k, v in enumerate(variables)}
+        found: Route = []
+        for v in variables:
+            stops: list[tuple[int, int, tuple[int, ...], tuple[int, ...], bool]] = []
+            for number, axis in self.at[v]:
+                scope = self.scopes[number]
+                others = tuple(k for k in range(len(scope)) if k != axis)
+                shape = tuple(-1 if k == axis else 1 for k in range(len(scope)))
+                stops.append((number, axis, others, shape, any(place[w] > place[v] for w in scope)))
+            ahead = sum(stop[-1] for stop in stops)
+            found.append((v, stops, max(ahead, len(stops) - ahead, 1)))
+        return found
 
     def least(self, v: int) -> Table:
         """Per possible state of `v`: how much the bound is above with it, at least."""

@@ -7,6 +7,7 @@ needs no rule.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -21,6 +22,7 @@ from layout_ir.format import Format
 from layout_ir.interfaces import LayoutOption
 from layout_ir.layout import Layout
 from layout_ir.passes.selection.costs import CostModel
+from layout_ir.passes.selection.cycles import check_acyclic
 from layout_ir.passes.selection.models import bound, options_of, plain, shape_of
 from layout_ir.passes.selection.problem import FORBIDDEN, Choice, Matrix, OpNode, Problem, ValueNode
 from layout_ir.passes.selection.sites import Site, Use, sites, weight_of
@@ -28,9 +30,6 @@ from layout_ir.passes.selection.targets import Target
 
 FORMAT_LIMIT = 12
 """Formats per value; states grow with the subsets of what its uses may need, networks have two to four."""
-
-ROUNDS = 64
-"""Rounds of spreading. Formats travel at least one op per round; deep networks need few, as ops go in order."""
 
 
 @dataclass(eq=False, slots=True)
@@ -55,6 +54,12 @@ class _Value:
             self.formats.append(fmt)
             self.layouts.append(layout)
         return self.keys[key]
+
+    def adds(self, fmt: Format) -> bool:
+        """Makes `fmt` known; whether it was new."""
+        count = len(self.formats)
+        self.number(fmt)
+        return len(self.formats) > count
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -115,22 +120,34 @@ class _Builder:
                 yield LayoutOption((fmt,) * len(site.uses), (fmt,) * len(site.defs), 0)
 
     def spread(self, found: list[Site]) -> list[list[LayoutOption]]:
-        """Options of every site, after the Formats have spread as far as they go."""
+        """Options of every site, after the Formats have spread as far as they go.
+
+        A site is looked at again when one of its values got a new Format, so the work follows the Formats and not
+        the length of the program.
+        """
         options: list[list[LayoutOption]] = [[] for _ in found]
-        for round_ in range(ROUNDS):
-            size = sum(len(entry.formats) for entry in self.values.values())
-            order = range(len(found)) if round_ % 2 == 0 else range(len(found) - 1, -1, -1)
-            for number in order:
-                site = found[number]
-                options[number] = self.options(site)
-                for option in options[number]:
-                    for (user, k), fmt in zip(site.uses, option.ins, strict=True):
-                        if fmt is not None:
-                            self.entry(user.operands[k]).number(fmt)
-                    for value, fmt in zip(site.defs, option.outs, strict=True):
-                        self.entry(value).number(fmt)
-            if round_ and sum(len(entry.formats) for entry in self.values.values()) == size:
-                break
+        touching: dict[SSAValue, list[int]] = {}
+        for number, site in enumerate(found):
+            for value in (*(user.operands[k] for user, k in site.uses), *site.defs):
+                touching.setdefault(value, []).append(number)
+        pending = deque(range(len(found)))
+        waiting = [True] * len(found)
+        while pending:
+            number = pending.popleft()
+            waiting[number] = False
+            site = found[number]
+            options[number] = self.options(site)
+            grown: list[SSAValue] = []
+            for option in options[number]:
+                named = zip((user.operands[k] for user, k in site.uses), option.ins, strict=True)
+                for value, fmt in (*named, *zip(site.defs, option.outs, strict=True)):
+                    if fmt is not None and self.entry(value).adds(fmt):
+                        grown.append(value)
+            for value in dict.fromkeys(grown):
+                for other in touching[value]:
+                    if not waiting[other]:
+                        waiting[other] = True
+                        pending.append(other)
         return options
 
 
@@ -145,8 +162,9 @@ def _agrees(value: SSAValue, fmt: Format) -> bool:
 def build(module: ModuleOp, target: Target, costs: CostModel | None = None) -> Selection:
     """The selection problem of all functions of a module.
 
-    Raises PassError where a place has no option that agrees with the types it already has.
+    Raises PassError where a place has no option that agrees with the types it already has, or values form a cycle.
     """
+    check_acyclic(module)
     builder = _Builder(target, costs or CostModel())
     found = sites(module)
     options = builder.spread(found)

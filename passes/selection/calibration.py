@@ -25,6 +25,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
+from typing_extensions import TypeIs
+
 from layout_ir.diagnostics import Diagnostic, Location, Severity, emit
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.errors import LayoutError
@@ -51,7 +53,9 @@ class Curve:
             raise LayoutError(f"a curve starts above zero, not at {self.points[0]}")
         for (size, time), (larger, longer) in pairwise(self.points):
             if larger <= size or longer < time:
-                raise LayoutError(f"{(larger, longer)} does not follow {(size, time)}: bytes rise, times do not fall")
+                raise LayoutError(
+                    f"{(larger, longer)} does not follow {(size, time)}: bytes rise, times do not fall"
+                )
 
     @staticmethod
     def through(measured: Sequence[Point]) -> Curve:
@@ -110,7 +114,7 @@ class Calibration:
         return Calibration(machine, call, _curve(entries, "reorder"), _curve(entries, "copy"))
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: Any) -> TypeIs[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 48
 
 

@@ -9,6 +9,7 @@ searched keeps the bound it had, and so does the whole.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,8 +24,11 @@ from layout_ir.passes.selection.problem import FORBIDDEN
 ROOT_SWEEPS = 200
 """Sweeps at the root at most; STALL that gain nothing end them."""
 
-NODE_SWEEPS = 8
+NODE_SWEEPS = 3
 STALL = 4
+
+KICKS = 100
+"""Attempts to improve the first assignment. A better one prunes more than they cost."""
 
 
 @dataclass(slots=True)
@@ -85,8 +89,11 @@ class _Search:
         self.cost = FORBIDDEN
         self.open: list[int] = []
         """Scaled bounds of what was not searched."""
-        self.at = Shifted.of(self.tables).at
-        self.variables = list(self.at)
+        start = Shifted.of(self.tables)
+        self.at = start.at
+        self.variables = list(start.at)
+        self.there = start.route(self.variables)
+        self.back = start.route(self.variables[::-1])
 
     def run(self) -> Part:
         root = Node()
@@ -109,6 +116,8 @@ class _Search:
             self._raise(now, ROOT_SWEEPS if node is root or root.then is node else NODE_SWEEPS)
             node.trades = now.trades
             self._offer(now)
+            if (node is root or root.then is node) and not self._is_beaten(now.bound()):
+                self._kick(now.bound())
             if self._is_beaten(now.bound()) or all(len(states) == 1 for states in now.states.values()):
                 # Of an assignment that is complete, the bound is the cost.
                 continue
@@ -129,11 +138,10 @@ class _Search:
 
     def _raise(self, now: Shifted, sweeps: int) -> None:
         now.trades = {}
-        order = [v for v in self.variables if len(now.states[v]) > 0]
         best, idle = now.bound(), 0
         for _ in range(sweeps):
-            now.sweep(order)
-            now.sweep(order[::-1])
+            now.sweep(self.there)
+            now.sweep(self.back)
             bound = now.bound()
             idle = 0 if bound > best else idle + 1
             best = bound
@@ -146,6 +154,21 @@ class _Search:
         """Rounds the trades to assignments and improves them one variable at a time."""
         for order in (self.variables, self.variables[::-1]):
             states = now.round(order)
+            cost = self._descend(states)
+            if cost < self.cost:
+                self.cost, self.best = cost, states
+
+    def _kick(self, bound: int) -> None:
+        """Looks around the best assignment: sets a variable and its neighbours anew and improves from there."""
+        draw = random.Random(0)
+        sizes = {v: size for scope, t in self.tables for v, size in zip(scope, t.shape, strict=True)}
+        for _ in range(KICKS):
+            if self.cost >= FORBIDDEN or self._is_beaten(bound) or self._is_late():
+                return
+            states = dict(self.best)
+            for number, _ in self.at[draw.choice(self.variables)]:
+                for w in self.tables[number][0]:
+                    states[w] = draw.randrange(sizes[w])
             cost = self._descend(states)
             if cost < self.cost:
                 self.cost, self.best = cost, states

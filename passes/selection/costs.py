@@ -165,7 +165,7 @@ def load_costs(path: str) -> CostModel:
     if path == CALIBRATED:
         from layout_ir.passes.selection.calibration import calibrated_costs
 
-        return calibrated_costs()
+        return cast("CostModel", calibrated_costs())
     try:
         with open(path, encoding="utf-8") as stream:
             data: Any = json.load(stream, object_pairs_hook=_unique)
@@ -288,8 +288,8 @@ def _reorder_entry(data: Any, where: str) -> _ReorderEntry:
 
 
 def _shape(value: Any, where: str) -> tuple[int, ...]:
-    extents = cast("list[Any]", value) if isinstance(value, list) else [None]
-    if not all(isinstance(e, int) and not isinstance(e, bool) and e >= 0 for e in extents):
+    extents = cast("list[Any]", value) if isinstance(value, list) else None
+    if extents is None or not all(isinstance(e, int) and not isinstance(e, bool) and e >= 0 for e in extents):
         raise LayoutError(f"{where}: shape = {value!r} is no list of extents")
     return tuple(extents)
 

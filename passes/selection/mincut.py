@@ -203,9 +203,7 @@ class _Network:
             return [SOURCE if bit else SINK for bit in low]
         own = self._node()
         self._unary(own, bits[low], bits[high[0]])
-        return [
-            own if a != b else SOURCE if a else SINK for a, b in zip(low, high[0], strict=True)
-        ]
+        return [own if a != b else SOURCE if a else SINK for a, b in zip(low, high[0], strict=True)]
 
     def _value(self, v: int, maker: int, users: list[int]) -> None:
         formats, value = self.formats[v], self.problem.values[v]
@@ -213,7 +211,8 @@ class _Network:
             return
         zero, one = formats if self._bit(v, formats[0]) == 0 else formats[::-1]
         there, back = (
-            min(value.weight * tree_cost(value.reorder, a, [b]), FORBIDDEN) for a, b in ((zero, one), (one, zero))
+            min(value.weight * tree_cost(value.reorder, a, [b]), FORBIDDEN)
+            for a, b in ((zero, one), (one, zero))
         )
         users = sorted(set(users))
         greatest = least = users[0]
@@ -240,7 +239,7 @@ class _Network:
             while True:
                 if node == SINK:
                     push = min(self.flow[arc] for arc in path)
-                    for place, arc in enumerate(path):
+                    for arc in path:
                         self.flow[arc] -= push
                         self.flow[arc ^ 1] += push
                     # Back to the first arc that is full.
@@ -284,7 +283,9 @@ class _Network:
         wanted = [side[node] for node in self.nodes[o]]
         fitting = [
             (choice.cost, k)
-            for k, (choice, vector) in enumerate(zip(self.problem.ops[o].choices, self.vectors[o], strict=True))
+            for k, (choice, vector) in enumerate(
+                zip(self.problem.ops[o].choices, self.vectors[o], strict=True)
+            )
             if [self._bit(v, f) for v, f in zip(self.values[o], vector, strict=True)] == wanted
         ]
         # None fits where some forbidden arc had to be cut; then everything costs too much.

@@ -319,5 +319,12 @@ def carried_options(op: Operation) -> list[LayoutOption]:
                         fmt.bind(shape_of(value))
                 except LayoutError as error:
                     raise PassError(f"{OPTIONS}[{k}] {kind}: {error}", op) from error
+        for j, other in enumerate(options):
+            if (other.ins, other.outs) == (option.ins, option.outs) and other.cost != option.cost:
+                message = f"{OPTIONS}[{k}] contradicts {OPTIONS}[{j}]: cost {option.cost} != {other.cost}"
+                raise PassError(message, op)
+            if [fmt is None for fmt in other.ins] != [fmt is None for fmt in option.ins]:
+                message = f"{OPTIONS}[{k}] leaves other operands open than {OPTIONS}[{j}]"
+                raise PassError(message, op)
         options.append(option)
     return options

@@ -3,21 +3,23 @@
 from xdsl.ir import Dialect
 
 from layout_ir.dialects.kernel.attributes import CutsAttr, Digit, LevelsAttr, OffsetsAttr, Steady
-from layout_ir.dialects.kernel.ops import (
-    CallOp,
+from layout_ir.dialects.kernel.micro import (
     CopyOp,
     ElementsOp,
     FillOp,
-    ForOp,
     KernelOp,
+    StagedOp,
+    TileOp,
+    WeaveOp,
+)
+from layout_ir.dialects.kernel.structure import (
+    CallOp,
+    ForOp,
     LoopOp,
     PlanOp,
     RaggedOp,
-    StagedOp,
     StepOp,
     TableOp,
-    TileOp,
-    WeaveOp,
     number,
     steps_in,
 )

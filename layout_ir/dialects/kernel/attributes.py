@@ -5,7 +5,7 @@
 #kernel.levels<1: for 4 src 4 dst 8, 4: <0:0, 64:16>>   the digits of a ragged dim, fine to coarse
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
@@ -16,7 +16,8 @@ Offsets = tuple[tuple[int, int], ...]
 """(source, destination) bytes of every round."""
 
 
-class Steady(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Steady:
     """`count` rounds, `src` and `dst` bytes apart."""
 
     count: int
@@ -24,7 +25,8 @@ class Steady(NamedTuple):
     dst: int
 
 
-class Digit(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Digit:
     """One digit of a ragged dim: steps of `unit` positions."""
 
     unit: int

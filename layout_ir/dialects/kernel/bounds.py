@@ -153,7 +153,9 @@ def check_access(op: Operation, width: int) -> None:
     _check_side(op, 0, op.reads)
     low, high = _check_side(op, 1, op.writes)
     if volume(op) > high - low:
-        raise VerifyException(f"writes {volume(op)} bytes into the {high - low} of [{low}, {high}): some twice")
+        raise VerifyException(
+            f"writes {volume(op)} bytes into the {high - low} of [{low}, {high}): some twice"
+        )
     for count, stride in op.writes.loops:
         _check_gap(abs(stride) if count > 1 else None, op.writes.run)
     for place in around(op):
@@ -203,7 +205,9 @@ def _check_whole(what: str, accesses: Sequence[Access | None], width: int) -> No
     for access in accesses:
         for number in () if access is None else (access.run, *(stride for _, stride in access.loops)):
             if number % width:
-                raise VerifyException(f"{what} moves {number} bytes, which is no multiple of the element's {width}")
+                raise VerifyException(
+                    f"{what} moves {number} bytes, which is no multiple of the element's {width}"
+                )
 
 
 def _check_gap(gap: int | None, run: int) -> None:

@@ -6,7 +6,17 @@ arguments to the exit status. Nothing heavy is imported before `run` is called, 
 
 from __future__ import annotations
 
-COMMANDS = ("optimize", "run", "explain", "convert", "draw", "bench", "calibrate", "verify_certificate")
+COMMANDS = (
+    "optimize",
+    "run",
+    "explain",
+    "convert",
+    "draw",
+    "explain_reorder",
+    "bench",
+    "calibrate",
+    "verify_certificate",
+)
 """Module names, in the order of the help text."""
 
 

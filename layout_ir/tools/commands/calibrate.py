@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from layout_ir.errors import LayoutError
 
 if TYPE_CHECKING:
-    from layout_ir.passes.selection.calibration import Calibration
     from layout_ir.passes.selection.build import Selection
+    from layout_ir.passes.selection.calibration import Calibration
 
 
 def add_parser(subparsers: Any) -> None:

@@ -129,7 +129,9 @@ def format_report(report: Report, model: str, everything: bool = False) -> str:
             f"proven optimal: cost {_cost(solution.cost, report.unit)} (ops and reorders) equals the lower bound"
         )
     else:
-        lines.append(f"not proven optimal: cost {_cost(solution.cost, report.unit)} (ops and reorders), no bound")
+        lines.append(
+            f"not proven optimal: cost {_cost(solution.cost, report.unit)} (ops and reorders), no bound"
+        )
     if best.remaining:
         lines += ["", "what remains:"]
         shown = best.remaining if everything else best.remaining[:10]

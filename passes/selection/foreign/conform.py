@@ -1,8 +1,11 @@
-"""Ops that verify only if some of their tensors have exactly one type, pads and spelling included.
+"""Ops that verify only if some of their tensors are spelled alike: of one type, or in one recipe.
 
 arith and math on whole tensors want one type for operands and result; destination-passing ops one for a result and the
 operand it starts from, and some of them do not even print it twice. Selection compares layouts, not spellings, so what
 it leaves may differ in those; a `layout.cast` makes them alike.
+
+Ops of `nn` that want one Format for tensors of several shapes (concat, pools) compare it as a recipe: eight channels in
+nhwc lie as in nChw8c, but a concat of them with others has to be told which of the two is meant.
 """
 
 from __future__ import annotations
@@ -10,11 +13,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
-from layout_ir.dialects.layout import CastOp, ReorderOp, is_any, is_tensor, layout_of
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import (
+    CastOp,
+    ReorderOp,
+    format_of,
+    is_any,
+    is_tensor,
+    layout_of,
+    with_format,
+)
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.dialects.layout.types import encoding_of
+from layout_ir.errors import LayoutError
+from layout_ir.format import Format
+from layout_ir.layout import Layout
 from layout_ir.passes.selection.foreign.structured import structured
 
 
@@ -30,8 +45,8 @@ def conform(module: ModuleOp) -> None:
 
 def alike(op: Operation) -> Iterator[Operation]:
     """Gives operands of `op` the types they must have; yields the ops, still to be inserted, that do so."""
-    for operand, result in bound_types(op):
-        value, type = op.operands[operand], op.results[result].type
+    for operand, type in (*bound_types(op), *_one_recipe(op)):
+        value = op.operands[operand]
         if value.type == type or is_any(value.type) or is_any(type):
             continue
         free = cast_obstacle(layout_of(value.type), layout_of(type)) is None
@@ -40,14 +55,39 @@ def alike(op: Operation) -> Iterator[Operation]:
         yield cast
 
 
-def bound_types(op: Operation) -> Iterator[tuple[int, int]]:
-    """Pairs (operand, result) of `op` that must have one type."""
+def bound_types(op: Operation) -> Iterator[tuple[int, Attribute]]:
+    """Operands of `op`, by number, and the types they must have because a result has it."""
     if op.dialect_name() not in ("arith", "math", "linalg"):
         return
     s = structured(op)
     if s is None:
         return
     if s.one_type:
-        yield from ((k, 0) for k, value in enumerate(op.operands) if is_tensor(value.type))
+        tensors = [k for k, value in enumerate(op.operands) if is_tensor(value.type)]
+        yield from ((k, op.results[0].type) for k in tensors)
     else:
-        yield from ((operand, k) for k, operand in enumerate(s.init) if operand is not None)
+        yield from ((k, op.results[j].type) for j, k in enumerate(s.init) if k is not None)
+
+
+def _one_recipe(op: Operation) -> Iterator[tuple[int, Attribute]]:
+    """Operands of an op of `nn` that lie as its Format says, but are spelled in one that means another elsewhere."""
+    if not isinstance(op, nn.NNOp) or not op.SAME_FORMAT:
+        return
+    fmt = format_of(op.result.type)
+    for k, value in enumerate(op.operands):
+        own = format_of(value.type)
+        if own is None or fmt is None or own == fmt or value not in op.formatted_operands():
+            continue
+        here, there = layout_of(value.type), layout_of(op.result.type)
+        as_result, as_operand = _bound(own, there.shape), _bound(fmt, here.shape)
+        if as_result is not None and as_result.same_map(there):
+            continue
+        if as_operand is not None and as_operand.same_map(here):
+            yield k, with_format(value.type, fmt.with_pad(own.pad))
+
+
+def _bound(fmt: Format, shape: tuple[int, ...]) -> Layout | None:
+    try:
+        return fmt.bind(shape)
+    except LayoutError:
+        return None

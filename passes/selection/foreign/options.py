@@ -16,7 +16,7 @@ from math import prod
 from xdsl.dialects.linalg.ops import Conv2DNchwFchwOp
 from xdsl.ir import Operation
 
-from layout_ir.dialects.layout import is_tensor
+from layout_ir.dialects.layout import dtype_of, is_tensor
 from layout_ir.format import Format
 from layout_ir.interfaces import LayoutOption
 from layout_ir.layout import Layout
@@ -95,11 +95,7 @@ class Limits:
         self.runs = divisors(s)
         self.bearable: dict[int, bool] = {}
         self.windows = {
-            loop
-            for exprs, _ in s.tensors
-            for expr in exprs
-            if is_window(expr)
-            for loop in expr.used_dims()
+            loop for exprs, _ in s.tensors for expr in exprs if is_window(expr) for loop in expr.used_dims()
         }
 
     def layouts(self, formats: Sequence[Format] | None) -> list[Layout] | None:
@@ -118,9 +114,9 @@ class Limits:
                 if loop is None:
                     if padded != layout.shape[dim] or (is_window(expr) and fmt.blocks()[dim] > 1):
                         return None
-                elif extents.setdefault(loop, padded) != padded:
-                    return None
-                elif padded != layout.shape[dim] and not self.bears(loop):
+                elif extents.setdefault(loop, padded) != padded or (
+                    padded != layout.shape[dim] and not self.bears(loop)
+                ):
                     return None
             found.append(layout)
         return found
@@ -166,8 +162,11 @@ def _kernels(op: Conv2DNchwFchwOp, target: Target) -> Iterator[LayoutOption]:
     """The target's own convolutions, which is what this op is."""
     x, w = op.inputs
     y = op.results[0]
-    (n, c, *_), (o, *_) = shape(x), shape(w)
-    for kernel in target.conv_kernels(ConvShape(n, c, o, 1, 2)):
+    (n, c, *space), (o, _, *window) = shape(x), shape(w)
+    strides, dilations = (tuple(attr.get_values()) for attr in (op.strides, op.dilations))
+    moves = tuple(window), strides, (0, 0, 0, 0), dilations
+    conv = ConvShape(n, c, o, 1, tuple(space), *moves, dtype_of(x.type), False)
+    for kernel in target.conv_kernels(conv):
         weights, out = bound(kernel.w, w), bound(kernel.y, y)
         if weights is not None and out is not None and bound(kernel.x, x) is not None:
             operations = 2 * prod(weights.padded_shape) * n * prod(out.padded_shape[2:])

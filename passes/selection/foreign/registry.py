@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from xdsl.dialects import tosa
+from xdsl.dialects import arith, tosa
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import BroadcastOp, ReduceOp
-from xdsl.dialects import arith
 from xdsl.ir import Operation
 
 from layout_ir.dialects.layout import is_tensor

@@ -25,6 +25,8 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     IntegerType,
+    Signedness,
+    TensorType,
 )
 from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -52,12 +54,12 @@ def kind_of(type: Attribute) -> np.dtype[Any]:
     if isinstance(type, IndexType):
         return np.dtype(np.int64)
     if isinstance(type, IntegerType):
-        width = cast("int", type.width.data)
+        integer = cast("IntegerType[int, Signedness]", type)
+        width = integer.width.data
         if width == 1:
             return np.dtype(np.bool_)
         if width in (8, 16, 32, 64):
-            unsigned = type.signedness.data.name == "UNSIGNED"
-            return np.dtype(f"{'u' if unsigned else ''}int{width}")
+            return np.dtype(f"{'u' if integer.signedness.data == Signedness.UNSIGNED else ''}int{width}")
     raise LayoutError(f"scalars of {type} cannot be evaluated")
 
 
@@ -102,6 +104,22 @@ def _rsqrt(x: Any) -> Any:
     return np.asarray(x).dtype.type(1) / np.sqrt(x)
 
 
+def _ceil_quotient(a: Any, b: Any) -> Any:
+    return -np.floor_divide(-a, b)
+
+
+def _ceil_quotient_unsigned(a: Any, b: Any) -> Any:
+    return (a + b - 1) // b
+
+
+def _fma(a: Any, b: Any, c: Any) -> Any:
+    return a * b + c
+
+
+def _erf(x: Any) -> Any:
+    return np.asarray(_ERF(x))
+
+
 _ERF = np.vectorize(python_math.erf, otypes=[np.float64])
 
 FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
@@ -120,7 +138,7 @@ FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
     arith.DivSIOp: _quotient,
     arith.DivUIOp: _unsigned(np.floor_divide),
     arith.FloorDivSIOp: np.floor_divide,
-    arith.CeilDivSIOp: lambda a, b: -np.floor_divide(-a, b),
+    arith.CeilDivSIOp: _ceil_quotient,
     arith.RemSIOp: np.fmod,
     arith.RemUIOp: _unsigned(np.remainder),
     arith.MaxSIOp: np.maximum,
@@ -144,12 +162,12 @@ FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
     math.CopySignOp: np.copysign,
     math.CosOp: np.cos,
     math.CoshOp: np.cosh,
-    math.ErfOp: lambda x: np.asarray(_ERF(x)),
+    math.ErfOp: _erf,
     math.ExpOp: np.exp,
     math.Exp2Op: np.exp2,
     math.ExpM1Op: np.expm1,
     math.FloorOp: np.floor,
-    math.FmaOp: lambda a, b, c: a * b + c,
+    math.FmaOp: _fma,
     math.LogOp: np.log,
     math.Log10Op: np.log10,
     math.Log1pOp: np.log1p,
@@ -210,7 +228,9 @@ def constant(op: arith.ConstantOp) -> Value:
 
 def known(value: SSAValue) -> Value:
     """A scalar from outside of a body, where it is a constant; else None."""
-    return constant(value.owner) if isinstance(value.owner, arith.ConstantOp) else None
+    if isinstance(value.owner, arith.ConstantOp) and not isinstance(value.type, TensorType):
+        return constant(value.owner)
+    return None
 
 
 def evaluate(
@@ -222,16 +242,15 @@ def evaluate(
     """
     values: dict[SSAValue, Value] = dict(zip(block.args, args, strict=True))
     last = block.last_op
-    with np.errstate(all="ignore"):
-        for op in block.ops:
-            operands = [values[o] if o in values else outer(o) for o in op.operands]
-            if op is last:
-                return operands
-            if isinstance(op, IndexOp):
-                k = op.dim.value.data
-                values[op.results[0]] = index[k] if k < len(index) else None
-            else:
-                values[op.results[0]] = apply(op, operands)
+    for op in block.ops:
+        operands = [values[o] if o in values else outer(o) for o in op.operands]
+        if op is last:
+            return operands
+        if isinstance(op, IndexOp):
+            k = op.dim.value.data
+            values[op.results[0]] = index[k] if k < len(index) else None
+        else:
+            values[op.results[0]] = apply(op, operands)
     return []
 
 
@@ -245,15 +264,15 @@ def apply(op: Operation, args: Sequence[Value]) -> Value:
         condition, then, otherwise = args
         if condition is not None and np.ndim(condition) == 0:
             return then if condition else otherwise
-        return None if None in map(_none, args) else np.where(condition, then, otherwise)
+        if condition is None or then is None or otherwise is None:
+            return None
+        chosen: Any = np.where(condition, then, otherwise)
+        return chosen
     compute = _function(op)
     if any(arg is None for arg in args):
         return None
-    return np.asarray(compute(*args)).astype(_kind(op), copy=False)[()]
-
-
-def _none(value: Value) -> Value:
-    return None if value is None else 0
+    with np.errstate(all="ignore"):
+        return np.asarray(compute(*args)).astype(_kind(op), copy=False)[()]
 
 
 def _kind(op: Operation) -> np.dtype[Any]:
@@ -264,11 +283,11 @@ def _kind(op: Operation) -> np.dtype[Any]:
 
 def _function(op: Operation) -> Callable[..., Any]:
     if isinstance(op, arith.CeilDivUIOp):
-        return _unsigned(lambda a, b: (a + b - 1) // b)
+        return _unsigned(_ceil_quotient_unsigned)
     if isinstance(op, _CASTS):
-        return lambda x: np.asarray(x).astype(_kind(op))
+        return np.asarray  # `apply` converts
     if isinstance(op, _UNSIGNED_CASTS):
-        return lambda x: _as_unsigned(x).astype(_kind(op))
+        return _as_unsigned
     if isinstance(op, arith.CmpiOp):
         predicate = op.predicate.value.data
         return _COMPARE[predicate] if predicate < 6 else _unsigned(_COMPARE[predicate - 4])
@@ -299,5 +318,3 @@ def _float_comparison(predicate: int) -> Callable[..., Any]:
         return order[predicate - 8](a, b) | unordered
 
     return run
-
-

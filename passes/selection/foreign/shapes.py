@@ -121,5 +121,3 @@ def keeps_view(op: Operation) -> float | None:
     except LayoutError:
         return None
     return pad_number(view.pad)
-
-

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import cast
 
 import numpy as np
 from xdsl.dialects import arith, math, tosa
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import BroadcastOp, ReduceOp
@@ -148,7 +148,7 @@ _TOSA: dict[type[Operation], type[Operation] | tuple[type[Operation], type[Opera
 }
 """The scalar op (of floats, of integers) that a tosa op applies to each element, or folds a dim with."""
 
-_START = {
+_START: dict[type[Operation], float] = {
     tosa.ReduceSumOp: 0.0,
     tosa.ReduceProductOp: 1.0,
     tosa.ReduceMaxOp: float("-inf"),
@@ -213,7 +213,8 @@ def _tosa_function(op: Operation) -> Body | None:
 
 
 def _number(attribute: Attribute) -> float:
-    return cast("float", cast("arith.IntegerAttr", attribute).value.data)
+    assert isinstance(attribute, IntegerAttr | FloatAttr)
+    return attribute.value.data
 
 
 def _calls(x: Value, function: Callable[[Value], Value], element: Attribute) -> list[Value]:

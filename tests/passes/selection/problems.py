@@ -36,6 +36,24 @@ def random_problem(rng: random.Random, ops: int, formats: int) -> Problem:
     return Problem(tuple(nodes), tuple(values))
 
 
+def cyclic_problem(rng: random.Random, ops: int, formats: int) -> Problem:
+    """Ops that use any values, later ones and their own included, as what a loop carries does; two results each."""
+    values = tuple(ValueNode(random_matrix(rng, formats), rng.randint(1, 100)) for _ in range(2 * ops))
+    nodes: list[OpNode] = []
+    for number in range(ops):
+        ins = tuple(rng.randrange(len(values)) for _ in range(rng.randint(0, 3)))
+        ways = tuple(
+            Choice(
+                tuple(rng.randrange(formats) for _ in ins),
+                (rng.randrange(formats), rng.randrange(formats)),
+                k,
+            )
+            for k in (rng.randint(0, 50) for _ in range(rng.randint(1, 4)))
+        )
+        nodes.append(OpNode(ins, (2 * number, 2 * number + 1), ways, rng.randint(0, 100)))
+    return Problem(tuple(nodes), values)
+
+
 def brute_force(problem: Problem) -> int:
     """The least cost over all choices."""
     ways = [range(len(op.choices)) for op in problem.ops]

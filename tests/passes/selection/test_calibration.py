@@ -15,8 +15,8 @@ from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.passes.selection import calibration
 from layout_ir.passes.selection.calibration import (
-    Calibration,
     CalibratedCosts,
+    Calibration,
     Curve,
     calibrated_costs,
     calibration_path,
@@ -52,7 +52,9 @@ def test_time_grows_linearly_between_the_points(nbytes: int, ns: int) -> None:
     assert CURVE.ns(nbytes) == ns
 
 
-points = st.lists(st.tuples(st.integers(1, 10**9), st.integers(1, 10**9)), min_size=2, unique_by=lambda p: p[0])
+points = st.lists(
+    st.tuples(st.integers(1, 10**9), st.integers(1, 10**9)), min_size=2, unique_by=lambda p: p[0]
+)
 
 
 @given(points, st.integers(0, 2 * 10**9), st.integers(0, 2 * 10**9))

@@ -15,7 +15,14 @@ from layout_ir.errors import LayoutError
 from layout_ir.passes.selection.certificate import certify
 from layout_ir.passes.selection.problem import Choice, OpNode, Problem, ValueNode
 from layout_ir.tools.layout_ir import main
-from tests.passes.selection.problems import brute_force, hub_problem, random_problem, tangled_problem
+from tests.passes.selection.problems import (
+    brute_force,
+    cyclic_problem,
+    hub_problem,
+    random_problem,
+    tangled_problem,
+    two_format_problem,
+)
 
 
 def _problem_of(certificate: dict[str, Any]) -> Problem:
@@ -57,6 +64,15 @@ def test_certificate_of_search_proves_the_optimum(limit: int):
         assert verdict.cost == verdict.bound == brute_force(problem)
         searched += bool(certificate["proofs"])
     assert searched > 20
+
+
+@pytest.mark.parametrize("limit", [1, 12, 1 << 20])
+def test_certificate_of_programs_with_loops(limit: int):
+    rng = random.Random(limit)
+    for _ in range(150):
+        problem = cyclic_problem(rng, rng.randint(1, 5), rng.randint(1, 6))
+        solution, certificate = certify(problem, table_limit=limit)
+        assert verify(certificate).bound == solution.bound == solution.cost == brute_force(problem)
 
 
 def test_certificate_of_a_search_that_was_stopped_proves_its_gap():
@@ -112,7 +128,8 @@ def _certificates() -> list[tuple[str, dict[str, Any]]]:
         for found in (certify(tangled_problem(rng, 6, 2), table_limit=4)[1] for _ in range(100))
         if "split" in json.dumps(found) and "drop" in json.dumps(found)
     )
-    return [("elimination", eliminated), ("hub", hub), ("search", searched)]
+    cut = certify(two_format_problem(rng, 6), table_limit=2)[1]
+    return [("elimination", eliminated), ("hub", hub), ("search", searched), ("cut", cut)]
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,9 @@ def test_what_is_not_listed_can_be_forbidden() -> None:
 
 
 def test_formats_of_the_table_may_be_passed_through() -> None:
-    costs = parse_costs({"reorder": [ENTRY, {"from": "nhwc", "to": "nchw", "shape": [1, 1, 1, 1], "cost": 1}]}, "t")
+    costs = parse_costs(
+        {"reorder": [ENTRY, {"from": "nhwc", "to": "nchw", "shape": [1, 1, 1, 1], "cost": 1}]}, "t"
+    )
     assert set(costs.formats(SHAPE)) == {NCHW, BLOCKED}
     assert set(costs.formats((1, 1, 1, 1))) == {NCHW, BLOCKED, LAST}
     assert costs.formats((3, 3)) == []
@@ -106,7 +108,7 @@ def test_an_op_entry_prices_its_option_whatever_stands_at_the_end() -> None:
     assert costs.unit == "us"
 
 
-MALFORMED = [
+MALFORMED: list[tuple[Any, str]] = [
     ([], "expected an object, found list"),
     ({"reorders": []}, "unknown key 'reorders': the keys are missing, op, reorder, unit"),
     ({"missing": "maybe"}, "missing = 'maybe' is neither model nor forbid"),
@@ -157,12 +159,18 @@ def test_a_malformed_table_is_refused_with_the_entry(table: Any, message: str, t
         ("", ":1:1", "not JSON: Expecting value"),
         ('{"unit": "ns"} {', ":1:16", "not JSON: Extra data"),
         ('{"unit": "ns", "unit": "us"}', "", "key 'unit' stands twice in one object"),
-        ('{"reorder": [{"from": "nchw", "to": "nhwc", "cost": 1e3}]}', "", r"reorder\[0\]: cost = 1000.0 is no"),
+        (
+            '{"reorder": [{"from": "nchw", "to": "nhwc", "cost": 1e3}]}',
+            "",
+            r"reorder\[0\]: cost = 1000.0 is no",
+        ),
         ('{"reorder": [{"from": "nchw", "to": "nhwc", "cost": NaN}]}', "", r"reorder\[0\]: cost = nan is no"),
         ("[" * 100_000, "", "not a cost table: "),
     ],
 )
-def test_text_that_is_no_table_is_refused_at_its_place(text: str, place: str, message: str, tmp_path: Path) -> None:
+def test_text_that_is_no_table_is_refused_at_its_place(
+    text: str, place: str, message: str, tmp_path: Path
+) -> None:
     path = tmp_path / "costs.json"
     path.write_text(text)
     with pytest.raises(PassError, match=f"^{message}") as caught:

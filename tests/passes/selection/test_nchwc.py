@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -27,12 +27,11 @@ def _model(nodes: Nodes, constants: dict[str, Any], channels: int, out: str) -> 
     """A model with input x (1, channels, 10, 10) and output `out`; constants by shape or by value."""
     h, f32 = onnx.helper, onnx.TensorProto.FLOAT
     random = np.random.default_rng(0)
-    weights = [
-        onnx.numpy_helper.from_array(
-            (np.asarray(random.random(v)) if isinstance(v, tuple) else np.array(v)).astype(np.float32), name
-        )
-        for name, v in constants.items()
-    ]
+    weights: list[Any] = []
+    for name, v in constants.items():
+        shape = cast("tuple[int, ...]", v)
+        numbers = np.asarray(random.random(shape) if isinstance(v, tuple) else v, np.float32)
+        weights.append(onnx.numpy_helper.from_array(numbers, name))
     graph = h.make_graph(
         [h.make_node(kind, ins, [result], **attributes) for kind, ins, result, attributes in nodes],
         "g",
@@ -80,7 +79,9 @@ def _ours(model: bytes) -> list[Operation]:
 def _takes(op: Operation) -> bool:
     """Whether the target runs `op` with a blocked result where blocked operands reach it."""
     fmt = _blocked()
-    options = options_of(op, lambda value: [fmt] if len(shape_of(value)) == 4 else [], target_named("ort-nchwc"))
+    options = options_of(
+        op, lambda value: [fmt] if len(shape_of(value)) == 4 else [], target_named("ort-nchwc")
+    )
     return any(option.outs[0] == fmt for option in options)
 
 
@@ -114,12 +115,12 @@ def _resize(scales: list[float], mode: str, coordinates: str) -> tuple[Nodes, di
     return [("Resize", ["y", "", "c"], "o", attributes)], {"c": scales}
 
 
-OPS = {
+OPS: dict[str, tuple[Nodes, dict[str, Any]]] = {
     **{kind: _unary(kind) for kind in ("Relu", "Sigmoid", "Tanh", "HardSigmoid", "Exp", "Sqrt", "Abs", "Neg")},
     **{kind: _unary(kind) for kind in ("LeakyRelu", "Elu", "Softplus", "Erf", "GlobalAveragePool")},
     "MaxPool": _unary("MaxPool", kernel_shape=[2, 2]),
     "AveragePool": _unary("AveragePool", kernel_shape=[2, 2]),
-    "BatchNormalization": ([("BatchNormalization", ["y", *"cccc"], "o", {})], {"c": None}),
+    "BatchNormalization": ([("BatchNormalization", ["y", *"cccc"], "o", {})], {"c": "c"}),
     **{
         f"{kind} of two": ([("Relu", ["y"], "r", {}), (kind, ["y", "r"], "o", {})], {})
         for kind in ("Add", "Mul", "Sub", "Div", "Max")
@@ -138,17 +139,18 @@ OPS = {
 @pytest.mark.parametrize("name", OPS)
 def test_other_ops_are_taken_as_onnx_runtime_takes_them(name: str, channels: int, tmp_path: Path) -> None:
     nodes, constants = OPS[name]
-    shapes = {
-        key: {None: (channels,), "c11": (channels, 1, 1)}.get(v, v) if not isinstance(v, list) else v
-        for key, v in constants.items()
-    }
+    # Shapes that depend on the channels are named; the rest are shapes or values.
+    named = {"c": (channels,), "c11": (channels, 1, 1)}
+    shapes = {key: named[v] if isinstance(v, str) else v for key, v in constants.items()}
     # Two activations in front: the first vanishes into the convolution, the second keeps ops from doing so.
     before: Nodes = [
         ("Conv", ["x", "w"], "y0", {}),
         ("Relu", ["y0"], "y1", {}),
         ("Tanh", ["y1"], "y", {}),
     ]
-    model = _model([*before, *nodes, ("Tanh", ["o"], "f", {})], {"w": (channels, 32, 1, 1), **shapes}, 32, "f")
+    model = _model(
+        [*before, *nodes, ("Tanh", ["o"], "f", {})], {"w": (channels, 32, 1, 1), **shapes}, 32, "f"
+    )
     theirs = _runtime(model, tmp_path)
     assert theirs[0] == "ReorderInput*"
     assert "ReorderOutput*" in theirs

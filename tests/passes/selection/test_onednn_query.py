@@ -9,7 +9,9 @@ from layout_ir.passes.selection import onednn_query
 from layout_ir.passes.selection.kernels import ConvShape
 from tests.passes.selection.convs import conv_of
 
-pytestmark = pytest.mark.skipif(onednn_query.unavailable() is not None, reason=str(onednn_query.unavailable()))
+pytestmark = pytest.mark.skipif(
+    onednn_query.unavailable() is not None, reason=str(onednn_query.unavailable())
+)
 
 CONVS = [
     conv_of(64, 64, image=56),

@@ -12,12 +12,12 @@
 Strides, offsets and runs count bytes; `src` and `dst` of the plan are the least sizes of the two buffers. The steps of
 a plan have no order. `split` marks the loop that threads share (on a micro-kernel: its outermost loop), `ahead` the one
 that asks for the source of its next round. What an op reads and writes is stated by its `reads` and `writes`, which
-`bounds` checks against the buffers.
+`bounds` checks against the buffers; the micro-kernels are in `micro`.
 """
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from itertools import pairwise
 
 from xdsl.dialects.builtin import (
     I64,
@@ -44,8 +44,8 @@ from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.dialects.kernel import bounds
-from layout_ir.dialects.kernel.bounds import Access, Accesses, Buffers, Places, Range
-from layout_ir.dialects.kernel.attributes import CutsAttr, LevelsAttr, OffsetsAttr
+from layout_ir.dialects.kernel.attributes import LevelsAttr, OffsetsAttr
+from layout_ir.dialects.kernel.bounds import Accesses, Buffers, Places, Range
 from layout_ir.dialects.layout import nbytes_of
 from layout_ir.errors import LayoutError
 
@@ -147,15 +147,17 @@ class StepOp(Places, IRDLOperation):
     def chain(self) -> tuple[Operation, ...]:
         """The loops, outermost first, and the micro-kernel. Raises VerifyException where it is no such nest."""
         result: list[Operation] = []
-        op: Operation = self
-        while isinstance(op, StepOp | LoopOp):
-            inner = ops_in(op.body)
-            if len(inner) != 1 or not isinstance(inner[0], LoopOp | KernelOp):
-                names = ", ".join(x.name for x in inner) or "nothing"
-                raise VerifyException(f"{op.name} holds one loop or one micro-kernel, not {names}")
-            op = inner[0]
-            result.append(op)
-        return tuple(result)
+        body = self.body
+        while True:
+            inner = ops_in(body)
+            result += inner
+            if len(inner) == 1 and isinstance(inner[0], LoopOp):
+                body = inner[0].body
+                continue
+            if len(inner) != 1 or not isinstance(inner[0], Accesses):
+                names = ", ".join(op.name for op in inner) or "nothing"
+                raise VerifyException(f"a step or loop holds one loop or one micro-kernel, not {names}")
+            return tuple(result)
 
 
 class LoopOp(Places, IRDLOperation):
@@ -183,9 +185,7 @@ class ForOp(LoopOp):
     dst = prop_def(Int)
     split = opt_prop_def(UnitAttr)
     ahead = opt_prop_def(UnitAttr)
-    assembly_format = (
-        "$count `src` $src `dst` $dst (`split` $split^)? (`ahead` $ahead^)? $body attr-dict"
-    )
+    assembly_format = "$count `src` $src `dst` $dst (`split` $split^)? (`ahead` $ahead^)? $body attr-dict"
 
     def check(self) -> None:
         bounds.positive(count=self.rounds)
@@ -235,7 +235,7 @@ class TableOp(LoopOp):
     @property
     def gap(self) -> int | None:
         places = sorted(dst for _, dst in self.offsets.data)
-        return min((b - a for a, b in zip(places, places[1:], strict=False)), default=None)
+        return min((b - a for a, b in pairwise(places)), default=None)
 
 
 @irdl_op_definition
@@ -267,234 +267,6 @@ class RaggedOp(LoopOp):
     @property
     def strides(self) -> tuple[int, ...]:
         return tuple(stride for digit in self.levels.data for stride in digit.strides)
-
-
-# Micro-kernels -------------------------------------------------------------------------------------------------------
-
-
-class KernelOp(Accesses, IRDLOperation):
-    """What a nest does in its innermost round."""
-
-    streaming = opt_prop_def(UnitAttr)
-    split = opt_prop_def(UnitAttr)
-
-    FLAGS: ClassVar[str] = "(`streaming` $streaming^)? (`split` $split^)? attr-dict"
-    INNER: ClassVar[str] = "`for` $count `src` $inner_src `dst` $inner_dst"
-
-    def verify_(self) -> None:
-        self.check()
-        bounds.check_access(self, element_width(self))
-
-    def check(self) -> None:
-        """Raises VerifyException where the op's own numbers do not fit together."""
-
-
-class RunOp(KernelOp):
-    """`run` bytes that lie together, in each round of an inner loop if there is one."""
-
-    run = prop_def(Int)
-    count = opt_prop_def(Int)
-    inner_src = opt_prop_def(Int)
-    inner_dst = opt_prop_def(Int)
-
-    def check(self) -> None:
-        given = [x is not None for x in (self.count, self.inner_src, self.inner_dst)]
-        if any(given) and not all(given):
-            raise VerifyException("an inner loop has a count, a source and a destination stride")
-        bounds.positive(run=number(self.run), count=1 if self.count is None else number(self.count))
-
-    def _access(self, stride: Int | None) -> Access:
-        loops = () if self.count is None else ((number(self.count), number(stride)),)
-        return Access(number(self.run), loops)
-
-    @property
-    def writes(self) -> Access:
-        return self._access(self.inner_dst)
-
-
-@irdl_op_definition
-class CopyOp(RunOp):
-    """Runs that lie together on both sides."""
-
-    name = "kernel.copy"
-    assembly_format = f"$run (`for` $count^ `src` $inner_src `dst` $inner_dst)? {KernelOp.FLAGS}"
-
-    @property
-    def reads(self) -> Access | None:
-        return self._access(self.inner_src)
-
-
-@irdl_op_definition
-class FillOp(RunOp):
-    """Runs get the pad value `value`, the bits of an element of `width` bytes."""
-
-    name = "kernel.fill"
-    value = prop_def(Int)
-    width = prop_def(Int)
-    assembly_format = (
-        "$run `with` $value `width` $width "
-        f"(`for` $count^ `src` $inner_src `dst` $inner_dst)? {KernelOp.FLAGS}"
-    )
-
-    @property
-    def reads(self) -> Access | None:
-        return None
-
-    @property
-    def element(self) -> int | None:
-        return number(self.width)
-
-
-@irdl_op_definition
-class ElementsOp(KernelOp):
-    """Single elements of `width` bytes, one after the other."""
-
-    name = "kernel.elements"
-    width = prop_def(Int)
-    count = prop_def(Int)
-    inner_src = prop_def(Int)
-    inner_dst = prop_def(Int)
-    assembly_format = f"$width {KernelOp.INNER} {KernelOp.FLAGS}"
-
-    def check(self) -> None:
-        bounds.positive(width=number(self.width), count=number(self.count))
-
-    @property
-    def reads(self) -> Access | None:
-        return Access(number(self.width), ((number(self.count), number(self.inner_src)),))
-
-    @property
-    def writes(self) -> Access:
-        return Access(number(self.width), ((number(self.count), number(self.inner_dst)),))
-
-    @property
-    def element(self) -> int | None:
-        return number(self.width)
-
-
-@irdl_op_definition
-class TileOp(KernelOp):
-    """Transposes in registers: `rows` lie together in the destination, `cols` in the source.
-
-    From row `valid` on, if given, the source has none: those rows are pads that get the bits `pad`. `whole`: rows are
-    loaded as whole registers.
-    """
-
-    name = "kernel.tile"
-    width = prop_def(Int)
-    rows = prop_def(Int)
-    row_stride = prop_def(Int)
-    cols = prop_def(Int)
-    col_stride = prop_def(Int)
-    cuts = prop_def(CutsAttr)
-    valid = opt_prop_def(Int)
-    pad = opt_prop_def(Int)
-    whole = opt_prop_def(UnitAttr)
-    assembly_format = (
-        "$width `rows` $rows `by` $row_stride `cols` $cols `by` $col_stride `cuts` $cuts "
-        f"(`valid` $valid^ `pad` $pad)? (`whole` $whole^)? {KernelOp.FLAGS}"
-    )
-
-    def check(self) -> None:
-        rows, cols = number(self.rows), number(self.cols)
-        bounds.positive(width=number(self.width), rows=rows, cols=cols)
-        if (self.valid is None) != (self.pad is None):
-            raise VerifyException("rows that are pads need both 'valid' and 'pad'")
-        if not 0 <= number(self.valid) < rows:
-            raise VerifyException(f"{number(self.valid)} rows are valid of {rows}")
-        for axis, count in (("rows", rows), ("cols", cols)):
-            sizes = [size for name, size in self.cuts.data if name == axis]
-            if not sizes or not 0 < sizes[-1] <= count:
-                shown = sizes[-1] if sizes else "no"
-                raise VerifyException(f"the last cut of {axis} is the tile, of 1 to {count}, not {shown}")
-
-    @property
-    def reads(self) -> Access | None:
-        rows = number(self.valid) or number(self.rows)
-        return Access(number(self.cols) * number(self.width), ((rows, number(self.row_stride)),))
-
-    @property
-    def writes(self) -> Access:
-        run = number(self.rows) * number(self.width)
-        return Access(run, ((number(self.cols), number(self.col_stride)),))
-
-    @property
-    def element(self) -> int | None:
-        return number(self.width)
-
-
-@irdl_op_definition
-class WeaveOp(KernelOp):
-    """`strands` runs of `count` elements, `stride` bytes apart, woven into one; with `splits` the other way round."""
-
-    name = "kernel.weave"
-    width = prop_def(Int)
-    strands = prop_def(Int)
-    count = prop_def(Int)
-    stride = prop_def(Int)
-    block = prop_def(Int)
-    splits = opt_prop_def(UnitAttr)
-    assembly_format = (
-        "$width `strands` $strands `of` $count `by` $stride `block` $block (`splits` $splits^)? "
-        f"{KernelOp.FLAGS}"
-    )
-
-    def check(self) -> None:
-        count, block = number(self.count), number(self.block)
-        bounds.positive(width=number(self.width), strands=number(self.strands), count=count)
-        if not 0 < block <= count:
-            raise VerifyException(f"a block of {block} elements does not fit strands of {count}")
-
-    @property
-    def _strands(self) -> Access:
-        run = number(self.count) * number(self.width)
-        return Access(run, ((number(self.strands), number(self.stride)),))
-
-    @property
-    def _woven(self) -> Access:
-        return Access(number(self.strands) * number(self.count) * number(self.width))
-
-    @property
-    def reads(self) -> Access | None:
-        return self._strands if self.splits is None else self._woven
-
-    @property
-    def writes(self) -> Access:
-        return self._woven if self.splits is None else self._strands
-
-    @property
-    def element(self) -> int | None:
-        return number(self.width)
-
-
-@irdl_op_definition
-class StagedOp(Buffers, KernelOp):
-    """Steps that write `size` bytes, all of them, into a small buffer, which then goes to the destination."""
-
-    name = "kernel.staged"
-    size = prop_def(Int)
-    body = region_def()
-    traits = traits_def(NoTerminator())
-    assembly_format = "$size (`streaming` $streaming^)? (`split` $split^)? $body attr-dict"
-
-    def check(self) -> None:
-        bounds.positive(size=number(self.size))
-        bounds.check_filled(steps_in(self.body), number(self.size), whole=True)
-
-    @property
-    def sizes(self) -> tuple[int | None, int]:
-        return None, number(self.size)
-
-    @property
-    def reads(self) -> Access | None:
-        return None
-
-    @property
-    def writes(self) -> Access:
-        return Access(number(self.size))
-
-
-# Use -----------------------------------------------------------------------------------------------------------------
 
 
 @irdl_op_definition

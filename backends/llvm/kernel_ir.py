@@ -1,0 +1,212 @@
+"""A plan as IR of the `kernel` dialect, and back: `plan_of(plan_op(plan, name)) == plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i64
+from xdsl.ir import Attribute, Block, Operation, Region
+
+from layout_ir.backends.llvm.plan import (
+    Axis,
+    Copy,
+    Cut,
+    Elements,
+    Fill,
+    Item,
+    Kernel,
+    Level,
+    Loop,
+    Plan,
+    Ragged,
+    Staged,
+    Step,
+    Table,
+    Tile,
+    Weave,
+)
+from layout_ir.dialects import kernel as ir
+from layout_ir.dialects.kernel import number
+from layout_ir.errors import LayoutError
+
+_ONCE = Loop(1, 0, 0)
+
+Properties = dict[str, Attribute]
+
+
+# Plan to IR ----------------------------------------------------------------------------------------------------------
+
+
+def plan_op(plan: Plan, name: str, cpu: str | None = None) -> ir.PlanOp:
+    """The op that says `plan`, for the machine named `cpu`. Raises LayoutError for loops that carry pads."""
+    properties = {
+        "sym_name": StringAttr(name),
+        **_ints(width=plan.width, src=plan.src_bytes, dst=plan.dst_bytes),
+    }
+    if cpu is not None:
+        properties["cpu"] = StringAttr(cpu)
+    return ir.PlanOp(properties=properties, regions=[_region(map(_step_op, plan.steps))])
+
+
+def _ints(**numbers: int) -> Properties:
+    return {name: IntegerAttr(value, i64) for name, value in numbers.items()}
+
+
+def _flags(**flags: bool) -> Properties:
+    return {name: UnitAttr() for name, flag in flags.items() if flag}
+
+
+def _region(ops: Sequence[Operation] | map[Operation]) -> Region:
+    listed = list(ops)
+    return Region(Block(listed)) if listed else Region()
+
+
+def _step_op(step: Step) -> Operation:
+    inner = _kernel_op(step.kernel, split=step.split == len(step.loops))
+    for depth, item in reversed(list(enumerate(step.loops))):
+        inner = _loop_op(item, inner, split=depth == step.split, ahead=depth == step.ahead)
+    return ir.StepOp(properties=_ints(src=step.src, dst=step.dst), regions=[_region([inner])])
+
+
+def _loop_op(item: Item, inner: Operation, *, split: bool, ahead: bool) -> Operation:
+    body = [_region([inner])]
+    if isinstance(item, Loop):
+        flags = _flags(split=split, ahead=ahead)
+        return ir.ForOp(properties={**_loop(item), **flags}, regions=body)
+    if (split and isinstance(item, Ragged)) or ahead:
+        raise LayoutError(
+            f"'{item}' cannot be shared by threads or ask ahead: only loops with constant bounds can"
+        )
+    if isinstance(item, Table):
+        offsets = ir.OffsetsAttr(_pairs(item))
+        return ir.TableOp(properties={"offsets": offsets, **_flags(split=split)}, regions=body)
+    levels = ir.LevelsAttr(tuple(map(_digit, item.levels)))
+    return ir.RaggedOp(properties={**_ints(start=item.start, stop=item.stop), "levels": levels}, regions=body)
+
+
+def _loop(loop: Loop) -> Properties:
+    if loop.valid:
+        raise LayoutError(f"'{loop}' carries pads: only the rows of a tile do")
+    return _ints(count=loop.count, src=loop.src, dst=loop.dst)
+
+
+def _inner(loop: Loop) -> Properties:
+    return {name if name == "count" else f"inner_{name}": value for name, value in _loop(loop).items()}
+
+
+def _pairs(table: Table) -> tuple[tuple[int, int], ...]:
+    return tuple(zip(table.src, table.dst, strict=True))
+
+
+def _digit(level: Level) -> ir.Digit:
+    move = level.move
+    if isinstance(move, Table):
+        return ir.Digit(level.unit, _pairs(move))
+    return ir.Digit(level.unit, ir.Steady(move.count, move.src, move.dst))
+
+
+def _kernel_op(kernel: Kernel, *, split: bool) -> Operation:
+    flags = _flags(streaming=kernel.streaming, split=split)
+    if isinstance(kernel, Staged):
+        body = _region(map(_step_op, kernel.steps))
+        return ir.StagedOp(properties={**_ints(size=kernel.size), **flags}, regions=[body])
+    if isinstance(kernel, Tile):
+        return ir.TileOp(properties={**_tile(kernel), **flags})
+    if isinstance(kernel, Weave):
+        numbers = _ints(
+            width=kernel.width,
+            strands=kernel.strands,
+            count=kernel.count,
+            stride=kernel.stride,
+            block=kernel.block,
+        )
+        return ir.WeaveOp(properties={**numbers, **_flags(splits=kernel.splits), **flags})
+    if isinstance(kernel, Elements):
+        return ir.ElementsOp(properties={**_ints(width=kernel.width), **_inner(kernel.inner), **flags})
+    inner = {} if kernel.inner == _ONCE else _inner(kernel.inner)
+    properties = {**_ints(run=kernel.run), **inner, **flags}
+    if isinstance(kernel, Copy):
+        return ir.CopyOp(properties=properties)
+    return ir.FillOp(properties={**properties, **_ints(value=kernel.value, width=kernel.width)})
+
+
+def _tile(tile: Tile) -> Properties:
+    cuts = ir.CutsAttr(tuple((cut.axis, cut.size) for cut in tile.cuts))
+    pads = _ints(valid=tile.valid, pad=tile.pad) if tile.valid or tile.pad else {}
+    numbers = _ints(
+        width=tile.width,
+        rows=tile.rows.count,
+        row_stride=tile.rows.stride,
+        cols=tile.cols.count,
+        col_stride=tile.cols.stride,
+    )
+    return {**numbers, "cuts": cuts, **pads, **_flags(whole=tile.whole)}
+
+
+# IR to plan ----------------------------------------------------------------------------------------------------------
+
+
+def plan_of(op: ir.PlanOp) -> Plan:
+    """The plan that a verified op says."""
+    steps = tuple(map(_step, ir.steps_in(op.body)))
+    return Plan(number(op.width), number(op.src), number(op.dst), steps)
+
+
+def _step(op: ir.StepOp) -> Step:
+    *loops, kernel = chain = op.chain()
+    split = next((depth for depth, inner in enumerate(chain) if "split" in inner.properties), -1)
+    ahead = next((depth for depth, inner in enumerate(chain) if "ahead" in inner.properties), None)
+    return Step(tuple(map(_item, loops)), number(op.src), number(op.dst), _kernel(kernel), split, ahead)
+
+
+def _item(op: Operation) -> Item:
+    if isinstance(op, ir.ForOp):
+        return Loop(number(op.count), number(op.src), number(op.dst))
+    if isinstance(op, ir.TableOp):
+        return _table(op.offsets.data)
+    assert isinstance(op, ir.RaggedOp)
+    return Ragged(tuple(map(_level, op.levels.data)), number(op.start), number(op.stop))
+
+
+def _table(pairs: tuple[tuple[int, int], ...]) -> Table:
+    return Table(tuple(src for src, _ in pairs), tuple(dst for _, dst in pairs))
+
+
+def _level(digit: ir.Digit) -> Level:
+    move = digit.move
+    steady = isinstance(move, ir.Steady)
+    return Level(digit.unit, Loop(move.count, move.src, move.dst) if steady else _table(move))
+
+
+def _kernel(op: Operation) -> Kernel:
+    assert isinstance(op, ir.KernelOp)
+    streaming = op.streaming is not None
+    if isinstance(op, ir.StagedOp):
+        return Staged(number(op.size), tuple(map(_step, ir.steps_in(op.body))), streaming)
+    if isinstance(op, ir.TileOp):
+        return Tile(
+            number(op.width),
+            Axis(number(op.rows), number(op.row_stride)),
+            Axis(number(op.cols), number(op.col_stride)),
+            tuple(Cut(axis, size) for axis, size in op.cuts.data),
+            streaming,
+            number(op.valid),
+            _bits(number(op.pad), number(op.width)),
+            op.whole is not None,
+        )
+    if isinstance(op, ir.WeaveOp):
+        strands, count, stride, block = map(number, (op.strands, op.count, op.stride, op.block))
+        return Weave(number(op.width), strands, count, stride, op.splits is not None, block, streaming)
+    assert isinstance(op, ir.CopyOp | ir.FillOp | ir.ElementsOp)
+    inner = _ONCE if op.count is None else Loop(*map(number, (op.count, op.inner_src, op.inner_dst)))
+    if isinstance(op, ir.ElementsOp):
+        return Elements(number(op.width), inner, streaming)
+    if isinstance(op, ir.CopyOp):
+        return Copy(number(op.run), inner, streaming)
+    width = number(op.width)
+    return Fill(width, _bits(number(op.value), width), number(op.run), inner, streaming)
+
+
+def _bits(value: int, width: int) -> int:
+    """Bits of a pad: attributes hold those of 8 bytes as signed numbers."""
+    return value % (1 << 8 * width)

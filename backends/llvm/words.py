@@ -1,0 +1,156 @@
+"""A plan in words, for people who ask why a reorder is as fast as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from layout_ir.backends.llvm.machine import Machine
+from layout_ir.backends.llvm.plan import (
+    Copy,
+    Elements,
+    Fill,
+    Item,
+    Kernel,
+    Loop,
+    Plan,
+    Staged,
+    Step,
+    Table,
+    Tile,
+    Weave,
+)
+from layout_ir.backends.llvm.streaming import streaming_volume
+
+_SIDES = "in the source", "in the destination"
+
+
+def plan_words(plan: Plan, machine: Machine) -> list[str]:
+    """Lines that say what `plan`, made for `machine`, does and which of its choices depend on the machine."""
+    caches = ", ".join(map(_size, (machine.l1, machine.l2, machine.l3)))
+    lines = [
+        f"elements of {plan.width} bytes; the source is {plan.src_bytes} bytes, the destination {plan.dst_bytes}",
+        f"for {machine.cpu}: registers of {machine.vector} bytes, caches of {caches}",
+        _streaming_words(plan, machine),
+    ]
+    if not plan.steps:
+        return [*lines, "there is nothing to do"]
+    if plan.keeps_places:
+        lines.append("every element stays at its place: one buffer may be source and destination")
+    number = len(plan.steps)
+    lines.append("one step:" if number == 1 else f"{number} steps, in any order:")
+    for k, step in enumerate(plan.steps, 1):
+        first, *rest = step_words(step)
+        lines += [f"  {k}. {first}", *(f"     {line}" for line in rest)]
+    return lines
+
+
+def _streaming_words(plan: Plan, machine: Machine) -> str:
+    limit = _size(streaming_volume(machine))
+    if any(step.kernel.streaming for step in plan.steps):
+        return f"source and destination are more than the {limit} that caches serve well: stores bypass the caches"
+    if not machine.streams:
+        return "stores go through the caches: this machine has no others"
+    if plan.src_bytes + plan.dst_bytes > streaming_volume(machine):
+        return (
+            "stores go through the caches: too few bytes are elements, or no step writes whole lines in order"
+        )
+    return f"stores go through the caches: up to {limit} of source and destination that is faster"
+
+
+def step_words(step: Step) -> list[str]:
+    """One line per loop and for the micro-kernel."""
+    lines = [f"from byte {step.src} {_SIDES[0]} and {step.dst} {_SIDES[1]}"]
+    if isinstance(step.kernel, Fill):
+        lines = [f"from byte {step.dst} {_SIDES[1]}"]
+    for depth, item in enumerate(step.loops):
+        words = item_words(item, fills=isinstance(step.kernel, Fill))
+        lines.append(words + "".join(_notes(step, depth)))
+    first, *rest = kernel_words(step.kernel)
+    return [*lines, first + "".join(_notes(step, len(step.loops))), *rest]
+
+
+def _notes(step: Step, depth: int) -> Iterator[str]:
+    if depth == step.split:
+        yield "; threads share these rounds"
+    if depth == step.ahead:
+        yield "; the source of the next round is asked for ahead"
+
+
+def item_words(item: Item, *, fills: bool = False) -> str:
+    """A loop; with `fills` there is no source."""
+    if isinstance(item, Loop):
+        where = f"{item.dst} bytes apart {_SIDES[1]}"
+        if not fills:
+            where = f"{item.src} bytes apart {_SIDES[0]}, {where}"
+        return f"{item.count} times, {where}"
+    if isinstance(item, Table):
+        return f"at {item.count} places from a table"
+    return (
+        f"for positions {item.start} to {item.stop - 1} of a dim of {len(item.levels)} digits, "
+        "with bounds that vary from round to round"
+    )
+
+
+def kernel_words(kernel: Kernel) -> list[str]:
+    """The micro-kernel: what it moves, then what it consists of."""
+    if isinstance(kernel, Staged):
+        lines = [
+            f"fill a buffer of {_size(kernel.size)} in the cache, then stream it to the destination; into it:"
+        ]
+        for step in kernel.steps:
+            first, *rest = step_words(step)
+            lines += [f"  {first}", *(f"    {line}" for line in rest)]
+        return lines
+    if isinstance(kernel, Tile):
+        return _tile_words(kernel)
+    if isinstance(kernel, Copy):
+        return [f"copy {kernel.run} bytes{_inner(kernel.inner)}{_stream(kernel)}"]
+    if isinstance(kernel, Fill):
+        value = f"{kernel.value:#0{2 + 2 * kernel.width}x}"
+        return [
+            f"fill {kernel.run} bytes of pads with {value}{_inner(kernel.inner, fills=True)}{_stream(kernel)}"
+        ]
+    if isinstance(kernel, Elements):
+        return [f"move one element of {kernel.width} bytes, {item_words(kernel.inner)}"]
+    return [_weave_words(kernel)]
+
+
+def _tile_words(tile: Tile) -> list[str]:
+    rows, cols = tile.rows, tile.cols
+    high, wide = (next(c.size for c in reversed(tile.cuts) if c.axis == axis) for axis in ("rows", "cols"))
+    shape = f"{rows.count} rows of {cols.count} elements of {tile.width} bytes"
+    lines = [
+        f"transpose {shape} in registers, tiles of {high} x {wide}{_stream(tile)}",
+        f"rows are {rows.stride} bytes apart {_SIDES[0]}, columns {cols.stride} {_SIDES[1]}",
+        "order: " + ", ".join(f"{cut.axis} by {cut.size}" for cut in tile.cuts),
+    ]
+    if tile.valid:
+        lines.append(
+            f"only {tile.valid} of the rows are in the source, the others become pads of {tile.pad:#x}"
+        )
+    if tile.whole:
+        lines.append("rows are loaded as whole registers, each line of the source once")
+    return lines
+
+
+def _weave_words(weave: Weave) -> str:
+    strands = (
+        f"{weave.strands} runs of {weave.count} elements of {weave.width} bytes, {weave.stride} bytes apart"
+    )
+    verb = f"split one run into {strands}" if weave.splits else f"weave {strands}, into one run"
+    return f"{verb}, {weave.block} elements of each at a time{_stream(weave)}"
+
+
+def _inner(loop: Loop, *, fills: bool = False) -> str:
+    return "" if loop.count == 1 else f", {item_words(loop, fills=fills)}"
+
+
+def _stream(kernel: Kernel) -> str:
+    return ", stores bypass the caches" if kernel.streaming else ""
+
+
+def _size(count: int) -> str:
+    for unit, size in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= size and count % size == 0:
+            return f"{count // size} {unit}"
+    return f"{count} bytes"

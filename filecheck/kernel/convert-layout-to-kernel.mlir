@@ -1,0 +1,127 @@
+// RUN: layout-opt %s -p "convert-layout-to-kernel{cpu=haswell}" | filecheck %s
+// RUN: layout-opt %s -p "convert-layout-to-kernel{cpu=haswell}" | layout-opt | filecheck %s
+// RUN: layout-opt %s -p "convert-layout-to-kernel{cpu=x86-64-v4}" | filecheck %s --check-prefix=WIDE
+
+#nchw = #layout.tag<nchw>
+#nhwc = #layout.tag<nhwc>
+#nChw8c = #layout.tag<nChw8c>
+#nc = #layout.tag<nc>
+#blocks4 = #layout.format<(n, c) : [n, c:4, c:4], pad = 3>
+#aBc8b = #layout.tag<aBc8b>
+#aBc12b = #layout.tag<aBc12b>
+
+// Every reorder is a call; reorders of different tensors that move alike share a plan.
+// CHECK-LABEL: func.func @shared(
+// CHECK-NEXT:    %a = kernel.call @reorder_0 %x : tensor<1x64x56x56xf32, #nchw> -> tensor<1x64x56x56xf32, #nhwc>
+// CHECK-NEXT:    %b = kernel.call @reorder_0 %y : tensor<1x64x56x56xi32, #nchw> -> tensor<1x64x56x56xi32, #nhwc>
+// CHECK-NEXT:    func.return %a, %b
+func.func @shared(%x : tensor<1x64x56x56xf32, #nchw>, %y : tensor<1x64x56x56xi32, #nchw>)
+    -> (tensor<1x64x56x56xf32, #nhwc>, tensor<1x64x56x56xi32, #nhwc>) {
+  %a = layout.reorder %x : tensor<1x64x56x56xf32, #nchw> -> tensor<1x64x56x56xf32, #nhwc>
+  %b = layout.reorder %y : tensor<1x64x56x56xi32, #nchw> -> tensor<1x64x56x56xi32, #nhwc>
+  func.return %a, %b : tensor<1x64x56x56xf32, #nhwc>, tensor<1x64x56x56xi32, #nhwc>
+}
+
+// CHECK-LABEL: func.func @others(
+// CHECK-COUNT-6: kernel.call
+func.func @others(%x : tensor<2x17x5x4xf32, #nchw>, %p : tensor<1x3x20x20xf32, #nhwc>, %q : tensor<5x8xf32, #nc>,
+                  %t : tensor<2x96x5xf32, #aBc8b>, %s : tensor<32x64x56x56xf32, #nchw>,
+                  %g : tensor<384x256x14x14xf32, #nhwc>) {
+  %1 = layout.reorder %x : tensor<2x17x5x4xf32, #nchw> -> tensor<2x17x5x4xf32, #nChw8c>
+  %2 = layout.reorder %p : tensor<1x3x20x20xf32, #nhwc> -> tensor<1x3x20x20xf32, #nchw>
+  %3 = layout.reorder %q : tensor<5x8xf32, #nc> -> tensor<5x8xf32, #blocks4>
+  %4 = layout.reorder %t : tensor<2x96x5xf32, #aBc8b> -> tensor<2x96x5xf32, #aBc12b>
+  %5 = layout.reorder %s : tensor<32x64x56x56xf32, #nchw> -> tensor<32x64x56x56xf32, #nhwc>
+  %6 = layout.reorder %g : tensor<384x256x14x14xf32, #nhwc> -> tensor<384x256x14x14xf32, #nchw>
+  func.return
+}
+
+// Transposed in registers, shared out over columns.
+// CHECK-LABEL: kernel.plan @reorder_0 width 4 src 802816 dst 802816 cpu "haswell" {
+// CHECK-NEXT:      kernel.step src 0 dst 0 {
+// CHECK-NEXT:        kernel.tile 4 rows 64 by 12544 cols 3136 by 256 cuts <cols:16, rows:16, cols:4> split
+// CHECK-NEXT:      }
+// CHECK-NEXT:    }
+
+// Pads that share a block with elements are written with it.
+// CHECK-LABEL: kernel.plan @reorder_1 width 4 src 2720 dst 3840 cpu "haswell" {
+// CHECK-NEXT:      kernel.step src 0 dst 0 {
+// CHECK-NEXT:        kernel.for 2 src 1360 dst 1920 split {
+// CHECK-NEXT:          kernel.for 2 src 640 dst 640 {
+// CHECK-NEXT:            kernel.tile 4 rows 8 by 80 cols 20 by 32 cuts <cols:16, rows:8, cols:4>
+// CHECK-NEXT:          }
+// CHECK-NEXT:        }
+// CHECK-NEXT:      }
+// CHECK-NEXT:      kernel.step src 1280 dst 1280 {
+// CHECK-NEXT:        kernel.for 2 src 1360 dst 1920 split {
+// CHECK-NEXT:          kernel.tile 4 rows 8 by 80 cols 20 by 32 cuts <cols:16, rows:8, cols:4> valid 1 pad 0
+// CHECK-NEXT:        }
+// CHECK-NEXT:      }
+// CHECK-NEXT:    }
+
+// Three channels are split, not transposed.
+// CHECK-LABEL: kernel.plan @reorder_2 width 4 src 4800 dst 4800 cpu "haswell" {
+// CHECK-NEXT:      kernel.step src 0 dst 0 {
+// CHECK-NEXT:        kernel.weave 4 strands 3 of 400 by 1600 block 8 splits split
+// CHECK-NEXT:      }
+// CHECK-NEXT:    }
+
+// Pads behind whole blocks are filled apart.
+// CHECK-LABEL: kernel.plan @reorder_3 width 4 src 160 dst 320 cpu "haswell" {
+// CHECK-NEXT:      kernel.step src 0 dst 0 {
+// CHECK-NEXT:        kernel.copy 32 for 5 src 32 dst 64 split
+// CHECK-NEXT:      }
+// CHECK-NEXT:      kernel.step src 0 dst 32 {
+// CHECK-NEXT:        kernel.fill 32 with 1077936128 width 4 for 5 src 0 dst 64 split
+// CHECK-NEXT:      }
+// CHECK-NEXT:    }
+
+// Blocks that conflict need a table.
+// CHECK-LABEL: kernel.plan @reorder_4 width 4 src 3840 dst 3840 cpu "haswell" {
+// CHECK-NEXT:      kernel.step src 0 dst 0 {
+// CHECK-NEXT:        kernel.table <0:0, 16:16, 160:32, 176:240, 320:256, 336:272> {
+// CHECK-NEXT:          kernel.for 8 src 480 dst 480 split {
+// CHECK-NEXT:            kernel.copy 16 for 5 src 32 dst 48
+// CHECK-NEXT:          }
+// CHECK-NEXT:        }
+// CHECK-NEXT:      }
+// CHECK-NEXT:    }
+
+// What the caches do not hold is streamed where lines are written whole,
+// CHECK-LABEL: kernel.plan @reorder_5 width 4 src 25690112 dst 25690112 cpu "haswell" {
+// CHECK-NEXT:      kernel.step src 0 dst 0 {
+// CHECK-NEXT:        kernel.for 32 src 802816 dst 802816 split {
+// CHECK-NEXT:          kernel.tile 4 rows 64 by 12544 cols 3136 by 256 cuts <rows:16, cols:16> streaming
+// CHECK-NEXT:        }
+// CHECK-NEXT:      }
+// CHECK-NEXT:    }
+
+// and goes through a buffer where they are not.
+// CHECK-LABEL: kernel.plan @reorder_6 width 4 src 77070336 dst 77070336 cpu "haswell" {
+// CHECK-NEXT:      kernel.step src 0 dst 0 {
+// CHECK-NEXT:        kernel.for 384 src 200704 dst 200704 split {
+// CHECK-NEXT:          kernel.for 3 src 320 dst 62720 {
+// CHECK-NEXT:            kernel.staged 62720 streaming {
+// CHECK-NEXT:              kernel.step src 0 dst 0 {
+// CHECK-NEXT:                kernel.tile 4 rows 196 by 1024 cols 80 by 784 cuts <rows:16, cols:4>
+// CHECK-NEXT:              }
+// CHECK-NEXT:            }
+// CHECK-NEXT:          }
+// CHECK-NEXT:        }
+// CHECK-NEXT:      }
+// CHECK-NEXT:      kernel.step src 0 dst 188160 {
+// CHECK-NEXT:        kernel.for 384 src 200704 dst 200704 split {
+// CHECK-NEXT:          kernel.staged 12544 streaming {
+// CHECK-NEXT:            kernel.step src 960 dst 0 {
+// CHECK-NEXT:              kernel.tile 4 rows 196 by 1024 cols 16 by 784 cuts <rows:16, cols:4>
+// CHECK-NEXT:            }
+// CHECK-NEXT:          }
+// CHECK-NEXT:        }
+// CHECK-NEXT:      }
+// CHECK-NEXT:    }
+
+// Wider registers give other tiles.
+// WIDE-LABEL: kernel.plan @reorder_0 width 4 src 802816 dst 802816 cpu "x86-64-v4" {
+// WIDE: kernel.tile 4 rows 64 by 12544 cols 3136 by 256 cuts <cols:16, rows:16> whole split
+// WIDE-LABEL: kernel.plan @reorder_6
+// WIDE: kernel.staged 200704 streaming {

@@ -1,0 +1,183 @@
+// RUN: layout-opt %s --split-input-file --verify-diagnostics
+
+// negative reads behind the end
+kernel.plan @negative_reads_behind_the_end width 4 src 60 dst 64 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{reads bytes [0, 64) of a source of 60}}
+    kernel.copy 64
+  }
+}
+
+// -----
+
+// negative writes in front
+kernel.plan @negative_writes_in_front width 4 src 64 dst 64 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{writes bytes [-12, 4) of a destination of 64}}
+    kernel.elements 4 for 4 src 4 dst -4
+  }
+}
+
+// -----
+
+// negative half elements
+kernel.plan @negative_half_elements width 4 src 64 dst 64 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{moves 6 bytes, which is no multiple of the element's 4}}
+    kernel.copy 6
+  }
+}
+
+// -----
+
+// negative elements of another width
+kernel.plan @negative_elements_of_another_width width 8 src 64 dst 64 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{elements of 4 bytes are no whole elements of 8}}
+    kernel.elements 4 for 2 src 8 dst 8
+  }
+}
+
+// -----
+
+// negative rounds overlap
+kernel.plan @negative_rounds_overlap width 4 src 64 dst 64 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{writes 48 bytes into the 32 of [0, 32): some twice}}
+    kernel.copy 16 for 3 src 16 dst 8
+  }
+}
+
+// -----
+
+// negative some rounds overlap
+kernel.plan @negative_some_rounds_overlap width 4 src 64 dst 256 {
+  kernel.step src 0 dst 0 {
+    kernel.table <0:0, 16:64, 32:68> {
+      // expected-error@+1 {{rounds 4 bytes apart write runs of 16: some bytes twice}}
+      kernel.copy 16
+    }
+  }
+}
+
+// -----
+
+// negative no tile
+kernel.plan @negative_no_tile width 4 src 64 dst 64 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{the last cut of cols is the tile, of 1 to 4, not no}}
+    kernel.tile 4 rows 4 by 16 cols 4 by 16 cuts <rows:4>
+  }
+}
+
+// -----
+
+// negative more valid rows
+kernel.plan @negative_more_valid_rows width 4 src 64 dst 64 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{5 rows are valid of 4}}
+    kernel.tile 4 rows 4 by 16 cols 4 by 16 cuts <rows:4, cols:4> valid 5 pad 0
+  }
+}
+
+// -----
+
+// negative blocks larger than strands
+kernel.plan @negative_blocks_larger_than_strands width 4 src 64 dst 64 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{a block of 8 elements does not fit strands of 4}}
+    kernel.weave 4 strands 2 of 4 by 16 block 8
+  }
+}
+
+// -----
+
+kernel.plan @negative_stride_of_half_an_element width 4 src 64 dst 64 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{6 bytes are no multiple of the element's 4}}
+    kernel.for 2 src 6 dst 8 {
+      kernel.copy 4
+    }
+  }
+}
+
+// -----
+
+kernel.plan @negative_shared_twice width 4 src 64 dst 64 {
+  // expected-error@+1 {{at most one loop of a step is shared by threads, and none inside a stage}}
+  kernel.step src 0 dst 0 {
+    kernel.for 2 src 8 dst 8 split {
+      kernel.copy 8 split
+    }
+  }
+}
+
+// -----
+
+kernel.plan @negative_two_kernels width 4 src 64 dst 64 {
+  // expected-error@+1 {{a step or loop holds one loop or one micro-kernel, not kernel.copy, kernel.copy}}
+  kernel.step src 0 dst 0 {
+    kernel.copy 4
+    kernel.copy 4
+  }
+}
+
+// -----
+
+// expected-error@+1 {{the steps write 96 bytes, the destination has 64}}
+kernel.plan @negative_steps_write_too_much width 4 src 64 dst 64 {
+  kernel.step src 0 dst 0 {
+    kernel.copy 64
+  }
+  kernel.step src 0 dst 32 {
+    kernel.copy 32
+  }
+}
+
+// -----
+
+kernel.plan @negative_a_stage_with_gaps width 4 src 64 dst 64 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{the steps write 32 bytes, the destination has 64}}
+    kernel.staged 64 {
+      kernel.step src 0 dst 0 {
+        kernel.copy 32
+      }
+    }
+  }
+}
+
+// -----
+
+kernel.plan @negative_digits_with_gaps width 4 src 64 dst 64 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{a digit of unit 8 follows digits that count 4: they must be equal}}
+    kernel.ragged 0 to 8 <1: for 4 src 4 dst 4, 8: for 2 src 16 dst 16> {
+      kernel.copy 4
+    }
+  }
+}
+
+// -----
+
+// expected-error@+1 {{kernel.copy belongs into a kernel.plan}}
+kernel.copy 4
+
+// -----
+
+kernel.plan @small width 4 src 64 dst 128 {
+}
+
+func.func @negative_result_too_small(%x : tensor<16xf32>) -> tensor<16xf32> {
+  // expected-error@+1 {{the result has 64 bytes, @small needs 128}}
+  %y = kernel.call @small %x : tensor<16xf32> -> tensor<16xf32>
+  func.return %y : tensor<16xf32>
+}
+
+// -----
+
+func.func @negative_no_such_plan(%x : tensor<16xf32>) -> tensor<16xf32> {
+  // expected-error@+1 {{@missing is no kernel.plan}}
+  %y = kernel.call @missing %x : tensor<16xf32> -> tensor<16xf32>
+  func.return %y : tensor<16xf32>
+}

@@ -1,0 +1,61 @@
+// RUN: layout-opt %s | filecheck %s
+// RUN: layout-opt %s | layout-opt | filecheck %s
+// RUN: layout-opt %s --print-op-generic | layout-opt | filecheck %s
+
+// CHECK-LABEL: kernel.plan @everything width 4 src 65536 dst 65536 {
+kernel.plan @everything width 4 src 65536 dst 65536 {
+  // CHECK-NEXT: kernel.step src 0 dst 0 {
+  // CHECK-NEXT:   kernel.for 2 src 1024 dst 1024 split ahead {
+  // CHECK-NEXT:     kernel.copy 64 for 4 src 64 dst 128 streaming
+  kernel.step src 0 dst 0 {
+    kernel.for 2 src 1024 dst 1024 split ahead {
+      kernel.copy 64 for 4 src 64 dst 128 streaming
+    }
+  }
+  // A loop may run backwards through the source.
+  // CHECK: kernel.for 4 src -16 dst 16 {
+  // CHECK-NEXT: kernel.elements 4 for 2 src 128 dst 4
+  kernel.step src 4096 dst 4096 {
+    kernel.for 4 src -16 dst 16 {
+      kernel.elements 4 for 2 src 128 dst 4 split
+    }
+  }
+  // CHECK: kernel.table <0:0, 128:64, 64:128> split {
+  // CHECK-NEXT: kernel.tile 4 rows 4 by 256 cols 4 by 16 cuts <cols:4, rows:4, cols:4> valid 3 pad 255
+  kernel.step src 8192 dst 8192 {
+    kernel.table <0:0, 128:64, 64:128> split {
+      kernel.tile 4 rows 4 by 256 cols 4 by 16 cuts <cols:4, rows:4, cols:4> valid 3 pad 255
+    }
+  }
+  // CHECK: kernel.ragged 2 to 11 <1: for 4 src 4 dst 4, 4: <0:0, 64:16, 16:64>> {
+  // CHECK-NEXT: kernel.copy 4
+  kernel.step src 16384 dst 16384 {
+    kernel.ragged 2 to 11 <1: for 4 src 4 dst 4, 4: <0:0, 64:16, 16:64>> {
+      kernel.copy 4 split
+    }
+  }
+  // CHECK: kernel.weave 4 strands 3 of 16 by 64 block 16 splits streaming split
+  kernel.step src 20480 dst 20480 {
+    kernel.weave 4 strands 3 of 16 by 64 block 16 splits streaming split
+  }
+  // CHECK: kernel.fill 32 with 1077936128 width 4 for 3 src 0 dst 64 split
+  kernel.step src 0 dst 24576 {
+    kernel.fill 32 with 1077936128 width 4 for 3 src 0 dst 64 split
+  }
+  // CHECK: kernel.staged 1024 streaming split {
+  // CHECK-NEXT: kernel.step src 0 dst 0 {
+  // CHECK-NEXT:   kernel.tile 4 rows 16 by 64 cols 16 by 64 cuts <rows:16, cols:16> whole
+  kernel.step src 32768 dst 32768 {
+    kernel.staged 1024 streaming split {
+      kernel.step src 0 dst 0 {
+        kernel.tile 4 rows 16 by 64 cols 16 by 64 cuts <rows:16, cols:16> whole
+      }
+    }
+  }
+}
+
+// Nothing to do.
+// CHECK-LABEL: kernel.plan @nothing width 8 src 0 dst 0 cpu "aarch64" {
+// CHECK-NEXT: }
+kernel.plan @nothing width 8 src 0 dst 0 cpu "aarch64" {
+}

@@ -1,0 +1,103 @@
+// RUN: layout-opt %s --split-input-file --verify-diagnostics -p 'layout-propagate{target=avx2}'
+
+// Options that an op carries, and what can be wrong with them: each is refused at the op or inside the attribute.
+
+#nchw = #layout.tag<nchw>
+func.func @negative_cost(%x : tensor<1x8x4x4xf32, #nchw>) -> tensor<1x8x4x4xf32, #layout.any> {
+  // expected-error @+1 {{cost = -3 is not in [0, 2^48)}}
+  %a = nn.relu %x {layout.options = [#layout.option<ins = [#nchw], outs = [#nchw], cost = -3>]} : (tensor<1x8x4x4xf32, #nchw>) -> tensor<1x8x4x4xf32, #layout.any>
+  func.return %a : tensor<1x8x4x4xf32, #layout.any>
+}
+
+// -----
+
+func.func @no_options(%x : tensor<1x8x4x4xf32, #layout.any>) -> tensor<1x8x4x4xf32, #layout.any> {
+  // expected-error @+1 {{layout.options = [] is no list of #layout.option}}
+  %a = nn.relu %x {layout.options = []} : tensor<1x8x4x4xf32, #layout.any>
+  func.return %a : tensor<1x8x4x4xf32, #layout.any>
+}
+
+// -----
+
+func.func @something_else(%x : tensor<1x8x4x4xf32, #layout.any>) -> tensor<1x8x4x4xf32, #layout.any> {
+  // expected-error @+1 {{layout.options[0] = 5 : i64 is no #layout.option}}
+  %a = nn.relu %x {layout.options = [5]} : tensor<1x8x4x4xf32, #layout.any>
+  func.return %a : tensor<1x8x4x4xf32, #layout.any>
+}
+
+// -----
+
+#nchw = #layout.tag<nchw>
+func.func @too_many_formats(%x : tensor<1x8x4x4xf32, #layout.any>) -> tensor<1x8x4x4xf32, #layout.any> {
+  // expected-error @+1 {{layout.options[0] has 2 ins, the op has 1 such tensors}}
+  %a = nn.relu %x {layout.options = [#layout.option<ins = [#nchw, #nchw], outs = [#nchw], cost = 3>]} : tensor<1x8x4x4xf32, #layout.any>
+  func.return %a : tensor<1x8x4x4xf32, #layout.any>
+}
+
+// -----
+
+#nchw = #layout.tag<nchw>
+func.func @too_few_formats(%x : tensor<1x8x4x4xf32, #layout.any>) -> tensor<1x8x4x4xf32, #layout.any> {
+  // expected-error @+1 {{layout.options[1] has 0 outs, the op has 1 such tensors}}
+  %a = nn.relu %x {layout.options = [#layout.option<ins = [#nchw], outs = [#nchw], cost = 3>, #layout.option<ins = [#nchw], outs = [], cost = 3>]} : tensor<1x8x4x4xf32, #layout.any>
+  func.return %a : tensor<1x8x4x4xf32, #layout.any>
+}
+
+// -----
+
+#nc = #layout.tag<nc>
+#nchw = #layout.tag<nchw>
+func.func @another_rank(%x : tensor<1x8x4x4xf32, #layout.any>) -> tensor<1x8x4x4xf32, #layout.any> {
+  // expected-error @+1 {{layout.options[0] ins: rank mismatch between format (n, c) and shape 1x8x4x4: 2 != 4}}
+  %a = nn.relu %x {layout.options = [#layout.option<ins = [#nc], outs = [#nchw], cost = 3>]} : tensor<1x8x4x4xf32, #layout.any>
+  func.return %a : tensor<1x8x4x4xf32, #layout.any>
+}
+
+// -----
+
+#nchw = #layout.tag<nchw>
+#small = #layout.format<(n, c, h, w) : [n, c:3, c:2, h, w]>
+func.func @too_small_a_format(%x : tensor<1x8x4x4xf32, #layout.any>) -> tensor<1x8x4x4xf32, #layout.any> {
+  // expected-error @+1 {{layout.options[0] outs: dim 'c' holds 6 elements}}
+  %a = nn.relu %x {layout.options = [#layout.option<ins = [#nchw], outs = [#small], cost = 3>]} : tensor<1x8x4x4xf32, #layout.any>
+  func.return %a : tensor<1x8x4x4xf32, #layout.any>
+}
+
+// -----
+
+#nchw = #layout.tag<nchw>
+func.func @two_costs(%x : tensor<1x8x4x4xf32, #layout.any>) -> tensor<1x8x4x4xf32, #layout.any> {
+  // expected-error @+1 {{layout.options[1] contradicts layout.options[0]: cost 5 != 3}}
+  %a = nn.relu %x {layout.options = [#layout.option<ins = [#nchw], outs = [#nchw], cost = 3>, #layout.option<ins = [#nchw], outs = [#nchw], cost = 5>]} : tensor<1x8x4x4xf32, #layout.any>
+  func.return %a : tensor<1x8x4x4xf32, #layout.any>
+}
+
+// -----
+
+#nchw = #layout.tag<nchw>
+func.func @open_here_and_not_there(%x : tensor<1x8x4x4xf32, #layout.any>) -> tensor<1x8x4x4xf32, #layout.any> {
+  // expected-error @+1 {{layout.options[1] leaves other operands open than layout.options[0]}}
+  %a = nn.add %x, %x {layout.options = [#layout.option<ins = [#nchw, _], outs = [#nchw], cost = 3>, #layout.option<ins = [#nchw, #nchw], outs = [#nchw], cost = 3>]} : tensor<1x8x4x4xf32, #layout.any>
+  func.return %a : tensor<1x8x4x4xf32, #layout.any>
+}
+
+// -----
+
+// The type of the result says one thing, the only option another.
+#nchw = #layout.tag<nchw>
+#nChw8c = #layout.tag<nChw8c>
+func.func @against_its_type(%x : tensor<1x8x4x4xf32, #layout.any>) -> tensor<1x8x4x4xf32, #layout.any> {
+  // expected-error @+1 {{nn.relu has no option on target avx2 for tensor<1x8x4x4xf32, #layout.format<(n, c, h, w) : [n, c, h, w]>>}}
+  %a = nn.relu %x {layout.options = [#layout.option<ins = [#nchw], outs = [#nChw8c], cost = 3>]} : (tensor<1x8x4x4xf32, #layout.any>) -> tensor<1x8x4x4xf32, #nchw>
+  %b = nn.relu %a : (tensor<1x8x4x4xf32, #nchw>) -> tensor<1x8x4x4xf32, #layout.any>
+  func.return %b : tensor<1x8x4x4xf32, #layout.any>
+}
+
+// -----
+
+// Twice the same, at the same cost, is no contradiction.
+#nchw = #layout.tag<nchw>
+func.func @negative_said_twice(%x : tensor<1x8x4x4xf32, #layout.any>) -> tensor<1x8x4x4xf32, #layout.any> {
+  %a = nn.relu %x {layout.options = [#layout.option<ins = [#nchw], outs = [#nchw], cost = 3>, #layout.option<ins = [#nchw], outs = [#nchw], cost = 3>]} : tensor<1x8x4x4xf32, #layout.any>
+  func.return %a : tensor<1x8x4x4xf32, #layout.any>
+}

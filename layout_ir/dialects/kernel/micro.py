@@ -1,0 +1,245 @@
+"""Micro-kernels: what the innermost round of a step does. All numbers count bytes, except where they count elements.
+
+    kernel.copy 64 for 4 src 64 dst 128                        runs of bytes
+    kernel.fill 32 with 0 width 4                              pads
+    kernel.elements 4 for 16 src 64 dst 4                      one element after the other
+    kernel.tile 4 rows 64 by 6272 cols 1568 by 256 cuts <cols:16, rows:4, cols:4>      transposes in registers
+    kernel.weave 4 strands 3 of 400 by 1600 block 8            interleaves, with `splits` the other way round
+    kernel.staged 62720 streaming { kernel.step ... }          steps into a buffer, which is then streamed
+
+`streaming`: stores bypass the caches where the destination is aligned.
+"""
+
+from typing import ClassVar
+
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.irdl import IRDLOperation, irdl_op_definition, opt_prop_def, prop_def, region_def, traits_def
+from xdsl.traits import NoTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from layout_ir.dialects.kernel import bounds
+from layout_ir.dialects.kernel.attributes import CutsAttr
+from layout_ir.dialects.kernel.bounds import Access, Accesses, Buffers
+from layout_ir.dialects.kernel.structure import Int, element_width, number, steps_in
+
+
+class KernelOp(Accesses, IRDLOperation):
+    """What a nest does in its innermost round."""
+
+    streaming = opt_prop_def(UnitAttr)
+    split = opt_prop_def(UnitAttr)
+
+    FLAGS: ClassVar[str] = "(`streaming` $streaming^)? (`split` $split^)? attr-dict"
+    INNER: ClassVar[str] = "`for` $count `src` $inner_src `dst` $inner_dst"
+
+    def verify_(self) -> None:
+        self.check()
+        bounds.check_access(self, element_width(self))
+
+    def check(self) -> None:
+        """Raises VerifyException where the op's own numbers do not fit together."""
+
+
+class RunOp(KernelOp):
+    """`run` bytes that lie together, in each round of an inner loop if there is one."""
+
+    run = prop_def(Int)
+    count = opt_prop_def(Int)
+    inner_src = opt_prop_def(Int)
+    inner_dst = opt_prop_def(Int)
+
+    def check(self) -> None:
+        given = [x is not None for x in (self.count, self.inner_src, self.inner_dst)]
+        if any(given) and not all(given):
+            raise VerifyException("an inner loop has a count, a source and a destination stride")
+        bounds.positive(run=number(self.run), count=1 if self.count is None else number(self.count))
+
+    def _access(self, stride: Int | None) -> Access:
+        loops = () if self.count is None else ((number(self.count), number(stride)),)
+        return Access(number(self.run), loops)
+
+    @property
+    def writes(self) -> Access:
+        return self._access(self.inner_dst)
+
+
+@irdl_op_definition
+class CopyOp(RunOp):
+    """Runs that lie together on both sides."""
+
+    name = "kernel.copy"
+    assembly_format = f"$run (`for` $count^ `src` $inner_src `dst` $inner_dst)? {KernelOp.FLAGS}"
+
+    @property
+    def reads(self) -> Access | None:
+        return self._access(self.inner_src)
+
+
+@irdl_op_definition
+class FillOp(RunOp):
+    """Runs get the pad value `value`, the bits of an element of `width` bytes."""
+
+    name = "kernel.fill"
+    value = prop_def(Int)
+    width = prop_def(Int)
+    assembly_format = (
+        "$run `with` $value `width` $width "
+        f"(`for` $count^ `src` $inner_src `dst` $inner_dst)? {KernelOp.FLAGS}"
+    )
+
+    @property
+    def reads(self) -> Access | None:
+        return None
+
+    @property
+    def element(self) -> int | None:
+        return number(self.width)
+
+
+@irdl_op_definition
+class ElementsOp(KernelOp):
+    """Single elements of `width` bytes, one after the other."""
+
+    name = "kernel.elements"
+    width = prop_def(Int)
+    count = prop_def(Int)
+    inner_src = prop_def(Int)
+    inner_dst = prop_def(Int)
+    assembly_format = f"$width {KernelOp.INNER} {KernelOp.FLAGS}"
+
+    def check(self) -> None:
+        bounds.positive(width=number(self.width), count=number(self.count))
+
+    @property
+    def reads(self) -> Access | None:
+        return Access(number(self.width), ((number(self.count), number(self.inner_src)),))
+
+    @property
+    def writes(self) -> Access:
+        return Access(number(self.width), ((number(self.count), number(self.inner_dst)),))
+
+    @property
+    def element(self) -> int | None:
+        return number(self.width)
+
+
+@irdl_op_definition
+class TileOp(KernelOp):
+    """Transposes in registers: `rows` lie together in the destination, `cols` in the source.
+
+    From row `valid` on, if given, the source has none: those rows are pads that get the bits `pad`. `whole`: rows are
+    loaded as whole registers.
+    """
+
+    name = "kernel.tile"
+    width = prop_def(Int)
+    rows = prop_def(Int)
+    row_stride = prop_def(Int)
+    cols = prop_def(Int)
+    col_stride = prop_def(Int)
+    cuts = prop_def(CutsAttr)
+    valid = opt_prop_def(Int)
+    pad = opt_prop_def(Int)
+    whole = opt_prop_def(UnitAttr)
+    assembly_format = (
+        "$width `rows` $rows `by` $row_stride `cols` $cols `by` $col_stride `cuts` $cuts "
+        f"(`valid` $valid^ `pad` $pad)? (`whole` $whole^)? {KernelOp.FLAGS}"
+    )
+
+    def check(self) -> None:
+        rows, cols = number(self.rows), number(self.cols)
+        bounds.positive(width=number(self.width), rows=rows, cols=cols)
+        if (self.valid is None) != (self.pad is None):
+            raise VerifyException("rows that are pads need both 'valid' and 'pad'")
+        if not 0 <= number(self.valid) < rows:
+            raise VerifyException(f"{number(self.valid)} rows are valid of {rows}")
+        for axis, count in (("rows", rows), ("cols", cols)):
+            sizes = [size for name, size in self.cuts.data if name == axis]
+            if not sizes or not 0 < sizes[-1] <= count:
+                shown = sizes[-1] if sizes else "no"
+                raise VerifyException(f"the last cut of {axis} is the tile, of 1 to {count}, not {shown}")
+
+    @property
+    def reads(self) -> Access | None:
+        rows = number(self.valid) or number(self.rows)
+        return Access(number(self.cols) * number(self.width), ((rows, number(self.row_stride)),))
+
+    @property
+    def writes(self) -> Access:
+        run = number(self.rows) * number(self.width)
+        return Access(run, ((number(self.cols), number(self.col_stride)),))
+
+    @property
+    def element(self) -> int | None:
+        return number(self.width)
+
+
+@irdl_op_definition
+class WeaveOp(KernelOp):
+    """`strands` runs of `count` elements, `stride` bytes apart, woven into one; with `splits` the other way round."""
+
+    name = "kernel.weave"
+    width = prop_def(Int)
+    strands = prop_def(Int)
+    count = prop_def(Int)
+    stride = prop_def(Int)
+    block = prop_def(Int)
+    splits = opt_prop_def(UnitAttr)
+    assembly_format = (
+        "$width `strands` $strands `of` $count `by` $stride `block` $block (`splits` $splits^)? "
+        f"{KernelOp.FLAGS}"
+    )
+
+    def check(self) -> None:
+        count, block = number(self.count), number(self.block)
+        bounds.positive(width=number(self.width), strands=number(self.strands), count=count)
+        if not 0 < block <= count:
+            raise VerifyException(f"a block of {block} elements does not fit strands of {count}")
+
+    @property
+    def _strands(self) -> Access:
+        run = number(self.count) * number(self.width)
+        return Access(run, ((number(self.strands), number(self.stride)),))
+
+    @property
+    def _woven(self) -> Access:
+        return Access(number(self.strands) * number(self.count) * number(self.width))
+
+    @property
+    def reads(self) -> Access | None:
+        return self._strands if self.splits is None else self._woven
+
+    @property
+    def writes(self) -> Access:
+        return self._woven if self.splits is None else self._strands
+
+    @property
+    def element(self) -> int | None:
+        return number(self.width)
+
+
+@irdl_op_definition
+class StagedOp(Buffers, KernelOp):
+    """Steps that write `size` bytes, all of them, into a small buffer, which then goes to the destination."""
+
+    name = "kernel.staged"
+    size = prop_def(Int)
+    body = region_def()
+    traits = traits_def(NoTerminator())
+    assembly_format = "$size (`streaming` $streaming^)? (`split` $split^)? $body attr-dict"
+
+    def check(self) -> None:
+        bounds.positive(size=number(self.size))
+        bounds.check_filled(steps_in(self.body), number(self.size), whole=True)
+
+    @property
+    def sizes(self) -> tuple[int | None, int]:
+        return None, number(self.size)
+
+    @property
+    def reads(self) -> Access | None:
+        return None
+
+    @property
+    def writes(self) -> Access:
+        return Access(number(self.size))

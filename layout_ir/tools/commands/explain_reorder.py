@@ -1,0 +1,92 @@
+"""`layout-ir explain-reorder`: how the bytes of a reorder are moved."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from layout_ir.errors import LayoutError
+
+if TYPE_CHECKING:
+    from layout_ir.layout import Layout
+
+_EPILOG = """\
+The plan depends on the machine: the width of its registers and the sizes of its caches. `layout-opt -p
+convert-layout-to-kernel` shows the same plan as IR.
+
+examples:
+  layout-ir explain-reorder nchw nChw8c --shape 1x64x56x56
+  layout-ir explain-reorder nchw nhwc --shape 32x3x224x224 --dtype i8 --cpu haswell
+  layout-ir explain-reorder nchw '(n, c, h, w) : [n, c, h, w, c:16], pad = zero' --shape 1x17x5x4 --json
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    from layout_ir.tools.commands import formats
+
+    parser = subparsers.add_parser(
+        "explain-reorder",
+        help="the plan of a compiled reorder: loops, micro-kernels, streaming, threads",
+        description="Say how a reorder between two layouts is compiled.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("source", metavar="SRC", help=formats.FORMAT_HELP)
+    parser.add_argument("destination", metavar="DST", help="the layout to move to, in the same notations")
+    formats.add_arguments(parser)
+    parser.add_argument(
+        "--cpu",
+        default="host",
+        metavar="NAME",
+        help="the machine to plan for, such as haswell (default: host)",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the plan. Raises LayoutError or TextError where there is none."""
+    from layout_ir.backends.llvm.call import plan_reorder
+    from layout_ir.backends.llvm.kernel_ir import plan_op
+    from layout_ir.backends.llvm.machines import machine_named
+    from layout_ir.backends.llvm.words import plan_words, step_words
+
+    src, dst = _layout(args, args.source), _layout(args, args.destination)
+    dtype = args.dtype or "f32"
+    machine = machine_named(args.cpu)
+    plan = plan_reorder(src, dst, dtype, target=machine)
+    if not args.json:
+        shape = "x".join(map(str, src.shape)) or "scalar"
+        print(f"{src.format} -> {dst.format}, {shape} {dtype}")
+        print("\n".join(plan_words(plan, machine)))
+        return 0
+    result = {
+        "from": str(src.format),
+        "to": str(dst.format),
+        "shape": list(src.shape),
+        "dtype": dtype,
+        "cpu": machine.cpu,
+        "source_bytes": plan.src_bytes,
+        "destination_bytes": plan.dst_bytes,
+        "in_place": plan.keeps_places,
+        "streaming": any(step.kernel.streaming for step in plan.steps),
+        "steps": [
+            {"kernel": type(step.kernel).__name__.lower(), "words": step_words(step)} for step in plan.steps
+        ],
+        "ir": str(plan_op(plan, "reorder", None if args.cpu == "host" else args.cpu)),
+    }
+    print(json.dumps(result, indent=2))
+    return 0
+
+
+def _layout(args: argparse.Namespace, text: str) -> Layout:
+    """The layout that `text` means at the shape of the command line."""
+    from layout_ir.format import Format
+    from layout_ir.tools.commands.formats import read_shape, read_subject
+
+    subject = read_subject(text, read_shape(args.shape), args.dtype)
+    if isinstance(subject, Format):
+        like = "x".join("8" for _ in subject.names) or "()"
+        raise LayoutError(f"'{text}' says no extents: give {subject.rank} of them, such as --shape {like}")
+    return subject

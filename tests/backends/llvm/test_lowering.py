@@ -1,0 +1,88 @@
+"""Programs whose reorders are plans."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.dialects.func import Func
+from xdsl.parser import Parser
+
+from layout_ir.backends.llvm import plan_reorder
+from layout_ir.backends.llvm.emit import emit_module
+from layout_ir.backends.llvm.kernel_ir import plan_of
+from layout_ir.backends.llvm.lowering import lower, plans_in
+from layout_ir.backends.llvm.machines import machine_named
+from layout_ir.backends.llvm.target import llvm_ir
+from layout_ir.diagnostics import collect
+from layout_ir.dialects.kernel import CallOp, KernelDialect
+from layout_ir.dialects.layout import LayoutDialect, ReorderOp
+from layout_ir.errors import LayoutError
+from layout_ir.format import Format
+
+PROGRAM = """
+func.func @reorder_0(%x : tensor<2x17x5x4xf32>) -> tensor<2x17x5x4xf32, #layout.tag<nChw8c>> {
+  %y = layout.reorder %x : tensor<2x17x5x4xf32> -> tensor<2x17x5x4xf32, #layout.tag<nChw8c>>
+  func.return %y : tensor<2x17x5x4xf32, #layout.tag<nChw8c>>
+}
+"""
+
+
+def _module(text: str = PROGRAM) -> ModuleOp:
+    ctx = Context()
+    for dialect in (Builtin, Func, LayoutDialect, KernelDialect):
+        ctx.load_dialect(dialect)
+    return Parser(ctx, text).parse_module()
+
+
+def test_the_plan_is_the_one_that_is_compiled():
+    module = _module()
+    lower(module, "haswell")
+    module.verify()
+    (op,) = plans_in(module)
+    layouts = [Format.of(name).bind((2, 17, 5, 4)) for name in ("nchw", "nChw8c")]
+    plan = plan_reorder(layouts[0], layouts[1], target=machine_named("haswell"))
+    assert plan_of(op) == plan
+    assert llvm_ir(module) == emit_module({op.sym_name.data: plan}, machine_named("haswell"))
+
+
+def test_a_name_that_is_taken_is_left_alone():
+    module = _module()
+    lower(module, "haswell")
+    (call,) = (op for op in module.walk() if isinstance(op, CallOp))
+    assert call.callee.string_value() == "reorder_0_"
+    assert call.result.name_hint == "y"
+
+
+def test_nothing_is_said_where_everything_is_lowered():
+    module = _module()
+    with collect() as found:
+        lower(module)
+    assert not found
+    assert not any(isinstance(op, ReorderOp) for op in module.walk())
+    (op,) = plans_in(module)
+    assert op.cpu is None
+
+
+def test_negative_a_reorder_that_converts_stays():
+    text = PROGRAM.replace("xf32, #layout", "xi8, #layout")
+    module = _module(text)
+    with collect() as found:
+        lower(module)
+    assert [d.message for d in found] == [
+        "reorder stays: a compiled reorder keeps the element type: f32 != i8"
+    ]
+    assert not plans_in(module)
+
+
+def test_negative_plans_for_two_machines_are_no_module():
+    module = _module(
+        'kernel.plan @a width 4 src 0 dst 0 {}\nkernel.plan @b width 4 src 0 dst 0 cpu "haswell" {}'
+    )
+    with pytest.raises(LayoutError, match="plans for haswell and host in one program"):
+        llvm_ir(module)
+
+
+def test_negative_a_program_without_plans_has_no_code():
+    with pytest.raises(LayoutError, match="run convert-layout-to-kernel first"):
+        llvm_ir(_module())

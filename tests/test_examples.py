@@ -1,0 +1,102 @@
+"""Every program in `examples/` runs, before and after optimization, on every target, and keeps few reorders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from layout_ir.dialects.layout import FillPadsOp, ReorderOp, is_tensor
+from layout_ir.dialects.layout.types import tensor_type
+from layout_ir.execute import run
+from layout_ir.passes.optimize import optimize
+from layout_ir.passes.report import traffic
+from layout_ir.passes.strip import strip
+from layout_ir.printing import print_module
+from layout_ir.tools.verify import verify_module
+from tests.passes.texts import parse
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+TARGETS = ("avx2", "avx512", "channels-last", "onednn", "htp")
+
+# Reorders that are left, per target in the order of TARGETS.
+LEFT = {
+    # The heads of Q, K and V, and of the result: a product takes row-major operands.
+    "attention": (4, 4, 4, 4, 4),
+    "channel_shuffle": (2, 2, 2, 2, 3),
+    "foreign": (0, 0, 1, 2, 2),
+    "loop": (3, 3, 3, 3, 3),
+    "residual": (0, 0, 1, 1, 2),
+    "unet": (1, 0, 2, 3, 4),
+}
+
+
+def inputs(module: ModuleOp) -> list[Any]:
+    (main,) = [op for op in module.ops if isinstance(op, FuncOp)]
+    rng = np.random.default_rng(0)
+    shapes = [tensor_type(type).get_shape() for type in main.function_type.inputs]
+    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def varied(module: ModuleOp) -> ModuleOp:
+    """The module with random numbers in its constants: splats would hide a wrong order of elements."""
+    from layout_ir.dialects import nn
+    from layout_ir.dialects.layout import strip_type
+    from layout_ir.dialects.nn.constant import literal
+
+    rng = np.random.default_rng(1)
+    for op in module.walk():
+        if isinstance(op, nn.ConstantOp) and op.infer() != (1,):
+            scale = abs(float(np.frombuffer(op.literal.data.data, np.float32)[0]))
+            data = (rng.standard_normal(op.infer()) * scale).astype(np.float32)
+            op.properties["value"] = literal(strip_type(op.result.type), data.tobytes())
+    return module
+
+
+def test_there_is_an_example_of_each_kind():
+    assert {path.stem for path in EXAMPLES.glob("*.mlir")} == set(LEFT)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", sorted(LEFT))
+def test_example_computes_the_same_with_few_reorders(name: str, target: str):
+    module = varied(parse((EXAMPLES / f"{name}.mlir").read_text()))
+    data = inputs(module)
+    want = run(module, data, reorders="reference")
+    original = module.clone()
+    optimize(module, target)
+    assert verify_module(module) == []
+    module.verify()
+    for reorders in ("reference", "compiled"):
+        for got, expected in zip(run(module, data, reorders=reorders), want, strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+    left, expected_left = traffic(module).count, LEFT[name][TARGETS.index(target)]
+    # What oneDNN asks for depends on the processor and on whether the library is there to be asked.
+    assert left <= expected_left + 2 if target == "onednn" else left == expected_left
+    strip(module)
+    strip(original)
+    assert print_module(module) == print_module(original)
+
+
+@pytest.mark.parametrize("name", sorted(LEFT))
+def test_naive_choice_leaves_more(name: str):
+    module = parse((EXAMPLES / f"{name}.mlir").read_text())
+    naive = module.clone()
+    optimize(module, "avx2")
+    from layout_ir.passes.propagate import propagate
+
+    propagate(naive, "avx2", "naive")
+    assert traffic(naive).count >= traffic(module).count
+
+
+def test_nothing_is_reordered_in_the_loop():
+    module = parse((EXAMPLES / "loop.mlir").read_text())
+    optimize(module, "avx2")
+    (loop,) = [op for op in module.walk() if isinstance(op, scf.ForOp)]
+    assert not any(isinstance(op, ReorderOp | FillPadsOp) for op in loop.walk())
+    assert any("c:8" in str(arg.type) for arg in loop.body.block.args if is_tensor(arg.type))
