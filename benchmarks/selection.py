@@ -103,7 +103,9 @@ class OnnxMaker:
 
     def _node(self, kind: str, inputs: list[str], channels: int, **attributes: Any) -> str:
         name = f"v{len(self.nodes)}"
-        self.nodes.append(self.helper.make_node(kind, inputs, [name], name=f"n{len(self.nodes)}", **attributes))
+        self.nodes.append(
+            self.helper.make_node(kind, inputs, [name], name=f"n{len(self.nodes)}", **attributes)
+        )
         self.channels[name] = channels
         self.count += 1
         return name
@@ -125,7 +127,8 @@ class OnnxMaker:
     def finish(self, x: str) -> Any:
         helper = self.helper
         weights = [
-            helper.make_tensor(f"w{c}", 1, (16, c, 1, 1), bytes(4 * 16 * c), raw=True) for c in sorted(self.weights)
+            helper.make_tensor(f"w{c}", 1, (16, c, 1, 1), bytes(4 * 16 * c), raw=True)
+            for c in sorted(self.weights)
         ]
         ends = [helper.make_tensor_value_info(name, 1, (1, self.channels[name], 8, 8)) for name in ("x", x)]
         graph = helper.make_graph(self.nodes, "graph", ends[:1], ends[1:], weights)
@@ -196,7 +199,12 @@ def measure_pass(graph: str, ops: int, formats: int) -> dict[str, Any]:
     solution = propagate(module, "avx2")
     done = time.perf_counter()
     assert solution is not None
-    result: dict[str, Any] = {"ops": ops, "seconds": done - solved, "choose": solved - start, "peak_mb": _peak()}
+    result: dict[str, Any] = {
+        "ops": ops,
+        "seconds": done - solved,
+        "choose": solved - start,
+        "peak_mb": _peak(),
+    }
     result["build"] = built - start
     if solution.bound is not None:
         result["gap"] = (solution.cost - solution.bound) / max(solution.cost, 1)
@@ -251,7 +259,9 @@ def _machine() -> dict[str, Any]:
     model = platform.processor()
     info = Path("/proc/cpuinfo")
     if info.exists():
-        names = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if "model name" in line]
+        names = [
+            line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if "model name" in line
+        ]
         model = names[0] if names else model
     packages = {name: of(name) for name in ("numpy", "xdsl", "onnx", "onnxruntime")}
     return {"cpu": model, "cores": os.cpu_count(), "python": platform.python_version(), **packages}
@@ -275,7 +285,9 @@ def _print(what: str, graph: str, formats: int | None, result: dict[str, Any], b
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Time and memory of choosing layouts against the number of ops.")
+    parser = argparse.ArgumentParser(
+        description="Time and memory of choosing layouts against the number of ops."
+    )
     parser.add_argument("--graphs", nargs="*", default=list(GRAPHS), choices=list(GRAPHS))
     parser.add_argument("--formats", nargs="*", type=int, default=[2, 4, 6])
     parser.add_argument("--solver-sizes", nargs="*", type=int, default=[100, 1000, 10_000, 100_000])
@@ -294,14 +306,19 @@ def main() -> None:
     else:
         print(", ".join(f"{key} {value}" for key, value in machine.items()))
         print(f"{'':<12}{'graph':<10}{'F':>2}{'ops':>9}  {'time':>11} {'':>14} {'growth':>7} {'peak':>9}")
-    rows = [("solver", graph, formats, args.solver_sizes) for graph in args.graphs for formats in args.formats]
+    rows = [
+        ("solver", graph, formats, args.solver_sizes) for graph in args.graphs for formats in args.formats
+    ]
     rows += [(what, graph, 0, args.pass_sizes) for graph in args.graphs for what in ("pass", "onnxruntime")]
     for what, graph, formats, sizes in rows:
         base: float | None = None
         for ops in sizes:
             result = _in_process(what, graph, ops, formats, args.limit)
             if args.json:
-                print(json.dumps({"what": what, "graph": graph, "formats": formats or None, **result}), flush=True)
+                print(
+                    json.dumps({"what": what, "graph": graph, "formats": formats or None, **result}),
+                    flush=True,
+                )
                 continue
             if base is None and ops >= 1000 and "failed" not in result:
                 base = result["seconds"] / result["ops"] * 1e6

@@ -195,7 +195,7 @@ def fold_reorders(module: ModuleOp, rules: Sequence[Rule] = RULES, moves: Sequen
             continue
         # Only programs in which nothing simple is left are worth the search.
         for op in ops:
-            if op.parent is not None and any(rule(op) for rule in moves if op.parent is not None):
+            if op.parent is not None and any(rule(op) for rule in moves):
                 applied += 1
                 changed = True
     return applied

@@ -23,13 +23,20 @@ from layout_ir.passes.selection.problem import Solution
 
 
 def optimize(
-    module: ModuleOp, target: str = "host", solver: str = "exact", costs: CostModel | None = None
+    module: ModuleOp,
+    target: str = "host",
+    solver: str = "exact",
+    costs: CostModel | None = None,
+    *,
+    time_limit: float | None = None,
+    report: str | None = None,
 ) -> Solution | None:
     """Runs the pipeline in place; returns the selection that was applied, or None where nothing was open.
 
+    `time_limit` and `report` are those of `propagate`.
     Raises LayoutError for an unknown target or solver, PassError where an op cannot be given a layout.
     """
-    solution = propagate(module, target, solver, costs)
+    solution = propagate(module, target, solver, costs, time_limit=time_limit, report=report)
     rules = RULES if costs is None else SETTLED
     fold_reorders(module, rules, PLACEMENTS)
     prepack_constants(module)
@@ -45,4 +52,4 @@ class LayoutOptimizePass(SelectingPass):
     name = "layout-optimize"
 
     def transform(self, module: ModuleOp, costs: CostModel | None) -> None:
-        optimize(module, self.target, self.solver, costs)
+        optimize(module, self.target, self.solver, costs, time_limit=self.time_limit, report=self.report)

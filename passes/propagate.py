@@ -5,6 +5,8 @@ Choosing and rewriting are apart: `selection.build` states the problem, a solver
 included; `layout-fold-reorders` cleans up behind this pass.
 """
 
+import json
+import os
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,23 +28,55 @@ from layout_ir.passes.selection.solver import solve as solve_problem
 from layout_ir.passes.selection.targets import target_named
 
 
-def solve(selection: Selection, solver: str = "exact") -> Solution:
+def solve(selection: Selection, solver: str = "exact", time_limit: float | None = None) -> Solution:
     """The choice that `solver` makes. Raises LayoutError for an unknown solver or where no choice is possible."""
     try:
-        return solve_problem(selection.problem, solver)
+        return solve_problem(selection.problem, solver, time_limit)
     except Infeasible as error:
         raise LayoutError(str(error)) from error
 
 
 def propagate(
-    module: ModuleOp, target: str = "host", solver: str = "exact", costs: CostModel | None = None
+    module: ModuleOp,
+    target: str = "host",
+    solver: str = "exact",
+    costs: CostModel | None = None,
+    *,
+    time_limit: float | None = None,
+    report: str | None = None,
 ) -> Solution | None:
-    """Chooses and rewrites in place; returns what was chosen, or None where nothing was open."""
+    """Chooses and rewrites in place; returns what was chosen, or None where nothing was open.
+
+    `time_limit` (seconds) ends the search of the exact solver where elimination alone does not do; the bound of the
+    solution then says how far it may be from the optimum. `report` names a file for the certificate of the choice,
+    which `layout-ir verify-certificate` checks.
+    """
     if not any(needs_selection(value) for op in module.walk() for value in _defined(op)):
         return None
     selection = build(module, target_named(target), costs)
-    solution = solve(selection, solver)
+    if report is not None and solver == "exact":
+        solution = _certified(selection, time_limit, report)
+    else:
+        solution = solve(selection, solver, time_limit)
     apply(module, selection, solution.choices, share=solver != "naive")
+    return solution
+
+
+def _certified(selection: Selection, time_limit: float | None, path: str) -> Solution:
+    """Solves exactly and writes the certificate, whole or not at all. Raises LayoutError where it cannot be written."""
+    from layout_ir.passes.selection.certificate import certify
+
+    try:
+        solution, certificate = certify(selection.problem, time_limit)
+    except Infeasible as error:
+        raise LayoutError(str(error)) from error
+    part = f"{path}.{os.getpid()}.part"
+    try:
+        with open(part, "x", encoding="utf-8") as stream:
+            json.dump(certificate, stream)
+        os.replace(part, path)
+    except OSError as error:
+        raise LayoutError(f"{path}: {error.strerror or error}") from error
     return solution
 
 
@@ -60,12 +94,14 @@ def _defined(op: Operation) -> Iterator[SSAValue]:
 
 @dataclass(frozen=True)
 class SelectingPass(ModulePass):
-    """Options: `target` (host, avx2, avx512, channels-last, ...), `solver` (exact, greedy, naive), and `costs`, the
-    file of a cost table."""
+    """Options: `target` (host, avx2, avx512, channels-last, ...), `solver` (exact, greedy, naive), `costs`, the file
+    of a cost table (or `calibrated`), `time_limit` in seconds, and `report`, a file for the certificate."""
 
     target: str = "host"
     solver: str = "exact"
     costs: str | None = None
+    time_limit: float | None = None
+    report: str | None = None
 
     @abstractmethod
     def transform(self, module: ModuleOp, costs: CostModel | None) -> None:
@@ -85,4 +121,4 @@ class LayoutPropagatePass(SelectingPass):
     name = "layout-propagate"
 
     def transform(self, module: ModuleOp, costs: CostModel | None) -> None:
-        propagate(module, self.target, self.solver, costs)
+        propagate(module, self.target, self.solver, costs, time_limit=self.time_limit, report=self.report)

@@ -103,15 +103,21 @@ class Report:
 
 
 def compare(
-    module: ModuleOp, target: str = "host", solver: str = "exact", costs: CostModel | None = None
+    module: ModuleOp,
+    target: str = "host",
+    solver: str = "exact",
+    costs: CostModel | None = None,
+    *,
+    certificate: str | None = None,
 ) -> tuple[Report, ModuleOp, ModuleOp]:
     """The report, the naive program and the optimized one; `module` itself is left as it is.
 
     The naive program is what op-by-op choice gives: every op takes its preferred Format and every edge its reorder.
+    `certificate` names a file for the proof of the choice.
     """
     naive, optimized = module.clone(), module.clone()
     propagate(naive, target, "naive", costs)
-    solution = optimize(optimized, target, solver, costs)
+    solution = optimize(optimized, target, solver, costs, report=certificate)
     ops = sum(isinstance(op, nn.NNOp | ViewOp) and not isinstance(op, nn.ConstantOp) for op in module.walk())
     unit = "ns" if costs is None else costs.unit
     report = Report(target_named(target).name, ops, traffic(naive), traffic(optimized), solution, unit)

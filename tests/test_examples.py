@@ -29,7 +29,7 @@ LEFT = {
     # The heads of Q, K and V, and of the result: a product takes row-major operands.
     "attention": (4, 4, 4, 4, 4),
     "channel_shuffle": (2, 2, 2, 2, 3),
-    "foreign": (0, 0, 1, 2, 2),
+    "foreign": (0, 0, 1, 2, 3),
     "loop": (3, 3, 3, 3, 3),
     "residual": (0, 0, 1, 1, 2),
     "unet": (1, 0, 2, 3, 4),

@@ -85,7 +85,7 @@ SUITE = {
     "wrong-program.mlir": GOOD + "}\n",
     "wrongly-right.mlir": '// RUN: not layout-opt %s\n"test.op"() : () -> ()\n',
     "silent.mlir": "// RUN: layout-opt %s --verify-diagnostics\n// expected-error@+1 {{no}}\n"
-    + '"test.op"() : () -> ()\n',
+    '"test.op"() : () -> ()\n',
     "shell.mlir": '// RUN: layout-opt %s > %t && filecheck %s < %t\n// CHECK: test.op\n"test.op"() : () -> ()\n',
 }
 FAILING = {"wrong-text.mlir", "wrong-program.mlir", "wrongly-right.mlir", "silent.mlir"}

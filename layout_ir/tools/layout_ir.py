@@ -55,6 +55,7 @@ def main(args: Sequence[str] | None = None) -> int:
     with quiet_broken_pipe():
         try:
             options = _parser().parse_args(args)
+            _check_values(options)
             status = int(options.run(options))
         except TextError as error:
             _print_text_error(error)
@@ -72,6 +73,13 @@ def main(args: Sequence[str] | None = None) -> int:
                 raise
             status = _print_failure(error)
     return status
+
+
+def _check_values(options: argparse.Namespace) -> None:
+    """Raises LayoutError for `--option=--`, which argparse reads as an option without a value."""
+    for name, value in vars(options).items():
+        if value == []:
+            raise LayoutError(f"--{name.replace('_', '-')} needs a value, '--' is none")
 
 
 def _print_text_error(error: TextError) -> None:

@@ -300,12 +300,13 @@ def _derived() -> Callable[[Operation], Model | None]:
 def carried_options(op: Operation) -> list[LayoutOption]:
     """The options in the attribute `layout.options`. Raises PassError where they do not fit the op."""
     attribute = op.attributes[OPTIONS]
-    if not isinstance(attribute, ArrayAttr) or not attribute.data:
+    entries = cast("ArrayAttr[Attribute]", attribute).data if isinstance(attribute, ArrayAttr) else ()
+    if not entries:
         raise PassError(f"{OPTIONS} = {attribute} is no list of #layout.option", op)
     operands = [value for value in op.operands if is_tensor(value.type)]
     results = [value for value in op.results if is_tensor(value.type)]
     options: list[LayoutOption] = []
-    for k, entry in enumerate(cast("ArrayAttr[Attribute]", attribute)):
+    for k, entry in enumerate(entries):
         if not isinstance(entry, OptionAttr):
             raise PassError(f"{OPTIONS}[{k}] = {entry} is no #layout.option", op)
         option = entry.data

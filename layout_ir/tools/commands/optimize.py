@@ -59,6 +59,11 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--report", action="store_true", help="list every remaining reorder, not only the first ten"
     )
+    parser.add_argument(
+        "--certificate",
+        metavar="FILE",
+        help="write the proof of the choice, for layout-ir verify-certificate",
+    )
     parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
     parser.set_defaults(run=run)
 
@@ -100,7 +105,8 @@ def compared(module: ModuleOp, args: argparse.Namespace) -> tuple[Report, Module
     with collect() as said:
         try:
             costs = None if args.costs is None else load_costs(args.costs)
-            return compare(module, args.target, args.solver, costs)
+            certificate = getattr(args, "certificate", None)
+            return compare(module, args.target, args.solver, costs, certificate=certificate)
         except DiagnosticException as error:
             raise pass_error(error, args.model) from error
         finally:
@@ -129,8 +135,9 @@ def format_report(report: Report, model: str, everything: bool = False) -> str:
             f"proven optimal: cost {_cost(solution.cost, report.unit)} (ops and reorders) equals the lower bound"
         )
     else:
+        known = "no bound" if solution.bound is None else f"lower bound {_cost(solution.bound, report.unit)}"
         lines.append(
-            f"not proven optimal: cost {_cost(solution.cost, report.unit)} (ops and reorders), no bound"
+            f"not proven optimal: cost {_cost(solution.cost, report.unit)} (ops and reorders), {known}"
         )
     if best.remaining:
         lines += ["", "what remains:"]

@@ -196,6 +196,8 @@ DIVISIONS = (
 )
 """Ops that end the program where their second operand is 0."""
 
+_CHOOSE = cast("Callable[..., Any]", np.where)
+
 _CASTS = (
     arith.ExtFOp,
     arith.TruncFOp,
@@ -266,8 +268,7 @@ def apply(op: Operation, args: Sequence[Value]) -> Value:
             return then if condition else otherwise
         if condition is None or then is None or otherwise is None:
             return None
-        chosen: Any = np.where(condition, then, otherwise)
-        return chosen
+        return _CHOOSE(condition, then, otherwise)
     compute = _function(op)
     if any(arg is None for arg in args):
         return None
