@@ -78,7 +78,7 @@ def main(args: Sequence[str] | None = None) -> int:
 def _check_values(options: argparse.Namespace) -> None:
     """Raises LayoutError for `--option=--`, which argparse reads as an option without a value."""
     for name, value in vars(options).items():
-        if value == []:
+        if value == [] or (isinstance(value, list) and [] in value):
             raise LayoutError(f"--{name.replace('_', '-')} needs a value, '--' is none")
 
 

@@ -256,3 +256,10 @@ def test_negative_no_text_is_a_defect(text: str, shape: str):
     assert status in (0, 1)
     assert "defect" not in err.getvalue()
     assert (status == 1) == err.getvalue().startswith("error: ")
+
+
+@pytest.mark.parametrize("option", ["--shape", "--index", "--dtype"])
+def test_negative_two_dashes_are_no_value(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    # argparse takes the dashes for the end of the options and leaves an empty list.
+    assert main(["explain", "nchw", "--shape", "1x1x1x1", f"{option}=--"]) == 1
+    assert f"{option} needs a value, '--' is none" in capsys.readouterr().err

@@ -42,12 +42,8 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("format", metavar="FORMAT", help=formats.FORMAT_HELP)
     formats.add_arguments(parser)
-    parser.add_argument(
-        "--index", action="append", default=[], metavar="1,16,4,3", help="where is this element?"
-    )
-    parser.add_argument(
-        "--offset", action="append", default=[], type=int, metavar="N", help="what lies there?"
-    )
+    parser.add_argument("--index", action="append", metavar="1,16,4,3", help="where is this element?")
+    parser.add_argument("--offset", action="append", type=int, metavar="N", help="what lies there?")
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object, for programs; its keys are below"
     )
@@ -63,8 +59,8 @@ def run(args: argparse.Namespace) -> int:
     layout = read_layout(args)
     dtype = args.dtype or "f32"
     answer = explain(layout, dtype)
-    answer["index"] = [at_index(layout, read_index(text), dtype) for text in args.index]
-    answer["offset"] = [at_offset(layout, offset) for offset in args.offset]
+    answer["index"] = [at_index(layout, read_index(text), dtype) for text in args.index or ()]
+    answer["offset"] = [at_offset(layout, offset) for offset in args.offset or ()]
     sayings = say_all(layout, dtype)
     answer["notations"] = {s.notation: s.text for s in sayings if s.text is not None}
     answer["refused"] = {s.notation: s.reason for s in sayings if s.text is None}
