@@ -39,8 +39,9 @@ class LayoutOption:
     """One way to run an op: the Formats of its tensor operands and results, in order, and what it costs.
 
     None for an operand means that it is taken as it comes (in all options of the op, or in none). `cost` is in
-    nanoseconds of the target (or in whatever one unit a cost table uses). Pad policies in the Formats do not matter
-    here: which pads must hold what follows from `LayoutOp`.
+    nanoseconds of the target (or in whatever one unit a cost table uses). For an op that states its own padding
+    (`LayoutOp`) the pad policies in the Formats do not matter. For options that an op carries as `layout.options` they
+    say it: what the pads of an operand must hold (undef: nothing), and what those of a result will.
     """
 
     ins: tuple[Format | None, ...]

@@ -102,7 +102,8 @@ def test_optimized_and_original_strip_to_the_same_text(name: str, target: str) -
     assert print_module(module) == print_module(original)
 
 
-# Reorders of activations that are left for avx2. A bound is a floor under what earlier versions reached.
+# Reorders of activations that are left for avx2, as observed: a ceiling that later versions may only lower. That
+# nothing less is possible with these options and costs is what `is_optimal` says.
 LEFT = {
     "bvlc_alexnet": 0,
     "densenet121": 0,
