@@ -47,6 +47,9 @@ from layout_ir.tensor_protocols import (
 Array = NDArray[Any]
 Mode = Literal["r", "w", "rw"]
 
+_LARGE = 1 << 18
+"""Elements from which a compiled reorder (10 ms, 0.4 ns each) wins against tables of addresses (20 ns each)."""
+
 
 class _None:
     """The type of NONE."""
@@ -172,7 +175,12 @@ class Memory:
             return view.copy() if copy else view
         if copy is False:
             raise LayoutError(f"memory of {self.desc} is no array of one stride per dim: it takes a copy")
-        return self._gather(self.desc.layout.addresses())
+        layout = self.desc.layout
+        if self._is_compiled():
+            result = np.empty(layout.shape, self.data.dtype)
+            if _moved((layout, self.data), lying(result), self.desc.dtype):
+                return result
+        return self._gather(layout.addresses())
 
     def set(self, values: Any) -> None:
         """Writes the tensor from an array of its logical shape (or one that broadcasts to it), and its pads.
@@ -193,9 +201,21 @@ class Memory:
         view = self.strided()
         if view is not None:
             view[...] = array
+        elif self._is_compiled():
+            stored = np.ascontiguousarray(array, self.data.dtype)
+            if _moved(lying(stored), (self.desc.layout, self.data), self.desc.dtype):
+                if self.desc.layout.pad == "zp":  # a number that only the descriptor knows
+                    self.fill_pads()
+                return
+            self._scatter(self.desc.layout.addresses(), stored)
         else:
             self._scatter(self.desc.layout.addresses(), array)
         self.fill_pads()
+
+    def _is_compiled(self) -> bool:
+        """Whether the tensor is large, of whole bytes, and lies where its layout says, not a chunk table."""
+        whole = bits_of(self.desc.dtype) % 8 == 0
+        return whole and self.desc.layout.nelems >= _LARGE and self._storage.table is None
 
     def address(self, index: Sequence[int]) -> int:
         """Where the element of `index` lies in the buffer, in elements."""
@@ -390,3 +410,21 @@ class Memory:
     def __repr__(self) -> str:
         held = "no buffer" if self._storage.data is None else f"{self._storage.data.nbytes} bytes"
         return f"Memory({self.desc}, {held})"
+
+
+Row = tuple[Layout, Array]
+"""A tensor and the buffer it lies in."""
+
+
+def _moved(source: Row | None, destination: Row | None, dtype: str) -> bool:
+    """Copies the tensor, and writes pads, by a compiled reorder; False where there is none between these layouts."""
+    from layout_ir.reordering import compile_reorder
+
+    if source is None or destination is None:
+        return False
+    try:
+        kernel = compile_reorder(source[0], destination[0], dtype)
+    except LayoutError:
+        return False
+    kernel(source[1], destination[1])
+    return True

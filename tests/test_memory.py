@@ -59,6 +59,34 @@ def test_what_is_set_is_read_and_lies_at_its_address(rng: Random):
         assert (_pads(memory) == memory.desc.pad_value).all()
 
 
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "i8", "i64"])
+def test_a_large_tensor_moves_as_a_small_one_does(dtype: str, monkeypatch: pytest.MonkeyPatch):
+    rng = Random(dtype)
+    for _ in range(25):
+        rank = rng.randint(1, 4)
+        format = random_format(rng, rank, halo=True, chunked=True).with_pad(rng.choice(("undef", "zero", 31)))
+        desc = TensorDesc(random_shape(rng, rank, 3000), dtype, format)
+        values = np.array([rng.randint(0, 100) for _ in range(math.prod(desc.layout.shape))])
+        found: list[tuple[NDArray[Any], NDArray[Any]]] = []
+        for large in (1, 1 << 60):
+            monkeypatch.setattr("layout_ir.memory._LARGE", large)
+            memory = Memory(desc)
+            memory.data.view(np.uint8)[:] = 0x5A
+            memory.set(values.reshape(desc.layout.shape))
+            found.append((memory.data, memory.numpy()))
+        assert np.array_equal(found[0][0], found[1][0]) and np.array_equal(found[0][1], found[1][1]), str(
+            desc
+        )
+
+
+def test_a_large_tensor_without_a_compiled_move_is_read_by_addresses(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("layout_ir.memory._LARGE", 1)
+    memory = Memory(TensorDesc((3, 16), "i4", "aB8b"))
+    values = np.arange(48).reshape(3, 16) % 8
+    memory.set(values)
+    assert np.array_equal(memory.numpy(), values)
+
+
 def test_allocated_memory_is_aligned_zeroed_and_large_enough():
     memory = Memory(BLOCKED)
     assert memory.has_data and memory.data.ctypes.data % 64 == 0
