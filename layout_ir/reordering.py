@@ -98,7 +98,7 @@ def compile_reorder(
     dtype: str | None = None,
     *,
     threads: int | None = None,
-    target: Machine | None = None,
+    target: Machine | str | None = None,
 ) -> Reorder:
     """A kernel `kernel(source_buffer, destination_buffer)`; see `layout_ir.backends.llvm.compile_reorder`.
 

@@ -15,9 +15,10 @@ Value = str | int
 
 
 class Builder:
-    """One function body under construction."""
+    """One function body under construction. Addresses of loads and stores are multiples of `align`."""
 
-    def __init__(self) -> None:
+    def __init__(self, align: int = 1) -> None:
+        self.align = align
         self.lines: list[str] = []
         self.globals: list[str] = []
         self.declares: set[str] = set()
@@ -88,11 +89,11 @@ class Builder:
     # Memory -----------------------------------------------------------------------------------------------------
 
     def load(self, type_: str, pointer: str, offset: Value = 0) -> str:
-        return self.put(f"load {type_}, ptr {self.at(pointer, offset)}, align 1")
+        return self.put(f"load {type_}, ptr {self.at(pointer, offset)}, align {self.align}")
 
     def store(self, type_: str, value: str, pointer: str, offset: Value = 0, *, streaming: int = 0) -> None:
         """Stores; `streaming` is the alignment in bytes with which the caches may be bypassed, 0 for never."""
-        tail = f"align {streaming}, !nontemporal !0" if streaming else "align 1"
+        tail = f"align {streaming}, !nontemporal !0" if streaming else f"align {self.align}"
         self.do(f"store {type_} {value}, ptr {self.at(pointer, offset)}, {tail}")
 
     # Control ----------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from layout_ir.backends.llvm.emit import emit_module
 from layout_ir.backends.llvm.entry import entry
 from layout_ir.backends.llvm.jit import Code
 from layout_ir.backends.llvm.machine import Machine, host
+from layout_ir.backends.llvm.machines import local_machine
 from layout_ir.backends.llvm.pads import pad_bits
 from layout_ir.backends.llvm.plan import Plan
 from layout_ir.backends.llvm.planner import make_plan
@@ -121,21 +122,22 @@ def compile_reorder(
     *,
     dst_dtype: str | None = None,
     threads: int | None = None,
-    target: Machine | None = None,
+    target: Machine | str | None = None,
 ) -> Reorder:
     """The reorder from `src` to `dst` of elements of `dtype` as machine code; compiled once per plan and CPU.
 
     `threads` is how many threads share a call at most (None: as many as there are CPUs to run on); small reorders
-    take fewer.
+    take fewer. `target` is what the code is made for: this machine, or a name such as "x86-64-v3".
 
-    Raises LayoutError where the shapes differ, the destination keeps two elements at one address, or a layout is
-    not a matter of plain memory.
+    Raises LayoutError where the shapes differ, the destination keeps two elements at one address, a layout is not a
+    matter of plain memory, or the target's code does not run here.
     """
     if dst_dtype is not None and canonical_name(dst_dtype) != canonical_name(dtype):
         raise LayoutError(f"a compiled reorder keeps the element type: {dtype} != {dst_dtype}")
     if threads is not None and threads < 1:
         raise LayoutError(f"a reorder cannot run on {threads} threads")
-    return _prepared(src, dst, canonical_name(dtype), threads or pool.cpus(), target or host())
+    machine = local_machine(target) if isinstance(target, str) else target or host()
+    return _prepared(src, dst, canonical_name(dtype), threads or pool.cpus(), machine)
 
 
 @lru_cache(maxsize=4096)

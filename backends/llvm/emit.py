@@ -28,27 +28,30 @@ from layout_ir.backends.llvm.plan import (
 )
 
 
-def emit_module(plans: dict[str, Plan], machine: Machine) -> str:
+def emit_module(plans: dict[str, Plan], machine: Machine, *, linkage: str = "") -> str:
     """A module with one function per plan, by name."""
     texts = [f'target triple = "{machine.triple}"']
     for name, plan in plans.items():
-        b = Builder()
-        stage = max((step.kernel.size for step in plan.steps if isinstance(step.kernel, Staged)), default=0)
-        if stage:
-            b.lines.append(f"  %stage = alloca [{stage + 128} x i8], align 64")
+        b = Builder() if machine.unaligned else Builder(plan.width)
+        if stage := stack_bytes(plan):
+            b.lines.append(f"  %stage = alloca [{stage} x i8], align 64")
         for step in plan.steps:
             _emit_step(b, machine, step)
         if any(step.kernel.streaming for step in plan.steps):
-            b.do("call void @llvm.x86.sse.sfence()")
+            b.do(machine.store_fence)
         prefix = [line.replace("@table", f"@{name}.table") for line in b.globals]
         body = "\n".join(b.lines).replace("@table", f"@{name}.table")
         texts += prefix
-        texts.append(
-            f"define void @{name}(ptr noalias %src, ptr noalias %dst, i64 %part, i64 %parts) nounwind "
-            f"{{\nentry:\n{body}\n  ret void\n}}"
-        )
+        words = filter(None, ("define", linkage, f"void @{name}(ptr noalias %src, ptr noalias %dst"))
+        texts.append(f"{' '.join(words)}, i64 %part, i64 %parts) nounwind {{\nentry:\n{body}\n  ret void\n}}")
     texts.append("!0 = !{i32 1}")
     return "\n".join(texts) + "\n"
+
+
+def stack_bytes(plan: Plan) -> int:
+    """Bytes of the buffer on the stack that the function of `plan` has, 0 for none."""
+    sizes = [step.kernel.size for step in plan.steps if isinstance(step.kernel, Staged)]
+    return max(sizes) + 128 if sizes else 0
 
 
 def _emit_step(b: Builder, machine: Machine, step: Step) -> None:

@@ -7,16 +7,20 @@ from threading import Lock
 from typing import Any
 
 from layout_ir.backends.llvm import store
-from layout_ir.backends.llvm.machine import Machine, llvm
+from layout_ir.backends.llvm.machine import Machine, host, llvm
 
 # The bindings keep global state (targets, the list of engines) that is not safe under concurrent use.
 _lock = Lock()
 
 
 @cache
-def _initialized() -> None:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
+def _initialized(native: bool) -> None:
+    if native:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+    else:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
 
 
 def target_machine(machine: Machine, *, level: int = 1, jit: bool = True) -> Any:
@@ -25,11 +29,11 @@ def target_machine(machine: Machine, *, level: int = 1, jit: bool = True) -> Any
     Level 1 makes the same code for these kernels as 2 and 3 in less time; level 0 is twice as fast to compile and a
     tenth to a third slower to run.
     """
-    _initialized()
+    _initialized(machine.architecture == host().architecture)
     target = llvm.Target.from_triple(machine.triple)
     return target.create_target_machine(
         cpu=machine.cpu, features=machine.features, opt=level, jit=jit, codemodel="jitdefault" if jit else "default",
-        reloc="default" if jit else "pic",
+        reloc="default" if jit else "pic", abiname=machine.abi,
     )  # fmt: skip
 
 
@@ -59,7 +63,14 @@ class Code:
 
 
 def assembly(text: str, machine: Machine, *, level: int = 1) -> str:
-    """What `text` becomes, for people."""
+    """What `text` becomes in a file, for people."""
     with _lock:
-        tm = target_machine(machine, level=level)
+        tm = target_machine(machine, level=level, jit=False)
         return str(tm.emit_assembly(llvm.parse_assembly(text)))
+
+
+def object_file(text: str, machine: Machine, *, level: int = 1) -> bytes:
+    """What `text` becomes in a file, position independent, for a linker."""
+    with _lock:
+        tm = target_machine(machine, level=level, jit=False)
+        return bytes(tm.emit_object(llvm.parse_assembly(text)))

@@ -29,11 +29,25 @@ class Machine:
     l1: int = 32 << 10
     l2: int = 512 << 10
     l3: int = 8 << 20
+    unaligned: bool = True
+    """Whether elements may be accessed at any address; if not, buffers are aligned to their elements."""
+    abi: str = ""
+    """The calling convention, where the CPU leaves a choice."""
+
+    @property
+    def architecture(self) -> str:
+        """The first part of the triple: x86_64, aarch64, riscv64, ..."""
+        return self.triple.partition("-")[0]
 
     @property
     def streams(self) -> bool:
-        """Whether stores can bypass the caches."""
-        return self.triple.startswith(("x86_64", "i686"))
+        """Whether stores that bypass the caches are known to pay: nowhere else have they been measured."""
+        return self.architecture in ("x86_64", "i686")
+
+    @property
+    def store_fence(self) -> str:
+        """The instruction after which streamed stores are seen by whoever sees later stores."""
+        return "call void @llvm.x86.sse.sfence()" if self.streams else "fence release"
 
 
 @cache

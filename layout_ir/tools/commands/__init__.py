@@ -13,6 +13,7 @@ COMMANDS = (
     "convert",
     "draw",
     "explain_reorder",
+    "compile_reorder",
     "bench",
     "calibrate",
     "verify_certificate",

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from layout_ir.backends.llvm import compile_many, compile_reorder, reorder
 from layout_ir.backends.llvm.machine import Machine, host, llvm
+from layout_ir.backends.llvm.machines import local_machine
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.layout import Layout
@@ -193,3 +194,34 @@ def test_negative_layouts_that_no_kernel_moves():
     padded = Format.of("(a, b) : [a, b, b:4], pad = 300").bind((2, 3))
     with pytest.raises(LayoutError, match="pad value 300 is not a value of element type i8: -128 to 127"):
         compile_reorder(plain, padded, "i8")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the machines below are x86-64")
+def test_a_target_is_a_name_of_a_machine():
+    src, dst = (Format.of(x).bind((2, 17, 9, 13)) for x in ("nchw", "nhwc"))
+    x = np.arange(2 * 17 * 9 * 13, dtype=np.float32)
+    y = np.zeros_like(x)
+    kernel = compile_reorder(src, dst, target="x86-64-v2")
+    kernel(x, y)
+    assert np.array_equal(y, x.reshape(2, 17, 9, 13).transpose(0, 2, 3, 1).reshape(-1))
+    assert kernel.plan == compile_reorder(src, dst, target=local_machine("x86-64-v2")).plan
+
+
+@pytest.mark.parametrize(
+    "target, message",
+    [("aarch64", "does not run on this"), ("riscv64", "does not run on this"), ("z80", "unknown cpu 'z80'")],
+)
+def test_negative_code_for_another_machine_is_not_loaded(target: str, message: str):
+    if target == platform.machine():
+        pytest.skip("this is such a machine")
+    src, dst = (Format.of(x).bind((2, 3)) for x in ("nc", "cn"))
+    with pytest.raises(LayoutError, match=message):
+        compile_reorder(src, dst, target=target)
+
+
+def test_negative_features_that_this_cpu_has_not(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(llvm, "get_host_cpu_features", dict)
+    if host().architecture != "x86_64":
+        pytest.skip("this is no x86-64")
+    with pytest.raises(LayoutError, match=r"x86-64-v3 needs .*avx2.*, which this .* has not"):
+        local_machine("x86-64-v3")

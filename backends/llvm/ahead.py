@@ -1,0 +1,119 @@
+"""Reorders compiled ahead of time: an object file with a C interface that needs nothing else.
+
+    void NAME(const void *src, void *dst)
+    void NAME_part(const void *src, void *dst, int64_t part, int64_t parts)
+
+The second does its share of the work, so that the caller's threads can split it; the first is share 0 of 1. The code
+is position independent, calls nothing, keeps no state and allocates nothing but `stack_bytes` of the caller's stack.
+`object_file` checks that no symbol is left to be found elsewhere. `header` writes the declarations.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from layout_ir.backends.llvm import jit
+from layout_ir.backends.llvm.call import plan_reorder
+from layout_ir.backends.llvm.emit import emit_module, stack_bytes
+from layout_ir.backends.llvm.machine import Machine
+from layout_ir.backends.llvm.plan import Plan
+from layout_ir.errors import LayoutError
+from layout_ir.layout import Layout
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RESERVED = """
+alignas alignof and asm auto bool break case catch char class compl concept const constexpr continue decltype
+default delete do double else enum explicit export extern false float for friend goto if inline int long main
+mutable namespace new noexcept not nullptr operator or private protected public register requires restrict return
+short signed sizeof static struct switch template this throw true try typedef typeid typename typeof union
+unsigned using virtual void volatile while xor
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One reorder from `src` to `dst`, ready to be written for `machine` under the C name `name`."""
+
+    name: str
+    src: Layout
+    dst: Layout
+    dtype: str
+    plan: Plan
+    machine: Machine
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The functions that the object defines."""
+        return self.name, f"{self.name}_part"
+
+    @property
+    def alignment(self) -> int:
+        """Bytes that the addresses of both buffers must be multiples of."""
+        return 1 if self.machine.unaligned else self.plan.width
+
+    @property
+    def stack_bytes(self) -> int:
+        """Bytes of stack that a call takes, besides registers that it saves."""
+        return stack_bytes(self.plan)
+
+    def ir(self) -> str:
+        """The LLVM IR."""
+        body = f"{self.name}.body"
+        return emit_module({body: self.plan}, self.machine, linkage="internal") + (
+            f"define void @{self.name}(ptr %src, ptr %dst) nounwind {{\n"
+            f"  tail call void @{body}(ptr %src, ptr %dst, i64 0, i64 1)\n  ret void\n}}\n"
+            f"define void @{self.name}_part(ptr %src, ptr %dst, i64 %part, i64 %parts) nounwind {{\n"
+            f"  tail call void @{body}(ptr %src, ptr %dst, i64 %part, i64 %parts)\n  ret void\n}}\n"
+        )
+
+    def assembly(self) -> str:
+        """The machine code as text."""
+        return jit.assembly(self.ir(), self.machine)
+
+    def object_file(self) -> bytes:
+        """The machine code for a linker. Raises LayoutError where it would need symbols from elsewhere."""
+        data = jit.object_file(self.ir(), self.machine)
+        missing = [name for name, defined in elf_symbols(data) if not defined]
+        if missing:
+            raise LayoutError(
+                f"the code for {self.machine.cpu} calls {', '.join(missing)}, which no object has"
+            )
+        return data
+
+
+def compile_ahead(src: Layout, dst: Layout, dtype: str, machine: Machine, name: str = "reorder") -> Unit:
+    """The reorder from `src` to `dst` for `machine`.
+
+    Raises LayoutError where there is no plan, or where C does not accept the name.
+    """
+    check_name(name)
+    return Unit(name, src, dst, dtype, plan_reorder(src, dst, dtype, target=machine), machine)
+
+
+def check_name(name: str) -> None:
+    """Raises LayoutError where `name` cannot name a function in C and C++."""
+    if not _NAME.fullmatch(name):
+        raise LayoutError(f"'{name}' is no name in C: letters, digits and _ are, not starting with a digit")
+    if name in _RESERVED.split() or name.startswith("__") or re.match("_[A-Z]", name):
+        raise LayoutError(f"'{name}' is taken by C or C++: choose another name")
+
+
+def elf_symbols(data: bytes) -> Iterator[tuple[str, bool]]:
+    """Global symbols of a 64-bit little-endian ELF object, and whether it defines them; nothing for other formats."""
+    if data[:6] != b"\x7fELF\x02\x01":
+        return
+    (at,) = struct.unpack_from("<Q", data, 0x28)
+    size, number = struct.unpack_from("<HH", data, 0x3A)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", data, at + k * size) for k in range(number)]
+    for _, kind, _, _, offset, length, link, _, _, entry in sections:
+        if kind != 2:  # SHT_SYMTAB
+            continue
+        names = sections[link][4]
+        for place in range(offset + entry, offset + length, entry):
+            name, info, _, section = struct.unpack_from("<IBBH", data, place)
+            if info >> 4:  # not local
+                start = names + name
+                yield data[start : data.index(b"\0", start)].decode(), section != 0

@@ -1,0 +1,203 @@
+"""`layout-ir compile-reorder`: a reorder as an object file with a C interface."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from layout_ir.errors import LayoutError
+
+if TYPE_CHECKING:
+    from layout_ir.backends.llvm.ahead import Unit
+    from layout_ir.backends.llvm.machine import Machine
+    from layout_ir.layout import Layout
+
+_SUFFIXES = {".o": "obj", ".obj": "obj", ".s": "asm", ".ll": "ir"}
+_DIALECTS = ("obj", "asm", "ir")
+
+_EPILOG = """\
+The object calls nothing and can be linked into any program or shared library. The header declares
+  void NAME(const void *src, void *dst);
+  void NAME_part(const void *src, void *dst, int64_t part, int64_t parts);
+and says how large the buffers are. `layout-ir explain-reorder --cpu TARGET` says what the code does.
+
+examples:
+  layout-ir compile-reorder nchw nhwc --shape 1x64x56x56 --target x86-64-v3 -o kernel.o --header kernel.h
+  layout-ir compile-reorder nchw nChw8c --shape 8x17x14x14 --target aarch64 --name to_blocks -o to_blocks.o
+  layout-ir compile-reorder ab ba --shape 512x512 --dtype i8 --target riscv64-v --emit asm
+  layout-ir compile-reorder --list-targets
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    from layout_ir.tools.commands import formats
+
+    parser = subparsers.add_parser(
+        "compile-reorder",
+        help="a reorder as an object file with a C interface, for this machine or another",
+        description="Compile a reorder between two layouts ahead of time.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("source", metavar="SRC", nargs="?", help=formats.FORMAT_HELP)
+    parser.add_argument(
+        "destination", metavar="DST", nargs="?", help="the layout to move to, in the same notations"
+    )
+    formats.add_arguments(parser)
+    parser.add_argument(
+        "--target", default="host", metavar="NAME", help="the machine: one of --list-targets (default: host)"
+    )
+    parser.add_argument(
+        "--features", metavar="LIST", help="CPU features to add or to do without: +avx512vbmi,-fma"
+    )
+    parser.add_argument("--name", default="reorder", metavar="NAME", help="the C function (default: reorder)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="where to write: an object (.o), assembly (.s) or LLVM IR (.ll); - is standard output",
+    )
+    parser.add_argument("--emit", choices=_DIALECTS, help="what to write, where the suffix does not say")
+    parser.add_argument("--header", metavar="FILE", help="where to write the C header")
+    parser.add_argument("--list-targets", action="store_true", help="list the machines that have a name")
+    parser.add_argument("--json", action="store_true", help="say what was written as one JSON object")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Writes the files. Raises LayoutError or TextError, before anything is written, and OSError."""
+    from layout_ir.backends.llvm.header import header
+    from layout_ir.tools.output import write_result
+
+    if args.list_targets:
+        print(_targets())
+        return 0
+    kind = _kind(args)
+    machine = _machine(args)
+    unit = _unit(args, machine)
+    result = unit.object_file() if kind == "obj" else unit.assembly() if kind == "asm" else unit.ir()
+    needs = _needs(args)
+    write_result(result, args.output)
+    if args.header is not None:
+        write_result(header(unit, needs), args.header)
+    if args.json:
+        print(json.dumps(_summary(args, unit, kind, needs, len(result)), indent=2))
+    return 0
+
+
+def _kind(args: argparse.Namespace) -> str:
+    """What is to be written. Raises LayoutError where nobody says it."""
+    if args.source is None or args.destination is None:
+        raise LayoutError("say what to compile: SRC DST --shape EXTENTS (layout-ir compile-reorder --help)")
+    if args.json and args.output in (None, "-"):
+        raise LayoutError("--json prints to standard output: name a file for the code, such as -o kernel.o")
+    if args.header is not None and args.header == args.output:
+        raise LayoutError(f"the code and the header cannot both be '{args.header}'")
+    if args.emit is not None:
+        if args.output is None and args.emit == "obj":
+            raise LayoutError("say where the object goes: -o kernel.o")
+        return str(args.emit)
+    if args.output is None:
+        raise LayoutError("say where the object goes, such as -o kernel.o, or what to print: --emit asm")
+    for suffix, kind in _SUFFIXES.items():
+        if args.output.endswith(suffix):
+            return kind
+    raise LayoutError(
+        f"'{args.output}' does not say what to write: {', '.join(_SUFFIXES)} do, or --emit {'|'.join(_DIALECTS)}"
+    )
+
+
+def _machine(args: argparse.Namespace) -> Machine:
+    from layout_ir.backends.llvm.machines import machine_named, with_features
+    from layout_ir.tools.commands import TextError
+    from layout_ir.tools.commands.formats import pointing
+
+    try:
+        machine = machine_named(args.target)
+    except LayoutError as error:
+        raise TextError(str(error), args.target, (0, len(args.target))) from error
+    if args.features is None:
+        return machine
+    return pointing(args.features, 0, lambda: with_features(machine, args.features))
+
+
+def _unit(args: argparse.Namespace, machine: Machine) -> Unit:
+    from layout_ir.backends.llvm.ahead import check_name, compile_ahead
+    from layout_ir.dtypes import canonical_name
+    from layout_ir.tools.commands import TextError
+
+    try:
+        check_name(args.name)
+    except LayoutError as error:
+        raise TextError(str(error), args.name, (0, len(args.name))) from error
+    src, dst = _layout(args, args.source), _layout(args, args.destination)
+    return compile_ahead(src, dst, canonical_name(args.dtype or "f32"), machine, args.name)
+
+
+def _layout(args: argparse.Namespace, text: str) -> Layout:
+    """The layout that `text` means at the shape of the command line."""
+    from layout_ir.format import Format
+    from layout_ir.tools.commands.formats import read_shape, read_subject
+
+    subject = read_subject(text, read_shape(args.shape), args.dtype)
+    if isinstance(subject, Format):
+        like = "x".join("8" for _ in subject.names) or "()"
+        raise LayoutError(f"'{text}' says no extents: give {subject.rank} of them, such as --shape {like}")
+    return subject
+
+
+def _needs(args: argparse.Namespace) -> tuple[str, ...]:
+    """The CPU features that the code may use."""
+    from layout_ir.backends.llvm.machine import host
+    from layout_ir.backends.llvm.machines import TARGETS
+
+    if args.target == "host":
+        needs = [part[1:] for part in host().features.split(",") if part.startswith("+")]
+    else:
+        needs = list(TARGETS[args.target].needs)
+    for part in (args.features or "").split(","):
+        name = part.strip()[1:]
+        if part.strip().startswith("+") and name not in needs:
+            needs.append(name)
+        elif part.strip().startswith("-") and name in needs:
+            needs.remove(name)
+    return tuple(needs)
+
+
+def _summary(
+    args: argparse.Namespace, unit: Unit, kind: str, needs: tuple[str, ...], size: int
+) -> dict[str, object]:
+    plan = unit.plan
+    return {
+        "name": unit.name,
+        "symbols": list(unit.symbols),
+        "from": str(unit.src.format),
+        "to": str(unit.dst.format),
+        "shape": list(unit.src.shape),
+        "dtype": unit.dtype,
+        "target": args.target,
+        "triple": unit.machine.triple,
+        "cpu": unit.machine.cpu,
+        "features": list(needs),
+        "vector_bytes": unit.machine.vector,
+        "source_bytes": plan.src_bytes,
+        "destination_bytes": plan.dst_bytes,
+        "alignment": unit.alignment,
+        "stack_bytes": unit.stack_bytes,
+        "in_place": plan.keeps_places,
+        "streaming": any(step.kernel.streaming for step in plan.steps),
+        "emit": kind,
+        "output": args.output,
+        "output_bytes": size,
+        "header": args.header,
+    }
+
+
+def _targets() -> str:
+    from layout_ir.backends.llvm.machines import TARGETS
+
+    lines = ["host        this machine"]
+    for name, target in TARGETS.items():
+        lines.append(f"{name:<11} {target.what} ({target.machine.triple})")
+    return "\n".join(lines)

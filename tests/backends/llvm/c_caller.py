@@ -1,0 +1,139 @@
+"""A C program that calls reorders compiled ahead of time, for this machine or under an emulator.
+
+The program knows the headers and a file of buffers: for every reorder the source, the destination before, and the
+destination as it must be, canaries included. It calls each function whole, then in shares in reverse order.
+"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import struct
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from layout_ir.backends.llvm.ahead import Unit
+from layout_ir.backends.llvm.header import header
+from layout_ir.backends.llvm.machine import llvm
+from layout_ir.backends.llvm.machines import TARGETS
+from tests.backends.llvm.cases import Case, buffers, expected
+
+_FLAGS = ("-O1", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror")
+
+_PROGRAM = """\
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+{includes}
+struct kernel {{
+  const char *name;
+  void (*whole)(const void *, void *);
+  void (*part)(const void *, void *, int64_t, int64_t);
+  int64_t src, dst;
+}};
+static const struct kernel kernels[] = {{
+{entries}}};
+static unsigned char *aligned(size_t n) {{
+  unsigned char *p = malloc(n + 128);
+  return p ? p + (64 - (uintptr_t)p % 64) : NULL;
+}}
+int main(int argc, char **argv) {{
+  FILE *f = argc > 1 ? fopen(argv[1], "rb") : NULL;
+  int wrong = 0;
+  if (!f) return 2;
+  for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {{
+    int64_t n[5];
+    if (fread(n, sizeof n, 1, f) != 1) return 3;
+    if (n[2] + kernels[k].src > n[0] || n[3] + kernels[k].dst > n[1]) return 4;
+    unsigned char *src = aligned(n[0]), *before = aligned(n[1]), *after = aligned(n[1]), *dst = aligned(n[1]);
+    if (!src || !before || !after || !dst) return 5;
+    if (fread(src, 1, n[0], f) + fread(before, 1, n[1], f) + fread(after, 1, n[1], f) != (size_t)(n[0] + 2 * n[1]))
+      return 6;
+    for (int round = 0; round < 2; round++) {{
+      memcpy(dst, before, n[1]);
+      if (round == 0) kernels[k].whole(src + n[2], dst + n[3]);
+      else for (int64_t p = n[4]; p-- > 0;) kernels[k].part(src + n[2], dst + n[3], p, n[4]);
+      for (int64_t x = 0; x < n[1]; x++)
+        if (dst[x] != after[x]) {{
+          printf("%s %s: byte %ld is %d, not %d\\n", kernels[k].name, round ? "part" : "whole", (long)(x - n[3]),
+                 dst[x], after[x]);
+          wrong++;
+          break;
+        }}
+    }}
+  }}
+  printf("%d kernels, %d wrong\\n", (int)(sizeof kernels / sizeof *kernels), wrong);
+  return wrong != 0;
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """How a program for some machine is made and run."""
+
+    compiler: str
+    emulator: tuple[str, ...]
+
+    def link(self, folder: Path, program: str, objects: Sequence[Path], *flags: str) -> Path:
+        source = folder / "program.c"
+        source.write_text(program)
+        binary = folder / "program"
+        command = [self.compiler, *_FLAGS, *flags, str(source), *map(str, objects), "-o", str(binary)]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert run.returncode == 0, run.stderr
+        return binary
+
+    def run(self, binary: Path, *args: str) -> subprocess.CompletedProcess[str]:
+        command = [*self.emulator, str(binary), *args]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+def toolchain(target: str) -> Toolchain:
+    """That of the machine named `target`; skips the test, with the reason, where there is none here."""
+    architecture = TARGETS[target].machine.architecture
+    here = platform.machine()
+    if architecture == here:
+        features = llvm.get_host_cpu_features()
+        missing = [x for x in TARGETS[target].needs if not features.get(x)] if here == "x86_64" else []
+        if missing:
+            pytest.skip(f"this machine has no {', '.join(missing)}")
+        compiler, emulator = shutil.which("cc"), ()
+        if compiler is None:
+            pytest.skip("there is no C compiler (cc)")
+        return Toolchain(compiler, emulator)
+    compiler, program = shutil.which(f"{architecture}-linux-gnu-gcc"), shutil.which(f"qemu-{architecture}")
+    if compiler is None or program is None:
+        absent = f"gcc-{architecture}-linux-gnu" if compiler is None else "qemu-user"
+        pytest.skip(f"code for {target} cannot be run: Debian's {absent} is not installed")
+    cpu = ("-cpu", "rv64,v=true,vlen=128") if target == "riscv64-v" else ()
+    return Toolchain(compiler, (program, *cpu))
+
+
+def call_all(
+    folder: Path, units: Sequence[Unit], cases: Sequence[Case], seed: int
+) -> tuple[str, bytes, list[Path]]:
+    """The text of a program that calls `units`, its data, and the object files it is linked with."""
+    rng, data, objects = Random(seed), bytearray(), list[Path]()
+    includes, entries = "", ""
+    for unit, case in zip(units, cases, strict=True):
+        objects.append(folder / f"{unit.name}.o")
+        objects[-1].write_bytes(unit.object_file())
+        (folder / f"{unit.name}.h").write_text(header(unit))
+        upper = unit.name.upper()
+        includes += f'#include "{unit.name}.h"\n'
+        entries += (
+            f'  {{"{unit.name}", {unit.name}, {unit.name}_part, {upper}_SRC_BYTES, {upper}_DST_BYTES}},\n'
+        )
+        src, dst, src_at, dst_at = buffers(rng, case)
+        src_at, dst_at = (-(-x // unit.alignment) * unit.alignment for x in (src_at, dst_at))
+        src_at, dst_at = (x if len(y) > x + 1 else 128 for x, y in ((src_at, src), (dst_at, dst)))
+        after = expected(case, src, dst, src_at, dst_at)
+        data += struct.pack("<5q", len(src), len(dst), src_at, dst_at, rng.choice((1, 2, 3, 7)))
+        data += src.tobytes() + dst.tobytes() + after.tobytes()
+    return _PROGRAM.format(includes=includes, entries=entries), bytes(data), objects

@@ -1,0 +1,189 @@
+"""Objects with a C interface: linked into C programs and called, here and under emulators."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from layout_ir.backends.llvm.ahead import Unit, compile_ahead, elf_symbols
+from layout_ir.backends.llvm.header import header
+from layout_ir.backends.llvm.jit import object_file
+from layout_ir.backends.llvm.machines import TARGETS, machine_named
+from layout_ir.errors import LayoutError
+from layout_ir.format import Format
+from tests.backends.llvm.c_caller import call_all, toolchain
+from tests.backends.llvm.cases import Case, random_case
+
+_CASES = (
+    [(f, t, (2, 17, 9, 13), dtype) for dtype in ("i8", "f16", "f32", "f64") for f, t in (
+        ("nchw", "nhwc"), ("nhwc", "nchw"), ("nchw", "nChw8c"), ("nChw16c", "nchw"), ("nChw8c", "nChw16c"))]
+    + [(f, t, (2, 3, 20, 21), dtype) for dtype in ("i8", "f32") for f, t in (("nchw", "nhwc"), ("nhwc", "nchw"))]
+    + [("ab", "ba", shape, dtype) for shape in ((64, 64), (33, 70), (1, 40), (5, 3)) for dtype in ("i8", "i64")]
+    + [
+        ("oihw", "OIhw8i8o", (17, 9, 3, 3), "f32"),
+        ("(n, c) : [n, c, c:12]", "(n, c) : [n, c, c:8]", (3, 50), "f32"),
+        ("(n, c) : [n, c, c:12], pad = undef", "(n, c) : [c, n, c:9, n:5], pad = 7", (13, 50), "i8"),
+        ("nhwc", "(n, h, w, c) : [n, h, w, c | h:8, w:8, c:32], pad = zp", (1, 9, 20, 50), "ui8"),
+        ("(n, c) : [n*100, c*3], offset = 5", "(n, c) : [c*64, n], offset = 3", (7, 30), "f16"),
+        ("(n, c, h) : [n, c, h], lo = [0, 0, 1]", "(n, c, h) : [n, h, c:8], lo = [0, 3, 0]", (2, 5, 6), "f32"),
+    ]
+)  # fmt: skip
+"""Source, destination, shape, element type: every kernel."""
+
+_LARGE = [("nchw", "nhwc", (2, 64, 30, 30), "f32"), ("nhwc", "nchw", (2, 60, 37, 20), "f32")]
+"""Where the caches are small, these are streamed, the second one through a buffer."""
+
+
+def _case(source: str, destination: str, shape: tuple[int, ...], dtype: str) -> Case:
+    return Case(Format.of(source).bind(shape), Format.of(destination).bind(shape), dtype)
+
+
+def _unit(target: str = "x86-64-v3", name: str = "reorder") -> Unit:
+    case = _case("nchw", "nChw8c", (2, 17, 5, 4), "f32")
+    return compile_ahead(case.src, case.dst, case.dtype, machine_named(target), name)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_c_programs_get_what_the_layouts_say(target: str, tmp_path: Path):
+    tools = toolchain(target)
+    rng = Random(list(TARGETS).index(target))
+    machine = machine_named(target)
+    small = replace(machine, l2=64 << 10, l3=128 << 10)
+    cases = [_case(*x) for x in (*_LARGE, *_CASES)] + [random_case(rng) for _ in range(60)]
+    units = [
+        compile_ahead(case.src, case.dst, case.dtype, machine if k >= len(_LARGE) else small, f"reorder{k}")
+        for k, case in enumerate(cases)
+    ]
+    for unit in units[: len(_LARGE)]:
+        assert all(step.kernel.streaming == machine.streams for step in unit.plan.steps)
+    program, data, objects = call_all(tmp_path, units, cases, seed=1)
+    (tmp_path / "data").write_bytes(data)
+    binary = tools.link(tmp_path, program, objects, "-static")
+    run = tools.run(binary, str(tmp_path / "data"))
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stdout == f"{len(cases)} kernels, 0 wrong\n"
+
+
+def test_negative_a_program_sees_a_wrong_byte(tmp_path: Path):
+    tools = toolchain("x86-64-v2")
+    case = _case("nchw", "nhwc", (2, 3, 4, 5), "f32")
+    unit = compile_ahead(case.src, case.dst, case.dtype, machine_named("x86-64-v2"))
+    program, data, objects = call_all(tmp_path, [unit], [case], seed=1)
+    (tmp_path / "data").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    run = tools.run(tools.link(tmp_path, program, objects), str(tmp_path / "data"))
+    assert run.returncode == 1
+    assert run.stdout.count("byte") == 2
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_objects_need_nothing_and_lie_anywhere(target: str, tmp_path: Path):
+    """No symbol is undefined, and a shared library without relocations in its code can be made of it."""
+    unit = _unit(target)
+    data = unit.object_file()
+    assert sorted(elf_symbols(data)) == [("reorder", True), ("reorder_part", True)]
+    architecture = TARGETS[target].machine.architecture
+    linker = shutil.which("ld") if architecture == "x86_64" else shutil.which(f"{architecture}-linux-gnu-ld")
+    if linker is None:
+        pytest.skip(f"there is no linker for {architecture}")
+    (tmp_path / "kernel.o").write_bytes(data)
+    command = [
+        linker,
+        "-shared",
+        "-z",
+        "text",
+        "--no-undefined",
+        "-o",
+        tmp_path / "k.so",
+        tmp_path / "kernel.o",
+    ]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_negative_symbols_from_elsewhere_are_seen():
+    unit = _unit()
+    text = (
+        "declare ptr @memcpy(ptr, ptr, i64)\n"
+        "define void @f(ptr %a) {\n  call ptr @memcpy(ptr %a, ptr %a, i64 9)\n  ret void\n}\n"
+    )
+    assert sorted(elf_symbols(object_file(text, unit.machine))) == [("f", True), ("memcpy", False)]
+    assert not list(elf_symbols(b"\xcf\xfa\xed\xfe" + bytes(100)))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_only_x86_gets_what_only_x86_has(target: str):
+    case = _case("nchw", "nhwc", (32, 64, 56, 56), "f32")
+    unit = compile_ahead(case.src, case.dst, "f32", machine_named(target))
+    x86 = unit.machine.architecture == "x86_64"
+    assert ("llvm.x86" in unit.ir(), "!nontemporal" in unit.ir()) == (x86, x86)
+
+
+def test_a_staging_buffer_is_counted_and_told():
+    case = _case("nhwc", "nchw", (384, 256, 14, 14), "f32")
+    unit = compile_ahead(case.src, case.dst, "f32", machine_named("x86-64-v4"))
+    assert unit.stack_bytes > 100 << 10
+    assert f"[{unit.stack_bytes} x i8]" in unit.ir()
+    assert f"a call takes {unit.stack_bytes} bytes of stack" in header(unit)
+    assert _unit().stack_bytes == 0
+    assert "stack" not in header(_unit())
+
+
+def test_the_header_says_what_a_caller_must_know():
+    text = header(_unit(name="to_blocks"), ("avx2", "fma"))
+    for line in (
+        "source       (n, c, h, w) : [n, c, h, w]",
+        "destination  (n, c, h, w) : [n, c, h, w, c:8], pad = zero",
+        "shape        2x17x5x4, elements f32 of 4 bytes",
+        "needs        avx2 fma",
+        "Alignment: none is needed",
+        "Aliasing: the two buffers do not overlap.",
+        f"#define TO_BLOCKS_SRC_BYTES INT64_C({2 * 17 * 20 * 4})",
+        f"#define TO_BLOCKS_DST_BYTES INT64_C({2 * 24 * 20 * 4})",
+        "void to_blocks(const void *src, void *dst);",
+        "void to_blocks_part(const void *src, void *dst, int64_t part, int64_t parts);",
+        'extern "C" {',
+    ):
+        assert line in text
+    same = Format.of("nc").bind((3, 4))
+    assert "src and dst may be the same address" in header(
+        compile_ahead(same, same, "f32", machine_named("haswell"))
+    )
+    assert "multiples of 4 bytes" in header(_unit("riscv64"))
+
+
+@pytest.mark.parametrize("compiler", ["c++", "cc"])
+def test_the_header_is_c_and_cpp_and_may_come_twice(compiler: str, tmp_path: Path):
+    program = shutil.which(compiler)
+    if program is None:
+        pytest.skip(f"there is no {compiler}")
+    (tmp_path / "k.h").write_text(header(_unit()))
+    text = '#include "k.h"\n#include "k.h"\nint f(const void *a, void *b);\n'
+    text += "int f(const void *a, void *b) { reorder(a, b); return REORDER_SRC_BYTES > 0; }\n"
+    source = tmp_path / ("k.cpp" if compiler == "c++" else "k.c")
+    source.write_text(text)
+    command = [
+        program,
+        "-Wall",
+        "-Wextra",
+        "-pedantic",
+        "-Werror",
+        "-c",
+        str(source),
+        "-o",
+        str(tmp_path / "k.o"),
+    ]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    symbols = dict(elf_symbols((tmp_path / "k.o").read_bytes()))
+    assert symbols["reorder"] is False  # not mangled
+
+
+@pytest.mark.parametrize("name", ["1k", "a-b", "", "for", "class", "__a", "_A", "main", "größe"])
+def test_negative_names_that_c_does_not_accept(name: str):
+    with pytest.raises(LayoutError, match=r"no name in C|taken by C"):
+        _unit(name=name)
