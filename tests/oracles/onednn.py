@@ -52,7 +52,9 @@ class Described:
 @lru_cache(maxsize=1)
 def _load() -> ctypes.CDLL:
     folder = Path(sys.prefix) / "lib"
-    found = folder / "libdnnl.so.3"
+    # Other builds of oneDNN install over libdnnl.so.3; the file with the version in its name is this package's own.
+    versions = {path: int(path.suffix[1:]) for path in folder.glob("libdnnl.so.3.*")}
+    found = max(versions, key=versions.__getitem__, default=folder / "libdnnl.so.3")
     if not found.exists():
         raise OSError(f"no libdnnl.so.3 in {folder}: the package 'onednn' is not installed")
     os.environ.setdefault("OCL_ICD_FILENAMES", str(folder / "libintelocl.so"))

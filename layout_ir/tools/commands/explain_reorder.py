@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from layout_ir.backends.llvm.machines import machine_named
     from layout_ir.backends.llvm.words import plan_words, step_words
 
-    src, dst = _layout(args, args.source), _layout(args, args.destination)
+    src, dst = layout_at(args, args.source), layout_at(args, args.destination)
     dtype = args.dtype or "f32"
     machine = machine_named(args.cpu)
     plan = plan_reorder(src, dst, dtype, target=machine)
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _layout(args: argparse.Namespace, text: str) -> Layout:
+def layout_at(args: argparse.Namespace, text: str) -> Layout:
     """The layout that `text` means at the shape of the command line."""
     from layout_ir.format import Format
     from layout_ir.tools.commands.formats import read_shape, read_subject

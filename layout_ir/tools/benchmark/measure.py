@@ -1,0 +1,192 @@
+"""One case of the table: its buffers, its contenders, the race, and whether the bytes are right.
+
+The roof is the faster of a plain and a streaming copy of as many bytes on as many threads. With one thread the plain
+copy is the C library's memcpy; with more it is a loop of vector moves that the same workers share.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layout_ir.backends.llvm.call import Reorder
+from layout_ir.backends.llvm.roof import plain_copy, streaming_copy
+from layout_ir.backends.reference.elements import narrow, storage, widen
+from layout_ir.descriptor import TensorDesc
+from layout_ir.errors import LayoutError
+from layout_ir.layout import Layout
+from layout_ir.reordering import compile_reorder
+from layout_ir.tools.benchmark.cases import Case
+from layout_ir.tools.benchmark.peers import NAMES, Side, peer
+from layout_ir.tools.benchmark.rounds import Limits, Ratio, Times, race
+
+_PAUSE = 0.004
+"""Seconds: OpenMP's threads spin for about as long after their work, on the CPU that the next contender needs."""
+
+_SLICE = 1 << 22
+"""Elements whose addresses are held at a time while bytes are compared."""
+
+COPIES = ("memcpy", "stream")
+OTHER_BYTES = "writes other bytes"
+"""Why a peer that ran takes no part."""
+
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a case came to. Rates count bytes of source and destination, pads included."""
+
+    case: Case
+    size: str
+    threads: int
+    nbytes: int
+    times: Times
+    equal: bool
+    """Whether our bytes are those that the definition of the layouts asks for."""
+    absent: dict[str, str] = field(default_factory=dict[str, str])
+    """Peers that take no part, and why."""
+
+    @property
+    def peers(self) -> list[str]:
+        return [name for name in self.times.rounds if name in NAMES]
+
+    def gbps(self, name: str, *, best: bool = False) -> float:
+        """GB/s of the median call, or of the best."""
+        return self.nbytes / (self.times.best(name) if best else self.times.median(name)) / 1e9
+
+    def fastest(self, names: Sequence[str], *, best: bool = False) -> str | None:
+        return max(names, key=lambda name: self.gbps(name, best=best)) if names else None
+
+    def share(self) -> Ratio:
+        """Of the roof."""
+        roof = self.fastest(COPIES)
+        assert roof is not None
+        return self.times.speedup("ours", roof)
+
+    def lead(self, names: Sequence[str]) -> Ratio | None:
+        """Against the fastest of those `names` that took part."""
+        rival = self.fastest([name for name in names if name in self.times.rounds])
+        return None if rival is None else self.times.speedup("ours", rival)
+
+
+def measure(
+    case: Case, size: str, threads: int, libraries: Sequence[str] = NAMES, limits: Limits | None = None, *,
+    tune: bool = False,
+) -> Result:  # fmt: skip
+    """Measures `case`. Raises LayoutError where it cannot be compiled."""
+    layouts = case.bound(size)
+    kernel = compiled(case, layouts, threads, tune=tune)
+    src, dst = sides(case, layouts)
+    wanted = expected(src, dst)
+    kernel(src.data, dst.data)
+    equal = _same(dst.data, wanted)
+    contenders: dict[str, Call] = {"ours": partial(kernel, src.data, dst.data)}
+    nbytes = src.data.nbytes + dst.data.nbytes
+    contenders |= _copies(nbytes // 2, threads)
+    absent: dict[str, str] = {}
+    for name in libraries:
+        try:
+            run = peer(name, src, dst, threads)
+        except LayoutError as error:
+            absent[name] = str(error)
+            continue
+        _poison(dst, wanted)
+        run()
+        if _same(dst.data, wanted):
+            contenders[name] = run
+        else:
+            absent[name] = OTHER_BYTES
+    times = race(
+        contenders, partial(_settled, case, size, threads, nbytes), limits or Limits(), _PAUSE * (threads > 1)
+    )
+    return Result(case, size, threads, nbytes, times, equal, absent)
+
+
+def _settled(case: Case, size: str, threads: int, nbytes: int, times: Times) -> float:
+    found = Result(case, size, threads, nbytes, times, True)
+    lead = found.lead(found.peers)
+    return max(found.share().uncertainty, 0.0 if lead is None else lead.uncertainty)
+
+
+def compiled(case: Case, layouts: tuple[Layout, Layout], threads: int, *, tune: bool = False) -> Reorder:
+    """The kernel of a case. Raises LayoutError where there is none."""
+    descs = [
+        TensorDesc(layout.shape, dtype, layout)
+        for layout, dtype in zip(layouts, (case.dtype, case.result_dtype), strict=True)
+    ]
+    return compile_reorder(descs[0], descs[1], threads=threads)
+
+
+def sides(case: Case, layouts: tuple[Layout, Layout]) -> tuple[Side, Side]:
+    """Buffers on pages of their own: numbers that every element type holds exactly, and a poisoned destination."""
+    src, dst = layouts
+    x, y = _aligned(src.extent, storage(case.dtype)), _aligned(dst.extent, storage(case.result_dtype))
+    numbers = np.random.default_rng(0).integers(0, 120, 1 << 16).astype(np.float32)
+    for start in range(0, x.size, numbers.size):
+        part = x[start : start + numbers.size]
+        part[:] = narrow(numbers[: part.size], case.dtype)
+    return Side(src, case.dtype, x), Side(dst, case.result_dtype, y)
+
+
+def _aligned(count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    raw = np.ones(count * dtype.itemsize + 4096, np.uint8)  # untouched zeros share one cached page
+    start = -int(raw.ctypes.data) % 4096
+    return raw[start : start + count * dtype.itemsize].view(dtype)
+
+
+def _poison(side: Side, wanted: NDArray[Any]) -> None:
+    """Other bytes than those wanted where elements are; pads already as they should be, for who leaves them."""
+    np.copyto(side.data, wanted)
+    for part in _parts(side.layout):
+        side.data[part.addresses().ravel()] = 0x5A
+
+
+def expected(src: Side, dst: Side) -> NDArray[Any]:
+    """The destination by the definition of the layouts: gathered, converted, scattered."""
+    wanted = dst.data.copy()
+    pad = TensorDesc(dst.layout.shape, dst.dtype, dst.layout).pad_value
+    if pad is not None and dst.layout.padded_shape != dst.layout.shape:
+        wanted[dst.layout.addresses(padded=True).ravel()] = narrow(np.array(pad, np.float32), dst.dtype)
+    for a, b in zip(_parts(src.layout), _parts(dst.layout), strict=True):
+        values = src.data[a.addresses().ravel()]
+        if src.dtype != dst.dtype:
+            values = narrow(widen(values, src.dtype), dst.dtype)
+        wanted[b.addresses().ravel()] = values
+    return wanted
+
+
+def _parts(layout: Layout) -> list[Layout]:
+    """The layout in slices along its first dim, so that addresses of all elements are never held at once."""
+    if not layout.rank or layout.nelems <= _SLICE:
+        return [layout]
+    step = max(layout.shape[0] * _SLICE // layout.nelems, 1)
+    return [
+        layout.slice(
+            (start, *(0,) * (layout.rank - 1)), (min(step, layout.shape[0] - start), *layout.shape[1:])
+        )
+        for start in range(0, layout.shape[0], step)
+    ]
+
+
+def _same(found: NDArray[Any], wanted: NDArray[Any]) -> bool:
+    return bool((found.view(np.uint8) == wanted.view(np.uint8)).all())
+
+
+def _copies(size: int, threads: int) -> dict[str, Call]:
+    a, b = _aligned(size, np.dtype(np.uint8)), _aligned(size, np.dtype(np.uint8))
+    plain = partial(np.copyto, b, a) if threads == 1 else partial(plain_copy(size, threads), a, b)
+    return {"memcpy": plain, "stream": partial(streaming_copy(size, threads), a, b)}
+
+
+def confine(threads: int) -> None:
+    """Leaves this process as many CPUs as it has threads: some libraries take as many as they see."""
+    if hasattr(os, "sched_setaffinity"):
+        cpus = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, set(cpus[-threads:]))

@@ -1,0 +1,164 @@
+"""The same reorder by other libraries, for comparison.
+
+NumPy and torch copy between strided views of one element order; where a block is partly pads they copy the elements
+and leave the pads, which is less than is asked for. oneDNN knows the layouts by their tags. Each of them converts
+element types in its own way; whoever writes other bytes than the definition of the reorder is not compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layout_ir.backends.llvm.boxes import Box, cut
+from layout_ir.backends.llvm.plan import Level, Loop
+from layout_ir.errors import LayoutError
+from layout_ir.layout import Layout
+from layout_ir.refinement import TableLoop, refine
+from layout_ir.tag import name_of
+from layout_ir.tools.benchmark import onednn
+
+NAMES = ("numpy", "torch", *onednn.BUILDS)
+"""All libraries that there may be."""
+
+Array = NDArray[Any]
+Call = Callable[[], object]
+
+
+class Side:
+    """A buffer, and what it means."""
+
+    def __init__(self, layout: Layout, dtype: str, data: Array) -> None:
+        self.layout = layout
+        self.dtype = dtype
+        self.data = data
+        """Elements in NumPy's type, bf16 as its bits."""
+
+
+def peer(name: str, src: Side, dst: Side, threads: int) -> Call:
+    """The reorder as `name` does it. Raises LayoutError, which says why that is not possible here."""
+    if name == "numpy":
+        return _numpy(src, dst)
+    if name == "torch":
+        return _torch(src, dst, threads)
+    return _onednn(name, src, dst, threads)
+
+
+def version(name: str) -> str:
+    """Which release of the library is installed. Raises LayoutError where none can be used."""
+    if name == "numpy":
+        return np.__version__
+    if name == "torch":
+        return str(_import_torch().__version__)
+    library = onednn.load(name)
+    if isinstance(library, LayoutError):
+        raise library
+    return library.version
+
+
+# NumPy and torch -----------------------------------------------------------------------------------------------------
+
+
+def _pieces(src: Layout, dst: Layout) -> list[Box]:
+    """Boxes of all elements, in elements. Raises LayoutError where a loop needs a table, or boxes are many."""
+    nest = refine(src, dst)
+    parts: list[list[Box]] = []
+    for dim in nest.dims:
+        levels: list[Level] = []
+        for loop in dim.loops:
+            if isinstance(loop, TableLoop):
+                raise LayoutError("blocks conflict: no strided view shows the elements of both in one order")
+            levels.append(Level(loop.unit, Loop(loop.count, loop.src, loop.dst)))
+        parts.append(cut(levels, dim.low, dim.low + dim.extent))
+    if prod(map(len, parts)) > 4:
+        raise LayoutError(f"it takes {prod(map(len, parts))} strided views")
+    return [
+        Box(
+            nest.src_base + sum(box.src for box in boxes),
+            nest.dst_base + sum(box.dst for box in boxes),
+            tuple(item for box in boxes for item in reversed(box.items)),
+        )
+        for boxes in product(*parts)
+    ]
+
+
+def _views(src: Side, dst: Side) -> Iterator[tuple[Array, Array]]:
+    """Pairs of views that show the same elements in the same order, largest extents of neighbours merged or not."""
+    for box in _pieces(src.layout, dst.layout):
+        loops = [item for item in box.items if isinstance(item, Loop)]
+        counts = [loop.count for loop in loops]
+        yield (
+            _strided(src.data, box.src, counts, [loop.src for loop in loops]),
+            _strided(dst.data, box.dst, counts, [loop.dst for loop in loops]),
+        )
+
+
+def _strided(data: Array, start: int, counts: Sequence[int], steps: Sequence[int]) -> Array:
+    return np.lib.stride_tricks.as_strided(data[start:], counts, [step * data.itemsize for step in steps])
+
+
+def _numpy(src: Side, dst: Side) -> Call:
+    if src.dtype != dst.dtype and "bf16" in (src.dtype, dst.dtype):
+        raise LayoutError("NumPy has no bf16")
+    calls = [partial(np.copyto, d, s, casting="unsafe") for s, d in _views(src, dst)]
+    return _together(calls)
+
+
+def _together(calls: Sequence[Call]) -> Call:
+    if len(calls) == 1:
+        return calls[0]
+
+    def run() -> None:
+        for call in calls:
+            call()
+
+    return run
+
+
+def _import_torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise LayoutError(f"torch is not installed: {error}") from None
+    return torch
+
+
+def _torch(src: Side, dst: Side, threads: int) -> Call:
+    torch = _import_torch()
+    torch.set_num_threads(threads)
+
+    def tensor(side: Side, view: Array) -> Any:
+        flat = torch.from_numpy(side.data.view(np.int16) if side.dtype == "bf16" else side.data)
+        flat = flat.view(torch.bfloat16) if side.dtype == "bf16" else flat
+        start = (view.ctypes.data - side.data.ctypes.data) // view.itemsize
+        return torch.as_strided(flat, view.shape, [step // view.itemsize for step in view.strides], start)
+
+    return _together([partial(tensor(dst, d).copy_, tensor(src, s)) for s, d in _views(src, dst)])
+
+
+# oneDNN --------------------------------------------------------------------------------------------------------------
+
+
+def _onednn(build: str, src: Side, dst: Side, threads: int) -> Call:
+    library = onednn.load(build)
+    if isinstance(library, LayoutError):
+        raise library
+    library.limit(threads)
+    sides = [(_tag(side.layout), side.dtype, int(side.data.ctypes.data)) for side in (src, dst)]
+    return library.reorder(src.layout.shape, sides[0], sides[1])
+
+
+def _tag(layout: Layout) -> str:
+    """The layout's tag in letters a, b, c for dims 0, 1, 2, as oneDNN reads it."""
+    name = name_of(layout.format)
+    if name is None:
+        raise LayoutError(f"oneDNN has no tag for {layout.format}")
+    letters = dict(zip(layout.names, "abcdefghijkl", strict=False))
+    letters |= {key.upper(): value.upper() for key, value in letters.items()}
+    return "".join(letters.get(character, character) for character in name)

@@ -1,0 +1,128 @@
+"""Lines, summaries and JSON of what was measured."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Sequence
+from importlib import metadata
+from math import exp, log
+from typing import Any
+
+import numpy as np
+
+from layout_ir import __version__
+from layout_ir.backends.llvm.machine import host, llvm
+from layout_ir.errors import LayoutError
+from layout_ir.tools.benchmark.cases import SIZES
+from layout_ir.tools.benchmark.measure import COPIES, OTHER_BYTES, Result
+from layout_ir.tools.benchmark.onednn import BUILDS
+from layout_ir.tools.benchmark.peers import version
+
+_LEAST = {"f32": 0.5}
+_LEAST_OTHER = 0.4
+"""Shares of the roof below which a case is named: for elements of four bytes, and for narrower ones."""
+
+
+def machine_lines(libraries: Sequence[str]) -> list[str]:
+    """The machine and the versions of everything that takes part."""
+    m = host()
+    caches = f"{m.l1 >> 10} KiB, {m.l2 >> 10} KiB and {m.l3 >> 20} MiB"
+    llvmlite = f"llvmlite {metadata.version('llvmlite')} (LLVM {'.'.join(map(str, llvm.llvm_version_info))})"
+    lines = [
+        f"{_processor()} as LLVM's {m.cpu}: registers of {m.vector} bytes, caches of {caches}",
+        f"layout-ir {__version__}, Python {platform.python_version()}, {llvmlite}, NumPy {np.__version__}",
+    ]
+    for name in libraries:
+        if name == "numpy":
+            continue
+        try:
+            lines.append(f"{name} {version(name)}")
+        except LayoutError as error:
+            lines.append(f"{name} is absent: {error}")
+    return lines
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo") as info:
+            return next(line.split(":", 1)[1].strip() for line in info if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def line(r: Result) -> str:
+    """One case, medians."""
+    share, lead = r.share(), r.lead(r.peers)
+    peers = "  ".join(f"{name} {r.gbps(name):5.1f}" for name in r.peers)
+    ahead = f"lead {lead.value:4.1f}" if lead is not None else "lead    -"
+    rounds = len(r.times.rounds["ours"])
+    wrong = "" if r.equal else "  WRONG BYTES"
+    wrong += "".join(f"  ({name}: {reason})" for name, reason in r.absent.items() if reason == OTHER_BYTES)
+    return (
+        f"{r.case.name:32}{r.size:5}{r.threads}T  memcpy {r.gbps('memcpy'):5.1f}  stream {r.gbps('stream'):5.1f}  "
+        f"ours {r.gbps('ours'):5.1f}  share {share.value:4.2f} ±{share.uncertainty:4.2f}  {ahead}  {peers}  "
+        f"({rounds} rounds){wrong}"
+    )
+
+
+def to_json(r: Result) -> dict[str, Any]:
+    """The object that programs read; rates are GB/s of the median call."""
+    return {
+        "case": r.case.name,
+        "size": r.size,
+        "threads": r.threads,
+        "ours_gbps": round(r.gbps("ours"), 3),
+        "memcpy_gbps": round(r.gbps("memcpy"), 3),
+        "stream_gbps": round(r.gbps("stream"), 3),
+        "peers": {name: round(r.gbps(name), 3) for name in r.peers},
+        "equal": r.equal,
+    }
+
+
+def summary(results: Sequence[Result]) -> Iterator[str]:
+    """Geometric means per size and number of threads: of the table's own cases, and of all."""
+    for threads in sorted({r.threads for r in results}):
+        for size in SIZES:
+            here = [r for r in results if r.size == size and r.threads == threads]
+            table = [r for r in here if r.case.group == "table"]
+            for name, group in (("table", table), ("all", here)):
+                if group and (name == "all" or len(table) != len(here)):
+                    yield f"{size} {threads}T, {name} {len(group)} cases"
+                    yield "  median of rounds  " + _means(group, best=False)
+                    yield "  best of rounds    " + _means(group, best=True)
+            low = sorted((r.share().value, r.case.name) for r in here if r.share().value < least(r))
+            if low:
+                yield "  below the least share: " + ", ".join(f"{name} {share:.2f}" for share, name in low)
+    if wrong := [f"{r.case.name} {r.size} {r.threads}T" for r in results if not r.equal]:
+        yield f"WRONG BYTES: {', '.join(wrong)}"
+
+
+def least(r: Result) -> float:
+    """The share of the roof that a case should reach."""
+    return _LEAST.get(r.case.dtype if not r.case.dst_dtype else "", _LEAST_OTHER)
+
+
+def _means(results: Sequence[Result], *, best: bool) -> str:
+    shares = [_ratio(r, COPIES, best=best) for r in results]
+    parts = [f"share of the roof {_mean(shares)}"]
+    for text, names in (("the best peer", None), ("oneDNN", tuple(BUILDS))):
+        leads = [_ratio(r, r.peers if names is None else names, best=best) for r in results]
+        parts.append(f"against {text} {_mean(leads)}")
+    return "; ".join(parts)
+
+
+def _ratio(r: Result, names: Sequence[str], *, best: bool) -> float | None:
+    """Ours over the fastest of `names`: the median inside rounds, or by the best rounds of each."""
+    if not best:
+        lead = r.lead(names)
+        return None if lead is None else lead.value
+    rival = r.fastest([name for name in names if name in r.times.rounds], best=True)
+    return None if rival is None else r.gbps("ours", best=True) / r.gbps(rival, best=True)
+
+
+def _mean(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    if not known:
+        return "-"
+    mean = exp(sum(map(log, known)) / len(known))
+    return f"{mean:.2f} (least {min(known):.2f})"

@@ -1,0 +1,107 @@
+"""Contenders take turns, round after round, until the noise allows a statement.
+
+A machine that others use too is slow for a while and fast for a while. Two contenders that are timed one after the
+other meet different machines; within a round they meet nearly the same one. So the statement is about ratios inside
+rounds: their median, and an interval that holds the true median in 95 of 100 cases (order statistics: no assumption
+about the noise). Rounds are added until the interval is narrow enough or the time is up, and both are reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import floor, inf, sqrt
+from statistics import median
+from time import perf_counter, sleep
+
+BATCH = 0.002
+"""Seconds of calls between two looks at the clock."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop. `precision` is the half width of the interval of a ratio that is good enough."""
+
+    precision: float = 0.02
+    seconds: float = 4.0
+    fewest: int = 9
+    most: int = 200
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The median of ratios, and the interval it is in."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def uncertainty(self) -> float:
+        """Half the width of the interval, relative to the value."""
+        return (self.high - self.low) / 2 / self.value
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds per call of every contender, one entry per round."""
+
+    rounds: Mapping[str, list[float]]
+
+    def best(self, name: str) -> float:
+        return min(self.rounds[name])
+
+    def median(self, name: str) -> float:
+        return median(self.rounds[name])
+
+    def speedup(self, name: str, over: str) -> Ratio:
+        """How many times as fast `name` is as `over`: the median over the rounds of the ratio inside a round."""
+        ratios = [b / a for a, b in zip(self.rounds[name], self.rounds[over], strict=True)]
+        return median_interval(ratios)
+
+
+def median_interval(values: list[float]) -> Ratio:
+    """The median, between the order statistics that enclose the true one with a probability of at least 0.95."""
+    ordered, n = sorted(values), len(values)
+    k = max(floor(n / 2 - 0.98 * sqrt(n)), 0)
+    return Ratio(median(ordered), ordered[k], ordered[n - 1 - k])
+
+
+def race(
+    contenders: Mapping[str, Callable[[], object]],
+    settled: Callable[[Times], float],
+    limits: Limits,
+    pause: float = 0.0,
+) -> Times:
+    """Rounds of all contenders until `settled` (an uncertainty) is at most `limits.precision`, or the limits end it.
+
+    `pause` seconds of rest before each contender let the threads of the one before go to sleep.
+    """
+    calls = {name: _batch(run) for name, run in contenders.items()}
+    times = Times({name: [] for name in contenders})
+    end = perf_counter() + limits.seconds
+    for done in range(1, limits.most + 1):
+        for name, run in contenders.items():
+            if pause:
+                sleep(pause)
+            number = calls[name]
+            if number > 1:
+                run()  # its code and data are in the caches again, its threads awake
+            start = perf_counter()
+            for _ in range(number):
+                run()
+            times.rounds[name].append((perf_counter() - start) / number)
+        if done >= limits.fewest and (perf_counter() > end or settled(times) <= limits.precision):
+            break
+    return times
+
+
+def _batch(run: Callable[[], object]) -> int:
+    """How many calls fill a batch."""
+    run()
+    least = inf
+    for _ in range(3):
+        start = perf_counter()
+        run()
+        least = min(least, perf_counter() - start)
+    return max(1, min(int(BATCH / max(least, 1e-8)), 100_000))

@@ -1,0 +1,70 @@
+"""One case: contenders, rates, and bytes that are really compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from layout_ir.errors import LayoutError
+from layout_ir.tools.benchmark import measure as module
+from layout_ir.tools.benchmark.cases import Case
+from layout_ir.tools.benchmark.measure import OTHER_BYTES, Call, expected, measure, sides
+from layout_ir.tools.benchmark.rounds import Limits
+
+SHORT = Limits(precision=1.0, seconds=0.0, fewest=3, most=3)
+CASE = Case("own", "nchw", "nChw8c", "f32", {"own": (2, 17, 5, 4)})
+
+
+def test_a_case_is_measured_and_compared():
+    found = measure(CASE, "own", 1, ["numpy"], SHORT)
+    assert found.equal
+    assert found.peers == ["numpy"]
+    assert found.nbytes == 4 * (2 * 17 * 20 + 2 * 24 * 20)
+    assert set(found.times.rounds) == {"ours", "memcpy", "stream", "numpy"}
+    assert {len(rounds) for rounds in found.times.rounds.values()} == {3}
+    assert found.gbps("ours", best=True) >= found.gbps("ours") > 0
+    assert found.share().value > 0
+    lead = found.lead(["numpy", "torch"])
+    assert lead is not None and lead.value > 0
+    assert found.lead(["torch"]) is None
+
+
+def test_what_is_expected_is_the_definition(monkeypatch: pytest.MonkeyPatch):
+    whole = expected(*sides(CASE, CASE.bound("own")))
+    monkeypatch.setattr(module, "_SLICE", 100)
+    src, dst = sides(CASE, CASE.bound("own"))
+    wanted = expected(src, dst)
+    assert np.array_equal(wanted, whole)
+    assert wanted[dst.layout.address((1, 16, 4, 3))] == src.data[src.layout.address((1, 16, 4, 3))]
+    assert not wanted.reshape(2, 3, 5, 4, 8)[:, 2, :, :, 1:].any()
+
+
+def test_negative_wrong_bytes_are_noticed(monkeypatch: pytest.MonkeyPatch):
+    real = module.expected
+
+    def other(*args: Any) -> Any:
+        wanted = real(*args)
+        wanted[-1] += 1
+        return wanted
+
+    monkeypatch.setattr(module, "expected", other)
+    found = measure(CASE, "own", 1, ["numpy"], SHORT)
+    assert not found.equal
+
+
+def test_negative_a_peer_that_writes_other_bytes_takes_no_part(monkeypatch: pytest.MonkeyPatch):
+    def idle(*_: Any) -> Call:
+        return lambda: None
+
+    monkeypatch.setattr(module, "peer", idle)
+    found = measure(CASE, "own", 1, ["numpy"], SHORT)
+    assert found.equal
+    assert found.absent == {"numpy": OTHER_BYTES}
+    assert found.peers == []
+
+
+def test_negative_a_case_that_cannot_be_compiled():
+    with pytest.raises(LayoutError, match="4 bits"):
+        measure(Case("own", "ab", "ba", "i4", {"own": (2, 3)}), "own", 1, [], SHORT)

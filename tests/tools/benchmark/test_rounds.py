@@ -1,0 +1,61 @@
+"""Rounds: contenders take turns, the statement is about ratios inside rounds."""
+
+from __future__ import annotations
+
+from random import Random
+from time import perf_counter
+
+import pytest
+
+from layout_ir.tools.benchmark.rounds import Limits, Times, median_interval, race
+
+
+def test_a_machine_that_slows_down_does_not_change_a_ratio():
+    slow = [1.0, 1.0, 5.0, 3.0, 1.0, 9.0, 2.0, 2.0, 1.0]
+    times = Times({"a": slow, "b": [2 * t for t in slow]})
+    ratio = times.speedup("a", "b")
+    assert (ratio.value, ratio.low, ratio.high) == (2.0, 2.0, 2.0)
+    assert times.best("a") == 1.0
+    assert times.median("a") == 2.0
+
+
+def test_the_interval_holds_the_true_median():
+    rng = Random(5)
+    held = 0
+    for _ in range(400):
+        found = median_interval([rng.lognormvariate(0, 0.5) for _ in range(25)])
+        assert found.low <= found.value <= found.high
+        held += found.low <= 1 <= found.high
+    assert held >= 0.92 * 400
+
+
+def test_contenders_take_turns_until_the_noise_allows():
+    order: list[str] = []
+    limits = Limits(precision=0.5, seconds=30, fewest=3, most=50)
+    seen: list[int] = []
+
+    def settled(times: Times) -> float:
+        seen.append(len(times.rounds["b"]))
+        return 1.0 if seen[-1] < 5 else 0.1
+
+    times = race({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, settled, limits)
+    assert seen == [3, 4, 5]
+    assert {len(rounds) for rounds in times.rounds.values()} == {5}
+    turns = "".join(name for k, name in enumerate(order) if not k or order[k - 1] != name)
+    assert turns == "ab" * 6  # once to see how long a call takes, then five rounds
+
+
+def test_negative_noise_that_never_settles_ends_with_the_time():
+    start = perf_counter()
+    times = race(
+        {"a": lambda: None}, lambda _: 1.0, Limits(precision=0.0, seconds=0.05, fewest=2, most=10**6)
+    )
+    assert perf_counter() - start < 5
+    assert len(times.rounds["a"]) >= 2
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_few_rounds_have_the_widest_interval(count: int):
+    values = [float(k) for k in range(1, count + 1)]
+    found = median_interval(values)
+    assert (found.low, found.high) == (1.0, float(count))
