@@ -1,18 +1,17 @@
 """From a program to a selection problem: which values, which Formats each may have, which options each place has.
 
-Formats spread from the ops that ask for them: options are enumerated until no new Format turns up. Formats that are
-the same bytes at the value's shape are one format of the problem, so that a reorder between them costs nothing and
-needs no rule.
+Formats spread from the ops that ask for them: options are enumerated until no new Format turns up. Programs are long
+and repeat themselves, so whatever follows from the kind of an op and the Formats of its values is worked out once.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from layout_ir.diagnostics import PassError
 from layout_ir.dialects import nn
@@ -20,46 +19,14 @@ from layout_ir.dialects.layout import dtype_of, format_of, is_any
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.interfaces import LayoutOption
-from layout_ir.layout import Layout
 from layout_ir.passes.selection.costs import CostModel
 from layout_ir.passes.selection.cycles import check_acyclic
+from layout_ir.passes.selection.formats import FormatList, FormatLists
+from layout_ir.passes.selection.kinds import Kinds
 from layout_ir.passes.selection.models import bound, options_of, plain, shape_of
 from layout_ir.passes.selection.problem import FORBIDDEN, Choice, Matrix, OpNode, Problem, ValueNode
-from layout_ir.passes.selection.sites import Site, Use, sites, weight_of
+from layout_ir.passes.selection.sites import Site, Use, Weights, sites
 from layout_ir.passes.selection.targets import Target
-
-FORMAT_LIMIT = 12
-"""Formats per value; states grow with the subsets of what its uses may need, networks have two to four."""
-
-
-@dataclass(eq=False, slots=True)
-class _Value:
-    """The Formats of one value, each with the layout it binds to and a key that is equal for the same bytes."""
-
-    value: SSAValue
-    formats: list[Format] = field(default_factory=list[Format])
-    layouts: list[Layout] = field(default_factory=list[Layout])
-    keys: dict[object, int] = field(default_factory=dict[object, int])
-
-    def number(self, fmt: Format) -> int | None:
-        """The number of `fmt`, which is added if it is new; None where it does not fit or there are too many."""
-        layout = bound(fmt, self.value)
-        if layout is None:
-            return None
-        key = (layout.canonical, layout.padded_shape, layout.chunk_size, layout.extent)
-        if key not in self.keys:
-            if len(self.formats) >= FORMAT_LIMIT:
-                return None
-            self.keys[key] = len(self.formats)
-            self.formats.append(fmt)
-            self.layouts.append(layout)
-        return self.keys[key]
-
-    def adds(self, fmt: Format) -> bool:
-        """Makes `fmt` known; whether it was new."""
-        count = len(self.formats)
-        self.number(fmt)
-        return len(self.formats) > count
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -81,28 +48,91 @@ class Selection:
     formats: tuple[tuple[Format, ...], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was found for one place and holds for all alike: its options, and the lists of its values behind them."""
+
+    options: list[LayoutOption]
+    after: tuple[FormatList, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """What a place is in the problem: the uses (by number) that its options speak of, and the options worth having."""
+
+    named: tuple[int, ...]
+    choices: tuple[Choice, ...]
+    options: tuple[LayoutOption, ...]
+
+
 class _Builder:
-    def __init__(self, target: Target, costs: CostModel):
+    def __init__(self, target: Target, costs: CostModel, found: list[Site]):
         self.target = target
         self.costs = costs
-        self.values: dict[SSAValue, _Value] = {}
+        self.sites = found
+        self.lists = FormatLists()
+        self.kinds = Kinds(target)
+        self.asked = 0
+        """How often a model was asked for options: per kind and Formats, not per op."""
+        self.numbers: dict[SSAValue, int] = {}
+        self.values: list[SSAValue] = []
+        self.types: list[int] = []
+        """Per value the number of its type."""
+        self.formats: list[FormatList] = []
+        """Per value the Formats known so far."""
+        self.touching: list[list[int]] = []
+        """Per value the sites that use or make it."""
+        self._start: dict[int, FormatList] = {}
+        # Per site: its values, uses before defs, each once; per use and def, which of them it is; and its kind.
+        self.members: list[tuple[int, ...]] = []
+        self.positions: list[tuple[int, ...]] = []
+        self.kind: list[int | None] = []
+        for number, site in enumerate(found):
+            self._enter(number, site)
+        self._found: dict[object, _Found] = {}
+        self._own: dict[int, tuple[tuple[FormatList, ...], _Found]] = {}
+        """For sites that are like no other."""
+        self._nodes: dict[object, _Node] = {}
+        self._value_nodes: dict[object, ValueNode] = {}
+        self._extended: dict[FormatList, FormatList] = {}
 
-    def entry(self, value: SSAValue) -> _Value:
-        if value not in self.values:
-            entry = _Value(value)
-            known = format_of(value.type)
-            if known is not None:
-                entry.number(known)
-            elif not is_any(value.type):
-                raise LayoutError(f"{value.type} carries an encoding that no layout can be chosen for")
-            self.values[value] = entry
-        return self.values[value]
+    def _enter(self, number: int, site: Site) -> None:
+        values = [*(user.operands[k] for user, k in site.uses), *site.defs]
+        given = [self._value(value) for value in values]
+        place = {v: k for k, v in enumerate(dict.fromkeys(given))}
+        positions = tuple([place[v] for v in given])
+        for v in place:
+            self.touching[v].append(number)
+        self.members.append(tuple(place))
+        self.positions.append(positions)
+        self.kind.append(None if site.is_slot else self.kinds.of(site.op, values, positions))
+
+    def _value(self, value: SSAValue) -> int:
+        number = self.numbers.get(value)
+        if number is None:
+            number = self.numbers[value] = len(self.values)
+            kind = self.kinds.attribute(value.type)
+            start = self._start.get(kind)
+            if start is None:
+                start = self.lists.of(shape_of(value))
+                known = format_of(value.type)
+                if known is not None:
+                    start = start.adding(known)
+                elif not is_any(value.type):
+                    raise LayoutError(f"{value.type} carries an encoding that no layout can be chosen for")
+                self._start[kind] = start
+            self.values.append(value)
+            self.types.append(kind)
+            self.formats.append(start)
+            self.touching.append([])
+        return number
 
     def candidates(self, value: SSAValue) -> Sequence[Format]:
-        return self.entry(value).formats
+        return self.formats[self._value(value)].formats
 
     def options(self, site: Site) -> list[LayoutOption]:
         """The options at `site` that agree with the types that are already fixed."""
+        self.asked += 1
         given = self.agreements(site) if site.is_slot else options_of(site.op, self.candidates, self.target)
         return [
             option
@@ -119,36 +149,120 @@ class _Builder:
             if all(bound(fmt, value) is not None for value in values):
                 yield LayoutOption((fmt,) * len(site.uses), (fmt,) * len(site.defs), 0)
 
-    def spread(self, found: list[Site]) -> list[list[LayoutOption]]:
-        """Options of every site, after the Formats have spread as far as they go.
+    def spread(self) -> None:
+        """Lets the Formats spread as far as they go.
 
         A site is looked at again when one of its values got a new Format, so the work follows the Formats and not
         the length of the program.
         """
-        options: list[list[LayoutOption]] = [[] for _ in found]
-        touching: dict[SSAValue, list[int]] = {}
-        for number, site in enumerate(found):
-            for value in (*(user.operands[k] for user, k in site.uses), *site.defs):
-                touching.setdefault(value, []).append(number)
-        pending = deque(range(len(found)))
-        waiting = [True] * len(found)
+        pending = deque(range(len(self.sites)))
+        waiting = bytearray(b"\1") * len(self.sites)
         while pending:
             number = pending.popleft()
-            waiting[number] = False
-            site = found[number]
-            options[number] = self.options(site)
-            grown: list[SSAValue] = []
-            for option in options[number]:
-                named = zip((user.operands[k] for user, k in site.uses), option.ins, strict=True)
-                for value, fmt in (*named, *zip(site.defs, option.outs, strict=True)):
-                    if fmt is not None and self.entry(value).adds(fmt):
-                        grown.append(value)
-            for value in dict.fromkeys(grown):
-                for other in touching[value]:
-                    if not waiting[other]:
-                        waiting[other] = True
-                        pending.append(other)
-        return options
+            waiting[number] = 0
+            members = self.members[number]
+            after = self.found(number).after
+            for v, grown in zip(members, after, strict=True):
+                if self.formats[v] is not grown:
+                    self.formats[v] = grown
+                    for other in self.touching[v]:
+                        if not waiting[other]:
+                            waiting[other] = 1
+                            pending.append(other)
+
+    def found(self, number: int) -> _Found:
+        """The options of a site, given the Formats that its values have so far."""
+        kind = self.kind[number]
+        before = tuple([self.formats[v] for v in self.members[number]])
+        if kind is None:
+            known, found = self._own.get(number, ((), None))
+            if known != before:
+                found = None
+        else:
+            found = self._found.get((kind, before))
+        if found is None:
+            options = self.options(self.sites[number])
+            after = list(before)
+            for option in options:
+                for place, fmt in zip(self.positions[number], (*option.ins, *option.outs), strict=True):
+                    if fmt is not None:
+                        after[place] = after[place].adding(fmt)
+            found = _Found(options, tuple(after))
+            if kind is None:
+                self._own[number] = before, found
+            else:
+                self._found[kind, before] = found
+        return found
+
+    def extended(self, formats: FormatList) -> FormatList:
+        """The list with the Formats through which reorders may pass."""
+        longer = self._extended.get(formats)
+        if longer is None:
+            longer = formats
+            for fmt in self.costs.formats(formats.shape):
+                longer = longer.adding(fmt)
+            self._extended[formats] = longer
+        return longer
+
+    def node(self, number: int) -> _Node:
+        """What a site is in the problem, after the Formats have spread."""
+        kind = self.kind[number]
+        if kind is None:
+            return self._node(number)
+        key = kind, tuple([self.formats[v] for v in self.members[number]])
+        node = self._nodes.get(key)
+        if node is None:
+            node = self._nodes[key] = self._node(number)
+        return node
+
+    def _node(self, number: int) -> _Node:
+        site, options = self.sites[number], self.found(number).options
+        if not options:
+            raise self._no_option(site)
+        lists = [self.extended(self.formats[self.members[number][k]]) for k in self.positions[number]]
+        named = tuple(k for k, fmt in enumerate(options[0].ins) if fmt is not None)
+        given = [lists[k] for k in named]
+        made = lists[len(site.uses) :]
+        shapes = [own.shape for own in (*given, *made)]
+        # The same formats at a higher cost can never win.
+        best: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[Choice, LayoutOption]] = {}
+        for option in options:
+            wanted = [fmt for fmt in option.ins if fmt is not None]
+            if len(wanted) != len(given):
+                raise PassError(
+                    f"{site.op.name} leaves an operand open in some options and not in others", site.op
+                )
+            ins = _numbers(given, wanted)
+            outs = _numbers(made, option.outs)
+            if ins is None or outs is None:
+                continue
+            choice = Choice(ins, outs, self.costs.op(site.op.name, option, shapes))
+            key = (ins, outs)
+            if key not in best or choice.cost < best[key][0].cost:
+                best[key] = (choice, option)
+        if not best:
+            raise self._no_option(site)
+        choices, kept = zip(*best.values(), strict=True)
+        return _Node(named, choices, kept)
+
+    def _no_option(self, site: Site) -> PassError:
+        types = ", ".join(str(value.type) for value in site.defs) or "its operands"
+        return PassError(f"{site.op.name} has no option on target {self.target.name} for {types}", site.op)
+
+    def value_node(self, number: int, weights: Weights) -> ValueNode:
+        """What a value is in the problem."""
+        value, formats = self.values[number], self.extended(self.formats[number])
+        # Every format of a constant is made when the program is built.
+        weight = None if isinstance(value.owner, nn.ConstantOp) else weights.around(value)
+        key = formats, self.types[number], weight
+        node = self._value_nodes.get(key)
+        if node is None:
+            if weight is None:
+                node = ValueNode(((0,) * len(formats.formats),) * len(formats.formats))
+            else:
+                node = ValueNode(_reorders(formats, dtype_of(value.type), self.costs), weight)
+            self._value_nodes[key] = node
+        return node
 
 
 def _agrees(value: SSAValue, fmt: Format) -> bool:
@@ -165,90 +279,35 @@ def build(module: ModuleOp, target: Target, costs: CostModel | None = None) -> S
     Raises PassError where a place has no option that agrees with the types it already has, or values form a cycle.
     """
     check_acyclic(module)
-    builder = _Builder(target, costs or CostModel())
-    found = sites(module)
-    options = builder.spread(found)
-    for site in found:
-        for value in (*(user.operands[k] for user, k in site.uses), *site.defs):
-            builder.entry(value)
-    for value, entry in builder.values.items():
-        for fmt in builder.costs.formats(shape_of(value)):
-            entry.number(fmt)
-    numbers = {value: k for k, value in enumerate(builder.values)}
+    weights = Weights()
+    builder = _Builder(target, costs or CostModel(), sites(module, weights))
+    builder.spread()
     nodes: list[OpNode] = []
     places: list[Place] = []
-    for site, given in zip(found, options, strict=True):
-        node, place = _node(site, given, builder, numbers)
-        nodes.append(node)
-        places.append(place)
-    matrices: dict[object, Matrix] = {}
-    values = tuple(_value_node(entry, builder.costs, matrices) for entry in builder.values.values())
-    formats = tuple(tuple(entry.formats) for entry in builder.values.values())
+    for number, site in enumerate(builder.sites):
+        node = builder.node(number)
+        members, positions = builder.members[number], builder.positions[number]
+        operands = tuple([members[positions[k]] for k in node.named])
+        results = tuple([members[k] for k in positions[len(site.uses) :]])
+        uses = site.uses if len(operands) == len(site.uses) else tuple([site.uses[k] for k in node.named])
+        nodes.append(OpNode(operands, results, node.choices, site.weight))
+        places.append(Place(site, uses, node.options))
+    values = tuple([builder.value_node(v, weights) for v in range(len(builder.values))])
+    formats = tuple([builder.extended(own).formats for own in builder.formats])
     return Selection(Problem(tuple(nodes), values), tuple(places), tuple(builder.values), formats)
 
 
-def _node(
-    site: Site, options: list[LayoutOption], builder: _Builder, numbers: dict[SSAValue, int]
-) -> tuple[OpNode, Place]:
-    if not options:
-        raise _no_option(site, builder)
-    named = [k for k, fmt in enumerate(options[0].ins) if fmt is not None]
-    uses = tuple(site.uses[k] for k in named)
-    operands = [user.operands[k] for user, k in uses]
-    shapes = [shape_of(value) for value in (*operands, *site.defs)]
-    # The same formats at a higher cost can never win.
-    best: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[Choice, LayoutOption]] = {}
-    for option in options:
-        wanted = [fmt for fmt in option.ins if fmt is not None]
-        if len(wanted) != len(operands):
-            raise PassError(
-                f"{site.op.name} leaves an operand open in some options and not in others", site.op
-            )
-        ins = [builder.entry(value).number(fmt) for value, fmt in zip(operands, wanted, strict=True)]
-        outs = [builder.entry(value).number(fmt) for value, fmt in zip(site.defs, option.outs, strict=True)]
-        if None in ins or None in outs:
-            continue
-        cost = builder.costs.op(site.op.name, option, shapes)
-        choice = Choice(tuple(k for k in ins if k is not None), tuple(k for k in outs if k is not None), cost)
-        key = (choice.ins, choice.outs)
-        if key not in best or choice.cost < best[key][0].cost:
-            best[key] = (choice, option)
-    if not best:
-        raise _no_option(site, builder)
-    choices, kept = zip(*best.values(), strict=True)
-    node = OpNode(
-        tuple(numbers[v] for v in operands), tuple(numbers[v] for v in site.defs), choices, site.weight
-    )
-    return node, Place(site, uses, kept)
+def _numbers(lists: Sequence[FormatList], formats: Sequence[Format]) -> tuple[int, ...] | None:
+    """The number of each Format in its list, or None where one of them is in none."""
+    found = [own.number(fmt) for own, fmt in zip(lists, formats, strict=True)]
+    return None if None in found else tuple([k for k in found if k is not None])
 
 
-def _no_option(site: Site, builder: _Builder) -> PassError:
-    types = ", ".join(str(value.type) for value in site.defs) or "its operands"
-    return PassError(f"{site.op.name} has no option on target {builder.target.name} for {types}", site.op)
-
-
-def _value_node(entry: _Value, costs: CostModel, matrices: dict[object, Matrix]) -> ValueNode:
-    value = entry.value
-    if isinstance(value.owner, nn.ConstantOp):
-        # Every format of a constant is made when the program is built.
-        return ValueNode(((0,) * len(entry.formats),) * len(entry.formats))
-    dtype = dtype_of(value.type)
-    key = (shape_of(value), dtype, tuple(entry.formats))
-    if key not in matrices:
-        matrices[key] = tuple(
-            tuple(
-                0 if source is destination else min(costs.reorder(source, destination, dtype), FORBIDDEN)
-                for destination in entry.layouts
-            )
-            for source in entry.layouts
+def _reorders(formats: FormatList, dtype: str, costs: CostModel) -> Matrix:
+    return tuple(
+        tuple(
+            0 if source is destination else min(costs.reorder(source, destination, dtype), FORBIDDEN)
+            for destination in formats.layouts
         )
-    return ValueNode(matrices[key], _weight(value))
-
-
-def _weight(value: SSAValue) -> int:
-    """How often the block runs in which a value is defined: its reorders stand right behind it."""
-    owner = value.owner
-    if isinstance(owner, Operation):
-        return weight_of(owner)
-    first = owner.first_op
-    return 1 if first is None else weight_of(first)
+        for source in formats.layouts
+    )

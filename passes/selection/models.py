@@ -256,6 +256,20 @@ _MODELS: list[tuple[type[Operation], Model]] = [
     (ViewOp, view_options),
 ]
 _BY_NAME: dict[str, Model] = {}
+_LOCAL = frozenset(model for _, model in _MODELS)
+
+
+def is_local(op: Operation, target: Target) -> bool:
+    """Whether the options of ops of the class of `op` follow from their attributes, types and candidates alone.
+
+    What others register, what is derived for other dialects, and what a target refines may look at the neighbours.
+    """
+    if target.refine is not None or op.name in _BY_NAME or isinstance(op, UnregisteredOp):
+        return False
+    for cls, model in _MODELS:
+        if isinstance(op, cls):
+            return model in _LOCAL
+    return isinstance(op, nn.NNOp) or op.dialect_name() not in FOREIGN
 
 
 def register(op: type[Operation] | str, model: Model) -> None:

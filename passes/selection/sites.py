@@ -17,7 +17,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from layout_ir.diagnostics import PassError
 from layout_ir.dialects.layout import is_any, is_tensor
@@ -46,8 +46,9 @@ class Site:
     declared: Attribute | None = None
 
 
-def sites(module: ModuleOp) -> list[Site]:
+def sites(module: ModuleOp, weights: Weights | None = None) -> list[Site]:
     """All places of choice of a module, in program order. Raises PassError for a malformed frequency."""
+    weights = weights or Weights()
     functions = {op.sym_name.data for op in module.walk() if isinstance(op, FuncOp)}
     calls: dict[str, list[CallOp]] = {}
     for op in module.walk():
@@ -59,13 +60,13 @@ def sites(module: ModuleOp) -> list[Site]:
     found: list[Site] = []
     late: list[Site] = []
     for op in module.walk():
-        found += _sites_of(op, calls)
+        found += _sites_of(op, calls, weights)
         if isinstance(op, FuncOp):
             late += _results(op, calls.get(op.sym_name.data, []))
     return found + late
 
 
-def _sites_of(op: Operation, calls: dict[str, list[CallOp]]) -> Iterator[Site]:
+def _sites_of(op: Operation, calls: dict[str, list[CallOp]], weights: Weights) -> Iterator[Site]:
     match op:
         case ModuleOp():
             pass
@@ -90,15 +91,15 @@ def _sites_of(op: Operation, calls: dict[str, list[CallOp]]) -> Iterator[Site]:
         case scf.YieldOp() if isinstance(op.parent_op(), scf.ForOp | scf.IfOp | scf.WhileOp):
             pass
         case _:
-            uses = tuple((op, k) for k, value in enumerate(op.operands) if is_tensor(value.type))
-            defs = tuple(value for value in op.results if is_tensor(value.type))
+            uses = tuple([(op, k) for k, value in enumerate(op.operands) if is_tensor(value.type)])
+            defs = tuple([value for value in op.results if is_tensor(value.type)])
             if uses or defs:
-                yield Site(op, uses, defs, weight_of(op))
+                yield Site(op, uses, defs, weights.of(op))
             for region in op.regions:
                 for block in region.blocks:
                     for arg in block.args:
                         if is_tensor(arg.type):
-                            yield Site(op, (), (arg,), weight_of(op))
+                            yield Site(op, (), (arg,), weights.of(op))
 
 
 def _function(op: FuncOp, calls: list[CallOp]) -> Iterator[Site]:
@@ -136,6 +137,28 @@ def _slot(
     types = [user.operands[k].type for user, k in known] + [value.type for value in defs]
     if types and all(is_tensor(type) for type in types):
         yield Site(op, known, defs, 1, True, declared)
+
+
+class Weights:
+    """How often ops run, worked out once per block."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[Block | None, int] = {}
+
+    def of(self, op: Operation) -> int:
+        block = op.parent
+        weight = self._blocks.get(block)
+        if weight is None:
+            weight = self._blocks[block] = weight_of(op)
+        return weight
+
+    def around(self, value: SSAValue) -> int:
+        """How often the block runs in which a value is defined: its reorders stand right behind it."""
+        owner = value.owner
+        if isinstance(owner, Operation):
+            return self.of(owner)
+        first = owner.first_op
+        return 1 if first is None else self.of(first)
 
 
 def weight_of(op: Operation) -> int:
