@@ -7,11 +7,15 @@ that prove a lower bound of *every* choice. Checking needs no solver: integers a
 the cheapest set of reorders that leads from the format its maker gives it to all formats its users want.
 
 **Factors.** That sum is split into factors over variables. The variable of an op says which option it takes. A value
-listed under `states` has a variable too: its states are the pairs (format made, set of formats needed), in the order
-of `_states`. The factors are: the cost of each op; of each value without a variable, its cost as a function of the
-options of the ops around it; of each value with one, its cost as a function of its state, and for every op around it
-a link, which is FAR above any cost where the state is not what the op's option makes and needs, and 0 elsewhere. For
-every choice there is an assignment of all variables at which the factors add up to the cost of the choice.
+listed under `sets` has a variable too, which says what reorders may make of it: a set of formats. The factors are: the
+cost of each op; of each value without a variable, its cost as a function of the options of the ops around it; of each
+value with one, its cost as a function of its maker's option and its set. For every op that uses such a value there is
+a link, which is FAR above any cost where the set lacks what the op's option needs, and 0 elsewhere. Users that two
+such values share may be left to one of them, the tail of the other: then the other has no links to those, but a
+factor that is FAR where its set lacks a format of the tail's set. That one's formats are listed in the same order, and
+it is checked that what each of those users needs of the tail it needs of the other, by these lists. Values whose
+reorders cost nothing have no factor. For every choice there is an assignment of all variables at which the factors
+add up to the cost of the choice: each set is what the choice needs.
 
 **The bound.** Every factor belongs to exactly one cluster, a set of variables that contains the factor's. A message
 is a table of any integers over variables that two clusters share; it is taken from one and added to the other.
@@ -45,7 +49,7 @@ from typing import Any, cast
 
 from layout_ir.errors import LayoutError
 
-FORMAT = "layout-ir selection certificate 1"
+FORMAT = "layout-ir selection certificate 2"
 
 FAR = 1 << 100
 
@@ -142,8 +146,12 @@ class _Checker:
                 formats: list[int] = [*ins, *outs]
                 for f, value in zip(formats, touched, strict=True):
                     _index(self.keys[value], f)
-        with_states: list[int] = self.given["states"]
-        self.states = {v: self._states(v) for v in with_states}
+        self.wanted: dict[int, list[int]] = {}
+        self.tail: dict[int, int] = {}
+        self.sets: dict[int, list[tuple[int, ...]]] = {}
+        """Per value with a variable, its sets, as places in its list of formats."""
+        for v, tail, wanted in self.given["sets"]:
+            self._enter_sets(v, tail, wanted)
 
     def run(self) -> Verdict:
         cost = self._cost(self.given["choices"])
@@ -218,25 +226,47 @@ class _Checker:
             self.distances[reorder] = near
         return self.distances[reorder]
 
-    def _states(self, v: int) -> list[tuple[int, frozenset[int]]]:
-        """What may be made and needed of value v: by format made, then small sets first, then in order."""
-        outs = {choice[1][self.made[v]] for choice in self.ops[self.maker[v]]["choices"]}
-        ins = {c[0][k] for o, ks in self.uses[v].items() for c in self.ops[o]["choices"] for k in ks}
-        most = min(len(ins), sum(len(ks) for ks in self.uses[v].values()))
-        sets = [frozenset(s) for n in range(1, most + 1) for s in combinations(sorted(ins), n)]
-        return [(f, s) for f in sorted(outs) for s in sets]
+    def _is_free(self, v: int) -> bool:
+        return not self.values[v]["weight"] or not any(map(any, self.keys[v]))
+
+    def _enter_sets(self, v: int, tail: int, wanted: list[int]) -> None:
+        """Checks that `wanted` are the formats that users of v may need and that `tail`, if any, may stand for some."""
+        uses = _at(self.uses, v)
+        ins: set[int] = {c[0][k] for o, ks in uses.items() for c in self.ops[o]["choices"] for k in ks}
+        if v in self.wanted or len(wanted) != len(ins) or set(wanted) != ins:
+            raise LayoutError(f"the formats that value {v} may be needed in are not {wanted}")
+        if tail != -1:
+            inner = self.wanted.get(tail)
+            if inner is None or len(inner) > len(wanted):
+                raise LayoutError(f"value {tail} stands in no list before value {v}, whose tail it is")
+            place = dict(zip(inner, wanted, strict=False))
+            for o, ks in self.uses[tail].items():
+                for needed, _, _ in self.ops[o]["choices"]:
+                    if not {place[needed[k]] for k in ks} <= {needed[k] for k in uses.get(o, [])}:
+                        raise LayoutError(f"op {o} does not need of value {v} what it needs of {tail}")
+            self.tail[v] = tail
+        self.wanted[v] = wanted
+        most = min(len(wanted), sum(len(ks) for ks in uses.values()))
+        self.sets[v] = [s for n in range(1, most + 1) for s in combinations(range(len(wanted)), n)]
+
+    def _linked(self, v: int) -> list[int]:
+        """The ops that have a link to v: those that use it, unless its tail stands for them."""
+        inner = self.uses[self.tail[v]] if v in self.tail else {}
+        return [o for o in self.uses[v] if o not in inner]
 
     def _size(self, x: int) -> int:
         """How many states variable x has; value v is variable len(ops) + v."""
-        return len(self.ops[x]["choices"]) if x < len(self.ops) else len(self.states[x - len(self.ops)])
+        return len(self.ops[x]["choices"]) if x < len(self.ops) else len(self.sets[x - len(self.ops)])
 
     def _clusters(self) -> None:
         missing: set[tuple[str, int, int]] = {("op", o, 0) for o in range(len(self.ops))}
         for v, uses in enumerate(self.uses):
-            if uses:
+            if uses and not self._is_free(v):
                 missing.add(("value", v, 0))
-            if v in self.states:
-                missing |= {("link", v, o) for o in {self.maker[v], *uses}}
+            if v in self.sets:
+                missing |= {("link", v, o) for o in self._linked(v)}
+            if v in self.tail:
+                missing.add(("tail", v, 0))
         for cluster in self.given["clusters"]:
             scope: list[int] = cluster["scope"]
             if len(set(scope)) != len(scope) or any(x < 0 for x in scope):
@@ -259,23 +289,29 @@ class _Checker:
         if kind == "op":
             own, node = [number], self.ops[number]
             costs = [node["weight"] * cost for _, _, cost in node["choices"]]
-        elif kind == "value" and number not in self.states:
+        elif kind == "value" and number not in self.sets:
             own = sorted({self.maker[number], *self.uses[number]})
             costs = [self._value(number, at.__getitem__) for at in self._assignments(own)]
         elif kind == "value":
-            own, weight = [len(self.ops) + number], self.values[number]["weight"]
-            costs = [weight * self._tree(number, f, needed) for f, needed in self.states[number]]
-        else:
+            own, weight = [self.maker[number], len(self.ops) + number], self.values[number]["weight"]
+            wanted = self.wanted[number]
+            made = [outs[self.made[number]] for _, outs, _ in self.ops[own[0]]["choices"]]
+            sets = [frozenset(wanted[k] for k in s) for s in self.sets[number]]
+            costs = [weight * self._tree(number, f, needed) for f in made for needed in sets]
+        elif kind == "link":
             own, costs = [op, len(self.ops) + number], self._link(number, op)
+        else:
+            tail = self.tail[number]
+            own = [len(self.ops) + tail, len(self.ops) + number]
+            costs = [0 if set(i) <= set(s) else FAR for i in self.sets[tail] for s in self.sets[number]]
         return [x for x in own if self._size(x) > 1], costs
 
     def _link(self, v: int, op: int) -> list[int]:
-        makes = op == self.maker[v]
-        asks = self.uses[v].get(op, [])
+        wanted, asked = self.wanted[v], self.uses[v][op]
         return [
-            0 if (not makes or outs[self.made[v]] == f) and all(ins[k] in needed for k in asks) else FAR
-            for ins, outs, _ in self.ops[op]["choices"]
-            for f, needed in self.states[v]
+            0 if {ins[k] for k in asked} <= {wanted[k] for k in s} else FAR
+            for ins, _, _ in self.ops[op]["choices"]
+            for s in self.sets[v]
         ]
 
     def _assignments(self, scope: Sequence[int]) -> list[dict[int, int]]:
@@ -374,5 +410,5 @@ def _only_integers(node: Any) -> None:
     elif isinstance(node, list):
         for child in cast(list[Any], node):
             _only_integers(child)
-    elif type(node) is not int and node not in ("op", "value", "link"):
+    elif type(node) is not int and node not in ("op", "value", "link", "tail"):
         raise LayoutError(f"{node!r} is not an integer")

@@ -7,7 +7,7 @@ the same. Which Format was decided elsewhere; nothing here weighs anything.
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from layout_ir.dialects import nn
@@ -40,6 +40,9 @@ class _Applier:
         self.share = share
         self.demand = value_demand(selection.problem, choices)
         self.made: dict[tuple[SSAValue, Attribute], SSAValue] = {}
+        # Types are few; making one and binding its layout is slow.
+        self._types: dict[tuple[Attribute, int], TensorType[Attribute]] = {}
+        self._padded: dict[Attribute, bool] = {}
         self.open = [is_any(value.type) for value in selection.values]
         # Per op: the uses that are decided (operand number, place, position in it), and the place it is itself.
         self.uses: dict[Operation, list[tuple[int, int, int]]] = {}
@@ -50,18 +53,34 @@ class _Applier:
             if not place.site.is_slot:
                 self.places[place.site.op] = number
         self.current = [
-            retype(value, with_format(value.type, formats[produced])) if is_open else value
+            retype(value, self.typed(value.type, formats[produced])) if is_open else value
             for value, is_open, formats, (produced, _) in zip(
                 selection.values, self.open, selection.formats, self.demand, strict=True
             )
         ]
+
+    def typed(self, type: Attribute, fmt: Format) -> TensorType[Attribute]:
+        """`type` in one of the Formats of the selection, which live as long as this."""
+        key = type, id(fmt)
+        known = self._types.get(key)
+        if known is None:
+            known = self._types[key] = with_format(type, fmt)
+        return known
+
+    def is_padded(self, type: Attribute) -> bool:
+        known = self._padded.get(type)
+        if known is None:
+            known = self._padded[type] = format_of(type) is not None and layout_of(type).is_padded
+        return known
 
     def connect(self, op: Operation) -> None:
         """Lets every operand of `op` be what the choices need."""
         for k, number, position in self.uses.get(op, ()):
             node = self.selection.problem.ops[number]
             wanted = node.choices[self.choices[number]].ins[position]
-            op.operands[k] = self.supply(node.operands[position], wanted)
+            value = self.supply(node.operands[position], wanted)
+            if op.operands[k] is not value:
+                op.operands[k] = value
             type = self.required(op, k, self.selection.places[number], number, position)
             if type is not None and type != op.operands[k].type:
                 op.operands[k] = self.reorder(op.operands[k], type)
@@ -72,12 +91,14 @@ class _Applier:
         if place.site.is_slot:
             defs = self.selection.problem.ops[number].results
             return self.current[defs[0]].type if defs else place.site.declared
+        if not self.is_padded(source.type):
+            return None
         fmt = format_of(source.type)
         policy = needed_pad(op, k)
         if OPTIONS in op.attributes:
             option = place.options[self.choices[number]]
             asked = [entry for entry in option.ins if entry is not None][position]
-            policy = asked.pad if asked.pad != "undef" and layout_of(source.type).is_padded else None
+            policy = asked.pad if asked.pad != "undef" else None
         return None if policy is None or fmt is None else with_format(source.type, fmt.with_pad(policy))
 
     def supply(self, value: int, wanted: int) -> SSAValue:
@@ -88,7 +109,7 @@ class _Applier:
         if wanted == produced:
             return self.current[value]
         for start, end in tree_edges(self.selection.problem.values[value].reorder, produced, needed):
-            reached[end] = self.reorder(reached[start], with_format(reached[start].type, formats[end]))
+            reached[end] = self.reorder(reached[start], self.typed(reached[start].type, formats[end]))
         return reached[wanted]
 
     def reorder(self, source: SSAValue, type: Attribute) -> SSAValue:
@@ -112,7 +133,7 @@ class _Applier:
                 continue
             if isinstance(op, ViewOp):
                 fmt = _view_format(op, fmt)
-            elif isinstance(op, ReorderOp | nn.ConstantOp) or not layout_of(result.type).is_padded:
+            elif not self.is_padded(result.type) or isinstance(op, ReorderOp | nn.ConstantOp):
                 continue
             elif OPTIONS in op.attributes:
                 fmt = fmt.with_pad(chosen.pad)

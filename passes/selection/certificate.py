@@ -17,7 +17,7 @@ from layout_ir.passes.selection.core import Node, Part
 from layout_ir.passes.selection.elimination import TABLE_LIMIT, Elimination
 from layout_ir.passes.selection.factors import Factors
 from layout_ir.passes.selection.mincut import Cut
-from layout_ir.passes.selection.problem import FORBIDDEN, Problem, Solution
+from layout_ir.passes.selection.problem import Problem, Solution
 from layout_ir.passes.selection.solver import Run, run
 
 
@@ -32,7 +32,7 @@ def certify(
 def certificate_of(problem: Problem, found: Run) -> dict[str, Any]:
     """The certificate of a recorded run."""
     if found.cut is not None:
-        factors = Factors(problem)
+        factors = Factors(problem, tails=False)
         clusters, messages, proofs = *_cut_clusters(problem, factors, found.cut), []
     else:
         assert found.elimination is not None
@@ -41,7 +41,10 @@ def certificate_of(problem: Problem, found: Run) -> dict[str, Any]:
     result: dict[str, Any] = {
         "format": certificate.FORMAT,
         "problem": problem_to_json(problem),
-        "states": factors.has_states,
+        "sets": [
+            [v, -1 if needs.tail is None else needs.tail, list(needs.wanted)]
+            for v, needs in factors.needs.items()
+        ],
         "clusters": clusters,
         "messages": messages,
         "proofs": proofs,
@@ -113,33 +116,42 @@ def _clusters(elimination: Elimination, parts: list[Part]) -> tuple[list[Any], l
 def _cut_clusters(problem: Problem, factors: Factors, cut: Cut) -> tuple[list[Any], list[Any]]:
     """Every factor is a cluster; what a value charges an op goes from the value to the op.
 
-    To a value with states it goes by way of the link, which passes on the best its op can do for each state.
+    To a value with sets it goes by way of the link, which passes on the best its op can do for each set. Where the
+    maker uses its own result, that link is in the cluster of the value.
     """
     clusters: list[Any] = []
     messages: list[Any] = []
     cluster_of: dict[tuple[str, int], int] = {}
+    links: list[tuple[int, int]] = []
+    makers = [op for op, _ in problem.producers()]
     for k, factor in enumerate(factors.factors):
-        if factor.kind != "link":
-            cluster_of[factor.kind, factor.number] = len(clusters)
+        own = len(clusters)
+        if factor.kind == "link":
+            if factor.detail == makers[factor.number]:
+                clusters[cluster_of["value", factor.number]]["factors"] += _names(factors, [k])
+                continue
+            links.append((k, own))
+        else:
+            cluster_of[factor.kind, factor.number] = own
         clusters.append({"scope": list(factor.scope), "factors": _names(factors, [k])})
     for (op, value), prices in cut.prices.items():
-        if factors.domains[factors.shift + value] == 1 and ("value", value) in cluster_of:
+        if ("value", value) in cluster_of and (value not in factors.needs or op == makers[value]):
             messages.append([cluster_of["value", value], cluster_of["op", op], [op], prices])
-    for k, factor in enumerate(factors.factors):
-        if factor.kind == "link":
-            op, unfit = factor.detail
-            prices = cut.prices.get((op, factor.number), [0])
-            if len(prices) > 1:
-                messages.append([k, cluster_of["op", op], [op], prices])
-            rows = np.where(unfit.reshape(len(prices), -1), FORBIDDEN, -np.array(prices)[:, None])
-            variable = factors.shift + factor.number
-            messages.append([k, cluster_of["value", factor.number], [variable], rows.min(axis=0).tolist()])
+    for k, own in links:
+        factor = factors.factors[k]
+        prices = cut.prices.get((factor.detail, factor.number), [0])
+        if len(prices) > 1:
+            messages.append([own, cluster_of["op", factor.detail], [factor.detail], prices])
+        rows = factors.tables([k])[0].reshape(len(prices), -1) - np.array(prices)[:, None]
+        variable = factors.shift + factor.number
+        least = rows.min(axis=0).tolist()
+        messages.append([own, cluster_of["value", factor.number], [variable], least])
     return clusters, messages
 
 
 def _names(factors: Factors, numbers: list[int]) -> list[Any]:
     named = [factors.factors[k] for k in numbers]
-    return [[f.kind, f.number, f.detail[0] if f.kind == "link" else 0] for f in named]
+    return [[f.kind, f.number, f.detail if f.kind == "link" else 0] for f in named]
 
 
 def _proof(node: Node, tables: list[int], scopes: list[list[int]], alone: dict[int, int]) -> dict[str, Any]:

@@ -188,7 +188,7 @@ def prepare(problem: Problem, limit: int) -> tuple[Factors, Plan]:
     """Factors and plan; with larger tables for values of many uses where that makes elimination cheaper."""
     factors = Factors(problem, min(limit, DIRECT))
     plan = make_plan(factors.domains, [f.scope for f in factors.factors], limit)
-    if factors.has_states and limit > DIRECT:
+    if factors.needs and limit > DIRECT:
         wide = Factors(problem, min(limit, WIDE))
         other = make_plan(wide.domains, [f.scope for f in wide.factors], limit)
         if (len(other.core_variables), other.work) < (len(plan.core_variables), plan.work):

@@ -3,34 +3,42 @@
 The variables are the ops, a state being the number of a choice. The cost of an op is a table over itself. The cost of
 a value is a table over the ops that make and use it: its entry is the cheapest tree of reorders from the format made
 to the formats asked for. Tables over many ops would be large, so a value whose table would have more than `direct`
-entries gets a variable of its own, whose states are the pairs (format made, set of formats needed); its cost is then
-a table over that variable, and one table per op around it says which states fit a choice (0 or FORBIDDEN).
+entries gets a variable of its own, whose states are the sets of formats that reorders may make of it. Its cost is
+then a table over its maker and that variable, and one table per use says which sets have what a choice asks for. More
+formats than are asked for cost no less, so "have" is enough for the least cost, "are" is not needed.
 
     op o           (o,)             weight * cost
-    value v        (makers, users)  weight * tree(made, {needed})         few entries
-    value v        (v,)             weight * tree(state)                  many entries, with
-    link v, o      (v, o)           0 where the state fits the choice     per op around it
+    value v        (maker, users)   weight * tree(made, {asked for})      few entries
+    value v        (maker, v)       weight * tree(made, set)              many entries, with
+    link v, o      (o, v)           0 where the set has what the choice asks for, else FORBIDDEN
+    tail v         (w, v)           0 where the set of v has all that the set of w has, else FORBIDDEN
 
-Ops of one choice are not variables: they only fix formats. Nothing is tabled before it is needed, and then in bulk:
-factors of one `signature` have tables of one shape that the same array operations fill.
+The last is for values whose users are shared, as in dense blocks, where each layer uses all before it: if the last
+uses of v are all the uses of w, and ask for the same formats of both, then they are linked to w alone and w to v.
+Otherwise all users of a block would be neighbours of each other, and tables grow as formats ** layers.
+
+Values that cost nothing whatever is chosen (constants, say) have no table, and ops of one choice are not variables:
+they only fix formats. Nothing is tabled before it is needed, and then in bulk: factors of one `signature` have tables
+of one shape that the same array operations fill.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from functools import lru_cache
 from math import prod
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.passes.selection.problem import FORBIDDEN, Choice, Problem
+from layout_ir.passes.selection.problem import FORBIDDEN, Choice, Matrix, Problem
+from layout_ir.passes.selection.sharing import Needs, count_sets, nested, sets_of
 
 Table = NDArray[np.int64]
 Scope = tuple[int, ...]
-Kind = Literal["op", "value", "link"]
+Kind = Literal["op", "value", "link", "tail"]
 
 DIRECT = 1 << 12
 """Entries above which a value gets a variable. Three ops of six options take 216, a hub of many uses far more."""
@@ -39,6 +47,7 @@ CHUNK = 1 << 19
 """Entries tabled at once: 4 MiB, which stays in the cache."""
 
 _Formats = tuple[int, ...]
+_Ports = tuple[tuple[_Formats, ...], tuple[_Formats, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,113 +72,156 @@ class _Value:
 class Factor:
     kind: Kind
     number: int
-    """The op or value; of a link, the value."""
+    """The op or value; of a link or tail, the value."""
     scope: Scope
     """Ascending, ops of one choice left out."""
     signature: tuple[Any, ...]
     detail: Any = None
+    """What is needed to fill the table; of a link, the op."""
 
 
 class Factors:
-    """All factors of `problem`; variable k is op k, or value k - len(ops) if that has states of its own.
+    """All factors of `problem`; variable k is op k, or value k - len(ops) if that has sets of its own.
 
-    `domains` has the number of states of each variable and 1 for what is none.
+    `domains` has the number of states of each variable and 1 for what is none. Values whose table would have more
+    than `direct` entries get sets, with `tails` where uses are shared.
     """
 
-    def __init__(self, problem: Problem, direct: int = DIRECT):
+    def __init__(self, problem: Problem, direct: int = DIRECT, *, tails: bool = True):
         self.problem = problem
         self.shift = len(problem.ops)
         self.domains = [len(op.choices) for op in problem.ops] + [1] * len(problem.values)
         self.factors: list[Factor] = []
-        self.has_states: list[int] = []
-        """Numbers of the values that are variables."""
+        self.needs: dict[int, Needs] = {}
+        """The values that have sets."""
         for number, op in enumerate(problem.ops):
             scope = (number,) if len(op.choices) > 1 else ()
             self.factors.append(Factor("op", number, scope, ("op", len(op.choices))))
-        ports = [_ports(op.choices) for op in problem.ops]
+        self._ports: list[_Ports] = []
+        known: dict[int, _Ports] = {}
+        for op in problem.ops:
+            ports = known.get(id(op.choices))
+            if ports is None:
+                ports = known[id(op.choices)] = _ports(op.choices)
+            self._ports.append(ports)
+        self._add_values(direct, tails)
+
+    def _add_values(self, direct: int, tails: bool) -> None:
+        makers, users = self.problem.producers(), self.problem.uses()
         local: dict[tuple[_Formats, ...], tuple[_Formats, tuple[_Formats, ...]]] = {}
-        for number, (maker, uses) in enumerate(zip(problem.producers(), problem.uses(), strict=True)):
-            if not uses:
+        wide: list[int] = []
+        for number, uses in enumerate(users):
+            value = self.problem.values[number]
+            if not uses or is_free(value.reorder, value.weight):
                 continue
-            made = ports[maker[0]][1][maker[1]]
-            asked = tuple([ports[user][0][k] for user, k in uses])
+            asked = self._asked(uses)
             found = local.get(asked)
             if found is None:
                 found = local[asked] = _local(asked)
-            self._add_value(number, maker[0], made, [user for user, _ in uses], found, direct)
+            if not self._add_direct(number, makers[number], uses, found, direct):
+                wide.append(number)
+        if wide:
+            self._add_wide(wide, makers, users, tails)
 
-    def _add_value(
+    def _asked(self, uses: list[tuple[int, int]]) -> tuple[_Formats, ...]:
+        ports = self._ports
+        return tuple([ports[user][0][k] for user, k in uses])
+
+    def _made(self, maker: tuple[int, int]) -> _Formats:
+        return self._ports[maker[0]][1][maker[1]]
+
+    def _add_direct(
         self,
         number: int,
-        maker: int,
-        made: _Formats,
-        users: list[int],
+        maker: tuple[int, int],
+        uses: list[tuple[int, int]],
         asked: tuple[_Formats, tuple[_Formats, ...]],
         direct: int,
-    ) -> None:
+    ) -> bool:
+        """Adds the cost of a value as a table over ops, unless that would be large."""
         wanted, used = asked
         domains = self.domains
-        around = sorted({maker, *users})
+        around = sorted({maker[0], *[user for user, _ in uses]})
         scope = tuple([op for op in around if domains[op] > 1])
+        sizes = tuple([domains[op] for op in scope])
+        size = prod(sizes)
+        # Where the sets are no fewer than the entries, a variable could only make it worse.
+        if size > direct and count_sets(len(wanted), len(uses)) * max(sizes) < size:
+            return False
+        axis = {op: k for k, op in enumerate(scope)}
+        out = _Port(axis.get(maker[0], -1), self._made(maker))
+        ins = tuple([_Port(axis.get(user, -1), own) for (user, _), own in zip(uses, used, strict=True)])
         formats = len(self.problem.values[number].reorder)
-        size = prod([domains[op] for op in scope])
-        count = len(set(made)) * _sets(len(wanted), len(users))
-        # Where the states are no fewer than the entries, a variable could only make it worse.
-        if size <= direct or count * max(domains[op] for op in scope) >= size:
-            axis = {op: k for k, op in enumerate(scope)}
-            out = _Port(axis.get(maker, -1), made)
-            ins = tuple([_Port(axis.get(user, -1), own) for user, own in zip(users, used, strict=True)])
-            sizes = tuple([domains[op] for op in scope])
-            signature = ("value", formats, len(wanted), sizes, out.axis, tuple([p.axis for p in ins]))
-            self.factors.append(Factor("value", number, scope, signature, _Value(number, out, ins, wanted)))
-            return
-        variable = self.shift + number
-        outs = sorted(set(made))
-        sets = value_sets(wanted, len(users))
-        domains[variable] = len(outs) * len(sets)
-        self.has_states.append(number)
-        states = [(f, s) for f in outs for s in sets]
-        own = _Value(number, _Port(0, tuple(f for f, _ in states)), (), wanted)
-        alone: Scope = (variable,) if len(states) > 1 else ()
-        masks = np.array([sum(1 << wanted.index(f) for f in s) for _, s in states])
-        self.factors.append(
-            Factor("value", number, alone, ("states", formats, len(users), number), (own, masks))
-        )
-        for op in around:
-            table = np.zeros((domains[op], len(states)), bool)
-            if op == maker:
-                table |= np.array([[f != m for f, _ in states] for m in made])
-            for user, formats_of in zip(users, used, strict=True):
-                if user == op:
-                    table |= np.array([[wanted[k] not in s for _, s in states] for k in formats_of])
-            own_scope = (op, *alone) if domains[op] > 1 else alone
-            table = table.reshape([domains[v] for v in own_scope])
-            self.factors.append(Factor("link", number, own_scope, ("link", number, op), (op, table)))
+        signature = ("value", formats, len(wanted), sizes, out.axis, tuple([p.axis for p in ins]))
+        self.factors.append(Factor("value", number, scope, signature, _Value(number, out, ins, wanted)))
+        return True
+
+    def _add_wide(
+        self, wide: list[int], makers: list[tuple[int, int]], users: list[list[tuple[int, int]]], tails: bool
+    ) -> None:
+        """Adds the costs of values that get sets: `wide`, and those whose uses are the last uses of such."""
+        candidates = set(wide)
+        if tails:
+            values = self.problem.values
+            candidates |= {
+                v
+                for v, uses in enumerate(users)
+                if len(uses) > 1 and not is_free(values[v].reorder, values[v].weight)
+            }
+        asked = {
+            v: [(user, own) for (user, _), own in zip(users[v], self._asked(users[v]), strict=True)]
+            for v in sorted(candidates)
+        }
+        self.needs = nested(wide, asked, tails=tails)
+        own = set(self.needs) - set(wide)
+        if own:
+            self.factors = [f for f in self.factors if f.kind != "value" or f.number not in own]
+        for number, needs in self.needs.items():
+            self.domains[self.shift + number] = len(needs.sets)
+        for number, needs in self.needs.items():
+            self._add_needs(number, needs, makers[number])
+
+    def _add_needs(self, number: int, needs: Needs, maker: tuple[int, int]) -> None:
+        shift, domains = self.shift, self.domains
+        variable = shift + number
+        alone: Scope = (variable,) if domains[variable] > 1 else ()
+        made = self._made(maker)
+        scope = (maker[0], *alone) if domains[maker[0]] > 1 else alone
+        sizes = tuple([domains[v] for v in scope])
+        formats = len(self.problem.values[number].reorder)
+        signature = ("needs", formats, len(needs.wanted), needs.most, sizes)
+        self.factors.append(Factor("value", number, scope, signature, (number, made, needs)))
+        for op, ports in needs.direct:
+            own = (op, *alone) if domains[op] > 1 else alone
+            signature = ("link", ports, len(needs.wanted), needs.most)
+            self.factors.append(Factor("link", number, own, signature, op))
+        if needs.tail is not None:
+            tail = shift + needs.tail
+            inner = self.needs[needs.tail]
+            first = (tail, variable) if tail < variable else (variable, tail)
+            sizes = (len(inner.wanted), inner.most, len(needs.wanted), needs.most)
+            scope = tuple([v for v in first if domains[v] > 1])
+            self.factors.append(Factor("tail", number, scope, ("tail", sizes, tail < variable)))
 
     def tables(self, numbers: Sequence[int]) -> Table:
         """The tables of factors of one signature, stacked; axes in the order of the scope."""
         first = self.factors[numbers[0]]
-        if first.signature[0] == "op":
+        kind = first.signature[0]
+        if kind == "op":
             ops = [self.problem.ops[self.factors[k].number] for k in numbers]
             costs = np.array([[c.cost for c in op.choices] for op in ops], np.int64)
             costs = _weighted(costs, np.array([op.weight for op in ops], np.int64))
             return costs if first.scope else costs.reshape(len(ops))
-        if first.signature[0] == "value":
+        if kind == "value":
             return self._value_tables([self.factors[k].detail for k in numbers], first.signature)
-        stacked: list[Table] = []
-        for k in numbers:
-            own = self.factors[k]
-            if own.kind == "link":
-                stacked.append(np.where(own.detail[1], FORBIDDEN, 0).astype(np.int64))
-            else:
-                value, masks = own.detail
-                trees = self._trees([value], own.signature[2])[0, masks, np.array(value.made.formats)]
-                stacked.append(trees if own.scope else trees.reshape(()))
-        return np.stack(stacked)
+        if kind == "needs":
+            return self._needs_tables([self.factors[k].detail for k in numbers], first.signature)
+        own = _unfit(first.signature).reshape([self.domains[v] for v in first.scope])
+        return np.broadcast_to(own, (len(numbers), *own.shape))
 
     def _value_tables(self, details: list[_Value], signature: tuple[Any, ...]) -> Table:
         sizes: tuple[int, ...] = signature[3]
-        trees = self._trees(details, len(details[0].used))
+        trees = self._trees([(d.number, d.wanted) for d in details], len(details[0].used))
         n = len(details)
 
         def spread(ports: list[_Port]) -> NDArray[np.int64]:
@@ -185,11 +237,19 @@ class Factors:
         index = np.arange(n).reshape([n] + [1] * len(sizes))
         return np.ascontiguousarray(np.broadcast_to(trees[index, mask, made], (n, *sizes)))
 
-    def _trees(self, details: list[_Value], uses: int) -> Table:
+    def _needs_tables(self, details: list[tuple[int, _Formats, Needs]], signature: tuple[Any, ...]) -> Table:
+        n = len(details)
+        trees = self._trees([(number, needs.wanted) for number, _, needs in details], signature[3])
+        made = np.array([formats for _, formats, _ in details], np.int64)
+        masks = np.array(details[0][2].sets, np.int64)
+        tables = trees[np.arange(n)[:, None, None], masks[None, None, :], made[:, :, None]]
+        return tables.reshape(n, *signature[4])
+
+    def _trees(self, wanted_of: list[tuple[int, _Formats]], uses: int) -> Table:
         """[value, set of wanted formats as bits, format made] -> weight * cost of the tree."""
-        nodes = [self.problem.values[d.number] for d in details]
+        nodes = [self.problem.values[number] for number, _ in wanted_of]
         reorder = np.array([node.reorder for node in nodes], np.int64)
-        wanted = np.array([d.wanted for d in details], np.int64)
+        wanted = np.array([formats for _, formats in wanted_of], np.int64)
         trees = steiner(reorder, wanted, uses)
         return _weighted(trees, np.array([node.weight for node in nodes], np.int64))
 
@@ -224,17 +284,26 @@ def steiner(reorder: Table, wanted: NDArray[np.int64], most: int) -> Table:
     return trees
 
 
-def value_sets(wanted: Sequence[int], uses: int) -> list[tuple[int, ...]]:
-    """The sets of formats that `uses` uses may need together, small ones first."""
-    return [s for size in range(1, min(len(wanted), uses) + 1) for s in combinations(wanted, size)]
+@lru_cache(maxsize=1 << 10)
+def _unfit(signature: tuple[Any, ...]) -> Table:
+    """The table of a link or tail: FORBIDDEN where a set lacks what it must have."""
+    if signature[0] == "link":
+        _, ports, wanted, most = signature
+        masks = np.array(sets_of(wanted, most), np.int64)
+        asked = np.zeros(len(ports[0]), np.int64)
+        for formats in ports:
+            asked |= 1 << np.array(formats, np.int64)
+        lacks = asked[:, None] & ~masks[None, :] != 0
+    else:
+        inner, outer = (np.array(sets_of(*signature[1][k : k + 2]), np.int64) for k in (0, 2))
+        lacks = inner[:, None] & ~outer[None, :] != 0
+        lacks = lacks if signature[2] else lacks.T
+    return np.where(lacks, FORBIDDEN, 0).astype(np.int64)
 
 
-def _sets(wanted: int, uses: int) -> int:
-    total, term = 0, 1
-    for size in range(1, min(wanted, uses) + 1):
-        term = term * (wanted - size + 1) // size
-        total += term
-    return total
+def is_free(reorder: Matrix, weight: int) -> bool:
+    """Whether a value costs nothing, whatever formats it is made and needed in."""
+    return not weight or not any(map(any, reorder))
 
 
 def _weighted(costs: Table, weights: Table) -> Table:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from layout_ir.dialects.layout import FormatAttr, is_tensor
+from layout_ir.dialects.layout import format_of, is_tensor
 from layout_ir.passes.selection.models import OPTIONS, is_local
 from layout_ir.passes.selection.targets import Target
 
@@ -31,10 +31,9 @@ class Kinds:
         """The number of `attribute`. Hashing one is slow, and most are met again as the same object."""
         number = self._by_id.get(id(attribute))
         if number is None:
-            # Formats are equal whatever their dims are called, but a program is printed with its own names.
-            called = is_tensor(attribute) and isinstance(attribute.encoding, FormatAttr)
-            key = (attribute, attribute.encoding.data.names) if called else attribute
-            number = self._by_id[id(attribute)] = self._attributes.setdefault(key, len(self._attributes))
+            number = self._by_id[id(attribute)] = self._attributes.setdefault(
+                (attribute, _names(attribute)), len(self._attributes)
+            )
         return number
 
     def of(self, op: Operation, values: Sequence[SSAValue], places: tuple[int, ...]) -> int | None:
@@ -53,3 +52,9 @@ class Kinds:
         said += [(name, number(given)) for name, given in op.properties.items()]
         key = cls, tuple(said), tuple([number(value.type) for value in values]), places
         return self._kinds.setdefault(key, len(self._kinds))
+
+
+def _names(attribute: Attribute) -> tuple[str, ...]:
+    """Formats are equal whatever their dims are called, but a program is printed with its own names."""
+    fmt = format_of(attribute) if is_tensor(attribute) else None
+    return () if fmt is None else fmt.names

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from layout_ir.passes.selection.factors import value_sets
 from layout_ir.passes.selection.problem import FORBIDDEN, Problem, tree_cost
+from layout_ir.passes.selection.sharing import value_sets
 
 SOURCE, SINK = 0, 1
 """The nodes that are bit 1 and bit 0."""

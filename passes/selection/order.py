@@ -2,16 +2,17 @@
 
 Eliminating a variable merges all tables it occurs in into one over its neighbours, so what matters is who is whose
 neighbour. Networks are chains with side branches: almost every variable can go while it has two neighbours or fewer
-(the reductions R0, R1 and R2 of PBQP solvers). Those go in rounds, no two neighbours in one round, which makes the
-tree of eliminations as deep as the logarithm of a chain and lets a round be computed as one array operation. What is
-then left goes by the smallest table first, until none is below the limit; the rest is the core.
+(the reductions R0, R1 and R2 of PBQP solvers). What is then left goes by the smallest table first, up to a factor of
+two, until none is below the limit; the rest is the core.
+
+All go in rounds, no two neighbours in one round. That makes the tree of eliminations as deep as the logarithm of the
+program and lets a round be computed as one array operation.
 
 A `Bucket` is one elimination: the factors and messages it adds up. Messages over the same scope share a slot.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -100,30 +101,20 @@ class _Planner:
         self.levels: list[int] = []
 
     def run(self) -> Plan:
-        self._rounds()
-        heap = [(self._entries(v), v) for v in self.near]
-        heapq.heapify(heap)
-        while heap:
-            entries, v = heapq.heappop(heap)
-            if v not in self.near:
-                continue
-            current = self._entries(v)
-            if current > entries:
-                heapq.heappush(heap, (current, v))
-                continue
-            if current > self.limit:
-                break
-            for w in self._eliminate(v, current):
-                heapq.heappush(heap, (self._entries(w), w))
+        self._rounds(min(self.limit, ROUND_LIMIT), 2)
+        limit = 1
+        while self.near and limit < self.limit:
+            limit = min(2 * limit, self.limit)
+            self._rounds(limit)
         self.plan.core_variables = sorted(self.near)
         self.plan.core_factors = [
             k for k, scope in enumerate(self.scopes) if not self.used_factor[k] and scope
         ]
         return self.plan
 
-    def _rounds(self) -> None:
-        limit = min(self.limit, ROUND_LIMIT)
-        current = list(self.near)
+    def _rounds(self, limit: int, most: int | None = None) -> None:
+        """Eliminates while there are variables with tables up to `limit` entries and at most `most` neighbours."""
+        current = sorted(self.near)
         blocked: dict[int, int] = {}
         number = 0
         while current:
@@ -131,7 +122,7 @@ class _Planner:
             later: set[int] = set()
             for v in current:
                 near = self.near.get(v)
-                if near is None or len(near) > 2:
+                if near is None or (most is not None and len(near) > most):
                     continue
                 if blocked.get(v) == number:
                     later.add(v)

@@ -76,6 +76,27 @@ def tangled_problem(rng: random.Random, ops: int, formats: int) -> Problem:
     return Problem(tuple(nodes), tuple(values))
 
 
+def dense_problem(rng: random.Random, layers: int, formats: int) -> Problem:
+    """A dense block: every layer joins all before it. Formats of a value are named as it likes, not as others do."""
+    values = [ValueNode(random_matrix(rng, formats), rng.randint(1, 2)) for _ in range(2 * layers + 1)]
+    names = [rng.sample(range(formats), formats) for _ in values]
+    nodes = [OpNode((), (0,), tuple(Choice((), (f,), rng.randint(0, 9)) for f in range(formats)))]
+    parts = [0]
+    for layer in range(layers):
+        joined, made = 2 * layer + 1, 2 * layer + 2
+        agree = tuple(
+            Choice(tuple(names[p][f] for p in parts), (names[joined][f],), rng.randint(0, 15))
+            for f in range(formats)
+        )
+        nodes.append(OpNode(tuple(parts), (joined,), agree))
+        pairs = {(rng.randrange(formats), rng.randrange(formats)) for _ in range(3)}
+        kernel = tuple(Choice((f,), (g,), rng.randint(0, 15)) for f, g in sorted(pairs))
+        nodes.append(OpNode((joined,), (made,), kernel))
+        parts.append(made)
+    nodes.append(OpNode((parts[-1],), (), (Choice((0,), (), 0),)))
+    return Problem(tuple(nodes), tuple(values))
+
+
 def hub_problem(rng: random.Random, uses: int, formats: int) -> Problem:
     """One value and very many uses."""
     make = OpNode((), (0,), tuple(Choice((), (f,), rng.randint(0, 40)) for f in range(formats)))

@@ -18,6 +18,7 @@ from layout_ir.tools.layout_ir import main
 from tests.passes.selection.problems import (
     brute_force,
     cyclic_problem,
+    dense_problem,
     hub_problem,
     random_problem,
     tangled_problem,
@@ -92,9 +93,29 @@ def _optimum(problem: Problem) -> int:
     return brute_force(problem) if len(problem.ops) < 8 else certify(problem)[0].cost
 
 
+def test_certificate_of_a_dense_block():
+    rng = random.Random(4)
+    tails = 0
+    for _ in range(20):
+        problem = dense_problem(rng, 8, 3)
+        solution, certificate = certify(problem, table_limit=1 << 8)
+        verdict = verify(json.loads(json.dumps(certificate)))
+        assert verdict.cost == verdict.bound == solution.cost
+        tails += sum(entry[1] != -1 for entry in certificate["sets"])
+    assert tails, "no set is part of another: nothing is tested"
+
+
+def test_negative_a_tail_with_other_wishes_proves_nothing():
+    certificate = certify(dense_problem(random.Random(4), 8, 3), table_limit=1 << 8)[1]
+    entry = next(entry for entry in certificate["sets"] if entry[1] != -1)
+    entry[2] = [entry[2][1], entry[2][0], *entry[2][2:]]
+    with pytest.raises(LayoutError, match="does not need of value"):
+        recompute(certificate)
+
+
 def test_certificate_of_a_hub():
     solution, certificate = certify(hub_problem(random.Random(3), 40, 4))
-    assert certificate["states"] == [0]
+    assert [v for v, _, _ in certificate["sets"]] == [0]
     assert verify(certificate).bound == solution.cost
 
 
@@ -192,7 +213,7 @@ def test_negative_clusters_and_messages_must_belong_together():
         recompute(fraction)
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", "7", '{"format": "layout-ir selection certificate 1"}'])
+@pytest.mark.parametrize("text", ["{}", "[]", "7", '{"format": "layout-ir selection certificate 2"}'])
 def test_negative_something_else_is_not_a_certificate(text: str):
     with pytest.raises(LayoutError, match="certificate"):
         verify(json.loads(text))

@@ -10,12 +10,18 @@ from layout_ir.passes.selection.elimination import Elimination, prepare
 from layout_ir.passes.selection.factors import Factors
 from layout_ir.passes.selection.order import make_plan
 from layout_ir.passes.selection.problem import Problem, evaluate
-from tests.passes.selection.problems import brute_force, hub_problem, random_problem
+from tests.passes.selection.problems import (
+    brute_force,
+    cyclic_problem,
+    dense_problem,
+    hub_problem,
+    random_problem,
+)
 
 
-def _solve(problem: Problem, direct: int) -> tuple[int, int]:
+def _solve(problem: Problem, direct: int, *, tails: bool = True) -> tuple[int, int]:
     """The total that elimination promises, and what its choice costs."""
-    factors = Factors(problem, direct)
+    factors = Factors(problem, direct, tails=tails)
     elimination = Elimination(
         factors, make_plan(factors.domains, [f.scope for f in factors.factors], 1 << 30)
     )
@@ -28,6 +34,34 @@ def test_total_is_the_optimum_with_and_without_variables_for_values(direct: int)
     for _ in range(200):
         problem = random_problem(rng, rng.randint(1, 5), rng.randint(2, 6))
         assert _solve(problem, direct) == (brute_force(problem),) * 2
+
+
+@pytest.mark.parametrize("tails", [False, True])
+def test_sets_of_shared_users_are_worth_what_brute_force_finds(tails: bool):
+    rng = random.Random(8)
+    tied = 0
+    for _ in range(60):
+        problem = dense_problem(rng, 4, 3)
+        tied += any(needs.tail is not None for needs in Factors(problem, 1).needs.values())
+        assert _solve(problem, 1, tails=tails) == (brute_force(problem),) * 2
+    assert tied > 50, "no value shares its users with another: nothing is tested"
+
+
+def test_sets_of_values_in_cycles():
+    rng = random.Random(9)
+    for _ in range(60):
+        problem = cyclic_problem(rng, 5, 3)
+        assert _solve(problem, 1) == (brute_force(problem),) * 2
+
+
+def test_dense_blocks_take_work_that_grows_with_their_layers_and_not_as_a_power():
+    """Direct tables over the users of one value would have 5 ** layers entries."""
+    work: list[int] = []
+    for layers in (12, 24, 48):
+        factors, plan = prepare(dense_problem(random.Random(layers), layers, 5), 1 << 23)
+        assert not plan.core_variables and factors.needs
+        work.append(plan.work)
+    assert work[2] - work[1] < 2.5 * (work[1] - work[0])
 
 
 def test_hub_of_many_uses_adds_up_far_more_than_fits_a_message():

@@ -37,7 +37,7 @@ def test_cut_of_a_hub_is_certified_by_way_of_its_states():
     problem = hub_problem(random.Random(3), 40, 2)
     found, certificate = certify(problem, table_limit=1)
     assert run(problem, None, 1).cut is not None
-    assert certificate["states"] == [0]
+    assert [v for v, _, _ in certificate["sets"]] == [0]
     assert verify(certificate).bound == found.cost == solve_exact(problem).cost
 
 
