@@ -19,6 +19,7 @@ from xdsl.passes import ModulePass
 from layout_ir.diagnostics import PassError
 from layout_ir.dialects.layout import is_any, is_tensor
 from layout_ir.errors import LayoutError
+from layout_ir.passes.collecting import no_collection
 from layout_ir.passes.selection.apply import apply
 from layout_ir.passes.selection.build import Selection, build
 from layout_ir.passes.selection.costs import CostModel, load_costs
@@ -47,18 +48,19 @@ def propagate(
 ) -> Solution | None:
     """Chooses and rewrites in place; returns what was chosen, or None where nothing was open.
 
-    `time_limit` (seconds) ends the search of the exact solver where elimination alone does not do; the bound of the
-    solution then says how far it may be from the optimum. `report` names a file for the certificate of the choice,
+    `time_limit` (seconds) ends the search of the exact solver; the bound of the solution then says how far it may be
+    from the optimum. `report` names a file for the certificate of the choice,
     which `layout-ir verify-certificate` checks.
     """
     if not any(needs_selection(value) for op in module.walk() for value in _defined(op)):
         return None
-    selection = build(module, target_named(target), costs)
-    if report is not None and solver == "exact":
-        solution = _certified(selection, time_limit, report)
-    else:
-        solution = solve(selection, solver, time_limit)
-    apply(module, selection, solution.choices, share=solver != "naive")
+    with no_collection():
+        selection = build(module, target_named(target), costs)
+        if report is not None and solver == "exact":
+            solution = _certified(selection, time_limit, report)
+        else:
+            solution = solve(selection, solver, time_limit)
+        apply(module, selection, solution.choices, share=solver != "naive")
     return solution
 
 

@@ -84,24 +84,28 @@ def _clusters(elimination: Elimination, parts: list[Part]) -> tuple[list[Any], l
     scale = SCALE if parts else 1
     constants = [k for k, factor in enumerate(factors.factors) if not factor.scope]
     clusters: list[Any] = [{"scope": [], "factors": _names(factors, constants)}]
-    for bucket in plan.buckets:
-        scope = [bucket.variable, *bucket.rest]
-        clusters.append({"scope": scope, "factors": _names(factors, bucket.factors)})
-    # The tables of the core, in the order of Elimination.core.
+    place: dict[int, int] = {}
+    for number, bucket in enumerate(plan.buckets):
+        if elimination.done[number]:
+            place[number] = len(clusters)
+            scope = [bucket.variable, *bucket.rest]
+            clusters.append({"scope": scope, "factors": _names(factors, bucket.factors)})
+    # What is left; the tables of the core in the order of Elimination.core.
     first = len(clusters)
-    for k in plan.core_factors:
+    for k in elimination.left_factors:
         clusters.append({"scope": list(factors.factors[k].scope), "factors": _names(factors, [k])})
-    slots = {slot: len(clusters) + k for k, slot in enumerate(plan.core_slots)}
+    slots = {slot: len(clusters) + k for k, slot in enumerate(elimination.left_slots)}
     clusters += [{"scope": list(plan.slots[slot]), "factors": []} for slot in slots]
     alone = {v: len(clusters) + k for k, v in enumerate(plan.core_variables)}
     clusters += [{"scope": [v], "factors": []} for v in alone]
     messages: list[Any] = []
-    for number, bucket in enumerate(plan.buckets):
+    for number, own in place.items():
+        bucket = plan.buckets[number]
         if bucket.out >= 0:
             consumer = plan.consumer[bucket.out]
-            target = 1 + consumer if consumer >= 0 else slots[bucket.out]
+            target = place[consumer] if consumer in place else slots[bucket.out]
             table = (elimination.messages[number].reshape(-1) * scale).tolist()
-            messages.append([1 + number, target, list(bucket.rest), table])
+            messages.append([own, target, list(bucket.rest), table])
     proofs: list[Any] = []
     for part in parts:
         scopes = [clusters[first + k]["scope"] for k in part.tables]

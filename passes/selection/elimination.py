@@ -9,6 +9,7 @@ operation. Time and memory grow with the entries of the tables, not with their n
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from math import prod
 from typing import Any
@@ -53,7 +54,7 @@ class _Pool:
 
 
 class Elimination:
-    """Runs a plan. `total` is the sum of what no variable is left in; `tables` is left for the core."""
+    """Carries out a plan. `total` is the sum of what no variable is left in; what is left else is for the core."""
 
     def __init__(self, factors: Factors, plan: Plan, record: bool = False):
         self.factors = factors
@@ -65,6 +66,8 @@ class Elimination:
         self._pools: dict[tuple[int, ...], _Pool] = {}
         self._rows: dict[int, int] = {}
         self._trail: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
+        self.done = bytearray(len(plan.buckets))
+        """Which buckets have been eliminated."""
         constants: dict[Any, list[int]] = {}
         for number, factor in enumerate(factors.factors):
             if not factor.scope:
@@ -72,27 +75,35 @@ class Elimination:
         for numbers in constants.values():
             for part in _chunks(numbers, 1 << 12):
                 self.total += _sum(factors.tables(part))
-        self._forward()
 
-    def _forward(self) -> None:
+    def run(self, deadline: float | None = None) -> bool:
+        """Eliminates until all is done, or it is `deadline`, a time of time.monotonic(). Whether all is done."""
         segment: list[int] = []
         size = 0
         for number in self.plan.postorder():
+            if self.done[number]:
+                continue
             segment.append(number)
             size += self.plan.buckets[number].entries
             if size >= SEGMENT:
-                self._segment(segment)
+                if not self._segment(segment, deadline):
+                    return False
                 segment, size = [], 0
-        self._segment(segment)
+        return self._segment(segment, deadline)
 
-    def _segment(self, numbers: list[int]) -> None:
+    def _segment(self, numbers: list[int], deadline: float | None) -> bool:
         groups: dict[tuple[Any, ...], list[int]] = {}
         for number in numbers:
             groups.setdefault(self._signature(number), []).append(number)
         for signature in sorted(groups, key=lambda s: s[0]):
             shape: tuple[int, ...] = signature[1]
             for part in _chunks(groups[signature], max(1, CHUNK // prod(shape))):
+                if deadline is not None and time.monotonic() >= deadline:
+                    return False
                 self._batch(part, shape)
+                for number in part:
+                    self.done[number] = 1
+        return True
 
     def _signature(self, number: int) -> tuple[Any, ...]:
         bucket = self.plan.buckets[number]
@@ -166,6 +177,30 @@ class Elimination:
     def _shape(self, slot: int) -> tuple[int, ...]:
         return tuple([self.factors.domains[v] for v in self.plan.slots[slot]])
 
+    @property
+    def left_factors(self) -> list[int]:
+        """The factors that no message has in it: those of the core, and of what is not done."""
+        left = [bucket for bucket, done in zip(self.plan.buckets, self.done, strict=True) if not done]
+        return [*self.plan.core_factors, *(k for bucket in left for k in bucket.factors)]
+
+    @property
+    def left_slots(self) -> list[int]:
+        """The slots that nothing has taken messages from, those of the core first."""
+        left = [bucket for bucket, done in zip(self.plan.buckets, self.done, strict=True) if not done]
+        return [*self.plan.core_slots, *(slot for bucket in left for slot in bucket.slots)]
+
+    def least(self) -> int:
+        """What every choice costs at least, after what is done: every op and message that is left for itself."""
+        total = self.total
+        for slot, row in self._rows.items():
+            total += int(self._pools[self._shape(slot)].data[row].min())
+        for k in self.left_factors:
+            factor = self.factors.factors[k]
+            if factor.kind == "op":
+                op = self.factors.problem.ops[factor.number]
+                total += op.weight * min(choice.cost for choice in op.choices)
+        return total
+
     def core(self) -> list[tuple[Scope, Table]]:
         """The tables that are left: those of the core's factors, then its slots."""
         factors = self.factors
@@ -174,7 +209,7 @@ class Elimination:
         return left
 
     def backward(self, core: dict[int, int]) -> list[int]:
-        """The state of every variable, given those of the core's."""
+        """The state of every variable, given those of what is left."""
         states = np.zeros(len(self.factors.domains), np.int64)
         for v, state in core.items():
             states[v] = state
@@ -184,11 +219,14 @@ class Elimination:
         return states.tolist()
 
 
-def prepare(problem: Problem, limit: int) -> tuple[Factors, Plan]:
-    """Factors and plan; with larger tables for values of many uses where that makes elimination cheaper."""
+def prepare(problem: Problem, limit: int, deadline: float | None = None) -> tuple[Factors, Plan]:
+    """Factors and plan; with larger tables for values of many uses where that makes elimination cheaper.
+
+    At `deadline`, a time of time.monotonic(), nothing better is looked for.
+    """
     factors = Factors(problem, min(limit, DIRECT))
     plan = make_plan(factors.domains, [f.scope for f in factors.factors], limit)
-    if factors.needs and limit > DIRECT:
+    if factors.needs and limit > DIRECT and not (deadline is not None and time.monotonic() >= deadline):
         wide = Factors(problem, min(limit, WIDE))
         other = make_plan(wide.domains, [f.scope for f in wide.factors], limit)
         if (len(other.core_variables), other.work) < (len(plan.core_variables), plan.work):

@@ -203,6 +203,16 @@ class Factors:
             scope = tuple([v for v in first if domains[v] > 1])
             self.factors.append(Factor("tail", number, scope, ("tail", sizes, tail < variable)))
 
+    def states_of(self, choices: Sequence[int]) -> list[int]:
+        """The state of every variable where ops take these choices: sets have what is asked for, nothing else."""
+        states = [*choices, *([0] * len(self.problem.values))]
+        users = self.problem.uses() if self.needs else []
+        for number, needs in self.needs.items():
+            bit = {f: 1 << k for k, f in enumerate(needs.wanted)}
+            asked = {bit[self.problem.ops[user].choices[choices[user]].ins[k]] for user, k in users[number]}
+            states[self.shift + number] = needs.sets.index(sum(asked))
+        return states
+
     def tables(self, numbers: Sequence[int]) -> Table:
         """The tables of factors of one signature, stacked; axes in the order of the scope."""
         first = self.factors[numbers[0]]

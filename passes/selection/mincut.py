@@ -14,6 +14,7 @@ charge the op, and with these prices no node of the problem alone can do better 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,10 +33,13 @@ class Cut:
     prices: dict[tuple[int, int], list[int]]
 
 
-def solve_by_cut(problem: Problem) -> Cut | None:
-    """The choices of least cost, or None where the problem is not one of two formats that fit together."""
+def solve_by_cut(problem: Problem, deadline: float | None = None) -> Cut | None:
+    """The choices of least cost, or None where the problem is not one of two formats that fit together.
+
+    None, too, where the flow is not found until `deadline`, a time of time.monotonic().
+    """
     try:
-        return _Network(problem).run()
+        return _Network(problem, deadline).run()
     except _NotACut:
         return None
 
@@ -78,8 +82,9 @@ class _NotACut(Exception):
 
 
 class _Network:
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: Problem, deadline: float | None):
         self.problem = problem
+        self.deadline = deadline
         self.heads: list[int] = []
         self.room: list[int] = []
         self.flow: list[int] = []
@@ -238,6 +243,8 @@ class _Network:
             node = SOURCE
             while True:
                 if node == SINK:
+                    if self.deadline is not None and time.monotonic() >= self.deadline:
+                        raise _NotACut
                     push = min(self.flow[arc] for arc in path)
                     for arc in path:
                         self.flow[arc] -= push

@@ -1,7 +1,8 @@
 """One entry for all solvers.
 
     exact    elimination; where that leaves a core, a minimum cut if there are two formats, and else search in
-             the core: optimal, or at the time limit the best found with a proven gap
+             the core: optimal, or at the time limit the best found with a proven gap. The limit covers all of it:
+             what elimination has not come to is bounded by the least entries of what is left.
     greedy   every op for itself, in program order
     naive    every op its cheapest option, whatever the reorders cost
 
@@ -10,13 +11,11 @@ The last two exist for comparison and prove nothing (`bound` is None).
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from layout_ir.errors import LayoutError
+from layout_ir.passes.collecting import no_collection
 from layout_ir.passes.selection.core import Part, solve_core
 from layout_ir.passes.selection.elimination import TABLE_LIMIT, Elimination, Infeasible, prepare
 from layout_ir.passes.selection.greedy import solve_greedy, solve_preferred
@@ -27,7 +26,7 @@ SOLVERS = ("exact", "greedy", "naive")
 
 
 def solve(problem: Problem, solver: str = "exact", time_limit: float | None = None) -> Solution:
-    """The choice that `solver` makes; `time_limit` is in seconds and ends the exact search of a wide core.
+    """The choice that `solver` makes; `time_limit` is in seconds, for the exact solver.
 
     Raises LayoutError for an unknown solver, and Infeasible where no choice is possible.
     """
@@ -43,10 +42,11 @@ def solve(problem: Problem, solver: str = "exact", time_limit: float | None = No
 def solve_exact(
     problem: Problem, time_limit: float | None = None, table_limit: int = TABLE_LIMIT
 ) -> Solution:
-    """A choice of least cost, proven; or, where `time_limit` ends the search, the best found and a lower bound.
+    """A choice of least cost, proven; or, where `time_limit` is over before, the best found and a lower bound.
 
-    The limit is for the search in the core: elimination takes what time it takes, which grows with the entries of
-    its tables, and `table_limit` bounds the largest. Raises Infeasible.
+    Stating the tables, finding the order, and a first choice take time in proportion to the problem, some 50 us per
+    op, which no limit cuts short; nor is any kept before some choice is found that is possible at all. `table_limit`
+    bounds the entries of the largest table. Raises Infeasible.
     """
     return run(problem, time_limit, table_limit).solution
 
@@ -68,15 +68,20 @@ def run(
 ) -> Run:
     """`solve_exact`; with `record` the messages of elimination are kept."""
     deadline = None if time_limit is None else time.monotonic() + time_limit
-    with _no_collection():
-        factors, plan = prepare(problem, table_limit)
-        cut = solve_by_cut(problem) if plan.core_variables else None
+    with no_collection():
+        factors, plan = prepare(problem, table_limit, deadline)
+        cut = solve_by_cut(problem, deadline) if plan.core_variables else None
         if cut is not None:
             cost, bound = evaluate(problem, cut.choices), bound_of(problem, cut)
             # A cut through forbidden arcs is none; the search says what is wrong.
             if cost == bound < FORBIDDEN:
                 return Run(None, [], Solution(cut.choices, cost, bound), cut)
         elimination = Elimination(factors, plan, record)
+        if not elimination.run(deadline):
+            found = _completed(problem, elimination)
+            if found.cost < FORBIDDEN:
+                return Run(elimination, [], found)
+            elimination.run()
         parts = solve_core(elimination.core(), deadline) if plan.core_variables else []
         total = elimination.total + sum(part.cost for part in parts)
         bound = elimination.total + sum(part.bound for part in parts)
@@ -89,14 +94,13 @@ def run(
     return Run(elimination, parts, Solution(choices, cost, bound))
 
 
-@contextmanager
-def _no_collection() -> Generator[None]:
-    """Garbage is not looked for meanwhile: nothing here is cyclic, and the collector would visit all of a large
-    problem again and again (a third of the time at 10^4 ops, more beyond)."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
+def _completed(problem: Problem, elimination: Elimination) -> Solution:
+    """The choice of an elimination that was stopped: greedy for what is left, and for the rest the best with that."""
+    bound = elimination.least()
+    greedy = solve_greedy(problem)
+    left = elimination.factors.states_of(greedy.choices)
+    choices = tuple(elimination.backward(dict(enumerate(left)))[: len(problem.ops)])
+    cost = evaluate(problem, choices)
+    if greedy.cost < cost:
+        choices, cost = greedy.choices, greedy.cost
+    return Solution(choices, cost, min(bound, cost))

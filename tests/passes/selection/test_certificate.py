@@ -105,6 +105,15 @@ def test_certificate_of_a_dense_block():
     assert tails, "no set is part of another: nothing is tested"
 
 
+def test_certificate_of_an_elimination_without_time_proves_its_bound():
+    problem = dense_problem(random.Random(4), 8, 3)
+    solution, certificate = certify(problem, time_limit=0)
+    verdict = verify(json.loads(json.dumps(certificate)))
+    optimum = certify(problem)[0].cost
+    assert solution.bound is not None
+    assert solution.bound <= verdict.bound < optimum <= verdict.cost == solution.cost
+
+
 def test_negative_a_tail_with_other_wishes_proves_nothing():
     certificate = certify(dense_problem(random.Random(4), 8, 3), table_limit=1 << 8)[1]
     entry = next(entry for entry in certificate["sets"] if entry[1] != -1)

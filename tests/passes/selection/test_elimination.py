@@ -25,6 +25,7 @@ def _solve(problem: Problem, direct: int, *, tails: bool = True) -> tuple[int, i
     elimination = Elimination(
         factors, make_plan(factors.domains, [f.scope for f in factors.factors], 1 << 30)
     )
+    assert elimination.run()
     return elimination.total, evaluate(problem, elimination.backward({})[: len(problem.ops)])
 
 

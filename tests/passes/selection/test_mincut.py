@@ -42,8 +42,12 @@ def test_cut_of_a_hub_is_certified_by_way_of_its_states():
 
 
 def test_tangle_of_thousands_is_solved_where_elimination_cannot():
-    solution = solve_exact(two_format_problem(random.Random(4), 3000), time_limit=0, table_limit=1 << 10)
-    assert solution.is_optimal
+    found = run(two_format_problem(random.Random(4), 3000), None, 1 << 10)
+    assert found.cut is not None and found.solution.is_optimal
+
+
+def test_cut_has_no_more_time_than_there_is():
+    assert solve_by_cut(two_format_problem(random.Random(4), 300), deadline=0.0) is None
 
 
 def test_negative_ops_that_fit_no_direction_are_left_to_the_search():

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 
 from layout_ir.errors import LayoutError
-from layout_ir.passes.selection.elimination import Infeasible
+from layout_ir.passes.selection.elimination import Elimination, Infeasible, prepare
 from layout_ir.passes.selection.greedy import solve_greedy, solve_preferred
 from layout_ir.passes.selection.problem import FORBIDDEN, Choice, OpNode, Problem, ValueNode, evaluate
 from layout_ir.passes.selection.solver import solve, solve_exact
-from tests.passes.selection.problems import brute_force, random_problem, tangled_problem
+from tests.passes.selection.problems import brute_force, dense_problem, random_problem, tangled_problem
 
 
 def test_optimum_equals_brute_force():
@@ -58,6 +59,38 @@ def test_time_limit_of_nothing_leaves_an_honest_gap():
         assert solution.is_optimal == (solution.bound == solution.cost)
         gaps += not solution.is_optimal
     assert gaps > 10, "the search has nothing to do: the problems are too easy to test anything"
+
+
+def test_time_limit_stops_elimination_at_any_place():
+    """The clock strikes after so many batches; wherever that is, cost and bound hold, and a later end is no worse."""
+    problem = dense_problem(random.Random(3), 60, 4)
+    factors, plan = prepare(problem, 1 << 23)
+    optimum = solve_exact(problem)
+    assert optimum.is_optimal
+    bounds: list[int] = []
+    for batches in range(0, 200, 4):
+        elimination = Elimination(factors, plan)
+        ticks = iter(range(batches))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                time, "monotonic", lambda ticks=ticks: -1.0 if next(ticks, None) is not None else 1.0
+            )
+            if elimination.run(deadline=0.0):
+                break
+        bounds.append(elimination.least())
+        # What was stopped can go on.
+        assert elimination.run() and elimination.total == optimum.cost
+    assert len(bounds) > 3 and bounds == sorted(bounds) and bounds[0] < bounds[-1] <= optimum.cost
+
+
+def test_no_time_for_elimination_leaves_an_honest_gap():
+    for seed in range(20):
+        problem = dense_problem(random.Random(seed), 6, 4)
+        optimum = solve_exact(problem)
+        solution = solve_exact(problem, time_limit=0)
+        assert solution.bound is not None and optimum.is_optimal
+        assert solution.bound <= optimum.cost <= solution.cost == evaluate(problem, solution.choices)
+        assert solution.bound < optimum.cost
 
 
 def test_result_is_deterministic():
