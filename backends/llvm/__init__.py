@@ -7,6 +7,6 @@ jit, call   LLVM IR -> machine code -> a callable on buffers
 
 from __future__ import annotations
 
-from layout_ir.backends.llvm.call import Reorder, compile_many, compile_reorder, plan_reorder, reorder
+from layout_ir.backends.llvm.call import Reorder, compile_many, compile_reorder, forget, plan_reorder, reorder
 
-__all__ = ["Reorder", "compile_many", "compile_reorder", "plan_reorder", "reorder"]
+__all__ = ["Reorder", "compile_many", "compile_reorder", "forget", "plan_reorder", "reorder"]

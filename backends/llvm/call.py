@@ -140,7 +140,7 @@ def compile_reorder(
     return _prepared(src, dst, canonical_name(dtype), threads or pool.cpus(), machine)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _prepared(src: Layout, dst: Layout, dtype: str, threads: int, machine: Machine) -> Reorder:
     plan = plan_reorder(src, dst, dtype, target=machine)
     # A share below half a MiB is done before another thread has noticed (measured).
@@ -151,8 +151,14 @@ def _prepared(src: Layout, dst: Layout, dtype: str, threads: int, machine: Machi
 @lru_cache(maxsize=1024)
 def load(plan: Plan, machine: Machine, threads: int = 1) -> Reorder:
     """The machine code of `plan`, kept for the next who asks."""
-    code = Code(emit_module({"reorder": plan}, machine), machine, keep=True)
+    code = Code(emit_module({"reorder": plan}, machine), machine, ("reorder",), keep=True)
     return Reorder(plan, code, "reorder", threads)
+
+
+def forget() -> None:
+    """Drops the kernels that are kept for the next who asks; those in use stay until their users drop them."""
+    _prepared.cache_clear()
+    load.cache_clear()
 
 
 def compile_many(
@@ -162,7 +168,9 @@ def compile_many(
     machine = target or host()
     plans = [plan_reorder(src, dst, dtype, target=machine) for src, dst, dtype in requests]
     names = {plan: f"reorder{k}" for k, plan in enumerate(dict.fromkeys(plans))}
-    code = Code(emit_module({name: plan for plan, name in names.items()}, machine), machine)
+    code = Code(
+        emit_module({name: plan for plan, name in names.items()}, machine), machine, tuple(names.values())
+    )
     return [Reorder(plan, code, names[plan]) for plan in plans]
 
 
