@@ -96,6 +96,10 @@ class Builder:
         tail = f"align {streaming}, !nontemporal !0" if streaming else f"align {self.align}"
         self.do(f"store {type_} {value}, ptr {self.at(pointer, offset)}, {tail}")
 
+    def prefetch(self, pointer: str) -> None:
+        """Asks for the line at `pointer`, which need not be memory, for the second-level cache."""
+        self.do(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 2, i32 1)")
+
     # Control ----------------------------------------------------------------------------------------------------
 
     def label(self, name: str) -> None:

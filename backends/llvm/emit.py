@@ -7,7 +7,14 @@ kernel serves any number of threads. Every step shares out the loop that its pla
 from __future__ import annotations
 
 from layout_ir.backends.llvm.builder import Builder, Value
-from layout_ir.backends.llvm.kernels.linear import Range, emit_copy, emit_elements, emit_fill, emit_flush
+from layout_ir.backends.llvm.kernels.linear import (
+    Pace,
+    Range,
+    emit_copy,
+    emit_elements,
+    emit_fill,
+    emit_flush,
+)
 from layout_ir.backends.llvm.kernels.tile import emit_tile
 from layout_ir.backends.llvm.kernels.weave import emit_weave
 from layout_ir.backends.llvm.machine import Machine
@@ -25,6 +32,8 @@ from layout_ir.backends.llvm.plan import (
     Table,
     Tile,
     Weave,
+    read_volume,
+    rounds,
 )
 
 
@@ -77,6 +86,7 @@ class _Emitter:
         self.machine = machine
         self.step = step
         self.streaming = streaming
+        self.pace: Pace | None = None
 
     def share(self, depth: int) -> Range:
         """The rounds of the loop at `depth` that this thread runs."""
@@ -106,18 +116,18 @@ class _Emitter:
         table = b.table([*item.src, *item.dst]) if isinstance(item, Table) else ""
         with b.loop(*self.share(depth)(item.count)) as i:
             s, d = self.moved(item, table, i, src, dst)
-            staged = isinstance(self.step.kernel, Staged)  # which asks while it flushes
-            if depth == self.step.ahead and isinstance(item, Loop) and not staged:
-                self.ahead(s, item.src)
+            before = self.pace
+            if depth == self.step.ahead:
+                assert isinstance(item, Loop)
+                self.pace = Pace(b.at(s, item.src))
+            elif before is not None:
+                self.pace = before.behind(b, b.mul(i, self.volume(depth + 1)))
             self.items(depth + 1, s, d)
+            self.pace = before
 
-    def ahead(self, src: str, size: int) -> None:
-        """Asks for the `size` bytes behind those at `src`. Past the end of the source nothing happens."""
-        b = self.b
-        with b.loop(0, -(-size // 256)) as i:
-            at = b.at(src, b.add(b.mul(i, 256), size))
-            for line in range(0, 256, 64):
-                b.do(f"call void @llvm.prefetch.p0(ptr {b.at(at, line)}, i32 0, i32 3, i32 1)")
+    def volume(self, depth: int) -> int:
+        """Bytes of the source that one round of the loops from `depth` on reads."""
+        return rounds(self.step.loops[depth:]) * read_volume(self.step.kernel)
 
     def moved(self, item: Loop | Table, table: str, i: Value, src: str, dst: str) -> tuple[str, str]:
         b = self.b
@@ -147,15 +157,15 @@ class _Emitter:
     def kernel(self, depth: int, src: str, dst: str) -> None:
         kernel, share = self.step.kernel, self.share(depth)
         if isinstance(kernel, Copy):
-            emit_copy(self.b, kernel, src, dst, self.machine.vector, share, self.streaming)
+            emit_copy(self.b, kernel, src, dst, self.machine.vector, share, self.streaming, self.pace)
         elif isinstance(kernel, Elements):
-            emit_elements(self.b, kernel, src, dst, share)
+            emit_elements(self.b, kernel, src, dst, share, self.pace)
         elif isinstance(kernel, Fill):
             emit_fill(self.b, kernel, dst, self.machine.vector, share)
         elif isinstance(kernel, Tile):
-            emit_tile(self.b, kernel, src, dst, share, self.streaming)
+            emit_tile(self.b, kernel, src, dst, share, self.streaming, self.pace)
         elif isinstance(kernel, Weave):
-            emit_weave(self.b, kernel, src, dst, share, self.streaming)
+            emit_weave(self.b, kernel, src, dst, share, self.streaming, self.pace)
         else:
             self.staged(kernel, src, dst, share)
 
@@ -165,12 +175,11 @@ class _Emitter:
         with b.loop(*share(1)):
             phase = b.put(f"and i64 {b.put(f'ptrtoint ptr {dst} to i64')}, 63")
             buffer = b.at("%stage", phase)
+            pace = self.pace
             for step in kernel.steps:
                 emitter = _Emitter(b, self.machine, step, streaming=False)
+                emitter.pace = pace
                 emitter.items(0, b.at(src, step.src), b.at(buffer, step.dst))
-            ahead = None
-            if self.step.ahead is not None:
-                loop = self.step.loops[self.step.ahead]
-                assert isinstance(loop, Loop)
-                ahead = b.at(src, loop.src)
-            emit_flush(b, buffer, dst, phase, kernel.size, ahead)
+                if pace is not None:
+                    pace = pace.behind(b, emitter.volume(0))
+            emit_flush(b, buffer, dst, phase, kernel.size)

@@ -140,7 +140,9 @@ def _tile(tile: Tile) -> Properties:
         cols=tile.cols.count,
         col_stride=tile.cols.stride,
     )
-    return {**numbers, "cuts": cuts, **pads, **_flags(whole=tile.whole)}
+    fold = _ints(fold=tile.cols.fold, col_far=tile.cols.far) if tile.cols.fold else {}
+    reach = _ints(reach=tile.reach) if tile.reach else {}
+    return {**numbers, **fold, "cuts": cuts, **pads, **_flags(whole=tile.whole), **reach}
 
 
 # IR to plan ----------------------------------------------------------------------------------------------------------
@@ -187,12 +189,13 @@ def _kernel(op: Operation) -> Kernel:
         return Tile(
             number(op.width),
             Axis(number(op.rows), number(op.row_stride)),
-            Axis(number(op.cols), number(op.col_stride)),
+            Axis(number(op.cols), number(op.col_stride), number(op.fold), number(op.col_far)),
             tuple(Cut(axis, size) for axis, size in op.cuts.data),
             streaming,
             number(op.valid),
             _bits(number(op.pad), number(op.width)),
             op.whole is not None,
+            number(op.reach),
         )
     if isinstance(op, ir.WeaveOp):
         strands, count, stride, block = map(number, (op.strands, op.count, op.stride, op.block))

@@ -87,10 +87,31 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """`count` elements that lie together on one side and `stride` bytes apart on the other."""
+    """`count` elements that lie together on one side and `stride` bytes apart on the other.
+
+    With `fold` only as many of them are `stride` apart; every `fold` of them begin `far` bytes behind the last:
+    element k is at (k % fold) * stride + (k // fold) * far.
+    """
 
     count: int
     stride: int
+    fold: int = 0
+    far: int = 0
+
+    def __str__(self) -> str:
+        text = f"{self.count} by {self.stride}"
+        return f"{text} fold {self.fold} by {self.far}" if self.fold else text
+
+    def place(self, k: int) -> int:
+        """Where element `k` is on the other side, in bytes."""
+        return k % self.fold * self.stride + k // self.fold * self.far if self.fold else k * self.stride
+
+    @property
+    def loops(self) -> tuple[tuple[int, int], ...]:
+        """(count, stride) of the loops that it stands for."""
+        if not self.fold:
+            return ((self.count, self.stride),)
+        return ((self.fold, self.stride), (self.count // self.fold, self.far))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +143,15 @@ class Tile:
     pad: int = 0
     whole: bool = False
     """Whether a tile is square and its rows are loaded as whole registers, each line of the source once."""
+    reach: int = 0
+    """Bytes by which prefetches run ahead of the loads in every row, 0 for none."""
 
     def __str__(self) -> str:
-        shape = f"rows {self.rows.count} by {self.rows.stride}, cols {self.cols.count} by {self.cols.stride}"
+        shape = f"rows {self.rows}, cols {self.cols}"
         text = f"tile {self.width} {shape}: {' '.join(map(str, self.cuts))}"
         if self.valid:
             text += f" valid {self.valid} pad {self.pad:#x}"
+        text += f" reach {self.reach}" if self.reach else ""
         return text + (" whole" if self.whole else "") + (" streaming" if self.streaming else "")
 
 
@@ -254,3 +278,20 @@ def _keeps(step: Step) -> bool:
 def rounds(items: tuple[Item, ...]) -> int:
     """How often the body runs."""
     return prod(item.stop - item.start if isinstance(item, Ragged) else item.count for item in items)
+
+
+def read_volume(kernel: Kernel) -> int:
+    """Bytes of the source that a micro-kernel reads."""
+    match kernel:
+        case Tile():
+            return (kernel.valid or kernel.rows.count) * kernel.cols.count * kernel.width
+        case Weave():
+            return kernel.strands * kernel.count * kernel.width
+        case Elements():
+            return kernel.width * kernel.inner.count
+        case Copy():
+            return kernel.run * kernel.inner.count
+        case Fill():
+            return 0
+        case Staged():
+            return sum(rounds(step.loops) * read_volume(step.kernel) for step in kernel.steps)

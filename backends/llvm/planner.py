@@ -12,10 +12,12 @@ from itertools import product
 from math import prod
 
 from layout_ir.backends.llvm.boxes import Box, cut, ragged
+from layout_ir.backends.llvm.far import from_far
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import Level, Loop, Plan, Step, Table
 from layout_ir.backends.llvm.schedule import fill_step, move_step
 from layout_ir.backends.llvm.streaming import streamed, streaming_volume
+from layout_ir.backends.llvm.variants import variants
 from layout_ir.canonical import canonical_digits
 from layout_ir.errors import LayoutError
 from layout_ir.layout import Layout
@@ -29,8 +31,27 @@ Span = tuple[tuple[Level, ...], int, int]
 """Levels of a dim, fine to coarse, and the positions [start, stop) that are meant."""
 
 
-def make_plan(src: Layout, dst: Layout, width: int, pad: int, machine: Machine) -> Plan:
+def candidates(src: Layout, dst: Layout, width: int, pad: int, machine: Machine) -> list[Plan]:
+    """A handful of plans that do what `make_plan`'s does, which is the first; for those who measure.
+
+    Raises LayoutError where `make_plan` does.
+    """
+    first = make_plan(src, dst, width, pad, machine)
+    other = make_plan(src, dst, width, pad, machine, stream=not streams(first))
+    return list(dict.fromkeys([first, *variants(first), other]))
+
+
+def streams(plan: Plan) -> bool:
+    """Whether a step bypasses the caches."""
+    return any(step.kernel.streaming for step in plan.steps)
+
+
+def make_plan(
+    src: Layout, dst: Layout, width: int, pad: int, machine: Machine, *, stream: bool | None = None
+) -> Plan:
     """The plan that copies elements of `width` bytes from `src` to `dst`; pads get the bytes of `pad`.
+
+    `stream` says whether stores bypass the caches where they can (None: as the volume suggests).
 
     Raises LayoutError where `refine` does, and where a layout has addresses below 0.
     """
@@ -51,8 +72,12 @@ def make_plan(src: Layout, dst: Layout, width: int, pad: int, machine: Machine) 
         block = nest.dims[fused].loops[0].count if fused is not None else 1
         for box in _pads(dst, width, fused, block):
             steps.append(fill_step(_shift(box, 0, dst.offset * width), width, pad))
-    if 2 * volume > streaming_volume(machine) and machine.streams:
+    if stream is None:
+        stream = 2 * volume > streaming_volume(machine)
+    if stream and machine.streams:
         steps = streamed(steps, machine)
+    elif 2 * volume > machine.l2:
+        steps = [from_far(step, machine) for step in steps]
     return Plan(width, src.extent * width, dst.extent * width, tuple(steps))
 
 

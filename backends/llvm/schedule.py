@@ -36,6 +36,9 @@ _LANE = 16
 _LINE = 64
 """Bytes of a cache line."""
 
+_FEW_COLS = 256
+"""Bytes of a row from which on a tile need not look for more columns."""
+
 _ONCE = Loop(1, 0, 0)
 
 
@@ -63,15 +66,15 @@ def move_step(box: Box, width: int, machine: Machine, pad: int = 0) -> Step | No
         loops.remove(rows)
         loops.remove(cols)
         if ragged is not None:
-            tile = _tile(rows, cols, width, machine)
+            tile = _tile(rows, Axis(cols.count, cols.dst), width, machine)
             fits = ragged is rows and _last_rows(tile) == rows.count
             tile = replace(tile, valid=rows.valid, pad=pad)
             return finished((*rest, *loops), src, dst, tile) if fits else None
         woven = _weave(rows, cols, width, machine)
         if woven is not None:
             return finished((*rest, *loops), src, dst, woven)
-        tile = _tile(rows, cols, width, machine)
-        return finished((*rest, *loops), src, dst, tile)
+        loops, axis = _folded(loops, cols, width)
+        return finished((*rest, *loops), src, dst, _tile(rows, axis, width, machine))
     if ragged is not None:
         return None
     if not loops:
@@ -187,7 +190,22 @@ def _weave(rows: Loop, cols: Loop, width: int, machine: Machine) -> Weave | None
     return Weave(width, few, many, stride, splits, block) if block * width >= _LANE else None
 
 
-def _tile(rows: Loop, cols: Loop, width: int, machine: Machine) -> Tile:
+def _folded(loops: list[Loop], cols: Loop, width: int) -> tuple[list[Loop], Axis]:
+    """The columns of a tile, with some of the next digit's where they lie together but are few; the other loops."""
+    size = cols.count * width
+    outer = next((x for x in loops if x.src == size and not x.valid), None)
+    if outer is None or size % _LINE == 0 or size >= _FEW_COLS:
+        return loops, Axis(cols.count, cols.dst)
+    # Enough for whole tiles; the places of all of them are a table in the first-level cache.
+    times = max(k for k in range(1, outer.count + 1) if outer.count % k == 0 and k <= _LINE // width)
+    rest = [x for x in loops if x is not outer]
+    if times < outer.count:
+        rest.append(Loop(outer.count // times, times * outer.src, times * outer.dst))
+    rest.sort(key=lambda x: -abs(x.dst))
+    return rest, Axis(times * cols.count, cols.dst, cols.count, outer.dst)
+
+
+def _tile(rows: Loop, cols: Axis, width: int, machine: Machine) -> Tile:
     """The tile and its schedule for data that stays in the caches: down the rows, one line of the source wide."""
     per_lane = _LANE // width
     # Two registers side by side where one is not a whole line.
@@ -203,9 +221,12 @@ def _tile(rows: Loop, cols: Loop, width: int, machine: Machine) -> Tile:
     cuts = [Cut("rows", high), Cut("cols", wide)]
     if not whole and cols.count > line:
         cuts = [Cut("cols", line), *cuts]
-    elif whole:
+    elif whole and (cols.fold or cols.stride > 4 * _LINE):
+        # Down the rows; where a line belongs to two tiles, no further than until the second.
         cuts.reverse()
-    return Tile(width, Axis(rows.count, rows.src), Axis(cols.count, cols.dst), tuple(cuts), whole=whole)
+        if rows.src % _LINE and rows.count > 128:
+            cuts = [Cut("rows", 64), *cuts]
+    return Tile(width, Axis(rows.count, rows.src), cols, tuple(cuts), whole=whole)
 
 
 def finished(items: tuple[Item, ...], src: int, dst: int, kernel: Kernel) -> Step:

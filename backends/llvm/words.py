@@ -128,8 +128,12 @@ def _tile_words(tile: Tile) -> list[str]:
         lines.append(
             f"only {tile.valid} of the rows are in the source, the others become pads of {tile.pad:#x}"
         )
+    if cols.fold:
+        lines.append(f"every {cols.fold} columns begin {cols.far} bytes behind the last {cols.fold}")
     if tile.whole:
         lines.append("rows are loaded as whole registers, each line of the source once")
+    if tile.reach:
+        lines.append(f"every row asks for what lies {tile.reach} bytes ahead")
     return lines
 
 

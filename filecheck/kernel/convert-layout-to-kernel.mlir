@@ -100,20 +100,11 @@ func.func @others(%x : tensor<2x17x5x4xf32, #nchw>, %p : tensor<1x3x20x20xf32, #
 // CHECK-LABEL: kernel.plan @reorder_6 width 4 src 77070336 dst 77070336 cpu "haswell" {
 // CHECK-NEXT:      kernel.step src 0 dst 0 {
 // CHECK-NEXT:        kernel.for 384 src 200704 dst 200704 split {
-// CHECK-NEXT:          kernel.for 3 src 320 dst 62720 {
-// CHECK-NEXT:            kernel.staged 62720 streaming {
+// CHECK-NEXT:          kernel.for 16 src 64 dst 12544 {
+// CHECK-NEXT:            kernel.staged 12544 streaming {
 // CHECK-NEXT:              kernel.step src 0 dst 0 {
-// CHECK-NEXT:                kernel.tile 4 rows 196 by 1024 cols 80 by 784 cuts <rows:16, cols:4>
+// CHECK-NEXT:                kernel.tile 4 rows 196 by 1024 cols 16 by 784 cuts <rows:16, cols:4>
 // CHECK-NEXT:              }
-// CHECK-NEXT:            }
-// CHECK-NEXT:          }
-// CHECK-NEXT:        }
-// CHECK-NEXT:      }
-// CHECK-NEXT:      kernel.step src 0 dst 188160 {
-// CHECK-NEXT:        kernel.for 384 src 200704 dst 200704 split {
-// CHECK-NEXT:          kernel.staged 12544 streaming {
-// CHECK-NEXT:            kernel.step src 960 dst 0 {
-// CHECK-NEXT:              kernel.tile 4 rows 196 by 1024 cols 16 by 784 cuts <rows:16, cols:4>
 // CHECK-NEXT:            }
 // CHECK-NEXT:          }
 // CHECK-NEXT:        }
@@ -122,6 +113,7 @@ func.func @others(%x : tensor<2x17x5x4xf32, #nchw>, %p : tensor<1x3x20x20xf32, #
 
 // Wider registers give other tiles.
 // WIDE-LABEL: kernel.plan @reorder_0 width 4 src 802816 dst 802816 cpu "x86-64-v4" {
-// WIDE: kernel.tile 4 rows 64 by 12544 cols 3136 by 256 cuts <cols:16, rows:16> whole split
+// WIDE: kernel.tile 4 rows 64 by 12544 cols 3136 by 256 cuts <rows:16, cols:16> whole split
 // WIDE-LABEL: kernel.plan @reorder_6
-// WIDE: kernel.staged 200704 streaming {
+// WIDE: kernel.for 384 src 200704 dst 200704 split ahead {
+// WIDE: kernel.staged 12544 streaming {

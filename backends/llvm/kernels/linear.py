@@ -10,6 +10,32 @@ from layout_ir.backends.llvm.plan import Copy, Elements, Fill, Loop
 Range = Callable[[int], tuple[Value, Value]]
 """Rounds of a loop that this thread runs: [low, high) of a count."""
 
+
+class Pace:
+    """Where in the source of the next round the prefetches of this one have got to."""
+
+    def __init__(self, base: str, position: Value = 0) -> None:
+        self.base = base
+        self.position = position
+
+    def behind(self, b: Builder, offset: Value) -> Pace:
+        """The same walk, `offset` bytes further."""
+        return Pace(self.base, b.add(self.position, offset))
+
+    def ask(self, b: Builder, offset: Value, size: int) -> None:
+        """Asks for the lines of `size` bytes from `offset` on. Past the end of the source nothing happens."""
+        for _ in self.lines(b, offset, size):
+            pass
+
+    def lines(self, b: Builder, offset: Value, size: int) -> Iterator[None]:
+        """The same, a line with each value."""
+        at = b.at(self.base, b.add(self.position, offset))
+        for line in range(0, size, _LINE):
+            yield b.prefetch(b.at(at, line))
+
+
+_LINE = 64
+
 # A body of about this many bytes hides the cost of its loop.
 _BODY = 256
 
@@ -41,12 +67,22 @@ def _move(b: Builder, src: str, dst: str, size: int, vector: int, streaming: boo
             b.store(_type(n), value, dst, at, streaming=n if streaming and n >= 16 else 0)
 
 
-def _rounds(b: Builder, inner: Loop, unroll: int, range_: Range, body: Callable[[Value], None]) -> None:
-    """`body` for every round of `inner`, `unroll` of them together."""
+def _rounds(
+    b: Builder,
+    inner: Loop,
+    unroll: int,
+    range_: Range,
+    body: Callable[[Value], None],
+    pace: Pace | None = None,
+    size: int = 0,
+) -> None:
+    """`body` for every round of `inner`, which reads `size` bytes, `unroll` of them together."""
     whole, rest = divmod(inner.count, unroll)
     if whole:
         low, high = range_(whole)
         with b.loop(low, high) as i:
+            if pace is not None:
+                pace.ask(b, b.mul(i, unroll * size), unroll * size)
             for k in range(unroll):
                 body(b.add(b.mul(i, unroll), k))
     if rest:
@@ -56,7 +92,14 @@ def _rounds(b: Builder, inner: Loop, unroll: int, range_: Range, body: Callable[
 
 
 def emit_copy(
-    b: Builder, kernel: Copy, src: str, dst: str, vector: int, range_: Range, streaming: bool
+    b: Builder,
+    kernel: Copy,
+    src: str,
+    dst: str,
+    vector: int,
+    range_: Range,
+    streaming: bool,
+    pace: Pace | None = None,
 ) -> None:
     inner, run = kernel.inner, kernel.run
 
@@ -76,10 +119,12 @@ def emit_copy(
             )
 
     if inner.count > 1:
-        _rounds(b, inner, max(1, min(inner.count, _BODY // run, 16)), range_, body)
+        _rounds(b, inner, max(1, min(inner.count, _BODY // run, 16)), range_, body, pace, run)
     elif run <= 2 * _BODY:
         low, high = range_(1)
         with b.loop(low, high):
+            if pace is not None:
+                pace.ask(b, 0, run)
             body(0)
     else:
         _long(
@@ -97,14 +142,16 @@ def _long(b: Builder, run: int, bounds: tuple[Value, Value], body: Callable[[Val
         body(b.min(at, run - _BODY) if run % _BODY else at)
 
 
-def emit_elements(b: Builder, kernel: Elements, src: str, dst: str, range_: Range) -> None:
+def emit_elements(
+    b: Builder, kernel: Elements, src: str, dst: str, range_: Range, pace: Pace | None = None
+) -> None:
     type_ = _type(kernel.width)
 
     def body(i: Value) -> None:
         value = b.load(type_, src, b.mul(i, kernel.inner.src))
         b.store(type_, value, dst, b.mul(i, kernel.inner.dst))
 
-    _rounds(b, kernel.inner, min(kernel.inner.count, 8), range_, body)
+    _rounds(b, kernel.inner, min(kernel.inner.count, 16), range_, body, pace, kernel.width)
 
 
 def emit_fill(b: Builder, kernel: Fill, dst: str, vector: int, range_: Range) -> None:
@@ -139,11 +186,8 @@ def emit_fill(b: Builder, kernel: Fill, dst: str, vector: int, range_: Range) ->
         _long(b, run, range_(-(-run // _BODY)), lambda at: fill(b.at(dst, at), _BODY))
 
 
-def emit_flush(b: Builder, buffer: str, dst: str, phase: str, size: int, ahead: str | None) -> None:
-    """Streams `size` bytes (at least a line) that lie in their lines as `phase` says, on both sides.
-
-    Meanwhile it asks for as much of the source at `ahead`: reading and writing overlap, which halves the time.
-    """
+def emit_flush(b: Builder, buffer: str, dst: str, phase: str, size: int) -> None:
+    """Streams `size` bytes (at least a line) that lie in their lines as `phase` says, on both sides."""
     ragged = b.put(f"icmp ne i64 {phase}, 0") if size % 64 == 0 else "true"
     with b.either(ragged) as otherwise:
         # The first and last line are shared with others.
@@ -157,11 +201,6 @@ def emit_flush(b: Builder, buffer: str, dst: str, phase: str, size: int, ahead: 
     with b.loop(0, groups) as i:
         at = b.mul(i, 256)
         s, d = b.at(from_, at), b.at(to, at)
-        if ahead is not None:
-            for k in range(4):
-                b.do(
-                    f"call void @llvm.prefetch.p0(ptr {b.at(ahead, b.add(at, 64 * k))}, i32 0, i32 3, i32 1)"
-                )
         values = [b.load(_type(64), s, 64 * k) for k in range(4)]
         for k, value in enumerate(values):
             b.store(_type(64), value, d, 64 * k, streaming=64)

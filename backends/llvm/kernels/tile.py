@@ -9,26 +9,45 @@ the bits of their position by one). Register j then holds column j: K elements o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from layout_ir.backends.llvm.builder import Builder, Value, shuffle
-from layout_ir.backends.llvm.kernels.linear import Range
-from layout_ir.backends.llvm.plan import Axis, Tile
+from layout_ir.backends.llvm.kernels.linear import Pace, Range
+from layout_ir.backends.llvm.plan import Tile
 
 
-def emit_tile(b: Builder, kernel: Tile, src: str, dst: str, range_: Range, streaming: bool) -> None:
-    """Emits the schedule of `kernel` around its tile."""
+def emit_tile(
+    b: Builder, kernel: Tile, src: str, dst: str, range_: Range, streaming: bool, pace: Pace | None = None
+) -> None:
+    """Emits the schedule of `kernel` around its tile; tile k asks for the k-th share of the next source."""
     last = {cut.axis: k for k, cut in enumerate(kernel.cuts)}
     axes = {"rows": kernel.rows, "cols": kernel.cols}
+    rows, cols = (kernel.cuts[last[axis]].size for axis in ("rows", "cols"))
     low: dict[str, Value] = {"rows": 0, "cols": 0}
     high: dict[str, Value] = {axis: value.count for axis, value in axes.items()}
+    fold = kernel.cols.fold
+    table = b.table([kernel.cols.place(k) for k in range(kernel.cols.count)]) if fold else ""
 
-    def schedule(depth: int) -> None:
+    def tile(position: Value) -> None:
+        s = b.at(src, b.add(b.mul(low["rows"], kernel.rows.stride), b.mul(low["cols"], kernel.width)))
+        d = b.at(dst, b.mul(low["rows"], kernel.width))
+        if fold:
+            entries = b.at(table, b.mul(low["cols"], 8))
+            places: Sequence[Value] = [b.entry(entries, j) for j in range(cols)]
+        else:
+            d = b.at(d, b.mul(low["cols"], kernel.cols.stride))
+            places = [j * kernel.cols.stride for j in range(cols)]
+        asked = iter(() if pace is None else pace.lines(b, position, rows * cols * kernel.width))
+        stream = rows * kernel.width if streaming else 0
+        for column, place in zip(_columns(b, kernel, s, rows, cols), places, strict=True):
+            b.store(f"<{rows} x i{8 * kernel.width}>", column, d, place, streaming=stream)
+            next(asked, None)  # one at a time: a burst does not fit into the queue
+        for _ in asked:
+            pass
+
+    def schedule(depth: int, position: Value) -> None:
         if depth == len(kernel.cuts):
-            rows, cols = (kernel.cuts[last[axis]].size for axis in ("rows", "cols"))
-            s = b.at(src, b.add(b.mul(low["rows"], kernel.rows.stride), b.mul(low["cols"], kernel.width)))
-            d = b.at(dst, b.add(b.mul(low["rows"], kernel.width), b.mul(low["cols"], kernel.cols.stride)))
-            _transpose(b, kernel, s, d, rows, cols, streaming)
+            tile(position)
             return
         cut = kernel.cuts[depth]
         axis, size = cut.axis, cut.size
@@ -40,36 +59,32 @@ def emit_tile(b: Builder, kernel: Tile, src: str, dst: str, range_: Range, strea
             bounds = range_(number)
         with b.loop(*bounds) as i:
             begin = b.add(start, b.mul(i, size))
+            exact = isinstance(stop, int) and isinstance(start, int) and (stop - start) % size == 0
             if last[axis] == depth:
-                exact = isinstance(stop, int) and isinstance(start, int) and (stop - start) % size == 0
                 low[axis] = begin if exact else b.min(begin, count - size)
             else:
                 low[axis] = begin
-                known = isinstance(stop, int) and isinstance(start, int) and (stop - start) % size == 0
-                high[axis] = _block_end(b, begin, size) if known else b.min(b.add(begin, size), stop)
-            schedule(depth + 1)
+                high[axis] = b.add(begin, size) if exact else b.min(b.add(begin, size), stop)
+            behind: Value = 0
+            if pace is not None:
+                other = "cols" if axis == "rows" else "rows"
+                across = b.mul(b.sub(high[other], low[other]), kernel.width)
+                behind = b.mul(b.mul(i, size), across)
+            schedule(depth + 1, b.add(position, behind))
         low[axis], high[axis] = start, stop
 
-    schedule(0)
+    schedule(0, 0)
 
 
-def _block_end(b: Builder, begin: Value, size: int) -> Value:
-    return b.add(begin, size)
-
-
-def _transpose(b: Builder, kernel: Tile, src: str, dst: str, rows: int, cols: int, streaming: bool) -> None:
-    """One tile of `rows` by `cols` elements from `src` to `dst`, a lane of columns at a time."""
-    element, width, step = f"i{8 * kernel.width}", kernel.width, kernel.cols.stride
-    stream = rows * width if streaming else 0
-    per_lane = 16 // width
+def _columns(b: Builder, kernel: Tile, src: str, rows: int, cols: int) -> Iterator[str]:
+    """Registers of `rows` elements, one per column of the tile at `src`, a lane of columns at a time."""
     if kernel.whole:
-        for j, column in enumerate(_square(b, width, kernel.rows, src, rows)):
-            b.store(f"<{rows} x {element}>", column, dst, j * step, streaming=stream)
+        yield from _square(b, kernel, src, rows)
         return
+    per_lane = 16 // kernel.width
     for first in range(0, cols, per_lane):
         here = min(per_lane, cols - first)
-        for j, column in enumerate(transposed(b, kernel, b.at(src, first * width), rows, here)):
-            b.store(f"<{rows} x {element}>", column, dst, (first + j) * step, streaming=stream)
+        yield from transposed(b, kernel, b.at(src, first * kernel.width), rows, here)
 
 
 def transposed(b: Builder, kernel: Tile, src: str, rows: int, cols: int) -> list[str]:
@@ -102,13 +117,13 @@ def transposed(b: Builder, kernel: Tile, src: str, rows: int, cols: int) -> list
     return [shuffle(b, element, r, "poison", size, list(range(rows))) for r in registers[:cols]]
 
 
-def _square(b: Builder, width: int, axis: Axis, src: str, size: int) -> list[str]:
+def _square(b: Builder, kernel: Tile, src: str, size: int) -> list[str]:
     """The columns of a square of `size` rows that fill a register each.
 
     First the lanes as above, K rows at a time; then 16-byte lanes trade places by halves, like the elements of a
     matrix of lanes.
     """
-    element, per_lane = f"i{8 * width}", 16 // width
+    element, per_lane = f"i{8 * kernel.width}", 16 // kernel.width
     lanes = size // per_lane
     groups: list[list[str]] = []
     low = [
@@ -116,7 +131,11 @@ def _square(b: Builder, width: int, axis: Axis, src: str, size: int) -> list[str
     ]
     high = [k + per_lane // 2 for k in low]
     for first in range(0, size, per_lane):
-        group = [b.load(f"<{size} x {element}>", src, (first + r) * axis.stride) for r in range(per_lane)]
+        at = [(first + r) * kernel.rows.stride for r in range(per_lane)]
+        group = [b.load(f"<{size} x {element}>", src, row) for row in at]
+        if kernel.reach:
+            for row in at:
+                b.prefetch(b.at(src, row + kernel.reach))
         for _ in range(per_lane.bit_length() - 1):
             pairs = [(group[i], group[i + per_lane // 2]) for i in range(per_lane // 2)]
             group = [shuffle(b, element, *pair, size, mask) for pair in pairs for mask in (low, high)]

@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from layout_ir.backends.llvm.builder import Builder, shuffle
-from layout_ir.backends.llvm.kernels.linear import Range
+from layout_ir.backends.llvm.kernels.linear import Pace, Range
 from layout_ir.backends.llvm.plan import Weave
 
 
-def emit_weave(b: Builder, kernel: Weave, src: str, dst: str, range_: Range, streaming: bool) -> None:
+def emit_weave(
+    b: Builder, kernel: Weave, src: str, dst: str, range_: Range, streaming: bool, pace: Pace | None = None
+) -> None:
     """Blocks of `kernel.block` places of every strand; the last is moved back to end where the strands do."""
     n, width, size = kernel.strands, kernel.width, kernel.block
     vector = f"<{size} x i{8 * width}>"
     stream = size * width if streaming else 0
     with b.loop(*range_(-(-kernel.count // size))) as i:
         at = b.mul(i, size)
+        if pace is not None:
+            pace.ask(b, b.mul(at, n * width), size * n * width)
         at = b.min(at, kernel.count - size) if kernel.count % size else at
         if kernel.splits:
             s, d = b.at(src, b.mul(at, n * width)), b.at(dst, b.mul(at, width))

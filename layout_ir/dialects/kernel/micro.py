@@ -127,8 +127,9 @@ class ElementsOp(KernelOp):
 class TileOp(KernelOp):
     """Transposes in registers: `rows` lie together in the destination, `cols` in the source.
 
-    From row `valid` on, if given, the source has none: those rows are pads that get the bits `pad`. `whole`: rows are
-    loaded as whole registers.
+    From row `valid` on, if given, the source has none: those rows are pads that get the bits `pad`. Of columns with a
+    `fold` only so many are `col_stride` apart, every `fold` of them begin `col_far` bytes behind the last. `whole`:
+    rows are loaded as whole registers; with `reach` prefetches run that many bytes ahead in every row.
     """
 
     name = "kernel.tile"
@@ -137,13 +138,17 @@ class TileOp(KernelOp):
     row_stride = prop_def(Int)
     cols = prop_def(Int)
     col_stride = prop_def(Int)
+    fold = opt_prop_def(Int)
+    col_far = opt_prop_def(Int)
     cuts = prop_def(CutsAttr)
     valid = opt_prop_def(Int)
     pad = opt_prop_def(Int)
     whole = opt_prop_def(UnitAttr)
+    reach = opt_prop_def(Int)
     assembly_format = (
-        "$width `rows` $rows `by` $row_stride `cols` $cols `by` $col_stride `cuts` $cuts "
-        f"(`valid` $valid^ `pad` $pad)? (`whole` $whole^)? {KernelOp.FLAGS}"
+        "$width `rows` $rows `by` $row_stride `cols` $cols `by` $col_stride (`fold` $fold^ `by` $col_far)? "
+        "`cuts` $cuts (`valid` $valid^ `pad` $pad)? (`whole` $whole^)? (`reach` $reach^)? "
+        f"{KernelOp.FLAGS}"
     )
 
     def check(self) -> None:
@@ -151,6 +156,12 @@ class TileOp(KernelOp):
         bounds.positive(width=number(self.width), rows=rows, cols=cols)
         if (self.valid is None) != (self.pad is None):
             raise VerifyException("rows that are pads need both 'valid' and 'pad'")
+        if (self.fold is None) != (self.col_far is None):
+            raise VerifyException("columns that are folded need both 'fold' and how far apart the folds are")
+        if self.fold is not None and (number(self.fold) < 1 or cols % number(self.fold)):
+            raise VerifyException(f"{cols} columns are no whole folds of {number(self.fold)}")
+        if number(self.reach) < 0:
+            raise VerifyException(f"prefetches run ahead, not {-number(self.reach)} bytes behind")
         if not 0 <= number(self.valid) < rows:
             raise VerifyException(f"{number(self.valid)} rows are valid of {rows}")
         for axis, count in (("rows", rows), ("cols", cols)):
@@ -167,7 +178,11 @@ class TileOp(KernelOp):
     @property
     def writes(self) -> Access:
         run = number(self.rows) * number(self.width)
-        return Access(run, ((number(self.cols), number(self.col_stride)),))
+        cols, stride = number(self.cols), number(self.col_stride)
+        if self.fold is None:
+            return Access(run, ((cols, stride),))
+        fold = number(self.fold)
+        return Access(run, ((fold, stride), (cols // fold, number(self.col_far))))
 
     @property
     def element(self) -> int | None:

@@ -6,6 +6,7 @@ import pytest
 
 from layout_ir.backends.llvm import plan_reorder
 from layout_ir.backends.llvm.machine import Machine
+from layout_ir.backends.llvm.planner import candidates, make_plan, streams
 from layout_ir.format import Format
 
 WIDE = Machine("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64, 32 << 10, 1 << 20, 32 << 20)
@@ -27,7 +28,7 @@ def test_dims_that_stay_together_are_one_loop():
     assert _plan("nchw", "nhwc", (2, 64, 7, 8)) == [
         "step src+0 dst+0 split 1",
         "for 2: src+14336 dst+14336",
-        "tile 4 rows 64 by 224, cols 56 by 256: cols/16 rows/16 whole",
+        "tile 4 rows 64 by 224, cols 56 by 256: rows/16 cols/16 whole",
     ]
 
 
@@ -63,7 +64,7 @@ def test_blocks_that_conflict_need_a_table():
 
 
 def test_large_destinations_are_streamed():
-    assert _plan("nchw", "nhwc", (96, 64, 56, 56))[-1].endswith("rows/16 cols/16 streaming")
+    assert _plan("nchw", "nhwc", (96, 64, 56, 56))[-1].endswith("rows/16 cols/16 whole streaming")
     assert "streaming" not in _plan("nchw", "nhwc", (1, 64, 56, 56))[-1]
     assert "streaming" not in _plan("nchw", "nhwc", (96, 64, 56, 56), machine=NARROW)[-1]
 
@@ -71,12 +72,42 @@ def test_large_destinations_are_streamed():
 def test_lines_that_are_not_whole_go_through_a_buffer():
     steps = _plan("nhwc", "nchw", (384, 256, 14, 14))
     assert steps[0] == "step src+0 dst+0 split 0 ahead 0"
-    assert steps[2] == "staged 200704"
+    assert steps[2:4] == ["for 16: src+64 dst+12544", "staged 12544"]
 
 
 def test_rows_that_share_a_cache_set_are_read_a_line_at_a_time():
-    assert _plan("ab", "ba", (4096, 4096))[-1].endswith("rows/128 cols/16 rows/16 whole streaming")
-    assert _plan("ab", "ba", (4160, 4160))[-1].endswith("rows/16 cols/16 streaming")
+    assert _plan("ab", "ba", (4096, 4096))[-1].endswith("rows/64 cols/16 rows/16 reach 256 whole streaming")
+
+
+def test_rows_whose_columns_are_pages_apart_are_asked_for_ahead():
+    assert _plan("ab", "ba", (4160, 4160)) == [
+        "step src+0 dst+0 split 0 ahead 0",
+        "for 260: src+266240 dst+64",
+        "tile 4 rows 16 by 16640, cols 4160 by 16640: cols/16 rows/16 streaming",
+    ]
+
+
+def test_few_columns_are_taken_together_with_the_next_digit():
+    assert _plan("oihw", "Ohwi32o", (64, 64, 3, 3))[-2:] == [
+        "for 4: src+576 dst+2048",
+        "tile 4 rows 32 by 2304, cols 144 by 8192 fold 9 by 128: cols/16 rows/16 whole",
+    ]
+
+
+def test_copies_of_whole_lines_follow_a_large_source():
+    assert _plan("nhwc", "nChw16c", (42, 64, 56, 56))[1:] == [
+        "for 42: src+802816 dst+802816",
+        "for 3136: src+256 dst+64",
+        "copy 64 streaming (for 4: src+64 dst+200704)",
+    ]
+
+
+def test_candidates_differ_and_begin_with_the_plan():
+    src, dst = (Format.of(tag).bind((64, 256, 14, 14)) for tag in ("nchw", "nhwc"))
+    plans = candidates(src, dst, 4, 0, WIDE)
+    assert plans[0] == make_plan(src, dst, 4, 0, WIDE)
+    assert len(plans) == len(set(plans)) > 3
+    assert {streams(plan) for plan in plans} == {True, False}
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
