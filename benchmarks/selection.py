@@ -1,21 +1,22 @@
 """How long choosing layouts takes as programs grow, and how much memory.
 
-    python benchmarks/selection.py                              solver to 10^5 ops, pass to 10^4
+    python benchmarks/selection.py                              solver to 10^6 ops, pass to 10^5: half an hour
+    python benchmarks/selection.py --quick                      to 10^4: two minutes
     python benchmarks/selection.py --solver-sizes 1000 1000000  some sizes
-    python benchmarks/selection.py --pass-sizes 100 100000 --limit 1800
     python benchmarks/selection.py --graphs dense --formats 6 --json
 
 Three families of graphs: a chain of convolutions and activations; residual blocks of two convolutions and an
-addition; dense blocks of four layers, each of which concatenates all before it in its block. (The tables of
-elimination grow with formats ** layers there; six layers of six formats take some 50 ms per op.)
+addition; dense blocks of six layers, each of which concatenates all before it in its block.
 
 The solver gets them as bare problems of 2 to 6 formats with random costs: in `gap` the cost found against the bound
 proven, in `greedy` what deciding op by op costs beyond. The pass gets them as programs (imported from ONNX, 16
 channels, target avx2); `choose` is stating the problem and solving it, `pass` all of layout-propagate. ONNX Runtime
 gets the same model and optimizes it at its highest level, without running it.
 
-Every line is measured in a process of its own; peak memory is that of the process, with the program or problem in
-it. `growth` is time per op against that of the smallest line of at least 1000 ops.
+Every line is measured in a process of its own, in seconds of processor time of that process (all three work in one
+thread), which other load on the machine disturbs less than the time of the clock. Peak memory is that of the process,
+with the program or problem in it; `start` is what it was before. `growth` is time per op against that of the smallest
+line of at least 1000 ops.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ def residual(make: Any, ops: int) -> Any:
     return make.finish(x)
 
 
-def dense(make: Any, ops: int, layers: int = 4) -> Any:
+def dense(make: Any, ops: int, layers: int = 6) -> Any:
     x = make.source
     while make.count < ops:
         parts = [x]
@@ -172,11 +173,11 @@ def measure_solver(graph: str, ops: int, formats: int) -> dict[str, Any]:
     times: list[float] = []
     # Repeated, as the first run pays for warm-up and others may use the machine.
     while not times or (sum(times) < 30 and len(times) < 3):
-        start = time.perf_counter()
+        start = time.process_time()
         solution = solve_exact(problem)
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     assert solution.bound is not None
-    result = {"ops": len(problem.ops), "seconds": min(times), "peak_mb": _peak(), "problem_mb": before}
+    result = {"ops": len(problem.ops), "seconds": min(times), "peak_mb": _peak(), "start_mb": before}
     result["gap"] = (solution.cost - solution.bound) / max(solution.cost, 1)
     if ops <= 100_000:
         result["greedy"] = solve(problem, "greedy").cost / max(solution.cost, 1) - 1
@@ -191,19 +192,22 @@ def measure_pass(graph: str, ops: int, formats: int) -> dict[str, Any]:
     from layout_ir.passes.selection.targets import target_named
 
     module = from_onnx(GRAPHS[graph](OnnxMaker(), ops))
-    start = time.perf_counter()
+    before = _peak()
+    start = time.process_time()
     selection = build(module, target_named("avx2"))
-    built = time.perf_counter()
+    built = time.process_time()
     solve_exact(selection.problem)
-    solved = time.perf_counter()
+    solved = time.process_time()
+    del selection
     solution = propagate(module, "avx2")
-    done = time.perf_counter()
+    done = time.process_time()
     assert solution is not None
     result: dict[str, Any] = {
         "ops": ops,
         "seconds": done - solved,
         "choose": solved - start,
         "peak_mb": _peak(),
+        "start_mb": before,
     }
     result["build"] = built - start
     if solution.bound is not None:
@@ -215,16 +219,17 @@ def measure_onnxruntime(graph: str, ops: int, formats: int) -> dict[str, Any]:
     import onnxruntime
 
     text = GRAPHS[graph](OnnxMaker(), ops).SerializeToString()
+    before = _peak()
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
     with tempfile.TemporaryDirectory() as folder:
         options.optimized_model_filepath = str(Path(folder) / "optimized.onnx")
-        start = time.perf_counter()
+        start = time.process_time()
         onnxruntime.InferenceSession(text, options, providers=["CPUExecutionProvider"])
-        seconds = time.perf_counter() - start
-    return {"ops": ops, "seconds": seconds, "peak_mb": _peak()}
+        seconds = time.process_time() - start
+    return {"ops": ops, "seconds": seconds, "peak_mb": _peak(), "start_mb": before}
 
 
 MEASURES = {"solver": measure_solver, "pass": measure_pass, "onnxruntime": measure_onnxruntime}
@@ -275,6 +280,7 @@ def _print(what: str, graph: str, formats: int | None, result: dict[str, Any], b
     each = result["seconds"] / result["ops"] * 1e6
     growth = f"{each / base:>7.2f}" if base else " " * 7
     text = f"{title}{result['seconds']:>9.3f} s {each:>8.1f} us/op {growth} {result['peak_mb']:>6} MB"
+    text += f" {result['start_mb']:>6} MB"
     if "gap" in result:
         text += f"  gap {result['gap']:.2%}"
     if "greedy" in result:
@@ -290,9 +296,12 @@ def main() -> None:
     )
     parser.add_argument("--graphs", nargs="*", default=list(GRAPHS), choices=list(GRAPHS))
     parser.add_argument("--formats", nargs="*", type=int, default=[2, 4, 6])
-    parser.add_argument("--solver-sizes", nargs="*", type=int, default=[100, 1000, 10_000, 100_000])
-    parser.add_argument("--pass-sizes", nargs="*", type=int, default=[100, 1000, 10_000])
-    parser.add_argument("--limit", type=float, default=600, help="seconds for one line")
+    parser.add_argument(
+        "--solver-sizes", nargs="*", type=int, default=[100, 1000, 10_000, 100_000, 1_000_000]
+    )
+    parser.add_argument("--pass-sizes", nargs="*", type=int, default=[100, 1000, 10_000, 100_000])
+    parser.add_argument("--quick", action="store_true", help="no more than 10^4 ops")
+    parser.add_argument("--limit", type=float, default=1800, help="seconds for one line")
     parser.add_argument("--json", action="store_true", help="print one object per line")
     parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -300,12 +309,17 @@ def main() -> None:
         what, graph, ops, formats = args.measure
         print(json.dumps(MEASURES[what](graph, int(ops), int(formats))))
         return
+    if args.quick:
+        args.solver_sizes = [n for n in args.solver_sizes if n <= 10_000]
+        args.pass_sizes = [n for n in args.pass_sizes if n <= 10_000]
     machine = _machine()
     if args.json:
         print(json.dumps(machine))
     else:
         print(", ".join(f"{key} {value}" for key, value in machine.items()))
-        print(f"{'':<12}{'graph':<10}{'F':>2}{'ops':>9}  {'time':>11} {'':>14} {'growth':>7} {'peak':>9}")
+        print(
+            f"{'':<12}{'graph':<10}{'F':>2}{'ops':>9}  {'time':>11} {'':>14} {'growth':>7} {'peak':>9} {'start':>9}"
+        )
     rows = [
         ("solver", graph, formats, args.solver_sizes) for graph in args.graphs for formats in args.formats
     ]

@@ -30,6 +30,9 @@ SEGMENT = 1 << 23
 CORE_LIMIT = 1 << 12
 """Entries of the largest table where elimination leaves a core."""
 
+PLANNING = 1 << 12
+"""Entries that are filled in the time it takes to plan one elimination."""
+
 WIDE = 1 << 19
 """Entries of the tables that values may have where variables of their own would make elimination dearer."""
 
@@ -226,7 +229,9 @@ def prepare(problem: Problem, limit: int, deadline: float | None = None) -> tupl
     """
     factors = Factors(problem, min(limit, DIRECT))
     plan = make_plan(factors.domains, [f.scope for f in factors.factors], limit)
-    if factors.needs and limit > DIRECT and not (deadline is not None and time.monotonic() >= deadline):
+    dear = plan.core_variables or plan.work > PLANNING * len(plan.buckets)
+    late = deadline is not None and time.monotonic() >= deadline
+    if factors.needs and limit > DIRECT and dear and not late:
         wide = Factors(problem, min(limit, WIDE))
         other = make_plan(wide.domains, [f.scope for f in wide.factors], limit)
         if (len(other.core_variables), other.work) < (len(plan.core_variables), plan.work):
