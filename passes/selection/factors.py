@@ -51,20 +51,15 @@ _Ports = tuple[tuple[_Formats, ...], tuple[_Formats, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Port:
-    """Where an op touches a value: the axis of the op in the table (-1: one choice only), its format per choice."""
-
-    axis: int
-    formats: _Formats
-
-
-@dataclass(frozen=True, slots=True)
 class _Value:
-    """How the table of a value is filled: ports that make it, ports that use it, by numbers within `wanted`."""
+    """How the table of a value is filled: the formats it is made in and asked for in, per choice of each op.
+
+    Those asked for are numbers within `wanted`. The axes that the ops have in the table are in the signature.
+    """
 
     number: int
-    made: _Port
-    used: tuple[_Port, ...]
+    made: _Formats
+    used: tuple[_Formats, ...]
     wanted: _Formats
 
 
@@ -94,9 +89,11 @@ class Factors:
         self.factors: list[Factor] = []
         self.needs: dict[int, Needs] = {}
         """The values that have sets."""
+        # Few signatures, many factors: equal ones are kept once.
+        self._signatures: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         for number, op in enumerate(problem.ops):
             scope = (number,) if len(op.choices) > 1 else ()
-            self.factors.append(Factor("op", number, scope, ("op", len(op.choices))))
+            self._add("op", number, scope, ("op", len(op.choices)))
         self._ports: list[_Ports] = []
         known: dict[int, _Ports] = {}
         for op in problem.ops:
@@ -105,6 +102,12 @@ class Factors:
                 ports = known[id(op.choices)] = _ports(op.choices)
             self._ports.append(ports)
         self._add_values(direct, tails)
+
+    def _add(
+        self, kind: Kind, number: int, scope: Scope, signature: tuple[Any, ...], detail: Any = None
+    ) -> None:
+        signature = self._signatures.setdefault(signature, signature)
+        self.factors.append(Factor(kind, number, scope, signature, detail))
 
     def _add_values(self, direct: int, tails: bool) -> None:
         makers, users = self.problem.producers(), self.problem.uses()
@@ -149,11 +152,10 @@ class Factors:
         if size > direct and count_sets(len(wanted), len(uses)) * max(sizes) < size:
             return False
         axis = {op: k for k, op in enumerate(scope)}
-        out = _Port(axis.get(maker[0], -1), self._made(maker))
-        ins = tuple([_Port(axis.get(user, -1), own) for (user, _), own in zip(uses, used, strict=True)])
+        axes = tuple([axis.get(user, -1) for user, _ in uses])
         formats = len(self.problem.values[number].reorder)
-        signature = ("value", formats, len(wanted), sizes, out.axis, tuple([p.axis for p in ins]))
-        self.factors.append(Factor("value", number, scope, signature, _Value(number, out, ins, wanted)))
+        signature = ("value", formats, len(wanted), sizes, axis.get(maker[0], -1), axes)
+        self._add("value", number, scope, signature, _Value(number, self._made(maker), used, wanted))
         return True
 
     def _add_wide(
@@ -190,18 +192,18 @@ class Factors:
         sizes = tuple([domains[v] for v in scope])
         formats = len(self.problem.values[number].reorder)
         signature = ("needs", formats, len(needs.wanted), needs.most, sizes)
-        self.factors.append(Factor("value", number, scope, signature, (number, made, needs)))
+        self._add("value", number, scope, signature, (number, made, needs))
         for op, ports in needs.direct:
             own = (op, *alone) if domains[op] > 1 else alone
             signature = ("link", ports, len(needs.wanted), needs.most)
-            self.factors.append(Factor("link", number, own, signature, op))
+            self._add("link", number, own, signature, op)
         if needs.tail is not None:
             tail = shift + needs.tail
             inner = self.needs[needs.tail]
             first = (tail, variable) if tail < variable else (variable, tail)
             sizes = (len(inner.wanted), inner.most, len(needs.wanted), needs.most)
             scope = tuple([v for v in first if domains[v] > 1])
-            self.factors.append(Factor("tail", number, scope, ("tail", sizes, tail < variable)))
+            self._add("tail", number, scope, ("tail", sizes, tail < variable))
 
     def states_of(self, choices: Sequence[int]) -> list[int]:
         """The state of every variable where ops take these choices: sets have what is asked for, nothing else."""
@@ -231,19 +233,20 @@ class Factors:
 
     def _value_tables(self, details: list[_Value], signature: tuple[Any, ...]) -> Table:
         sizes: tuple[int, ...] = signature[3]
-        trees = self._trees([(d.number, d.wanted) for d in details], len(details[0].used))
+        axes: tuple[int, ...] = signature[5]
+        trees = self._trees([(d.number, d.wanted) for d in details], len(axes))
         n = len(details)
 
-        def spread(ports: list[_Port]) -> NDArray[np.int64]:
+        def spread(formats: list[_Formats], axis: int) -> NDArray[np.int64]:
             shape = [1] * len(sizes)
-            if ports[0].axis >= 0:
-                shape[ports[0].axis] = sizes[ports[0].axis]
-            return np.array([p.formats for p in ports], np.int64).reshape(n, *shape)
+            if axis >= 0:
+                shape[axis] = sizes[axis]
+            return np.array(formats, np.int64).reshape(n, *shape)
 
-        made = spread([d.made for d in details])
+        made = spread([d.made for d in details], signature[4])
         mask = np.zeros([n] + [1] * len(sizes), np.int64)
-        for k in range(len(details[0].used)):
-            mask = mask | (1 << spread([d.used[k] for d in details]))
+        for k, axis in enumerate(axes):
+            mask = mask | (1 << spread([d.used[k] for d in details], axis))
         index = np.arange(n).reshape([n] + [1] * len(sizes))
         return np.ascontiguousarray(np.broadcast_to(trees[index, mask, made], (n, *sizes)))
 

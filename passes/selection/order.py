@@ -30,8 +30,8 @@ class Bucket:
     variable: int
     rest: Scope
     """The neighbours, ascending."""
-    factors: list[int]
-    slots: list[int]
+    factors: tuple[int, ...]
+    slots: tuple[int, ...]
     out: int
     """The slot that the message goes to, -1 where there are no neighbours left."""
     level: int
@@ -172,7 +172,7 @@ class _Planner:
                     own |= near
                     own.discard(w)
             out = self._slot(rest, level + 1)
-        plan.buckets.append(Bucket(v, rest, factors, slots, out, level, entries))
+        plan.buckets.append(Bucket(v, rest, tuple(factors), tuple(slots), out, level, entries))
         return rest
 
     def _slot(self, scope: Scope, level: int) -> int:

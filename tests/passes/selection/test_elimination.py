@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
 from layout_ir.passes.selection.elimination import Elimination, prepare
 from layout_ir.passes.selection.factors import Factors
 from layout_ir.passes.selection.order import make_plan
-from layout_ir.passes.selection.problem import Problem, evaluate
+from layout_ir.passes.selection.problem import Choice, OpNode, Problem, evaluate
 from tests.passes.selection.problems import (
     brute_force,
     cyclic_problem,
@@ -63,6 +64,46 @@ def test_dense_blocks_take_work_that_grows_with_their_layers_and_not_as_a_power(
         assert not plan.core_variables and factors.needs
         work.append(plan.work)
     assert work[2] - work[1] < 2.5 * (work[1] - work[0])
+
+
+def _residual(blocks: int) -> Problem:
+    rng = random.Random(0)
+    parts = [random_problem(rng, 6, 3) for _ in range(8)]
+    nodes, values = list(parts[0].ops), list(parts[0].values)
+    for k in range(blocks):
+        part = parts[k % 8]
+        shift = len(values)
+        # The source of each part takes what the part before it gives.
+        joined = OpNode(
+            (shift - 1,), (shift,), tuple(Choice((0,), c.outs, c.cost) for c in part.ops[0].choices)
+        )
+        rest = [
+            OpNode(
+                tuple(v + shift for v in op.operands),
+                tuple(v + shift for v in op.results),
+                op.choices,
+                op.weight,
+            )
+            for op in part.ops[1:]
+        ]
+        nodes += [joined, *rest]
+        values += part.values
+    return Problem(tuple(nodes), tuple(values))
+
+
+def _hub(uses: int) -> Problem:
+    return hub_problem(random.Random(1), uses, 4)
+
+
+@pytest.mark.parametrize("make", [_residual, _hub])
+def test_factors_and_work_grow_with_the_problem(make: Callable[[int], Problem]):
+    sizes: list[tuple[int, int, int]] = []
+    for n in (200, 800):
+        factors, plan = prepare(make(n), 1 << 23)
+        held = sum(len(f.scope) + len(f.signature) for f in factors.factors)
+        sizes.append((held, plan.work, len(plan.buckets) + len(plan.slots)))
+    for few, many in zip(*sizes, strict=True):
+        assert many <= 4.2 * few
 
 
 def test_hub_of_many_uses_adds_up_far_more_than_fits_a_message():
