@@ -51,5 +51,7 @@ class LayoutOptimizePass(SelectingPass):
 
     name = "layout-optimize"
 
-    def transform(self, module: ModuleOp, costs: CostModel | None) -> None:
-        optimize(module, self.target, self.solver, costs, time_limit=self.time_limit, report=self.report)
+    def transform(self, module: ModuleOp, costs: CostModel | None) -> Solution | None:
+        return optimize(
+            module, self.target, self.solver, costs, time_limit=self.time_limit, report=self.report
+        )

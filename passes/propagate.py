@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from layout_ir.diagnostics import PassError
+from layout_ir.diagnostics import PassError, remark
 from layout_ir.dialects.layout import is_any, is_tensor
 from layout_ir.errors import LayoutError
 from layout_ir.passes.collecting import no_collection
@@ -106,14 +106,20 @@ class SelectingPass(ModulePass):
     report: str | None = None
 
     @abstractmethod
-    def transform(self, module: ModuleOp, costs: CostModel | None) -> None:
-        """Rewrites `module`. Raises LayoutError or PassError."""
+    def transform(self, module: ModuleOp, costs: CostModel | None) -> Solution | None:
+        """Rewrites `module`; returns what was chosen. Raises LayoutError or PassError."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         try:
-            self.transform(op, None if self.costs is None else load_costs(self.costs))
+            solution = self.transform(op, None if self.costs is None else load_costs(self.costs))
         except LayoutError as error:
             raise PassError(str(error), op) from error
+        if solution is not None and solution.bound is not None and not solution.is_optimal:
+            remark(
+                op,
+                f"layouts may not be the cheapest: cost {solution.cost}, proven lower bound {solution.bound}; "
+                "the search ended at its time_limit",
+            )
 
 
 @dataclass(frozen=True)
@@ -122,5 +128,7 @@ class LayoutPropagatePass(SelectingPass):
 
     name = "layout-propagate"
 
-    def transform(self, module: ModuleOp, costs: CostModel | None) -> None:
-        propagate(module, self.target, self.solver, costs, time_limit=self.time_limit, report=self.report)
+    def transform(self, module: ModuleOp, costs: CostModel | None) -> Solution | None:
+        return propagate(
+            module, self.target, self.solver, costs, time_limit=self.time_limit, report=self.report
+        )

@@ -6,12 +6,14 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument, Operation
 
+from layout_ir.diagnostics import Severity, collect
 from layout_ir.dialects import nn
 from layout_ir.format import Format
-from layout_ir.passes.propagate import propagate
+from layout_ir.passes.propagate import LayoutPropagatePass, propagate
 from layout_ir.passes.selection import apply as applying
 from layout_ir.passes.selection import build as building
 from layout_ir.passes.selection import models
@@ -98,6 +100,16 @@ def test_a_value_of_very_many_uses_is_read_as_often_as_it_has_uses(monkeypatch: 
         solve_exact(problem)
         read.append(_Counted.read)
     assert 0 < read[1] < 5 * read[0]
+
+
+def test_a_choice_that_is_not_proven_is_said_to_be_so():
+    with collect() as found:
+        LayoutPropagatePass(target="avx2", time_limit=0.0).apply(Context(), _chain(6))
+    assert [d.severity for d in found] == [Severity.REMARK]
+    assert "may not be the cheapest" in found[0].message
+    with collect() as found:
+        LayoutPropagatePass(target="avx2").apply(Context(), _chain(6))
+    assert not found
 
 
 def test_problem_of_equal_ops_shares_what_is_equal():
