@@ -14,6 +14,7 @@ from layout_ir.backends.llvm.kernels.linear import (
     emit_elements,
     emit_fill,
     emit_flush,
+    emit_padded,
 )
 from layout_ir.backends.llvm.kernels.tile import emit_tile
 from layout_ir.backends.llvm.kernels.weave import emit_weave
@@ -25,6 +26,7 @@ from layout_ir.backends.llvm.plan import (
     Item,
     Level,
     Loop,
+    Padded,
     Plan,
     Ragged,
     Staged,
@@ -162,6 +164,8 @@ class _Emitter:
             emit_elements(self.b, kernel, src, dst, share, self.pace)
         elif isinstance(kernel, Fill):
             emit_fill(self.b, kernel, dst, self.machine.vector, share)
+        elif isinstance(kernel, Padded):
+            emit_padded(self.b, kernel, src, dst, share, self.streaming, self.pace)
         elif isinstance(kernel, Tile):
             emit_tile(self.b, kernel, src, dst, share, self.streaming, self.pace)
         elif isinstance(kernel, Weave):

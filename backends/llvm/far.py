@@ -37,7 +37,12 @@ def from_far(step: Step, machine: Machine) -> Step:
     if kernel.whole:
         many = kernel.cuts[-1].axis == "rows" and kernel.rows.count > LINE // kernel.width
         return replace(step, kernel=replace(kernel, reach=REACH)) if many else step
-    return asking_ahead(step, machine) if kernel.width < 4 else step
+    if kernel.width == 4 or kernel.valid:
+        return step
+    last = {cut.axis: cut.size for cut in kernel.cuts}
+    cuts = Cut("rows", last["rows"]), Cut("cols", min(16, kernel.cols.count))
+    step = finished(step.loops, step.src, step.dst, replace(kernel, cuts=cuts))
+    return step if kernel.cols.count * kernel.width >= _PAGE else asking_ahead(step, machine)
 
 
 def copy_in_source_order(step: Step) -> Step:
@@ -70,6 +75,9 @@ def tile_from_far(step: Step, tile: Tile, machine: Machine) -> Step:
         return finished((*step.loops, *loops), step.src, step.dst, kernel)
 
     few_rows = Cut("rows", high), Cut("cols", wide)
+    if width == 1 and cols.count > 4 * LINE:
+        cuts = Cut("cols", 4 * LINE), Cut("rows", high), Cut("cols", LINE // 2)
+        return asking_ahead(scheduled(*cuts), machine)
     if width < 4:
         return asking_ahead(scheduled(*few_rows), machine)
     if tile.whole and rows.stride % _PAGE == 0:
@@ -79,6 +87,11 @@ def tile_from_far(step: Step, tile: Tile, machine: Machine) -> Step:
         if rows.count > 4 * high:
             down = Cut("rows", 4 * high), *down
         return scheduled(*down, whole=True, part=part)
+    if together and 4 * high * row <= _PAGE:
+        # Everything is near: a few lines of the destination at a time.
+        return scheduled(
+            Cut("rows", 4 * high), Cut("cols", wide if tile.whole else 16 // width), few_rows[0], whole=True
+        )
     if together and high * row <= _PAGE:
         return scheduled(*few_rows, whole=True)
     if row >= _PAGE:

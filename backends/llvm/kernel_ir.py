@@ -17,6 +17,7 @@ from layout_ir.backends.llvm.plan import (
     Kernel,
     Level,
     Loop,
+    Padded,
     Plan,
     Ragged,
     Staged,
@@ -123,6 +124,10 @@ def _kernel_op(kernel: Kernel, *, split: bool) -> Operation:
         return ir.WeaveOp(properties={**numbers, **_flags(splits=kernel.splits), **flags})
     if isinstance(kernel, Elements):
         return ir.ElementsOp(properties={**_ints(width=kernel.width), **_inner(kernel.inner), **flags})
+    if isinstance(kernel, Padded):
+        inner = {} if kernel.inner == _ONCE else _inner(kernel.inner)
+        numbers = _ints(run=kernel.run, valid=kernel.valid, value=kernel.value, width=kernel.width)
+        return ir.PaddedOp(properties={**numbers, **inner, **flags})
     inner = {} if kernel.inner == _ONCE else _inner(kernel.inner)
     properties = {**_ints(run=kernel.run), **inner, **flags}
     if isinstance(kernel, Copy):
@@ -200,13 +205,16 @@ def _kernel(op: Operation) -> Kernel:
     if isinstance(op, ir.WeaveOp):
         strands, count, stride, block = map(number, (op.strands, op.count, op.stride, op.block))
         return Weave(number(op.width), strands, count, stride, op.splits is not None, block, streaming)
-    assert isinstance(op, ir.CopyOp | ir.FillOp | ir.ElementsOp)
+    assert isinstance(op, ir.CopyOp | ir.FillOp | ir.PaddedOp | ir.ElementsOp)
     inner = _ONCE if op.count is None else Loop(*map(number, (op.count, op.inner_src, op.inner_dst)))
     if isinstance(op, ir.ElementsOp):
         return Elements(number(op.width), inner, streaming)
     if isinstance(op, ir.CopyOp):
         return Copy(number(op.run), inner, streaming)
     width = number(op.width)
+    if isinstance(op, ir.PaddedOp):
+        value = _bits(number(op.value), width)
+        return Padded(width, value, number(op.valid), number(op.run), inner, streaming)
     return Fill(width, _bits(number(op.value), width), number(op.run), inner, streaming)
 
 

@@ -204,6 +204,23 @@ class Fill:
 
 
 @dataclass(frozen=True, slots=True)
+class Padded:
+    """`run` bytes that lie together in the destination: `valid` of the source, then pads of `width` bytes."""
+
+    width: int
+    value: int
+    valid: int
+    run: int
+    inner: Loop = Loop(1, 0, 0)
+    streaming: bool = False
+
+    def __str__(self) -> str:
+        text = f"copy {self.valid} padded to {self.run} with {self.value:#0{2 + 2 * self.width}x}"
+        text += " streaming" if self.streaming else ""
+        return text if self.inner.count == 1 else f"{text} ({self.inner})"
+
+
+@dataclass(frozen=True, slots=True)
 class Staged:
     """`steps` write `size` bytes, all of them, into a small buffer, which is then streamed to the destination.
 
@@ -220,7 +237,7 @@ class Staged:
         return f"staged {self.size}\n  {inner}"
 
 
-Kernel = Copy | Tile | Weave | Elements | Fill | Staged
+Kernel = Copy | Tile | Weave | Elements | Fill | Padded | Staged
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +308,8 @@ def read_volume(kernel: Kernel) -> int:
             return kernel.width * kernel.inner.count
         case Copy():
             return kernel.run * kernel.inner.count
+        case Padded():
+            return kernel.valid * kernel.inner.count
         case Fill():
             return 0
         case Staged():

@@ -69,8 +69,7 @@ def make_plan(
         moves = _moves(nest, width, pad, machine, None) or []
     steps = list(moves)
     if dst.pad != "undef":
-        block = nest.dims[fused].loops[0].count if fused is not None else 1
-        for box in _pads(dst, width, fused, block):
+        for box in _pads(dst, width, *(fused or (None, 1))):
             steps.append(fill_step(_shift(box, 0, dst.offset * width), width, pad))
     if stream is None:
         stream = 2 * volume > streaming_volume(machine)
@@ -81,7 +80,9 @@ def make_plan(
     return Plan(width, src.extent * width, dst.extent * width, tuple(steps))
 
 
-def _moves(nest: Nest, width: int, pad: int, machine: Machine, fused: int | None) -> list[Step] | None:
+def _moves(
+    nest: Nest, width: int, pad: int, machine: Machine, fused: tuple[int, int] | None
+) -> list[Step] | None:
     """The steps that move the elements, with the pads behind dim `fused` where they share its last block.
 
     None where no kernel writes those pads along.
@@ -91,17 +92,15 @@ def _moves(nest: Nest, width: int, pad: int, machine: Machine, fused: int | None
     ]
     parts = [cut(*span) for span in spans]
     if fused is not None:
-        levels, _, stop = spans[fused]
-        block = levels[0].move.count
+        dim, block = fused
+        levels, _, stop = spans[dim]
         begin = stop - stop % block
-        last = cut(levels, begin, begin + block)
-        if len(last) != 1 or prod(map(len, parts)) > _MAX_BOXES:
+        [corner] = cut(levels, begin, begin + 1)
+        inner = levels[0].move
+        if prod(map(len, parts)) > _MAX_BOXES or not isinstance(inner, Loop):
             return None
-        box = last[0]
-        row, *others = box.items
-        assert isinstance(row, Loop)
-        row = Loop(row.count, row.src, row.dst, valid=stop % block)
-        parts[fused] = [*cut(levels, 0, begin), Box(box.src, box.dst, (row, *others))]
+        row = Loop(block, inner.src, inner.dst, valid=stop % block)
+        parts[dim] = [*cut(levels, 0, begin), Box(corner.src, corner.dst, (row,))]
     steps: list[Step] = []
     for box in _product(spans, parts):
         step = move_step(_shift(box, nest.src_base * width, nest.dst_base * width), width, machine, pad)
@@ -111,18 +110,29 @@ def _moves(nest: Nest, width: int, pad: int, machine: Machine, fused: int | None
     return steps
 
 
-def _fusible(nest: Nest, dst: Layout, width: int) -> int | None:
-    """The dim whose last block is partly pads and lies together in the destination, within a line."""
+def _fusible(nest: Nest, dst: Layout, width: int) -> tuple[int, int] | None:
+    """The dim whose last block is partly pads and lies together in the destination, within a line; and the block.
+
+    Its elements are one digit of the source: they, too, lie together or evenly apart.
+    """
     for number, dim in enumerate(nest.dims):
         if dim.low or dim.total == dim.extent or not dim.loops or not dim.extent:
             continue
         inner = dim.loops[0]
-        if isinstance(inner, TableLoop) or inner.dst != 1 or inner.src == 1:
+        if isinstance(inner, TableLoop) or inner.dst != 1:
             continue
-        block = inner.count
-        whole = -(-dim.extent // block) * block <= dim.total and block & (block - 1) == 0
-        if dim.extent % block and whole and block * width <= 64:
-            return number
+        blocks = [inner.count]
+        if inner.src == 1:
+            # Blocks of the source may make up a longer one of the destination.
+            for loop in dim.loops[1:]:
+                if isinstance(loop, TableLoop) or loop.dst != blocks[-1]:
+                    break
+                blocks.append(blocks[-1] * loop.count)
+        for block in reversed(blocks):
+            whole = -(-dim.extent // block) * block <= dim.total and block & (block - 1) == 0
+            fits = 0 < dim.extent % block <= inner.count and block * width <= 64
+            if whole and fits:
+                return number, block
     return None
 
 

@@ -21,6 +21,7 @@ from layout_ir.backends.llvm.plan import (
     Item,
     Kernel,
     Loop,
+    Padded,
     Ragged,
     Staged,
     Step,
@@ -55,10 +56,13 @@ def move_step(box: Box, width: int, machine: Machine, pad: int = 0) -> Step | No
             width = wide
             run = next((x for x in loops if x.src == x.dst == width), None)
     if run is not None:
-        if ragged is not None:
-            return None
         loops.remove(run)
+        if ragged is not None and ragged is not run:
+            return None
         inner = loops.pop() if loops else _ONCE
+        if run.valid:
+            padded = Padded(width, pad, run.valid * width, run.count * width, inner)
+            return finished((*rest, *loops), src, dst, padded)
         return finished((*rest, *loops), src, dst, Copy(run.count * width, inner))
     rows = next((x for x in loops if x.dst == width), None)
     cols = next((x for x in loops if x.src == width and x is not rows), None)

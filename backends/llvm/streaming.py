@@ -23,6 +23,7 @@ from layout_ir.backends.llvm.plan import (
     Item,
     Kernel,
     Loop,
+    Padded,
     Staged,
     Step,
     Tile,
@@ -65,6 +66,8 @@ def _direct(step: Step, machine: Machine) -> Step | None:
         if not _lines(kernel.run, kernel.inner):
             return None
         return copy_in_source_order(replace(step, kernel=replace(kernel, streaming=True)))
+    if isinstance(kernel, Padded):
+        return replace(step, kernel=replace(kernel, streaming=True)) if kernel.run == _LINE else None
     if isinstance(kernel, Weave):
         whole = kernel.block * kernel.width == _LINE and kernel.count % kernel.block == 0
         whole = whole and not (kernel.splits and kernel.stride % _LINE)
@@ -92,7 +95,7 @@ def _direct_tile(step: Step, tile: Tile, machine: Machine) -> Step | None:
         if wide % (_LINE // piece) == 0 and cols.count % wide == 0:
             cuts = (Cut("rows", high), Cut("cols", wide))
             tile = replace(tile, cuts=cuts, streaming=True, whole=False)
-            return finished(step.loops, step.src, step.dst, tile)
+            return asking_ahead(finished(step.loops, step.src, step.dst, tile), machine)
     return None
 
 
@@ -170,10 +173,14 @@ def _split(step: Step, outer: Sequence[Loop], base: int, machine: Machine) -> li
         return None
     if tile.cols.stride != tile.rows.count * tile.width:
         return None
-    # Whole lines of the source, where rows are as long.
-    wide = max(_last(tile, "cols"), min(_LINE // tile.width, tile.cols.count))
-    number = max(machine.l1 // 2 // tile.cols.stride // wide, 1) * wide
-    if number >= tile.cols.count or number * tile.cols.stride > staging_size(machine):
+    # Whole lines of the source, where the buffer may be as large.
+    for wide in (min(_LINE // tile.width, tile.cols.count), min(16 // tile.width, tile.cols.count)):
+        number = max(machine.l1 // 2 // tile.cols.stride // wide, 1) * wide
+        if number * tile.cols.stride <= staging_size(machine):
+            break
+    else:
+        return None
+    if number >= tile.cols.count:
         return None
     whole, rest = divmod(tile.cols.count, number)
     result: list[Step] = []
@@ -181,7 +188,7 @@ def _split(step: Step, outer: Sequence[Loop], base: int, machine: Machine) -> li
         if not cols or not rounds:
             continue
         part = replace(tile, cols=replace(tile.cols, count=cols))
-        if wide > cols:
+        if _last(tile, "cols") > cols:
             part = replace(
                 part,
                 cuts=(Cut("rows", _last(tile, "rows")), Cut("cols", min(cols, 16 // tile.width))),
@@ -209,7 +216,7 @@ def _written(step: Step) -> int:
         return total * kernel.width * kernel.strands * kernel.count
     if isinstance(kernel, Elements):
         return total * kernel.width * kernel.inner.count
-    return total * kernel.run * kernel.inner.count if isinstance(kernel, Copy | Fill) else 0
+    return total * kernel.run * kernel.inner.count if isinstance(kernel, Copy | Fill | Padded) else 0
 
 
 def _end(step: Step) -> int | None:

@@ -12,6 +12,7 @@ from layout_ir.backends.llvm.plan import (
     Item,
     Kernel,
     Loop,
+    Padded,
     Plan,
     Staged,
     Step,
@@ -110,6 +111,12 @@ def kernel_words(kernel: Kernel) -> list[str]:
         return [
             f"fill {kernel.run} bytes of pads with {value}{_inner(kernel.inner, fills=True)}{_stream(kernel)}"
         ]
+    if isinstance(kernel, Padded):
+        value = f"{kernel.value:#0{2 + 2 * kernel.width}x}"
+        what = (
+            f"copy {kernel.valid} bytes and {kernel.run - kernel.valid} bytes of pads of {value} behind them"
+        )
+        return [f"{what}{_inner(kernel.inner)}{_stream(kernel)}"]
     if isinstance(kernel, Elements):
         return [f"move one element of {kernel.width} bytes, {item_words(kernel.inner)}"]
     return [_weave_words(kernel)]

@@ -66,13 +66,10 @@ func.func @others(%x : tensor<2x17x5x4xf32, #nchw>, %p : tensor<1x3x20x20xf32, #
 // CHECK-NEXT:      }
 // CHECK-NEXT:    }
 
-// Pads behind whole blocks are filled apart.
+// Pads that complete a run are stored with it.
 // CHECK-LABEL: kernel.plan @reorder_3 width 4 src 160 dst 320 cpu "haswell" {
 // CHECK-NEXT:      kernel.step src 0 dst 0 {
-// CHECK-NEXT:        kernel.copy 32 for 5 src 32 dst 64 split
-// CHECK-NEXT:      }
-// CHECK-NEXT:      kernel.step src 0 dst 32 {
-// CHECK-NEXT:        kernel.fill 32 with 1077936128 width 4 for 5 src 0 dst 64 split
+// CHECK-NEXT:        kernel.padded 64 of 32 with 1077936128 width 4 for 5 src 32 dst 64 split
 // CHECK-NEXT:      }
 // CHECK-NEXT:    }
 

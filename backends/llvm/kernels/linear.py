@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from layout_ir.backends.llvm.builder import Builder, Value
-from layout_ir.backends.llvm.plan import Copy, Elements, Fill, Loop
+from layout_ir.backends.llvm.builder import Builder, Value, shuffle
+from layout_ir.backends.llvm.plan import Copy, Elements, Fill, Loop, Padded
 
 Range = Callable[[int], tuple[Value, Value]]
 """Rounds of a loop that this thread runs: [low, high) of a count."""
@@ -152,6 +152,37 @@ def emit_elements(
         b.store(type_, value, dst, b.mul(i, kernel.inner.dst))
 
     _rounds(b, kernel.inner, min(kernel.inner.count, 16), range_, body, pace, kernel.width)
+
+
+def emit_padded(
+    b: Builder,
+    kernel: Padded,
+    src: str,
+    dst: str,
+    range_: Range,
+    streaming: bool,
+    pace: Pace | None = None,
+) -> None:
+    """Runs of a power of two bytes: one store of what is loaded in pieces into a register of pads."""
+    element, lanes = f"i{8 * kernel.width}", kernel.run // kernel.width
+    number = kernel.valid // kernel.width
+    stream = kernel.run if streaming and kernel.run >= 16 else 0
+
+    def body(i: Value) -> None:
+        s, d = b.at(src, b.mul(i, kernel.inner.src)), b.at(dst, b.mul(i, kernel.inner.dst))
+        value = f"splat ({element} {kernel.value})"
+        at = 0
+        while at < number:
+            piece = 1 << ((number - at).bit_length() - 1)
+            part = b.load(f"<{piece} x {element}>", s, at * kernel.width)
+            spread = [k - at if at <= k < at + piece else None for k in range(lanes)]
+            part = shuffle(b, element, part, "poison", piece, spread)
+            chosen = [lanes + k if at <= k < at + piece else k for k in range(lanes)]
+            value = shuffle(b, element, value, part, lanes, chosen)
+            at += piece
+        b.store(f"<{lanes} x {element}>", value, d, streaming=stream)
+
+    _rounds(b, kernel.inner, min(kernel.inner.count, 8), range_, body, pace, kernel.valid)
 
 
 def emit_fill(b: Builder, kernel: Fill, dst: str, vector: int, range_: Range) -> None:

@@ -1,6 +1,7 @@
 """Micro-kernels: what the innermost round of a step does. All numbers count bytes, except where they count elements.
 
     kernel.copy 64 for 4 src 64 dst 128                        runs of bytes
+    kernel.padded 64 of 4 with 0 width 4 for 8 src 32 dst 64   runs with pads behind
     kernel.fill 32 with 0 width 4                              pads
     kernel.elements 4 for 16 src 64 dst 4                      one element after the other
     kernel.tile 4 rows 64 by 6272 cols 1568 by 256 cuts <cols:16, rows:4, cols:4>      transposes in registers
@@ -90,6 +91,33 @@ class FillOp(RunOp):
     @property
     def reads(self) -> Access | None:
         return None
+
+    @property
+    def element(self) -> int | None:
+        return number(self.width)
+
+
+@irdl_op_definition
+class PaddedOp(RunOp):
+    """Runs whose first `valid` bytes are in the source; the others get `value`, the bits of `width` bytes."""
+
+    name = "kernel.padded"
+    valid = prop_def(Int)
+    value = prop_def(Int)
+    width = prop_def(Int)
+    assembly_format = (
+        "$run `of` $valid `with` $value `width` $width "
+        f"(`for` $count^ `src` $inner_src `dst` $inner_dst)? {KernelOp.FLAGS}"
+    )
+
+    def check(self) -> None:
+        super().check()
+        if not 0 < number(self.valid) < number(self.run):
+            raise VerifyException(f"{number(self.valid)} bytes are valid of a run of {number(self.run)}")
+
+    @property
+    def reads(self) -> Access | None:
+        return self._access(self.inner_src)._replace(run=number(self.valid))
 
     @property
     def element(self) -> int | None:

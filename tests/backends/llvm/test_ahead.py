@@ -126,7 +126,7 @@ def test_only_x86_gets_what_only_x86_has(target: str):
 def test_a_staging_buffer_is_counted_and_told():
     case = _case("nhwc", "nchw", (384, 256, 14, 14), "f32")
     unit = compile_ahead(case.src, case.dst, "f32", machine_named("x86-64-v4"))
-    assert unit.stack_bytes > 100 << 10
+    assert unit.stack_bytes > 8 << 10
     assert f"[{unit.stack_bytes} x i8]" in unit.ir()
     assert f"a call takes {unit.stack_bytes} bytes of stack" in header(unit)
     assert _unit().stack_bytes == 0

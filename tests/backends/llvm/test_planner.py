@@ -50,8 +50,14 @@ def test_pads_that_share_a_block_are_written_with_it():
 
 
 def test_negative_pads_behind_whole_blocks_are_filled_apart():
-    steps = _plan("nc", "(n, c) : [n, c:4, c:4], pad = 3", (5, 8))
-    assert steps[-1].startswith("fill 32 with 0x40400000")
+    steps = _plan("nc", "(n, c) : [n, c:16, c:4], pad = 3", (5, 8))
+    assert steps[-1].startswith("fill 224 with 0x40400000")
+
+
+def test_pads_behind_a_copied_run_complete_its_line():
+    assert _plan("nChw8c", "nChw16c", (1, 17, 4, 4))[-1] == (
+        "copy 4 padded to 64 with 0x00000000 (for 16: src+32 dst+64)"
+    )
 
 
 def test_three_channels_are_woven():
