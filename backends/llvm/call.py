@@ -23,8 +23,11 @@ from layout_ir.dtypes import bits_of, canonical_name
 from layout_ir.errors import LayoutError
 from layout_ir.layout import Layout
 
-_SHARE = 512 << 10
-"""Bytes of source and destination that a thread is woken for."""
+_SHARE = 2 << 20
+"""Bytes of source and destination that a thread is woken for: waking one can take 50 us."""
+
+_LIGHT_SHARE = 64 << 10
+"""Bytes of source and destination that are worth the hand-over to a thread that is awake."""
 
 _SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -49,6 +52,7 @@ class Reorder:
         checked = _Checked(plan, code, name, threads)
         self._checked = checked
         parallel = pool.ensure(threads).address if threads > 1 else 0
+        threads = checked.threads
         sizes = (plan.src_bytes, plan.dst_bytes)
         self.__call__ = entry(
             checked.kernel, parallel, threads, sizes, plan.width, plan.keeps_places, checked
@@ -66,7 +70,8 @@ class _Checked:
         self.plan = plan
         self.code = code  # keeps the machine code
         self.call = _SIGNATURE(code.address(name))
-        self.threads = threads
+        light = threads > 1 and plan.src_bytes + plan.dst_bytes < threads * _SHARE
+        self.threads = threads + pool.LIGHT if light else threads
         self.kernel = code.address(name)
 
     def __call__(self, src: Any, dst: Any) -> None:
@@ -82,7 +87,7 @@ class _Checked:
         if self.threads == 1:
             self.call(a, b, 0, 1)
         else:
-            pool.ensure(self.threads).parallel(self.kernel, a, b, self.threads)
+            pool.ensure(self.threads % pool.LIGHT).parallel(self.kernel, a, b, self.threads)
 
     def address(self, buffer: Any, side: str, size: int, *, writable: bool) -> int:
         """Where `buffer` begins, if it fits."""
@@ -143,8 +148,7 @@ def compile_reorder(
 @lru_cache(maxsize=1024)
 def _prepared(src: Layout, dst: Layout, dtype: str, threads: int, machine: Machine) -> Reorder:
     plan = plan_reorder(src, dst, dtype, target=machine)
-    # A share below half a MiB is done before another thread has noticed (measured).
-    most = max(1, (plan.src_bytes + plan.dst_bytes) // _SHARE)
+    most = max(1, (plan.src_bytes + plan.dst_bytes) // _LIGHT_SHARE)
     return load(plan, machine, pool.available(min(threads, most)))
 
 

@@ -2,8 +2,12 @@
 
 Handing a kernel to Python threads costs tens of microseconds, more than most reorders take. Here workers wait in
 compiled code: first they spin, for about the time between two calls of a busy program, then they sleep on a futex. A
-call publishes the kernel and its buffers, runs its own share and waits for the others'. One call has the workers at a
-time; whoever comes while they are busy does all of its work itself, so that any number of threads may call.
+call publishes the kernel, its buffers and a ticket that counts parts; whoever is awake takes parts until there are
+none left, the caller too, so that it never waits for a worker that has not begun. One call has the workers at a time;
+whoever comes while they are busy does all of its work itself, so that any number of threads may call.
+
+Work of a few microseconds (`LIGHT`) is worth sharing with a worker that spins, not the microseconds of waking one.
+Only where such calls follow each other closely are workers woken, for the calls to come.
 
 The workers are daemon threads of this process, started when a kernel is first compiled for more than one thread; a
 forked child starts its own. Only on Linux on x86-64 and aarch64; elsewhere kernels run on the calling thread.
@@ -23,8 +27,16 @@ from layout_ir.backends.llvm.machine import Machine, host
 
 _FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine(), 0) if sys.platform == "linux" else 0
 
-# { i32 busy, i32 generation, i32 pending, i32 sleeping, ptr kernel, ptr src, ptr dst, i64 parts, i32 workers }
-_STATE = "{ i32, i32, i32, i32, ptr, ptr, ptr, i64, i32 }"
+LIGHT = 1 << 32
+"""Added to the threads of a call that is not worth waking a worker."""
+
+_CLOSE = 100_000
+"""Cycles between the end of a light call of a busy program and the next one: about as long as workers spin."""
+
+# { i64 ticket, i32 busy, i32 left, i32 sleeping, ptr kernel, ptr src, ptr dst, i64 threads, i64 last }
+# The ticket is generation << 32 | parts << 16 | next part: taking the next part fails where any of it has changed, so
+# that what was read of the call before belongs to it.
+_STATE = "{ i64, i32, i32, i32, ptr, ptr, ptr, i64, i64 }"
 
 
 def _field(number: int) -> str:
@@ -33,77 +45,70 @@ def _field(number: int) -> str:
 
 def _source(machine: Machine) -> str:
     pause = "call void @llvm.x86.sse2.pause()" if machine.triple.startswith("x86_64") else "fence seq_cst"
-    busy, generation, pending, sleeping, kernel, src, dst, parts, workers = map(_field, range(9))
+    # Elsewhere a program may not be allowed to count cycles: light calls then wake nobody.
+    cycles = "call i64 @llvm.readcyclecounter()" if machine.triple.startswith("x86_64") else "add i64 0, 0"
+    ticket, busy, left, sleeping, kernel, src, dst, threads, last = map(_field, range(9))
+    generation = f"getelementptr (i8, ptr {ticket}, i64 4)"
+    open_part = f"""\
+  %t = load atomic i64, ptr {ticket} acquire, align 8
+  %next = and i64 %t, 65535
+  %t16 = lshr i64 %t, 16
+  %n = and i64 %t16, 65535
+  %t1 = add i64 %t, 1
+  %open = icmp ult i64 %next, %n
+"""
     return f"""\
 target triple = "{machine.triple}"
 @state = internal global {_STATE} zeroinitializer, align 64
 declare i64 @syscall(i64, ...)
 declare i32 @sched_yield()
 
-define i32 @add_worker() nounwind {{
-entry:
-  br label %take
-take:
-  %got = cmpxchg ptr {busy}, i32 0, i32 1 acquire monotonic
-  %free = extractvalue {{ i32, i1 }} %got, 1
-  br i1 %free, label %count, label %later
-later:
-  %y = call i32 @sched_yield()
-  br label %take
-count:
-  %old = atomicrmw add ptr {workers}, i32 1 seq_cst
-  %now = load atomic i32, ptr {generation} acquire, align 4
-  store atomic i32 0, ptr {busy} release, align 4
-  ret i32 %now
-}}
-
 define void @reset() nounwind {{
   store {_STATE} zeroinitializer, ptr @state
   ret void
 }}
 
-define void @worker(i64 %index, i32 %start) nounwind {{
+define void @worker(i64 %index) nounwind {{
 entry:
-  br label %wait
-wait:
-  %seen = phi i32 [ %start, %entry ], [ %now, %done ]
-  br label %spin
-spin:
-  %k = phi i32 [ 0, %wait ], [ %k1, %again ]
-  %now = load atomic i32, ptr {generation} acquire, align 4
-  %new = icmp ne i32 %now, %seen
-  br i1 %new, label %work, label %idle
+  br label %look
+look:
+  %k = phi i32 [ 0, %entry ], [ %k1, %rest ], [ 0, %sleep ], [ 0, %try ], [ 0, %run ]
+{open_part}  br i1 %open, label %read, label %idle
+read:
+  %f = load ptr, ptr {kernel}
+  %a = load ptr, ptr {src}
+  %b = load ptr, ptr {dst}
+  %most = load i64, ptr {threads}
+  %asked = icmp slt i64 %index, %most
+  br i1 %asked, label %try, label %idle
+try:
+  %got = cmpxchg ptr {ticket}, i64 %t, i64 %t1 acq_rel monotonic
+  %won = extractvalue {{ i64, i1 }} %got, 1
+  br i1 %won, label %run, label %look
+run:
+  call void %f(ptr %a, ptr %b, i64 %next, i64 %n)
+  %p = atomicrmw sub ptr {left}, i32 1 release
+  br label %look
 idle:
   %k1 = add i32 %k, 1
   %tired = icmp sgt i32 %k1, 2000
   br i1 %tired, label %sleep, label %rest
 rest:
   {pause}
-  br label %again
+  br label %look
 sleep:
+  %t32 = lshr i64 %t, 32
+  %seen = trunc i64 %t32 to i32
   %s0 = atomicrmw add ptr {sleeping}, i32 1 seq_cst
   %r = call i64 (i64, ...) @syscall(i64 {_FUTEX}, ptr {generation}, i32 128, i32 %seen, ptr null)
   %s1 = atomicrmw sub ptr {sleeping}, i32 1 seq_cst
-  br label %again
-again:
-  br label %spin
-work:
-  %n = load i64, ptr {parts}
-  %mine = icmp slt i64 %index, %n
-  br i1 %mine, label %run, label %done
-run:
-  %f = load ptr, ptr {kernel}
-  %a = load ptr, ptr {src}
-  %b = load ptr, ptr {dst}
-  call void %f(ptr %a, ptr %b, i64 %index, i64 %n)
-  br label %done
-done:
-  %p = atomicrmw sub ptr {pending}, i32 1 release
-  br label %wait
+  br label %look
 }}
 
-define void @parallel(ptr %f, ptr %a, ptr %b, i64 %parts) nounwind {{
+define void @parallel(ptr %f, ptr %a, ptr %b, i64 %asked) nounwind {{
 entry:
+  %most = and i64 %asked, 65535
+  %heavy = icmp ult i64 %asked, {LIGHT}
   %got = cmpxchg ptr {busy}, i32 0, i32 1 acquire monotonic
   %free = extractvalue {{ i32, i1 }} %got, 1
   br i1 %free, label %publish, label %alone
@@ -114,27 +119,45 @@ publish:
   store ptr %f, ptr {kernel}
   store ptr %a, ptr {src}
   store ptr %b, ptr {dst}
-  %w = load i32, ptr {workers}
-  %w1 = add i32 %w, 1
-  %most = zext i32 %w1 to i64
-  %fits = icmp sle i64 %parts, %most
-  %n = select i1 %fits, i64 %parts, i64 %most
-  store i64 %n, ptr {parts}
-  store atomic i32 %w, ptr {pending} release, align 4
-  %g = atomicrmw add ptr {generation}, i32 1 seq_cst
+  store i64 %most, ptr {threads}
+  %number = trunc i64 %most to i32
+  store atomic i32 %number, ptr {left} release, align 4
+  %old = load atomic i64, ptr {ticket} monotonic, align 8
+  %g0 = lshr i64 %old, 32
+  %g1 = add i64 %g0, 1
+  %g = shl i64 %g1, 32
+  %parts = shl i64 %most, 16
+  %new = or i64 %g, %parts
+  %before = atomicrmw xchg ptr {ticket}, i64 %new seq_cst
   %asleep = load atomic i32, ptr {sleeping} seq_cst, align 4
   %any = icmp ne i32 %asleep, 0
-  br i1 %any, label %wake, label %share
+  br i1 %any, label %rouse, label %share
+rouse:
+  br i1 %heavy, label %wake, label %rate
+rate:
+  %then = load i64, ptr {last}
+  %clock = {cycles}
+  %since = sub i64 %clock, %then
+  %s = sub i64 %since, 1
+  %close = icmp ult i64 %s, {_CLOSE}
+  br i1 %close, label %wake, label %share
 wake:
   %r = call i64 (i64, ...) @syscall(i64 {_FUTEX}, ptr {generation}, i32 129, i32 2147483647)
   br label %share
 share:
-  call void %f(ptr %a, ptr %b, i64 0, i64 %n)
-  br label %join
+{open_part}  br i1 %open, label %try, label %join
+try:
+  %took = cmpxchg ptr {ticket}, i64 %t, i64 %t1 acq_rel monotonic
+  %won = extractvalue {{ i64, i1 }} %took, 1
+  br i1 %won, label %run, label %share
+run:
+  call void %f(ptr %a, ptr %b, i64 %next, i64 %n)
+  %p = atomicrmw sub ptr {left}, i32 1 release
+  br label %share
 join:
   %k = phi i32 [ 0, %share ], [ %k1, %turn ]
-  %left = load atomic i32, ptr {pending} acquire, align 4
-  %ready = icmp eq i32 %left, 0
+  %still = load atomic i32, ptr {left} acquire, align 4
+  %ready = icmp eq i32 %still, 0
   br i1 %ready, label %leave, label %more
 more:
   %k1 = add i32 %k, 1
@@ -149,6 +172,12 @@ yield:
 turn:
   br label %join
 leave:
+  br i1 %heavy, label %open_, label %stamp
+stamp:
+  %now = {cycles}
+  store i64 %now, ptr {last}
+  br label %open_
+open_:
   store atomic i32 0, ptr {busy} release, align 4
   ret void
 }}
@@ -156,7 +185,7 @@ leave:
 
 
 class Pool:
-    """The workers of this process; `parallel` is void (kernel, src, dst, parts), at `address`."""
+    """The workers of this process; `parallel` is void (kernel, src, dst, threads), at `address`."""
 
     def __init__(self) -> None:
         self.code = Code(_source(host()), host(), ("add_worker", "reset", "worker", "parallel"), keep=True)
@@ -167,15 +196,11 @@ class Pool:
 
     def grow(self, threads: int) -> None:
         """Starts workers until `threads` can work, the caller included."""
-        run: Any = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int32)(self.code.address("worker"))
-        add: Any = ctypes.CFUNCTYPE(ctypes.c_int32)(self.code.address("add_worker"))
+        run: Any = ctypes.CFUNCTYPE(None, ctypes.c_int64)(self.code.address("worker"))
         while self.workers < threads - 1:
             self.workers += 1
-            # Counted while no call is under way: every later one waits for it, and it sees every later one.
-            arguments = (self.workers, add())
-            threading.Thread(
-                target=run, args=arguments, daemon=True, name=f"layout-ir-{self.workers}"
-            ).start()
+            name = f"layout-ir-{self.workers}"
+            threading.Thread(target=run, args=(self.workers,), daemon=True, name=name).start()
 
 
 _pool: Pool | None = None
