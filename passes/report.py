@@ -22,7 +22,7 @@ from layout_ir.dialects.layout import (
 )
 from layout_ir.passes.optimize import optimize
 from layout_ir.passes.propagate import propagate
-from layout_ir.passes.selection.costs import BYTES_PER_NS, CALL_NS, CostModel, reorder_bytes, reorder_ns
+from layout_ir.passes.selection.costs import CostModel, fill_bytes, fill_ns, reorder_bytes, reorder_ns
 from layout_ir.passes.selection.problem import Solution
 from layout_ir.passes.selection.targets import target_named
 from layout_ir.tag import name_of
@@ -134,10 +134,7 @@ def traffic(module: ModuleOp) -> Traffic:
         source, destination = layout_of(op.source_type), layout_of(op.result_type)
         dtype = dtype_of(op.result_type)
         if isinstance(op, FillPadsOp):
-            pads = destination.nbytes(dtype) - destination.nelems * destination.nbytes(dtype) // max(
-                destination.extent, 1
-            )
-            moved, duration = pads, CALL_NS + pads // BYTES_PER_NS
+            moved, duration = fill_bytes(destination, dtype), fill_ns(destination, dtype)
         else:
             moved, duration = (
                 reorder_bytes(source, destination, dtype),

@@ -59,6 +59,22 @@ class _Applier:
             )
         ]
 
+        self.spell_alike()
+
+    def spell_alike(self) -> None:
+        """Gives the values of a slot one type, where their Formats are only the same bytes."""
+        for number, place in enumerate(self.selection.places):
+            defs = self.selection.problem.ops[number].results
+            if not place.site.is_slot or not defs:
+                continue
+            types = [self.current[value].type for value in defs]
+            known = [type for value, type in zip(defs, types, strict=True) if not self.open[value]]
+            if place.site.declared is not None and not is_any(place.site.declared):
+                known.insert(0, place.site.declared)
+            for value in defs:
+                if self.open[value]:
+                    self.current[value] = retype(self.current[value], (*known, *types)[0])
+
     def typed(self, type: Attribute, fmt: Format) -> TensorType[Attribute]:
         """`type` in one of the Formats of the selection, which live as long as this."""
         key = type, id(fmt)
@@ -109,7 +125,11 @@ class _Applier:
         if wanted == produced:
             return self.current[value]
         for start, end in tree_edges(self.selection.problem.values[value].reorder, produced, needed):
-            reached[end] = self.reorder(reached[start], self.typed(reached[start].type, formats[end]))
+            if formats[end] == formats[start].with_pad("undef"):
+                # Whoever needs nothing of the pads takes them as they are.
+                reached[end] = reached[start]
+            else:
+                reached[end] = self.reorder(reached[start], self.typed(reached[start].type, formats[end]))
         return reached[wanted]
 
     def reorder(self, source: SSAValue, type: Attribute) -> SSAValue:

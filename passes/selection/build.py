@@ -21,31 +21,14 @@ from layout_ir.format import Format
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.costs import CostModel
 from layout_ir.passes.selection.cycles import check_acyclic
-from layout_ir.passes.selection.formats import FormatList, FormatLists
+from layout_ir.passes.selection.formats import FORMAT_LIMIT, FormatList, FormatLists
 from layout_ir.passes.selection.kinds import Kinds
-from layout_ir.passes.selection.models import bound, options_of, plain, shape_of
+from layout_ir.passes.selection.models import OPTIONS, bound, options_of, plain, shape_of
+from layout_ir.passes.selection.pads import with_pads
 from layout_ir.passes.selection.problem import FORBIDDEN, Choice, Matrix, OpNode, Problem, ValueNode
-from layout_ir.passes.selection.sites import Site, Use, Weights, sites
+from layout_ir.passes.selection.selection import Place, Selection
+from layout_ir.passes.selection.sites import Site, Weights, sites
 from layout_ir.passes.selection.targets import Target
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Place:
-    """One op node of the problem in the program: the uses it decides, and the option behind each of its choices."""
-
-    site: Site
-    uses: tuple[Use, ...]
-    options: tuple[LayoutOption, ...]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Selection:
-    """A problem and the program it came from: places and values by number, Formats of each value by number."""
-
-    problem: Problem
-    places: tuple[Place, ...]
-    values: tuple[SSAValue, ...]
-    formats: tuple[tuple[Format, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +208,7 @@ class _Builder:
         made = lists[len(site.uses) :]
         shapes = [own.shape for own in (*given, *made)]
         # The same formats at a higher cost can never win.
-        best: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[Choice, LayoutOption]] = {}
+        best: dict[object, tuple[Choice, LayoutOption]] = {}
         for option in options:
             wanted = [fmt for fmt in option.ins if fmt is not None]
             if len(wanted) != len(given):
@@ -237,7 +220,9 @@ class _Builder:
             if ins is None or outs is None:
                 continue
             choice = Choice(ins, outs, self.costs.op(site.op.name, option, shapes))
-            key = (ins, outs)
+            # Formats that an op carries say what it does with pads, which may be worth a cost.
+            pads = tuple(fmt.pad for fmt in (*wanted, *option.outs)) if OPTIONS in site.op.attributes else ()
+            key = (ins, outs, pads)
             if key not in best or choice.cost < best[key][0].cost:
                 best[key] = (choice, option)
         if not best:
@@ -293,8 +278,10 @@ def build(module: ModuleOp, target: Target, costs: CostModel | None = None) -> S
         nodes.append(OpNode(operands, results, node.choices, site.weight))
         places.append(Place(site, uses, node.options))
     values = tuple([builder.value_node(v, weights) for v in range(len(builder.values))])
-    formats = tuple([builder.extended(own).formats for own in builder.formats])
-    return Selection(Problem(tuple(nodes), values), tuple(places), tuple(builder.values), formats)
+    lists = [builder.extended(own) for own in builder.formats]
+    formats = tuple([own.formats for own in lists])
+    selection = Selection(Problem(tuple(nodes), values), tuple(places), tuple(builder.values), formats)
+    return with_pads(selection, [own.layouts for own in lists], builder.costs, FORMAT_LIMIT)
 
 
 def _numbers(lists: Sequence[FormatList], formats: Sequence[Format]) -> tuple[int, ...] | None:

@@ -19,8 +19,8 @@ A cost table in JSON replaces them, entry by entry:
      "missing": "model"}
 
 Formats are tags or format texts; without `shape` an entry holds for any shape; the first entry that fits counts, and
-two that say different things of the same are refused. `"missing": "forbid"` makes a reorder that is not listed
-impossible.
+two that say different things of the same are refused. A reorder from a format to itself is what filling its pads
+costs. `"missing": "forbid"` makes a reorder that is not listed impossible.
 """
 
 from __future__ import annotations
@@ -56,6 +56,16 @@ def reorder_ns(source: Layout, destination: Layout, dtype: str) -> int:
     return CALL_NS + reorder_bytes(source, destination, dtype) // BYTES_PER_NS
 
 
+def fill_bytes(layout: Layout, dtype: str) -> int:
+    """Bytes that filling the pads of a tensor writes: its pads, and nothing else."""
+    return layout.nbytes(dtype) - layout.nelems * layout.nbytes(dtype) // max(layout.extent, 1)
+
+
+def fill_ns(layout: Layout, dtype: str) -> int:
+    """Estimated time of writing the pads of a tensor."""
+    return CALL_NS + fill_bytes(layout, dtype) // BYTES_PER_NS
+
+
 def stream_ns(nbytes: int) -> int:
     """Estimated time of an op that reads and writes `nbytes` once (elementwise, pools, concat)."""
     return CALL_NS + nbytes // BYTES_PER_NS
@@ -69,6 +79,10 @@ class CostModel:
     def reorder(self, source: Layout, destination: Layout, dtype: str) -> int:
         """What a reorder costs; FORBIDDEN where it is impossible."""
         return reorder_ns(source, destination, dtype)
+
+    def fill(self, layout: Layout, dtype: str) -> int:
+        """What it costs to write the pads of a tensor, and nothing else."""
+        return fill_ns(layout, dtype)
 
     def op(self, name: str, option: LayoutOption, shapes: Sequence[tuple[int, ...]]) -> int:
         """What an option of the op `name` costs; `shapes` are those of its tensor operands, then results."""
@@ -112,6 +126,16 @@ class TableCosts(CostModel):
         if key not in self._found:
             self._found[key] = self._lookup(source, destination, dtype)
         return self._found[key]
+
+    def fill(self, layout: Layout, dtype: str) -> int:
+        for entry in self.reorders:
+            if (
+                entry.shape in (None, layout.shape)
+                and _is(entry.source, layout)
+                and _is(entry.destination, layout)
+            ):
+                return entry.cost
+        return fill_ns(layout, dtype)
 
     def _lookup(self, source: Layout, destination: Layout, dtype: str) -> int:
         for entry in self.reorders:

@@ -1,0 +1,31 @@
+"""A selection problem together with the program that it is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from layout_ir.format import Format
+from layout_ir.interfaces import LayoutOption
+from layout_ir.passes.selection.problem import Problem
+from layout_ir.passes.selection.sites import Site, Use
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Place:
+    """One op node of the problem in the program: the uses it decides, and the option behind each of its choices."""
+
+    site: Site
+    uses: tuple[Use, ...]
+    options: tuple[LayoutOption, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Selection:
+    """A problem and the program it came from: places and values by number, Formats of each value by number."""
+
+    problem: Problem
+    places: tuple[Place, ...]
+    values: tuple[SSAValue, ...]
+    formats: tuple[tuple[Format, ...], ...]

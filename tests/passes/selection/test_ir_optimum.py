@@ -1,0 +1,47 @@
+"""The selection of a program costs what trying everything says, with regions, calls and pads; and its proof holds."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+
+import pytest
+
+from layout_ir.certificate import verify
+from layout_ir.errors import LayoutError
+from layout_ir.passes.selection.apply import apply
+from layout_ir.passes.selection.build import build
+from layout_ir.passes.selection.certificate import certify
+from layout_ir.passes.selection.costs import parse_costs
+from layout_ir.passes.selection.elimination import Infeasible
+from layout_ir.passes.selection.targets import target_named
+from tests.passes.selection.ir_programs import brute_force, priced, random_ir
+from tests.passes.texts import parse
+
+PROGRAMS = 300
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_optimum_of_programs_equals_brute_force(part: int):
+    rng = random.Random(part)
+    for _ in range(PROGRAMS // 3):
+        text, costs = random_ir(rng)
+        module = parse(text)
+        optimum = brute_force(module, costs)
+        selection = build(module, target_named("avx2"), parse_costs(costs.to_json(), "costs"))
+        if optimum is None:
+            with pytest.raises(Infeasible):
+                certify(selection.problem)
+            continue
+        solution, certificate = certify(selection.problem)
+        assert solution.cost == optimum, text
+        verdict = verify(json.loads(json.dumps(certificate)))
+        assert verdict.cost == verdict.bound == optimum
+        apply(module, selection, solution.choices)
+        module.verify()
+        assert priced(module, parse(text), costs) == optimum, "what was inserted is not what was paid for"
+        forged = copy.deepcopy(certificate)
+        forged[rng.choice(["cost", "bound"])] += rng.choice([-1, 1])
+        with pytest.raises(LayoutError):
+            verify(forged)

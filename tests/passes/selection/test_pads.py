@@ -1,0 +1,155 @@
+"""What pads hold is part of the problem: fills are priced, shared, hoisted, and traded against formats without pads."""
+
+from __future__ import annotations
+
+import pytest
+
+from layout_ir.dialects.layout import FillPadsOp, ReorderOp
+from layout_ir.format import Format
+from layout_ir.passes.optimize import optimize
+from layout_ir.passes.propagate import solve
+from layout_ir.passes.selection.build import Selection, build
+from layout_ir.passes.selection.costs import CALL_NS, fill_ns, parse_costs
+from layout_ir.passes.selection.targets import target_named
+from tests.passes.texts import parse
+
+TYPE = "tensor<1x17x4x4xf32, #layout.any>"
+BLOCKED = "tensor<1x17x4x4xf32, #layout.tag<nChw8c>>"
+PLAIN = "tensor<1x17x4x4xf32, #layout.tag<nchw>>"
+OPEN = "#layout.format<(n, c, h, w) : [n, c, h, w, c:8]>"
+NEEDS_ZERO = (
+    "layout.options = [#layout.option<ins = [#layout.tag<nChw8c>], outs = [#layout.tag<nChw8c>], cost = 5>]"
+)
+NEEDS_NOTHING = f"layout.options = [#layout.option<ins = [{OPEN}], outs = [{OPEN}], cost = 5>]"
+
+
+def selected(body: str, result: str = "%y", costs: object = None) -> tuple[Selection, int]:
+    """The problem of `body`, which makes %y of %x, and the least cost; ops count nothing unless they say so."""
+    text = f"""func.func @main(%x : {BLOCKED}, %p : i1) -> {TYPE} {{
+      {body}
+      func.return {result} : {TYPE}
+    }}"""
+    table = parse_costs(
+        {
+            "op": [
+                {"name": f"nn.{name}", "ins": ["nChw8c"], "outs": ["nChw8c"], "cost": 0}
+                for name in ("exp", "relu", "sigmoid", "neg")
+            ]
+        }
+        if costs is None
+        else costs,
+        "test",
+    )
+    selection = build(parse(text), target_named("avx2"), table)
+    return selection, solve(selection).cost
+
+
+FILL = fill_ns(Format.from_tag("nChw8c").bind((1, 17, 4, 4)), "f32")
+
+
+def test_a_chain_that_keeps_zeros_has_one_state():
+    selection, cost = selected(f"""
+      %a = "test.op"(%x) {{{NEEDS_ZERO}}} : ({BLOCKED}) -> {TYPE}
+      %b = nn.relu %a : {TYPE}
+      %y = "test.op"(%b) {{{NEEDS_ZERO}}} : ({TYPE}) -> {TYPE}""")
+    assert cost == 10
+    assert all(
+        len({str(f.with_pad("undef")) for f in formats}) == len(formats) for formats in selection.formats
+    )
+
+
+def test_a_fill_costs_the_pads_that_it_writes():
+    _, cost = selected(f"""
+      %b = nn.exp %x : ({BLOCKED}) -> {TYPE}
+      %y = "test.op"(%b) {{{NEEDS_ZERO}}} : ({TYPE}) -> {TYPE}""")
+    assert cost == FILL + 5
+    assert FILL == CALL_NS + 4 * (24 - 17) * 16 // 20
+
+
+def test_negative_no_fill_where_nothing_needs_it():
+    _, cost = selected(f"""
+      %b = nn.exp %x : ({BLOCKED}) -> {TYPE}
+      %y = "test.op"(%b) {{{NEEDS_NOTHING}}} : ({TYPE}) -> {TYPE}""")
+    assert cost == 5
+
+
+def test_one_fill_serves_all_uses():
+    _, cost = selected(f"""
+      %b = nn.exp %x : ({BLOCKED}) -> {TYPE}
+      %c = "test.op"(%b) {{{NEEDS_ZERO}}} : ({TYPE}) -> {TYPE}
+      %y = "test.op"(%b) {{{NEEDS_ZERO}}} : ({TYPE}) -> {TYPE}""")
+    assert cost == FILL + 10
+
+
+def test_one_fill_in_front_of_ops_that_keep_it():
+    _, cost = selected(f"""
+      %b = nn.exp %x : ({BLOCKED}) -> {TYPE}
+      %c = nn.relu %b : {TYPE}
+      %d = nn.neg %b : {TYPE}
+      %e = "test.op"(%c) {{{NEEDS_ZERO}}} : ({TYPE}) -> {TYPE}
+      %y = "test.op"(%d) {{{NEEDS_ZERO}}} : ({TYPE}) -> {TYPE}""")
+    assert cost == FILL + 10
+
+
+def test_a_fill_stands_in_front_of_the_loop_that_needs_it():
+    _, cost = selected(f"""
+      %low = arith.constant 0 : index
+      %high = arith.constant 7 : index
+      %one = arith.constant 1 : index
+      %b = nn.exp %x : ({BLOCKED}) -> {TYPE}
+      %y = scf.for %k = %low to %high step %one iter_args(%s = %b) -> ({TYPE}) {{
+        %c = "test.op"(%s) {{{NEEDS_ZERO}}} : ({TYPE}) -> {TYPE}
+        %d = nn.relu %c : {TYPE}
+        scf.yield %d : {TYPE}
+      }}""")
+    assert cost == FILL + 7 * 5
+
+
+def test_a_loop_does_not_promise_what_nothing_in_it_needs():
+    _, cost = selected(
+        f"""
+      %low = arith.constant 0 : index
+      %high = arith.constant 7 : index
+      %one = arith.constant 1 : index
+      %y = scf.for %k = %low to %high step %one iter_args(%s = %x) -> ({TYPE}) {{
+        %d = nn.exp %s : {TYPE}
+        scf.yield %d : {TYPE}
+      }}""".replace(f"iter_args(%s = %x) -> ({TYPE})", f"iter_args(%s = %i) -> ({TYPE})").replace(
+            "%low =", f"%i = layout.reorder %x : {BLOCKED} -> {TYPE}\n      %low ="
+        )
+    )
+    assert cost == 0
+
+
+def test_options_that_differ_in_pads_only_are_weighed_against_a_fill():
+    """Running on any pads is worth 8 to this op: less than a fill of its operand, more than nothing."""
+    options = ", ".join(
+        f"#layout.option<ins = [{fmt}], outs = [#layout.tag<nChw8c>], cost = {cost}>"
+        for fmt, cost in (("#layout.tag<nChw8c>", 2), (OPEN, 10))
+    )
+    _, kept = selected(f'%y = "test.op"(%x) {{layout.options = [{options}]}} : ({BLOCKED}) -> {TYPE}')
+    assert kept == 2
+    _, filled = selected(f"""
+      %b = nn.exp %x : ({BLOCKED}) -> {TYPE}
+      %y = "test.op"(%b) {{layout.options = [{options}]}} : ({TYPE}) -> {TYPE}""")
+    assert filled == 10
+
+
+@pytest.mark.parametrize(
+    "op, pad", [("nn.softmax %i axis = 1", "-inf"), ("nn.reduce_max %i axes = [1]", "-inf")]
+)
+def test_a_fill_with_the_neutral_element_instead_of_a_reorder(op: str, pad: str):
+    """A large tensor: filling its few pads is cheaper than moving all of it."""
+    big, free = (f"tensor<1x17x128x128xf32, #layout.{text}>" for text in ("tag<nChw8c>", "any"))
+    shape = "1x1x128x128" if "reduce" in op else "1x17x128x128"
+    module = parse(f"""func.func @main(%x : {big}) -> tensor<{shape}xf32, #layout.tag<nChw8c>> {{
+      %i = layout.reorder %x : {big} -> {free}
+      %a = {op} : ({free}) -> tensor<{shape}xf32, #layout.any>
+      %y = layout.reorder %a : tensor<{shape}xf32, #layout.any> -> tensor<{shape}xf32, #layout.tag<nChw8c>>
+      func.return %y : tensor<{shape}xf32, #layout.tag<nChw8c>>
+    }}""")
+    optimize(module, "avx2")
+    module.verify()
+    moves = [op for op in module.walk() if isinstance(op, ReorderOp | FillPadsOp)]
+    assert [type(move) for move in moves] == [FillPadsOp]
+    assert f"pad = {pad}" in str(moves[0].result.type)
