@@ -88,6 +88,8 @@ class Target:
     """
     caveat: Callable[[], str | None] = no_caveat
     """Why the target is not what its name says on this machine; None where it is."""
+    panel: int = 0
+    """Columns of a panel in which its matrix products take the right operand packed; 0: they pack it themselves."""
 
 
 # Formats ---------------------------------------------------------------------------------------------------------

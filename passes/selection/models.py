@@ -11,7 +11,6 @@ Another compiler adds its ops with `register`, by class or by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from math import prod
 from typing import cast
@@ -22,54 +21,22 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from layout_ir.diagnostics import PassError
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import OptionAttr, ReorderOp, ViewOp, dtype_of, format_of, is_tensor
-from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.interfaces import LayoutOption
-from layout_ir.layout import BoundFactor, Layout
 from layout_ir.passes.rewriting import FOREIGN
 from layout_ir.passes.selection.costs import stream_ns
 from layout_ir.passes.selection.kernels import ConvShape, Target
-from layout_ir.tag import names_for
+from layout_ir.passes.selection.products import gemm_options, matmul_options
+from layout_ir.passes.selection.tensors import Candidates, bound, is_recipe, nbytes, plain, shape_of
 
 OPTIONS = "layout.options"
 """The attribute by which an op of any dialect states its options in the program."""
 
-Candidates = Callable[[SSAValue], Sequence[Format]]
 Model = Callable[[Operation, Candidates, Target], Iterable[LayoutOption]]
 
 
-def shape_of(value: SSAValue) -> tuple[int, ...]:
-    return tensor_type(value.type).get_shape()
-
-
-def plain(value: SSAValue) -> Format:
-    """Dense row-major, with the dim names the type has or the usual ones."""
-    known = format_of(value.type)
-    names = known.names if known is not None else names_for(len(shape_of(value)))
-    return Format.row_major(names)
-
-
-def is_recipe(fmt: Format) -> bool:
-    """Whether `fmt` fits other shapes too: nothing in it was computed for one tensor."""
-    computed = any(f.stride is not None for f in fmt.all_factors)
-    return not (computed or fmt.offset or fmt.lo or fmt.size is not None or fmt.swizzle is not None)
-
-
-def bound(fmt: Format, value: SSAValue) -> Layout | None:
-    """`fmt` at the shape of `value`, or None where it does not fit."""
-    try:
-        return fmt.bind(shape_of(value))
-    except LayoutError:
-        return None
-
-
-def nbytes(fmt: Format, value: SSAValue) -> int:
-    layout = bound(fmt, value)
-    return 0 if layout is None else layout.nbytes(dtype_of(value.type))
-
-
-# Convolution and matrix products ---------------------------------------------------------------------------------
+# Convolution -----------------------------------------------------------------------------------------------------
 
 
 def conv_shape(op: nn.ConvOp) -> ConvShape:
@@ -92,54 +59,6 @@ def conv_options(op: Operation, candidates: Candidates, target: Target) -> Itera
             continue
         operations = 2 * prod(weights.padded_shape) * y[0] * prod(out.padded_shape[2:])
         yield LayoutOption((kernel.x, kernel.w, *bias), (kernel.y,), operations // kernel.rate)
-
-
-_MATMUL_RATE = 80
-"""Floating-point operations per ns of a packed matrix product on one core."""
-
-
-def gemm_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
-    """Row-major operands; or K in any order of memory, as long as both operands agree on it.
-
-    A product sums over K, so K may run in the order in which the left operand happens to lie, if the right one is
-    packed the same way. That is what lets a blocked activation be flattened into a fully connected layer.
-    """
-    assert isinstance(op, nn.GemmOp)
-    m, n = shape_of(op.result)
-    k = shape_of(op.operands[0])[0 if op.trans_a else 1]
-    cost = 2 * m * n * k // _MATMUL_RATE + stream_ns(nbytes(plain(op.operands[1]), op.operands[1]))
-    rest = tuple(plain(value) for value in op.operands[2:])
-    out = plain(op.result)
-    yield LayoutOption((plain(op.operands[0]), plain(op.operands[1]), *rest), (out,), cost)
-    if op.trans_a:
-        return
-    for fmt in candidates(op.operands[0]):
-        left = bound(fmt, op.operands[0])
-        right = None if left is None else _matching_right(left, n, k, transposed=op.trans_b)
-        if right is not None:
-            yield LayoutOption((fmt, right, *rest), (out,), cost)
-
-
-def _matching_right(left: Layout, n: int, k: int, *, transposed: bool) -> Format | None:
-    """The Format of the right operand whose K runs as that of `left` (M, K) does; None where K is not dense there."""
-    factors = [f for f in left.factors if f.dim == 1]
-    if left.padded_shape[1] != k or left.chunk_rank or len(factors) < 2:
-        return None
-    running = 1
-    for factor in sorted(factors, key=lambda f: f.stride):
-        if factor.count > 1 and factor.stride != running:
-            return None
-        running *= factor.count
-    own, other = (1, 0) if transposed else (0, 1)
-    names, shape = ("n", "k") if transposed else ("k", "n"), (n, k) if transposed else (k, n)
-    bound_factors = (BoundFactor(other, n, k), *(replace(f, dim=own) for f in factors))
-    return Layout(names, shape, bound_factors, (0, 0)).format
-
-
-def matmul_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
-    a, b = op.operands
-    cost = 2 * prod(shape_of(op.results[0])) * shape_of(a)[-1] // _MATMUL_RATE
-    yield LayoutOption((plain(a), plain(b)), (plain(op.results[0]),), cost)
 
 
 # Ops that run in any format that reaches them -----------------------------------------------------------------------

@@ -58,8 +58,8 @@ def _htp(conv: ConvShape) -> Iterator[ConvKernel]:
 _TARGETS = {
     target.name: target
     for target in (
-        Target("avx2", "nChw8c convolutions, 8 floats per vector", _blocked(8, 80, 60)),
-        Target("avx512", "nChw16c convolutions, 16 floats per vector", _blocked(16, 150, 100)),
+        Target("avx2", "nChw8c convolutions, 8 floats per vector", _blocked(8, 80, 60), panel=16),
+        Target("avx512", "nChw16c convolutions, 16 floats per vector", _blocked(16, 150, 100), panel=32),
         Target("channels-last", "nhwc convolutions", _channels_last),
         Target("onednn", "what oneDNN answers to any", onednn.conv_kernels, caveat=onednn.missing),
         Target("htp", "Hexagon croutons", _htp),
