@@ -43,7 +43,8 @@ def emit_module(plans: dict[str, Plan], machine: Machine, *, linkage: str = "") 
     """A module with one function per plan, by name."""
     texts = [f'target triple = "{machine.triple}"']
     for name, plan in plans.items():
-        b = Builder() if machine.unaligned else Builder(plan.width)
+        fences = machine.architecture == "x86_64"
+        b = Builder(1 if machine.unaligned else plan.width, fences=fences)
         if stage := stack_bytes(plan):
             b.lines.append(f"  %stage = alloca [{stage} x i8], align 64")
         for step in plan.steps:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from layout_ir.backends.llvm.builder import Builder, Value, shuffle
+from layout_ir.backends.llvm.builder import Builder, Value, fenced, shuffle
 from layout_ir.backends.llvm.kernels.linear import Pace, Range
 from layout_ir.backends.llvm.plan import Tile
 
@@ -102,7 +102,8 @@ def transposed(b: Builder, kernel: Tile, src: str, rows: int, cols: int) -> list
         lane * per_lane + k // 2 + (size if k % 2 else 0) for lane in range(lanes) for k in range(per_lane)
     ]
     high_mask = [k + half for k in low_mask]
-    for _ in range(per_lane.bit_length() - 1):
+    for turn in range(per_lane.bit_length() - 1):
+        registers = fenced(b, element, registers, size) if turn else registers
         following: list[str] = []
         for i in range(half):
             pair = registers[i], registers[i + half]
@@ -136,7 +137,8 @@ def _square(b: Builder, kernel: Tile, src: str, size: int) -> list[str]:
         if kernel.reach:
             for row in at:
                 b.prefetch(b.at(src, row + kernel.reach))
-        for _ in range(per_lane.bit_length() - 1):
+        for turn in range(per_lane.bit_length() - 1):
+            group = fenced(b, element, group, size) if turn else group
             pairs = [(group[i], group[i + per_lane // 2]) for i in range(per_lane // 2)]
             group = [shuffle(b, element, *pair, size, mask) for pair in pairs for mask in (low, high)]
         groups.append(group)
@@ -146,6 +148,7 @@ def _square(b: Builder, kernel: Tile, src: str, size: int) -> list[str]:
         matrix = [group[j] for group in groups]
         for _ in range(lanes.bit_length() - 1):
             # The same perfect shuffle as for elements: interleave register i with i + L/2, a lane at a time.
+            matrix = fenced(b, element, matrix, size)
             half = lanes // 2
             masks = [
                 [
