@@ -9,6 +9,7 @@ buffer.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,6 +63,17 @@ def reorder(
     destination's physical shape to write to. `dtype` names the elements where NumPy has no type of its own (bf16 in
     uint16). Raises LayoutError where shapes, formats or arrays do not fit.
     """
+    if shape is None and (known := _known(source, destination, x.shape, x.dtype, dtype)) is not None:
+        kernel, wanted, kind = known
+        if out is None or (out.shape == wanted and out.dtype == kind):
+            target = np.empty(wanted, kind) if out is None else out
+            try:
+                kernel(x, target)
+                return target
+            except (
+                LayoutError
+            ):  # an array that is not contiguous, say: the long way copies it, or says what is wrong
+                pass
     from layout_ir.backends.llvm import compile_reorder
 
     source, destination = Format.of(source), Format.of(destination)
@@ -90,6 +102,40 @@ def reorder(
         )
     compile_reorder(src, dst, name)(buffer, out.reshape(-1))
     return out
+
+
+@lru_cache(maxsize=256)
+def _known(
+    source: Format | str,
+    destination: Format | str,
+    shape: tuple[int, ...],
+    kind: np.dtype[Any],
+    dtype: str | None,
+) -> tuple[Reorder, tuple[int, ...], np.dtype[Any]] | None:
+    """The kernel for arrays of that shape, and what it makes of them, where the arrays are the buffers.
+
+    Everything about a call that does not depend on its data: finding it out takes thirty times as long as the call.
+    None where a buffer has places that are no element and are not written, and where something is wrong with the
+    arguments, which the long way says.
+    """
+    from layout_ir.backends.llvm import compile_reorder
+
+    try:
+        source, destination = Format.of(source), Format.of(destination)
+        like = np.broadcast_to(np.zeros((), kind), shape)
+        extents = _logical_shape(like, source)
+        src, dst = source.bind(extents), destination.bind(extents)
+        name = canonical_name(dtype) if dtype is not None else _dtype(like)
+        if shape != physical_shape(src) or bits_of(name) != 8 * kind.itemsize:
+            return None
+        kernel = compile_reorder(src, dst, name)
+    except LayoutError:
+        return None
+    padded = dst.padded_shape != dst.shape
+    whole = all(layout.is_dense() and layout.offset == 0 for layout in (src, dst))
+    if not whole or (padded and dst.pad == "undef"):
+        return None
+    return kernel, physical_shape(dst), kind
 
 
 def compile_reorder(

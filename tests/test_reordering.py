@@ -80,3 +80,31 @@ def test_negative_what_does_not_fit_is_refused(formats: tuple[str, str], options
 def test_negative_element_types_without_a_name():
     with pytest.raises(li.LayoutError, match="complex64 cannot be reordered"):
         li.reorder(_ramp(3, 4).astype(np.complex64), "ab", "ba")
+
+
+def test_again_for_arrays_of_the_same_shape():
+    for k in range(3):
+        x = _ramp(2, 17, 5, 4) + k
+        out = np.full((2, 3, 5, 4, 8), np.nan, np.float32)
+        assert li.reorder(x, "nchw", "nChw8c", out=out) is out
+        assert np.array_equal(out, li.reorder(x, "nchw", "nChw8c"))
+        assert np.array_equal(out.transpose(0, 1, 4, 2, 3).reshape(2, 24, 5, 4)[:, :17], x)
+        turned = np.ascontiguousarray(x.transpose(3, 2, 1, 0)).transpose(3, 2, 1, 0)
+        assert np.array_equal(li.reorder(turned, "nchw", "nChw8c"), out)
+
+
+def test_negative_again_with_arrays_that_do_not_fit():
+    x = _ramp(3, 4)
+    li.reorder(x, "ab", "ba")
+    with pytest.raises(li.LayoutError, match="out is"):
+        li.reorder(x, "ab", "ba", out=np.empty((3, 4), np.float32))
+    with pytest.raises(li.LayoutError, match="out is"):
+        li.reorder(x, "ab", "ba", out=np.empty((4, 3), np.int32))
+    with pytest.raises(li.LayoutError, match="out is"):
+        li.reorder(x, "ab", "ba", out=np.empty((4, 6), np.float32)[:, ::2])
+    with pytest.raises(li.LayoutError, match="overlap"):
+        li.reorder(x, "ab", "ba", out=x.reshape(4, 3))
+    frozen = np.empty((4, 3), np.float32)
+    frozen.flags.writeable = False
+    with pytest.raises(li.LayoutError, match="read-only"):
+        li.reorder(x, "ab", "ba", out=frozen)
