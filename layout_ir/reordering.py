@@ -145,6 +145,7 @@ def compile_reorder(
     *,
     threads: int | None = None,
     target: Machine | str | None = None,
+    tune: bool = False,
 ) -> Reorder:
     """A kernel `kernel(source_buffer, destination_buffer)`; see `layout_ir.backends.llvm.compile_reorder`.
 
@@ -157,7 +158,7 @@ def compile_reorder(
     if len(given) > 1:
         raise LayoutError(f"a compiled reorder keeps the element type: {' != '.join(sorted(given))}")
     src, dst = (side.layout if isinstance(side, TensorDesc) else side for side in (source, destination))
-    return compile_(src, dst, given.pop() if given else "f32", threads=threads, target=target)
+    return compile_(src, dst, given.pop() if given else "f32", threads=threads, target=target, tune=tune)
 
 
 def _dtype(x: NDArray[Any]) -> str:

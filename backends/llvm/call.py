@@ -18,7 +18,8 @@ from layout_ir.backends.llvm.machine import Machine, host
 from layout_ir.backends.llvm.machines import local_machine
 from layout_ir.backends.llvm.pads import pad_bits
 from layout_ir.backends.llvm.plan import Plan
-from layout_ir.backends.llvm.planner import make_plan
+from layout_ir.backends.llvm.planner import candidates, make_plan
+from layout_ir.backends.llvm.tuning import Choice, choose
 from layout_ir.dtypes import bits_of, canonical_name
 from layout_ir.errors import LayoutError
 from layout_ir.layout import Layout
@@ -128,11 +129,13 @@ def compile_reorder(
     dst_dtype: str | None = None,
     threads: int | None = None,
     target: Machine | str | None = None,
+    tune: bool = False,
 ) -> Reorder:
     """The reorder from `src` to `dst` of elements of `dtype` as machine code; compiled once per plan and CPU.
 
     `threads` is how many threads share a call at most (None: as many as there are CPUs to run on); small reorders
-    take fewer. `target` is what the code is made for: this machine, or a name such as "x86-64-v3".
+    take fewer. `target` is what the code is made for: this machine, or a name such as "x86-64-v3". With `tune` a
+    handful of plans is measured and the fastest kept, on disk as well, for every later call with `tune`.
 
     Raises LayoutError where the shapes differ, the destination keeps two elements at one address, a layout is not a
     matter of plain memory, or the target's code does not run here.
@@ -142,14 +145,35 @@ def compile_reorder(
     if threads is not None and threads < 1:
         raise LayoutError(f"a reorder cannot run on {threads} threads")
     machine = local_machine(target) if isinstance(target, str) else target or host()
-    return _prepared(src, dst, canonical_name(dtype), threads or pool.cpus(), machine)
+    return _prepared(src, dst, canonical_name(dtype), threads or pool.cpus(), machine, tune)
 
 
 @lru_cache(maxsize=1024)
-def _prepared(src: Layout, dst: Layout, dtype: str, threads: int, machine: Machine) -> Reorder:
+def _prepared(src: Layout, dst: Layout, dtype: str, threads: int, machine: Machine, tune: bool) -> Reorder:
     plan = plan_reorder(src, dst, dtype, target=machine)
+    if tune:
+        plan = choose_plan(src, dst, dtype, threads=threads, target=machine).plan
+    return load(plan, machine, _shares(plan, threads))
+
+
+def _shares(plan: Plan, threads: int) -> int:
+    """Threads that `plan` is worth."""
     most = max(1, (plan.src_bytes + plan.dst_bytes) // _LIGHT_SHARE)
-    return load(plan, machine, pool.available(min(threads, most)))
+    return pool.available(min(threads, most))
+
+
+def choose_plan(
+    src: Layout, dst: Layout, dtype: str = "f32", *, threads: int | None = None, target: Machine | None = None,
+    measure: bool = True,
+) -> Choice:  # fmt: skip
+    """The plan that `compile_reorder` compiles with `tune`: remembered, or the fastest of a handful.
+
+    Raises LayoutError where nothing is remembered and `measure` forbids to find out, as for a target that is not here.
+    """
+    machine = target or host()
+    plans = candidates(src, dst, _width(dtype), pad_bits(dst.pad, dtype), machine)
+    most = _shares(plans[0], threads or pool.cpus())
+    return choose(plans, machine, most, (lambda plan: load(plan, machine, most)) if measure else None)
 
 
 @lru_cache(maxsize=1024)

@@ -21,8 +21,18 @@ from layout_ir.backends.llvm.plan import (
     Weave,
 )
 from layout_ir.backends.llvm.streaming import streaming_volume
+from layout_ir.backends.llvm.tuning import Choice
 
 _SIDES = "in the source", "in the destination"
+
+
+def choice_words(choice: Choice) -> list[str]:
+    """A line that says how a plan was chosen by measuring."""
+    if choice.of == 1:
+        return ["there is one plan, nothing to measure"]
+    rank = "the planner's first" if choice.number == 0 else f"number {choice.number + 1}"
+    known = "remembered as the fastest" if choice.remembered else "measured as the fastest"
+    return [f"plan chosen among {choice.of}: {rank}, {known}"]
 
 
 def plan_words(plan: Plan, machine: Machine) -> list[str]:

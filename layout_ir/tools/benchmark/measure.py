@@ -121,7 +121,7 @@ def compiled(case: Case, layouts: tuple[Layout, Layout], threads: int, *, tune: 
         TensorDesc(layout.shape, dtype, layout)
         for layout, dtype in zip(layouts, (case.dtype, case.result_dtype), strict=True)
     ]
-    return compile_reorder(descs[0], descs[1], threads=threads)
+    return compile_reorder(descs[0], descs[1], threads=threads, tune=tune)
 
 
 def sides(case: Case, layouts: tuple[Layout, Layout]) -> tuple[Side, Side]:

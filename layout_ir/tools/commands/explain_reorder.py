@@ -41,24 +41,32 @@ def add_parser(subparsers: Any) -> None:
         metavar="NAME",
         help="the machine to plan for, such as haswell (default: host)",
     )
+    parser.add_argument(
+        "--tune", action="store_true", help="the fastest of a handful of plans: remembered, or measured now"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints the plan. Raises LayoutError or TextError where there is none."""
-    from layout_ir.backends.llvm.call import plan_reorder
+    from layout_ir.backends.llvm.call import choose_plan, plan_reorder
     from layout_ir.backends.llvm.kernel_ir import plan_op
     from layout_ir.backends.llvm.machines import machine_named
-    from layout_ir.backends.llvm.words import plan_words, step_words
+    from layout_ir.backends.llvm.words import choice_words, plan_words, step_words
 
     src, dst = layout_at(args, args.source), layout_at(args, args.destination)
     dtype = args.dtype or "f32"
     machine = machine_named(args.cpu)
-    plan = plan_reorder(src, dst, dtype, target=machine)
+    choice = None
+    if args.tune:
+        choice = choose_plan(src, dst, dtype, target=machine, measure=args.cpu == "host")
+    plan = plan_reorder(src, dst, dtype, target=machine) if choice is None else choice.plan
     if not args.json:
         shape = "x".join(map(str, src.shape)) or "scalar"
         print(f"{src.format} -> {dst.format}, {shape} {dtype}")
+        if choice is not None:
+            print("\n".join(choice_words(choice)))
         print("\n".join(plan_words(plan, machine)))
         return 0
     result = {
@@ -69,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
         "cpu": machine.cpu,
         "source_bytes": plan.src_bytes,
         "destination_bytes": plan.dst_bytes,
+        **({} if choice is None else {"choice": choice.number, "choices": choice.of}),
         "in_place": plan.keeps_places,
         "streaming": any(step.kernel.streaming for step in plan.steps),
         "steps": [
