@@ -188,7 +188,7 @@ class Pool:
     """The workers of this process; `parallel` is void (kernel, src, dst, threads), at `address`."""
 
     def __init__(self) -> None:
-        self.code = Code(_source(host()), host(), ("add_worker", "reset", "worker", "parallel"), keep=True)
+        self.code = Code(_source(host()), host(), ("reset", "worker", "parallel"), keep=True)
         self.workers = 0
         signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
         self.address = self.code.address("parallel")
