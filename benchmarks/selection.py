@@ -10,8 +10,9 @@ addition; dense blocks of six layers, each of which concatenates all before it i
 
 The solver gets them as bare problems of 2 to 6 formats with random costs: in `gap` the cost found against the bound
 proven, in `greedy` what deciding op by op costs beyond. The pass gets them as programs (imported from ONNX, 16
-channels, target avx2); `choose` is stating the problem and solving it, `pass` all of layout-propagate. ONNX Runtime
-gets the same model and optimizes it at its highest level, without running it.
+channels, target avx2; with `--width 12` blocks of channels have pads); `choose` is stating the problem and solving
+it, `pass` all of layout-propagate. ONNX Runtime gets the same model and optimizes it at its highest level, without
+running it.
 
 Every line is measured in a process of its own, in seconds of processor time of that process (all three work in one
 thread), which other load on the machine disturbs less than the time of the clock. Peak memory is that of the process,
@@ -90,15 +91,17 @@ class Maker:
 
 
 class OnnxMaker:
-    """Grows an ONNX model; values are tensors of 8x8 places and 16 channels, 16 more per layer in a dense block."""
+    """Grows an ONNX model; values are tensors of 8x8 places and `width` channels, as many more per layer in a dense
+    block."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int = 16) -> None:
         from onnx import helper
 
+        self.width = width
         self.helper = helper
         self.nodes: list[Any] = []
         self.count = 0
-        self.channels = {"x": 16}
+        self.channels = {"x": width}
         self.weights: set[int] = set()
         self.source = "x"
 
@@ -114,7 +117,7 @@ class OnnxMaker:
     def kernel(self, x: str) -> str:
         channels = self.channels[x]
         self.weights.add(channels)
-        return self._node("Conv", [x, f"w{channels}"], 16)
+        return self._node("Conv", [x, f"w{channels}"], self.width)
 
     def activate(self, x: str) -> str:
         return self._node("Relu", [x], self.channels[x])
@@ -128,7 +131,7 @@ class OnnxMaker:
     def finish(self, x: str) -> Any:
         helper = self.helper
         weights = [
-            helper.make_tensor(f"w{c}", 1, (16, c, 1, 1), bytes(4 * 16 * c), raw=True)
+            helper.make_tensor(f"w{c}", 1, (self.width, c, 1, 1), bytes(4 * self.width * c), raw=True)
             for c in sorted(self.weights)
         ]
         ends = [helper.make_tensor_value_info(name, 1, (1, self.channels[name], 8, 8)) for name in ("x", x)]
@@ -164,7 +167,7 @@ def dense(make: Any, ops: int, layers: int = 6) -> Any:
 GRAPHS: dict[str, Callable[[Any, int], Any]] = {"chain": chain, "residual": residual, "dense": dense}
 
 
-def measure_solver(graph: str, ops: int, formats: int) -> dict[str, Any]:
+def measure_solver(graph: str, ops: int, formats: int, width: int) -> dict[str, Any]:
     from layout_ir.passes.selection.solver import solve, solve_exact
 
     gc.disable()
@@ -184,7 +187,7 @@ def measure_solver(graph: str, ops: int, formats: int) -> dict[str, Any]:
     return result
 
 
-def measure_pass(graph: str, ops: int, formats: int) -> dict[str, Any]:
+def measure_pass(graph: str, ops: int, formats: int, width: int) -> dict[str, Any]:
     from layout_ir.frontends.onnx import from_onnx
     from layout_ir.passes.collecting import no_collection
     from layout_ir.passes.propagate import propagate
@@ -192,7 +195,7 @@ def measure_pass(graph: str, ops: int, formats: int) -> dict[str, Any]:
     from layout_ir.passes.selection.solver import solve_exact
     from layout_ir.passes.selection.targets import target_named
 
-    module = from_onnx(GRAPHS[graph](OnnxMaker(), ops))
+    module = from_onnx(GRAPHS[graph](OnnxMaker(width), ops))
     before = _peak()
     start = time.process_time()
     with no_collection():
@@ -217,10 +220,10 @@ def measure_pass(graph: str, ops: int, formats: int) -> dict[str, Any]:
     return result
 
 
-def measure_onnxruntime(graph: str, ops: int, formats: int) -> dict[str, Any]:
+def measure_onnxruntime(graph: str, ops: int, formats: int, width: int) -> dict[str, Any]:
     import onnxruntime
 
-    text = GRAPHS[graph](OnnxMaker(), ops).SerializeToString()
+    text = GRAPHS[graph](OnnxMaker(width), ops).SerializeToString()
     before = _peak()
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
@@ -242,8 +245,8 @@ def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 
 
-def _in_process(what: str, graph: str, ops: int, formats: int, limit: float) -> dict[str, Any]:
-    command = [sys.executable, __file__, "--measure", what, graph, str(ops), str(formats)]
+def _in_process(what: str, graph: str, ops: int, formats: int, width: int, limit: float) -> dict[str, Any]:
+    command = [sys.executable, __file__, "--measure", what, graph, str(ops), str(formats), str(width)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
@@ -303,13 +306,16 @@ def main() -> None:
     )
     parser.add_argument("--pass-sizes", nargs="*", type=int, default=[100, 1000, 10_000, 100_000])
     parser.add_argument("--quick", action="store_true", help="no more than 10^4 ops")
+    parser.add_argument(
+        "--width", type=int, default=16, help="channels of the programs; 12 fill no block of 8"
+    )
     parser.add_argument("--limit", type=float, default=1800, help="seconds for one line")
     parser.add_argument("--json", action="store_true", help="print one object per line")
-    parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--measure", nargs=5, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.measure:
-        what, graph, ops, formats = args.measure
-        print(json.dumps(MEASURES[what](graph, int(ops), int(formats))))
+        what, graph, ops, formats, width = args.measure
+        print(json.dumps(MEASURES[what](graph, int(ops), int(formats), int(width))))
         return
     if args.quick:
         args.solver_sizes = [n for n in args.solver_sizes if n <= 10_000]
@@ -329,7 +335,7 @@ def main() -> None:
     for what, graph, formats, sizes in rows:
         base: float | None = None
         for ops in sizes:
-            result = _in_process(what, graph, ops, formats, args.limit)
+            result = _in_process(what, graph, ops, formats, args.width, args.limit)
             if args.json:
                 print(
                     json.dumps({"what": what, "graph": graph, "formats": formats or None, **result}),
