@@ -231,7 +231,7 @@ class _Checker:
 
     def _enter_sets(self, v: int, tail: int, wanted: list[int]) -> None:
         """Checks that `wanted` are the formats that users of v may need and that `tail`, if any, may stand for some."""
-        uses = _at(self.uses, v)
+        uses: dict[int, list[int]] = _at(self.uses, v)
         ins: set[int] = {c[0][k] for o, ks in uses.items() for c in self.ops[o]["choices"] for k in ks}
         if v in self.wanted or len(wanted) != len(ins) or set(wanted) != ins:
             raise LayoutError(f"the formats that value {v} may be needed in are not {wanted}")

@@ -7,6 +7,7 @@ numbers mean and why they prove anything.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -153,7 +154,7 @@ def _cut_clusters(problem: Problem, factors: Factors, cut: Cut) -> tuple[list[An
     return clusters, messages
 
 
-def _names(factors: Factors, numbers: list[int]) -> list[Any]:
+def _names(factors: Factors, numbers: Sequence[int]) -> list[Any]:
     named = [factors.factors[k] for k in numbers]
     return [[f.kind, f.number, f.detail if f.kind == "link" else 0] for f in named]
 
