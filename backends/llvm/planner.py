@@ -71,11 +71,12 @@ def make_plan(
     if dst.pad != "undef":
         for box in _pads(dst, width, *(fused or (None, 1))):
             steps.append(fill_step(_shift(box, 0, dst.offset * width), width, pad))
+    written = volume if dst.pad == "undef" else width * prod(dst.padded_shape)
     if stream is None:
-        stream = 2 * volume > streaming_volume(machine)
+        stream = volume + written > streaming_volume(machine)
     if stream and machine.streams:
         steps = streamed(steps, machine)
-    elif 2 * volume > machine.l2:
+    elif volume + written > machine.l2:
         steps = [from_far(step, machine) for step in steps]
     return Plan(width, src.extent * width, dst.extent * width, tuple(steps))
 

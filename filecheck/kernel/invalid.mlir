@@ -82,6 +82,26 @@ kernel.plan @negative_more_valid_rows width 4 src 64 dst 64 {
 
 // -----
 
+// negative folds that are not whole
+kernel.plan @negative_folds_that_are_not_whole width 4 src 64 dst 64 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{4 columns are no whole folds of 3}}
+    kernel.tile 4 rows 4 by 16 cols 4 by 16 fold 3 by 16 cuts <rows:4, cols:4>
+  }
+}
+
+// -----
+
+// negative a run of elements alone is not padded
+kernel.plan @negative_a_run_without_pads width 4 src 64 dst 64 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{64 bytes are valid of a run of 64}}
+    kernel.padded 64 of 64 with 0 width 4
+  }
+}
+
+// -----
+
 // negative blocks larger than strands
 kernel.plan @negative_blocks_larger_than_strands width 4 src 64 dst 64 {
   kernel.step src 0 dst 0 {

@@ -42,6 +42,15 @@ kernel.plan @everything width 4 src 65536 dst 65536 {
   kernel.step src 0 dst 24576 {
     kernel.fill 32 with 1077936128 width 4 for 3 src 0 dst 64 split
   }
+  // CHECK: kernel.padded 64 of 4 with 0 width 4 for 3 src 32 dst 64 streaming split
+  kernel.step src 0 dst 28672 {
+    kernel.padded 64 of 4 with 0 width 4 for 3 src 32 dst 64 streaming split
+  }
+  // Columns of two digits, prefetches in every row.
+  // CHECK: kernel.tile 4 rows 16 by 576 cols 144 by 1024 fold 9 by 64 cuts <cols:16, rows:16> whole reach 256 split
+  kernel.step src 0 dst 36864 {
+    kernel.tile 4 rows 16 by 576 cols 144 by 1024 fold 9 by 64 cuts <cols:16, rows:16> whole reach 256 split
+  }
   // CHECK: kernel.staged 1024 streaming split {
   // CHECK-NEXT: kernel.step src 0 dst 0 {
   // CHECK-NEXT:   kernel.tile 4 rows 16 by 64 cols 16 by 64 cuts <rows:16, cols:16> whole
