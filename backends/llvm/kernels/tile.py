@@ -22,7 +22,8 @@ def emit_tile(
     """Emits the schedule of `kernel` around its tile; tile k asks for the k-th share of the next source."""
     last = {cut.axis: k for k, cut in enumerate(kernel.cuts)}
     axes = {"rows": kernel.rows, "cols": kernel.cols}
-    rows, cols = (kernel.cuts[last[axis]].size for axis in ("rows", "cols"))
+    sizes = {axis: kernel.cuts[k].size for axis, k in last.items()}
+    rows, cols = sizes["rows"], sizes["cols"]
     low: dict[str, Value] = {"rows": 0, "cols": 0}
     high: dict[str, Value] = {axis: value.count for axis, value in axes.items()}
     fold = kernel.cols.fold
@@ -68,7 +69,8 @@ def emit_tile(
             behind: Value = 0
             if pace is not None:
                 other = "cols" if axis == "rows" else "rows"
-                across = b.mul(b.sub(high[other], low[other]), kernel.width)
+                extent = sizes[other] if last[other] < depth else b.sub(high[other], low[other])
+                across = b.mul(extent, kernel.width)
                 behind = b.mul(b.mul(i, size), across)
             schedule(depth + 1, b.add(position, behind))
         low[axis], high[axis] = start, stop
