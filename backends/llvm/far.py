@@ -4,7 +4,8 @@ What decides there is the order in which the source is read. Measured on Zen 4, 
 GB/s to one sequential read, 21 to 16 rows of 12 KiB side by side, 10 to 16 rows of 784 bytes; scattering whole lines
 in the destination costs a tenth. So copies of whole lines go through the source as it lies, and transpositions read
 few long rows at a time. Where rows are short, every round of a loop asks for the source of the next one, evenly paced:
-processors drop a burst of prefetches that is longer than their queue.
+processors drop a burst of prefetches that is longer than their queue (a loop of nothing but prefetches "reads" 90 to
+200 GB/s). Measured gains, GB/s: T 4160 x 4160 31 to 38, bf16 nchw to nhwc 22 to 29, u8 nhwc to nchw 22 to 31.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ A streamed line is not read before it is written, which is worth a third of the 
 at once, are cheap. Measured on Zen 4, GB/s of source and destination, one thread, 8 MiB and 70 MiB of f32:
 nchw to nhwc with 64 channels 30 and 14 through the caches, 54 and 38 streamed; half lines that do not meet: 5.7.
 So a step is streamed where each of its stores, or each pair of neighbours, is one aligned line. Where that is not so
-but the steps together fill an interval, they write into a small buffer, and the buffer is streamed.
+but the steps together fill an interval, they write into a buffer of half the first level, and the buffer is streamed:
+nhwc to nchw with 256 channels of 14 x 14 moves 27 GB/s over 12 KiB at a time, 18 over 200 KiB.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from layout_ir.backends.llvm import Reorder, compile_reorder
-from layout_ir.backends.llvm.pool import available
+from layout_ir.backends.llvm.pool import LIGHT, available
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 
@@ -45,6 +46,18 @@ def test_threads_share_a_call(threads: int | None):
     out = np.zeros_like(wanted)
     kernel(x.ctypes.data, out.ctypes.data)
     assert np.array_equal(out, wanted)
+
+
+@needs_workers
+def test_small_reorders_are_shared_with_workers_that_are_awake():
+    src, dst = (Format.of(order).bind((150, 130)) for order in ("ab", "ba"))
+    kernel = compile_reorder(src, dst, threads=2)
+    assert kernel._checked.threads == 2 + LIGHT  # pyright: ignore[reportPrivateUsage]
+    x = np.random.default_rng(0).random(src.extent, np.float32)
+    wanted = x.reshape(150, 130).T.ravel()
+    for pause in (0.0, 0.0, 0.002, 0.0):  # the workers spin, fall asleep, are woken
+        sleep(pause)
+        assert _runs_right(kernel, x, wanted, 300)
 
 
 @needs_workers
