@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.backends.llvm import pool
-from layout_ir.backends.llvm.emit import emit_module
+from layout_ir.backends.llvm.emit import emit_module, version
 from layout_ir.backends.llvm.entry import entry
 from layout_ir.backends.llvm.jit import Code
 from layout_ir.backends.llvm.machine import Machine, host
@@ -179,7 +179,8 @@ def choose_plan(
 @lru_cache(maxsize=1024)
 def load(plan: Plan, machine: Machine, threads: int = 1) -> Reorder:
     """The machine code of `plan`, kept for the next who asks."""
-    code = Code(emit_module({"reorder": plan}, machine), machine, ("reorder",), keep=True)
+    key = f"{version()} {plan!r}"
+    code = Code(lambda: emit_module({"reorder": plan}, machine), machine, ("reorder",), key=key)
     return Reorder(plan, code, "reorder", threads)
 
 

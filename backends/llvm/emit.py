@@ -6,6 +6,11 @@ kernel serves any number of threads. Every step shares out the loop that its pla
 
 from __future__ import annotations
 
+import hashlib
+from functools import cache
+from pathlib import Path
+
+from layout_ir import __version__
 from layout_ir.backends.llvm.builder import Builder, Value
 from layout_ir.backends.llvm.kernels.linear import (
     Pace,
@@ -37,6 +42,14 @@ from layout_ir.backends.llvm.plan import (
     read_volume,
     rounds,
 )
+
+
+@cache
+def version() -> str:
+    """Of the code that makes LLVM IR: a plan and this say what `emit_module` gives."""
+    folder = Path(__file__).parent
+    sources = sorted([*folder.glob("*.py"), *folder.glob("kernels/*.py")])
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest() + __version__
 
 
 def emit_module(plans: dict[str, Plan], machine: Machine, *, linkage: str = "") -> str:

@@ -139,7 +139,8 @@ class _MethodDef(ctypes.Structure):
 @cache
 def _method() -> tuple[Code, _MethodDef, Any]:
     """The compiled entry, its definition and CPython's constructor; they live as long as the process."""
-    code = Code(_source(), host(), ("entry",), keep=True)
+    text = _source()
+    code = Code(text, host(), ("entry",), key=text)
     new: Any = ctypes.pythonapi.PyCFunction_NewEx
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]

@@ -8,7 +8,7 @@ and 0.7 MiB each, which the heap kept.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from itertools import count
 from threading import Lock
@@ -78,25 +78,32 @@ def _linked(data: bytes, names: Sequence[str]) -> Any:
 class Code:
     """Machine code in memory, with the functions `names`; released with the last reference.
 
-    With `keep` the object is taken from disk where it is there, and put there where not.
+    `text` is LLVM IR, or makes it. With a `key`, which says all that the text depends on, the object is taken from disk
+    where it is there, without the text being made, and put there where not.
     """
 
     def __init__(
-        self, text: str, machine: Machine, names: Sequence[str], *, level: int = 1, keep: bool = False
-    ) -> None:
-        file = store.name("code", text, machine, llvm.llvm_version_info, level) if keep else ""
-        data = store.read(file) if keep else None
+        self, text: str | Callable[[], str], machine: Machine, names: Sequence[str], *, level: int = 1, key: str = "",
+    ) -> None:  # fmt: skip
+        file = store.name("code", key, machine, llvm.llvm_version_info, level) if key else ""
+        data = store.read(file) if key else None
+        if data is not None and self._takes(data, names):
+            return
+        text = text if isinstance(text, str) else text()
         with _lock:
-            if data is not None:
-                try:
-                    self._library: Any = _linked(data, names)
-                    return
-                except RuntimeError:  # whole, but not what its name says
-                    pass
             data = bytes(_generator(machine, level).emit_object(llvm.parse_assembly(text)))
-            self._library = _linked(data, names)
-        if keep:
+            self._library: Any = _linked(data, names)
+        if key:
             store.write(file, data)
+
+    def _takes(self, data: bytes, names: Sequence[str]) -> bool:
+        """Whether `data` is the object that it should be."""
+        try:
+            with _lock:
+                self._library = _linked(data, names)
+        except RuntimeError:  # whole, but not what its name says
+            return False
+        return True
 
     def address(self, name: str) -> int:
         """Where function `name` starts."""

@@ -188,7 +188,8 @@ class Pool:
     """The workers of this process; `parallel` is void (kernel, src, dst, threads), at `address`."""
 
     def __init__(self) -> None:
-        self.code = Code(_source(host()), host(), ("reset", "worker", "parallel"), keep=True)
+        text = _source(host())
+        self.code = Code(text, host(), ("reset", "worker", "parallel"), key=text)
         self.workers = 0
         signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
         self.address = self.code.address("parallel")

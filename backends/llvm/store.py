@@ -1,10 +1,10 @@
 """What was found out once, on disk: machine code, and which plan was fastest.
 
 A file is named by its kind, the version of the format and the hash of everything its content depends on (for code:
-the LLVM IR, the CPU and its features, the version of LLVM). It holds a header with the hash of its content; a file
-that is cut short, damaged, of another version or another user's is not used and is written anew. Writers finish in a
-file of their own and rename it, so a reader never sees half of one, and of two writers the last one wins. Whatever
-the file system refuses is no error: then nothing is kept.
+the plan, the compiler's own sources, the CPU and its features, the version of LLVM). It holds a header with the hash
+of its content; a file that is cut short, damaged, of another version or another user's is not used and is written
+anew. Writers finish in a file of their own and rename it, so a reader never sees half of one, and of two writers the
+last one wins. Whatever the file system refuses is no error: then nothing is kept.
 
 The folder is $LAYOUT_IR_CACHE, or layout-ir in the user's cache folder; LAYOUT_IR_CACHE=off turns it off. There may be
 other files in it; they are left alone.

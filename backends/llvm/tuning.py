@@ -78,7 +78,7 @@ def choose(
 
 
 def _digest(plan: Plan) -> str:
-    return hashlib.sha256(str(plan).encode()).hexdigest()
+    return hashlib.sha256(repr(plan).encode()).hexdigest()
 
 
 def fastest(kernels: Sequence[Kernel], plan: Plan) -> int:

@@ -35,7 +35,7 @@ def _text() -> str:
 
 
 def _code() -> jit.Code:
-    return jit.Code(_text(), host(), ("reorder",), keep=True)
+    return jit.Code(_text, host(), ("reorder",), key="5x9 ab ba")
 
 
 def _works(code: jit.Code) -> bool:
@@ -47,15 +47,16 @@ def _works(code: jit.Code) -> bool:
     return np.array_equal(y.reshape(9, 5), x.reshape(5, 9).T)
 
 
-def test_the_second_time_nothing_is_compiled(cache: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_second_time_nothing_is_compiled(cache: Path):
     assert _works(_code())
     assert len(list(cache.iterdir())) == 1
 
-    def fail(name: str, content: bytes) -> None:
-        pytest.fail(f"compiled {name} again")
+    def fail() -> str:
+        pytest.fail("compiled again")
 
-    monkeypatch.setattr(store, "write", fail)
-    assert _works(_code())
+    assert _works(jit.Code(fail, host(), ("reorder",), key="5x9 ab ba"))
+    with pytest.raises(pytest.fail.Exception):
+        jit.Code(fail, host(), ("reorder",), key="another")
 
 
 def _emptied(data: bytes) -> bytes:
