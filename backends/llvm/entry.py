@@ -140,7 +140,7 @@ class _MethodDef(ctypes.Structure):
 def _method() -> tuple[Code, _MethodDef, Any]:
     """The compiled entry, its definition and CPython's constructor; they live as long as the process."""
     text = _source()
-    code = Code(text, host(), ("entry",), key=text)
+    code = Code(text, host(), ("entry",), level=0, key=text)
     new: Any = ctypes.pythonapi.PyCFunction_NewEx
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]

@@ -44,7 +44,7 @@ def target_machine(machine: Machine, *, level: int = 1, jit: bool = True) -> Any
     """LLVM's code generator for `machine`.
 
     Level 1 makes the same code for these kernels as 2 and 3 in less time; level 0 is twice as fast to compile and a
-    tenth to a third slower to run.
+    tenth to a third slower to run, so it is for code that is not made of moves.
     """
     _initialized(machine.architecture == host().architecture)
     target = llvm.Target.from_triple(machine.triple)

@@ -189,7 +189,7 @@ class Pool:
 
     def __init__(self) -> None:
         text = _source(host())
-        self.code = Code(text, host(), ("reset", "worker", "parallel"), key=text)
+        self.code = Code(text, host(), ("reset", "worker", "parallel"), level=0, key=text)
         self.workers = 0
         signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
         self.address = self.code.address("parallel")
