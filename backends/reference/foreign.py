@@ -23,9 +23,8 @@ from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.layout import dtype_of, is_any, is_tensor, layout_of
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.errors import LayoutError
-from layout_ir.passes.selection.foreign.scalar import FUNCTIONS, apply, constant, evaluate, kind_of
-from layout_ir.passes.selection.foreign.shapes import axis_of
-from layout_ir.passes.selection.foreign.structured import structured as loops_of
+from layout_ir.foreign.scalar import FUNCTIONS, apply, constant, evaluate, kind_of
+from layout_ir.foreign.structured import structured as loops_of
 
 Run = Callable[[Any, Sequence[Any]], Any]
 """(op, operands) -> its one result."""
@@ -132,8 +131,9 @@ def _pad(op: tensor.PadOp, operands: Sequence[Any]) -> Tensor:
     return _moved(op, np.pad(x.logical(), list(zip(low, high, strict=True)), constant_values=filling))
 
 
-def _concat(op: Operation, operands: Sequence[Any]) -> Tensor:
-    return _moved(op, np.concatenate([x.logical() for x in operands], axis=axis_of(op)))
+def _concat(op: tensor.ConcatOp | tosa.ConcatOp, operands: Sequence[Any]) -> Tensor:
+    axis = (op.dim if isinstance(op, tensor.ConcatOp) else op.axis).value.data
+    return _moved(op, np.concatenate([x.logical() for x in operands], axis=axis))
 
 
 def _cast(op: tensor.CastOp, operands: Sequence[Any]) -> Tensor:

@@ -20,10 +20,9 @@ from layout_ir.backends.reference.semantics import layout_at_run_time
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.layout import dtype_of, is_tensor
 from layout_ir.errors import LayoutError
+from layout_ir.foreign.scalar import Trap, number
+from layout_ir.foreign.structured import Structured, element, is_window, loop_of, start_of
 from layout_ir.layout import Layout
-from layout_ir.passes.selection.foreign.padding import element
-from layout_ir.passes.selection.foreign.scalar import Trap, number
-from layout_ir.passes.selection.foreign.structured import Structured, is_window, loop_of, start_of
 
 
 def run(s: Structured, operands: Sequence[Any]) -> tuple[Tensor, ...]:

@@ -1,7 +1,5 @@
 """Ops of other dialects: their options and what they do with pads, derived from what the ops say of themselves.
 
-    scalar.py       the meaning of scalar arith and math ops, on numbers and on arrays
-    structured.py   an op as loops: one map per tensor, kinds of the loops, a scalar body
     padding.py      what such an op needs in pads and leaves there, by running its body on them
     transfer.py     a Format of one tensor seen through the loops as a Format of another
     options.py      the options of structured ops

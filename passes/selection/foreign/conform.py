@@ -28,9 +28,9 @@ from layout_ir.dialects.layout import (
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.dialects.layout.types import encoding_of
 from layout_ir.errors import LayoutError
+from layout_ir.foreign.structured import structured
 from layout_ir.format import Format
 from layout_ir.layout import Layout
-from layout_ir.passes.selection.foreign.structured import structured
 
 
 def conform(module: ModuleOp) -> None:

@@ -17,12 +17,12 @@ from xdsl.dialects.linalg.ops import Conv2DNchwFchwOp
 from xdsl.ir import Operation
 
 from layout_ir.dialects.layout import dtype_of, is_tensor
+from layout_ir.foreign.structured import Structured, is_window, loop_of, shape, structured
 from layout_ir.format import Format
 from layout_ir.interfaces import LayoutOption
 from layout_ir.layout import Layout
 from layout_ir.passes.selection.costs import stream_ns
 from layout_ir.passes.selection.foreign.padding import divisors, neutral
-from layout_ir.passes.selection.foreign.structured import Structured, is_window, loop_of, shape, structured
 from layout_ir.passes.selection.foreign.transfer import transfer
 from layout_ir.passes.selection.models import Candidates, bound, default_options, is_recipe, nbytes, plain
 from layout_ir.passes.selection.targets import ConvShape, Target

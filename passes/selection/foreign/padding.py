@@ -18,20 +18,14 @@ import numpy as np
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from layout_ir.dialects.layout import format_of, is_any, is_tensor, layout_of
-from layout_ir.dialects.layout.types import tensor_type
+from layout_ir.foreign.scalar import Trap, Value, known, number
+from layout_ir.foreign.structured import Structured, element, is_window, loop_of, start_of, structured
 from layout_ir.format import pad_number
 from layout_ir.interfaces import PadRead
-from layout_ir.passes.selection.foreign.scalar import Trap, Value, known, number
-from layout_ir.passes.selection.foreign.structured import Structured, is_window, loop_of, start_of, structured
 
 _CANDIDATES = (0.0, -math.inf, math.inf, 1.0, -1.0)
 _FLOAT_SAMPLES = (-3.5, 1.25, -1e-30, 3e38, -3e38, math.inf, -math.inf)
 _INTEGER_SAMPLES = (-5, 0, 3)
-
-
-def element(value: SSAValue) -> Attribute:
-    """The type of one element, or that of a scalar itself."""
-    return tensor_type(value.type).element_type if is_tensor(value.type) else value.type
 
 
 def neutral(s: Structured, loop: int) -> float | None:

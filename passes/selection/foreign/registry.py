@@ -8,10 +8,10 @@ from xdsl.dialects.linalg.ops import BroadcastOp, ReduceOp
 from xdsl.ir import Operation
 
 from layout_ir.dialects.layout import is_tensor
+from layout_ir.foreign.scalar import FUNCTIONS
 from layout_ir.passes.rewriting import PadBehaviour
 from layout_ir.passes.selection.foreign import padding, shapes
 from layout_ir.passes.selection.foreign.options import structured_options
-from layout_ir.passes.selection.foreign.scalar import FUNCTIONS
 from layout_ir.passes.selection.models import Model
 
 STRUCTURED: tuple[type[Operation], ...] = (

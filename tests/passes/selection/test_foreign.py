@@ -17,11 +17,11 @@ from xdsl.ir import Operation
 from layout_ir.diagnostics import PassError
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp, format_of, is_any, is_tensor, layout_of
 from layout_ir.execute import run
+from layout_ir.foreign.structured import Structured, structured
 from layout_ir.format import Format
 from layout_ir.passes.optimize import optimize
 from layout_ir.passes.rewriting import PadBehaviour, needed_pad, provided_pad, register_pads
 from layout_ir.passes.selection.foreign.padding import divisors, neutral, written
-from layout_ir.passes.selection.foreign.structured import Structured, structured
 from layout_ir.passes.selection.models import options_of
 from layout_ir.passes.selection.targets import target_named
 from layout_ir.passes.strip import strip

@@ -26,7 +26,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
 from layout_ir.dialects.layout import is_tensor
 from layout_ir.dialects.layout.types import tensor_type
-from layout_ir.passes.selection.foreign.scalar import FUNCTIONS, Value, apply, evaluate, kind_of
+from layout_ir.foreign.scalar import FUNCTIONS, Value, apply, evaluate, kind_of
 
 Body = Callable[[Sequence[Value], Sequence[Value]], list[Value]]
 """From one scalar per operand, and the loop indices (none: unknown), to one scalar per result.
@@ -76,6 +76,11 @@ class Structured:
 
 def shape(value: SSAValue) -> tuple[int, ...]:
     return tensor_type(value.type).get_shape() if is_tensor(value.type) else ()
+
+
+def element(value: SSAValue) -> Attribute:
+    """The type of one element, or that of a scalar itself."""
+    return tensor_type(value.type).element_type if is_tensor(value.type) else value.type
 
 
 def loop_of(expr: AffineExpr) -> int | None:

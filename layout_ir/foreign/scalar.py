@@ -105,11 +105,12 @@ def _rsqrt(x: Any) -> Any:
 
 
 def _ceil_quotient(a: Any, b: Any) -> Any:
-    return -np.floor_divide(-a, b)
+    low = np.floor_divide(a, b)
+    return low + (np.multiply(low, b) != a)
 
 
 def _ceil_quotient_unsigned(a: Any, b: Any) -> Any:
-    return (a + b - 1) // b
+    return a // b + (a % b != 0)
 
 
 def _fma(a: Any, b: Any, c: Any) -> Any:
