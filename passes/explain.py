@@ -1,16 +1,17 @@
 """layout-explain: why each remaining reorder remains.
 
 For every reorder that is left, a remark says what it moves, which ops force it, what it would cost to do without it,
-and which missing capability would remove it at least cost. The last two are answered by the solver: the program is
-opened again (every layout but those of its signature free), a reorder of the value is forbidden, or the kernels of
-one kind of op are given an option they lack, and the least cost is compared. Where nothing was proven, nothing is
-claimed.
+and which missing capability would remove it at least cost, or which two where no single one does. The last two are
+answered by the solver: the program is opened again (every layout but those of its signature free), a reorder of the
+value is forbidden, or the kernels of one kind of op are given an option they lack, and the least cost is compared.
+Where nothing was proven, nothing is claimed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -42,11 +43,15 @@ from layout_ir.passes.selection.build import Selection, build
 from layout_ir.passes.selection.costs import CostModel, load_costs, reorder_bytes, reorder_ns
 from layout_ir.passes.selection.problem import FORBIDDEN, Choice, OpNode, Problem, ValueNode
 from layout_ir.passes.selection.targets import target_named
+from layout_ir.passes.selection.tensors import bound, shape_of
 from layout_ir.tag import name_of
 
 LIMIT = 40
 """Reorders that are explained by solving again; further ones get their size and ops. One solution of a network of a
 thousand ops takes about a tenth of a second."""
+
+PAIRS = 15
+"""Pairs of kinds of ops that are tried: those of six kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +93,14 @@ def explain(module: ModuleOp, target: str = "host", costs: CostModel | None = No
     selection = build(copy, target_named(target), costs)
     solution = solve(selection, "exact")
     numbers = {value: k for k, value in enumerate(selection.values)}
-    capability = _capabilities(selection, solution.cost) if solution.is_optimal else {}
+    missing = _missing(selection, solution.cost, left, costs or CostModel()) if solution.is_optimal else {}
     found: list[Explanation] = []
     for k, op in enumerate(left):
         number = numbers.get(names.get(_source(op), op.input))
         extra = None
         if solution.is_optimal and number is not None and k < LIMIT:
             extra = _without(selection, number) - solution.cost
-        found.append(_explained(op, extra, capability))
+        found.append(_explained(op, extra, missing))
     return found
 
 
@@ -160,7 +165,15 @@ def _without(selection: Selection, value: int) -> int:
     """The least cost of a program that never reorders `value`."""
     values = list(selection.problem.values)
     node = values[value]
-    matrix = tuple(tuple(cost if cost == 0 else FORBIDDEN for cost in row) for row in node.reorder)
+    maps = [fmt.with_pad("undef") for fmt in selection.formats[value]]
+    # Writing pads is no reorder.
+    matrix = tuple(
+        tuple(
+            cost if cost == 0 or source == target else FORBIDDEN
+            for cost, target in zip(row, maps, strict=True)
+        )
+        for row, source in zip(node.reorder, maps, strict=True)
+    )
     values[value] = ValueNode(matrix, node.weight)
     return _solved(Problem(selection.problem.ops, tuple(values)), selection)
 
@@ -177,20 +190,49 @@ def _kind(op: Operation) -> str:
     return op.name
 
 
-def _capabilities(selection: Selection, cost: int) -> dict[str, tuple[int, str]]:
-    """Per kind of op: what is saved, and in words, if it accepted a Format that it does not."""
-    demand_formats = _formats_of_interest(selection)
-    result: dict[str, tuple[int, str]] = {}
+Kinds = frozenset[str]
+
+
+def _missing(
+    selection: Selection, cost: int, left: Sequence[ReorderOp], costs: CostModel
+) -> dict[Kinds, tuple[int, str]]:
+    """Per kind of op: what is saved, and in words, if it accepted a Format that it does not.
+
+    Per pair of kinds for reorders that no single one removes: a reorder between two ops that both lack a Format only
+    moves on if one of them gets it.
+    """
     kinds = sorted({_kind(place.site.op) for place in selection.places if _may_learn(place.site.op)})
-    for kind in kinds:
+    found = _capabilities(selection, cost, [frozenset([kind]) for kind in kinds], costs)
+    stuck = [_sides(op) for op in left if not any(group & _sides(op) for group in found)]
+    around = sorted(frozenset[str]().union(*stuck).intersection(kinds))
+    pairs = [frozenset(pair) for pair in combinations(around, 2)]
+    return {**found, **_capabilities(selection, cost, pairs[:PAIRS], costs)}
+
+
+def _capabilities(
+    selection: Selection, cost: int, groups: Sequence[Kinds], costs: CostModel
+) -> dict[Kinds, tuple[int, str]]:
+    demand_formats = _formats_of_interest(selection)
+    result: dict[Kinds, tuple[int, str]] = {}
+    for kinds in groups:
         for fmt in demand_formats:
-            problem, taught = _taught(selection, kind, fmt)
+            problem, taught = _taught(selection, kinds, fmt, costs)
             if taught:
                 saved = cost - _solved(problem, selection)
-                if saved > result.get(kind, (0, ""))[0]:
+                if saved > result.get(kinds, (0, ""))[0]:
                     name = name_of(fmt) or str(fmt)
-                    result[kind] = (saved, f"{saved} ns less in all if {kind} accepted {name}")
+                    result[kinds] = (
+                        saved,
+                        f"{saved} ns less in all if {' and '.join(sorted(kinds))} accepted {name}",
+                    )
     return result
+
+
+def _sides(op: ReorderOp) -> Kinds:
+    """The kinds of the ops on both sides of a reorder."""
+    source = origin(op.input)
+    users = [use.operation for use in op.result.uses]
+    return frozenset(_kind(side) for side in (*users, *([source] if isinstance(source, Operation) else [])))
 
 
 def _may_learn(op: Operation) -> bool:
@@ -207,41 +249,56 @@ def _formats_of_interest(selection: Selection) -> list[Format]:
     return list(found)[:4]
 
 
-def _taught(selection: Selection, kind: str, fmt: Format) -> tuple[Problem, bool]:
-    """The problem in which ops of `kind` also run with all tensors of the Format's rank in it, at their least cost."""
+def _taught(selection: Selection, kinds: Kinds, fmt: Format, costs: CostModel) -> tuple[Problem, bool]:
+    """The problem in which ops of `kinds` also run with all tensors of the Format's rank in it, at their least cost."""
+    values = list(selection.problem.values)
+    formats = list(selection.formats)
+
+    def number(value: int, otherwise: int) -> int:
+        """The number of `fmt` among the Formats of a value, which gets it if it does not have it; or what it has."""
+        if len(shape_of(selection.values[value])) != fmt.rank:
+            return otherwise
+        alike = [k for k, other in enumerate(formats[value]) if other.with_pad(fmt.pad) == fmt]
+        if alike:
+            return next((k for k in alike if formats[value][k] == fmt), alike[0])
+        layouts = [bound(other, selection.values[value]) for other in (*formats[value], fmt)]
+        new = layouts.pop()
+        if new is None or isinstance(selection.values[value].owner, nn.ConstantOp):
+            return otherwise
+        dtype = dtype_of(selection.values[value].type)
+        rows: list[tuple[int, ...]] = []
+        for layout, row in zip(layouts, values[value].reorder, strict=True):
+            assert layout is not None
+            rows.append((*row, costs.reorder(layout, new, dtype)))
+        back = [costs.reorder(new, layout, dtype) for layout in layouts if layout is not None]
+        values[value] = replace(values[value], reorder=(*rows, (*back, 0)))
+        formats[value] = (*formats[value], fmt)
+        return len(formats[value]) - 1
+
     ops: list[OpNode] = []
     taught = False
     for node, place in zip(selection.problem.ops, selection.places, strict=True):
-        if _may_learn(place.site.op) and _kind(place.site.op) == kind:
-            ins = tuple(
-                _number(selection, v, fmt, node.choices[0].ins[k]) for k, v in enumerate(node.operands)
-            )
-            outs = tuple(
-                _number(selection, v, fmt, node.choices[0].outs[k]) for k, v in enumerate(node.results)
-            )
+        if _may_learn(place.site.op) and _kind(place.site.op) in kinds:
+            first = node.choices[0]
+            ins = tuple(number(v, own) for v, own in zip(node.operands, first.ins, strict=True))
+            outs = tuple(number(v, own) for v, own in zip(node.results, first.outs, strict=True))
             if all((c.ins, c.outs) != (ins, outs) for c in node.choices):
                 choice = Choice(ins, outs, min(c.cost for c in node.choices))
                 node = OpNode(node.operands, node.results, (*node.choices, choice), node.weight)
                 taught = True
         ops.append(node)
-    return Problem(tuple(ops), selection.problem.values), taught
+    return Problem(tuple(ops), tuple(values)), taught
 
 
-def _number(selection: Selection, value: int, fmt: Format, otherwise: int) -> int:
-    """The number of `fmt` among the Formats of a value, or what the op takes anyway."""
-    known = selection.formats[value]
-    return next((k for k, other in enumerate(known) if other.rank == fmt.rank and other == fmt), otherwise)
-
-
-def _explained(op: ReorderOp, extra: int | None, capability: dict[str, tuple[int, str]]) -> Explanation:
+def _explained(op: ReorderOp, extra: int | None, missing: dict[Kinds, tuple[int, str]]) -> Explanation:
     source, users = origin(op.input), [use.operation for use in op.result.uses]
     nbytes = reorder_bytes(layout_of(op.source_type), layout_of(op.result_type), dtype_of(op.result_type))
     producer = describe(source) if isinstance(source, Operation) else "the caller"
     consumer = describe(users[0]) if users else "nothing"
-    sides = [*users, *([source] if isinstance(source, Operation) else [])]
-    known = [capability[_kind(side)] for side in sides if _kind(side) in capability]
-    missing = max(known)[1] if known else None
-    return Explanation(op, nbytes, producer, consumer, extra, missing)
+    sides = _sides(op)
+    # One capability is less to ask for than two.
+    known = [(-len(kinds), *found) for kinds, found in missing.items() if kinds & sides]
+    return Explanation(op, nbytes, producer, consumer, extra, max(known)[2] if known else None)
 
 
 @dataclass(frozen=True)

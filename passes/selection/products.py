@@ -44,12 +44,15 @@ def gemm_options(op: Operation, candidates: Candidates, target: Target) -> Itera
     yield from _products(op, candidates, target, columns=0 if op.trans_b else 1)
     if op.trans_a:
         return
-    cost = _cost(shape_of(op.result), k) + stream_ns(nbytes(plain(b), b))
+    m = shape_of(op.result)[0]
     for fmt in candidates(a):
         left = bound(fmt, a)
-        right = None if left is None else _matching_right(left, n, k, transposed=op.trans_b)
-        if right is not None:
-            yield LayoutOption((fmt, right, *rest), (plain(op.result),), cost)
+        for panel in (0, target.panel) if target.panel else (0,):
+            right = None if left is None else _matching_right(left, n, k, panel, transposed=op.trans_b)
+            if right is not None:
+                cost = _cost((m, -(-n // panel) * panel), k) if panel else _cost((m, n), k)
+                cost += 0 if panel else stream_ns(nbytes(plain(b), b))
+                yield LayoutOption((fmt, right, *rest), (plain(op.result),), cost)
 
 
 def matmul_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
@@ -98,8 +101,11 @@ def _panels(fmt: Format, columns: int, width: int) -> Format:
     return Format(fmt.names, (*(Factor(dim) for dim in order), Factor(columns, width)))
 
 
-def _matching_right(left: Layout, n: int, k: int, *, transposed: bool) -> Format | None:
-    """The Format of the right operand whose K runs as that of `left` (M, K) does; None where K is not dense there."""
+def _matching_right(left: Layout, n: int, k: int, panel: int, *, transposed: bool) -> Format | None:
+    """The Format of the right operand whose K runs as that of `left` (M, K) does; None where K is not dense there.
+
+    In panels of so many columns, unless `panel` is 0.
+    """
     factors = [f for f in left.factors if f.dim == 1]
     if left.padded_shape[1] != k or left.chunk_rank or len(factors) < 2:
         return None
@@ -110,5 +116,8 @@ def _matching_right(left: Layout, n: int, k: int, *, transposed: bool) -> Format
         running *= factor.count
     own, other = (1, 0) if transposed else (0, 1)
     names, shape = ("n", "k") if transposed else ("k", "n"), (n, k) if transposed else (k, n)
-    bound_factors = (BoundFactor(other, n, k), *(replace(f, dim=own) for f in factors))
+    width = panel or 1
+    inner = (BoundFactor(other, panel, 1),) if panel else ()
+    along = tuple(replace(f, dim=own, stride=f.stride * width) for f in factors)
+    bound_factors = (BoundFactor(other, -(-n // width), k * width), *along, *inner)
     return Layout(names, shape, bound_factors, (0, 0)).format

@@ -39,6 +39,10 @@ def _round(a: float) -> float:
     return m.copysign(m.floor(abs(a) + 0.5), a)
 
 
+def _div(a: float, b: float) -> float:
+    return a / b
+
+
 def _rsqrt(a: float) -> float:
     return 1 / m.sqrt(a)
 
@@ -75,7 +79,7 @@ FLOATS: dict[type[Operation], Callable[..., Any]] = {
     arith.AddfOp: operator.add,
     arith.SubfOp: operator.sub,
     arith.MulfOp: operator.mul,
-    arith.DivfOp: operator.truediv,
+    arith.DivfOp: _div,
     arith.NegfOp: operator.neg,
     arith.MaximumfOp: max,
     arith.MinimumfOp: min,
