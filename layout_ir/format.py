@@ -196,10 +196,10 @@ def _bind(format: Format, names: tuple[str, ...], shape: tuple[int, ...]) -> Lay
 
 
 def pad_number(policy: PadPolicy) -> float | None:
-    """The number that `policy` promises, or None where it promises none (undef, zp)."""
+    """The number that `policy` promises, or None where it promises none (undef, zp). Integers are exact."""
     if policy == "zero":
         return 0.0
-    return None if isinstance(policy, str) else float(policy)
+    return None if isinstance(policy, str) else policy
 
 
 def check_format(format: Format) -> None:
@@ -258,7 +258,7 @@ def check_format(format: Format) -> None:
     _check_number("offset", format.offset)
     _check_number("size", format.size)
     if isinstance(format.pad, int):
-        _check_number("pad", format.pad)
+        _check_number("pad", None if format.pad == -_LIMIT else format.pad)
     if format.size is not None and format.size < 0:
         raise LayoutError(f"size = {format.size} is negative")
     if format.swizzle is not None:

@@ -135,6 +135,9 @@ class _Parser:
             return sign * math.inf
         if token.kind != "number":
             self.fail(f"pad policy {token.text!r} is none of undef, zero, zp or a number", token)
+        if sign < 0 and token.text == str(_LIMIT):  # the least i64, neutral in a maximum
+            self.pos += 1
+            return -_LIMIT
         if token.text.isdigit():
             return sign * self.integer("as a pad value")
         self.pos += 1

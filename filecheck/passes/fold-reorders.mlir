@@ -3,6 +3,7 @@
 #nchw = #layout.tag<nchw>
 #nhwc = #layout.tag<nhwc>
 #nChw8c = #layout.tag<nChw8c>
+#nChw16c = #layout.tag<nChw16c>
 #open = #layout.format<(n, c, h, w) : [n, c, h, w, c:8]>
 
 // ----------------------------------------------------------------------------------------------------------------
@@ -37,6 +38,22 @@ func.func @negative_free_reorder(%x : tensor<2x16x2x1xf32, #nchw>) -> tensor<2x1
 func.func @pads_only(%x : tensor<2x17x5x4xf32, #open>) -> tensor<2x17x5x4xf32, #nChw8c> {
   %a = layout.reorder %x : tensor<2x17x5x4xf32, #open> -> tensor<2x17x5x4xf32, #nChw8c>
   func.return %a : tensor<2x17x5x4xf32, #nChw8c>
+}
+
+// Elements move, so the reorder is one.
+// CHECK-LABEL: func.func @negative_pads_and_elements(
+// CHECK-NEXT:    %a = layout.reorder %x
+func.func @negative_pads_and_elements(%x : tensor<2x17x5x4xf32, #open>) -> tensor<2x17x5x4xf32, #nChw16c> {
+  %a = layout.reorder %x : tensor<2x17x5x4xf32, #open> -> tensor<2x17x5x4xf32, #nChw16c>
+  func.return %a : tensor<2x17x5x4xf32, #nChw16c>
+}
+
+// Stored alike, but the elements are converted.
+// CHECK-LABEL: func.func @negative_pads_and_conversion(
+// CHECK-NEXT:    %a = layout.reorder %x
+func.func @negative_pads_and_conversion(%x : tensor<2x17x5x4xf32, #open>) -> tensor<2x17x5x4xf16, #nChw8c> {
+  %a = layout.reorder %x : tensor<2x17x5x4xf32, #open> -> tensor<2x17x5x4xf16, #nChw8c>
+  func.return %a : tensor<2x17x5x4xf16, #nChw8c>
 }
 
 // Promising less is free.
@@ -122,6 +139,36 @@ func.func @shared(%x : tensor<2x17x5x4xf32, #nchw>) -> (tensor<2x17x5x4xf32, #nh
   %a = layout.reorder %x : tensor<2x17x5x4xf32, #nchw> -> tensor<2x17x5x4xf32, #nhwc>
   %b = layout.reorder %x : tensor<2x17x5x4xf32, #nchw> -> tensor<2x17x5x4xf32, #nhwc>
   func.return %a, %b : tensor<2x17x5x4xf32, #nhwc>, tensor<2x17x5x4xf32, #nhwc>
+}
+
+// Two branches, of which one runs: neither sees what the other makes.
+// CHECK-LABEL: func.func @negative_shared_between_branches(
+// CHECK:           %a = layout.reorder %x
+// CHECK:         } else {
+// CHECK-NEXT:      %b = layout.reorder %x
+func.func @negative_shared_between_branches(%p : i1, %x : tensor<2x17x5x4xf32, #nchw>, %y : tensor<2x17x5x4xf32, #nhwc>) -> tensor<2x17x5x4xf32, #nhwc> {
+  %r = scf.if %p -> (tensor<2x17x5x4xf32, #nhwc>) {
+    %a = layout.reorder %x : tensor<2x17x5x4xf32, #nchw> -> tensor<2x17x5x4xf32, #nhwc>
+    %c = nn.add %a, %y : tensor<2x17x5x4xf32, #nhwc>
+    scf.yield %c : tensor<2x17x5x4xf32, #nhwc>
+  } else {
+    %b = layout.reorder %x : tensor<2x17x5x4xf32, #nchw> -> tensor<2x17x5x4xf32, #nhwc>
+    scf.yield %b : tensor<2x17x5x4xf32, #nhwc>
+  }
+  func.return %r : tensor<2x17x5x4xf32, #nhwc>
+}
+
+// The same value in two layouts, and two values in one.
+// CHECK-LABEL: func.func @negative_shared(
+// CHECK-NEXT:    %a = layout.reorder %x
+// CHECK-NEXT:    %b = layout.reorder %x
+// CHECK-NEXT:    %c = layout.reorder %y
+// CHECK-NEXT:    func.return %a, %b, %c
+func.func @negative_shared(%x : tensor<2x17x5x4xf32, #nchw>, %y : tensor<2x17x5x4xf32, #nchw>) -> (tensor<2x17x5x4xf32, #nhwc>, tensor<2x17x5x4xf32, #nChw8c>, tensor<2x17x5x4xf32, #nhwc>) {
+  %a = layout.reorder %x : tensor<2x17x5x4xf32, #nchw> -> tensor<2x17x5x4xf32, #nhwc>
+  %b = layout.reorder %x : tensor<2x17x5x4xf32, #nchw> -> tensor<2x17x5x4xf32, #nChw8c>
+  %c = layout.reorder %y : tensor<2x17x5x4xf32, #nchw> -> tensor<2x17x5x4xf32, #nhwc>
+  func.return %a, %b, %c : tensor<2x17x5x4xf32, #nhwc>, tensor<2x17x5x4xf32, #nChw8c>, tensor<2x17x5x4xf32, #nhwc>
 }
 
 // ----------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.builder import Builder
-from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, f32, i32
+from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, f32, i32, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
@@ -21,6 +21,8 @@ from layout_ir.execute import run
 from layout_ir.format import Format
 from layout_ir.passes.optimize import optimize
 from layout_ir.passes.selection.costs import parse_costs
+from layout_ir.printing import print_module
+from tests.passes.texts import parse
 
 # So small a convolution would rather run unpadded: make that dear.
 COSTS = parse_costs(
@@ -167,6 +169,27 @@ def test_softmax_over_a_blocked_padded_dim():
 def test_mean_and_max_over_a_blocked_padded_dim():
     _reduced(lambda x: nn.ReduceMeanOp(x, axes=(1,)), lambda x: x.mean(axis=1, keepdims=True))
     _reduced(lambda x: nn.ReduceMaxOp(x, axes=(1,)), lambda x: x.max(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize(("op", "pad"), [(nn.ReduceMaxOp, -(1 << 63)), (nn.ReduceMinOp, (1 << 63) - 1)])
+def test_the_extreme_of_integers_is_exact(op: Any, pad: int):
+    """2^63 - 1 is no float: filled with 2^63 it would wrap around to the least number there is."""
+    shape = (1, CHANNELS, 128, 128)
+    type = with_format(TensorType(i64, shape), Format.from_tag("nChw8c"))
+    function = FuncOp("main", FunctionType.from_lists([type], []))
+    builder = Builder(InsertPoint.at_end(function.body.block))
+    reduced = op(function.args[0], axes=(1,))
+    builder.insert(reduced)
+    module = _finished(function, builder, reduced.result)
+    optimize(module, "avx2")
+    module.verify()
+    fmt = format_of(reduced.x.type)
+    assert fmt is not None and fmt.pad == pad and isinstance(fmt.pad, int)
+    assert print_module(parse(print_module(module))) == print_module(module)
+    x = np.random.default_rng(4).integers(-(1 << 62), 1 << 62, shape) * 2
+    want = (np.max if op is nn.ReduceMaxOp else np.min)(x, axis=1, keepdims=True)
+    for reorders in ("reference", "compiled"):
+        assert np.array_equal(run(module, [x], reorders=reorders)[0], want)
 
 
 def test_negative_a_promise_that_is_not_kept_does_not_verify():

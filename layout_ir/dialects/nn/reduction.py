@@ -56,7 +56,7 @@ class ReduceOp(NNOp):
         neutral, element = self.NEUTRAL, self.infer_element()
         if math.isinf(neutral) and not isinstance(element, AnyFloat):
             low, high = int_range(element)
-            neutral = float(low if neutral < 0 else high)
+            neutral = low if neutral < 0 else high  # exact: a float has no 2^63 - 1
         return tuple(PadRead(axis, neutral) for axis in self.axes)
 
 
