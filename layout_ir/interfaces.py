@@ -42,8 +42,12 @@ class LayoutOption:
     nanoseconds of the target (or in whatever one unit a cost table uses). For an op that states its own padding
     (`LayoutOp`) the pad policies in the Formats do not matter. For options that an op carries as `layout.options` they
     say it: what the pads of an operand must hold (undef: nothing), and what those of a result will.
+
+    `in_place` has pairs (operand, result), numbered among the tensors of the op, that share a buffer: such an option
+    is only there where the operand is not used behind the op.
     """
 
     ins: tuple[Format | None, ...]
     outs: tuple[Format, ...]
     cost: int
+    in_place: tuple[tuple[int, int], ...] = ()

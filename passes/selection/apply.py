@@ -7,7 +7,7 @@ the same. Which Format was decided elsewhere; nothing here weighs anything.
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from layout_ir.dialects import nn
@@ -18,6 +18,7 @@ from layout_ir.format import Format, PadPolicy
 from layout_ir.passes.rewriting import insert_after, needed_pad, provided_pad, retype, update_signatures
 from layout_ir.passes.selection.build import Place, Selection
 from layout_ir.passes.selection.foreign.conform import conform
+from layout_ir.passes.selection.in_place import ATTRIBUTE as IN_PLACE
 from layout_ir.passes.selection.models import OPTIONS
 from layout_ir.passes.selection.problem import tree_edges, value_demand
 
@@ -28,6 +29,7 @@ def apply(module: ModuleOp, selection: Selection, choices: tuple[int, ...], *, s
     for op in list(module.walk()):
         applier.connect(op)
         applier.claim_pads(op)
+        applier.mark_in_place(op)
         op.attributes.pop(OPTIONS, None)
     conform(module)
     update_signatures(module)
@@ -139,6 +141,15 @@ class _Applier:
         insert_after(source, op)
         self.made[source, type] = op.result
         return op.result
+
+    def mark_in_place(self, op: Operation) -> None:
+        """Writes down which buffers the chosen option shares, for whoever allocates them."""
+        if op in self.places and OPTIONS in op.attributes:
+            number = self.places[op]
+            pairs = self.selection.places[number].options[self.choices[number]].in_place
+            if pairs:
+                entries = [ArrayAttr([IntegerAttr(n, 64) for n in pair]) for pair in pairs]
+                op.attributes[IN_PLACE] = ArrayAttr(entries)
 
     def claim_pads(self, op: Operation) -> None:
         """Weakens the pad policy of what `op` makes to what it really leaves there."""

@@ -26,6 +26,7 @@ from layout_ir.format import Format
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.rewriting import FOREIGN
 from layout_ir.passes.selection.costs import stream_ns
+from layout_ir.passes.selection.in_place import check_pairs, obstacle
 from layout_ir.passes.selection.kernels import ConvShape, Target
 from layout_ir.passes.selection.products import gemm_options, matmul_options
 from layout_ir.passes.selection.tensors import Candidates, bound, is_recipe, nbytes, plain, shape_of
@@ -247,12 +248,20 @@ def carried_options(op: Operation) -> list[LayoutOption]:
                         fmt.bind(shape_of(value))
                 except LayoutError as error:
                     raise PassError(f"{OPTIONS}[{k}] {kind}: {error}", op) from error
+        try:
+            check_pairs(option, operands, results)
+        except LayoutError as error:
+            raise PassError(f"{OPTIONS}[{k}] {error}", op) from error
         for j, other in enumerate(options):
-            if (other.ins, other.outs) == (option.ins, option.outs) and other.cost != option.cost:
+            alike = (other.ins, other.outs, other.in_place) == (option.ins, option.outs, option.in_place)
+            if alike and other.cost != option.cost:
                 message = f"{OPTIONS}[{k}] contradicts {OPTIONS}[{j}]: cost {option.cost} != {other.cost}"
                 raise PassError(message, op)
             if [fmt is None for fmt in other.ins] != [fmt is None for fmt in option.ins]:
                 message = f"{OPTIONS}[{k}] leaves other operands open than {OPTIONS}[{j}]"
                 raise PassError(message, op)
         options.append(option)
-    return options
+    reasons = [obstacle(option, op, operands) for option in options]
+    if None not in reasons:
+        raise PassError(f"{OPTIONS}: every option writes over an operand, but {reasons[0]}", op)
+    return [option for option, reason in zip(options, reasons, strict=True) if reason is None]

@@ -109,6 +109,7 @@ class OptionAttr(Data[LayoutOption]):
     """One way to run an op: Formats of its tensor operands and results, and the cost.
 
     In an operand's Format a pad policy says what its pads must hold (undef: nothing); in a result's, what they will.
+    Behind the cost, `in_place = [0 -> 0]` says that operand 0 and result 0 are one buffer.
     """
 
     name = "layout.option"
@@ -126,10 +127,21 @@ class OptionAttr(Data[LayoutOption]):
             cost = parser.parse_integer(allow_boolean=False)
             if not 0 <= cost < 1 << 48:
                 parser.raise_error(f"cost = {cost} is not in [0, 2^48)", start, parser.pos)
+            pairs: list[tuple[int, int]] = []
+            if parser.parse_optional_punctuation(","):
+                parser.parse_keyword("in_place")
+                parser.parse_punctuation("=")
+                pairs = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: cls._pair(parser))
         known = tuple(fmt for fmt in outs if fmt is not None)
         if len(known) != len(outs):
             parser.raise_error("outs of an option name a format each: '_' is for operands")
-        return LayoutOption(ins, known, cost)
+        return LayoutOption(ins, known, cost, tuple(pairs))
+
+    @staticmethod
+    def _pair(parser: AttrParser) -> tuple[int, int]:
+        operand = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        parser.parse_punctuation("->")
+        return operand, parser.parse_integer(allow_boolean=False, allow_negative=False)
 
     @staticmethod
     def _formats(parser: AttrParser, name: str) -> tuple[Format | None, ...]:
@@ -161,4 +173,8 @@ class OptionAttr(Data[LayoutOption]):
         printer.print_list(option.ins, show)
         printer.print_string("], outs = [")
         printer.print_list(option.outs, show)
-        printer.print_string(f"], cost = {option.cost}>")
+        printer.print_string(f"], cost = {option.cost}")
+        if option.in_place:
+            pairs = ", ".join(f"{operand} -> {result}" for operand, result in option.in_place)
+            printer.print_string(f", in_place = [{pairs}]")
+        printer.print_string(">")
