@@ -52,6 +52,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=4.0, help="per case, at most (9 rounds at least)")
     parser.add_argument("--tune", action="store_true", help="kernels chosen by measuring a few")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument(
+        "--best", action="store_true", help="JSON of the best rounds instead of the median ones"
+    )
     args = parser.parse_args()
     if len(args.threads) > 1:
         return _children(args.threads)
@@ -71,7 +74,11 @@ def main() -> int:
         results.append(found)
         if not args.json:
             print(line(found), flush=True)
-    print(json.dumps([to_json(r) for r in results], indent=1) if args.json else "\n".join(summary(results)))
+    print(
+        json.dumps([to_json(r, best=args.best) for r in results], indent=1)
+        if args.json
+        else "\n".join(summary(results))
+    )
     return 0 if all(r.equal for r in results) else 1
 
 

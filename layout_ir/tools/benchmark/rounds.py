@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import floor, inf, sqrt
+from random import Random
 from statistics import median
 from time import perf_counter, sleep
 
@@ -73,15 +74,20 @@ def race(
     limits: Limits,
     pause: float = 0.0,
 ) -> Times:
-    """Rounds of all contenders until `settled` (an uncertainty) is at most `limits.precision`, or the limits end it.
+    """Rounds of all contenders, in another order each, until what `settled` tells of them is precise or the time is up.
 
-    `pause` seconds of rest before each contender let the threads of the one before go to sleep.
+    `settled` gives an uncertainty, which should be at most `limits.precision`. `pause` seconds of rest before each
+    contender let the threads of the one before go to sleep.
     """
     calls = {name: _batch(run) for name, run in contenders.items()}
     times = Times({name: [] for name in contenders})
     end = perf_counter() + limits.seconds
+    order = list(contenders)
+    rng = Random(0)
     for done in range(1, limits.most + 1):
-        for name, run in contenders.items():
+        rng.shuffle(order)  # whoever always came behind the same other would pay for what that leaves behind
+        for name in order:
+            run = contenders[name]
             if pause:
                 sleep(pause)
             number = calls[name]

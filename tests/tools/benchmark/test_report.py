@@ -30,6 +30,13 @@ def test_the_object_that_programs_read():
     }
 
 
+def test_the_best_rounds_on_demand():
+    found = _result("T", 2.0, 4.0)
+    found.times.rounds["ours"][0] = 1e-9
+    assert to_json(found, best=True)["ours_gbps"] == 100.0
+    assert to_json(found)["ours_gbps"] == 50.0
+
+
 def test_means_are_geometric_and_of_groups():
     lines = list(summary([_result("A", 1.0, 4.0), _result("B", 4.0, 4.0), _result("C", 1.0, 1.0, "peers")]))
     assert lines[0] == "L2 1T, table 2 cases"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
-from time import perf_counter
+from time import perf_counter, sleep
 
 import pytest
 
@@ -41,8 +42,18 @@ def test_contenders_take_turns_until_the_noise_allows():
     times = race({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, settled, limits)
     assert seen == [3, 4, 5]
     assert {len(rounds) for rounds in times.rounds.values()} == {5}
-    turns = "".join(name for k, name in enumerate(order) if not k or order[k - 1] != name)
-    assert turns == "ab" * 6  # once to see how long a call takes, then five rounds
+
+
+def test_nobody_always_comes_behind_the_same_other():
+    order: list[str] = []
+
+    def run(name: str) -> None:
+        order.append(name)
+        sleep(0.003)  # longer than a batch: one call each
+
+    race({name: partial(run, name) for name in "ab"}, lambda _: 1.0, Limits(0.0, 0.0, fewest=12))
+    rounds = ["".join(order[k : k + 2]) for k in range(len(order) - 24, len(order), 2)]
+    assert {*rounds} == {"ab", "ba"}
 
 
 def test_negative_noise_that_never_settles_ends_with_the_time():
