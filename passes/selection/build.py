@@ -281,7 +281,7 @@ def build(module: ModuleOp, target: Target, costs: CostModel | None = None) -> S
     lists = [builder.extended(own) for own in builder.formats]
     formats = tuple([own.formats for own in lists])
     selection = Selection(Problem(tuple(nodes), values), tuple(places), tuple(builder.values), formats)
-    return with_pads(selection, [own.layouts for own in lists], builder.costs, FORMAT_LIMIT)
+    return with_pads(selection, [own.layouts for own in lists], builder.kind, builder.costs, FORMAT_LIMIT)
 
 
 def _numbers(lists: Sequence[FormatList], formats: Sequence[Format]) -> tuple[int, ...] | None:

@@ -46,22 +46,32 @@ At = tuple[int, int]
 
 
 def with_pads(
-    selection: Selection, layouts: Sequence[tuple[Layout, ...]], costs: CostModel, limit: int
+    selection: Selection,
+    layouts: Sequence[tuple[Layout, ...]],
+    kinds: Sequence[int | None],
+    costs: CostModel,
+    limit: int,
 ) -> Selection:
     """`selection` with the states of pads in its problem; itself where nothing is padded.
 
-    `layouts` has those of the formats of each value; values alike share one tuple.
-
-    A value that would get more than `limit` formats keeps those it has: what its uses need is then filled, unpriced.
+    `layouts` has those of the formats of each value; values alike share one tuple. `kinds` says which places are alike
+    (None: like no other). A value that would get more than `limit` formats keeps those it has: what its uses need is
+    then filled, unpriced.
     """
-    states = _States(selection, layouts, limit)
+    states = _States(selection, layouts, kinds, limit)
     return _lifted(selection, states, costs) if states.rules else selection
 
 
 class _States:
     """Which states of pads each padded format has."""
 
-    def __init__(self, selection: Selection, layouts: Sequence[tuple[Layout, ...]], limit: int):
+    def __init__(
+        self,
+        selection: Selection,
+        layouts: Sequence[tuple[Layout, ...]],
+        kinds: Sequence[int | None],
+        limit: int,
+    ):
         self.selection = selection
         self.layouts = layouts
         known = {id(own): tuple(layout.is_padded for layout in own) for own in layouts}
@@ -69,13 +79,21 @@ class _States:
         self.useful: dict[At, tuple[float, ...]] = {}
         self.unknown: set[At] = set()
         self.rules: dict[tuple[int, int], Rule] = {}
-        """Per op node and choice, for choices that touch a padded format."""
+        """Per op node and choice, for choices that touch a padded format; places alike share them."""
+        self._outcomes: dict[object, list[tuple[States, States]]] = {}
+        self._ways: dict[object, list[tuple[States, States]]] = {}
         if not any(map(any, known.values())):
             return
-        for number, node in enumerate(selection.problem.ops):
+        shared: dict[object, Rule] = {}
+        for number, (node, kind) in enumerate(zip(selection.problem.ops, kinds, strict=True)):
             for k, choice in enumerate(node.choices):
                 if any(self.padded[v][f] for v, f in _ends(node, choice)):
-                    self.rules[number, k] = rule_of(selection.places[number], k, self._tensors(node, choice))
+                    key = kind, k, tuple([id(self.layouts[v][f]) for v, f in _ends(node, choice)])
+                    rule = None if kind is None else shared.get(key)
+                    if rule is None:
+                        rule = rule_of(selection.places[number], k, self._tensors(node, choice))
+                        shared[key] = rule
+                    self.rules[number, k] = rule
         self._find(limit)
 
     def _tensors(self, node: OpNode, choice: Choice) -> Ends:
@@ -146,8 +164,8 @@ class _States:
                         for at in outs:
                             changed |= add(at, held)
                     continue
-                for states in _combinations(rule, [(*found.get(at, ()), None) for at in ins]):
-                    for at, held in zip(outs, rule.leaves(states), strict=True):
+                for _, left in self.outcomes(rule, [(*sorted(found.get(at, ())), None) for at in ins]):
+                    for at, held in zip(outs, left, strict=True):
                         changed |= add(at, held)
         return {at: tuple(sorted(numbers)) for at, numbers in found.items()}
 
@@ -176,8 +194,7 @@ class _States:
                     useful.update((at, set(together)) for at in outs if self._is_padded(at))
                 else:
                     known = [tried.union(possible.get(at, ())) if self._is_padded(at) else () for at in ins]
-                    ways = _combinations(rule, [(*sorted(numbers), None) for numbers in known])
-                    made = _least([(states, rule.leaves(states)) for states in ways])
+                    made = self.outcomes(rule, [(*sorted(numbers), None) for numbers in known])
                     helpful = _chosen(
                         [
                             (states, left)
@@ -208,6 +225,15 @@ class _States:
                     found = outs if rule.agrees and made else made.intersection(outs)
                     self.unknown.update(found)
                     changed |= bool(found)
+
+    def outcomes(self, rule: Rule, states: Sequence[States]) -> list[tuple[States, States]]:
+        """What a rule leaves for every combination of these states of its operands that is worth having."""
+        key = id(rule), tuple(states)
+        known = self._outcomes.get(key)
+        if known is None:
+            known = _least([(given, rule.leaves(given)) for given in _combinations(rule, states)])
+            self._outcomes[key] = known
+        return known
 
     def _is_padded(self, at: At) -> bool:
         return self.padded[at[0]][at[1]]
@@ -242,13 +268,21 @@ class _States:
                     [(at, self.telling(at, held)) for at in outs],
                 )
             return
-        made: list[tuple[States, States]] = []
-        for states in _combinations(rule, [self.of(at) for at in ins]):
-            states = tuple(self.serving(at, held) for at, held in zip(ins, states, strict=True))
-            left = rule.leaves(states)
-            made.append((states, tuple(self.telling(at, held) for at, held in zip(outs, left, strict=True))))
-        for states, left in _least(made):
-            yield list(zip(ins, states, strict=True)), list(zip(outs, left, strict=True))
+        states = tuple([self.of(at) for at in ins])
+        key = id(rule), states, tuple([self.useful.get(at, ()) for at in outs])
+        known_ways = self._ways.get(key)
+        if known_ways is None:
+            known_ways = self._ways[key] = _least(
+                [
+                    (
+                        tuple(self.serving(at, held) for at, held in zip(ins, given, strict=True)),
+                        tuple(self.telling(at, held) for at, held in zip(outs, left, strict=True)),
+                    )
+                    for given, left in self.outcomes(rule, states)
+                ]
+            )
+        for given, left in known_ways:
+            yield list(zip(ins, given, strict=True)), list(zip(outs, left, strict=True))
 
 
 def _ins(node: OpNode, choice: Choice) -> list[At]:
