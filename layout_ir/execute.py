@@ -45,7 +45,7 @@ def run(
     and comes out as uint16 bits.
 
     With `reorders="compiled"` each `layout.reorder` and `layout.fill_pads` that the native backend compiles runs as
-    machine code (one that changes the element type, or reads a swizzle, does not). A value whose layout is still `any`
+    machine code (one that reads a swizzle does not). A value whose layout is still `any`
     lies dense and row-major. `constants`, a dict of the caller's, keeps constants in their layouts for the next run.
     `trace(op, tensors, seconds)` is called after each op, with its operands and result.
 
@@ -145,19 +145,17 @@ def _compiled_moves(module: ModuleOp) -> dict[type[Operation], Semantics]:
     kernels: dict[Operation, Any] = {}
     for op in moves:
         source, target = layout_at_run_time(op.input.type), layout_at_run_time(op.result.type)
-        if (
-            dtype_of(op.input.type) == dtype_of(op.result.type)
-            and source.swizzle is None
-            and target.swizzle is None
-        ):
-            kernels[op] = compile_reorder(source, target, dtype_of(op.result.type))
+        if source.swizzle is None and target.swizzle is None:
+            dtypes = dtype_of(op.input.type), dtype_of(op.result.type)
+            kernels[op] = compile_reorder(source, target, dtypes[0], dst_dtype=dtypes[1])
 
     def move(op: Operation, x: Tensor) -> Tensor:
         if op not in kernels:
             return SEMANTICS[type(op)](op, x)
         layout = layout_at_run_time(op.results[0].type)
         is_filled = layout.pad != "undef" or not layout.is_padded
-        result = (Tensor.blank if is_filled else Tensor.poisoned)(layout, x.dtype)
+        dtype = dtype_of(op.results[0].type)
+        result = (Tensor.blank if is_filled else Tensor.poisoned)(layout, dtype)
         kernels[op](np.ascontiguousarray(x.buffer), result.buffer)
         return result
 

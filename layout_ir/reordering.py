@@ -1,5 +1,7 @@
 """Reorders of NumPy arrays: the compiled kernels under the names that a user of the algebra would look for.
 
+    reorder(x, "nchw", "nhwc", dtype="i8", scale=0.05, zero_point=3)      quantizes an f32 array on the way
+
 A tensor in a Format is seen as an array of *physical* shape: one axis per factor, in memory order. 2x17x5x4 in
 nChw8c is an array of shape (2, 3, 5, 4, 8). A plain Format has one axis per dim, so its array is the transposed
 tensor: nhwc gives (2, 5, 4, 17). Layouts that are not dense (row pitch, offset, halo) are strided views of their
@@ -8,7 +10,8 @@ buffer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +24,18 @@ from layout_ir.dtypes import bits_of, canonical_name
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.layout import Layout
+from layout_ir.quantization import Conversion, conversion_between
+from layout_ir.tensor_protocols import storage_of
 
 if TYPE_CHECKING:
     from layout_ir.backends.llvm import Reorder
     from layout_ir.backends.llvm.machine import Machine
+    from layout_ir.backends.llvm.plan import Plan
 
 _NAMES = {
     "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "i1",
-    "int64": "i64", "int32": "i32", "int8": "i8", "uint8": "ui8",
+    "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8",
+    "uint64": "ui64", "uint32": "ui32", "uint8": "ui8",
 }  # fmt: skip
 
 
@@ -55,52 +62,69 @@ def reorder(
     shape: Sequence[int] | None = None,
     out: NDArray[Any] | None = None,
     dtype: str | None = None,
+    source_dtype: str | None = None,
+    scale: Any = None,
+    zero_point: Any = None,
+    beta: Any = None,
+    dim: int | None = None,
+    threads: int | None = None,
 ) -> NDArray[Any]:
     """The tensor `x`, which lies in `source`, in `destination`: an array of its physical shape.
 
     `x` is an array of the physical shape of `source`, C-contiguous or not. `shape` are the logical extents; without
     it they are what `x` can hold (a blocked `x` is then taken to be full). `out` is a C-contiguous array of the
-    destination's physical shape to write to. `dtype` names the elements where NumPy has no type of its own (bf16 in
-    uint16). Raises LayoutError where shapes, formats or arrays do not fit.
-    """
-    if shape is None and (known := _known(source, destination, x.shape, x.dtype, dtype)) is not None:
-        kernel, wanted, kind = known
-        if out is None or (out.shape == wanted and out.dtype == kind):
-            target = np.empty(wanted, kind) if out is None else out
-            try:
-                kernel(x, target)
-                return target
-            except (
-                LayoutError
-            ):  # an array that is not contiguous, say: the long way copies it, or says what is wrong
-                pass
-    from layout_ir.backends.llvm import compile_reorder
+    destination's physical shape to write to.
 
+    `dtype` names the elements of the result (those of `x`, if not given), `source_dtype` those of `x` where NumPy has
+    no type of its own: bf16 in uint16 (which `dtype="bf16"` alone means as well). Elements of 4 bits are a row of
+    bytes, two in each, on either side. `scale`, `zero_point` and `beta` are what
+    `layout_ir.quantization.conversion_between` takes: numbers, or one for each channel along `dim`.
+
+    Raises LayoutError where shapes, formats, arrays or numbers do not fit.
+    """
+    if shape is None and source_dtype is None and beta is None and dim is None and threads is None:
+        try:
+            known = _known(source, destination, x.shape, x.dtype, dtype, scale, zero_point)
+        except TypeError:  # an array among the numbers
+            known = None
+        if known is not None:
+            kernel, wanted, kind = known
+            if out is None or (out.shape == wanted and out.dtype == kind):
+                target = np.empty(wanted, kind) if out is None else out
+                try:
+                    kernel(x, target)
+                    return target
+                except LayoutError:
+                    pass  # an array that is not contiguous, say: the long way copies it, or says what is wrong
     source, destination = Format.of(source), Format.of(destination)
+    src_name = _source_dtype(x, source_dtype, dtype)
+    dst_name = src_name if dtype is None else canonical_name(dtype)
+    if bits_of(src_name) < 8 and shape is None:
+        raise LayoutError(f"elements of {src_name} share bytes, so the array says no shape: give it")
     extents = _logical_shape(x, source) if shape is None else tuple(shape)
     src, dst = source.bind(extents), destination.bind(extents)
-    if x.shape != physical_shape(src):
-        raise LayoutError(
-            f"the array has shape {x.shape}, a tensor of shape {extents} in {source} has {physical_shape(src)}"
-        )
-    name = canonical_name(dtype) if dtype is not None else _dtype(x)
-    if bits_of(name) != 8 * x.itemsize:
-        raise LayoutError(f"the array has elements of {8 * x.itemsize} bits, {name} has {bits_of(name)}")
-    buffer = _source_buffer(x, src)
+    buffer = x.reshape(-1) if bits_of(src_name) < 8 else _checked_source(x, src)
+    kernel = compile_reorder(
+        src,
+        dst,
+        src_name,
+        dst_dtype=dst_name,
+        scale=scale,
+        zero_point=zero_point,
+        beta=beta,
+        dim=dim,
+        threads=threads,
+    )
+    kind = x.dtype if dst_name == src_name else storage_of(dst_name)
+    packed = bits_of(dst_name) < 8
     if out is None:
-        target = np.zeros(dst.extent, x.dtype)
-        compile_reorder(src, dst, name)(buffer, target)
-        return physical_array(target, dst)
-    if (
-        out.shape != physical_shape(dst)
-        or out.dtype != x.dtype
-        or not out.flags.c_contiguous
-        or not dst.is_dense()
-    ):
-        raise LayoutError(
-            f"out is {out.shape} of {out.dtype}, expected a C-contiguous {physical_shape(dst)} of {x.dtype}"
-        )
-    compile_reorder(src, dst, name)(buffer, out.reshape(-1))
+        target = np.zeros(dst.nbytes(dst_name) if packed else dst.extent, kind)
+        kernel(buffer, target)
+        return target if packed else physical_array(target, dst)
+    wanted = (dst.nbytes(dst_name),) if packed else physical_shape(dst)
+    if out.shape != wanted or out.dtype != kind or not out.flags.c_contiguous or not dst.is_dense():
+        raise LayoutError(f"out is {out.shape} of {out.dtype}, expected a C-contiguous {wanted} of {kind}")
+    kernel(buffer, out.reshape(-1))
     return out
 
 
@@ -111,31 +135,32 @@ def _known(
     shape: tuple[int, ...],
     kind: np.dtype[Any],
     dtype: str | None,
-) -> tuple[Reorder, tuple[int, ...], np.dtype[Any]] | None:
+    scale: Any,
+    zero_point: Any,
+) -> tuple[Reorder | ScaledReorder, tuple[int, ...], np.dtype[Any]] | None:
     """The kernel for arrays of that shape, and what it makes of them, where the arrays are the buffers.
 
     Everything about a call that does not depend on its data: finding it out takes thirty times as long as the call.
     None where a buffer has places that are no element and are not written, and where something is wrong with the
     arguments, which the long way says.
     """
-    from layout_ir.backends.llvm import compile_reorder
-
     try:
         source, destination = Format.of(source), Format.of(destination)
         like = np.broadcast_to(np.zeros((), kind), shape)
         extents = _logical_shape(like, source)
         src, dst = source.bind(extents), destination.bind(extents)
-        name = canonical_name(dtype) if dtype is not None else _dtype(like)
-        if shape != physical_shape(src) or bits_of(name) != 8 * kind.itemsize:
+        src_name = _source_dtype(like, None, dtype)
+        dst_name = src_name if dtype is None else canonical_name(dtype)
+        if shape != physical_shape(src) or min(bits_of(src_name), bits_of(dst_name)) < 8:
             return None
-        kernel = compile_reorder(src, dst, name)
+        kernel = compile_reorder(src, dst, src_name, dst_dtype=dst_name, scale=scale, zero_point=zero_point)
     except LayoutError:
         return None
     padded = dst.padded_shape != dst.shape
     whole = all(layout.is_dense() and layout.offset == 0 for layout in (src, dst))
     if not whole or (padded and dst.pad == "undef"):
         return None
-    return kernel, physical_shape(dst), kind
+    return kernel, physical_shape(dst), kind if dst_name == src_name else storage_of(dst_name)
 
 
 def compile_reorder(
@@ -143,22 +168,137 @@ def compile_reorder(
     destination: TensorDesc | Layout,
     dtype: str | None = None,
     *,
+    dst_dtype: str | None = None,
+    scale: Any = None,
+    zero_point: Any = None,
+    beta: Any = None,
+    dim: int | None = None,
     threads: int | None = None,
     target: Machine | str | None = None,
     tune: bool = False,
-) -> Reorder:
+) -> Reorder | ScaledReorder:
     """A kernel `kernel(source_buffer, destination_buffer)`; see `layout_ir.backends.llvm.compile_reorder`.
 
-    Descriptors bring their element type; `dtype` names that of bare layouts (f32 without it).
+    Descriptors bring their element type, scale and zero point; of bare layouts `dtype` names the source's elements
+    (f32 without it) and `dst_dtype` the destination's (those of the source without it). Where types or quantization
+    differ, elements are converted as `layout_ir.quantization` defines. `scale`, `zero_point` and `beta` are what
+    `conversion_between` takes there. Numbers are compiled in; where arrays are given, the result is a `ScaledReorder`,
+    whose calls may bring others.
+
+    Raises LayoutError where descriptors and arguments disagree, and where no kernel moves the layouts.
     """
     from layout_ir.backends.llvm import compile_reorder as compile_
 
-    given = {side.dtype for side in (source, destination) if isinstance(side, TensorDesc)}
-    given |= {canonical_name(dtype)} if dtype is not None else set()
-    if len(given) > 1:
-        raise LayoutError(f"a compiled reorder keeps the element type: {' != '.join(sorted(given))}")
+    src_name = _named(source, dtype) or "f32"
+    dst_name = _named(destination, dst_dtype) or src_name
     src, dst = (side.layout if isinstance(side, TensorDesc) else side for side in (source, destination))
-    return compile_(src, dst, given.pop() if given else "f32", threads=threads, target=target, tune=tune)
+    if dst.pad == "zp" and isinstance(destination, TensorDesc):
+        dst = replace(dst, pad=destination.zero_point)
+    scale, zero_point = _quantization(source, destination, scale, zero_point)
+    channels = src.shape[dim] if dim is not None and 0 <= dim < src.rank else 0
+
+    def convert(scale: Any, zero_point: Any, beta: Any) -> tuple[Conversion, dict[str, NDArray[Any]]]:
+        return conversion_between(
+            src_name, dst_name, scale=scale, zero_point=zero_point, beta=beta, dim=dim, channels=channels
+        )
+
+    conversion, values = convert(scale, zero_point, beta)
+    kernel = compile_(src, dst, conversion=conversion, threads=threads, target=target, tune=tune)
+    return ScaledReorder(kernel, convert, (scale, zero_point, beta), values) if values else kernel
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledReorder:
+    """A compiled reorder with the scales, zero points and beta that its calls bring along."""
+
+    kernel: Reorder
+    _convert: Callable[..., tuple[Conversion, dict[str, NDArray[Any]]]]
+    _given: tuple[Any, Any, Any]
+    _values: dict[str, NDArray[Any]]
+
+    def __call__(
+        self, source: Any, destination: Any, *, scale: Any = None, zero_point: Any = None, beta: Any = None
+    ) -> None:
+        """As `Reorder`; what is given takes the place of what was given to `compile_reorder`.
+
+        Raises LayoutError where the machine code cannot take it: numbers that are compiled in do not change, and one
+        array takes the place of another of its shape.
+        """
+        values = self._values
+        if any(x is not None for x in (scale, zero_point, beta)):
+            chosen = [
+                new if new is not None else old
+                for new, old in zip((scale, zero_point, beta), self._given, strict=True)
+            ]
+            conversion, values = self._convert(*chosen)
+            if conversion != self.kernel.plan.conversion:
+                raise LayoutError(
+                    f"the kernel is compiled for {self.kernel.plan.conversion}, not for {conversion}"
+                )
+        self.kernel(source, destination, values)
+
+    @property
+    def plan(self) -> Plan:
+        """What is compiled."""
+        return self.kernel.plan
+
+
+def _named(side: TensorDesc | Layout, dtype: str | None) -> str | None:
+    """The element type of a side. Raises LayoutError where the descriptor says another than the argument."""
+    given = None if dtype is None else canonical_name(dtype)
+    if isinstance(side, Layout):
+        return given
+    if given is not None and given != side.dtype:
+        raise LayoutError(f"the descriptor has elements of {side.dtype}, the argument says {given}")
+    return side.dtype
+
+
+def _quantization(
+    source: TensorDesc | Layout, destination: TensorDesc | Layout, scale: Any, zero_point: Any
+) -> tuple[Any, Any]:
+    """Scales and zero points as pairs, where descriptors have any."""
+    sides = [side for side in (source, destination) if isinstance(side, TensorDesc)]
+    scales: Any = tuple(
+        side.scale if isinstance(side, TensorDesc) else None for side in (source, destination)
+    )
+    zeros: Any = tuple(
+        (side.zero_point or None) if isinstance(side, TensorDesc) else None for side in (source, destination)
+    )
+    if (
+        len(sides) == 2
+        and scales[0] == scales[1]
+        and zeros[0] == zeros[1]
+        and sides[0].dtype == sides[1].dtype
+    ):
+        return scale, zero_point  # the same numbers mean the same
+    has_any = any(side.scale is not None or side.zero_point for side in sides)
+    if has_any and (scale is not None or zero_point is not None):
+        raise LayoutError("scale and zero point are given by a descriptor and by an argument: give them once")
+    return (scales, zeros) if has_any else (scale, zero_point)
+
+
+def _source_dtype(x: NDArray[Any], given: str | None, wanted: str | None) -> str:
+    """The element type of `x`. Raises LayoutError where NumPy has no such type and none is given."""
+    if given is None and x.dtype.name in _NAMES:
+        return _NAMES[x.dtype.name]
+    name = given if given is not None else wanted
+    if name is None:
+        return _dtype(x)
+    name = canonical_name(name)
+    if storage_of(name).itemsize != x.itemsize:
+        raise LayoutError(
+            f"the array has elements of {8 * x.itemsize} bits, {name} is kept in {storage_of(name)}"
+        )
+    return name
+
+
+def _checked_source(x: NDArray[Any], layout: Layout) -> NDArray[Any]:
+    if x.shape != physical_shape(layout):
+        raise LayoutError(
+            f"the array has shape {x.shape}, a tensor of shape {layout.shape} in {layout.format} has "
+            f"{physical_shape(layout)}"
+        )
+    return _source_buffer(x, layout)
 
 
 def _dtype(x: NDArray[Any]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.func import FuncOp
 
+from layout_ir.backends.reference.elements import storage, widen
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp
 from layout_ir.errors import LayoutError
 from layout_ir.execute import entry_point, input_names, result_names, run
@@ -75,6 +76,29 @@ def test_compiled_reorders_write_the_same_buffers_pads_and_holes_included():
         return result
 
     assert buffers("compiled") == buffers("reference")
+
+
+@pytest.mark.parametrize("pair", ["f32 i8", "f32 bf16", "bf16 f16", "ui8 f32", "i64 i32", "f64 i1"])
+def test_reorders_that_convert_are_compiled_and_mean_the_same(pair: str):
+    """Pads and holes included."""
+    src, dst = pair.split()
+    given, wanted = f"tensor<3x17x5x{src}>", f"tensor<3x17x5x{dst}, #layout.tag<aBc8b>>"
+    module = parse(
+        f"func.func @main(%x : {given}) -> {wanted} {{\n  %y = layout.reorder %x : {given} -> {wanted}\n"
+        f"  func.return %y : {wanted}\n}}"
+    )
+    random = np.random.default_rng(0)
+    x = random.integers(0, 256, 255 * storage(src).itemsize, np.uint8).view(storage(src)).reshape(3, 17, 5)
+    buffers: list[Any] = []
+    for reorders in ("compiled", "reference"):
+        run(
+            module,
+            [x],
+            reorders=reorders,
+            trace=lambda op, tensors, seconds: buffers.append(tensors[-1].buffer),
+        )
+    ours, theirs = (widen(buffer, dst) for buffer in buffers)
+    np.testing.assert_array_equal(ours, theirs)
 
 
 def test_bf16_goes_in_and_out_as_bits():

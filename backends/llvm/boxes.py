@@ -7,29 +7,31 @@ bounds on every loop, where one nest would need a guard. At most two boxes per d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from layout_ir.backends.llvm.plan import Level, Loop, Ragged, Table
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Full loops from `src` and `dst` bytes on."""
+    """Full loops from `src` and `dst` bytes and channel `channel` on."""
 
     src: int
     dst: int
     items: tuple[Loop | Table | Ragged, ...]
+    channel: int = 0
 
     def moved(self, level: Level, digit: int) -> Box:
         """This box, inside round `digit` of the next coarser level."""
-        s, d = _offset(level, digit)
-        return Box(self.src + s, self.dst + d, self.items)
+        s, d, c = _offset(level, digit)
+        return Box(self.src + s, self.dst + d, self.items, self.channel + c)
 
 
-def _offset(level: Level, digit: int) -> tuple[int, int]:
-    if isinstance(level.move, Table):
-        return level.move.src[digit], level.move.dst[digit]
-    return digit * level.move.src, digit * level.move.dst
+def _offset(level: Level, digit: int) -> tuple[int, int, int]:
+    move = level.move
+    if isinstance(move, Table):
+        return move.src[digit], move.dst[digit], digit * move.channel
+    return digit * move.src, digit * move.dst, digit * move.channel
 
 
 def cut(levels: Sequence[Level], start: int, stop: int) -> list[Box]:
@@ -49,8 +51,8 @@ def cut(levels: Sequence[Level], start: int, stop: int) -> list[Box]:
         first += 1
     if last > first:
         for box in cut(lower, 0, top.unit):
-            s, d = _offset(top, first)
-            result.append(Box(box.src + s, box.dst + d, (*box.items, *_part(top, first, last))))
+            moved = box.moved(top, first)
+            result.append(replace(moved, items=(*moved.items, *_part(top, first, last))))
     if tail:
         result += [box.moved(top, last) for box in cut(lower, 0, tail)]
     return result
@@ -67,9 +69,9 @@ def _part(level: Level, first: int, last: int) -> tuple[Loop | Table, ...]:
     if count == 1:
         return ()
     if isinstance(level.move, Loop):
-        return (Loop(count, level.move.src, level.move.dst),)
+        return (replace(level.move, count=count),)
     src = [x - level.move.src[first] for x in level.move.src[first:last]]
     dst = [x - level.move.dst[first] for x in level.move.dst[first:last]]
     if all(s == k * src[1] and d == k * dst[1] for k, (s, d) in enumerate(zip(src, dst, strict=True))):
-        return (Loop(count, src[1], dst[1]),)
-    return (Table(tuple(src), tuple(dst)),)
+        return (Loop(count, src[1], dst[1], channel=level.move.channel),)
+    return (Table(tuple(src), tuple(dst), level.move.channel),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.backends.llvm import pool
+from layout_ir.backends.llvm.conversion import make_conversion_plan
 from layout_ir.backends.llvm.emit import emit_module, version
 from layout_ir.backends.llvm.entry import entry
 from layout_ir.backends.llvm.jit import Code
@@ -23,12 +24,16 @@ from layout_ir.backends.llvm.tuning import Choice, choose
 from layout_ir.dtypes import bits_of, canonical_name
 from layout_ir.errors import LayoutError
 from layout_ir.layout import Layout
+from layout_ir.quantization import PARAMETERS, Conversion
 
 _SHARE = 2 << 20
 """Bytes of source and destination that a thread is woken for: waking one can take 50 us."""
 
 _LIGHT_SHARE = 64 << 10
 """Bytes of source and destination that are worth the hand-over to a thread that is awake."""
+
+Values = Mapping[str, Any]
+"""Numbers that a call brings along, by the name of the parameter."""
 
 _SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -41,27 +46,34 @@ class Reorder:
     overlap, except that one buffer may be both where source and destination place every element alike. Source
     pads are never read; of the destination only elements, and pads if its layout has a policy, are written. The GIL
     is released meanwhile. LayoutError says what does not fit.
+
+    Where the elements are converted with parameters that are not compiled in, a call brings them along:
+    `kernel(source, destination, values)`, a dict of arrays by the names that `plan.conversion.at_run_time` lists.
     """
 
     # A call finds the compiled entry in the slot of this name: no Python frame in between.
     __slots__ = ("__call__", "_checked", "plan")
 
-    __call__: Callable[[Any, Any], None]
+    __call__: Callable[..., None]
 
     def __init__(self, plan: Plan, code: Code, name: str, threads: int = 1) -> None:
         self.plan = plan
         checked = _Checked(plan, code, name, threads)
         self._checked = checked
+        if plan.conversion is not None and plan.conversion.at_run_time:
+            self.__call__ = checked
+            return
         parallel = pool.ensure(threads).address if threads > 1 else 0
         threads = checked.threads
         sizes = (plan.src_bytes, plan.dst_bytes)
         self.__call__ = entry(
-            checked.kernel, parallel, threads, sizes, plan.width, plan.keeps_places, checked
+            checked.kernel, parallel, threads, sizes, plan.widths, plan.keeps_places, checked
         )
 
-    def run_part(self, src: int, dst: int, part: int, parts: int) -> None:
+    def run_part(self, src: int, dst: int, part: int, parts: int, values: Values | None = None) -> None:
         """The share `part` of `parts` of the work, between trusted addresses."""
-        self._checked.call(src, dst, part, parts)
+        places, _keep = self._checked.arguments(src, dst, values)
+        self._checked.call(*places, part, parts)
 
 
 class _Checked:
@@ -75,7 +87,7 @@ class _Checked:
         self.threads = threads + pool.LIGHT if light else threads
         self.kernel = code.address(name)
 
-    def __call__(self, src: Any, dst: Any) -> None:
+    def __call__(self, src: Any, dst: Any, values: Values | None = None) -> None:
         a = src if isinstance(src, int) else self.address(src, "source", self.plan.src_bytes, writable=False)
         b = (
             dst
@@ -85,14 +97,36 @@ class _Checked:
         apart = a >= b + self.plan.dst_bytes or b >= a + self.plan.src_bytes
         if not apart and not (a == b and self.plan.keeps_places):
             raise LayoutError("source and destination overlap: a reorder needs two buffers")
+        (a, b), _keep = self.arguments(a, b, values)
         if self.threads == 1:
             self.call(a, b, 0, 1)
         else:
             pool.ensure(self.threads % pool.LIGHT).parallel(self.kernel, a, b, self.threads)
 
+    def arguments(self, src: int, dst: int, values: Values | None) -> tuple[tuple[int, int], object]:
+        """The two addresses that the kernel takes, and what must outlive the call."""
+        conversion = self.plan.conversion
+        names = conversion.at_run_time if conversion is not None else ()
+        given = values or {}
+        if set(given) != set(names):
+            raise LayoutError(
+                f"the kernel takes {', '.join(names) or 'no parameters'}, given are {', '.join(given) or 'none'}"
+            )
+        if conversion is None or not names:
+            return (src, dst), None
+        number = np.dtype(np.float32 if conversion.computes == "f32" else np.float64)
+        arrays = {name: np.ascontiguousarray(given[name], number) for name in names}
+        for name, array in arrays.items():
+            wanted = conversion.channels if conversion.parameters[name] == "channel" else 1
+            if array.size != wanted:
+                raise LayoutError(f"{name} has {array.size} numbers, the kernel takes {wanted}")
+        pointers = [int(arrays[name].ctypes.data) if name in arrays else 0 for name in PARAMETERS]
+        block = np.array([src, dst, *pointers], np.uint64)
+        return (int(block.ctypes.data), 0), (block, arrays)
+
     def address(self, buffer: Any, side: str, size: int, *, writable: bool) -> int:
         """Where `buffer` begins, if it fits."""
-        width = self.plan.width
+        width = self.plan.widths[writable]
         # A list would be copied, so it is not accepted.
         array: NDArray[Any] = np.asarray(buffer if isinstance(buffer, np.ndarray) else memoryview(buffer))
         if array.itemsize != width:
@@ -106,19 +140,33 @@ class _Checked:
         return int(array.ctypes.data)
 
 
-def plan_reorder(src: Layout, dst: Layout, dtype: str = "f32", *, target: Machine | None = None) -> Plan:
-    """The plan that `compile_reorder` compiles."""
-    width = _width(dtype)
-    return make_plan(src, dst, width, pad_bits(dst.pad, dtype), target or host())
+def plan_reorder(
+    src: Layout,
+    dst: Layout,
+    dtype: str = "f32",
+    *,
+    conversion: Conversion | None = None,
+    target: Machine | None = None,
+) -> Plan:
+    """The plan that `compile_reorder` compiles.
 
-
-def _width(dtype: str) -> int:
-    bits = bits_of(dtype)
-    if bits % 8 or bits > 64:
-        raise LayoutError(
-            f"elements of {bits} bits ({canonical_name(dtype)}) cannot be moved: whole bytes are needed"
-        )
-    return bits // 8
+    `conversion` says what becomes of the elements; without it they are, and stay, `dtype`.
+    """
+    machine = target or host()
+    if conversion is None and bits_of(dtype) % 8:
+        conversion = Conversion(canonical_name(dtype), canonical_name(dtype))
+    if conversion is None or (conversion.is_identity and bits_of(conversion.src) % 8 == 0):
+        dtype = dtype if conversion is None else conversion.src
+        return make_plan(src, dst, bits_of(dtype) // 8, pad_bits(dst.pad, dtype), machine)
+    pad = dst.pad
+    if pad == "zp" and conversion.dst_zero is not None:
+        if isinstance(conversion.dst_zero, str):
+            raise LayoutError(
+                "pad = zp writes the zero point of the destination, which each call brings along: "
+                "give a number when compiling, or use another policy"
+            )
+        pad = int(conversion.dst_zero)
+    return make_conversion_plan(src, dst, conversion, pad_bits(pad, conversion.dst), machine)
 
 
 def compile_reorder(
@@ -127,38 +175,44 @@ def compile_reorder(
     dtype: str = "f32",
     *,
     dst_dtype: str | None = None,
+    conversion: Conversion | None = None,
     threads: int | None = None,
     target: Machine | str | None = None,
     tune: bool = False,
 ) -> Reorder:
     """The reorder from `src` to `dst` of elements of `dtype` as machine code; compiled once per plan and CPU.
 
-    `threads` is how many threads share a call at most (None: as many as there are CPUs to run on); small reorders
-    take fewer. `target` is what the code is made for: this machine, or a name such as "x86-64-v3". With `tune` a
-    handful of plans is measured and the fastest kept, on disk as well, for every later call with `tune`.
+    Elements become `dst_dtype`, if given, or what `conversion` says, which then names both types (see
+    `layout_ir.quantization`). `threads` is how many threads share a call at most (None: as many as there are CPUs to
+    run on); small reorders take fewer. `target` is what the code is made for: this machine, or a name such as
+    "x86-64-v3". With `tune` a handful of plans is measured and the fastest kept, on disk as well, for every later call
+    with `tune`; where elements are converted there is only one plan.
 
     Raises LayoutError where the shapes differ, the destination keeps two elements at one address, a layout is not a
     matter of plain memory, or the target's code does not run here.
     """
-    if dst_dtype is not None and canonical_name(dst_dtype) != canonical_name(dtype):
-        raise LayoutError(f"a compiled reorder keeps the element type: {dtype} != {dst_dtype}")
     if threads is not None and threads < 1:
         raise LayoutError(f"a reorder cannot run on {threads} threads")
     machine = local_machine(target) if isinstance(target, str) else target or host()
-    return _prepared(src, dst, canonical_name(dtype), threads or pool.cpus(), machine, tune)
+    if conversion is None:
+        name = canonical_name(dtype)
+        conversion = Conversion(name, name if dst_dtype is None else canonical_name(dst_dtype))
+    return _prepared(src, dst, conversion, threads or pool.cpus(), machine, tune)
 
 
 @lru_cache(maxsize=1024)
-def _prepared(src: Layout, dst: Layout, dtype: str, threads: int, machine: Machine, tune: bool) -> Reorder:
-    plan = plan_reorder(src, dst, dtype, target=machine)
-    if tune:
-        plan = choose_plan(src, dst, dtype, threads=threads, target=machine).plan
+def _prepared(
+    src: Layout, dst: Layout, conversion: Conversion, threads: int, machine: Machine, tune: bool
+) -> Reorder:
+    plan = plan_reorder(src, dst, conversion=conversion, target=machine)
+    if tune and plan.conversion is None:
+        plan = choose_plan(src, dst, conversion.src, threads=threads, target=machine).plan
     return load(plan, machine, _shares(plan, threads))
 
 
 def _shares(plan: Plan, threads: int) -> int:
     """Threads that `plan` is worth."""
-    most = max(1, (plan.src_bytes + plan.dst_bytes) // _LIGHT_SHARE)
+    most = 1 if plan.shares_bytes else max(1, (plan.src_bytes + plan.dst_bytes) // _LIGHT_SHARE)
     return pool.available(min(threads, most))
 
 
@@ -171,7 +225,7 @@ def choose_plan(
     Raises LayoutError where nothing is remembered and `measure` forbids to find out, as for a target that is not here.
     """
     machine = target or host()
-    plans = candidates(src, dst, _width(dtype), pad_bits(dst.pad, dtype), machine)
+    plans = candidates(src, dst, bits_of(dtype) // 8, pad_bits(dst.pad, dtype), machine)
     most = _shares(plans[0], threads or pool.cpus())
     return choose(plans, machine, most, (lambda plan: load(plan, machine, most)) if measure else None)
 
@@ -191,11 +245,16 @@ def forget() -> None:
 
 
 def compile_many(
-    requests: list[tuple[Layout, Layout, str]], *, target: Machine | None = None
+    requests: Sequence[tuple[Layout, Layout, str | Conversion]], *, target: Machine | None = None
 ) -> list[Reorder]:
     """`compile_reorder` for many pairs in one module, which is faster per kernel."""
     machine = target or host()
-    plans = [plan_reorder(src, dst, dtype, target=machine) for src, dst, dtype in requests]
+    plans = [
+        plan_reorder(src, dst, what, target=machine)
+        if isinstance(what, str)
+        else plan_reorder(src, dst, conversion=what, target=machine)
+        for src, dst, what in requests
+    ]
     names = {plan: f"reorder{k}" for k, plan in enumerate(dict.fromkeys(plans))}
     code = Code(
         emit_module({name: plan for plan, name in names.items()}, machine), machine, tuple(names.values())

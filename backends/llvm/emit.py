@@ -12,6 +12,7 @@ from pathlib import Path
 
 from layout_ir import __version__
 from layout_ir.backends.llvm.builder import Builder, Value
+from layout_ir.backends.llvm.convert_emit import emit_conversion
 from layout_ir.backends.llvm.kernels.linear import (
     Pace,
     Range,
@@ -56,6 +57,9 @@ def emit_module(plans: dict[str, Plan], machine: Machine, *, linkage: str = "") 
     """A module with one function per plan, by name."""
     texts = [f'target triple = "{machine.triple}"']
     for name, plan in plans.items():
+        if plan.conversion is not None:
+            texts += emit_conversion(name, plan, machine, linkage=linkage)
+            continue
         fences = machine.architecture == "x86_64"
         b = Builder(1 if machine.unaligned else plan.width, fences=fences)
         if stage := stack_bytes(plan):
@@ -185,6 +189,7 @@ class _Emitter:
         elif isinstance(kernel, Weave):
             emit_weave(self.b, kernel, src, dst, share, self.streaming, self.pace)
         else:
+            assert isinstance(kernel, Staged)
             self.staged(kernel, src, dst, share)
 
     def staged(self, kernel: Staged, src: str, dst: str, share: Range) -> None:

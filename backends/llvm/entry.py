@@ -20,8 +20,8 @@ from layout_ir.backends.llvm.machine import host
 
 # struct Py_buffer of CPython's stable ABI: buf, obj, len, itemsize, readonly, ndim, format, shape, strides, ...
 _VIEW = "{ ptr, ptr, i64, i64, i32, i32, ptr, ptr, ptr, ptr, ptr }"
-# kernel, slow callable, parallel (or null), bytes of source and destination, width, in place, threads
-_RECORD = "{ ptr, ptr, ptr, i64, i64, i64, i64, i64 }"
+# kernel, slow callable, parallel (or null), bytes of source and destination, in place, threads, their item sizes
+_RECORD = "{ ptr, ptr, ptr, i64, i64, i64, i64, i64, i64 }"
 _METH_FASTCALL = 0x80
 
 
@@ -73,11 +73,11 @@ check:
   %ia = load i64, ptr %ia.at
   %ib.at = getelementptr {_VIEW}, ptr %w, i64 0, i32 3
   %ib = load i64, ptr %ib.at
-{_record("na", 3)}{_record("nb", 4)}{_record("width", 5)}{_record("place", 6)}\
+{_record("na", 3)}{_record("nb", 4)}{_record("place", 5)}{_record("wa", 7)}{_record("wb", 8)}\
   %c0 = icmp sge i64 %la, %na
   %c1 = icmp sge i64 %lb, %nb
-  %c2 = icmp eq i64 %ia, %width
-  %c3 = icmp eq i64 %ib, %width
+  %c2 = icmp eq i64 %ia, %wa
+  %c3 = icmp eq i64 %ib, %wb
   %ea = getelementptr i8, ptr %a, i64 %na
   %eb = getelementptr i8, ptr %b, i64 %nb
   %before = icmp ule ptr %ea, %b
@@ -93,7 +93,7 @@ check:
   %good = and i1 %d2, %c4
   br i1 %good, label %run, label %release2
 run:
-{_record("kernel", 0, "ptr")}{_record("parallel", 2, "ptr")}{_record("threads", 7)}\
+{_record("kernel", 0, "ptr")}{_record("parallel", 2, "ptr")}{_record("threads", 6)}\
   %state = call ptr @PyEval_SaveThread()
   %alone = icmp eq ptr %parallel, null
   br i1 %alone, label %one, label %many
@@ -154,14 +154,15 @@ class _Record(bytes):
 
 
 def entry(
-    kernel: int, parallel: int, threads: int, sizes: tuple[int, int], width: int, in_place: bool,
+    kernel: int, parallel: int, threads: int, sizes: tuple[int, int], widths: tuple[int, int], in_place: bool,
     slow: Callable[[Any, Any], None],
 ) -> Callable[[Any, Any], None]:  # fmt: skip
     """The kernel at address `kernel` as a Python callable of two buffers; all else goes to `slow`.
 
-    `parallel` is the address of the function that shares the work among `threads`, or 0. The callable keeps `slow`.
+    Both buffers have at least `sizes` bytes in items of `widths` bytes. `parallel` is the address of the function that
+    shares the work among `threads`, or 0. The callable keeps `slow`.
     """
     _, definition, new = _method()
-    record = _Record(struct.pack("8q", kernel, id(slow), parallel, *sizes, width, in_place, threads))
+    record = _Record(struct.pack("9q", kernel, id(slow), parallel, *sizes, in_place, threads, *widths))
     record.slow = slow
     return new(ctypes.addressof(definition), record, None)

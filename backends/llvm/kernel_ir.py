@@ -9,6 +9,9 @@ from xdsl.ir import Attribute, Block, Operation, Region
 
 from layout_ir.backends.llvm.plan import (
     Axis,
+    ConvertRun,
+    ConvertTile,
+    ConvertWeave,
     Copy,
     Cut,
     Elements,
@@ -22,6 +25,7 @@ from layout_ir.backends.llvm.plan import (
     Ragged,
     Staged,
     Step,
+    Strip,
     Table,
     Tile,
     Weave,
@@ -44,6 +48,8 @@ def plan_op(plan: Plan, name: str, cpu: str | None = None) -> ir.PlanOp:
         "sym_name": StringAttr(name),
         **_ints(width=plan.width, src=plan.src_bytes, dst=plan.dst_bytes),
     }
+    if plan.conversion is not None:
+        properties["convert"] = ir.ConversionAttr(plan.conversion)
     if cpu is not None:
         properties["cpu"] = StringAttr(cpu)
     return ir.PlanOp(properties=properties, regions=[_region(map(_step_op, plan.steps))])
@@ -51,6 +57,11 @@ def plan_op(plan: Plan, name: str, cpu: str | None = None) -> ir.PlanOp:
 
 def _ints(**numbers: int) -> Properties:
     return {name: IntegerAttr(value, i64) for name, value in numbers.items()}
+
+
+def some(**numbers: int) -> Properties:
+    """The numbers that are not 0."""
+    return _ints(**{name: value for name, value in numbers.items() if value})
 
 
 def _flags(**flags: bool) -> Properties:
@@ -66,7 +77,8 @@ def _step_op(step: Step) -> Operation:
     inner = _kernel_op(step.kernel, split=step.split == len(step.loops))
     for depth, item in reversed(list(enumerate(step.loops))):
         inner = _loop_op(item, inner, split=depth == step.split, ahead=depth == step.ahead)
-    return ir.StepOp(properties=_ints(src=step.src, dst=step.dst), regions=[_region([inner])])
+    properties = {**_ints(src=step.src, dst=step.dst), **some(channel=step.channel)}
+    return ir.StepOp(properties=properties, regions=[_region([inner])])
 
 
 def _loop_op(item: Item, inner: Operation, *, split: bool, ahead: bool) -> Operation:
@@ -80,7 +92,8 @@ def _loop_op(item: Item, inner: Operation, *, split: bool, ahead: bool) -> Opera
         )
     if isinstance(item, Table):
         offsets = ir.OffsetsAttr(_pairs(item))
-        return ir.TableOp(properties={"offsets": offsets, **_flags(split=split)}, regions=body)
+        channel = some(channel=item.channel)
+        return ir.TableOp(properties={"offsets": offsets, **channel, **_flags(split=split)}, regions=body)
     levels = ir.LevelsAttr(tuple(map(_digit, item.levels)))
     return ir.RaggedOp(properties={**_ints(start=item.start, stop=item.stop), "levels": levels}, regions=body)
 
@@ -88,7 +101,7 @@ def _loop_op(item: Item, inner: Operation, *, split: bool, ahead: bool) -> Opera
 def _loop(loop: Loop) -> Properties:
     if loop.valid:
         raise LayoutError(f"'{loop}' carries pads: only the rows of a tile do")
-    return _ints(count=loop.count, src=loop.src, dst=loop.dst)
+    return {**_ints(count=loop.count, src=loop.src, dst=loop.dst), **some(channel=loop.channel)}
 
 
 def _inner(loop: Loop) -> Properties:
@@ -102,8 +115,8 @@ def _pairs(table: Table) -> tuple[tuple[int, int], ...]:
 def _digit(level: Level) -> ir.Digit:
     move = level.move
     if isinstance(move, Table):
-        return ir.Digit(level.unit, _pairs(move))
-    return ir.Digit(level.unit, ir.Steady(move.count, move.src, move.dst))
+        return ir.Digit(level.unit, _pairs(move), move.channel)
+    return ir.Digit(level.unit, ir.Steady(move.count, move.src, move.dst), move.channel)
 
 
 def _kernel_op(kernel: Kernel, *, split: bool) -> Operation:
@@ -128,7 +141,21 @@ def _kernel_op(kernel: Kernel, *, split: bool) -> Operation:
         inner = {} if kernel.inner == _ONCE else _inner(kernel.inner)
         numbers = _ints(run=kernel.run, valid=kernel.valid, value=kernel.value, width=kernel.width)
         return ir.PaddedOp(properties={**numbers, **inner, **flags})
+    if isinstance(kernel, ConvertTile):
+        cuts = ir.CutsAttr(tuple((cut.axis, cut.size) for cut in kernel.cuts))
+        rows, cols = kernel.rows, kernel.cols
+        numbers = _ints(rows=rows.count, row_stride=rows.stride, cols=cols.count, col_stride=cols.stride)
+        channels = some(row_channel=rows.channel, col_channel=cols.channel)
+        return ir.ConvertTileOp(properties={**numbers, **channels, "cuts": cuts, **flags})
+    if isinstance(kernel, ConvertWeave):
+        strands = kernel.strands
+        numbers = _ints(strands=strands.count, count=kernel.count, stride=strands.stride, block=kernel.block)
+        numbers |= some(channel=strands.channel)
+        return ir.ConvertWeaveOp(properties={**numbers, **_flags(splits=kernel.splits), **flags})
     inner = {} if kernel.inner == _ONCE else _inner(kernel.inner)
+    if isinstance(kernel, ConvertRun):
+        numbers = {**_ints(run=kernel.count), **some(channel=kernel.channel)}
+        return ir.ConvertOp(properties={**numbers, **inner, **flags})
     properties = {**_ints(run=kernel.run), **inner, **flags}
     if isinstance(kernel, Copy):
         return ir.CopyOp(properties=properties)
@@ -156,33 +183,43 @@ def _tile(tile: Tile) -> Properties:
 def plan_of(op: ir.PlanOp) -> Plan:
     """The plan that a verified op says."""
     steps = tuple(map(_step, ir.steps_in(op.body)))
-    return Plan(number(op.width), number(op.src), number(op.dst), steps)
+    conversion = None if op.convert is None else op.convert.data
+    return Plan(number(op.width), number(op.src), number(op.dst), steps, conversion)
 
 
 def _step(op: ir.StepOp) -> Step:
     *loops, kernel = chain = op.chain()
     split = next((depth for depth, inner in enumerate(chain) if "split" in inner.properties), -1)
     ahead = next((depth for depth, inner in enumerate(chain) if "ahead" in inner.properties), None)
-    return Step(tuple(map(_item, loops)), number(op.src), number(op.dst), _kernel(kernel), split, ahead)
+    return Step(
+        tuple(map(_item, loops)),
+        number(op.src),
+        number(op.dst),
+        _kernel(kernel),
+        split,
+        ahead,
+        number(op.channel),
+    )
 
 
 def _item(op: Operation) -> Item:
     if isinstance(op, ir.ForOp):
-        return Loop(number(op.count), number(op.src), number(op.dst))
+        return Loop(number(op.count), number(op.src), number(op.dst), channel=number(op.channel))
     if isinstance(op, ir.TableOp):
-        return _table(op.offsets.data)
+        return _table(op.offsets.data, number(op.channel))
     assert isinstance(op, ir.RaggedOp)
     return Ragged(tuple(map(_level, op.levels.data)), number(op.start), number(op.stop))
 
 
-def _table(pairs: tuple[tuple[int, int], ...]) -> Table:
-    return Table(tuple(src for src, _ in pairs), tuple(dst for _, dst in pairs))
+def _table(pairs: tuple[tuple[int, int], ...], channel: int) -> Table:
+    return Table(tuple(src for src, _ in pairs), tuple(dst for _, dst in pairs), channel)
 
 
 def _level(digit: ir.Digit) -> Level:
     move = digit.move
-    steady = isinstance(move, ir.Steady)
-    return Level(digit.unit, Loop(move.count, move.src, move.dst) if steady else _table(move))
+    if isinstance(move, ir.Steady):
+        return Level(digit.unit, Loop(move.count, move.src, move.dst, channel=digit.channel))
+    return Level(digit.unit, _table(move, digit.channel))
 
 
 def _kernel(op: Operation) -> Kernel:
@@ -205,6 +242,19 @@ def _kernel(op: Operation) -> Kernel:
     if isinstance(op, ir.WeaveOp):
         strands, count, stride, block = map(number, (op.strands, op.count, op.stride, op.block))
         return Weave(number(op.width), strands, count, stride, op.splits is not None, block, streaming)
+    if isinstance(op, ir.ConvertTileOp):
+        rows = Strip(number(op.rows), number(op.row_stride), number(op.row_channel))
+        cols = Strip(number(op.cols), number(op.col_stride), number(op.col_channel))
+        return ConvertTile(rows, cols, tuple(Cut(axis, size) for axis, size in op.cuts.data), streaming)
+    if isinstance(op, ir.ConvertWeaveOp):
+        strip = Strip(number(op.strands), number(op.stride), number(op.channel))
+        return ConvertWeave(strip, number(op.count), op.splits is not None, number(op.block), streaming)
+    if isinstance(op, ir.ConvertOp):
+        inner = _ONCE
+        if op.count is not None:
+            numbers = map(number, (op.count, op.inner_src, op.inner_dst))
+            inner = Loop(*numbers, channel=number(op.inner_channel))
+        return ConvertRun(number(op.run), inner, number(op.channel), streaming)
     assert isinstance(op, ir.CopyOp | ir.FillOp | ir.PaddedOp | ir.ElementsOp)
     inner = _ONCE if op.count is None else Loop(*map(number, (op.count, op.inner_src, op.inner_dst)))
     if isinstance(op, ir.ElementsOp):

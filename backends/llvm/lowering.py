@@ -1,8 +1,8 @@
 """convert-layout-to-kernel: every reorder becomes a call of a plan, which the module then holds as IR.
 
 Reorders with the same plan share it. What no plan moves stays as it is, with a remark that says why: reorders whose
-layout is still to be chosen, that change the element type, or whose elements are no whole bytes. The plan depends on
-registers and caches, so `cpu` names the machine.
+layout is still to be chosen, or to which the algebra gives no loops. The plan depends on registers and caches, so
+`cpu` names the machine.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from layout_ir.dialects.kernel import CallOp, PlanOp
 from layout_ir.dialects.layout import ReorderOp, dtype_of, layout_of
 from layout_ir.errors import LayoutError
 from layout_ir.passes.rewriting import replace_op
+from layout_ir.quantization import Conversion
 
 
 def lower(module: ModuleOp, cpu: str = "host") -> None:
@@ -51,10 +52,9 @@ def lower(module: ModuleOp, cpu: str = "host") -> None:
 
 
 def _plan(op: ReorderOp, machine: Machine) -> Plan:
-    src, dst = dtype_of(op.input.type), dtype_of(op.result.type)
-    if src != dst:
-        raise LayoutError(f"a compiled reorder keeps the element type: {src} != {dst}")
-    return plan_reorder(layout_of(op.input.type), layout_of(op.result.type), dst, target=machine)
+    conversion = Conversion(dtype_of(op.input.type), dtype_of(op.result.type))
+    source, target = layout_of(op.input.type), layout_of(op.result.type)
+    return plan_reorder(source, target, conversion=conversion, target=machine)
 
 
 def _free_name(module: ModuleOp, number: int) -> str:

@@ -14,6 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from layout_ir.dtypes import bits_of
+from layout_ir.quantization import Conversion
+
 
 @dataclass(frozen=True, slots=True)
 class Loop:
@@ -23,17 +26,20 @@ class Loop:
     src: int
     dst: int
     valid: int = 0
+    channel: int = 0
+    """How many channels later the next round is, where a conversion has numbers for each."""
 
     def __str__(self) -> str:
-        return f"for {self.count}: src{self.src:+} dst{self.dst:+}"
+        return f"for {self.count}: src{self.src:+} dst{self.dst:+}{_channel(self.channel)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A round per entry, at src[k] and dst[k] bytes."""
+    """A round per entry, at src[k] and dst[k] bytes, `channel` channels apart."""
 
     src: tuple[int, ...]
     dst: tuple[int, ...]
+    channel: int = 0
 
     @property
     def count(self) -> int:
@@ -41,7 +47,11 @@ class Table:
 
     def __str__(self) -> str:
         shown = ", ".join(f"{s}:{d}" for s, d in list(zip(self.src, self.dst, strict=True))[:8])
-        return f"table {self.count}: {shown}{', ...' if self.count > 8 else ''}"
+        return f"table {self.count}: {shown}{', ...' if self.count > 8 else ''}{_channel(self.channel)}"
+
+
+def _channel(step: int) -> str:
+    return f" channel{step:+}" if step else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +247,68 @@ class Staged:
         return f"staged {self.size}\n  {inner}"
 
 
-Kernel = Copy | Tile | Weave | Elements | Fill | Padded | Staged
+# Kernels of plans that convert: a side of 4-bit elements counts half bytes where others count bytes.
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """`count` elements that lie together on one side and `stride` apart on the other; channels `channel` apart."""
+
+    count: int
+    stride: int
+    channel: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.count} by {self.stride}{_channel(self.channel)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertRun:
+    """`count` elements that lie together on both sides, for every round of `inner`; channels `channel` apart."""
+
+    count: int
+    inner: Loop = Loop(1, 0, 0)
+    channel: int = 0
+    streaming: bool = False
+
+    def __str__(self) -> str:
+        text = f"convert {self.count}{_channel(self.channel)}" + (" streaming" if self.streaming else "")
+        return text if self.inner.count == 1 else f"{text} ({self.inner})"
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertTile:
+    """Converts and transposes in registers, at the narrower of the two widths; `Tile` says what the numbers are."""
+
+    rows: Strip
+    cols: Strip
+    cuts: tuple[Cut, ...]
+    streaming: bool = False
+
+    def __str__(self) -> str:
+        text = f"convert tile rows {self.rows}, cols {self.cols}: {' '.join(map(str, self.cuts))}"
+        return text + (" streaming" if self.streaming else "")
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertWeave:
+    """Converts and interleaves: `strands` are what one side has apart (`stride`) and the other side together.
+
+    With `splits` the strands are the destination's. Along a strand the channel stays, one strand is `channel` later.
+    """
+
+    strands: Strip
+    count: int
+    splits: bool
+    block: int
+    streaming: bool = False
+
+    def __str__(self) -> str:
+        text = f"convert {'split' if self.splits else 'weave'} strands {self.strands} of {self.count}"
+        return f"{text}: block {self.block}" + (" streaming" if self.streaming else "")
+
+
+Kernel = Copy | Tile | Weave | Elements | Fill | Padded | Staged | ConvertRun | ConvertTile | ConvertWeave
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,10 +325,12 @@ class Step:
     split: int = 0
     ahead: int | None = None
     """The loop that asks for the source of its next round, which lies right behind that of this one."""
+    channel: int = 0
+    """The channel of the first element."""
 
     def __str__(self) -> str:
         ahead = "" if self.ahead is None else f" ahead {self.ahead}"
-        lines = [f"step src+{self.src} dst+{self.dst} split {self.split}{ahead}"]
+        lines = [f"step src+{self.src} dst+{self.dst} split {self.split}{ahead}{_channel(self.channel)}"]
         for depth, item in enumerate((*self.loops, self.kernel)):
             indent = "  " * (depth + 1)
             lines.append(indent + str(item).replace("\n", "\n" + indent))
@@ -266,12 +339,28 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A reorder of elements of `width` bytes between buffers of at least `src_bytes` and `dst_bytes`."""
+    """A reorder of elements of `width` bytes between buffers of at least `src_bytes` and `dst_bytes`.
+
+    With a `conversion`, `width` is that of the narrower elements (1 for those of 4 bits).
+    """
 
     width: int
     src_bytes: int
     dst_bytes: int
     steps: tuple[Step, ...]
+    conversion: Conversion | None = None
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """Bytes of what the buffers of source and destination are made of (of a byte, for two elements of 4 bits)."""
+        if self.conversion is None:
+            return self.width, self.width
+        return -(-bits_of(self.conversion.src) // 8), -(-bits_of(self.conversion.dst) // 8)
+
+    @property
+    def shares_bytes(self) -> bool:
+        """Whether two threads might write halves of one byte."""
+        return self.conversion is not None and bits_of(self.conversion.dst) < 8
 
     @property
     def keeps_places(self) -> bool:
@@ -280,12 +369,14 @@ class Plan:
 
     def __str__(self) -> str:
         head = f"plan width {self.width} src {self.src_bytes} dst {self.dst_bytes}"
+        if self.conversion is not None:
+            head += f" convert {self.conversion}"
         return "\n".join([head, *map(str, self.steps)])
 
 
 def _keeps(step: Step) -> bool:
     kernel = step.kernel
-    if isinstance(kernel, Tile | Weave | Staged) or step.src != step.dst:
+    if not isinstance(kernel, Copy | Elements | Fill | Padded) or step.src != step.dst:
         return False
     items = [*step.loops, kernel.inner]
     moves = [level.move for x in items if isinstance(x, Ragged) for level in x.levels]
@@ -310,7 +401,7 @@ def read_volume(kernel: Kernel) -> int:
             return kernel.run * kernel.inner.count
         case Padded():
             return kernel.valid * kernel.inner.count
-        case Fill():
-            return 0
+        case Fill() | ConvertRun() | ConvertTile() | ConvertWeave():
+            return 0  # which is what the latter ask ahead for: they have reasons of their own
         case Staged():
             return sum(rounds(step.loops) * read_volume(step.kernel) for step in kernel.steps)

@@ -69,7 +69,7 @@ def make_plan(
         moves = _moves(nest, width, pad, machine, None) or []
     steps = list(moves)
     if dst.pad != "undef":
-        for box in _pads(dst, width, *(fused or (None, 1))):
+        for box in pad_boxes(dst, width, *(fused or (None, 1))):
             steps.append(fill_step(_shift(box, 0, dst.offset * width), width, pad))
     written = volume if dst.pad == "undef" else width * prod(dst.padded_shape)
     if stream is None:
@@ -103,7 +103,7 @@ def _moves(
         row = Loop(block, inner.src, inner.dst, valid=stop % block)
         parts[dim] = [*cut(levels, 0, begin), Box(corner.src, corner.dst, (row,))]
     steps: list[Step] = []
-    for box in _product(spans, parts):
+    for box in boxes_of(spans, parts):
         step = move_step(_shift(box, nest.src_base * width, nest.dst_base * width), width, machine, pad)
         if step is None:
             return None
@@ -147,7 +147,7 @@ def _level(loop: RefinedLoop | TableLoop, width: int) -> Level:
     return Level(loop.unit, Loop(loop.count, loop.src * width, loop.dst * width))
 
 
-def _product(spans: Sequence[Span], parts: list[list[Box]]) -> list[Box]:
+def boxes_of(spans: Sequence[Span], parts: list[list[Box]]) -> list[Box]:
     """Boxes of the cross product of the spans, each cut into its `parts`, kept few."""
     order = sorted(range(len(spans)), key=lambda d: _nearness(spans[d][0]), reverse=True)
     for dim in order:
@@ -160,6 +160,7 @@ def _product(spans: Sequence[Span], parts: list[list[Box]]) -> list[Box]:
             sum(b.src for b in boxes),
             sum(b.dst for b in boxes),
             tuple(item for b in boxes for item in b.items),
+            sum(b.channel for b in boxes),
         )
         for boxes in product(*parts)
     ]
@@ -177,7 +178,7 @@ def _nearness(levels: Sequence[Level]) -> int:
     return min(steps, default=1 << 62)
 
 
-def _pads(dst: Layout, width: int, fused: int | None, block: int) -> list[Box]:
+def pad_boxes(dst: Layout, width: int, fused: int | None, block: int) -> list[Box]:
     """Boxes of all positions of the padded box that hold no element and are not in the last `block` of dim `fused`.
 
     Per dim, pads along it times elements of the dims before it times everything of those behind it.
@@ -211,5 +212,5 @@ def _pads(dst: Layout, width: int, fused: int | None, block: int) -> list[Box]:
             spans[dim] = levels[dim], *interval
             for d in order[place + 1 :]:
                 spans[d] = levels[d], 0, dst.padded_shape[d]
-            result += _product(spans, [cut(*span) for span in spans])
+            result += boxes_of(spans, [cut(*span) for span in spans])
     return result

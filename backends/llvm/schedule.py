@@ -139,13 +139,14 @@ def merged(loops: Sequence[Loop]) -> list[Loop]:
                 if (
                     inner is not outer
                     and not inner.valid | outer.valid
-                    and (outer.src, outer.dst)
+                    and (outer.src, outer.dst, outer.channel)
                     == (
                         inner.count * inner.src,
                         inner.count * inner.dst,
+                        inner.count * inner.channel,
                     )
                 ):
-                    result[k] = Loop(outer.count * inner.count, inner.src, inner.dst)
+                    result[k] = replace(inner, count=outer.count * inner.count)
                     result.remove(inner)
                     again = True
                     break
@@ -251,6 +252,7 @@ def _kernel_rounds(kernel: Kernel) -> int:
     if isinstance(kernel, Tile):
         first = kernel.cuts[0]
         return -(-(kernel.rows if first.axis == "rows" else kernel.cols).count // first.size)
+    assert isinstance(kernel, Copy | Fill | Padded | Elements)
     if isinstance(kernel, Elements) or kernel.inner.count > 1:
         return kernel.inner.count
     return -(-kernel.run // 256)

@@ -230,7 +230,7 @@ def _end(step: Step) -> int | None:
     elif isinstance(kernel, Weave):
         loops.append(Loop(kernel.strands, 0, kernel.stride if kernel.splits else kernel.width * kernel.count))
         at += kernel.width * kernel.count
-    elif not isinstance(kernel, Staged):
+    elif isinstance(kernel, Copy | Fill | Elements):
         loops.append(kernel.inner)
         at += kernel.width if isinstance(kernel, Elements) else kernel.run
     for item in loops:

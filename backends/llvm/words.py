@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import (
+    ConvertRun,
+    ConvertTile,
+    ConvertWeave,
     Copy,
     Elements,
     Fill,
@@ -22,6 +25,8 @@ from layout_ir.backends.llvm.plan import (
 )
 from layout_ir.backends.llvm.streaming import streaming_volume
 from layout_ir.backends.llvm.tuning import Choice
+from layout_ir.dtypes import bits_of
+from layout_ir.quantization import Conversion
 
 _SIDES = "in the source", "in the destination"
 
@@ -39,7 +44,8 @@ def plan_words(plan: Plan, machine: Machine) -> list[str]:
     """Lines that say what `plan`, made for `machine`, does and which of its choices depend on the machine."""
     caches = ", ".join(map(_size, (machine.l1, machine.l2, machine.l3)))
     lines = [
-        f"elements of {plan.width} bytes; the source is {plan.src_bytes} bytes, the destination {plan.dst_bytes}",
+        f"{_element_words(plan)}; the source is {plan.src_bytes} bytes, the destination {plan.dst_bytes}",
+        *conversion_words(plan.conversion),
         f"for {machine.cpu}: registers of {machine.vector} bytes, caches of {caches}",
         _streaming_words(plan, machine),
     ]
@@ -53,6 +59,57 @@ def plan_words(plan: Plan, machine: Machine) -> list[str]:
         first, *rest = step_words(step)
         lines += [f"  {k}. {first}", *(f"     {line}" for line in rest)]
     return lines
+
+
+def _element_words(plan: Plan) -> str:
+    if plan.conversion is None:
+        return f"elements of {plan.width} bytes"
+    return f"elements of {plan.conversion.src} become {plan.conversion.dst}"
+
+
+def conversion_words(conversion: Conversion | None) -> list[str]:
+    """What becomes of the elements, step by step."""
+    if conversion is None:
+        return []
+    packed = [
+        s
+        for s, d in zip(("source", "destination"), (conversion.src, conversion.dst), strict=True)
+        if bits_of(d) < 8
+    ]
+    halves = (
+        [f"two elements share a byte: numbers of the {' and the '.join(packed)} count half bytes"]
+        if packed
+        else []
+    )
+    if conversion.is_identity:
+        return halves
+    dst, lines = conversion.dst, list[str]()
+    verbs = {
+        "src_zero": "subtract the source's zero point",
+        "ratio": "multiply by the ratio of the scales",
+        "beta": "add what the destination holds, times beta",
+        "dst_zero": "add the destination's zero point",
+    }
+    for name, value in conversion.parameters.items():
+        which = {
+            "tensor": "which each call brings along",
+            "channel": f"one for each index of dim {conversion.dim}",
+        }
+        lines.append(f"  {verbs[name]}, {which[value] if isinstance(value, str) else value}")
+    if lines:
+        lines.insert(0, f"in {conversion.computes}, each step rounded:")
+    lines[:0] = halves
+    if dst == "i1":
+        return [*lines, "an element is 1 where that is not 0"]
+    if "f" in dst:
+        return [
+            *lines,
+            f"rounded to the nearest {dst}, ties to even; too large becomes infinity, NaN stays NaN",
+        ]
+    return [
+        *lines,
+        f"rounded to the nearest integer, ties to even, saturated to the range of {dst}; NaN becomes 0",
+    ]
 
 
 def _streaming_words(plan: Plan, machine: Machine) -> str:
@@ -121,6 +178,14 @@ def kernel_words(kernel: Kernel) -> list[str]:
         return [
             f"fill {kernel.run} bytes of pads with {value}{_inner(kernel.inner, fills=True)}{_stream(kernel)}"
         ]
+    if isinstance(kernel, ConvertRun):
+        return [f"convert {kernel.count} elements in order{_inner(kernel.inner)}{_stream(kernel)}"]
+    if isinstance(kernel, ConvertTile):
+        return _convert_tile_words(kernel)
+    if isinstance(kernel, ConvertWeave):
+        strands = f"{kernel.strands.count} runs of {kernel.count} elements, {kernel.strands.stride} apart"
+        verb = f"split one run into {strands}" if kernel.splits else f"weave {strands}, into one run"
+        return [f"{verb}, {kernel.block} elements of each at a time, and convert{_stream(kernel)}"]
     if isinstance(kernel, Padded):
         value = f"{kernel.value:#0{2 + 2 * kernel.width}x}"
         what = (
@@ -152,6 +217,17 @@ def _tile_words(tile: Tile) -> list[str]:
     if tile.reach:
         lines.append(f"every row asks for what lies {tile.reach} bytes ahead")
     return lines
+
+
+def _convert_tile_words(tile: ConvertTile) -> list[str]:
+    rows, cols = tile.rows, tile.cols
+    high, wide = (next(c.size for c in reversed(tile.cuts) if c.axis == axis) for axis in ("rows", "cols"))
+    shape = f"{rows.count} rows of {cols.count} elements"
+    return [
+        f"convert and transpose {shape} in registers, at the narrower width, tiles of {high} x {wide}{_stream(tile)}",
+        f"rows are {rows.stride} apart {_SIDES[0]}, columns {cols.stride} {_SIDES[1]}",
+        "order: " + ", ".join(f"{cut.axis} by {cut.size}" for cut in tile.cuts),
+    ]
 
 
 def _weave_words(weave: Weave) -> str:

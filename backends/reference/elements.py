@@ -86,7 +86,8 @@ def _round_to_odd(array: Array) -> Array:
 
 def _jammed(array: Array) -> Array:
     """64-bit integers as f64, what does not fit kept as a sticky bit (2^11, far below what f32 can show)."""
-    magnitude = np.where(array < 0, -array, array).astype(np.uint64)
+    with np.errstate(over="ignore"):  # of the least integer, whose magnitude is right as unsigned
+        magnitude = np.where(array < 0, -array, array).astype(np.uint64)
     sticky = np.where(magnitude & np.uint64(0x7FF), np.uint64(0x800), np.uint64(0))
     kept = (magnitude & ~np.uint64(0x7FF)) | sticky
     value = np.where(magnitude >> np.uint64(53), kept, magnitude).astype(np.float64)

@@ -201,3 +201,36 @@ func.func @negative_no_such_plan(%x : tensor<16xf32>) -> tensor<16xf32> {
   %y = kernel.call @missing %x : tensor<16xf32> -> tensor<16xf32>
   func.return %y : tensor<16xf32>
 }
+
+// -----
+
+kernel.plan @p width 4 src 64 dst 64 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{kernel.convert needs a plan that says what to convert}}
+    kernel.convert 16
+  }
+}
+
+// -----
+
+// expected-error@+1 {{elements of f32 to i8 need width 1, not 4}}
+kernel.plan @p width 4 src 64 dst 16 convert <f32 to i8> {
+}
+
+// -----
+
+kernel.plan @p width 1 src 64 dst 17 convert <f32 to i8> {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{reads bytes [0, 68) of a source of 64}}
+    kernel.convert 17
+  }
+}
+
+// -----
+
+kernel.plan @p width 1 src 8 dst 8 convert <i4 to i4> {
+  kernel.step src 1 dst 0 {
+    // expected-error@+1 {{reads bytes [1, 17) of a source of 16}}
+    kernel.convert 16
+  }
+}

@@ -68,3 +68,40 @@ kernel.plan @everything width 4 src 65536 dst 65536 {
 // CHECK-NEXT: }
 kernel.plan @nothing width 8 src 0 dst 0 cpu "aarch64" {
 }
+
+// Elements change their type; numbers of channels follow the loops.
+// CHECK-LABEL: kernel.plan @converts width 1 src 65536 dst 16384 convert <f32 to i8, src_zero 1.0, ratio channel, beta tensor, dst_zero -3.0, dim 1 of 64> {
+kernel.plan @converts width 1 src 65536 dst 16384
+    convert <f32 to i8, src_zero 1.0, ratio channel, beta tensor, dst_zero -3.0, dim 1 of 64> {
+  // CHECK-NEXT: kernel.step src 0 dst 0 channel 8 {
+  // CHECK-NEXT:   kernel.for 2 src 4096 dst 1024 channel 32 split {
+  // CHECK-NEXT:     kernel.convert_tile rows 16 by 128 channel 1 cols 32 by 16 cuts <rows:16, cols:16>
+  kernel.step src 0 dst 0 channel 8 {
+    kernel.for 2 src 4096 dst 1024 channel 32 split {
+      kernel.convert_tile rows 16 by 128 channel 1 cols 32 by 16 cuts <rows:16, cols:16>
+    }
+  }
+  // CHECK: kernel.convert 16 for 4 src 64 dst 32 by 1 streaming split
+  kernel.step src 8192 dst 4096 {
+    kernel.convert 16 for 4 src 64 dst 32 by 1 streaming split
+  }
+  // CHECK: kernel.ragged 2 to 11 <1: for 4 src 4 dst 4 channel 1, 4: <0:0, 64:16, 16:64> channel 4> {
+  // CHECK-NEXT: kernel.convert 1 channel 2
+  kernel.step src 16384 dst 8192 {
+    kernel.ragged 2 to 11 <1: for 4 src 4 dst 4 channel 1, 4: <0:0, 64:16, 16:64> channel 4> {
+      kernel.convert 1 channel 2 split
+    }
+  }
+  // CHECK: kernel.convert_weave strands 3 of 16 by 64 channel 1 block 16 splits
+  kernel.step src 20480 dst 12288 {
+    kernel.convert_weave strands 3 of 16 by 64 channel 1 block 16 splits split
+  }
+}
+
+// Sides of 4-bit elements count half bytes.
+// CHECK-LABEL: kernel.plan @halves width 1 src 8 dst 16 convert <i4 to ui8> {
+kernel.plan @halves width 1 src 8 dst 16 convert <i4 to ui8> {
+  kernel.step src 1 dst 0 {
+    kernel.convert 1 for 15 src 1 dst 1 split
+  }
+}

@@ -225,29 +225,82 @@ class _Arg(ctypes.Structure):
     _fields_ = [("arg", c_int), ("memory", c_void_p)]
 
 
-def reorder(src: Desc, data: NDArray[np.generic], dst: Desc, out: NDArray[np.generic]) -> None:
+@dataclass(frozen=True)
+class Attributes:
+    """What a reorder does to the numbers. A mask has bit d set where there is one number per index of dim d."""
+
+    src_scale: tuple[int, NDArray[np.float32]] | None = None
+    dst_scale: tuple[int, NDArray[np.float32]] | None = None
+    src_zero: int | None = None
+    dst_zero: int | None = None
+    beta: float | None = None
+
+
+_SRC, _DST, _SCALES, _ZEROS = 1, 17, 4096, 8192
+
+
+def _made(attributes: Attributes) -> tuple[c_void_p, dict[int, NDArray[np.generic]]]:
+    """The attribute object, and the arguments that go with it."""
+    library, made = _load(), c_void_p()
+    _check(library.dnnl_primitive_attr_create(byref(made)), "attributes")
+    given: dict[int, NDArray[np.generic]] = {}
+    for arg, scale, zero in (
+        (_SRC, attributes.src_scale, attributes.src_zero),
+        (_DST, attributes.dst_scale, attributes.dst_zero),
+    ):
+        if scale is not None:
+            _check(library.dnnl_primitive_attr_set_scales_mask(made, arg, scale[0]), "scales")
+            given[_SCALES | arg] = scale[1]
+        if zero is not None:
+            _check(library.dnnl_primitive_attr_set_zero_points_mask(made, arg, 0), "zero points")
+            given[_ZEROS | arg] = np.array([zero], np.int32)
+    if attributes.beta is not None:
+        ops = c_void_p()
+        _check(library.dnnl_post_ops_create(byref(ops)), "post-ops")
+        append = library.dnnl_post_ops_append_sum
+        append.argtypes = [c_void_p, ctypes.c_float, ctypes.c_int32, c_int]
+        _check(append(ops, attributes.beta, 0, 0), "sum")
+        _check(library.dnnl_primitive_attr_set_post_ops(made, ops), "post-ops")
+        library.dnnl_post_ops_destroy(ops)
+    return made, given
+
+
+def reorder(
+    src: Desc,
+    data: NDArray[np.generic],
+    dst: Desc,
+    out: NDArray[np.generic],
+    attributes: Attributes | None = None,
+) -> None:
     """Runs the library's reorder from the buffer `data` (described by `src`) into the buffer `out` (by `dst`)."""
     library = _load()
     engine, stream = _engine()
+    made, given = _made(attributes or Attributes())
     pd, primitive = c_void_p(), c_void_p()
     status = library.dnnl_reorder_primitive_desc_create(
-        byref(pd), src.handle, engine, dst.handle, engine, None
+        byref(pd), src.handle, engine, dst.handle, engine, made
     )
+    library.dnnl_primitive_attr_destroy(made)
     _check(status, "reorder primitive descriptor")
     _check(library.dnnl_primitive_create(byref(primitive), pd), "reorder primitive")
+    buffers = {_SRC: (src, data), _DST: (dst, out)}
+    for arg, numbers in given.items():
+        dtype = "i32" if arg & _ZEROS else "f32"
+        buffers[arg] = Desc.from_strides((numbers.size,), (1,), dtype), numbers
     memories: list[c_void_p] = []
-    for desc, buffer in ((src, data), (dst, out)):
-        if buffer.nbytes < desc.size:
-            raise OneDNNError(f"buffer of {buffer.nbytes} bytes for a descriptor of {desc.size}")
-        memory = c_void_p()
-        _check(
-            library.dnnl_memory_create(byref(memory), desc.handle, engine, c_void_p(buffer.ctypes.data)),
-            "memory",
-        )
-        memories.append(memory)
-    args = (_Arg * 2)(_Arg(1, memories[0]), _Arg(17, memories[1]))
+    args = (_Arg * len(buffers))()
     try:
-        _check(library.dnnl_primitive_execute(primitive, stream, 2, args), "execute")
+        for place, (arg, (desc, buffer)) in enumerate(buffers.items()):
+            if buffer.nbytes < desc.size:
+                raise OneDNNError(f"buffer of {buffer.nbytes} bytes for a descriptor of {desc.size}")
+            memory = c_void_p()
+            _check(
+                library.dnnl_memory_create(byref(memory), desc.handle, engine, c_void_p(buffer.ctypes.data)),
+                "memory",
+            )
+            memories.append(memory)
+            args[place] = _Arg(arg, memory)
+        _check(library.dnnl_primitive_execute(primitive, stream, len(args), args), "execute")
         _check(library.dnnl_stream_wait(stream), "wait")
     finally:
         for memory in memories:

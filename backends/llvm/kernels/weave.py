@@ -35,10 +35,10 @@ def emit_weave(
             places = [[(e % n, e // n) for e in range(v * size, (v + 1) * size)] for v in range(n)]
         for v, lanes in enumerate(places):
             offset = v * kernel.stride if kernel.splits else v * size * width
-            b.store(vector, _chosen(b, f"i{8 * width}", loaded, lanes), d, offset, streaming=stream)
+            b.store(vector, chosen(b, f"i{8 * width}", loaded, lanes), d, offset, streaming=stream)
 
 
-def _chosen(b: Builder, element: str, vectors: Sequence[str], lanes: Sequence[tuple[int, int]]) -> str:
+def chosen(b: Builder, element: str, vectors: Sequence[str], lanes: Sequence[tuple[int, int]]) -> str:
     """The vector whose lane k is lane lanes[k][1] of vectors[lanes[k][0]]."""
     size = len(lanes)
     used = sorted({vector for vector, _ in lanes})

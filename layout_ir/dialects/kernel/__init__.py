@@ -2,7 +2,15 @@
 
 from xdsl.ir import Dialect
 
-from layout_ir.dialects.kernel.attributes import CutsAttr, Digit, LevelsAttr, OffsetsAttr, Steady
+from layout_ir.dialects.kernel.attributes import (
+    ConversionAttr,
+    CutsAttr,
+    Digit,
+    LevelsAttr,
+    OffsetsAttr,
+    Steady,
+)
+from layout_ir.dialects.kernel.converting import ConvertOp, ConvertTileOp, ConvertWeaveOp
 from layout_ir.dialects.kernel.micro import (
     CopyOp,
     ElementsOp,
@@ -40,13 +48,20 @@ KernelDialect = Dialect(
         TileOp,
         WeaveOp,
         StagedOp,
+        ConvertOp,
+        ConvertTileOp,
+        ConvertWeaveOp,
         CallOp,
     ],
-    [CutsAttr, OffsetsAttr, LevelsAttr],
+    [ConversionAttr, CutsAttr, OffsetsAttr, LevelsAttr],
 )
 
 __all__ = [
     "CallOp",
+    "ConversionAttr",
+    "ConvertOp",
+    "ConvertTileOp",
+    "ConvertWeaveOp",
     "CopyOp",
     "CutsAttr",
     "Digit",

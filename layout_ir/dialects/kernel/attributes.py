@@ -2,15 +2,21 @@
 
 #kernel.cuts<cols:16, rows:16>                          a tile's schedule, outermost first
 #kernel.offsets<0:0, 16:32>                             source and destination bytes, round by round
+#kernel.conversion<f32 to i8, ratio 20.0, dst_zero 3.0>  the element types, and the arithmetic between them
 #kernel.levels<1: for 4 src 4 dst 8, 4: <0:0, 64:16>>   the digits of a ragged dim, fine to coarse
 """
 
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+
+from layout_ir.dtypes import canonical_name
+from layout_ir.errors import LayoutError
+from layout_ir.quantization import PARAMETERS, Conversion, Parameter
 
 Offsets = tuple[tuple[int, int], ...]
 """(source, destination) bytes of every round."""
@@ -31,6 +37,8 @@ class Digit:
 
     unit: int
     move: Steady | Offsets
+    channel: int = 0
+    """Channels from one round to the next, in a plan that converts."""
 
     @property
     def rounds(self) -> int:
@@ -109,12 +117,15 @@ class LevelsAttr(Data[tuple[Digit, ...]]):
             unit = parser.parse_integer()
             parser.parse_punctuation(":")
             if parser.parse_optional_keyword("for") is None:
-                return Digit(unit, _parse_offsets(parser))
+                return Digit(unit, _parse_offsets(parser), channel())
             count = parser.parse_integer()
             parser.parse_keyword("src")
             src = parser.parse_integer()
             parser.parse_keyword("dst")
-            return Digit(unit, Steady(count, src, parser.parse_integer()))
+            return Digit(unit, Steady(count, src, parser.parse_integer()), channel())
+
+        def channel() -> int:
+            return parser.parse_integer() if parser.parse_optional_keyword("channel") is not None else 0
 
         return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, digit))
 
@@ -124,6 +135,55 @@ class LevelsAttr(Data[tuple[Digit, ...]]):
 
 def _digit_text(digit: Digit) -> str:
     move = digit.move
+    channel = f" channel {digit.channel}" if digit.channel else ""
     if isinstance(move, Steady):
-        return f"{digit.unit}: for {move.count} src {move.src} dst {move.dst}"
-    return f"{digit.unit}: {_offsets_text(move)}"
+        return f"{digit.unit}: for {move.count} src {move.src} dst {move.dst}{channel}"
+    return f"{digit.unit}: {_offsets_text(move)}{channel}"
+
+
+@irdl_attr_definition
+class ConversionAttr(Data[Conversion]):
+    """What becomes of the elements: their types, and the arithmetic in the order in which it acts.
+
+    A step is a number that is compiled in, or `tensor` or `channel` where every call brings one along.
+    """
+
+    name = "kernel.conversion"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Conversion:
+        with parser.in_angle_brackets():
+            src = _parse_dtype(parser)
+            parser.parse_keyword("to")
+            dst = _parse_dtype(parser)
+            found: dict[str, Parameter] = {}
+            dim, channels = None, 0
+            while parser.parse_optional_punctuation(",") is not None:
+                if parser.parse_optional_keyword("dim") is not None:
+                    dim = parser.parse_integer()
+                    parser.parse_keyword("of")
+                    channels = parser.parse_integer()
+                    break
+                name = parser.parse_identifier("a parameter")
+                if name not in PARAMETERS:
+                    parser.raise_error(f"unknown parameter '{name}', expected {', '.join(PARAMETERS)}")
+                kind = parser.parse_optional_keyword("tensor") or parser.parse_optional_keyword("channel")
+                found[name] = float(parser.parse_number()) if kind is None else cast("Parameter", kind)
+            try:
+                return Conversion(
+                    src, dst, found.get("src_zero"), found.get("ratio"), found.get("beta"), found.get("dst_zero"),
+                    dim, channels,
+                )  # fmt: skip
+            except LayoutError as error:
+                parser.raise_error(str(error))
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data}>")
+
+
+def _parse_dtype(parser: AttrParser) -> str:
+    name = parser.parse_identifier("an element type")
+    try:
+        return canonical_name(name)
+    except LayoutError as error:
+        parser.raise_error(str(error))

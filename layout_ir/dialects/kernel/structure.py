@@ -44,9 +44,10 @@ from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.dialects.kernel import bounds
-from layout_ir.dialects.kernel.attributes import LevelsAttr, OffsetsAttr
+from layout_ir.dialects.kernel.attributes import ConversionAttr, LevelsAttr, OffsetsAttr
 from layout_ir.dialects.kernel.bounds import Accesses, Buffers, Places, Range
 from layout_ir.dialects.layout import nbytes_of
+from layout_ir.dtypes import bits_of
 from layout_ir.errors import LayoutError
 
 Int = IntegerAttr[I64]
@@ -76,12 +77,17 @@ def steps_in(region: Region) -> "tuple[StepOp, ...]":
 
 def element_width(op: Operation) -> int:
     """Bytes of the elements of the plan that `op` is in. Raises VerifyException where it is in none."""
+    return number(plan_around(op).width)
+
+
+def plan_around(op: Operation) -> "PlanOp":
+    """The plan that `op` is in. Raises VerifyException where it is in none."""
     outer = op.parent_op()
     while outer is not None and not isinstance(outer, PlanOp):
         outer = outer.parent_op()
     if outer is None:
         raise VerifyException(f"{op.name} belongs into a kernel.plan")
-    return number(outer.width)
+    return outer
 
 
 # Structure -----------------------------------------------------------------------------------------------------------
@@ -89,26 +95,52 @@ def element_width(op: Operation) -> int:
 
 @irdl_op_definition
 class PlanOp(Buffers, IRDLOperation):
-    """A reorder of elements of `width` bytes; `cpu` names the machine it was made for (absent: the host)."""
+    """A reorder of elements of `width` bytes; `cpu` names the machine it was made for (absent: the host).
+
+    With `convert` elements change their type, and `width` is that of the narrower ones. On a side whose elements have
+    4 bits offsets, strides and runs count half bytes, and `width` is 1.
+    """
 
     name = "kernel.plan"
     sym_name = prop_def(SymbolNameConstraint())
     width = prop_def(Int)
     src = prop_def(Int)
     dst = prop_def(Int)
+    convert = opt_prop_def(ConversionAttr)
     cpu = opt_prop_def(StringAttr)
     body = region_def()
     traits = traits_def(NoTerminator(), SymbolOpInterface(), IsolatedFromAbove())
-    assembly_format = "$sym_name `width` $width `src` $src `dst` $dst (`cpu` $cpu^)? $body attr-dict"
+    assembly_format = (
+        "$sym_name `width` $width `src` $src `dst` $dst (`convert` $convert^)? (`cpu` $cpu^)? $body attr-dict"
+    )
 
     @property
     def sizes(self) -> tuple[int | None, int]:
-        return number(self.src), number(self.dst)
+        src, dst = (2 if packed else 1 for packed in self.packed)
+        return src * number(self.src), dst * number(self.dst)
+
+    @property
+    def packed(self) -> tuple[bool, bool]:
+        """Whether two elements share a byte, in the source and in the destination."""
+        if self.convert is None:
+            return False, False
+        return bits_of(self.convert.data.src) < 8, bits_of(self.convert.data.dst) < 8
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """How far apart neighbours are in source and destination."""
+        if self.convert is None:
+            return number(self.width), number(self.width)
+        return max(bits_of(self.convert.data.src) // 8, 1), max(bits_of(self.convert.data.dst) // 8, 1)
 
     def verify_(self) -> None:
         if number(self.width) not in (1, 2, 4, 8):
             raise VerifyException(f"elements have 1, 2, 4 or 8 bytes, not {number(self.width)}")
-        bounds.check_filled(steps_in(self.body), number(self.dst), whole=False)
+        if self.convert is not None and number(self.width) != min(self.widths):
+            raise VerifyException(
+                f"elements of {self.convert.data} need width {min(self.widths)}, not {number(self.width)}"
+            )
+        bounds.check_filled(steps_in(self.body), self.sizes[1], whole=False)
 
 
 @irdl_op_definition
@@ -118,9 +150,10 @@ class StepOp(Places, IRDLOperation):
     name = "kernel.step"
     src = prop_def(Int)
     dst = prop_def(Int)
+    channel = opt_prop_def(Int)
     body = region_def()
     traits = traits_def(NoTerminator())
-    assembly_format = "`src` $src `dst` $dst $body attr-dict"
+    assembly_format = "`src` $src `dst` $dst (`channel` $channel^)? $body attr-dict"
 
     def verify_(self) -> None:
         chain = self.chain()
@@ -185,7 +218,11 @@ class ForOp(LoopOp):
     dst = prop_def(Int)
     split = opt_prop_def(UnitAttr)
     ahead = opt_prop_def(UnitAttr)
-    assembly_format = "$count `src` $src `dst` $dst (`split` $split^)? (`ahead` $ahead^)? $body attr-dict"
+    channel = opt_prop_def(Int)
+    assembly_format = (
+        "$count `src` $src `dst` $dst (`channel` $channel^)? "
+        "(`split` $split^)? (`ahead` $ahead^)? $body attr-dict"
+    )
 
     def check(self) -> None:
         bounds.positive(count=self.rounds)
@@ -214,7 +251,8 @@ class TableOp(LoopOp):
     name = "kernel.table"
     offsets = prop_def(OffsetsAttr)
     split = opt_prop_def(UnitAttr)
-    assembly_format = "$offsets (`split` $split^)? $body attr-dict"
+    channel = opt_prop_def(Int)
+    assembly_format = "$offsets (`channel` $channel^)? (`split` $split^)? $body attr-dict"
 
     def check(self) -> None:
         bounds.positive(rounds=self.rounds)

@@ -21,7 +21,7 @@ from layout_ir.backends.reference.elements import narrow, storage, widen
 from layout_ir.descriptor import TensorDesc
 from layout_ir.errors import LayoutError
 from layout_ir.layout import Layout
-from layout_ir.reordering import compile_reorder
+from layout_ir.reordering import ScaledReorder, compile_reorder
 from layout_ir.tools.benchmark.cases import Case
 from layout_ir.tools.benchmark.peers import NAMES, Side, peer
 from layout_ir.tools.benchmark.rounds import Limits, Ratio, Times, race
@@ -115,7 +115,9 @@ def _settled(case: Case, size: str, threads: int, nbytes: int, times: Times) -> 
     return max(found.share().uncertainty, 0.0 if lead is None else lead.uncertainty)
 
 
-def compiled(case: Case, layouts: tuple[Layout, Layout], threads: int, *, tune: bool = False) -> Reorder:
+def compiled(
+    case: Case, layouts: tuple[Layout, Layout], threads: int, *, tune: bool = False
+) -> Reorder | ScaledReorder:
     """The kernel of a case. Raises LayoutError where there is none."""
     descs = [
         TensorDesc(layout.shape, dtype, layout)

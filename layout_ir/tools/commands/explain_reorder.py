@@ -6,7 +6,9 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
+from layout_ir.dtypes import canonical_name
 from layout_ir.errors import LayoutError
+from layout_ir.quantization import conversion_between
 
 if TYPE_CHECKING:
     from layout_ir.layout import Layout
@@ -18,6 +20,7 @@ convert-layout-to-kernel` shows the same plan as IR.
 examples:
   layout-ir explain-reorder nchw nChw8c --shape 1x64x56x56
   layout-ir explain-reorder nchw nhwc --shape 32x3x224x224 --dtype i8 --cpu haswell
+  layout-ir explain-reorder nchw nhwc --shape 1x64x56x56 --to-dtype i8 --scale 0.05 --zero-point 3
   layout-ir explain-reorder nchw '(n, c, h, w) : [n, c, h, w, c:16], pad = zero' --shape 1x17x5x4 --json
 """
 
@@ -42,6 +45,11 @@ def add_parser(subparsers: Any) -> None:
         help="the machine to plan for, such as haswell (default: host)",
     )
     parser.add_argument(
+        "--to-dtype", metavar="TYPE", help="the element type to convert to (default: no other)"
+    )
+    parser.add_argument("--scale", type=float, metavar="S", help="scale of the side with integers")
+    parser.add_argument("--zero-point", type=int, metavar="Z", help="zero point of the side with integers")
+    parser.add_argument(
         "--tune", action="store_true", help="the fastest of a handful of plans: remembered, or measured now"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
@@ -56,15 +64,20 @@ def run(args: argparse.Namespace) -> int:
     from layout_ir.backends.llvm.words import choice_words, plan_words, step_words
 
     src, dst = layout_at(args, args.source), layout_at(args, args.destination)
-    dtype = args.dtype or "f32"
+    dtype = canonical_name(args.dtype or "f32")
+    conversion, values = conversion_between(
+        dtype, canonical_name(args.to_dtype or dtype), scale=args.scale, zero_point=args.zero_point
+    )
+    assert not values  # numbers are compiled in
     machine = machine_named(args.cpu)
     choice = None
-    if args.tune:
+    if args.tune and conversion.is_identity:
         choice = choose_plan(src, dst, dtype, target=machine, measure=args.cpu == "host")
-    plan = plan_reorder(src, dst, dtype, target=machine) if choice is None else choice.plan
+    plan = plan_reorder(src, dst, conversion=conversion, target=machine) if choice is None else choice.plan
     if not args.json:
         shape = "x".join(map(str, src.shape)) or "scalar"
-        print(f"{src.format} -> {dst.format}, {shape} {dtype}")
+        becomes = "" if conversion.src == conversion.dst else f" to {conversion.dst}"
+        print(f"{src.format} -> {dst.format}, {shape} {dtype}{becomes}")
         if choice is not None:
             print("\n".join(choice_words(choice)))
         print("\n".join(plan_words(plan, machine)))
@@ -74,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
         "to": str(dst.format),
         "shape": list(src.shape),
         "dtype": dtype,
+        "to_dtype": conversion.dst,
         "cpu": machine.cpu,
         "source_bytes": plan.src_bytes,
         "destination_bytes": plan.dst_bytes,

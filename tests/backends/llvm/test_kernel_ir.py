@@ -18,6 +18,7 @@ from layout_ir.dialects.kernel import KernelDialect, PlanOp
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from tests.backends.llvm.cases import random_case
+from tests.fuzz_reorders import cases
 
 
 def _read(text: str) -> PlanOp:
@@ -47,6 +48,13 @@ def test_plans_of_random_pairs_survive_the_way_to_text_and_back(cpu: str):
     for _ in range(120):
         case = random_case(rng)
         _check(plan_reorder(case.src, case.dst, case.dtype, target=machine))
+
+
+@pytest.mark.parametrize("cpu", ["haswell", "x86-64-v4", "aarch64"])
+def test_plans_that_convert_survive_it_too(cpu: str):
+    machine = machine_named(cpu)
+    for case in cases(7, 0, 100):
+        _check(plan_reorder(case.src, case.dst, conversion=case.conversion, target=machine))
 
 
 STREAMED = [

@@ -19,6 +19,7 @@ from layout_ir.dialects.kernel import CallOp, KernelDialect
 from layout_ir.dialects.layout import LayoutDialect, ReorderOp
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
+from layout_ir.quantization import Conversion
 
 PROGRAM = """
 func.func @reorder_0(%x : tensor<2x17x5x4xf32>) -> tensor<2x17x5x4xf32, #layout.tag<nChw8c>> {
@@ -64,15 +65,16 @@ def test_nothing_is_said_where_everything_is_lowered():
     assert op.cpu is None
 
 
-def test_negative_a_reorder_that_converts_stays():
-    text = PROGRAM.replace("xf32, #layout", "xi8, #layout")
-    module = _module(text)
+def test_a_reorder_that_converts_says_so_in_its_plan():
+    module = _module(PROGRAM.replace("xf32, #layout", "xi8, #layout"))
     with collect() as found:
-        lower(module)
-    assert [d.message for d in found] == [
-        "reorder stays: a compiled reorder keeps the element type: f32 != i8"
-    ]
-    assert not plans_in(module)
+        lower(module, "haswell")
+    module.verify()
+    assert not found
+    (op,) = plans_in(module)
+    assert plan_of(op).conversion == Conversion("f32", "i8")
+    assert "convert <f32 to i8>" in str(op)
+    assert "fptosi" in llvm_ir(module) or "fadd <" in llvm_ir(module)
 
 
 def test_negative_plans_for_two_machines_are_no_module():

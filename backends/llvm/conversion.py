@@ -1,0 +1,354 @@
+"""Plans of reorders that change the element type on the way.
+
+The boxes are those of every reorder; what differs is that a step has two widths, that a loop may move from channel to
+channel, and that an element must not be converted twice where the destination is also read (beta) or where two
+elements share a byte. Then a tile or run is not moved back to end with its axis, but cut into whole ones and a rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
+
+from layout_ir.backends.llvm.boxes import Box, cut
+from layout_ir.backends.llvm.machine import Machine
+from layout_ir.backends.llvm.plan import (
+    ConvertRun,
+    ConvertTile,
+    ConvertWeave,
+    Cut,
+    Item,
+    Kernel,
+    Level,
+    Loop,
+    Plan,
+    Ragged,
+    Step,
+    Strip,
+    Table,
+)
+from layout_ir.backends.llvm.planner import Span, boxes_of, pad_boxes
+from layout_ir.backends.llvm.schedule import fill_step, merged
+from layout_ir.backends.llvm.streaming import streaming_volume
+from layout_ir.dtypes import bits_of
+from layout_ir.errors import LayoutError
+from layout_ir.layout import Layout
+from layout_ir.quantization import Conversion
+from layout_ir.refinement import Loop as RefinedLoop
+from layout_ir.refinement import TableLoop, refine
+
+_LANE = 16
+_LINE = 64
+_ONCE = Loop(1, 0, 0)
+_LEAST_TILE = 16
+"""Elements below which a transposition in registers is not worth its code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Widths:
+    """How far apart neighbours are, in what offsets count: bytes, or half bytes where elements have 4 bits."""
+
+    src: int
+    dst: int
+    src_packed: bool
+    dst_packed: bool
+
+    @classmethod
+    def of(cls, conversion: Conversion) -> Widths:
+        src, dst = bits_of(conversion.src), bits_of(conversion.dst)
+        return cls(max(src // 8, 1), max(dst // 8, 1), src < 8, dst < 8)
+
+
+def exactly_once(conversion: Conversion) -> bool:
+    """Whether no element may be written twice."""
+    widths = Widths.of(conversion)
+    return conversion.beta is not None or widths.src_packed or widths.dst_packed
+
+
+def converts_late(conversion: Conversion) -> bool:
+    """Whether a tile is transposed first, at the width of the source, and converted then."""
+    widths = Widths.of(conversion)
+    return conversion.beta is not None or widths.src <= widths.dst
+
+
+def make_conversion_plan(
+    src: Layout, dst: Layout, conversion: Conversion, pad: int, machine: Machine
+) -> Plan:
+    """The plan that moves and converts the elements of `src` to `dst`; pads get the bits `pad`.
+
+    Raises LayoutError where `refine` does, where a layout has addresses below 0, or where there is no dim of channels.
+    """
+    nest, widths = refine(src, dst), Widths.of(conversion)
+    for side, layout in (("source", src), ("destination", dst)):
+        if layout.span and layout.first_address < 0:
+            raise LayoutError(
+                f"the {side} {layout.format} begins {-layout.first_address} elements below address 0"
+            )
+    dim = conversion.dim
+    if dim is not None and not 0 <= dim < src.rank:
+        raise LayoutError(
+            f"channels along dim {dim} of a tensor of rank {src.rank}: dims are 0 to {src.rank - 1}"
+        )
+    if dim is not None and src.shape[dim] != conversion.channels:
+        raise LayoutError(
+            f"dim {dim} has extent {src.shape[dim]}, but there are {conversion.channels} channels"
+        )
+    steps: list[Step] = []
+    if prod(src.shape):
+        spans: list[Span] = [
+            (tuple(_level(loop, widths, d == dim) for loop in n.loops), n.low, n.low + n.extent)
+            for d, n in enumerate(nest.dims)
+        ]
+        low = nest.dims[dim].low if dim is not None else 0
+        streams = machine.streams and _volume(src, widths) > streaming_volume(machine)
+        for box in boxes_of(spans, [cut(*span) for span in spans]):
+            moved = replace(
+                box,
+                src=box.src + nest.src_base * widths.src,
+                dst=box.dst + nest.dst_base * widths.dst,
+                channel=box.channel - low,
+            )
+            for step in _steps(moved, conversion, machine):
+                steps += _streamed(step, widths) if streams else [step]
+    if dst.pad != "undef":
+        for box in pad_boxes(dst, widths.dst, None, 1):
+            steps.append(fill_step(replace(box, dst=box.dst + dst.offset * widths.dst), widths.dst, pad))
+    return Plan(
+        1 if widths.src_packed or widths.dst_packed else min(widths.src, widths.dst),
+        _bytes(src.extent, conversion.src),
+        _bytes(dst.extent, conversion.dst),
+        tuple(steps),
+        conversion,
+    )
+
+
+def _bytes(extent: int, dtype: str) -> int:
+    return -(-extent * bits_of(dtype) // 8)
+
+
+def _volume(src: Layout, widths: Widths) -> int:
+    return prod(src.shape) * (widths.src + widths.dst)
+
+
+def _level(loop: RefinedLoop | TableLoop, widths: Widths, has_channels: bool) -> Level:
+    channel = loop.unit if has_channels else 0
+    if isinstance(loop, TableLoop):
+        src, dst = (
+            tuple(x * w for x in side) for side, w in ((loop.src, widths.src), (loop.dst, widths.dst))
+        )
+        return Level(loop.unit, Table(src, dst, channel))
+    return Level(loop.unit, Loop(loop.count, loop.src * widths.src, loop.dst * widths.dst, channel=channel))
+
+
+# Kernels -------------------------------------------------------------------------------------------------------------
+
+
+def _steps(box: Box, conversion: Conversion, machine: Machine) -> Iterator[Step]:
+    """The steps that convert the elements of `box`."""
+    widths = Widths.of(conversion)
+    box, loops, rest = _turned(box)
+    at = Step((), box.src, box.dst, ConvertRun(1), channel=box.channel)
+    run = next((x for x in loops if (x.src, x.dst) == (widths.src, widths.dst)), None)
+    if run is not None:
+        loops.remove(run)
+        outer = (*rest, *loops)
+        if not starts_even(at, outer, widths):
+            yield _finished(at, outer, ConvertRun(1, run))
+            return
+        inner = loops.pop() if loops else _ONCE
+        yield _finished(at, (*rest, *loops), ConvertRun(run.count, inner, run.channel))
+        return
+    rows = next((x for x in loops if x.dst == widths.dst), None)
+    cols = next((x for x in loops if x.src == widths.src and x is not rows), None)
+    if rows is not None and cols is not None and rows.count * cols.count >= _LEAST_TILE:
+        others = (*rest, *(x for x in loops if x is not rows and x is not cols))
+        weave = _weave(rows, cols, conversion, machine)
+        if weave is not None:
+            yield _finished(at, others, weave)
+            return
+        if starts_even(at, (*others, replace(rows, dst=0), replace(cols, src=0)), widths):
+            yield from _tiles(at, others, rows, cols, conversion, machine)
+            return
+    if not loops:
+        yield _finished(at, tuple(rest), ConvertRun(1))
+        return
+    inner = rows or cols or loops[-1]
+    yield _finished(at, (*rest, *(x for x in loops if x is not inner)), ConvertRun(1, inner))
+
+
+def _turned(box: Box) -> tuple[Box, list[Loop], list[Item]]:
+    """Loops by falling destination stride, all of them forwards; other items; and where it then begins."""
+    loops: list[Loop] = []
+    rest: list[Item] = []
+    for item in box.items:
+        if not isinstance(item, Loop):
+            rest.append(item)
+            continue
+        if item.dst < 0:
+            last = item.count - 1
+            box = replace(
+                box,
+                src=box.src + last * item.src,
+                dst=box.dst + last * item.dst,
+                channel=box.channel + last * item.channel,
+            )
+            item = Loop(item.count, -item.src, -item.dst, channel=-item.channel)
+        loops.append(item)
+    return box, merged(loops), rest
+
+
+def starts_even(at: Step, items: tuple[Item, ...], widths: Widths) -> bool:
+    """Whether every round of `items` begins at a whole byte, on sides where two elements share one."""
+    numbers: list[tuple[int, int]] = [(at.src, at.dst)]
+    for item in items:
+        moves = [level.move for level in item.levels] if isinstance(item, Ragged) else [item]
+        for move in moves:
+            numbers += (
+                zip(move.src, move.dst, strict=True) if isinstance(move, Table) else [(move.src, move.dst)]
+            )
+    return not any((widths.src_packed and src % 2) or (widths.dst_packed and dst % 2) for src, dst in numbers)
+
+
+def _weave(rows: Loop, cols: Loop, conversion: Conversion, machine: Machine) -> ConvertWeave | None:
+    """Two to four strands, where the run has no gaps and the strands no channels of their own along them."""
+    widths = Widths.of(conversion)
+    if exactly_once(conversion):
+        return None
+    if rows.count <= 4 and cols.dst == rows.count * widths.dst and not cols.channel:
+        few, many, stride, splits = rows, cols.count, rows.src, False
+    elif cols.count <= 4 and rows.src == cols.count * widths.src and not rows.channel:
+        few, many, stride, splits = cols, rows.count, cols.dst, True
+    else:
+        return None
+    block = max(machine.vector, 32) // min(widths.src, widths.dst)
+    while block > many:
+        block //= 2
+    if block * min(widths.src, widths.dst) < _LANE:
+        return None
+    return ConvertWeave(Strip(few.count, stride, few.channel), many, splits, block)
+
+
+def _tiles(
+    at: Step, items: tuple[Item, ...], rows: Loop, cols: Loop, conversion: Conversion, machine: Machine
+) -> Iterator[Step]:
+    """One tile, or up to four where no element may be written twice."""
+    if not exactly_once(conversion):
+        yield _finished(at, items, _tile(rows, cols, conversion, machine))
+        return
+    widths = Widths.of(conversion)
+    high, wide = _extents(rows.count, cols.count, conversion, machine)
+    if widths.src_packed or widths.dst_packed:
+        high, wide = (1 << extent.bit_length() - 1 for extent in (high, wide))
+    for row, row_count in _parts(rows.count, high):
+        for col, col_count in _parts(cols.count, wide):
+            here = replace(
+                at,
+                src=at.src + row * rows.src + col * cols.src,
+                dst=at.dst + row * rows.dst + col * cols.dst,
+                channel=at.channel + row * rows.channel + col * cols.channel,
+            )
+            r, c = replace(rows, count=row_count), replace(cols, count=col_count)
+            if (widths.src_packed and col_count % 2) or (widths.dst_packed and row_count % 2):
+                yield _finished(here, (*items, r), ConvertRun(1, c))
+            else:
+                yield _finished(here, items, _tile(r, c, conversion, machine))
+
+
+def _parts(count: int, size: int) -> list[tuple[int, int]]:
+    """Where runs of whole tiles begin, and their elements: tiles of `size`, then of ever smaller powers of two."""
+    result: list[tuple[int, int]] = []
+    at = 0
+    while at < count:
+        while size > count - at:
+            size = 1 << (count - at).bit_length() - 1
+        here = (count - at) // size * size
+        result.append((at, here))
+        at += here
+    return result
+
+
+def _extents(rows: int, cols: int, conversion: Conversion, machine: Machine) -> tuple[int, int]:
+    """Rows and columns of a tile: registers of whole lanes, as few as the data needs."""
+    widths = Widths.of(conversion)
+    per_lane = _LANE // (widths.src if converts_late(conversion) else widths.dst)
+    lanes = 4 if machine.vector > _LANE else 1
+    while lanes > 1 and per_lane * lanes > rows:
+        lanes //= 2
+    return min(per_lane * lanes, rows), min(per_lane, cols)
+
+
+def _tile(rows: Loop, cols: Loop, conversion: Conversion, machine: Machine) -> ConvertTile:
+    widths = Widths.of(conversion)
+    high, wide = _extents(rows.count, cols.count, conversion, machine)
+    line = max(_LINE // widths.src, wide)
+    cuts = [Cut("rows", high), Cut("cols", wide)]
+    if cols.count > line and not line % wide:
+        cuts = [Cut("cols", line), *cuts]
+    return ConvertTile(
+        Strip(rows.count, rows.src, rows.channel), Strip(cols.count, cols.dst, cols.channel), tuple(cuts)
+    )
+
+
+def last_cut(tile: ConvertTile, axis: str) -> int:
+    """The tile's own extent along `axis`."""
+    return [cut.size for cut in tile.cuts if cut.axis == axis][-1]
+
+
+def _finished(at: Step, items: tuple[Item, ...], kernel: Kernel) -> Step:
+    """The loop that threads share: the outermost with enough rounds for an even split, else the longest."""
+    counts = [0 if isinstance(x, Ragged) else x.count for x in items]
+    counts.append(_rounds(kernel))
+    split = next(
+        (k for k, n in enumerate(counts) if n >= 16), max(range(len(counts)), key=lambda k: counts[k])
+    )
+    return replace(at, loops=items, kernel=kernel, split=split)
+
+
+def _rounds(kernel: Kernel) -> int:
+    if isinstance(kernel, ConvertTile):
+        first = kernel.cuts[0]
+        return -(-(kernel.rows if first.axis == "rows" else kernel.cols).count // first.size)
+    if isinstance(kernel, ConvertWeave):
+        return -(-kernel.count // kernel.block)
+    assert isinstance(kernel, ConvertRun)
+    return kernel.inner.count if kernel.inner.count > 1 else -(-kernel.count // 256)
+
+
+# Streaming -----------------------------------------------------------------------------------------------------------
+
+
+def _streamed(step: Step, widths: Widths) -> list[Step]:
+    """`step` with stores that bypass the caches, where all of them are whole lines."""
+    line = _LINE // widths.dst
+    if widths.dst_packed or step.dst % _LINE:
+        return [step]
+    if not all(isinstance(x, Loop) and x.dst % _LINE == 0 for x in step.loops):
+        return [step]
+    kernel = step.kernel
+    if isinstance(kernel, ConvertRun):
+        rest = kernel.count % line
+        whole = kernel.count - rest
+        if kernel.inner.dst % _LINE or not whole or (rest and kernel.inner.count > 1):
+            return [step]
+        steps = [replace(step, kernel=replace(kernel, count=whole, streaming=True))]
+        if rest:
+            moved = replace(
+                step,
+                src=step.src + whole * widths.src,
+                dst=step.dst + whole * widths.dst,
+                channel=step.channel + whole * kernel.channel,
+            )
+            steps.append(_finished(moved, step.loops, replace(kernel, count=rest)))
+        return steps
+    if isinstance(kernel, ConvertTile):
+        high, wide = (last_cut(kernel, axis) for axis in ("rows", "cols"))
+        if high % line or kernel.rows.count % high or kernel.cols.stride % _LINE:
+            return [step]
+        tile = replace(kernel, cuts=(Cut("rows", high), Cut("cols", wide)), streaming=True)
+        return [_finished(step, step.loops, tile)]
+    assert isinstance(kernel, ConvertWeave)
+    whole = kernel.block * widths.dst % _LINE == 0 and kernel.count % kernel.block == 0
+    if not whole or (kernel.splits and kernel.strands.stride % _LINE):
+        return [step]
+    return [replace(step, kernel=replace(kernel, streaming=True))]

@@ -1,0 +1,84 @@
+"""Conversions between element types in NumPy: the definition in `layout_ir.quantization`, word for word.
+
+Elements of 4 bits come one per int8 or uint8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from layout_ir.backends.reference.elements import Array, convert, is_float, saturated, storage, widen
+from layout_ir.errors import LayoutError
+from layout_ir.quantization import Conversion, range_of
+
+_BYTES = {"i4": "i8", "ui4": "ui8"}
+"""The types that hold the numbers of 4-bit ones."""
+
+
+def converted(
+    stored: Array, conversion: Conversion, values: Mapping[str, Any] | None = None, old: Array | None = None
+) -> Array:
+    """Stored elements of the source type, of the logical shape, as stored elements of the destination's.
+
+    `values` are the parameters that are not compiled in: a number or, per channel, a vector. `old` is what the
+    destination holds, for beta. Raises LayoutError where one is missing.
+    """
+    if not conversion.parameters:
+        return _stored(stored, conversion.src, conversion.dst)
+    number = storage(conversion.computes)
+
+    def parameter(name: str) -> Array | None:
+        value = conversion.parameters.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            return np.asarray(value, number)
+        if values is None or name not in values:
+            raise LayoutError(f"{conversion} needs a value of {name}")
+        given = np.asarray(values[name], number)
+        if value == "tensor":
+            return given.reshape(())
+        assert conversion.dim is not None
+        return given.reshape([-1 if d == conversion.dim else 1 for d in range(stored.ndim)])
+
+    with np.errstate(all="ignore"):
+        y = _numbers(stored, conversion.src).astype(number)
+        src_zero, ratio, beta, dst_zero = map(parameter, ("src_zero", "ratio", "beta", "dst_zero"))
+        if src_zero is not None:
+            y = y - src_zero
+        if ratio is not None:
+            y = y * ratio
+        if beta is not None:
+            if old is None:
+                raise LayoutError(f"{conversion} adds to what the destination holds: give it as old")
+            held = _numbers(old, conversion.dst).astype(number)
+            y = y + beta * (held if dst_zero is None else held - dst_zero)
+        if dst_zero is not None:
+            y = y + dst_zero
+    return _stored(y, conversion.computes, conversion.dst)
+
+
+def _numbers(stored: Array, dtype: str) -> Array:
+    if dtype == "i1":
+        return stored.view(np.uint8) != 0
+    return widen(stored, _BYTES.get(dtype, dtype))
+
+
+def _stored(array: Array, src: str, dst: str) -> Array:
+    if src == dst:
+        return array
+    source = _BYTES.get(src, src)
+    if src == "i1":
+        array = array.view(np.uint8) != 0
+    if dst not in _BYTES:
+        return convert(array, source, dst, rounding="nearest")
+    target = _BYTES[dst]
+    low, high = map(int, range_of(dst))
+    if is_float(source):
+        with np.errstate(all="ignore"):
+            whole = np.rint(widen(array, source))
+        return np.clip(saturated(whole, target), low, high)
+    return np.clip(convert(array, source, target, rounding="nearest"), low, high)

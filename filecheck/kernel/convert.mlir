@@ -1,0 +1,51 @@
+// RUN: layout-opt %s -p "convert-layout-to-kernel{cpu=haswell}" | filecheck %s
+// RUN: layout-opt %s -p "convert-layout-to-kernel{cpu=haswell}" | layout-opt | filecheck %s
+// RUN: layout-opt %s -p "convert-layout-to-kernel{cpu=haswell}" -t llvm-ir | filecheck %s --check-prefix=LLVM
+// RUN: layout-opt %s -p "convert-layout-to-kernel{cpu=riscv64}" -t llvm-ir | filecheck %s --check-prefix=RISCV
+
+#nchw = #layout.tag<nchw>
+#nhwc = #layout.tag<nhwc>
+#nChw8c = #layout.tag<nChw8c>
+
+// Reorders that change the element type are plans, too.
+// CHECK-LABEL: func.func @converts(
+// CHECK-COUNT-4: kernel.call
+// CHECK-NOT: layout.reorder
+func.func @converts(%x : tensor<1x64x56x56xf32, #nchw>, %p : tensor<1x3x20x20xui8, #nhwc>,
+                    %q : tensor<2x17x5x4xf32, #nchw>, %r : tensor<1x3x4x4xi4, #nchw>) {
+  %1 = layout.reorder %x : tensor<1x64x56x56xf32, #nchw> -> tensor<1x64x56x56xbf16, #nhwc>
+  %2 = layout.reorder %p : tensor<1x3x20x20xui8, #nhwc> -> tensor<1x3x20x20xf32, #nchw>
+  %3 = layout.reorder %q : tensor<2x17x5x4xf32, #nchw> -> tensor<2x17x5x4xi8, #nChw8c>
+  %4 = layout.reorder %r : tensor<1x3x4x4xi4, #nchw> -> tensor<1x3x4x4xf16, #nchw>
+  func.return
+}
+
+// Whole lines of the narrower elements.
+// CHECK-LABEL: kernel.plan @reorder_0 width 2 src 802816 dst 401408 convert <f32 to bf16> cpu "haswell" {
+// CHECK-NEXT:    kernel.step src 0 dst 0 {
+// CHECK-NEXT:      kernel.convert_tile rows 64 by 12544 cols 3136 by 128 cuts <cols:16, rows:32, cols:8> split
+
+// CHECK-LABEL: kernel.plan @reorder_1 width 1 src 1200 dst 4800 convert <ui8 to f32> cpu "haswell" {
+// CHECK:           kernel.convert_weave strands 3 of 400 by 1600 block 32 splits
+
+// Pads are filled with what they hold in the destination's type.
+// CHECK-LABEL: kernel.plan @reorder_2 width 1 src 2720 dst 960 convert <f32 to i8> cpu "haswell" {
+// CHECK:           kernel.convert_tile rows 8 by 80 cols 20 by 8
+// CHECK:           kernel.fill 7 with 0 width 1
+
+// CHECK-LABEL: kernel.plan @reorder_3 width 1 src 24 dst 96 convert <i4 to f16> cpu "haswell" {
+// CHECK-NEXT:    kernel.step src 0 dst 0 {
+// CHECK-NEXT:      kernel.convert 48 split
+
+// bf16 is rounded with integers, on every target.
+// LLVM-LABEL: define void @reorder_0(
+// LLVM: add <{{.*}} x i32> {{.*}}, splat (i32 32767)
+// LLVM: trunc <{{.*}} x i32> {{.*}} to <{{.*}} x i16>
+// LLVM-LABEL: define void @reorder_2(
+// LLVM: fadd <{{.*}} x float> {{.*}}, splat (float 0x4168000000000000)
+// LLVM-LABEL: define void @reorder_3(
+// LLVM: fptrunc <{{.*}} x float> {{.*}} to <{{.*}} x half>
+
+// Nothing that only a library could do.
+// RISCV-NOT: half
+// RISCV-NOT: bfloat

@@ -1,0 +1,176 @@
+"""The definition of conversions against PyTorch, exact arithmetic and oneDNN."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from layout_ir.backends.reference.conversions import converted
+from layout_ir.backends.reference.elements import storage
+from layout_ir.errors import LayoutError
+from layout_ir.quantization import Conversion, range_of
+from tests.backends.reference.catalog import torch
+from tests.oracles import onednn
+
+TORCH = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64", "i32": "int32",
+    "i16": "int16", "i8": "int8", "ui8": "uint8", "i1": "bool",
+}  # fmt: skip
+FLOATS = ("f64", "f32", "f16", "bf16")
+INTEGERS = ("i64", "i32", "i16", "i8", "i4", "ui64", "ui32", "ui16", "ui8", "ui4")
+
+
+def _stored(dtype: str) -> NDArray[Any]:
+    """Numbers of `dtype`: bounds of other types and their neighbours, ties, subnormals, infinities, NaN."""
+    whole = [
+        s * (2**k + d)
+        for k in (3, 4, 7, 8, 15, 16, 24, 31, 32, 53, 62, 63, 64)
+        for d in (-1, 0, 1)
+        for s in (1, -1)
+    ]
+    if dtype not in FLOATS:
+        low, high = range_of(dtype)
+        kind = {"i4": np.int8, "ui4": np.uint8}.get(dtype) or storage(dtype)
+        return np.array([x for x in [0, *whole] if low <= x <= high], kind)
+    special = [
+        0.0,
+        -0.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        1e-40,
+        6e-8,
+        3e-8,
+        65504,
+        65519.9,
+        65520,
+        3.4e38,
+        1e300,
+        5e-324,
+    ]
+    ties = [s * (k + 0.5) for k in (0, 1, 2, 7, 14, 126, 127, 128, 254, 255, 32766, 32767) for s in (1, -1)]
+    values = np.array([*special, *ties, *map(float, whole), *(1 + 2.0**-k for k in range(6, 26))])
+    with np.errstate(all="ignore"):
+        return converted(values, Conversion("f64", dtype))
+
+
+def _numbers(stored: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """As f64, exact; for floats."""
+    if dtype == "bf16":
+        stored = (stored.astype(np.uint32) << 16).view(np.float32)
+    return stored.astype(np.float64)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("src", TORCH)
+@pytest.mark.parametrize("dst", ("f64", "f32", "f16", "bf16", "i1"))
+def test_floats_and_truth_are_those_of_pytorch(src: str, dst: str):
+    x = _stored(src) if src != "i1" else np.array([True, False])
+    given = torch.from_numpy(x.view(np.int16)).view(torch.bfloat16) if src == "bf16" else torch.from_numpy(x)
+    theirs = given.to(getattr(torch, TORCH[dst]))
+    if src in ("i64", "i32", "f64") and dst == "bf16":
+        pytest.skip("PyTorch rounds twice on the way to bf16")
+    theirs = theirs.view(torch.int16).numpy().view(np.uint16) if dst == "bf16" else theirs.numpy()
+    ours = converted(x, Conversion(src, dst))
+    if dst == "i1":
+        assert np.array_equal(ours, theirs)
+        return
+    a, b = _numbers(ours, dst), _numbers(theirs, dst)
+    assert np.array_equal(a, b, equal_nan=True)
+    assert np.array_equal(np.signbit(a[a == a]), np.signbit(b[b == b]))
+
+
+@pytest.mark.parametrize("src", (*FLOATS, *INTEGERS, "i1"))
+@pytest.mark.parametrize("dst", INTEGERS)
+def test_integers_are_the_nearest_even_and_saturate(src: str, dst: str):
+    x = _stored(src) if src != "i1" else np.array([True, False])
+    low, high = map(int, range_of(dst))
+    numbers = _numbers(x, src).tolist() if src in FLOATS else [int(v) for v in x]
+    for number, got in zip(numbers, converted(x, Conversion(src, dst)).tolist(), strict=True):
+        if number != number:
+            assert got == 0
+        elif number in (np.inf, -np.inf):
+            assert got == (high if number > 0 else low)
+        else:
+            assert got == min(max(round(Fraction(number)), low), high)
+
+
+def test_zero_points_of_wide_integers_are_exact():
+    x = np.array([2**31 - 1, -(2**31), 16777217], np.int32)
+    shifted = converted(x, Conversion("i32", "i32", src_zero=1.0))
+    assert shifted.tolist() == [2**31 - 2, -(2**31), 16777216]
+
+
+def test_steps_act_in_the_order_of_the_definition():
+    conversion = Conversion("ui8", "i8", src_zero=128.0, ratio=0.5, beta=2.0, dst_zero=-3.0)
+    got = converted(
+        np.array([128, 131, 255, 0], np.uint8), conversion, old=np.array([-3, 0, 100, -100], np.int8)
+    )
+    # (0 - 0) * .5 + 2 * 0 - 3;   1.5 + 6 - 3 = 4.5 -> 4;   63.5 + 206 - 3 -> 127;   -64 - 194 - 3 -> -128
+    assert got.tolist() == [-3, 4, 127, -128]
+
+
+def test_channels_run_along_their_dim():
+    conversion = Conversion("f32", "i32", ratio="channel", dst_zero="channel", dim=1, channels=3)
+    values = {"ratio": np.array([1, 10, 100]), "dst_zero": np.array([0, 1, 2])}
+    assert converted(np.ones((2, 3), np.float32), conversion, values).tolist() == [[1, 11, 102]] * 2
+
+
+def test_negative_a_parameter_is_missing():
+    with pytest.raises(LayoutError, match="needs a value of ratio"):
+        converted(np.ones(2, np.float32), Conversion("f32", "i8", ratio="tensor"))
+    with pytest.raises(LayoutError, match="give it as old"):
+        converted(np.ones(2, np.float32), Conversion("f32", "i8", beta=1.0))
+    with pytest.raises(LayoutError, match="needs the dim of the channels"):
+        Conversion("f32", "i8", ratio="channel")
+
+
+ARITHMETIC: dict[str, tuple[onednn.Attributes, dict[str, Any]]] = {
+    "plain": (onednn.Attributes(), {}),
+    "source scale": (onednn.Attributes(src_scale=(0, np.array([0.25], np.float32))), {"ratio": 0.25}),
+    "destination scale": (onednn.Attributes(dst_scale=(0, np.array([0.25], np.float32))), {"ratio": 4.0}),
+    "channels": (onednn.Attributes(src_scale=(2, np.exp2(np.arange(-3, 3, dtype=np.float32)))), {"ratio": "channel"}),
+    "source zero point": (onednn.Attributes(src_zero=5), {"src_zero": 5.0}),
+    "destination zero point": (onednn.Attributes(dst_zero=5), {"dst_zero": 5.0}),
+    "sum": (onednn.Attributes(beta=0.5), {"beta": 0.5}),
+}  # fmt: skip
+
+
+@pytest.mark.skipif(onednn.executes() is not None, reason=str(onednn.executes()))
+@pytest.mark.parametrize("src", ("f32", "f16", "bf16", "i32", "i8", "ui8"))
+@pytest.mark.parametrize("dst", ("f32", "f16", "bf16", "i32", "i8", "ui8"))
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_onednn_writes_the_same(src: str, dst: str):
+    """With its known differences left out: see `layout_ir.quantization`."""
+    random = np.random.default_rng(0)
+    drawn = np.round(random.normal(0, 90, (40, 6)) * 4) / 4
+    ties = [0.5, 1.5, -0.5, 126.5, 127.5, -128.5, 254.5, 255.5, 300, -300]
+    drawn.ravel()[: len(ties)] = ties
+    if src in ("f32", "f16"):
+        drawn.ravel()[20:24] = 40000, -40000, 65520, 1e5
+    x = converted(drawn, Conversion("f64", src))
+    old = converted(np.round(random.normal(0, 20, x.shape)), Conversion("f64", dst))
+    compared = 0
+    for attributes, steps in ARITHMETIC.values():
+        out = np.ascontiguousarray(old.T)
+        try:
+            onednn.reorder(
+                onednn.Desc.from_tag(x.shape, "ab", src),
+                x,
+                onednn.Desc.from_tag(x.shape, "ba", dst),
+                out,
+                attributes,
+            )
+        except onednn.OneDNNError:
+            continue
+        channels = {"dim": 1, "channels": 6} if "channel" in steps.values() else {}
+        values = {"ratio": attributes.src_scale[1]} if channels and attributes.src_scale else {}
+        ours = converted(x, Conversion(src, dst, **steps, **channels), values, old)
+        assert np.array_equal(ours, out.T), f"{steps}"
+        compared += 1
+    # It has no kernels between these.
+    assert compared or {src, dst} in ({"bf16", "f16"}, {"bf16", "i32"}, {"f16", "i32"}, {"f16", "ui8"})
