@@ -30,6 +30,7 @@ from layout_ir.tensor_protocols import storage_of
 if TYPE_CHECKING:
     from layout_ir.backends.llvm import Reorder
     from layout_ir.backends.llvm.machine import Machine
+    from layout_ir.backends.llvm.open_call import OpenKernel
     from layout_ir.backends.llvm.plan import Plan
 
 _NAMES = {
@@ -104,17 +105,7 @@ def reorder(
     extents = _logical_shape(x, source) if shape is None else tuple(shape)
     src, dst = source.bind(extents), destination.bind(extents)
     buffer = x.reshape(-1) if bits_of(src_name) < 8 else _checked_source(x, src)
-    kernel = compile_reorder(
-        src,
-        dst,
-        src_name,
-        dst_dtype=dst_name,
-        scale=scale,
-        zero_point=zero_point,
-        beta=beta,
-        dim=dim,
-        threads=threads,
-    )
+    kernel = _bound_kernel(src, dst, (src_name, dst_name), (scale, zero_point, beta), dim, threads=threads)
     kind = x.dtype if dst_name == src_name else storage_of(dst_name)
     packed = bits_of(dst_name) < 8
     if out is None:
@@ -153,7 +144,7 @@ def _known(
         dst_name = src_name if dtype is None else canonical_name(dtype)
         if shape != physical_shape(src) or min(bits_of(src_name), bits_of(dst_name)) < 8:
             return None
-        kernel = compile_reorder(src, dst, src_name, dst_dtype=dst_name, scale=scale, zero_point=zero_point)
+        kernel = _bound_kernel(src, dst, (src_name, dst_name), (scale, zero_point, None))
     except LayoutError:
         return None
     padded = dst.padded_shape != dst.shape
@@ -176,35 +167,84 @@ def compile_reorder(
     threads: int | None = None,
     target: Machine | str | None = None,
     tune: bool = False,
-) -> Reorder | ScaledReorder:
+) -> Reorder | ScaledReorder | OpenKernel:
     """A kernel `kernel(source_buffer, destination_buffer)`; see `layout_ir.backends.llvm.compile_reorder`.
 
     Descriptors bring their element type, scale and zero point; of bare layouts `dtype` names the source's elements
     (f32 without it) and `dst_dtype` the destination's (those of the source without it). Where types or quantization
     differ, elements are converted as `layout_ir.quantization` defines. `scale`, `zero_point` and `beta` are what
     `conversion_between` takes there. Numbers are compiled in; where arrays are given, the result is a `ScaledReorder`,
-    whose calls may bring others.
+    whose calls may bring others. Where extents of the descriptors are None, the kernel serves every size of them and
+    keeps the element type; see `layout_ir.backends.llvm.open_call.OpenKernel`.
 
     Raises LayoutError where descriptors and arguments disagree, and where no kernel moves the layouts.
     """
-    from layout_ir.backends.llvm import compile_reorder as compile_
-
     src_name = _named(source, dtype) or "f32"
     dst_name = _named(destination, dst_dtype) or src_name
+    if any(isinstance(side, TensorDesc) and None in side.shape for side in (source, destination)):
+        converts = any(x is not None for x in (*_quantization(source, destination, scale, zero_point), beta))
+        if src_name != dst_name or converts:
+            raise LayoutError(
+                f"open extents keep the element type: {src_name} to {dst_name} needs the extents, give them with at"
+            )
+        return _open_kernel(source, destination, src_name, threads, target)
     src, dst = (side.layout if isinstance(side, TensorDesc) else side for side in (source, destination))
     if dst.pad == "zp" and isinstance(destination, TensorDesc):
         dst = replace(dst, pad=destination.zero_point)
-    scale, zero_point = _quantization(source, destination, scale, zero_point)
+    numbers = (*_quantization(source, destination, scale, zero_point), beta)
+    return _bound_kernel(
+        src, dst, (src_name, dst_name), numbers, dim, threads=threads, target=target, tune=tune
+    )
+
+
+def _bound_kernel(
+    src: Layout, dst: Layout, dtypes: tuple[str, str], numbers: tuple[Any, Any, Any], dim: int | None = None, *,
+    threads: int | None = None, target: Machine | str | None = None, tune: bool = False,
+) -> Reorder | ScaledReorder:  # fmt: skip
+    """The kernel between layouts, with `numbers` for scale, zero point and beta."""
+    from layout_ir.backends.llvm import compile_reorder as compile_
+
     channels = src.shape[dim] if dim is not None and 0 <= dim < src.rank else 0
 
     def convert(scale: Any, zero_point: Any, beta: Any) -> tuple[Conversion, dict[str, NDArray[Any]]]:
         return conversion_between(
-            src_name, dst_name, scale=scale, zero_point=zero_point, beta=beta, dim=dim, channels=channels
+            *dtypes, scale=scale, zero_point=zero_point, beta=beta, dim=dim, channels=channels
         )
 
-    conversion, values = convert(scale, zero_point, beta)
+    conversion, values = convert(*numbers)
     kernel = compile_(src, dst, conversion=conversion, threads=threads, target=target, tune=tune)
-    return ScaledReorder(kernel, convert, (scale, zero_point, beta), values) if values else kernel
+    return ScaledReorder(kernel, convert, numbers, values) if values else kernel
+
+
+def _open_kernel(
+    source: TensorDesc | Layout,
+    destination: TensorDesc | Layout,
+    dtype: str,
+    threads: int | None,
+    target: Machine | str | None,
+) -> Reorder | OpenKernel:
+    """The kernel where extents are open on one side at least; an extent that the other side knows is known."""
+    from layout_ir.backends.llvm import compile_reorder as compile_
+    from layout_ir.backends.llvm.open_call import compile_open
+
+    formats = source.format, destination.format
+    for side, format in (("source", formats[0]), ("destination", formats[1])):
+        if format is None:
+            raise LayoutError(
+                f"the {side} has no format: open extents need one, open strides cannot be compiled"
+            )
+    if len(source.shape) != len(destination.shape) or any(
+        None not in (x, y) and x != y for x, y in zip(source.shape, destination.shape, strict=True)
+    ):
+        raise LayoutError(
+            f"a reorder keeps the shape: source has {source.shape}, destination has {destination.shape}"
+        )
+    shape = tuple(y if x is None else x for x, y in zip(source.shape, destination.shape, strict=True))
+    if None not in shape:
+        src, dst = (format.bind([x for x in shape if x is not None]) for format in formats if format)
+        return compile_(src, dst, dtype, threads=threads, target=target)
+    assert formats[0] is not None and formats[1] is not None
+    return compile_open(formats[0], formats[1], shape, dtype, threads=threads, target=target)
 
 
 @dataclass(frozen=True, slots=True)

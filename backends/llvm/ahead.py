@@ -21,6 +21,7 @@ from layout_ir.backends.llvm.emit import emit_module, stack_bytes
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import Plan
 from layout_ir.errors import LayoutError
+from layout_ir.format import Format
 from layout_ir.layout import Layout
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -35,14 +36,26 @@ unsigned using virtual void volatile while xor
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One reorder from `src` to `dst`, ready to be written for `machine` under the C name `name`."""
+    """Code for `machine`, ready to be written under the C name `name`."""
 
     name: str
-    src: Layout
-    dst: Layout
     dtype: str
-    plan: Plan
     machine: Machine
+
+    @property
+    def formats(self) -> tuple[Format, Format]:
+        """Those of source and destination."""
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """The extents, None where a call brings them along."""
+        raise NotImplementedError
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """The plans that the code follows, each for some shapes."""
+        raise NotImplementedError
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -52,22 +65,26 @@ class Unit:
     @property
     def alignment(self) -> int:
         """Bytes that the addresses of both buffers must be multiples of."""
-        return 1 if self.machine.unaligned else self.plan.width
+        return 1 if self.machine.unaligned else self.plans[0].width
 
     @property
     def stack_bytes(self) -> int:
         """Bytes of stack that a call takes, besides registers that it saves."""
-        return stack_bytes(self.plan)
+        return max(stack_bytes(plan, self.machine) for plan in self.plans)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether one buffer may be source and destination."""
+        return all(plan.keeps_places for plan in self.plans)
+
+    @property
+    def streaming(self) -> bool:
+        """Whether some stores bypass the caches."""
+        return any(step.kernel.streaming for plan in self.plans for step in plan.steps)
 
     def ir(self) -> str:
         """The LLVM IR."""
-        body = f"{self.name}.body"
-        return emit_module({body: self.plan}, self.machine, linkage="internal") + (
-            f"define void @{self.name}(ptr %src, ptr %dst) nounwind {{\n"
-            f"  tail call void @{body}(ptr %src, ptr %dst, i64 0, i64 1)\n  ret void\n}}\n"
-            f"define void @{self.name}_part(ptr %src, ptr %dst, i64 %part, i64 %parts) nounwind {{\n"
-            f"  tail call void @{body}(ptr %src, ptr %dst, i64 %part, i64 %parts)\n  ret void\n}}\n"
-        )
+        raise NotImplementedError
 
     def assembly(self) -> str:
         """The machine code as text."""
@@ -84,13 +101,43 @@ class Unit:
         return data
 
 
-def compile_ahead(src: Layout, dst: Layout, dtype: str, machine: Machine, name: str = "reorder") -> Unit:
+@dataclass(frozen=True, slots=True)
+class FixedUnit(Unit):
+    """One reorder from `src` to `dst`."""
+
+    src: Layout
+    dst: Layout
+    plan: Plan
+
+    @property
+    def formats(self) -> tuple[Format, Format]:
+        return self.src.format, self.dst.format
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        return self.src.shape
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        return (self.plan,)
+
+    def ir(self) -> str:
+        body = f"{self.name}.body"
+        return emit_module({body: self.plan}, self.machine, linkage="internal") + (
+            f"define void @{self.name}(ptr %src, ptr %dst) nounwind {{\n"
+            f"  tail call void @{body}(ptr %src, ptr %dst, i64 0, i64 1)\n  ret void\n}}\n"
+            f"define void @{self.name}_part(ptr %src, ptr %dst, i64 %part, i64 %parts) nounwind {{\n"
+            f"  tail call void @{body}(ptr %src, ptr %dst, i64 %part, i64 %parts)\n  ret void\n}}\n"
+        )
+
+
+def compile_ahead(src: Layout, dst: Layout, dtype: str, machine: Machine, name: str = "reorder") -> FixedUnit:
     """The reorder from `src` to `dst` for `machine`.
 
     Raises LayoutError where there is no plan, or where C does not accept the name.
     """
     check_name(name)
-    return Unit(name, src, dst, dtype, plan_reorder(src, dst, dtype, target=machine), machine)
+    return FixedUnit(name, dtype, machine, src, dst, plan_reorder(src, dst, dtype, target=machine))
 
 
 def check_name(name: str) -> None:

@@ -34,6 +34,15 @@ def _offset(level: Level, digit: int) -> tuple[int, int, int]:
     return digit * move.src, digit * move.dst, digit * move.channel
 
 
+def corner_of(levels: Sequence[Level], position: int) -> Box:
+    """The box of a single position."""
+    box = Box(0, 0, ())
+    for level in reversed(levels):
+        digit, position = divmod(position, level.unit)
+        box = box.moved(level, digit)
+    return box
+
+
 def cut(levels: Sequence[Level], start: int, stop: int) -> list[Box]:
     """The boxes of positions [start, stop); `levels` run fine to coarse, each unit the product of the counts below."""
     if start >= stop:

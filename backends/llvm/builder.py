@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from operator import index
 
 Value = str | int
-"""An i64: a register or a constant."""
+"""An i64: a register or a constant. (Open numbers, see `symbols`, are what they print as: registers.)"""
 
 
 class Builder:
@@ -47,19 +48,19 @@ class Builder:
     # Arithmetic on i64 ------------------------------------------------------------------------------------------
 
     def add(self, a: Value, b: Value) -> Value:
-        if isinstance(a, int) and isinstance(b, int):
+        if not isinstance(a, str) and not isinstance(b, str):
             return a + b
         if a == 0 or b == 0:
             return b if a == 0 else a
         return self.put(f"add nsw i64 {a}, {b}")
 
     def sub(self, a: Value, b: Value) -> Value:
-        if isinstance(a, int) and isinstance(b, int):
+        if not isinstance(a, str) and not isinstance(b, str):
             return a - b
         return a if b == 0 else self.put(f"sub nsw i64 {a}, {b}")
 
     def mul(self, a: Value, b: Value) -> Value:
-        if isinstance(a, int) and isinstance(b, int):
+        if not isinstance(a, str) and not isinstance(b, str):
             return a * b
         if a == 0 or b == 0:
             return 0
@@ -79,7 +80,7 @@ class Builder:
 
     def div(self, a: Value, b: int) -> Value:
         """Floor of a / b for a >= 0."""
-        if isinstance(a, int):
+        if not isinstance(a, str):
             return a // b
         return a if b == 1 else self.put(f"udiv i64 {a}, {b}")
 
@@ -154,10 +155,23 @@ class Builder:
     def table(self, values: Sequence[int]) -> str:
         """A constant array of i64; returns its address."""
         register = f"@table{len(self.globals)}"
-        data = "".join(f"\\{byte:02X}" for v in values for byte in v.to_bytes(8, "little", signed=True))
+        data = "".join(
+            f"\\{byte:02X}" for v in values for byte in index(v).to_bytes(8, "little", signed=True)
+        )
         self.globals.append(
             f'{register} = private unnamed_addr constant [{8 * len(values)} x i8] c"{data}", align 8'
         )
+        return register
+
+    def pads(self, width: int, value: int) -> str:
+        """The address of 16 constant bytes: elements of `width` bytes that hold `value`."""
+        data = "".join(f"\\{byte:02X}" for byte in value.to_bytes(width, "little") * (16 // width))
+        register = f"@table{len(self.globals)}"
+        line = f'{register} = private unnamed_addr constant [16 x i8] c"{data}", align 16'
+        for k, known in enumerate(self.globals):
+            if known.partition(" = ")[2] == line.partition(" = ")[2]:
+                return f"@table{k}"
+        self.globals.append(line)
         return register
 
     def entry(self, table: str, index: Value) -> str:

@@ -212,8 +212,12 @@ def _prepared(
 
 def _shares(plan: Plan, threads: int) -> int:
     """Threads that `plan` is worth."""
-    most = 1 if plan.shares_bytes else max(1, (plan.src_bytes + plan.dst_bytes) // _LIGHT_SHARE)
-    return pool.available(min(threads, most))
+    return 1 if plan.shares_bytes else shares(plan.src_bytes + plan.dst_bytes, threads)
+
+
+def shares(size: int, threads: int) -> int:
+    """Threads that moving `size` bytes of source and destination is worth."""
+    return pool.available(min(threads, max(1, size // _LIGHT_SHARE)))
 
 
 def choose_plan(

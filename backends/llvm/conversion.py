@@ -28,7 +28,7 @@ from layout_ir.backends.llvm.plan import (
     Strip,
     Table,
 )
-from layout_ir.backends.llvm.planner import Span, boxes_of, pad_boxes
+from layout_ir.backends.llvm.planner import Span, pad_boxes, product_boxes
 from layout_ir.backends.llvm.schedule import fill_step, merged
 from layout_ir.backends.llvm.streaming import streaming_volume
 from layout_ir.dtypes import bits_of
@@ -102,7 +102,7 @@ def make_conversion_plan(
         ]
         low = nest.dims[dim].low if dim is not None else 0
         streams = machine.streams and _volume(src, widths) > streaming_volume(machine)
-        for box in boxes_of(spans, [cut(*span) for span in spans]):
+        for box in product_boxes(spans, [cut(*span) for span in spans]):
             moved = replace(
                 box,
                 src=box.src + nest.src_base * widths.src,

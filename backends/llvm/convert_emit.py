@@ -101,7 +101,7 @@ class _Emitter:
     def share(self, depth: int) -> Range:
         """The rounds of the loop at `depth` that this thread runs."""
 
-        def rounds(count: int) -> tuple[Value, Value]:
+        def rounds(count: Value) -> tuple[Value, Value]:
             if depth != self.step.split:
                 return 0, count
             b = self.b

@@ -7,6 +7,7 @@ kernel serves any number of threads. Every step shares out the loop that its pla
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from layout_ir.backends.llvm.kernels.linear import (
     emit_flush,
     emit_padded,
 )
+from layout_ir.backends.llvm.kernels.open_run import emit_open_run
 from layout_ir.backends.llvm.kernels.tile import emit_tile
 from layout_ir.backends.llvm.kernels.weave import emit_weave
 from layout_ir.backends.llvm.machine import Machine
@@ -43,6 +45,8 @@ from layout_ir.backends.llvm.plan import (
     read_volume,
     rounds,
 )
+from layout_ir.backends.llvm.streaming import staging_size
+from layout_ir.backends.llvm.symbols import Open, Symbols, emitting
 
 
 @cache
@@ -55,32 +59,50 @@ def version() -> str:
 
 def emit_module(plans: dict[str, Plan], machine: Machine, *, linkage: str = "") -> str:
     """A module with one function per plan, by name."""
-    texts = [f'target triple = "{machine.triple}"']
-    for name, plan in plans.items():
-        if plan.conversion is not None:
-            texts += emit_conversion(name, plan, machine, linkage=linkage)
-            continue
-        fences = machine.architecture == "x86_64"
-        b = Builder(1 if machine.unaligned else plan.width, fences=fences)
-        if stage := stack_bytes(plan):
-            b.lines.append(f"  %stage = alloca [{stage} x i8], align 64")
+    functions = [emit_function(name, plan, machine, linkage) for name, plan in plans.items()]
+    return module_text(functions, machine)
+
+
+def module_text(functions: Sequence[str], machine: Machine) -> str:
+    """The functions as a module."""
+    return "\n".join((f'target triple = "{machine.triple}"', *functions, "!0 = !{i32 1}")) + "\n"
+
+
+def emit_function(
+    name: str, plan: Plan, machine: Machine, linkage: str = "", symbols: Symbols | None = None
+) -> str:
+    """The function of `plan`, with its tables. Where numbers are open (`symbols`), a last argument has the extents."""
+    if plan.conversion is not None:
+        return "\n".join(emit_conversion(name, plan, machine, linkage=linkage))
+    fences = machine.architecture == "x86_64"
+    b = Builder(1 if machine.unaligned else plan.width, fences=fences)
+    if stage := stack_bytes(plan, machine):
+        b.lines.append(f"  %stage = alloca [{stage} x i8], align 64")
+    with emitting(symbols) as numbers:
         for step in plan.steps:
             _emit_step(b, machine, step)
-        if any(step.kernel.streaming for step in plan.steps):
-            b.do(machine.store_fence)
-        prefix = [line.replace("@table", f"@{name}.table") for line in b.globals]
-        body = "\n".join(b.lines).replace("@table", f"@{name}.table")
-        texts += prefix
-        words = filter(None, ("define", linkage, f"void @{name}(ptr noalias %src, ptr noalias %dst"))
-        texts.append(f"{' '.join(words)}, i64 %part, i64 %parts) nounwind {{\nentry:\n{body}\n  ret void\n}}")
-    texts.append("!0 = !{i32 1}")
-    return "\n".join(texts) + "\n"
+    if any(step.kernel.streaming for step in plan.steps):
+        b.do(machine.store_fence)
+    tables = [line.replace("@table", f"@{name}.table") for line in b.globals]
+    body = "\n".join([*numbers, *b.lines]).replace("@table", f"@{name}.table")
+    arguments = "ptr noalias %src, ptr noalias %dst, i64 %part, i64 %parts"
+    if symbols is not None:
+        arguments += ", ptr noalias %extents"
+    words = filter(None, ("define", linkage, f"void @{name}({arguments}) nounwind"))
+    return "\n".join((*tables, f"{' '.join(words)} {{\nentry:\n{body}\n  ret void\n}}"))
 
 
-def stack_bytes(plan: Plan) -> int:
+def stack_bytes(plan: Plan, machine: Machine) -> int:
     """Bytes of the buffer on the stack that the function of `plan` has, 0 for none."""
-    sizes = [step.kernel.size for step in plan.steps if isinstance(step.kernel, Staged)]
+    sizes = [stage_bound(step.kernel.size, machine) for step in plan.steps if isinstance(step.kernel, Staged)]
     return max(sizes) + 128 if sizes else 0
+
+
+def stage_bound(size: int, machine: Machine) -> int:
+    """Bytes of a buffer for `size`; where that is open, a bound that the example keeps."""
+    if not isinstance(size, Open):
+        return size
+    return max(staging_size(machine), 1 << (size.value - 1).bit_length())
 
 
 def _emit_step(b: Builder, machine: Machine, step: Step) -> None:
@@ -111,7 +133,7 @@ class _Emitter:
     def share(self, depth: int) -> Range:
         """The rounds of the loop at `depth` that this thread runs."""
 
-        def rounds(count: int) -> tuple[Value, Value]:
+        def rounds(count: Value) -> tuple[Value, Value]:
             if depth != self.step.split:
                 return 0, count
             b = self.b
@@ -176,7 +198,9 @@ class _Emitter:
 
     def kernel(self, depth: int, src: str, dst: str) -> None:
         kernel, share = self.step.kernel, self.share(depth)
-        if isinstance(kernel, Copy):
+        if isinstance(kernel, Copy | Fill) and isinstance(kernel.run, Open):
+            emit_open_run(self.b, kernel, src, dst, self.machine.vector, share, self.streaming)
+        elif isinstance(kernel, Copy):
             emit_copy(self.b, kernel, src, dst, self.machine.vector, share, self.streaming, self.pace)
         elif isinstance(kernel, Elements):
             emit_elements(self.b, kernel, src, dst, share, self.pace)

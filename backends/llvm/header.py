@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from layout_ir.backends.llvm.ahead import Unit
+from layout_ir.backends.llvm.dynamic import shape_text
+from layout_ir.backends.llvm.open_ahead import OpenUnit
 
 
 def header(unit: Unit, needs: tuple[str, ...] = ()) -> str:
@@ -19,20 +21,11 @@ def header(unit: Unit, needs: tuple[str, ...] = ()) -> str:
 
 #include <stdint.h>
 
-#define {upper}_SRC_BYTES INT64_C({unit.plan.src_bytes})
-#define {upper}_DST_BYTES INT64_C({unit.plan.dst_bytes})
-
-#ifdef __cplusplus
+{_sizes(unit)}#ifdef __cplusplus
 extern "C" {{
 #endif
 
-/* Moves the whole tensor. */
-void {name}(const void *src, void *dst);
-
-/* Moves share `part` (from 0) of `parts` (at least 1) about equal ones. The shares may run in any order or at once;
- * where two write the same byte they write the same value. After all of them the tensor is moved. */
-void {name}_part(const void *src, void *dst, int64_t part, int64_t parts);
-
+{_functions(unit)}
 #ifdef __cplusplus
 }}
 #endif
@@ -41,29 +34,69 @@ void {name}_part(const void *src, void *dst, int64_t part, int64_t parts);
 """
 
 
+_SHARES = """\
+/* Moves share `part` (from 0) of `parts` (at least 1) about equal ones. The shares may run in any order or at once;
+ * where two write the same byte they write the same value. After all of them the tensor is moved. */
+"""
+
+
+def _sizes(unit: Unit) -> str:
+    if isinstance(unit, OpenUnit):
+        return ""
+    (plan,), upper = unit.plans, unit.name.upper()
+    sizes = (("SRC", plan.src_bytes), ("DST", plan.dst_bytes))
+    return "\n".join([*(f"#define {upper}_{side}_BYTES INT64_C({size})" for side, size in sizes), "\n"])
+
+
+def _functions(unit: Unit) -> str:
+    name = unit.name
+    if not isinstance(unit, OpenUnit):
+        return (
+            f"/* Moves the whole tensor. */\nvoid {name}(const void *src, void *dst);\n\n{_SHARES}"
+            f"void {name}_part(const void *src, void *dst, int64_t part, int64_t parts);\n"
+        )
+    return (
+        "/* Bytes of the buffers, pads included, for a tensor of these extents. */\n"
+        f"int64_t {name}_src_bytes(const int64_t *extents);\n"
+        f"int64_t {name}_dst_bytes(const int64_t *extents);\n\n"
+        "/* Moves the whole tensor. */\n"
+        f"void {name}(const void *src, void *dst, const int64_t *extents);\n\n{_SHARES}"
+        f"void {name}_part(const void *src, void *dst, int64_t part, int64_t parts, const int64_t *extents);\n"
+    )
+
+
 def _facts(unit: Unit, needs: tuple[str, ...]) -> list[str]:
-    plan, shape = unit.plan, "x".join(map(str, unit.src.shape)) or "() (a scalar)"
+    (source, destination), plan = unit.formats, unit.plans[-1]
+    shape = shape_text(unit.shape) or "() (a scalar)"
+    buffers = f"buffers      source {plan.src_bytes} bytes, destination {plan.dst_bytes} bytes, pads included"
+    if isinstance(unit, OpenUnit):
+        count = len(unit.shape)
+        buffers = f"extents      {count} numbers, one per dim; those that the shape gives are not read"
     lines = [
-        f"source       {_safe(str(unit.src.format))}",
-        f"destination  {_safe(str(unit.dst.format))}",
+        f"source       {_safe(str(source))}",
+        f"destination  {_safe(str(destination))}",
         f"shape        {shape}, elements {unit.dtype} of {plan.width} bytes",
-        f"buffers      source {plan.src_bytes} bytes, destination {plan.dst_bytes} bytes, pads included",
+        buffers,
         f"machine      {unit.machine.triple}, {unit.machine.cpu}",
     ]
     if needs:
         lines += _wrapped("needs        ", needs)
     lines += ["", _alignment(unit)]
-    if plan.keeps_places:
+    if isinstance(unit, OpenUnit):
+        lines.append(
+            "Extents below 1 make the tensor empty, and nothing is done. Buffers are smaller than 2^59 bytes."
+        )
+    if unit.in_place:
         lines.append(
             "Aliasing: src and dst may be the same address; otherwise the two buffers do not overlap."
         )
     else:
         lines.append("Aliasing: the two buffers do not overlap.")
-    if unit.dst.pad == "undef":
+    if destination.pad == "undef":
         lines.append("Pads: those of the source are not read, those of the destination not written.")
     else:
         lines.append(
-            f"Pads: those of the source are not read, those of the destination become {unit.dst.pad}."
+            f"Pads: those of the source are not read, those of the destination become {destination.pad}."
         )
     lines.append("Bytes that are neither elements nor pads of the destination keep what they hold.")
     lines.append(

@@ -31,6 +31,8 @@ class Machine:
     l3: int = 8 << 20
     unaligned: bool = True
     """Whether elements may be accessed at any address; if not, buffers are aligned to their elements."""
+    may_stream: bool = True
+    """Whether stores that bypass the caches are wanted."""
     abi: str = ""
     """The calling convention, where the CPU leaves a choice."""
 
@@ -42,12 +44,14 @@ class Machine:
     @property
     def streams(self) -> bool:
         """Whether stores that bypass the caches are known to pay: nowhere else have they been measured."""
-        return self.architecture in ("x86_64", "i686")
+        return self.may_stream and self.architecture in ("x86_64", "i686")
 
     @property
     def store_fence(self) -> str:
         """The instruction after which streamed stores are seen by whoever sees later stores."""
-        return "call void @llvm.x86.sse.sfence()" if self.streams else "fence release"
+        return (
+            "call void @llvm.x86.sse.sfence()" if self.architecture in ("x86_64", "i686") else "fence release"
+        )
 
 
 @cache

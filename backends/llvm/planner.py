@@ -7,16 +7,17 @@ product is too large, dims that do not take part in the innermost runs keep loop
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from math import prod
 
-from layout_ir.backends.llvm.boxes import Box, cut, ragged
+from layout_ir.backends.llvm.boxes import Box, corner_of, cut, ragged
 from layout_ir.backends.llvm.far import from_far
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import Level, Loop, Plan, Step, Table
 from layout_ir.backends.llvm.schedule import fill_step, move_step
 from layout_ir.backends.llvm.streaming import streamed, streaming_volume
+from layout_ir.backends.llvm.symbols import free, generic, is_open
 from layout_ir.backends.llvm.variants import variants
 from layout_ir.canonical import canonical_digits
 from layout_ir.errors import LayoutError
@@ -55,7 +56,7 @@ def make_plan(
 
     Raises LayoutError where `refine` does, and where a layout has addresses below 0.
     """
-    nest = refine(src, dst)
+    nest = generic(refine)(src, dst)
     for side, layout in (("source", src), ("destination", dst)):
         if layout.span and layout.first_address < 0:
             raise LayoutError(
@@ -73,7 +74,7 @@ def make_plan(
             steps.append(fill_step(_shift(box, 0, dst.offset * width), width, pad))
     written = volume if dst.pad == "undef" else width * prod(dst.padded_shape)
     if stream is None:
-        stream = volume + written > streaming_volume(machine)
+        stream = machine.streams and volume + written > streaming_volume(machine)
     if stream and machine.streams:
         steps = streamed(steps, machine)
     elif volume + written > machine.l2:
@@ -88,27 +89,32 @@ def _moves(
 
     None where no kernel writes those pads along.
     """
-    spans: list[Span] = [
-        (tuple(_level(loop, width) for loop in dim.loops), dim.low, dim.low + dim.extent) for dim in nest.dims
-    ]
+    spans = dim_spans(nest, width)
     parts = [cut(*span) for span in spans]
     if fused is not None:
         dim, block = fused
         levels, _, stop = spans[dim]
         begin = stop - stop % block
-        [corner] = cut(levels, begin, begin + 1)
+        corner = corner_of(levels, begin)
         inner = levels[0].move
         if prod(map(len, parts)) > _MAX_BOXES or not isinstance(inner, Loop):
             return None
         row = Loop(block, inner.src, inner.dst, valid=stop % block)
         parts[dim] = [*cut(levels, 0, begin), Box(corner.src, corner.dst, (row,))]
     steps: list[Step] = []
-    for box in boxes_of(spans, parts):
+    for box in product_boxes(spans, parts):
         step = move_step(_shift(box, nest.src_base * width, nest.dst_base * width), width, machine, pad)
         if step is None:
             return None
         steps.append(step)
     return steps
+
+
+def dim_spans(nest: Nest, width: int) -> list[Span]:
+    """Per dim, its levels and the positions of elements."""
+    return [
+        (tuple(_level(loop, width) for loop in dim.loops), dim.low, dim.low + dim.extent) for dim in nest.dims
+    ]
 
 
 def _fusible(nest: Nest, dst: Layout, width: int) -> tuple[int, int] | None:
@@ -120,13 +126,13 @@ def _fusible(nest: Nest, dst: Layout, width: int) -> tuple[int, int] | None:
         if dim.low or dim.total == dim.extent or not dim.loops or not dim.extent:
             continue
         inner = dim.loops[0]
-        if isinstance(inner, TableLoop) or inner.dst != 1:
+        if isinstance(inner, TableLoop) or is_open(inner.count) or inner.dst != 1:
             continue
         blocks = [inner.count]
         if inner.src == 1:
             # Blocks of the source may make up a longer one of the destination.
             for loop in dim.loops[1:]:
-                if isinstance(loop, TableLoop) or loop.dst != blocks[-1]:
+                if isinstance(loop, TableLoop) or is_open(loop.count) or loop.dst != blocks[-1]:
                     break
                 blocks.append(blocks[-1] * loop.count)
         for block in reversed(blocks):
@@ -147,7 +153,8 @@ def _level(loop: RefinedLoop | TableLoop, width: int) -> Level:
     return Level(loop.unit, Loop(loop.count, loop.src * width, loop.dst * width))
 
 
-def boxes_of(spans: Sequence[Span], parts: list[list[Box]]) -> list[Box]:
+@free
+def product_boxes(spans: Sequence[Span], parts: list[list[Box]]) -> list[Box]:
     """Boxes of the cross product of the spans, each cut into its `parts`, kept few."""
     order = sorted(range(len(spans)), key=lambda d: _nearness(spans[d][0]), reverse=True)
     for dim in order:
@@ -178,16 +185,23 @@ def _nearness(levels: Sequence[Level]) -> int:
     return min(steps, default=1 << 62)
 
 
-def pad_boxes(dst: Layout, width: int, fused: int | None, block: int) -> list[Box]:
+def pad_boxes(
+    dst: Layout,
+    width: int,
+    fused: int | None = None,
+    block: int = 1,
+    parts: Callable[[Sequence[Level], int, int], list[Box]] = cut,
+) -> list[Box]:
     """Boxes of all positions of the padded box that hold no element and are not in the last `block` of dim `fused`.
 
-    Per dim, pads along it times elements of the dims before it times everything of those behind it.
+    Per dim, pads along it times elements of the dims before it times everything of those behind it. `parts` makes
+    boxes of the positions of a dim.
     """
     if 0 in dst.padded_shape:
         return []
     levels: list[tuple[Level, ...]] = []
     for dim, padded in enumerate(dst.padded_shape):
-        terms = canonical_digits(dst.digits[dim], padded)
+        terms = generic(canonical_digits)(dst.digits[dim], padded)
         units = [unit for unit, _ in terms] + [padded]
         levels.append(
             tuple(
@@ -212,5 +226,5 @@ def pad_boxes(dst: Layout, width: int, fused: int | None, block: int) -> list[Bo
             spans[dim] = levels[dim], *interval
             for d in order[place + 1 :]:
                 spans[d] = levels[d], 0, dst.padded_shape[d]
-            result += boxes_of(spans, [cut(*span) for span in spans])
+            result += product_boxes(spans, [parts(*span) for span in spans])
     return result

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import index
 
 from layout_ir.backends.llvm.boxes import Box
 from layout_ir.backends.llvm.machine import Machine
@@ -30,6 +31,7 @@ from layout_ir.backends.llvm.plan import (
     Weave,
     rounds,
 )
+from layout_ir.backends.llvm.symbols import free, generic, is_open
 
 _LANE = 16
 """Bytes of the unit in which tiles are transposed: every vector register is made of such lanes."""
@@ -99,6 +101,7 @@ def fill_step(box: Box, width: int, value: int) -> Step:
     return finished((*rest, *loops), 0, dst, Fill(width, value, size, inner))
 
 
+@generic
 def _normal(box: Box, width: int) -> tuple[list[Loop], list[Item], int, int]:
     """Loops by falling destination stride, the other items by theirs, and the offsets after turning."""
     src, dst = box.src, box.dst
@@ -107,7 +110,7 @@ def _normal(box: Box, width: int) -> tuple[list[Loop], list[Item], int, int]:
     for item in box.items:
         if not isinstance(item, Loop):
             rest.append(item)
-        elif item.count > 1:
+        elif item.count != 1:
             # A loop with pads runs forwards in the destination already.
             turn = item.dst < 0 if abs(item.src) != width or abs(item.dst) == width else item.src < 0
             if turn:
@@ -128,9 +131,10 @@ def _reach(item: Item) -> int:
     return max(_reach(level.move) for level in item.levels)
 
 
+@free
 def merged(loops: Sequence[Loop]) -> list[Loop]:
     """`loops` by falling destination stride, with every pair that is one loop on both sides made one."""
-    result = sorted((x for x in loops if x.count > 1), key=lambda x: -abs(x.dst))
+    result = sorted((x for x in loops if x.count != 1), key=lambda x: -abs(x.dst))
     again = True
     while again:
         again = False
@@ -155,6 +159,7 @@ def merged(loops: Sequence[Loop]) -> list[Loop]:
     return sorted(result, key=lambda x: -abs(x.dst))
 
 
+@generic
 def _widened(loops: Sequence[Loop], rest: Sequence[Item], src: int, dst: int, run: Loop, width: int) -> int:
     """The largest element (at most 8 bytes) that the run and every other step are whole multiples of."""
     numbers = [src, dst, run.count * width]
@@ -189,6 +194,7 @@ def _weave(rows: Loop, cols: Loop, width: int, machine: Machine) -> Weave | None
         few, many, stride, splits = cols.count, rows.count, cols.dst, True
     else:
         return None
+    few = index(few)
     block = max(machine.vector, 32) // width
     while block > many:
         block //= 2
@@ -197,9 +203,11 @@ def _weave(rows: Loop, cols: Loop, width: int, machine: Machine) -> Weave | None
 
 def _folded(loops: list[Loop], cols: Loop, width: int) -> tuple[list[Loop], Axis]:
     """The columns of a tile, with some of the next digit's where they lie together but are few; the other loops."""
+    if is_open(cols.count):
+        return loops, Axis(cols.count, cols.dst)
     size = cols.count * width
     outer = next((x for x in loops if x.src == size and not x.valid), None)
-    if outer is None or size % _LINE == 0 or size >= _FEW_COLS:
+    if outer is None or is_open(outer.count) or size % _LINE == 0 or size >= _FEW_COLS:
         return loops, Axis(cols.count, cols.dst)
     # Enough for whole tiles; the places of all of them are a table in the first-level cache.
     times = max(k for k in range(1, outer.count + 1) if outer.count % k == 0 and k <= _LINE // width)
@@ -217,12 +225,12 @@ def _tile(rows: Loop, cols: Axis, width: int, machine: Machine) -> Tile:
     lanes = 4 if machine.vector > _LANE else 1
     while lanes > 1 and per_lane * lanes > rows.count:
         lanes //= 2
-    high = min(per_lane * lanes, rows.count)
+    high = index(min(per_lane * lanes, rows.count))
     if rows.valid:
         high = rows.count
     whole = not rows.valid and machine.vector == 64 and width == 4 and high == 16 and cols.count >= 16
     line = max(_LINE // width, per_lane)
-    wide = line if whole else min(per_lane, cols.count)
+    wide = line if whole else index(min(per_lane, cols.count))
     cuts = [Cut("rows", high), Cut("cols", wide)]
     if not whole and cols.count > line:
         cuts = [Cut("cols", line), *cuts]
@@ -234,6 +242,7 @@ def _tile(rows: Loop, cols: Axis, width: int, machine: Machine) -> Tile:
     return Tile(width, Axis(rows.count, rows.src), cols, tuple(cuts), whole=whole)
 
 
+@free
 def finished(items: tuple[Item, ...], src: int, dst: int, kernel: Kernel) -> Step:
     """The loop that threads share: the outermost with enough rounds for an even split, else the longest."""
     counts = [0 if isinstance(x, Ragged) else rounds((x,)) for x in items]

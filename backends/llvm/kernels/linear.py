@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from operator import index
 
 from layout_ir.backends.llvm.builder import Builder, Value, shuffle
 from layout_ir.backends.llvm.plan import Copy, Elements, Fill, Loop, Padded
 
-Range = Callable[[int], tuple[Value, Value]]
+Range = Callable[[Value], tuple[Value, Value]]
 """Rounds of a loop that this thread runs: [low, high) of a count."""
 
 
@@ -58,7 +59,7 @@ def _type(size: int) -> str:
     return f"i{8 * size}" if size <= 8 else f"<{size // 4} x i32>"
 
 
-def _move(b: Builder, src: str, dst: str, size: int, vector: int, streaming: bool = False) -> None:
+def move_piece(b: Builder, src: str, dst: str, size: int, vector: int, streaming: bool = False) -> None:
     parts = list(pieces(size, vector))
     for first in range(0, len(parts), 8):
         group = parts[first : first + 8]
@@ -104,12 +105,12 @@ def emit_copy(
     inner, run = kernel.inner, kernel.run
 
     def block(s: str, d: str) -> Callable[[Value], None]:
-        return lambda at: _move(b, b.at(s, at), b.at(d, at), _BODY, vector, streaming)
+        return lambda at: move_piece(b, b.at(s, at), b.at(d, at), _BODY, vector, streaming)
 
     def body(i: Value) -> None:
         s, d = b.at(src, b.mul(i, inner.src)), b.at(dst, b.mul(i, inner.dst))
         if run <= 2 * _BODY:
-            _move(b, s, d, run, vector, streaming)
+            move_piece(b, s, d, run, vector, streaming)
         else:
             _long(
                 b,
@@ -165,7 +166,7 @@ def emit_padded(
 ) -> None:
     """Runs of a power of two bytes: one store of what is loaded in pieces into a register of pads."""
     element, lanes = f"i{8 * kernel.width}", kernel.run // kernel.width
-    number = kernel.valid // kernel.width
+    number = index(kernel.valid // kernel.width)
     stream = kernel.run if streaming and kernel.run >= 16 else 0
 
     def body(i: Value) -> None:
@@ -185,8 +186,9 @@ def emit_padded(
     _rounds(b, kernel.inner, min(kernel.inner.count, 8), range_, body, pace, kernel.valid)
 
 
-def emit_fill(b: Builder, kernel: Fill, dst: str, vector: int, range_: Range) -> None:
-    inner, run, width = kernel.inner, kernel.run, kernel.width
+def fill_piece(b: Builder, kernel: Fill, dst: str, size: int, vector: int) -> None:
+    """Fills `size` bytes; pieces start at multiples of the element: sizes and overlaps are multiples of it."""
+    width = kernel.width
 
     def constant(size: int) -> str:
         if size <= 8:
@@ -195,10 +197,15 @@ def emit_fill(b: Builder, kernel: Fill, dst: str, vector: int, range_: Range) ->
         words = [int.from_bytes(word[k : k + 4], "little") for k in (0, 4)]
         return "<" + ", ".join(f"i32 {words[k % 2]}" for k in range(size // 4)) + ">"
 
+    for at, n in pieces(size, vector):
+        b.store(_type(n), constant(n), dst, at)
+
+
+def emit_fill(b: Builder, kernel: Fill, dst: str, vector: int, range_: Range) -> None:
+    inner, run = kernel.inner, kernel.run
+
     def fill(d: str, size: int) -> None:
-        # Pieces start at multiples of the element: sizes and overlaps are multiples of it.
-        for at, n in pieces(size, vector):
-            b.store(_type(n), constant(n), d, at)
+        fill_piece(b, kernel, d, size, vector)
 
     def body(i: Value) -> None:
         d = b.at(dst, b.mul(i, inner.dst))

@@ -10,10 +10,12 @@ the bits of their position by one). Register j then holds column j: K elements o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import index
 
 from layout_ir.backends.llvm.builder import Builder, Value, fenced, shuffle
 from layout_ir.backends.llvm.kernels.linear import Pace, Range
 from layout_ir.backends.llvm.plan import Tile
+from layout_ir.backends.llvm.symbols import Open
 
 
 def emit_tile(
@@ -22,7 +24,7 @@ def emit_tile(
     """Emits the schedule of `kernel` around its tile; tile k asks for the k-th share of the next source."""
     last = {cut.axis: k for k, cut in enumerate(kernel.cuts)}
     axes = {"rows": kernel.rows, "cols": kernel.cols}
-    sizes = {axis: kernel.cuts[k].size for axis, k in last.items()}
+    sizes = {axis: index(kernel.cuts[k].size) for axis, k in last.items()}
     rows, cols = sizes["rows"], sizes["cols"]
     low: dict[str, Value] = {"rows": 0, "cols": 0}
     high: dict[str, Value] = {axis: value.count for axis, value in axes.items()}
@@ -71,7 +73,6 @@ def emit_tile(
         number = b.ceil(b.sub(stop, start), size)
         bounds: tuple[Value, Value] = (0, number)
         if depth == 0:
-            assert isinstance(number, int)
             bounds = range_(number)
         with b.loop(*bounds) as i:
             begin = b.add(start, b.mul(i, size))
@@ -191,10 +192,15 @@ def _gathered(b: Builder, kernel: Tile, src: str, first: int, lanes: int, rows: 
         if row >= rows:
             parts.append("poison")
             continue
-        if kernel.valid and row >= kernel.valid:
+        if not isinstance(kernel.valid, Open) and kernel.valid and row >= kernel.valid:
             parts.append(f"splat ({element} {kernel.pad})")
             continue
-        value = b.load(f"<{cols} x {element}>", src, row * kernel.rows.stride)
+        place = b.at(src, row * kernel.rows.stride)
+        if isinstance(kernel.valid, Open) and row:
+            # Row 0 there always is; where there is no other, a constant is read instead.
+            there = b.put(f"icmp slt i64 {row}, {kernel.valid}")
+            place = b.put(f"select i1 {there}, ptr {place}, ptr {b.pads(kernel.width, kernel.pad)}")
+        value = b.load(f"<{cols} x {element}>", place)
         if cols < per_lane:
             value = shuffle(b, element, value, "poison", cols, _widened(cols, per_lane))
         parts.append(value)

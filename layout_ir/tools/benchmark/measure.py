@@ -16,9 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.backends.llvm.call import Reorder
+from layout_ir.backends.llvm.open_call import OpenKernel
 from layout_ir.backends.llvm.roof import plain_copy, streaming_copy
 from layout_ir.backends.reference.elements import narrow, storage, widen
 from layout_ir.descriptor import TensorDesc
+from layout_ir.dtypes import bits_of
 from layout_ir.errors import LayoutError
 from layout_ir.layout import Layout
 from layout_ir.reordering import ScaledReorder, compile_reorder
@@ -123,7 +125,14 @@ def compiled(
         TensorDesc(layout.shape, dtype, layout)
         for layout, dtype in zip(layouts, (case.dtype, case.result_dtype), strict=True)
     ]
-    return compile_reorder(descs[0], descs[1], threads=threads, tune=tune)
+    for desc in descs:
+        if bits_of(desc.dtype) % 8:
+            raise LayoutError(
+                f"elements of {bits_of(desc.dtype)} bits ({desc.dtype}) are not measured: whole bytes are"
+            )
+    kernel = compile_reorder(descs[0], descs[1], threads=threads, tune=tune)
+    assert not isinstance(kernel, OpenKernel)  # all extents are known
+    return kernel
 
 
 def sides(case: Case, layouts: tuple[Layout, Layout]) -> tuple[Side, Side]:

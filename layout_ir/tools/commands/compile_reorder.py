@@ -11,6 +11,7 @@ from layout_ir.errors import LayoutError
 if TYPE_CHECKING:
     from layout_ir.backends.llvm.ahead import Unit
     from layout_ir.backends.llvm.machine import Machine
+    from layout_ir.format import Format
     from layout_ir.layout import Layout
 
 _SUFFIXES = {".o": "obj", ".obj": "obj", ".s": "asm", ".ll": "ir"}
@@ -22,10 +23,14 @@ The object calls nothing and can be linked into any program or shared library. T
   void NAME_part(const void *src, void *dst, int64_t part, int64_t parts);
 and says how large the buffers are. `layout-ir explain-reorder --cpu TARGET` says what the code does.
 
+Extents may be left open, as in --shape ?x64x?x?. Then each function takes the extents of the tensor as a last argument,
+`const int64_t *extents`, and NAME_src_bytes(extents) and NAME_dst_bytes(extents) say how large the buffers are.
+
 examples:
   layout-ir compile-reorder nchw nhwc --shape 1x64x56x56 --target x86-64-v3 -o kernel.o --header kernel.h
   layout-ir compile-reorder nchw nChw8c --shape 8x17x14x14 --target aarch64 --name to_blocks -o to_blocks.o
   layout-ir compile-reorder ab ba --shape 512x512 --dtype i8 --target riscv64-v --emit asm
+  layout-ir compile-reorder nchw nChw8c --shape '?x?x?x?' --like 8x64x56x56 -o any.o --header any.h
   layout-ir compile-reorder --list-targets
 """
 
@@ -50,6 +55,12 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--features", metavar="LIST", help="CPU features to add or to do without: +avx512vbmi,-fma"
+    )
+    parser.add_argument(
+        "--like",
+        metavar="SHAPE",
+        action="append",
+        help="with open extents: a shape to be fast for, besides the usual ones; may be given again",
     )
     parser.add_argument("--name", default="reorder", metavar="NAME", help="the C function (default: reorder)")
     parser.add_argument(
@@ -124,23 +135,57 @@ def _machine(args: argparse.Namespace) -> Machine:
 
 def _unit(args: argparse.Namespace, machine: Machine) -> Unit:
     from layout_ir.backends.llvm.ahead import check_name, compile_ahead
+    from layout_ir.backends.llvm.open_ahead import compile_open_ahead
     from layout_ir.dtypes import canonical_name
     from layout_ir.tools.commands import TextError
+    from layout_ir.tools.commands.formats import read_open_shape
 
     try:
         check_name(args.name)
     except LayoutError as error:
         raise TextError(str(error), args.name, (0, len(args.name))) from error
-    src, dst = _layout(args, args.source), _layout(args, args.destination)
-    return compile_ahead(src, dst, canonical_name(args.dtype or "f32"), machine, args.name)
+    dtype, shape = canonical_name(args.dtype or "f32"), read_open_shape(args.shape)
+    if shape is not None and None in shape:
+        like = [_example(text, shape) for text in args.like or ()]
+        formats = _format(args, args.source), _format(args, args.destination)
+        return compile_open_ahead(*formats, shape, dtype, machine, args.name, like)
+    if args.like:
+        raise LayoutError("--like says which extents are likely where --shape leaves some open (?)")
+    src, dst = _layout(args, args.source, shape), _layout(args, args.destination, shape)
+    return compile_ahead(src, dst, dtype, machine, args.name)
 
 
-def _layout(args: argparse.Namespace, text: str) -> Layout:
+def _example(text: str, shape: tuple[int | None, ...]) -> tuple[int, ...]:
+    """The extents that one --like gives. Raises TextError."""
+    from layout_ir.backends.llvm.dynamic import shape_text
+    from layout_ir.tools.commands import TextError
+    from layout_ir.tools.commands.formats import read_shape
+
+    example = read_shape(text) or ()
+    fits = len(example) == len(shape) and all(x in (None, y) for x, y in zip(shape, example, strict=True))
+    if not fits or min(example, default=1) < 1:
+        raise TextError(f"'{text}' is no example of shape {shape_text(shape)}", text, (0, len(text)))
+    return example
+
+
+def _format(args: argparse.Namespace, text: str) -> Format:
+    """The format that `text` means where extents are open."""
+    from layout_ir.format import Format
+    from layout_ir.tools.commands.formats import read_subject
+
+    subject = read_subject(text, None, args.dtype)
+    if not isinstance(subject, Format):
+        raise LayoutError(f"'{text}' is a layout of known extents, the shape {args.shape} has open ones")
+    return subject
+
+
+def _layout(args: argparse.Namespace, text: str, shape: tuple[int | None, ...] | None) -> Layout:
     """The layout that `text` means at the shape of the command line."""
     from layout_ir.format import Format
-    from layout_ir.tools.commands.formats import read_shape, read_subject
+    from layout_ir.tools.commands.formats import read_subject
 
-    subject = read_subject(text, read_shape(args.shape), args.dtype)
+    known = None if shape is None else tuple(x for x in shape if x is not None)
+    subject = read_subject(text, known, args.dtype)
     if isinstance(subject, Format):
         like = "x".join("8" for _ in subject.names) or "()"
         raise LayoutError(f"'{text}' says no extents: give {subject.rank} of them, such as --shape {like}")
@@ -168,30 +213,39 @@ def _needs(args: argparse.Namespace) -> tuple[str, ...]:
 def _summary(
     args: argparse.Namespace, unit: Unit, kind: str, needs: tuple[str, ...], size: int
 ) -> dict[str, object]:
-    plan = unit.plan
-    return {
+    from layout_ir.backends.llvm.open_ahead import OpenUnit
+
+    plan = unit.plans[-1]
+    known = None not in unit.shape
+    result: dict[str, object] = {
         "name": unit.name,
         "symbols": list(unit.symbols),
-        "from": str(unit.src.format),
-        "to": str(unit.dst.format),
-        "shape": list(unit.src.shape),
+        "from": str(unit.formats[0]),
+        "to": str(unit.formats[1]),
+        "shape": list(unit.shape),
         "dtype": unit.dtype,
         "target": args.target,
         "triple": unit.machine.triple,
         "cpu": unit.machine.cpu,
         "features": list(needs),
         "vector_bytes": unit.machine.vector,
-        "source_bytes": plan.src_bytes,
-        "destination_bytes": plan.dst_bytes,
+        "source_bytes": plan.src_bytes if known else str(plan.src_bytes),
+        "destination_bytes": plan.dst_bytes if known else str(plan.dst_bytes),
         "alignment": unit.alignment,
         "stack_bytes": unit.stack_bytes,
-        "in_place": plan.keeps_places,
-        "streaming": any(step.kernel.streaming for step in plan.steps),
+        "in_place": unit.in_place,
+        "streaming": unit.streaming,
         "emit": kind,
         "output": args.output,
         "output_bytes": size,
         "header": args.header,
     }
+    if isinstance(unit, OpenUnit):
+        result["choices"] = [
+            {"where": choice.symbols.conditions_text(), "plan": str(choice.plan).splitlines()}
+            for choice in unit.choices
+        ]
+    return result
 
 
 def _targets() -> str:

@@ -11,11 +11,14 @@ from layout_ir.errors import LayoutError
 from layout_ir.quantization import conversion_between
 
 if TYPE_CHECKING:
+    from layout_ir.backends.llvm.machine import Machine
     from layout_ir.layout import Layout
 
 _EPILOG = """\
 The plan depends on the machine: the width of its registers and the sizes of its caches. `layout-opt -p
 convert-layout-to-kernel` shows the same plan as IR.
+
+With open extents (--shape '?x64x?x?') counts and strides are formulas of the extents, which a call brings along.
 
 examples:
   layout-ir explain-reorder nchw nChw8c --shape 1x64x56x56
@@ -63,13 +66,15 @@ def run(args: argparse.Namespace) -> int:
     from layout_ir.backends.llvm.machines import machine_named
     from layout_ir.backends.llvm.words import choice_words, plan_words, step_words
 
-    src, dst = layout_at(args, args.source), layout_at(args, args.destination)
     dtype = canonical_name(args.dtype or "f32")
+    machine = machine_named(args.cpu)
+    if args.shape is not None and "?" in args.shape:
+        return _run_open(args, dtype, machine)
+    src, dst = layout_at(args, args.source), layout_at(args, args.destination)
     conversion, values = conversion_between(
         dtype, canonical_name(args.to_dtype or dtype), scale=args.scale, zero_point=args.zero_point
     )
     assert not values  # numbers are compiled in
-    machine = machine_named(args.cpu)
     choice = None
     if args.tune and conversion.is_identity:
         choice = choose_plan(src, dst, dtype, target=machine, measure=args.cpu == "host")
@@ -100,6 +105,38 @@ def run(args: argparse.Namespace) -> int:
         "ir": str(plan_op(plan, "reorder", None if args.cpu == "host" else args.cpu)),
     }
     print(json.dumps(result, indent=2))
+    return 0
+
+
+def _run_open(args: argparse.Namespace, dtype: str, machine: Machine) -> int:
+    """Prints the plans of a kernel for open extents: those that an object file would hold."""
+    from layout_ir.backends.llvm.open_ahead import compile_open_ahead
+    from layout_ir.dtypes import canonical_name
+    from layout_ir.format import Format
+    from layout_ir.tools.commands.formats import read_open_shape, read_subject
+
+    formats: list[Format] = []
+    for text in (args.source, args.destination):
+        subject = read_subject(text, None, args.dtype)
+        if not isinstance(subject, Format):
+            raise LayoutError(f"'{text}' is a layout of known extents, the shape {args.shape} has open ones")
+        formats.append(subject)
+    shape = read_open_shape(args.shape) or ()
+    unit = compile_open_ahead(formats[0], formats[1], shape, canonical_name(dtype), machine)
+    if args.json:
+        plans = [
+            {"where": choice.symbols.conditions_text(), "plan": str(choice.plan).splitlines()}
+            for choice in unit.choices
+        ]
+        result = {
+            "from": str(formats[0]), "to": str(formats[1]), "shape": list(shape), "dtype": dtype,
+            "cpu": machine.cpu, "plans": plans,
+        }  # fmt: skip
+        print(json.dumps(result, indent=2))
+        return 0
+    print(f"{formats[0]} -> {formats[1]}, {args.shape} {dtype}")
+    print(f"{len(unit.choices)} plans, of which a call takes the first whose conditions its extents meet:")
+    print("\n".join(map(str, unit.choices)))
     return 0
 
 

@@ -45,6 +45,17 @@ def read_shape(text: str | None) -> tuple[int, ...] | None:
     return _numbers(text, "x", "an extent", low=0)
 
 
+def read_open_shape(text: str | None) -> tuple[int | None, ...] | None:
+    """As `read_shape`, where an extent may be open: ?, in the result None. Raises TextError."""
+    if text is None or "?" not in text:
+        return read_shape(text)
+    parts = text.split("x")
+    # A digit in the place of each open extent keeps the places of errors.
+    known = read_shape("x".join("1" if part.strip() == "?" else part for part in parts))
+    assert known is not None
+    return tuple(None if part.strip() == "?" else x for part, x in zip(parts, known, strict=True))
+
+
 def read_index(text: str) -> tuple[int, ...]:
     """The index that `--index` gives, such as 1,16,4,3. Raises TextError."""
     return () if text.strip() in ("", "()") else _numbers(text, ",", "an index", low=None)

@@ -21,7 +21,8 @@ from layout_ir.backends.llvm.ahead import Unit
 from layout_ir.backends.llvm.header import header
 from layout_ir.backends.llvm.machine import llvm
 from layout_ir.backends.llvm.machines import TARGETS
-from tests.backends.llvm.cases import Case, buffers, expected
+from layout_ir.backends.llvm.open_ahead import OpenUnit
+from tests.backends.llvm.cases import CANARY, Case, buffers, expected
 
 _FLAGS = ("-O1", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror")
 
@@ -32,10 +33,11 @@ _PROGRAM = """\
 {includes}
 struct kernel {{
   const char *name;
-  void (*whole)(const void *, void *);
-  void (*part)(const void *, void *, int64_t, int64_t);
-  int64_t src, dst;
+  void (*whole)(const void *, void *, const int64_t *);
+  void (*part)(const void *, void *, int64_t, int64_t, const int64_t *);
+  int64_t (*src)(const int64_t *), (*dst)(const int64_t *);
 }};
+{adapters}
 static const struct kernel kernels[] = {{
 {entries}}};
 static unsigned char *aligned(size_t n) {{
@@ -46,31 +48,44 @@ int main(int argc, char **argv) {{
   FILE *f = argc > 1 ? fopen(argv[1], "rb") : NULL;
   int wrong = 0;
   if (!f) return 2;
-  for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {{
-    int64_t n[5];
-    if (fread(n, sizeof n, 1, f) != 1) return 3;
-    if (n[2] + kernels[k].src > n[0] || n[3] + kernels[k].dst > n[1]) return 4;
+  int runs = 0;
+  int64_t n[6 + 8];
+  for (; fread(n, sizeof n, 1, f) == 1; runs++) {{
+    const struct kernel *k = kernels + n[5];
+    const int64_t *extents = n + 6;
+    if (n[2] + k->src(extents) > n[0] || n[3] + k->dst(extents) > n[1]) return 4;
     unsigned char *src = aligned(n[0]), *before = aligned(n[1]), *after = aligned(n[1]), *dst = aligned(n[1]);
     if (!src || !before || !after || !dst) return 5;
     if (fread(src, 1, n[0], f) + fread(before, 1, n[1], f) + fread(after, 1, n[1], f) != (size_t)(n[0] + 2 * n[1]))
       return 6;
     for (int round = 0; round < 2; round++) {{
       memcpy(dst, before, n[1]);
-      if (round == 0) kernels[k].whole(src + n[2], dst + n[3]);
-      else for (int64_t p = n[4]; p-- > 0;) kernels[k].part(src + n[2], dst + n[3], p, n[4]);
+      if (round == 0) k->whole(src + n[2], dst + n[3], extents);
+      else for (int64_t p = n[4]; p-- > 0;) k->part(src + n[2], dst + n[3], p, n[4], extents);
       for (int64_t x = 0; x < n[1]; x++)
         if (dst[x] != after[x]) {{
-          printf("%s %s: byte %ld is %d, not %d\\n", kernels[k].name, round ? "part" : "whole", (long)(x - n[3]),
+          printf("%s %s run %d: byte %ld is %d, not %d\\n", k->name, round ? "part" : "whole", runs, (long)(x - n[3]),
                  dst[x], after[x]);
           wrong++;
           break;
         }}
     }}
   }}
-  printf("%d kernels, %d wrong\\n", (int)(sizeof kernels / sizeof *kernels), wrong);
+  printf("%d runs, %d wrong\\n", runs, wrong);
   return wrong != 0;
 }}
 """
+
+_FIXED = """\
+static void w_{name}(const void *s, void *d, const int64_t *e) {{ (void)e; {name}(s, d); }}
+static void p_{name}(const void *s, void *d, int64_t p, int64_t n, const int64_t *e) {{
+  (void)e;
+  {name}_part(s, d, p, n);
+}}
+static int64_t s_{name}(const int64_t *e) {{ (void)e; return {upper}_SRC_BYTES; }}
+static int64_t d_{name}(const int64_t *e) {{ (void)e; return {upper}_DST_BYTES; }}
+"""
+"""Functions of one type for kernels that know their extents."""
 
 
 @dataclass(frozen=True)
@@ -116,24 +131,42 @@ def toolchain(target: str) -> Toolchain:
 
 
 def call_all(
-    folder: Path, units: Sequence[Unit], cases: Sequence[Case], seed: int
+    folder: Path, units: Sequence[Unit], runs: Sequence[tuple[int, Case]], seed: int
 ) -> tuple[str, bytes, list[Path]]:
-    """The text of a program that calls `units`, its data, and the object files it is linked with."""
+    """A program that calls units (by number) for cases, its data, and the object files it is linked with."""
     rng, data, objects = Random(seed), bytearray(), list[Path]()
-    includes, entries = "", ""
-    for unit, case in zip(units, cases, strict=True):
-        objects.append(folder / f"{unit.name}.o")
+    includes, adapters, entries = "", "", ""
+    for unit in units:
+        name = unit.name
+        objects.append(folder / f"{name}.o")
         objects[-1].write_bytes(unit.object_file())
-        (folder / f"{unit.name}.h").write_text(header(unit))
-        upper = unit.name.upper()
-        includes += f'#include "{unit.name}.h"\n'
-        entries += (
-            f'  {{"{unit.name}", {unit.name}, {unit.name}_part, {upper}_SRC_BYTES, {upper}_DST_BYTES}},\n'
-        )
+        (folder / f"{name}.h").write_text(header(unit))
+        includes += f'#include "{name}.h"\n'
+        if isinstance(unit, OpenUnit):
+            entries += f'  {{"{name}", {name}, {name}_part, {name}_src_bytes, {name}_dst_bytes}},\n'
+        else:
+            adapters += _FIXED.format(name=name, upper=name.upper())
+            entries += f'  {{"{name}", w_{name}, p_{name}, s_{name}, d_{name}}},\n'
+    for number, case in runs:
         src, dst, src_at, dst_at = buffers(rng, case)
-        src_at, dst_at = (-(-x // unit.alignment) * unit.alignment for x in (src_at, dst_at))
-        src_at, dst_at = (x if len(y) > x + 1 else 128 for x, y in ((src_at, src), (dst_at, dst)))
+        align = units[number].alignment
+        src_at, dst_at = (x if x % align == 0 else CANARY for x in (src_at, dst_at))
         after = expected(case, src, dst, src_at, dst_at)
-        data += struct.pack("<5q", len(src), len(dst), src_at, dst_at, rng.choice((1, 2, 3, 7)))
+        extents = (*case.src.shape, *[0] * (8 - case.src.rank))
+        data += struct.pack(
+            "<14q", len(src), len(dst), src_at, dst_at, rng.choice((1, 2, 3, 7)), number, *extents
+        )
         data += src.tobytes() + dst.tobytes() + after.tobytes()
-    return _PROGRAM.format(includes=includes, entries=entries), bytes(data), objects
+    program = _PROGRAM.format(includes=includes, adapters=adapters, entries=entries)
+    return program, bytes(data), objects
+
+
+def check_runs(
+    folder: Path, target: str, units: Sequence[Unit], runs: Sequence[tuple[int, Case]], seed: int
+) -> None:
+    """Links, runs and fails where a byte is wrong; skips where the code of `target` cannot run."""
+    tools = toolchain(target)
+    program, data, objects = call_all(folder, units, runs, seed)
+    (folder / "data").write_bytes(data)
+    run = tools.run(tools.link(folder, program, objects, "-static"), str(folder / "data"))
+    assert (run.returncode, run.stdout) == (0, f"{len(runs)} runs, 0 wrong\n"), run.stdout + run.stderr

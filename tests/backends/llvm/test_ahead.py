@@ -10,13 +10,13 @@ from random import Random
 
 import pytest
 
-from layout_ir.backends.llvm.ahead import Unit, compile_ahead, elf_symbols
+from layout_ir.backends.llvm.ahead import FixedUnit, compile_ahead, elf_symbols
 from layout_ir.backends.llvm.header import header
 from layout_ir.backends.llvm.jit import object_file
 from layout_ir.backends.llvm.machines import TARGETS, machine_named
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
-from tests.backends.llvm.c_caller import call_all, toolchain
+from tests.backends.llvm.c_caller import call_all, check_runs, toolchain
 from tests.backends.llvm.cases import Case, random_case
 
 _CASES = (
@@ -43,14 +43,13 @@ def _case(source: str, destination: str, shape: tuple[int, ...], dtype: str) -> 
     return Case(Format.of(source).bind(shape), Format.of(destination).bind(shape), dtype)
 
 
-def _unit(target: str = "x86-64-v3", name: str = "reorder") -> Unit:
+def _unit(target: str = "x86-64-v3", name: str = "reorder") -> FixedUnit:
     case = _case("nchw", "nChw8c", (2, 17, 5, 4), "f32")
     return compile_ahead(case.src, case.dst, case.dtype, machine_named(target), name)
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_c_programs_get_what_the_layouts_say(target: str, tmp_path: Path):
-    tools = toolchain(target)
     rng = Random(list(TARGETS).index(target))
     machine = machine_named(target)
     small = replace(machine, l2=64 << 10, l3=128 << 10)
@@ -61,19 +60,14 @@ def test_c_programs_get_what_the_layouts_say(target: str, tmp_path: Path):
     ]
     for unit in units[: len(_LARGE)]:
         assert all(step.kernel.streaming == machine.streams for step in unit.plan.steps)
-    program, data, objects = call_all(tmp_path, units, cases, seed=1)
-    (tmp_path / "data").write_bytes(data)
-    binary = tools.link(tmp_path, program, objects, "-static")
-    run = tools.run(binary, str(tmp_path / "data"))
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert run.stdout == f"{len(cases)} kernels, 0 wrong\n"
+    check_runs(tmp_path, target, units, list(enumerate(cases)), seed=1)
 
 
 def test_negative_a_program_sees_a_wrong_byte(tmp_path: Path):
     tools = toolchain("x86-64-v2")
     case = _case("nchw", "nhwc", (2, 3, 4, 5), "f32")
     unit = compile_ahead(case.src, case.dst, case.dtype, machine_named("x86-64-v2"))
-    program, data, objects = call_all(tmp_path, [unit], [case], seed=1)
+    program, data, objects = call_all(tmp_path, [unit], [(0, case)], seed=1)
     (tmp_path / "data").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     run = tools.run(tools.link(tmp_path, program, objects), str(tmp_path / "data"))
     assert run.returncode == 1

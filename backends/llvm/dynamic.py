@@ -1,0 +1,180 @@
+"""Plans for shapes with open extents: one kernel for a class of shapes, and one for all.
+
+A plan is made for an example, with `symbols.Open` numbers where extents are open; its counts, strides and offsets
+are then formulas, evaluated when the kernel is called, and its conditions say which shapes it serves. Blocks are
+constant: an open extent is a multiple of the blocks of its dim or it has a rest, and that is a condition too, so that
+tails are planned as for known extents. `plain` has no conditions, no tiles, and moves element by element; it serves
+where no other plan does.
+
+    nchw to nChw8c, ?x?x?x?, like 4x17x56x56:    c%8 != 0, h*w >= 16, ...
+        for n: src+(...) dst+(...)
+          for c/8: src+32*h*w dst+32*h*w
+            tile 4 rows 8 by 4*h*w, cols h*w by 32: cols/16 rows/8 cols/4
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import lcm
+from typing import Any
+
+from layout_ir.backends.llvm.boxes import Box
+from layout_ir.backends.llvm.emit import emit_function, stage_bound
+from layout_ir.backends.llvm.machine import Machine
+from layout_ir.backends.llvm.pads import pad_bits
+from layout_ir.backends.llvm.plan import Elements, Fill, Item, Level, Loop, Plan, Ragged, Staged, Step
+from layout_ir.backends.llvm.planner import dim_spans, make_plan, pad_boxes, product_boxes
+from layout_ir.backends.llvm.schedule import finished, merged
+from layout_ir.backends.llvm.symbols import Symbols, generic, is_open
+from layout_ir.binding import bind
+from layout_ir.dtypes import bits_of
+from layout_ir.errors import LayoutError
+from layout_ir.format import Format
+from layout_ir.refinement import refine
+
+Extents = tuple[int | None, ...]
+"""The shape, None where it is open."""
+
+
+@dataclass(frozen=True)
+class OpenReorder:
+    """A reorder from `src` to `dst` of elements of `dtype` whose extents are partly open."""
+
+    src: Format
+    dst: Format
+    shape: Extents
+    dtype: str
+    machine: Machine
+
+    @property
+    def width(self) -> int:
+        """Bytes of an element."""
+        return bits_of(self.dtype) // 8
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """Per dim, what the blocks of both formats divide."""
+        return tuple(map(lcm, self.src.blocks(), self.dst.blocks()))
+
+    def like(self, example: Sequence[int]) -> OpenPlan:
+        """The plan for `example` and all shapes like it. Raises LayoutError where there is none."""
+        symbols = Symbols()
+        shape: list[Any] = []
+        for dim, (extent, block) in enumerate(zip(self._checked(example), self.blocks, strict=True)):
+            if self.shape[dim] is None:
+                extent = self._open(symbols, dim, extent, block, whole=extent % block == 0)
+            shape.append(extent)
+        src, dst = generic(bind)(self.src, shape), generic(bind)(self.dst, shape)
+        plan = make_plan(src, dst, self.width, pad_bits(self.dst.pad, self.dtype), self.machine)
+        for step in plan.steps:
+            if isinstance(step.kernel, Staged) and step.kernel.size > stage_bound(
+                step.kernel.size, self.machine
+            ):
+                raise AssertionError("the example's own buffer is larger than its bound")
+        return OpenPlan(plan, symbols, self.machine)
+
+    def plain(self) -> OpenPlan:
+        """The plan for all shapes. Raises LayoutError where there is none."""
+        symbols = Symbols()
+        shape: list[Any] = []
+        for dim, (extent, block) in enumerate(zip(self.shape, self.blocks, strict=True)):
+            shape.append(
+                self._open(symbols, dim, 7 * block + 1, block, whole=None) if extent is None else extent
+            )
+        plan = _plain(self, shape)
+        if symbols.conditions:
+            raise LayoutError(
+                f"no kernel from {self.src} to {self.dst} serves all extents of {shape_text(self.shape)}: "
+                "units of one dim conflict, or it has pads in front; give that extent"
+            )
+        return OpenPlan(plan, symbols, self.machine)
+
+    def _open(self, symbols: Symbols, dim: int, example: int, block: int, *, whole: bool | None) -> Any:
+        extent = symbols.extent(dim, self.src.names[dim], example)
+        return symbols.split(extent, block, whole=whole) if block > 1 else extent
+
+    def _checked(self, extents: Sequence[int]) -> Sequence[int]:
+        """`extents`, if they are extents of this shape, at least 1. Raises LayoutError."""
+        fits = len(extents) == len(self.shape)
+        if not fits or any(known not in (None, x) for known, x in zip(self.shape, extents, strict=True)):
+            raise LayoutError(
+                f"{'x'.join(map(str, extents))} is no shape that {shape_text(self.shape)} stands for"
+            )
+        if min(extents, default=1) < 1:
+            raise LayoutError(f"the example {'x'.join(map(str, extents))} has no elements")
+        return extents
+
+
+def open_reorder(src: Format, dst: Format, shape: Extents, dtype: str, machine: Machine) -> OpenReorder:
+    """The reorder, if formats, shape and element type fit together. Raises LayoutError where they do not."""
+    for side, format in (("source", src), ("destination", dst)):
+        if format.rank != len(shape):
+            raise LayoutError(
+                f"rank mismatch between the {side} {format} and shape {shape_text(shape)}: "
+                f"{format.rank} != {len(shape)}"
+            )
+    bits = bits_of(dtype)
+    if bits % 8 or bits > 64:
+        raise LayoutError(f"elements of {bits} bits ({dtype}) cannot be moved: whole bytes are needed")
+    return OpenReorder(src, dst, shape, dtype, machine)
+
+
+@dataclass(frozen=True, eq=False)
+class OpenPlan:
+    """A plan whose numbers may be open, and the unknowns and conditions that it depends on."""
+
+    plan: Plan
+    symbols: Symbols
+    machine: Machine
+
+    def function(self, name: str) -> str:
+        """`internal void @name(src, dst, part, parts, extents)` as LLVM IR; may add conditions."""
+        return emit_function(name, self.plan, self.machine, "internal", self.symbols)
+
+    def serves(self, extents: Sequence[int]) -> bool:
+        """Whether the conditions hold for a shape without empty dims."""
+        return self.symbols.met(extents)
+
+    def __str__(self) -> str:
+        given = self.symbols.conditions_text()
+        return "\n".join([*(["where " + ", ".join(given)] if given else []), str(self.plan)])
+
+
+def _plain(reorder: OpenReorder, shape: Sequence[Any]) -> Plan:
+    """Element by element, in boxes whose loops may have no rounds."""
+    width = reorder.width
+    src, dst = generic(bind)(reorder.src, shape), generic(bind)(reorder.dst, shape)
+    nest = generic(refine)(src, dst)
+    spans = dim_spans(nest, width)
+    steps: list[Step] = []
+    for box in product_boxes(spans, [_whole(*span) for span in spans]):
+        loops, inner = _loops(box.items)
+        at = box.src + nest.src_base * width, box.dst + nest.dst_base * width
+        steps.append(finished(loops, *at, Elements(width, inner)))
+    if dst.pad != "undef":
+        value = pad_bits(reorder.dst.pad, reorder.dtype)
+        for box in generic(pad_boxes)(dst, width, parts=_whole):
+            loops, inner = _loops(box.items)
+            steps.append(finished(loops, 0, box.dst + dst.offset * width, Fill(width, value, width, inner)))
+    return Plan(width, src.extent * width, dst.extent * width, tuple(steps))
+
+
+def _whole(levels: Sequence[Level], start: int, stop: int) -> list[Box]:
+    """Positions [start, stop) as one box, whether there are any or not."""
+    if len(levels) == 1 and not is_open(start) and start == 0 and isinstance(levels[0].move, Loop):
+        return [Box(0, 0, (replace(levels[0].move, count=stop),))]
+    return [Box(0, 0, (Ragged(tuple(levels), start, stop),) if levels else ())]
+
+
+def _loops(items: Sequence[Item]) -> tuple[tuple[Item, ...], Loop]:
+    """The outer loops, and the one with the smallest step in the destination."""
+    loops = merged([x for x in items if isinstance(x, Loop)])
+    rest = [x for x in items if not isinstance(x, Loop)]
+    inner = loops.pop() if loops else Loop(1, 0, 0)
+    return (*rest, *loops), inner
+
+
+def shape_text(shape: Sequence[int | None]) -> str:
+    """Such as ?x64x?x?."""
+    return "x".join("?" if x is None else str(x) for x in shape)

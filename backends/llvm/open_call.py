@@ -1,0 +1,202 @@
+"""Compiled reorders for open extents, as Python callables."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import lru_cache
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layout_ir.backends.llvm import pool
+from layout_ir.backends.llvm.call import shares
+from layout_ir.backends.llvm.dynamic import Extents, OpenPlan, OpenReorder, open_reorder, shape_text
+from layout_ir.backends.llvm.emit import module_text
+from layout_ir.backends.llvm.jit import Code
+from layout_ir.backends.llvm.machine import Machine, host
+from layout_ir.backends.llvm.machines import local_machine
+from layout_ir.dtypes import canonical_name
+from layout_ir.errors import LayoutError
+from layout_ir.format import Format
+
+_MOST_PLANS = 32
+_MOST_SHAPES = 4096
+_LEAST = 4 << 10
+"""Bytes of source and destination below which no plan is made: the one that serves everything does."""
+
+_SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+# The pool calls functions of two pointers, so what a kernel needs is put into a block: source, destination, extents.
+_ENTRY = """\
+define void @reorder(ptr %block, ptr %none, i64 %part, i64 %parts) nounwind {
+  %at = getelementptr ptr, ptr %block, i64 1
+  %extents = getelementptr ptr, ptr %block, i64 2
+  %src = load ptr, ptr %block
+  %dst = load ptr, ptr %at
+  tail call void @body(ptr %src, ptr %dst, i64 %part, i64 %parts, ptr %extents)
+  ret void
+}"""
+
+
+class _Compiled:
+    """The machine code of one plan."""
+
+    def __init__(self, open_plan: OpenPlan) -> None:
+        function = open_plan.function("body")  # first: it may add conditions
+        self.open_plan = open_plan
+        text = module_text([function, _ENTRY], open_plan.machine)
+        self.code = Code(text, open_plan.machine, ["reorder"], key=text)
+        self.address = self.code.address("reorder")
+        self.call = _SIGNATURE(self.address)
+
+
+class OpenKernel:
+    """A reorder of tensors of many shapes: `kernel(source, destination)`.
+
+    Both are C-contiguous NumPy arrays in the physical shapes of their formats (one axis per factor, outermost first),
+    from which the extents are taken; or, with the extents in `shape`, any contiguous arrays of elements as wide as
+    the kernel's that are large enough. Machine code is made for the first shape of each class of shapes, and serves the
+    others. Otherwise as `Reorder`.
+    """
+
+    def __init__(self, reorder: OpenReorder, threads: int) -> None:
+        self.reorder = reorder
+        self.threads = threads
+        self._plans: list[_Compiled] = []
+        self._plain = _Compiled(reorder.plain())
+        self._shapes: dict[tuple[int, ...], tuple[_Compiled, int, int, int]] = {}
+        self._lock = Lock()
+
+    @property
+    def plans(self) -> tuple[OpenPlan, ...]:
+        """The plans made so far; the last serves all shapes."""
+        return tuple(x.open_plan for x in (*self._plans, self._plain))
+
+    def __call__(self, source: Any, destination: Any, shape: Sequence[int] | None = None) -> None:
+        x, y = np.asarray(source), np.asarray(destination)
+        extents = self._extents(x, y) if shape is None else tuple(map(int, shape))
+        known = self._shapes.get(extents)
+        compiled, src_bytes, dst_bytes, threads = known if known is not None else self._prepare(extents)
+        a = self._address(x, source, "source", src_bytes)
+        b = self._address(y, destination, "destination", dst_bytes)
+        if not y.flags.writeable:
+            raise LayoutError("the destination is read-only")
+        if a < b + dst_bytes and b < a + src_bytes:
+            raise LayoutError("source and destination overlap: a reorder needs two buffers")
+        if 0 in extents:
+            return
+        block = np.array((a, b, *extents), np.int64)
+        if threads == 1:
+            compiled.call(block.ctypes.data, 0, 0, 1)
+        else:
+            pool.ensure(threads).parallel(compiled.address, block.ctypes.data, 0, threads)
+
+    def plan_for(self, shape: Sequence[int]) -> OpenPlan:
+        """The plan that a call with tensors of that shape runs."""
+        return self._prepare(tuple(shape))[0].open_plan
+
+    def _prepare(self, extents: tuple[int, ...]) -> tuple[_Compiled, int, int, int]:
+        """The code for a shape, bytes of both sides, threads. Raises LayoutError where the shape does not fit."""
+        reorder = self.reorder
+        fits = len(extents) == len(reorder.shape)
+        if not fits or any(x not in (None, y) for x, y in zip(reorder.shape, extents, strict=True)):
+            raise LayoutError(
+                f"a kernel for shapes {shape_text(reorder.shape)} was given {shape_text(extents)}"
+            )
+        src, dst = reorder.src.bind(extents), reorder.dst.bind(extents)
+        sizes = src.extent * reorder.width, dst.extent * reorder.width
+        threads = shares(sum(sizes), self.threads)
+        with self._lock:
+            compiled = self._plain if 0 in extents else self._serving(extents, sum(sizes))
+            if len(self._shapes) >= _MOST_SHAPES:
+                self._shapes.clear()
+            return self._shapes.setdefault(extents, (compiled, *sizes, threads))
+
+    def _serving(self, extents: tuple[int, ...], size: int) -> _Compiled:
+        for compiled in self._plans:
+            if compiled.open_plan.serves(extents):
+                return compiled
+        if size < _LEAST:
+            return self._plain
+        if len(self._plans) >= _MOST_PLANS:
+            # The oldest makes room.
+            gone = self._plans.pop(0)
+            self._shapes = {shape: found for shape, found in self._shapes.items() if found[0] is not gone}
+        self._plans.append(_Compiled(self.reorder.like(extents)))
+        return self._plans[-1]
+
+    def _extents(self, x: NDArray[Any], y: NDArray[Any]) -> tuple[int, ...]:
+        """The logical extents, from the physical shapes of both sides."""
+        result = list(self.reorder.shape)
+        sides = ("source", self.reorder.src, x), ("destination", self.reorder.dst, y)
+        for side, format, array in sides:
+            if array.ndim != len(format.all_factors):
+                raise LayoutError(
+                    f"the {side} has {array.ndim} axes, {format} has {len(format.all_factors)} factors: "
+                    "one axis per factor, or say shape="
+                )
+            for dim, axes in enumerate(_axes(format)):
+                if result[dim] is None and len(axes) == 1:
+                    result[dim] = array.shape[axes[0]]
+        if None in result:
+            name = self.reorder.src.names[result.index(None)]
+            raise LayoutError(
+                f"dim '{name}' is blocked on both sides, so arrays do not tell its extent: say shape="
+            )
+        extents = tuple(x for x in result if x is not None)
+        for side, format, array in sides:
+            wanted = tuple(factor.count for factor in format.bind(extents).factors)
+            if array.shape != wanted:
+                raise LayoutError(
+                    f"the {side} has shape {array.shape}, a tensor of {shape_text(extents)} in {format} has {wanted}"
+                )
+        return extents
+
+    def _address(self, array: NDArray[Any], given: Any, side: str, size: int) -> int:
+        width = self.reorder.width
+        if not isinstance(given, np.ndarray):
+            raise LayoutError(f"the {side} is a {type(given).__name__}, not a NumPy array")
+        if array.itemsize != width:
+            raise LayoutError(f"the {side} has elements of {array.itemsize} bytes, the kernel moves {width}")
+        if not array.flags.c_contiguous:
+            raise LayoutError(f"the {side} is not contiguous: strides {array.strides}")
+        if array.nbytes < size:
+            raise LayoutError(f"the {side} has {array.size} elements, its layout needs {size // width}")
+        return int(array.ctypes.data)
+
+
+def compile_open(
+    src: Format,
+    dst: Format,
+    shape: Extents,
+    dtype: str = "f32",
+    *,
+    threads: int | None = None,
+    target: Machine | str | None = None,
+) -> OpenKernel:
+    """The reorder from `src` to `dst` of tensors of `shape`, where None is any extent; otherwise as `compile_reorder`.
+
+    Raises LayoutError where no kernel serves all extents.
+    """
+    if threads is not None and threads < 1:
+        raise LayoutError(f"a reorder cannot run on {threads} threads")
+    machine = local_machine(target) if isinstance(target, str) else target or host()
+    return _open_kernel(src, dst, tuple(shape), canonical_name(dtype), threads or pool.cpus(), machine)
+
+
+@lru_cache(maxsize=1024)
+def _open_kernel(
+    src: Format, dst: Format, shape: Extents, dtype: str, threads: int, machine: Machine
+) -> OpenKernel:
+    return OpenKernel(open_reorder(src, dst, shape, dtype, machine), threads)
+
+
+def _axes(format: Format) -> list[list[int]]:
+    """Per dim, the axes of a physical array that its factors are."""
+    axes: list[list[int]] = [[] for _ in range(format.rank)]
+    for axis, factor in enumerate(format.all_factors):
+        axes[factor.dim].append(axis)
+    return axes
