@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
@@ -281,7 +281,23 @@ def build(module: ModuleOp, target: Target, costs: CostModel | None = None) -> S
     lists = [builder.extended(own) for own in builder.formats]
     formats = tuple([own.formats for own in lists])
     selection = Selection(Problem(tuple(nodes), values), tuple(places), tuple(builder.values), formats)
-    return with_pads(selection, [own.layouts for own in lists], builder.kind, builder.costs, FORMAT_LIMIT)
+    whole = with_pads(selection, [own.layouts for own in lists], builder.kind, builder.costs, FORMAT_LIMIT)
+    return replace(whole, problem=_with_dead_blocks(whole.problem))
+
+
+def _with_dead_blocks(problem: Problem) -> Problem:
+    """`problem` where reorders in blocks that never run cost nothing, and those that are forbidden stay so."""
+    if all(value.weight for value in problem.values):
+        return problem
+    values = [
+        value
+        if value.weight
+        else ValueNode(
+            tuple([tuple([FORBIDDEN * (cost >= FORBIDDEN) for cost in row]) for row in value.reorder])
+        )
+        for value in problem.values
+    ]
+    return replace(problem, values=tuple(values))
 
 
 def _numbers(lists: Sequence[FormatList], formats: Sequence[Format]) -> tuple[int, ...] | None:

@@ -104,10 +104,9 @@ def random_costs(rng: random.Random, maps: tuple[int, ...], missing: float) -> C
 
 
 class _Writer:
-    def __init__(self, rng: random.Random, maps: tuple[int, ...], least: int):
+    def __init__(self, rng: random.Random, maps: tuple[int, ...]):
         self.rng = rng
         self.maps = maps
-        self.least = least
         self.lines: list[str] = []
         self.count = 0
         self.callee: list[str] | None = None
@@ -163,7 +162,7 @@ class _Writer:
             self.rng.choice(["for", "if", "while", "call"]),
             self.rng.choice(values[-3:]),
         )
-        frequency = self.rng.choice(["", f" {{layout.frequency = {self.rng.randint(self.least, 4)}}}"])
+        frequency = self.rng.choice(["", f" {{layout.frequency = {self.rng.randint(0, 4)}}}"])
         if kind == "for":
             inner = self.name()
             high = self.rng.choice(["%one", "%three", "%n"])
@@ -227,8 +226,7 @@ def random_ir(rng: random.Random) -> tuple[str, Costs]:
     count = rng.randint(2, 6)
     maps = (0, *sorted(rng.sample(range(1, len(MAPS)), count - 1)))
     missing = rng.choice([0, 0, 0.2, 0.6])
-    # In a block that never runs even what is impossible costs nothing.
-    writer = _Writer(rng, maps, least=1 if missing else 0)
+    writer = _Writer(rng, maps)
     return writer.program(rng.randint(1, 4 if count < 5 else 3)), random_costs(rng, maps, missing)
 
 
