@@ -25,6 +25,7 @@ from layout_ir.backends.reference.semantics import SEMANTICS, Semantics, layout_
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp, dtype_of, strip_type
 from layout_ir.errors import LayoutError
+from layout_ir.quantization import Conversion
 
 Inputs = Mapping[str, Any] | Sequence[Any]
 
@@ -146,8 +147,9 @@ def _compiled_moves(module: ModuleOp) -> dict[type[Operation], Semantics]:
     for op in moves:
         source, target = layout_at_run_time(op.input.type), layout_at_run_time(op.result.type)
         if source.swizzle is None and target.swizzle is None:
-            dtypes = dtype_of(op.input.type), dtype_of(op.result.type)
-            kernels[op] = compile_reorder(source, target, dtypes[0], dst_dtype=dtypes[1])
+            dtype = dtype_of(op.result.type)
+            conversion = op.conversion if isinstance(op, ReorderOp) else Conversion(dtype, dtype)
+            kernels[op] = compile_reorder(source, target, conversion=conversion)
 
     def move(op: Operation, x: Tensor) -> Tensor:
         if op not in kernels:

@@ -23,8 +23,8 @@ def prepack_constants(module: ModuleOp) -> None:
         if isinstance(op, nn.ConstantOp):
             constants.append(op)
         elif isinstance(op, ReorderOp | CastOp | FillPadsOp) and isinstance(op.input.owner, nn.ConstantOp):
-            same_element = op.source_type.element_type == op.result_type.element_type
-            if same_element and not is_any(op.result_type):
+            keeps_elements = not isinstance(op, ReorderOp) or op.keeps_elements
+            if keeps_elements and not is_any(op.result_type):
                 source = op.input.owner
                 packed = nn.ConstantOp.create(
                     result_types=[op.result_type], properties=source.properties, attributes=source.attributes

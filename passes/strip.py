@@ -40,7 +40,8 @@ def strip(module: ModuleOp) -> None:
             retype(result, _stripped(result.type))
     constants: dict[tuple[Block | None, Attribute, Attribute], Operation] = {}
     for op in list(module.walk()):
-        if isinstance(op, _LAYOUT_ONLY) and op.input.type == op.result.type:
+        changes = isinstance(op, ReorderOp) and not op.keeps_elements
+        if isinstance(op, _LAYOUT_ONLY) and op.input.type == op.result.type and not changes:
             replace_op(op, op.input)
         elif isinstance(op, nn.ConstantOp):
             first = constants.setdefault((op.parent, op.value, op.result.type), op)

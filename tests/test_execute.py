@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 from xdsl.dialects.func import FuncOp
 
 from layout_ir.backends.reference.elements import storage, widen
+from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp
 from layout_ir.errors import LayoutError
 from layout_ir.execute import entry_point, input_names, result_names, run
@@ -177,3 +178,39 @@ def test_negative_no_such_entry():
 def test_negative_no_such_way_to_reorder():
     with pytest.raises(LayoutError, match="reorders = 'fast' is unknown, expected compiled or reference"):
         run(parse(BLOCKED), [X, Y], reorders="fast")  # pyright: ignore[reportArgumentType]
+
+
+QUANTIZED = """
+#c8 = #layout.format<(n, c) : [n, c, c:8], pad = zp>
+func.func @main(%x : tensor<4x17xf32>) -> (tensor<4x17xi8, #c8>, tensor<4x17xf32>) {
+  %a = layout.reorder %x scale = [1, 0.05] zero_point = [0, 3] : tensor<4x17xf32> -> tensor<4x17xi8, #c8>
+  %b = layout.reorder %a scale = [0.05, 0.1] zero_point = [3, -7] : tensor<4x17xi8, #c8> -> tensor<4x17xi8>
+  %c = layout.reorder %b scale = [0.1, 1] zero_point = [-7, 0] : tensor<4x17xi8> -> tensor<4x17xf32>
+  func.return %a, %c : tensor<4x17xi8, #c8>, tensor<4x17xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("reorders", ["compiled", "reference"])
+def test_a_reorder_of_quantized_tensors(reorders: Literal["compiled", "reference"]):
+    x = np.random.default_rng(0).uniform(-8, 8, (4, 17)).astype(np.float32)
+    module = parse(QUANTIZED)
+    module.verify()
+    a, c = run(module, [x], reorders=reorders)
+    first = np.clip(np.rint(x * np.float32(20) + np.float32(3)), -128, 127)
+    again = np.clip(np.rint((first - 3) * np.float32(0.5) - 7), -128, 127)
+    assert np.array_equal(a, first.astype(np.int8))
+    assert np.allclose(c, (again + 7) * 0.1, atol=1e-6)
+    assert abs(c - x)[abs(x) < 6].max() <= 0.025 + 0.05 + 1e-6
+
+
+def test_pads_of_a_quantized_tensor_hold_its_zero_point():
+    x = np.ones((4, 17), np.float32)
+    module = parse(QUANTIZED)
+    held: list[list[int]] = []
+    seen: list[Tensor] = []
+    for reorders in ("compiled", "reference"):
+        seen.clear()
+        run(module, [x], reorders=reorders, trace=lambda op, tensors, _: seen.append(tensors[-1]))
+        held.append(sorted({int(v) for v in seen[0].buffer}))
+    assert held == [[3, 23], [3, 23]]

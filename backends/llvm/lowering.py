@@ -22,10 +22,9 @@ from layout_ir.backends.llvm.machines import machine_named
 from layout_ir.backends.llvm.plan import Plan
 from layout_ir.diagnostics import PassError, remark
 from layout_ir.dialects.kernel import CallOp, PlanOp
-from layout_ir.dialects.layout import ReorderOp, dtype_of, layout_of
+from layout_ir.dialects.layout import ReorderOp, layout_of
 from layout_ir.errors import LayoutError
 from layout_ir.passes.rewriting import replace_op
-from layout_ir.quantization import Conversion
 
 
 def lower(module: ModuleOp, cpu: str = "host") -> None:
@@ -52,9 +51,8 @@ def lower(module: ModuleOp, cpu: str = "host") -> None:
 
 
 def _plan(op: ReorderOp, machine: Machine) -> Plan:
-    conversion = Conversion(dtype_of(op.input.type), dtype_of(op.result.type))
     source, target = layout_of(op.input.type), layout_of(op.result.type)
-    return plan_reorder(source, target, conversion=conversion, target=machine)
+    return plan_reorder(source, target, conversion=op.conversion, target=machine)
 
 
 def _free_name(module: ModuleOp, number: int) -> str:

@@ -22,6 +22,7 @@ from layout_ir.backends.reference import kernels_matrix as matrix
 from layout_ir.backends.reference import kernels_reduction as reduction
 from layout_ir.backends.reference import kernels_shape as shape
 from layout_ir.backends.reference import kernels_window as window
+from layout_ir.backends.reference.conversions import converted
 from layout_ir.backends.reference.elements import Array, convert, narrow, storage, stored_number, widen
 from layout_ir.backends.reference.operands import aligned, contracted, elements, grouped, reduced
 from layout_ir.backends.reference.tensor import Tensor, interior, policy_element, same_box
@@ -212,16 +213,24 @@ def literal_array(op: nn.ConstantOp) -> Array:
 # Layouts ----------------------------------------------------------------------------------------------------------
 
 
-def _reorder(op: Operation, x: Tensor) -> Tensor:
-    type = op.results[0].type
+def _reorder(op: layout.ReorderOp, x: Tensor) -> Tensor:
+    type, conversion = op.result.type, op.conversion
     target, dtype = layout_at_run_time(type), dtype_of(type)
-    return Tensor.store(convert(x.logical(), x.dtype, dtype, rounding="nearest"), target, dtype)
+    pads = None
+    if target.pad == "zp" and isinstance(conversion.dst_zero, float):
+        pads = np.asarray(conversion.dst_zero).astype(storage(dtype))
+    return Tensor.store(converted(x.logical(), conversion), target, dtype, pads)
+
+
+def _laid_anew(type: Attribute, x: Tensor) -> Tensor:
+    """`x` as `type` says, where the layout of one side was never chosen."""
+    return Tensor.store(x.logical(), layout_at_run_time(type), x.dtype)
 
 
 def _fill_pads(op: layout.FillPadsOp, x: Tensor) -> Tensor:
     target = layout_at_run_time(op.result.type)
     if is_any(op.result.type) or is_any(op.input.type):
-        return _reorder(op, x)
+        return _laid_anew(op.result.type, x)
     result = Tensor(x.buffer.copy(), target, x.dtype)
     box = np.full(target.padded_shape, policy_element(target, x.dtype), x.buffer.dtype)
     box[interior(target)] = x.logical()
@@ -231,7 +240,7 @@ def _fill_pads(op: layout.FillPadsOp, x: Tensor) -> Tensor:
 
 def _layout_cast(op: layout.CastOp, x: Tensor) -> Tensor:
     if op.is_open:
-        return _reorder(op, x)
+        return _laid_anew(op.result.type, x)
     return Tensor(x.buffer, layout_of(op.result.type), x.dtype)
 
 

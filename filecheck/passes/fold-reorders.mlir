@@ -142,6 +142,15 @@ func.func @shared(%x : tensor<2x17x5x4xf32, #nchw>) -> (tensor<2x17x5x4xf32, #nh
 }
 
 // Two branches, of which one runs: neither sees what the other makes.
+// CHECK-LABEL: func.func @negative_other_numbers(
+// CHECK-NEXT:    %a = layout.reorder %x scale = [0.05, 0.1] :
+// CHECK-NEXT:    %b = layout.reorder %a scale = [0.1, 0.05] :
+func.func @negative_other_numbers(%x : tensor<2x17xi8>) -> tensor<2x17xi8> {
+  %a = layout.reorder %x scale = [0.05, 0.1] : tensor<2x17xi8> -> tensor<2x17xi8>
+  %b = layout.reorder %a scale = [0.1, 0.05] : tensor<2x17xi8> -> tensor<2x17xi8>
+  func.return %b : tensor<2x17xi8>
+}
+
 // CHECK-LABEL: func.func @negative_shared_between_branches(
 // CHECK:           %a = layout.reorder %x
 // CHECK:         } else {

@@ -47,6 +47,14 @@ func.func @negative_conversion_stays(%x : tensor<2x17x5x4xf32, #nchw>) {
 }
 
 // An encoding of another dialect is not ours to erase.
+// CHECK-LABEL: func.func @negative_other_numbers_stay(
+// CHECK-NEXT:    %a = layout.reorder %x scale = [0.05, 0.1] : tensor<2x17xi8> -> tensor<2x17xi8>
+func.func @negative_other_numbers_stay(%x : tensor<2x17xi8>) -> tensor<2x17xi8> {
+  %a = layout.reorder %x scale = [0.05, 0.1] : tensor<2x17xi8> -> tensor<2x17xi8>
+  %b = layout.reorder %a scale = [1, 1] zero_point = [0, 0] : tensor<2x17xi8> -> tensor<2x17xi8>
+  func.return %b : tensor<2x17xi8>
+}
+
 // CHECK-LABEL: func.func @negative_foreign_encoding(%x: tensor<2xf32, "sparse">)
 func.func @negative_foreign_encoding(%x : tensor<2xf32, "sparse">) {
   func.return

@@ -35,7 +35,7 @@ def is_settled(op: object) -> bool:
     if not isinstance(op, LayoutOnly) or is_any(op.source_type) or is_any(op.result_type):
         return False
     has_formats = format_of(op.source_type) is not None and format_of(op.result_type) is not None
-    return has_formats and op.source_type.element_type == op.result_type.element_type
+    return has_formats and (not isinstance(op, ReorderOp) or op.keeps_elements)
 
 
 def fill_ns(layout: Layout, dtype: str) -> int:

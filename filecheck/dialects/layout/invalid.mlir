@@ -109,6 +109,30 @@ func.func @pad_range(%x : tensor<2x9xui8>) {
 // Reorders, fills, casts
 // ----------------------------------------------------------------------------------------------------------------
 
+func.func @scale_of_one_side(%x : tensor<2x8xf32>) {
+  // expected-error@+1 {{scale has 1 numbers, expected two: the operand's and the result's}}
+  %a = layout.reorder %x scale = [0.05] : tensor<2x8xf32> -> tensor<2x8xi8>
+  func.return
+}
+
+// -----
+
+func.func @scale_zero(%x : tensor<2x8xf32>) {
+  // expected-error@+1 {{scale 0.0 of i8 is not a positive number}}
+  %a = layout.reorder %x scale = [1, 0] : tensor<2x8xf32> -> tensor<2x8xi8>
+  func.return
+}
+
+// -----
+
+func.func @zero_point_of_floats(%x : tensor<2x8xf32>) {
+  // expected-error@+1 {{zero point 3.0 of f32: expected integers}}
+  %a = layout.reorder %x zero_point = [3, 0] : tensor<2x8xf32> -> tensor<2x8xi8>
+  func.return
+}
+
+// -----
+
 func.func @reorder_shape(%x : tensor<2x8xf32>) {
   // expected-error@+1 {{layout.reorder keeps the shape: operand has 2x8, result has 8x2}}
   %a = layout.reorder %x : tensor<2x8xf32> -> tensor<8x2xf32>

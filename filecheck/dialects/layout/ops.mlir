@@ -26,6 +26,15 @@ func.func @converting(%x : tensor<2x17x5x4xf32, #nchw>) {
   func.return
 }
 
+// CHECK-LABEL: func.func @quantized(
+// CHECK-NEXT:    %a = layout.reorder %x scale = [1, 0.05] zero_point = [0, 3] {note = "in"} : tensor<2x17x5x4xf32, #nchw> -> tensor<2x17x5x4xi8, #nhwc>
+// CHECK-NEXT:    %b = layout.reorder %a scale = [0.05, 0.1] : tensor<2x17x5x4xi8, #nhwc> -> tensor<2x17x5x4xi8, #nhwc>
+func.func @quantized(%x : tensor<2x17x5x4xf32, #nchw>) {
+  %a = layout.reorder %x scale = [1.0, 5.0e-02] zero_point = [0, 3] {note = "in"} : tensor<2x17x5x4xf32, #nchw> -> tensor<2x17x5x4xi8, #nhwc>
+  %b = layout.reorder %a scale = [0.05, 0.1] : tensor<2x17x5x4xi8, #nhwc> -> tensor<2x17x5x4xi8, #nhwc>
+  func.return
+}
+
 // CHECK-LABEL: func.func @fill_pads(
 // CHECK-NEXT:    %a = layout.fill_pads %x : tensor<2x17x5x4xf32, #nChw8c_undef> -> tensor<2x17x5x4xf32, #nChw8c>
 func.func @fill_pads(%x : tensor<2x17x5x4xf32, #open>) {

@@ -1,6 +1,7 @@
 """Ops that change a layout, and views that look through one.
 
     %r = layout.reorder %x : T -> U              the same values in another Format (and, if it differs, element type)
+    %r = layout.reorder %x scale = [1.0, 0.05] zero_point = [0, 3] : T -> U      of quantized tensors
     %r = layout.fill_pads %x : T -> U            the same addresses; pads now hold what U promises
     %r = layout.cast %x : T -> U                 the same addresses under another Format; no code
     %r = layout.permute %x perm = [0, 2, 3, 1] : T -> U
@@ -17,9 +18,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Self, cast
 
-from xdsl.dialects.builtin import DenseArrayBase, NoneAttr, TensorType, i64
+from xdsl.dialects.builtin import DenseArrayBase, NoneAttr, TensorType, f64, i64
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
@@ -37,12 +46,20 @@ from layout_ir.dialects.layout.types import (
 )
 from layout_ir.errors import LayoutError
 from layout_ir.layout import Layout
+from layout_ir.quantization import Conversion, conversion_between
 
 Tensor = TensorType[Attribute]
+
+NEUTRAL = {"scale": 1.0, "zero_point": 0.0}
+"""The numbers that elements stand for themselves with."""
 
 
 def _text(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape)) or "scalar"
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value.is_integer() else repr(value)
 
 
 class LayoutDialectOp(IRDLOperation):
@@ -53,6 +70,8 @@ class LayoutDialectOp(IRDLOperation):
     traits = traits_def(Pure())
 
     FIELDS: ClassVar[tuple[str, ...]] = ()
+    OPTIONAL: ClassVar[tuple[str, ...]] = ()
+    """Lists of a number for the operand and one for the result, which may be left out."""
 
     @property
     def source_type(self) -> Tensor:
@@ -71,6 +90,11 @@ class LayoutDialectOp(IRDLOperation):
             parser.parse_punctuation("=")
             values = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
             properties[name] = DenseArrayBase.from_list(i64, values)
+        for name in cls.OPTIONAL:
+            if parser.parse_optional_keyword(name) is not None:
+                parser.parse_punctuation("=")
+                numbers = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_number)
+                properties[name] = DenseArrayBase.from_list(f64, [float(x) for x in numbers])
         extra = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         source = parser.parse_type()
@@ -84,6 +108,9 @@ class LayoutDialectOp(IRDLOperation):
         printer.print_operand(self.input)
         for name in self.FIELDS:
             printer.print_string(f" {name} = [{', '.join(map(str, self.ints(name)))}]")
+        for name in self.OPTIONAL:
+            if name in self.properties:
+                printer.print_string(f" {name} = [{', '.join(map(_number, self.pair(name)))}]")
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.input.type)
@@ -92,6 +119,12 @@ class LayoutDialectOp(IRDLOperation):
 
     def ints(self, name: str) -> tuple[int, ...]:
         """The integer list of property `name`."""
+        return tuple(cast("DenseArrayBase[Attribute]", self.properties[name]).get_values())  # pyright: ignore
+
+    def pair(self, name: str) -> tuple[float, ...]:
+        """The numbers of optional property `name`, none where it is left out."""
+        if name not in self.properties:
+            return ()
         return tuple(cast("DenseArrayBase[Attribute]", self.properties[name]).get_values())  # pyright: ignore
 
     def verify_(self) -> None:
@@ -141,14 +174,49 @@ class ChangeOp(LayoutDialectOp):
 
 @irdl_op_definition
 class ReorderOp(ChangeOp):
-    """The same logical values in another Format, pads written as the result's policy says."""
+    """The same logical values in another Format, pads written as the result's policy says.
+
+    Where the element type changes, values are converted; `scale` and `zero_point`, each with a number for the operand
+    and one for the result, say which real numbers the elements of quantized tensors stand for:
+    real = (stored - zero_point) * scale. `layout_ir.quantization` defines both.
+    """
 
     name = "layout.reorder"
 
+    scale = opt_prop_def(DenseArrayBase)
+    zero_point = opt_prop_def(DenseArrayBase)
+
+    OPTIONAL: ClassVar[tuple[str, ...]] = ("scale", "zero_point")
+
+    @property
+    def conversion(self) -> Conversion:
+        """What becomes of the elements. Raises LayoutError where the numbers do not fit the element types."""
+        scale, zero_point = (self.pair(name) or (neutral,) * 2 for name, neutral in NEUTRAL.items())
+        for name, numbers in (("scale", scale), ("zero_point", zero_point)):
+            if len(numbers) != 2:
+                raise LayoutError(
+                    f"{name} has {len(numbers)} numbers, expected two: the operand's and the result's"
+                )
+        types = dtype_of(self.source_type), dtype_of(self.result_type)
+        if self.keeps_numbers:
+            return Conversion(*types)
+        return conversion_between(
+            *types, scale=tuple(scale), zero_point=tuple(x if x != 0 else None for x in zero_point)
+        )[0]
+
+    @property
+    def keeps_numbers(self) -> bool:
+        """Whether elements stand for themselves on both sides."""
+        return all(set(self.pair(name)) <= {neutral} for name, neutral in NEUTRAL.items())
+
+    @property
+    def keeps_elements(self) -> bool:
+        """Whether the result has the elements of the operand, so that only the layout differs."""
+        return self.source_type.element_type == self.result_type.element_type and self.keeps_numbers
+
     def check(self) -> None:
         self.same_shape()
-        dtype_of(self.source_type)
-        dtype_of(self.result_type)
+        _ = self.conversion
         if not self.is_open:
             destination = layout_of(self.result_type)
             layout_of(self.source_type)
