@@ -497,9 +497,10 @@ def brute_force(module: ModuleOp, costs: Costs) -> int | None:
                 root[value] = state
             total = cost + price
             for value in ready[k]:
-                total += (
-                    times_of(value) * cheapest(root[value], frozenset(needed[value])) if total < best else 0
-                )
+                if total < best:
+                    made = cheapest(root[value], frozenset(needed[value]))
+                    # What is impossible stays so where it never happens.
+                    total += made if made >= FREE else times_of(value) * made
             visit(k + 1, total)
             for value in node.uses:
                 needed[value].pop()
