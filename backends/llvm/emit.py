@@ -22,6 +22,7 @@ from layout_ir.backends.llvm.kernels.linear import (
     emit_fill,
     emit_flush,
     emit_padded,
+    emit_strips,
 )
 from layout_ir.backends.llvm.kernels.open_run import emit_open_run
 from layout_ir.backends.llvm.kernels.tile import emit_tile
@@ -47,6 +48,8 @@ from layout_ir.backends.llvm.plan import (
 )
 from layout_ir.backends.llvm.streaming import staging_size
 from layout_ir.backends.llvm.symbols import Open, Symbols, emitting
+
+_LINE = 64
 
 
 @cache
@@ -94,7 +97,9 @@ def emit_function(
 
 def stack_bytes(plan: Plan, machine: Machine) -> int:
     """Bytes of the buffer on the stack that the function of `plan` has, 0 for none."""
-    sizes = [stage_bound(step.kernel.size, machine) for step in plan.steps if isinstance(step.kernel, Staged)]
+    sizes = [
+        stage_bound(step.kernel.extent, machine) for step in plan.steps if isinstance(step.kernel, Staged)
+    ]
     return max(sizes) + 128 if sizes else 0
 
 
@@ -214,7 +219,7 @@ class _Emitter:
             emit_weave(self.b, kernel, src, dst, share, self.streaming, self.pace)
         else:
             assert isinstance(kernel, Staged)
-            self.staged(kernel, src, dst, share)
+            (self.strips if kernel.pitch else self.staged)(kernel, src, dst, share)
 
     def staged(self, kernel: Staged, src: str, dst: str, share: Range) -> None:
         """The steps, into the part of the buffer that lies in its line as the destination does; then out of it."""
@@ -230,3 +235,14 @@ class _Emitter:
                 if pace is not None:
                     pace = pace.behind(b, emitter.volume(0))
             emit_flush(b, buffer, dst, phase, kernel.size)
+
+    def strips(self, kernel: Staged, src: str, dst: str, share: Range) -> None:
+        """Round after round of several runs: into the buffer, whole lines out of it."""
+        b = self.b
+        with b.loop(*share(1)), b.loop(0, kernel.along) as i:
+            s, d = b.at(src, b.mul(i, kernel.step)), b.at(dst, b.mul(i, kernel.size))
+            buffer = b.at("%stage", b.put(f"and i64 {b.put(f'ptrtoint ptr {d} to i64')}, 63"))
+            for step in kernel.steps:
+                emitter = _Emitter(b, self.machine, step, streaming=False)
+                emitter.items(0, b.at(s, step.src), b.at(buffer, step.dst))
+            emit_strips(b, kernel, buffer, d, i, masks=self.machine.vector == _LINE)

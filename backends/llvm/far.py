@@ -94,7 +94,7 @@ def tile_from_far(step: Step, tile: Tile, machine: Machine) -> Step:
             Cut("rows", 4 * high), Cut("cols", wide if tile.whole else 16 // width), few_rows[0], whole=True
         )
     if together and high * row <= _PAGE:
-        return scheduled(*few_rows, whole=True)
+        return scheduled(*few_rows, whole=True, part=replace(tile, reach=_PAGE) if tile.whole else tile)
     if row >= _PAGE:
         if (
             together

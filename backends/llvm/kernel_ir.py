@@ -123,7 +123,9 @@ def _kernel_op(kernel: Kernel, *, split: bool) -> Operation:
     flags = _flags(streaming=kernel.streaming, split=split)
     if isinstance(kernel, Staged):
         body = _region(map(_step_op, kernel.steps))
-        return ir.StagedOp(properties={**_ints(size=kernel.size), **flags}, regions=[body])
+        runs = _ints(runs=kernel.runs, stride=kernel.stride, pitch=kernel.pitch) if kernel.pitch else {}
+        runs |= _ints(along=kernel.along, step=kernel.step) if kernel.along > 1 else {}
+        return ir.StagedOp(properties={**_ints(size=kernel.size), **runs, **flags}, regions=[body])
     if isinstance(kernel, Tile):
         return ir.TileOp(properties={**_tile(kernel), **flags})
     if isinstance(kernel, Weave):
@@ -226,7 +228,11 @@ def _kernel(op: Operation) -> Kernel:
     assert isinstance(op, ir.KernelOp)
     streaming = op.streaming is not None
     if isinstance(op, ir.StagedOp):
-        return Staged(number(op.size), tuple(map(_step, ir.steps_in(op.body))), streaming)
+        steps = tuple(map(_step, ir.steps_in(op.body)))
+        if op.runs is None:
+            return Staged(number(op.size), steps, streaming)
+        runs, along = (number(op.runs), number(op.stride), number(op.pitch)), number(op.along) or 1
+        return Staged(number(op.size), steps, streaming, *runs, along, number(op.step))
     if isinstance(op, ir.TileOp):
         return Tile(
             number(op.width),

@@ -235,16 +235,31 @@ class Staged:
     """`steps` write `size` bytes, all of them, into a small buffer, which is then streamed to the destination.
 
     For destinations whose lines the steps do not write whole and in order: a store that bypasses the caches costs
-    eight times as much where it does not complete a line.
+    eight times as much where it does not complete a line. There may be `runs` of `size` bytes each, `stride` bytes
+    apart in the destination and `pitch` in the buffer; the two agree in where a run begins inside its line. With
+    `along` rounds, `step` bytes apart in the source, every run is continued so often, each time by `size` bytes; the
+    begun line at its end stays in the buffer for the next round.
     """
 
     size: int
     steps: tuple[Step, ...]
     streaming: bool = False
+    runs: int = 1
+    stride: int = 0
+    pitch: int = 0
+    along: int = 1
+    step: int = 0
+
+    @property
+    def extent(self) -> int:
+        """Bytes of the buffer."""
+        return self.size + (self.runs - 1) * self.pitch
 
     def __str__(self) -> str:
         inner = "\n".join(map(str, self.steps)).replace("\n", "\n  ")
-        return f"staged {self.size}\n  {inner}"
+        runs = f" runs {self.runs} by {self.stride} pitch {self.pitch}" if self.pitch else ""
+        runs += f" along {self.along} src{self.step:+}" if self.along > 1 else ""
+        return f"staged {self.size}{runs}\n  {inner}"
 
 
 # Kernels of plans that convert: a side of 4-bit elements counts half bytes where others count bytes.
@@ -404,4 +419,4 @@ def read_volume(kernel: Kernel) -> int:
         case Fill() | ConvertRun() | ConvertTile() | ConvertWeave():
             return 0  # which is what the latter ask ahead for: they have reasons of their own
         case Staged():
-            return sum(rounds(step.loops) * read_volume(step.kernel) for step in kernel.steps)
+            return kernel.along * sum(rounds(step.loops) * read_volume(step.kernel) for step in kernel.steps)

@@ -31,6 +31,7 @@ from layout_ir.backends.llvm.plan import (
     Weave,
 )
 from layout_ir.backends.llvm.schedule import finished
+from layout_ir.backends.llvm.strips import strips
 
 _LINE = 64
 
@@ -50,12 +51,18 @@ def staging_size(machine: Machine) -> int:
 
 def streamed(steps: Sequence[Step], machine: Machine) -> list[Step]:
     """`steps` with streaming stores where they pay."""
-    direct = [_direct(step, machine) for step in steps]
-    if any(step is None for step in direct):
+    direct = [_parts(step, machine) for step in steps]
+    if any(parts is None for parts in direct):
         staged = _staged(steps, machine)
         if staged is not None:
             return staged
-    return [new or old for new, old in zip(direct, steps, strict=True)]
+    return [part for new, old in zip(direct, steps, strict=True) for part in new or [old]]
+
+
+def _parts(step: Step, machine: Machine) -> list[Step] | None:
+    """`step` with whole lines that are streamed, maybe in parts; None where its stores would not be such."""
+    direct = _direct(step, machine)
+    return strips(step) if direct is None else [direct]
 
 
 def _direct(step: Step, machine: Machine) -> Step | None:

@@ -159,11 +159,21 @@ def item_words(item: Item, *, fills: bool = False) -> str:
     )
 
 
+def _runs(kernel: Staged) -> str:
+    if not kernel.pitch:
+        return ""
+    text = f", {kernel.runs} runs of {kernel.size} bytes to places {kernel.stride} bytes apart"
+    if kernel.along > 1:
+        text += f", continued {kernel.along - 1} times with {kernel.step} bytes between in the source"
+    return text
+
+
 def kernel_words(kernel: Kernel) -> list[str]:
     """The micro-kernel: what it moves, then what it consists of."""
     if isinstance(kernel, Staged):
+        size = _size(kernel.extent)
         lines = [
-            f"fill a buffer of {_size(kernel.size)} in the cache, then stream it to the destination; into it:"
+            f"fill a buffer of {size} in the cache, then stream it to the destination{_runs(kernel)}; into it:"
         ]
         for step in kernel.steps:
             first, *rest = step_words(step)

@@ -169,6 +169,32 @@ kernel.plan @negative_a_stage_with_gaps width 4 src 64 dst 64 {
 
 // -----
 
+kernel.plan @negative_runs_out_of_line width 4 src 128 dst 164 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{runs of 64 bytes, 100 apart, lie 128 apart in the buffer: at least their size is needed, and the same rest by 64}}
+    kernel.staged 64 runs 2 by 100 pitch 128 {
+      kernel.step src 0 dst 0 {
+        kernel.copy 64 for 2 src 64 dst 128
+      }
+    }
+  }
+}
+
+// -----
+
+kernel.plan @negative_runs_that_leave_the_source width 4 src 192 dst 356 {
+  kernel.step src 0 dst 0 {
+    kernel.staged 64 runs 2 by 228 pitch 100 along 2 src 128 {
+      kernel.step src 0 dst 0 {
+        // expected-error@+1 {{reads bytes [0, 256) of a source of 192}}
+        kernel.copy 64 for 2 src 64 dst 100
+      }
+    }
+  }
+}
+
+// -----
+
 kernel.plan @negative_digits_with_gaps width 4 src 64 dst 64 {
   kernel.step src 0 dst 0 {
     // expected-error@+1 {{a digit of unit 8 follows digits that count 4: they must be equal}}

@@ -61,6 +61,16 @@ kernel.plan @everything width 4 src 65536 dst 65536 {
       }
     }
   }
+  // CHECK: kernel.staged 128 runs 16 by 260 pitch 196 along 2 src 2048 streaming split {
+  // CHECK-NEXT: kernel.step src 0 dst 0 {
+  // CHECK-NEXT:   kernel.tile 4 rows 32 by 64 cols 16 by 196 cuts <rows:16, cols:16> whole reach 2048
+  kernel.step src 0 dst 49152 {
+    kernel.staged 128 runs 16 by 260 pitch 196 along 2 src 2048 streaming split {
+      kernel.step src 0 dst 0 {
+        kernel.tile 4 rows 32 by 64 cols 16 by 196 cuts <rows:16, cols:16> whole reach 2048
+      }
+    }
+  }
 }
 
 // Nothing to do.

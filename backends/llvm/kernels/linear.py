@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from operator import index
 
 from layout_ir.backends.llvm.builder import Builder, Value, shuffle
-from layout_ir.backends.llvm.plan import Copy, Elements, Fill, Loop, Padded
+from layout_ir.backends.llvm.plan import Copy, Elements, Fill, Loop, Padded, Staged
 
 Range = Callable[[Value], tuple[Value, Value]]
 """Rounds of a loop that this thread runs: [low, high) of a count."""
@@ -245,3 +245,60 @@ def emit_flush(b: Builder, buffer: str, dst: str, phase: str, size: int) -> None
     with b.loop(b.mul(groups, 4), lines) as i:
         at = b.mul(i, 64)
         b.store(_type(64), b.load(_type(64), b.at(from_, at)), b.at(to, at), streaming=64)
+
+
+def emit_strips(b: Builder, kernel: Staged, buffer: str, dst: str, turn: Value, *, masks: bool) -> None:
+    """Streams the whole lines of every run of round number `turn`.
+
+    A begun line is the first one of the next round, and the last round's is stored as far as it goes; so is the first
+    line from where the run begins in it. `masks`: some bytes of a line can be stored at once.
+    """
+    size = kernel.size
+    with b.loop(0, kernel.runs) as k:
+        s, d = b.at(buffer, b.mul(k, kernel.pitch)), b.at(dst, b.mul(k, kernel.stride))
+        phase = b.put(f"and i64 {b.put(f'ptrtoint ptr {d} to i64')}, 63")
+        s, d = b.at(s, b.sub(0, phase)), b.at(d, b.sub(0, phase))
+        stop = b.add(phase, size)
+        lines: Value = size // _LINE if size % _LINE == 0 else b.put(f"lshr i64 {stop}, 6")
+        left = b.put(f"and i64 {stop}, 63")
+        begun = b.put(f"icmp ne i64 {phase}, 0")
+        if kernel.along > 1:
+            begun = b.put(f"and i1 {begun}, {b.put(f'icmp eq i64 {turn}, 0')}")
+        first = b.put(f"zext i1 {begun} to i64")
+        with b.either(begun) as otherwise:
+            _store_some(b, s, d, phase, _LINE, masks=masks)
+            otherwise()
+        groups = b.put(f"lshr i64 {b.sub(lines, first)}, 2")
+        with b.loop(0, groups) as i:
+            at = b.mul(b.add(b.mul(i, 4), first), _LINE)
+            x, y = b.at(s, at), b.at(d, at)
+            values = [b.load(_type(_LINE), x, _LINE * j) for j in range(4)]
+            for j, value in enumerate(values):
+                b.store(_type(_LINE), value, y, _LINE * j, streaming=_LINE)
+        with b.loop(b.add(b.mul(groups, 4), first), lines) as i:
+            at = b.mul(i, _LINE)
+            b.store(_type(_LINE), b.load(_type(_LINE), b.at(s, at)), b.at(d, at), streaming=_LINE)
+        at = b.mul(lines, _LINE)
+        if kernel.along > 1:
+            b.store(_type(_LINE), b.load(_type(_LINE), b.at(s, at)), s)
+        ends = b.put(f"icmp ne i64 {left}, 0")
+        if kernel.along > 1:
+            ends = b.put(f"and i1 {ends}, {b.put(f'icmp eq i64 {turn}, {kernel.along - 1}')}")
+        with b.either(ends) as otherwise:
+            _store_some(b, b.at(s, at), b.at(d, at), 0, left, masks=masks)
+            otherwise()
+
+
+def _store_some(b: Builder, src: str, dst: str, begin: Value, end: Value, *, masks: bool) -> None:
+    """Copies bytes [begin, end) of a line, one of which is the line's first or last."""
+    if not masks:
+        with b.loop(begin, end) as i:
+            b.store("i8", b.load("i8", b.at(src, i)), b.at(dst, i))
+        return
+    if end == _LINE:
+        mask = b.put(f"shl i64 -1, {begin}")
+    else:
+        mask = b.put(f"sub i64 {b.put(f'shl i64 1, {end}')}, 1")
+    bits = b.put(f"bitcast i64 {mask} to <64 x i1>")
+    value = b.load("<64 x i8>", src)
+    b.do(f"call void @llvm.masked.store.v64i8.p0(<64 x i8> {value}, ptr align 64 {dst}, <64 x i1> {bits})")

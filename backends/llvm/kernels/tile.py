@@ -154,7 +154,7 @@ def _square(b: Builder, kernel: Tile, src: str, size: int) -> list[str]:
         group = [b.load(f"<{size} x {element}>", src, row) for row in at]
         if kernel.reach:
             for row in at:
-                b.prefetch(b.at(src, row + kernel.reach))
+                b.prefetch(b.at(src, row + kernel.reach + 63))
         for turn in range(per_lane.bit_length() - 1):
             group = fenced(b, element, group, size) if turn else group
             pairs = [(group[i], group[i + per_lane // 2]) for i in range(per_lane // 2)]

@@ -90,6 +90,11 @@ class Buffers:
     def sizes(self) -> tuple[int | None, int]:
         """Bytes of the source (None: that of the plan around) and of the destination."""
 
+    @property
+    def turns(self) -> Range:
+        """The offsets in the source of the times that the buffer is filled."""
+        return 0, 0
+
 
 # Ranges --------------------------------------------------------------------------------------------------------------
 
@@ -228,6 +233,8 @@ def _check_side(op: Operation, side: int, access: Access | None) -> Range:
             low, high = low + below, high + above
         elif isinstance(place, Buffers):
             size = place.sizes[side]
+            if size is None:
+                low, high = low + place.turns[0], high + place.turns[1]
     if size is not None and not 0 <= low <= high <= size:
         verb, name = (("reads", "source"), ("writes", "destination"))[side]
         raise VerifyException(f"{verb} bytes [{low}, {high}) of a {name} of {size}")

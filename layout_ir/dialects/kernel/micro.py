@@ -7,6 +7,7 @@
     kernel.tile 4 rows 64 by 6272 cols 1568 by 256 cuts <cols:16, rows:4, cols:4>      transposes in registers
     kernel.weave 4 strands 3 of 400 by 1600 block 8            interleaves, with `splits` the other way round
     kernel.staged 62720 streaming { kernel.step ... }          steps into a buffer, which is then streamed
+    kernel.staged 512 runs 64 by 12544 pitch 576 streaming { kernel.step ... }      the same to several places
 
 `streaming`: stores bypass the caches where the destination is aligned.
 """
@@ -22,6 +23,9 @@ from layout_ir.dialects.kernel import bounds
 from layout_ir.dialects.kernel.attributes import CutsAttr
 from layout_ir.dialects.kernel.bounds import Access, Accesses, Buffers
 from layout_ir.dialects.kernel.structure import Int, element_width, number, steps_in
+
+LINE = 64
+"""Bytes of a cache line."""
 
 
 class KernelOp(Accesses, IRDLOperation):
@@ -263,21 +267,54 @@ class WeaveOp(KernelOp):
 
 @irdl_op_definition
 class StagedOp(Buffers, KernelOp):
-    """Steps that write `size` bytes, all of them, into a small buffer, which then goes to the destination."""
+    """Steps that write `size` bytes, all of them, into a small buffer, which then goes to the destination.
+
+    With `runs` as many of that size, `stride` bytes apart in the destination and `pitch` in the buffer. `along`: so
+    often, each time `step` bytes further in the source and `size` further in each run.
+    """
 
     name = "kernel.staged"
     size = prop_def(Int)
+    runs = opt_prop_def(Int)
+    stride = opt_prop_def(Int)
+    pitch = opt_prop_def(Int)
+    along = opt_prop_def(Int)
+    step = opt_prop_def(Int)
     body = region_def()
     traits = traits_def(NoTerminator())
-    assembly_format = "$size (`streaming` $streaming^)? (`split` $split^)? $body attr-dict"
+    assembly_format = (
+        "$size (`runs` $runs^ `by` $stride `pitch` $pitch)? (`along` $along^ `src` $step)? "
+        "(`streaming` $streaming^)? (`split` $split^)? $body attr-dict"
+    )
 
     def check(self) -> None:
-        bounds.positive(size=number(self.size))
-        bounds.check_filled(steps_in(self.body), number(self.size), whole=True)
+        given = [x is not None for x in (self.runs, self.stride, self.pitch)]
+        if any(given) and not all(given):
+            raise VerifyException(
+                "runs of a stage have a stride in the destination and a pitch in the buffer"
+            )
+        size, pitch = number(self.size), number(self.pitch)
+        bounds.positive(size=size)
+        if all(given):
+            bounds.positive(runs=number(self.runs))
+            if pitch < size or (pitch - number(self.stride)) % LINE:
+                raise VerifyException(
+                    f"runs of {size} bytes, {number(self.stride)} apart, lie {pitch} apart in the buffer: "
+                    f"at least their size is needed, and the same rest by {LINE}"
+                )
+        if self.along is not None:
+            bounds.positive(along=number(self.along))
+            if not all(given) or size % LINE:
+                raise VerifyException(f"runs are continued by whole lines of {LINE}, not by {size} bytes")
+        bounds.check_filled(steps_in(self.body), self._runs * size, whole=True)
+
+    @property
+    def _runs(self) -> int:
+        return 1 if self.runs is None else number(self.runs)
 
     @property
     def sizes(self) -> tuple[int | None, int]:
-        return None, number(self.size)
+        return None, number(self.size) + (self._runs - 1) * number(self.pitch)
 
     @property
     def reads(self) -> Access | None:
@@ -285,4 +322,10 @@ class StagedOp(Buffers, KernelOp):
 
     @property
     def writes(self) -> Access:
-        return Access(number(self.size))
+        runs = () if self.runs is None else ((self._runs, number(self.stride)),)
+        along = () if self.along is None else ((number(self.along), number(self.size)),)
+        return Access(number(self.size), (*runs, *along))
+
+    @property
+    def turns(self) -> bounds.Range:
+        return (0, 0) if self.along is None else bounds.linear(number(self.along), number(self.step))

@@ -12,8 +12,10 @@ import pytest
 from numpy.typing import NDArray
 
 from layout_ir.backends.llvm import compile_many, compile_reorder, reorder
+from layout_ir.backends.llvm.call import load
 from layout_ir.backends.llvm.machine import Machine, host, llvm
 from layout_ir.backends.llvm.machines import local_machine
+from layout_ir.backends.llvm.planner import make_plan
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.layout import Layout
@@ -87,6 +89,29 @@ def test_streamed_and_staged_reorders_write_the_same(seed: int):
         for part in range(parts := rng.choice((1, 1, 2, 3))):
             kernel.run_part(src.ctypes.data + src_at, dst.ctypes.data + dst_at, part, parts)
         assert np.array_equal(dst, wanted), f"{case}\n{kernel.plan}"
+
+
+@pytest.mark.skipif(host().vector != 64, reason="no registers of a line")
+@pytest.mark.parametrize("vector", [64, 32])
+@pytest.mark.parametrize("shape", [(545, 64), (577, 67), (513, 130), (641, 143), (3, 531, 81)])
+def test_strips_write_whole_rows_and_nothing_else(shape: tuple[int, ...], vector: int):
+    machine = replace(host(), l2=4 << 10, l3=1 << 10)
+    src, dst = (Format.of(tag).bind(shape) for tag in (("abc", "acb") if len(shape) == 3 else ("ab", "ba")))
+    plan = make_plan(src, dst, 4, 0, machine)
+    assert " along " in str(plan)
+    kernel = load(plan, replace(machine, vector=vector))
+    rng = np.random.default_rng(len(shape) + vector)
+    data = rng.integers(0, 1 << 32, shape, np.uint32)
+    wanted = np.ascontiguousarray(np.swapaxes(data, -1, -2)).view(np.uint8).reshape(-1)
+    for offset in (0, 4, 60, 13):
+        for parts in (1, 3):
+            room = rng.integers(0, 256, wanted.size + 256, np.uint8)
+            begin = -room.ctypes.data % 64 + 64 + offset
+            after = room.copy()
+            after[begin : begin + wanted.size] = wanted
+            for part in range(parts):
+                kernel.run_part(data.ctypes.data, room.ctypes.data + begin, part, parts)
+            assert np.array_equal(room, after)
 
 
 @pytest.mark.skipif(onednn.executes() is not None, reason=str(onednn.executes()))

@@ -81,6 +81,25 @@ def test_lines_that_are_not_whole_go_through_a_buffer():
     assert steps[2:4] == ["for 16: src+64 dst+12544", "staged 12544"]
 
 
+def test_long_rows_that_begin_anywhere_in_a_line_are_walked_in_strips():
+    assert _plan("ab", "ba", (2080, 2112))[-1].endswith("streaming")
+    assert _plan("ab", "ba", (2081, 2112))[:5] == [
+        "step src+0 dst+0 split 0",
+        "for 33: src+256 dst+532736",
+        "staged 128 runs 64 by 8324 pitch 196 along 64 src+270336",
+        "step src+0 dst+0 split -1",
+        "tile 4 rows 32 by 8448, cols 64 by 196: rows/16 cols/16 reach 270336 whole",
+    ]
+
+
+def test_negative_short_rows_are_no_strips():
+    assert not any(" along " in line for line in _plan("ab", "ba", (301, 9000)))
+
+
+def test_pixels_of_few_lines_are_asked_for_ahead():
+    assert _plan("nhwc", "nchw", (96, 64, 56, 56))[-1].endswith("rows/16 cols/16 reach 4096 whole streaming")
+
+
 def test_rows_that_share_a_cache_set_are_read_a_line_at_a_time():
     assert _plan("ab", "ba", (4096, 4096))[-1].endswith("rows/64 cols/16 rows/16 reach 256 whole streaming")
 
