@@ -94,7 +94,11 @@ def tile_from_far(step: Step, tile: Tile, machine: Machine) -> Step:
             Cut("rows", 4 * high), Cut("cols", wide if tile.whole else 16 // width), few_rows[0], whole=True
         )
     if together and high * row <= _PAGE:
-        return scheduled(*few_rows, whole=True, part=replace(tile, reach=_PAGE) if tile.whole else tile)
+        if tile.whole and rows.count > 4 * high:
+            # A few lines at a time for every column; each load asks for what the next ones have in its place.
+            part = replace(tile, reach=4 * high * row)
+            return scheduled(Cut("rows", 4 * high), Cut("cols", wide), few_rows[0], whole=True, part=part)
+        return scheduled(*few_rows, whole=True)
     if row >= _PAGE:
         if (
             together

@@ -97,7 +97,7 @@ def test_negative_short_rows_are_no_strips():
 
 
 def test_pixels_of_few_lines_are_asked_for_ahead():
-    assert _plan("nhwc", "nchw", (96, 64, 56, 56))[-1].endswith("rows/16 cols/16 reach 4096 whole streaming")
+    assert _plan("nhwc", "nchw", (96, 64, 56, 56))[-1].endswith("rows/64 cols/16 rows/16 reach 16384 whole streaming")
 
 
 def test_rows_that_share_a_cache_set_are_read_a_line_at_a_time():
