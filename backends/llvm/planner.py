@@ -16,7 +16,7 @@ from layout_ir.backends.llvm.far import from_far
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import Level, Loop, Plan, Step, Table
 from layout_ir.backends.llvm.schedule import fill_step, move_step
-from layout_ir.backends.llvm.streaming import streamed, streaming_volume
+from layout_ir.backends.llvm.streaming import in_few_streams, streamed, streaming_volume
 from layout_ir.backends.llvm.symbols import free, generic, is_open
 from layout_ir.backends.llvm.variants import variants
 from layout_ir.canonical import canonical_digits
@@ -74,7 +74,8 @@ def make_plan(
             steps.append(fill_step(_shift(box, 0, dst.offset * width), width, pad))
     written = volume if dst.pad == "undef" else width * prod(dst.padded_shape)
     if stream is None:
-        stream = machine.streams and volume + written > streaming_volume(machine)
+        limit = streaming_volume(machine) * (2 if in_few_streams(moves) else 1)
+        stream = machine.streams and volume + written > limit
     if stream and machine.streams:
         steps = streamed(steps, machine)
     elif volume + written > machine.l2:

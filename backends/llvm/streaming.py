@@ -35,6 +35,11 @@ from layout_ir.backends.llvm.strips import strips
 
 _LINE = 64
 
+_PAGE = 4096
+
+_FEW = 4
+"""Sequences that are read or written side by side without loss."""
+
 _LEAST = 8 * _LINE
 """Bytes below which a buffer is not worth its detour; the flush relies on at least one line."""
 
@@ -42,6 +47,38 @@ _LEAST = 8 * _LINE
 def streaming_volume(machine: Machine) -> int:
     """Bytes of source and destination from which on streaming pays: less than half of the last level is ours."""
     return max(4 * machine.l2, 3 * machine.l3 // 8)
+
+
+def in_few_streams(steps: Sequence[Step]) -> bool:
+    """Whether the steps go through source and destination as through at most four sequences each.
+
+    The caches and what reads ahead for them then serve up to twice the volume. Measured on Zen 4, share of the faster
+    plain copy for 15 MiB, through the caches and past them: colour images woven 0.97 and 0.86, nChw8c to nChw16c 1.05
+    and 0.78; but nChw8c to nchw 0.63 and 0.85, transposes 0.2 to 0.5 and 0.6 to 0.9.
+    """
+    return all(_in_few_streams(step) for step in steps)
+
+
+def _in_few_streams(step: Step) -> bool:
+    kernel = step.kernel
+    if isinstance(kernel, Weave):
+        return True
+    if not isinstance(kernel, Copy) or not all(isinstance(x, Loop) for x in step.loops):
+        return False
+    loops = [*(x for x in step.loops if isinstance(x, Loop)), kernel.inner]
+    for side in ([(x.count, x.src) for x in loops], [(x.count, x.dst) for x in loops]):
+        # From inside out: what goes on where it ended, until pages are walked, and what jumps.
+        extent, streams = kernel.run, 1
+        for count, stride in reversed(side):
+            if extent >= _PAGE:
+                break
+            if stride == extent:
+                extent *= count
+            else:
+                streams *= count
+        if streams > _FEW:
+            return False
+    return True
 
 
 def staging_size(machine: Machine) -> int:

@@ -23,7 +23,7 @@ from layout_ir.backends.llvm.plan import (
     Tile,
     Weave,
 )
-from layout_ir.backends.llvm.streaming import streaming_volume
+from layout_ir.backends.llvm.streaming import in_few_streams, streaming_volume
 from layout_ir.backends.llvm.tuning import Choice
 from layout_ir.dtypes import bits_of
 from layout_ir.quantization import Conversion
@@ -118,7 +118,13 @@ def _streaming_words(plan: Plan, machine: Machine) -> str:
         return f"source and destination are more than the {limit} that caches serve well: stores bypass the caches"
     if not machine.streams:
         return "stores go through the caches: this machine has no others"
-    if plan.src_bytes + plan.dst_bytes > streaming_volume(machine):
+    volume = plan.src_bytes + plan.dst_bytes
+    if plan.conversion is None and in_few_streams(plan.steps) and volume <= 2 * streaming_volume(machine):
+        limit = _size(2 * streaming_volume(machine))
+        return (
+            f"stores go through the caches: up to {limit}, read and written in few sequences, that is faster"
+        )
+    if volume > streaming_volume(machine):
         return (
             "stores go through the caches: too few bytes are elements, or no step writes whole lines in order"
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from layout_ir.backends.llvm import plan_reorder
@@ -97,7 +99,9 @@ def test_negative_short_rows_are_no_strips():
 
 
 def test_pixels_of_few_lines_are_asked_for_ahead():
-    assert _plan("nhwc", "nchw", (96, 64, 56, 56))[-1].endswith("rows/64 cols/16 rows/16 reach 16384 whole streaming")
+    assert _plan("nhwc", "nchw", (96, 64, 56, 56))[-1].endswith(
+        "rows/64 cols/16 rows/16 reach 16384 whole streaming"
+    )
 
 
 def test_rows_that_share_a_cache_set_are_read_a_line_at_a_time():
@@ -138,3 +142,15 @@ def test_candidates_differ_and_begin_with_the_plan():
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
 def test_nothing_to_do(shape: tuple[int, ...]):
     assert _plan("ab", "ba", shape) == []
+
+
+def test_what_lies_in_few_sequences_is_cached_up_to_twice_the_volume():
+    def streamed(src: str, dst: str, *shape: int) -> bool:
+        machine = replace(WIDE, l2=1 << 20, l3=32 << 20)
+        return streams(make_plan(*(Format.of(tag).bind(shape) for tag in (src, dst)), 4, 0, machine))
+
+    assert not streamed("nchw", "nhwc", 14, 3, 224, 224)
+    assert streamed("nchw", "nhwc", 28, 3, 224, 224)
+    assert not streamed("nChw8c", "nChw16c", 10, 64, 56, 56)
+    assert streamed("nhwc", "nChw8c", 10, 64, 56, 56)
+    assert streamed("nChw8c", "nchw", 10, 64, 56, 56)
