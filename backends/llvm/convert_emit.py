@@ -35,7 +35,7 @@ _POINTERS = ", ".join(f"ptr %{name}" for name in PARAMETERS)
 def emit_conversion(name: str, plan: Plan, machine: Machine, *, linkage: str = "") -> list[str]:
     """The functions of `plan`, and its tables in front of them."""
     assert plan.conversion is not None
-    b = Builder() if machine.unaligned else Builder(plan.width)
+    b = Builder(1 if machine.unaligned else plan.width, fences=machine.architecture == "x86_64")
     for step in plan.steps:
         _emit_step(b, machine, plan.conversion, step)
     if any(step.kernel.streaming for step in plan.steps):

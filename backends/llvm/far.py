@@ -46,6 +46,15 @@ def from_far(step: Step, machine: Machine) -> Step:
     return step if kernel.cols.count * kernel.width >= _PAGE else asking_ahead(step, machine)
 
 
+def reach_of(stride: int, row: int, high: int, machine: Machine) -> int:
+    """How far ahead prefetches run in `high` rows of `row` bytes that are `stride` apart and read as whole lines.
+
+    In long rows some lines; where short rows lie one behind the other, in as many rows again.
+    """
+    follows = stride == row < _PAGE and high * row <= machine.l2 // 4
+    return high * row if follows else REACH
+
+
 def copy_in_source_order(step: Step) -> Step:
     """A copy with its loops ordered by falling source stride; rounds that make up a line together stay together."""
     kernel = step.kernel

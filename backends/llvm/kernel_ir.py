@@ -147,8 +147,8 @@ def _kernel_op(kernel: Kernel, *, split: bool) -> Operation:
         cuts = ir.CutsAttr(tuple((cut.axis, cut.size) for cut in kernel.cuts))
         rows, cols = kernel.rows, kernel.cols
         numbers = _ints(rows=rows.count, row_stride=rows.stride, cols=cols.count, col_stride=cols.stride)
-        channels = some(row_channel=rows.channel, col_channel=cols.channel)
-        return ir.ConvertTileOp(properties={**numbers, **channels, "cuts": cuts, **flags})
+        optional = some(row_channel=rows.channel, col_channel=cols.channel, reach=kernel.reach)
+        return ir.ConvertTileOp(properties={**numbers, **optional, "cuts": cuts, **flags})
     if isinstance(kernel, ConvertWeave):
         strands = kernel.strands
         numbers = _ints(strands=strands.count, count=kernel.count, stride=strands.stride, block=kernel.block)
@@ -251,7 +251,8 @@ def _kernel(op: Operation) -> Kernel:
     if isinstance(op, ir.ConvertTileOp):
         rows = Strip(number(op.rows), number(op.row_stride), number(op.row_channel))
         cols = Strip(number(op.cols), number(op.col_stride), number(op.col_channel))
-        return ConvertTile(rows, cols, tuple(Cut(axis, size) for axis, size in op.cuts.data), streaming)
+        cuts = tuple(Cut(axis, size) for axis, size in op.cuts.data)
+        return ConvertTile(rows, cols, cuts, streaming, number(op.reach))
     if isinstance(op, ir.ConvertWeaveOp):
         strip = Strip(number(op.strands), number(op.stride), number(op.channel))
         return ConvertWeave(strip, number(op.count), op.splits is not None, number(op.block), streaming)

@@ -299,9 +299,12 @@ class ConvertTile:
     cols: Strip
     cuts: tuple[Cut, ...]
     streaming: bool = False
+    reach: int = 0
+    """Bytes by which prefetches run ahead of the loads in every row, 0 for none."""
 
     def __str__(self) -> str:
         text = f"convert tile rows {self.rows}, cols {self.cols}: {' '.join(map(str, self.cuts))}"
+        text += f" reach {self.reach}" if self.reach else ""
         return text + (" streaming" if self.streaming else "")
 
 

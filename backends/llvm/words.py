@@ -239,11 +239,14 @@ def _convert_tile_words(tile: ConvertTile) -> list[str]:
     rows, cols = tile.rows, tile.cols
     high, wide = (next(c.size for c in reversed(tile.cuts) if c.axis == axis) for axis in ("rows", "cols"))
     shape = f"{rows.count} rows of {cols.count} elements"
-    return [
+    lines = [
         f"convert and transpose {shape} in registers, at the narrower width, tiles of {high} x {wide}{_stream(tile)}",
         f"rows are {rows.stride} apart {_SIDES[0]}, columns {cols.stride} {_SIDES[1]}",
         "order: " + ", ".join(f"{cut.axis} by {cut.size}" for cut in tile.cuts),
     ]
+    if tile.reach:
+        lines.append(f"every row asks for what lies {tile.reach} bytes ahead")
+    return lines
 
 
 def _weave_words(weave: Weave) -> str:

@@ -23,7 +23,7 @@ func.func @converts(%x : tensor<1x64x56x56xf32, #nchw>, %p : tensor<1x3x20x20xui
 // Whole lines of the narrower elements.
 // CHECK-LABEL: kernel.plan @reorder_0 width 2 src 802816 dst 401408 convert <f32 to bf16> cpu "haswell" {
 // CHECK-NEXT:    kernel.step src 0 dst 0 {
-// CHECK-NEXT:      kernel.convert_tile rows 64 by 12544 cols 3136 by 128 cuts <cols:16, rows:32, cols:8> split
+// CHECK-NEXT:      kernel.convert_tile rows 64 by 12544 cols 3136 by 128 cuts <rows:32, cols:8> reach 256 split
 
 // CHECK-LABEL: kernel.plan @reorder_1 width 1 src 1200 dst 4800 convert <ui8 to f32> cpu "haswell" {
 // CHECK:           kernel.convert_weave strands 3 of 400 by 1600 block 32 splits

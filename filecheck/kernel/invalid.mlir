@@ -260,3 +260,12 @@ kernel.plan @p width 1 src 8 dst 8 convert <i4 to i4> {
     kernel.convert 16
   }
 }
+
+// -----
+
+kernel.plan @p width 1 src 256 dst 64 convert <f32 to i8> {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{prefetches run ahead, not 64 bytes behind}}
+    kernel.convert_tile rows 8 by 32 cols 8 by 8 cuts <rows:8, cols:8> reach -64
+  }
+}

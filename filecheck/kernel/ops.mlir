@@ -85,10 +85,10 @@ kernel.plan @converts width 1 src 65536 dst 16384
     convert <f32 to i8, src_zero 1.0, ratio channel, beta tensor, dst_zero -3.0, dim 1 of 64> {
   // CHECK-NEXT: kernel.step src 0 dst 0 channel 8 {
   // CHECK-NEXT:   kernel.for 2 src 4096 dst 1024 channel 32 split {
-  // CHECK-NEXT:     kernel.convert_tile rows 16 by 128 channel 1 cols 32 by 16 cuts <rows:16, cols:16>
+  // CHECK-NEXT:     kernel.convert_tile rows 16 by 128 channel 1 cols 32 by 16 cuts <rows:16, cols:16> reach 256
   kernel.step src 0 dst 0 channel 8 {
     kernel.for 2 src 4096 dst 1024 channel 32 split {
-      kernel.convert_tile rows 16 by 128 channel 1 cols 32 by 16 cuts <rows:16, cols:16>
+      kernel.convert_tile rows 16 by 128 channel 1 cols 32 by 16 cuts <rows:16, cols:16> reach 256
     }
   }
   // CHECK: kernel.convert 16 for 4 src 64 dst 32 by 1 streaming split

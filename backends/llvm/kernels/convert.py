@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from layout_ir.backends.llvm.builder import Builder, Value, shuffle
+from layout_ir.backends.llvm.builder import Builder, Value, fenced, shuffle
 from layout_ir.backends.llvm.conversion import Widths, converts_late, exactly_once
 from layout_ir.backends.llvm.kernels.lanes import Channels, Side
 from layout_ir.backends.llvm.kernels.linear import Range, pieces
@@ -19,17 +19,10 @@ from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import ConvertRun, ConvertTile, ConvertWeave, Strip
 from layout_ir.quantization import Conversion
 
+_LANE = 16
 _LINE = 64
 _UNROLL = 4
 """Registers of the wider side that the body of a long run moves."""
-
-_AHEAD = 2 * _LINE
-"""How far ahead in each of its rows a streamed tile asks for the source, into the second level.
-
-There are as many rows as a line of the narrow destination has elements, more than the hardware follows. Measured on
-Zen 4, nchw f32 of 74 MiB to nhwc, GB/s without, a line ahead, two and three lines: bf16 19, 25, 29, 27; i8 15, 14, 20,
-13.
-"""
 
 
 class Converter:
@@ -177,15 +170,52 @@ class Converter:
         """One tile: register r holds, in lane l, K columns of row r + K l (see `kernels.tile`)."""
         b, late = self.b, converts_late(self.conversion)
         width = self.src.width if late else self.dst.width
-        per_lane = 16 // width
+        per_lane = _LANE // width
         lanes = 1
         while lanes * per_lane < rows:
             lanes *= 2
-        registers: list[str] = []
-        for r in range(per_lane):
-            held = [r + per_lane * k for k in range(lanes)]
-            registers.append(self.gathered(kernel, src, channel, held, rows, cols, per_lane, late=late))
-        element = lane(self.conversion.src if late else self.conversion.dst)
+        groups = [[r + per_lane * k for k in range(lanes)] for r in range(per_lane)]
+        if not late:
+            # Whole rows are loaded and converted, and only then cut into lanes of columns.
+            found = [self.converted(kernel, src, channel, held, rows, cols, per_lane) for held in groups]
+            for k, registers in enumerate(zip(*found, strict=True)):
+                first = k * per_lane
+                place = b.at(dst, first * kernel.cols.stride)
+                here = min(per_lane, cols - first)
+                self.columns(kernel, list(registers), place, 0, rows, here, streaming=streaming)
+            return
+        turns, rest = divmod(cols, per_lane)
+        asked = -(-rows // (turns + bool(rest))) if kernel.reach else 0
+
+        def part(turn: Value, here: int) -> None:
+            first = b.mul(turn, per_lane)
+            s, d = b.at(src, b.mul(first, width)), b.at(dst, b.mul(first, kernel.cols.stride))
+            c = b.add(channel, b.mul(first, kernel.cols.channel))
+            # Every row of the tile is asked for once, an equal share of them in each turn.
+            ahead = b.at(src, b.add(b.mul(b.mul(turn, asked), kernel.rows.stride), kernel.reach))
+            registers: list[str] = []
+            for r, held in enumerate(groups):
+                registers.append(self.gathered(kernel, s, held, rows, here, per_lane))
+                for k in range(r * asked // per_lane, (r + 1) * asked // per_lane):
+                    b.prefetch(b.at(ahead, k * kernel.rows.stride))
+            self.columns(kernel, registers, d, c, rows, here, streaming=streaming)
+
+        if turns:
+            with b.loop(0, turns) as i:
+                part(i, per_lane)
+        if rest:
+            part(turns, rest)
+
+    def columns(
+        self, kernel: ConvertTile, registers: list[str], dst: str, channel: Value, rows: int, cols: int, *,
+        streaming: bool,
+    ) -> None:  # fmt: skip
+        """Transposes the registers of a lane of columns and stores them, converted if they are not yet."""
+        b, late = self.b, converts_late(self.conversion)
+        element, per_lane = lane(self.conversion.src if late else self.conversion.dst), len(registers)
+        lanes = 1
+        while lanes * per_lane < rows:
+            lanes *= 2
         for j, column in enumerate(_interleaved(b, element, registers, lanes)[:cols]):
             size = lanes * per_lane
             if rows != size:
@@ -197,35 +227,49 @@ class Converter:
             self.dst.store(column, place, rows, streaming=streaming)
 
     def gathered(
-        self, kernel: ConvertTile, src: str, channel: Value, held: Sequence[int], rows: int, cols: int,
-        per_lane: int, *, late: bool,
+        self, kernel: ConvertTile, src: str, held: Sequence[int], rows: int, cols: int, per_lane: int, *,
+        asks: bool = False,
     ) -> str:  # fmt: skip
-        """The register whose lanes are `cols` columns of the rows `held`; converted, unless that comes later."""
+        """`cols` columns of the rows `held` one behind the other, each in whole lanes; "poison" where none is there."""
         b, element = self.b, lane(self.conversion.src)
         parts: list[str] = []
+        size = -(-cols // per_lane) * per_lane
         for row in held:
             if row >= rows:
                 parts.append("poison")
                 continue
             part = self.src.load(b.at(src, row * kernel.rows.stride), cols)
-            if kernel.streaming and not late:
-                at = b.at(src, row * kernel.rows.stride + _AHEAD)
-                b.do(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 2, i32 1)")
-            if cols < per_lane:
-                mask: list[int | None] = [k if k < cols else None for k in range(per_lane)]
+            if asks:
+                b.prefetch(b.at(src, row * kernel.rows.stride + kernel.reach))
+            if cols < size:
+                mask: list[int | None] = [k if k < cols else None for k in range(size)]
                 part = shuffle(b, element, part, "poison", cols, mask)
             parts.append(part)
-        size = per_lane
         while len(parts) > 1:
             pairs = zip(parts[::2], parts[1::2], strict=True)
             parts = [_joined(b, element, low, high, size) for low, high in pairs]
             size *= 2
-        if late or parts[0] == "poison":
-            return parts[0]
+        return parts[0]
+
+    def converted(
+        self, kernel: ConvertTile, src: str, channel: Value, held: Sequence[int], rows: int, cols: int, per_lane: int
+    ) -> list[str]:  # fmt: skip
+        """Per lane of columns, the register that holds those of the rows `held`, converted."""
+        size = -(-cols // per_lane) * per_lane
+        value = self.gathered(kernel, src, held, rows, cols, per_lane, asks=kernel.reach > 0)
+        if value == "poison":
+            return ["poison"] * (size // per_lane)
         # Rows and columns that are not there read the channels of some that are.
         r, c = kernel.rows.channel, kernel.cols.channel
-        offsets = [min(row, rows - 1) * r + min(k, cols - 1) * c for row in held for k in range(per_lane)]
-        return self.convert(parts[0], channel, offsets)
+        offsets = [min(row, rows - 1) * r + min(k, cols - 1) * c for row in held for k in range(size)]
+        value, element = self.convert(value, channel, offsets), lane(self.conversion.dst)
+        if size > per_lane:
+            [value] = fenced(self.b, element, [value], len(offsets))
+        masks = [
+            [at + k for at in range(first, len(offsets), size) for k in range(per_lane)]
+            for first in range(0, size, per_lane)
+        ]
+        return [shuffle(self.b, element, value, "poison", len(offsets), mask) for mask in masks]
 
     # Weaves -----------------------------------------------------------------------------------------------------
 

@@ -215,9 +215,22 @@ class Numbers:
             inside = b.put(f"fcmp {relation} {vector} {y}, {limit}")
             y = self.choose(inside, float_, y, limit)
         y = b.put(f"fadd {vector} {y}, {self.splat(float_, literal(magic, number))}")
-        whole = b.put(f"bitcast {vector} {y} to {self.vector(word)}")
-        whole = b.put(f"trunc {self.vector(word)} {whole} to {self.vector(lane(dst))}")
-        return self.choose(number_, lane(dst), whole, "zeroinitializer") if number_ and masked else whole
+        if number_ and masked:
+            y = self.choose(number_, float_, y, "zeroinitializer")
+        return self.low(b.put(f"bitcast {vector} {y} to {self.vector(word)}"), word, lane(dst))
+
+    def low(self, value: str, word: str, element: str) -> str:
+        """The low bits of words."""
+        bits, wanted = int(word[1:]), int(element[1:])
+        while self.machine.vector == 64 and wanted < bits and self.size * wanted >= 512:
+            # Halves of two registers are one shuffle, where narrowing one takes two operations.
+            bits //= 2
+            halves = self.b.put(
+                f"bitcast {self.vector(f'i{2 * bits}')} {value} to <{2 * self.size} x i{bits}>"
+            )
+            mask = list(range(0, 2 * self.size, 2))
+            value = shuffle(self.b, f"i{bits}", halves, "poison", 2 * self.size, mask)
+        return self.resized(value, f"i{bits}", element, signed=False)
 
     def large_integer(self, y: str, number: str, dst: str) -> str:
         float_ = _FLOATS[number][0]
@@ -246,8 +259,12 @@ class Numbers:
         """f32 to bf16: half of the last place is added, a little less where the result is even."""
         b, word = self.b, self.vector("i32")
         bits = b.put(f"bitcast {self.vector('float')} {y} to {word}")
-        odd = self.bits("and", self.bits("lshr", bits, 16), 1)
-        half = self.bits("add", odd, 0x7FFF)
+        if self.machine.vector == 64:
+            # A mask and a blend, where there are masks, are one operation less than to shift the bit out.
+            odd = self.compare("ne", self.bits("and", bits, 0x10000), 0)
+            half = self.choose(odd, "i32", self.splat("i32", 0x8000), self.splat("i32", 0x7FFF))
+        else:
+            half = self.bits("add", self.bits("and", self.bits("lshr", bits, 16), 1), 0x7FFF)
         rounded = b.put(f"add {word} {bits}, {half}")
         nan = b.put(f"fcmp uno {self.vector('float')} {y}, zeroinitializer")
         result = self.choose(nan, "i32", self.bits("or", bits, 0x400000), rounded)

@@ -70,7 +70,10 @@ class ConvertOp(ConvertingOp):
 
 @irdl_op_definition
 class ConvertTileOp(ConvertingOp):
-    """Converts and transposes: `rows` lie together in the destination, `cols` in the source."""
+    """Converts and transposes: `rows` lie together in the destination, `cols` in the source.
+
+    With `reach` prefetches run that many bytes ahead in every row.
+    """
 
     name = "kernel.convert_tile"
     rows = prop_def(Int)
@@ -80,9 +83,10 @@ class ConvertTileOp(ConvertingOp):
     col_stride = prop_def(Int)
     col_channel = opt_prop_def(Int)
     cuts = prop_def(CutsAttr)
+    reach = opt_prop_def(Int)
     assembly_format = (
         "`rows` $rows `by` $row_stride (`channel` $row_channel^)? "
-        "`cols` $cols `by` $col_stride (`channel` $col_channel^)? `cuts` $cuts "
+        "`cols` $cols `by` $col_stride (`channel` $col_channel^)? `cuts` $cuts (`reach` $reach^)? "
         f"{KernelOp.FLAGS}"
     )
 
@@ -94,6 +98,8 @@ class ConvertTileOp(ConvertingOp):
             if not sizes or not 0 < sizes[-1] <= count:
                 shown = sizes[-1] if sizes else "no"
                 raise VerifyException(f"the last cut of {axis} is the tile, of 1 to {count}, not {shown}")
+        if number(self.reach) < 0:
+            raise VerifyException(f"prefetches run ahead, not {-number(self.reach)} bytes behind")
 
     @property
     def reads(self) -> Access | None:

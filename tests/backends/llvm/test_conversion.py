@@ -55,11 +55,35 @@ def test_equal_layouts_are_one_run():
 def test_a_transposition_makes_whole_lines_of_the_narrower_elements():
     shape = (1, 64, 56, 56)
     assert _plan("nchw", "nhwc", shape, Conversion("f32", "i8"))[-1] == (
-        "convert tile rows 64 by 12544, cols 3136 by 64: cols/16 rows/64 cols/16"
+        "convert tile rows 64 by 12544, cols 3136 by 64: rows/64 cols/16"
     )
     assert _plan("nhwc", "nchw", shape, Conversion("i8", "f32"))[-1] == (
-        "convert tile rows 3136 by 64, cols 64 by 12544: rows/64 cols/16"
+        "convert tile rows 3136 by 64, cols 64 by 12544: rows/64 cols/64"
     )
+
+
+def test_rows_beyond_the_second_level_are_asked_for_ahead():
+    conversion = Conversion("f32", "bf16")
+    assert _plan("nchw", "nhwc", (1, 64, 112, 112), conversion)[-1] == (
+        "convert tile rows 64 by 50176, cols 12544 by 128: rows/32 cols/16 reach 256"
+    )
+    # Short rows one behind the other: as many rows again.
+    assert _plan("nchw", "nhwc", (40, 256, 14, 14), conversion)[-1].endswith("reach 25088 streaming")
+    narrow = machine_named("x86-64-v3")
+    assert "rows/32 cols/8" in _plan("nchw", "nhwc", (1, 64, 56, 56), conversion, narrow)[-1]
+
+
+def test_negative_what_the_second_level_holds_is_not_asked_for():
+    assert "reach" not in _plan("nchw", "nhwc", (1, 64, 40, 40), Conversion("f32", "bf16"))[-1]
+    # Nor are half bytes, whose rows are counted otherwise.
+    assert "reach" not in _plan("nchw", "nhwc", (10, 64, 56, 56), Conversion("i4", "f32"))[-1]
+
+
+def test_tiles_are_streamed_before_copies_are():
+    conversion = Conversion("f32", "bf16")
+    assert "streaming" in _plan("nchw", "nhwc", (8, 64, 56, 56), conversion)[-1]
+    assert "streaming" not in _plan("nchw", "nhwc", (6, 64, 56, 56), conversion)[-1]
+    assert "streaming" not in _plan("nchw", "nchw", (8, 64, 56, 56), conversion)[-1]
 
 
 def test_channels_follow_the_loops():
