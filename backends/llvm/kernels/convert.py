@@ -240,7 +240,8 @@ class Converter:
                 continue
             part = self.src.load(b.at(src, row * kernel.rows.stride), cols)
             if asks:
-                b.prefetch(b.at(src, row * kernel.rows.stride + kernel.reach))
+                for line in range(0, cols * self.src.width, _LINE):
+                    b.prefetch(b.at(src, row * kernel.rows.stride + kernel.reach + line))
             if cols < size:
                 mask: list[int | None] = [k if k < cols else None for k in range(size)]
                 part = shuffle(b, element, part, "poison", cols, mask)
@@ -342,7 +343,8 @@ def _interleaved(b: Builder, element: str, registers: list[str], lanes: int) -> 
     per_lane = len(registers)
     size, half = lanes * per_lane, per_lane // 2
     low = [at + k // 2 + (size if k % 2 else 0) for at in range(0, size, per_lane) for k in range(per_lane)]
-    for _ in range(per_lane.bit_length() - 1):
+    for turn in range(per_lane.bit_length() - 1):
+        registers = fenced(b, element, registers, size) if turn else registers
         following: list[str] = []
         for pair in zip(registers[:half], registers[half:], strict=True):
             if pair == ("poison", "poison"):
