@@ -147,7 +147,8 @@ def test_nothing_to_do(shape: tuple[int, ...]):
 def test_what_lies_in_few_sequences_is_cached_up_to_twice_the_volume():
     def streamed(src: str, dst: str, *shape: int) -> bool:
         machine = replace(WIDE, l2=1 << 20, l3=32 << 20)
-        return streams(make_plan(*(Format.of(tag).bind(shape) for tag in (src, dst)), 4, 0, machine))
+        source, target = (Format.of(tag).bind(shape) for tag in (src, dst))
+        return streams(make_plan(source, target, 4, 0, machine))
 
     assert not streamed("nchw", "nhwc", 14, 3, 224, 224)
     assert streamed("nchw", "nhwc", 28, 3, 224, 224)
