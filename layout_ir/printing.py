@@ -18,6 +18,7 @@ bits, everything else in hexadecimal, as MLIR does for big constants anyway.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from io import StringIO
@@ -44,6 +45,11 @@ HEX_ABOVE = 100
 _ELIDED_HANDLE = "__elided__"
 ELIDED = f"dense_resource<{_ELIDED_HANDLE}>"
 """What stands for an elided constant, as in MLIR: it parses, but its values are gone."""
+
+
+def _is_elided(handle: str) -> bool:
+    """Whether a resource was elided. The second program that one process reads has its handle numbered."""
+    return re.fullmatch(f"{_ELIDED_HANDLE}(_[0-9]+)?", handle) is not None
 
 
 def print_module(
@@ -98,9 +104,11 @@ class ProgramPrinter(Printer):
             self.print_string(f"#{self._alias(attribute)}")
         elif isinstance(attribute, DenseIntOrFPElementsAttr):
             self._print_constant(cast("DenseIntOrFPElementsAttr[Any]", attribute))
+        elif isinstance(attribute, DenseResourceAttr) and _is_elided(attribute.resource_handle.data):
+            self._elided += 1
+            self.print_string(f"{ELIDED} : ")
+            self.print_attribute(attribute.type)
         else:
-            if isinstance(attribute, DenseResourceAttr) and attribute.resource_handle.data == _ELIDED_HANDLE:
-                self._elided += 1
             super().print_attribute(attribute)
 
     def _alias(self, attribute: FormatAttr) -> str:

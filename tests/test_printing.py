@@ -253,9 +253,10 @@ def test_elided_constants_are_announced_and_still_parse():
     assert first == "// 2 constants are elided: this program can be read and transformed, but not run."
     assert text.count("dense_resource<__elided__>") == 2
     assert "dense<1> : tensor<9xi8>" in text
-    again = parse(text)
-    # What is gone stays gone, and is said again.
-    assert print_module(again) == text
+    # What is gone stays gone, and is said again, however many programs were read before.
+    for _ in range(2):
+        again = parse(text)
+        assert print_module(again) == text
 
 
 def test_negative_nothing_is_elided_unasked_or_below_the_limit():
