@@ -38,6 +38,16 @@ Values = Mapping[str, Any]
 _SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
+def check_buffer(array: NDArray[Any], side: str, width: int, size: int) -> None:
+    """Raises LayoutError where `array` is no row of at least `size` bytes, in elements of `width` bytes."""
+    if array.itemsize != width:
+        raise LayoutError(f"the {side} has elements of {array.itemsize} bytes, the kernel moves {width}")
+    if not array.flags.c_contiguous:
+        raise LayoutError(f"the {side} is not contiguous: strides {array.strides}")
+    if array.nbytes < size:
+        raise LayoutError(f"the {side} has {array.size} elements, its layout needs {size // width}")
+
+
 class Reorder:
     """A compiled reorder: `kernel(source, destination)`.
 
@@ -129,12 +139,7 @@ class _Checked:
         width = self.plan.widths[writable]
         # A list would be copied, so it is not accepted.
         array: NDArray[Any] = np.asarray(buffer if isinstance(buffer, np.ndarray) else memoryview(buffer))
-        if array.itemsize != width:
-            raise LayoutError(f"the {side} has elements of {array.itemsize} bytes, the kernel moves {width}")
-        if not array.flags.c_contiguous:
-            raise LayoutError(f"the {side} is not contiguous: strides {array.strides}")
-        if array.nbytes < size:
-            raise LayoutError(f"the {side} has {array.size} elements, its layout needs {size // width}")
+        check_buffer(array, side, width, size)
         if writable and not array.flags.writeable:
             raise LayoutError(f"the {side} is read-only")
         return int(array.ctypes.data)

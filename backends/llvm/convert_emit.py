@@ -12,7 +12,7 @@ from __future__ import annotations
 from layout_ir.backends.llvm.builder import Builder, Value
 from layout_ir.backends.llvm.conversion import Widths, starts_even
 from layout_ir.backends.llvm.kernels.convert import Converter
-from layout_ir.backends.llvm.kernels.linear import Range, emit_fill
+from layout_ir.backends.llvm.kernels.linear import Range, emit_fill, share
 from layout_ir.backends.llvm.kernels.numbers import Numbers
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import (
@@ -100,16 +100,7 @@ class _Emitter:
 
     def share(self, depth: int) -> Range:
         """The rounds of the loop at `depth` that this thread runs."""
-
-        def rounds(count: Value) -> tuple[Value, Value]:
-            if depth != self.step.split:
-                return 0, count
-            b = self.b
-            low = b.put(f"udiv i64 {b.put(f'mul nuw nsw i64 {count}, %part')}, %parts")
-            high = b.put(f"mul nuw nsw i64 {count}, {b.add('%part', 1)}")
-            return low, b.put(f"udiv i64 {high}, %parts")
-
-        return rounds
+        return share(self.b, shared=depth == self.step.split)
 
     def items(self, depth: int, src: str, dst: str, channel: Value) -> None:
         """The loops from `depth` on, and the kernel."""

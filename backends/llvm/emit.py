@@ -23,6 +23,7 @@ from layout_ir.backends.llvm.kernels.linear import (
     emit_flush,
     emit_padded,
     emit_strips,
+    share,
 )
 from layout_ir.backends.llvm.kernels.open_run import emit_open_run
 from layout_ir.backends.llvm.kernels.tile import emit_tile
@@ -137,18 +138,7 @@ class _Emitter:
 
     def share(self, depth: int) -> Range:
         """The rounds of the loop at `depth` that this thread runs."""
-
-        def rounds(count: Value) -> tuple[Value, Value]:
-            if depth != self.step.split:
-                return 0, count
-            b = self.b
-            low = b.put(f"mul nuw nsw i64 {count}, %part")
-            low = b.put(f"udiv i64 {low}, %parts")
-            high = b.add("%part", 1)
-            high = b.put(f"mul nuw nsw i64 {count}, {high}")
-            return low, b.put(f"udiv i64 {high}, %parts")
-
-        return rounds
+        return share(self.b, shared=depth == self.step.split)
 
     def items(self, depth: int, src: str, dst: str) -> None:
         """The loops from `depth` on, and the kernel."""

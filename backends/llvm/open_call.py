@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.backends.llvm import pool
-from layout_ir.backends.llvm.call import shares
+from layout_ir.backends.llvm.call import check_buffer, shares
 from layout_ir.backends.llvm.dynamic import Extents, OpenPlan, OpenReorder, open_reorder, shape_text
 from layout_ir.backends.llvm.emit import module_text
 from layout_ir.backends.llvm.jit import Code
@@ -156,15 +156,9 @@ class OpenKernel:
         return extents
 
     def _address(self, array: NDArray[Any], given: Any, side: str, size: int) -> int:
-        width = self.reorder.width
         if not isinstance(given, np.ndarray):
             raise LayoutError(f"the {side} is a {type(given).__name__}, not a NumPy array")
-        if array.itemsize != width:
-            raise LayoutError(f"the {side} has elements of {array.itemsize} bytes, the kernel moves {width}")
-        if not array.flags.c_contiguous:
-            raise LayoutError(f"the {side} is not contiguous: strides {array.strides}")
-        if array.nbytes < size:
-            raise LayoutError(f"the {side} has {array.size} elements, its layout needs {size // width}")
+        check_buffer(array, side, self.reorder.width, size)
         return int(array.ctypes.data)
 
 

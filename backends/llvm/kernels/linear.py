@@ -12,6 +12,21 @@ Range = Callable[[Value], tuple[Value, Value]]
 """Rounds of a loop that this thread runs: [low, high) of a count."""
 
 
+def share(b: Builder, *, shared: bool) -> Range:
+    """The share of this thread, `%part` of `%parts`, if the loop is `shared`; all rounds if not."""
+
+    def rounds(count: Value) -> tuple[Value, Value]:
+        if not shared:
+            return 0, count
+        low = b.put(f"mul nuw nsw i64 {count}, %part")
+        low = b.put(f"udiv i64 {low}, %parts")
+        high = b.add("%part", 1)
+        high = b.put(f"mul nuw nsw i64 {count}, {high}")
+        return low, b.put(f"udiv i64 {high}, %parts")
+
+    return rounds
+
+
 class Pace:
     """Where in the source of the next round the prefetches of this one have got to."""
 

@@ -50,8 +50,7 @@ def _case(rng: Random, unit: OpenUnit) -> Case:
             return Case(unit.reorder.src.bind(shape), unit.reorder.dst.bind(shape), unit.dtype)
 
 
-# One target per architecture and width of registers: each is half a minute, and the extents do not see the rest.
-@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4", "aarch64", "riscv64-v"])
+@pytest.mark.parametrize("target", TARGETS)
 def test_c_programs_move_tensors_of_many_shapes(target: str, tmp_path: Path):
     rng = Random(7)
     units = [_unit(target, number) for number in range(len(_KERNELS))]
