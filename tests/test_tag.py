@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from random import Random
 
 import numpy as np
@@ -124,7 +123,7 @@ def test_negative_malformed_tags_name_the_place(tag: str, match: str, span: tupl
 
 def test_random_tags_give_a_format_or_a_layout_error():
     rng = Random(3)
-    start, accepted = time.perf_counter(), 0
+    accepted = 0
     for _ in range(20_000):
         text = "".join(rng.choice("abcdABCDnchwNC0123489 -é٣") for _ in range(rng.randint(0, 10)))
         if rng.random() < 0.5:
@@ -135,7 +134,6 @@ def test_random_tags_give_a_format_or_a_layout_error():
         except LayoutError as error:
             assert error.span is not None
     assert accepted > 1_000
-    assert time.perf_counter() - start < 60
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from xdsl.dialects.builtin import TensorType, f32
+from xdsl.dialects.builtin import TensorType
 from xdsl.irdl import irdl_op_definition, operand_def, var_operand_def
 
 from layout_ir.dialects.nn.attributes import floats, integer, ints, number, word
@@ -142,7 +142,8 @@ class SliceOp(NNOp):
 class ResizeOp(NNOp):
     """x at other extents, by `scales` per dim or to `sizes`.
 
-    Scales give the result extent floor(extent * scale), in single precision as ONNX has it: 10 * 0.7f is 7.
+    Scales give the result extent floor(extent * scale), in double precision as ONNX has it since 1.22: 10 * 0.7f is
+    6, where ONNX Runtime and older releases of ONNX multiply in single precision and get 7.
 
     A result index i reads position p of x:
 
@@ -183,10 +184,4 @@ class ResizeOp(NNOp):
             raise LayoutError(f"{name} = {list(values)} has an entry that is not above 0")
         if self.sizes:
             return self.sizes
-        return tuple(
-            math.floor(_single(extent * scale)) for extent, scale in zip(x, self.scales, strict=True)
-        )
-
-
-def _single(value: float) -> float:
-    return f32.unpack(f32.pack((value,)), 1)[0]
+        return tuple(math.floor(extent * scale) for extent, scale in zip(x, self.scales, strict=True))
