@@ -151,18 +151,20 @@ def plan_reorder(
     dtype: str = "f32",
     *,
     conversion: Conversion | None = None,
+    threads: int = 1,
     target: Machine | None = None,
 ) -> Plan:
     """The plan that `compile_reorder` compiles.
 
-    `conversion` says what becomes of the elements; without it they are, and stay, `dtype`.
+    `conversion` says what becomes of the elements; without it they are, and stay, `dtype`. `threads` share a call at
+    most; any plan may be run by any number.
     """
     machine = target or host()
     if conversion is None and bits_of(dtype) % 8:
         conversion = Conversion(canonical_name(dtype), canonical_name(dtype))
     if conversion is None or (conversion.is_identity and bits_of(conversion.src) % 8 == 0):
         dtype = dtype if conversion is None else conversion.src
-        return make_plan(src, dst, bits_of(dtype) // 8, pad_bits(dst.pad, dtype), machine)
+        return make_plan(src, dst, bits_of(dtype) // 8, pad_bits(dst.pad, dtype), machine, threads)
     pad = dst.pad
     if pad == "zp" and conversion.dst_zero is not None:
         if isinstance(conversion.dst_zero, str):
@@ -171,7 +173,7 @@ def plan_reorder(
                 "give a number when compiling, or use another policy"
             )
         pad = int(conversion.dst_zero)
-    return make_conversion_plan(src, dst, conversion, pad_bits(pad, conversion.dst), machine)
+    return make_conversion_plan(src, dst, conversion, pad_bits(pad, conversion.dst), machine, threads)
 
 
 def compile_reorder(
@@ -209,7 +211,7 @@ def compile_reorder(
 def _prepared(
     src: Layout, dst: Layout, conversion: Conversion, threads: int, machine: Machine, tune: bool
 ) -> Reorder:
-    plan = plan_reorder(src, dst, conversion=conversion, target=machine)
+    plan = plan_reorder(src, dst, conversion=conversion, threads=pool.available(threads), target=machine)
     if tune and plan.conversion is None:
         plan = choose_plan(src, dst, conversion.src, threads=threads, target=machine).plan
     return load(plan, machine, _shares(plan, threads))
@@ -233,9 +235,9 @@ def choose_plan(
 
     Raises LayoutError where nothing is remembered and `measure` forbids to find out, as for a target that is not here.
     """
-    machine = target or host()
-    plans = candidates(src, dst, bits_of(dtype) // 8, pad_bits(dst.pad, dtype), machine)
-    most = _shares(plans[0], threads or pool.cpus())
+    machine, threads = target or host(), pool.available(threads or pool.cpus())
+    plans = candidates(src, dst, bits_of(dtype) // 8, pad_bits(dst.pad, dtype), machine, threads)
+    most = _shares(plans[0], threads)
     return choose(plans, machine, most, (lambda plan: load(plan, machine, most)) if measure else None)
 
 

@@ -74,7 +74,7 @@ def converts_late(conversion: Conversion) -> bool:
 
 
 def make_conversion_plan(
-    src: Layout, dst: Layout, conversion: Conversion, pad: int, machine: Machine
+    src: Layout, dst: Layout, conversion: Conversion, pad: int, machine: Machine, threads: int = 1
 ) -> Plan:
     """The plan that moves and converts the elements of `src` to `dst`; pads get the bits `pad`.
 
@@ -111,7 +111,7 @@ def make_conversion_plan(
                 channel=box.channel - low,
             )
             for step in _steps(moved, conversion, machine):
-                steps += _streamed(step, widths) if _streams(step, volume, machine) else [step]
+                steps += _streamed(step, widths) if _streams(step, volume, machine, threads) else [step]
         if volume > machine.l2:
             steps = [_asking_ahead(step, widths, machine) for step in steps]
     if dst.pad != "undef":
@@ -344,14 +344,14 @@ def _asking_ahead(step: Step, widths: Widths, machine: Machine) -> Step:
 # Streaming -----------------------------------------------------------------------------------------------------------
 
 
-def _streams(step: Step, volume: int, machine: Machine) -> bool:
+def _streams(step: Step, volume: int, machine: Machine, threads: int) -> bool:
     """Whether `volume` bytes are so many that stores had better bypass the caches.
 
     Tiles gain earlier than copies do, for they read many rows side by side and write far apart. Measured on Zen 4 with
     an L3 of 32 MiB, nchw f32 to nhwc bf16, GB/s through the caches and streamed: 12 MiB 50 and 61, 9 MiB 51 and 58, 6
     MiB 60 and 63.
     """
-    least = streaming_volume(machine)
+    least = streaming_volume(machine, threads)
     return machine.streams and volume > (2 * least // 3 if isinstance(step.kernel, ConvertTile) else least)
 
 

@@ -32,13 +32,15 @@ Span = tuple[tuple[Level, ...], int, int]
 """Levels of a dim, fine to coarse, and the positions [start, stop) that are meant."""
 
 
-def candidates(src: Layout, dst: Layout, width: int, pad: int, machine: Machine) -> list[Plan]:
+def candidates(
+    src: Layout, dst: Layout, width: int, pad: int, machine: Machine, threads: int = 1
+) -> list[Plan]:
     """A handful of plans that do what `make_plan`'s does, which is the first; for those who measure.
 
     Raises LayoutError where `make_plan` does.
     """
-    first = make_plan(src, dst, width, pad, machine)
-    other = make_plan(src, dst, width, pad, machine, stream=not streams(first))
+    first = make_plan(src, dst, width, pad, machine, threads)
+    other = make_plan(src, dst, width, pad, machine, threads, stream=not streams(first))
     return list(dict.fromkeys([first, *variants(first), other]))
 
 
@@ -48,11 +50,13 @@ def streams(plan: Plan) -> bool:
 
 
 def make_plan(
-    src: Layout, dst: Layout, width: int, pad: int, machine: Machine, *, stream: bool | None = None
-) -> Plan:
+    src: Layout, dst: Layout, width: int, pad: int, machine: Machine, threads: int = 1, *,
+    stream: bool | None = None,
+) -> Plan:  # fmt: skip
     """The plan that copies elements of `width` bytes from `src` to `dst`; pads get the bytes of `pad`.
 
-    `stream` says whether stores bypass the caches where they can (None: as the volume suggests).
+    `threads` share a call at most. `stream` says whether stores bypass the caches where they can (None: as the volume
+    and the number of threads suggest).
 
     Raises LayoutError where `refine` does, and where a layout has addresses below 0.
     """
@@ -74,7 +78,7 @@ def make_plan(
             steps.append(fill_step(_shift(box, 0, dst.offset * width), width, pad))
     written = volume if dst.pad == "undef" else width * prod(dst.padded_shape)
     if stream is None:
-        limit = streaming_volume(machine) * (2 if in_few_streams(moves) else 1)
+        limit = streaming_volume(machine, threads, few_streams=in_few_streams(moves))
         stream = machine.streams and volume + written > limit
     if stream and machine.streams:
         steps = streamed(steps, machine)

@@ -40,14 +40,14 @@ def choice_words(choice: Choice) -> list[str]:
     return [f"plan chosen among {choice.of}: {rank}, {known}"]
 
 
-def plan_words(plan: Plan, machine: Machine) -> list[str]:
-    """Lines that say what `plan`, made for `machine`, does and which of its choices depend on the machine."""
+def plan_words(plan: Plan, machine: Machine, threads: int = 1) -> list[str]:
+    """Lines that say what `plan`, made for `threads` on `machine`, does and which choices depend on the machine."""
     caches = ", ".join(map(_size, (machine.l1, machine.l2, machine.l3)))
     lines = [
         f"{_element_words(plan)}; the source is {plan.src_bytes} bytes, the destination {plan.dst_bytes}",
         *conversion_words(plan.conversion),
         f"for {machine.cpu}: registers of {machine.vector} bytes, caches of {caches}",
-        _streaming_words(plan, machine),
+        _streaming_words(plan, machine, threads),
     ]
     if not plan.steps:
         return [*lines, "there is nothing to do"]
@@ -112,19 +112,21 @@ def conversion_words(conversion: Conversion | None) -> list[str]:
     ]
 
 
-def _streaming_words(plan: Plan, machine: Machine) -> str:
-    limit = _size(streaming_volume(machine))
+def _streaming_words(plan: Plan, machine: Machine, threads: int) -> str:
+    most = streaming_volume(machine, threads)
+    limit = _size(most)
     if any(step.kernel.streaming for step in plan.steps):
         return f"source and destination are more than the {limit} that caches serve well: stores bypass the caches"
     if not machine.streams:
         return "stores go through the caches: this machine has no others"
     volume = plan.src_bytes + plan.dst_bytes
-    if plan.conversion is None and in_few_streams(plan.steps) and volume <= 2 * streaming_volume(machine):
-        limit = _size(2 * streaming_volume(machine))
+    few = streaming_volume(machine, threads, few_streams=True)
+    if plan.conversion is None and most < few and volume <= few and in_few_streams(plan.steps):
+        limit = _size(few)
         return (
             f"stores go through the caches: up to {limit}, read and written in few sequences, that is faster"
         )
-    if volume > streaming_volume(machine):
+    if volume > most:
         return (
             "stores go through the caches: too few bytes are elements, or no step writes whole lines in order"
         )

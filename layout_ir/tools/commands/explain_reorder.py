@@ -53,6 +53,13 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--scale", type=float, metavar="S", help="scale of the side with integers")
     parser.add_argument("--zero-point", type=int, metavar="Z", help="zero point of the side with integers")
     parser.add_argument(
+        "--threads",
+        type=int,
+        default=1,
+        metavar="N",
+        help="how many threads share a call at most (default: 1)",
+    )
+    parser.add_argument(
         "--tune", action="store_true", help="the fastest of a handful of plans: remembered, or measured now"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
@@ -68,6 +75,8 @@ def run(args: argparse.Namespace) -> int:
 
     dtype = canonical_name(args.dtype or "f32")
     machine = machine_named(args.cpu)
+    if args.threads < 1:
+        raise LayoutError(f"a reorder cannot run on {args.threads} threads")
     if args.shape is not None and "?" in args.shape:
         return _run_open(args, dtype, machine)
     src, dst = layout_at(args, args.source), layout_at(args, args.destination)
@@ -77,15 +86,21 @@ def run(args: argparse.Namespace) -> int:
     assert not values  # numbers are compiled in
     choice = None
     if args.tune and conversion.is_identity:
-        choice = choose_plan(src, dst, dtype, target=machine, measure=args.cpu == "host")
-    plan = plan_reorder(src, dst, conversion=conversion, target=machine) if choice is None else choice.plan
+        choice = choose_plan(
+            src, dst, dtype, threads=args.threads, target=machine, measure=args.cpu == "host"
+        )
+    plan = (
+        plan_reorder(src, dst, conversion=conversion, threads=args.threads, target=machine)
+        if choice is None
+        else choice.plan
+    )
     if not args.json:
         shape = "x".join(map(str, src.shape)) or "scalar"
         becomes = "" if conversion.src == conversion.dst else f" to {conversion.dst}"
         print(f"{src.format} -> {dst.format}, {shape} {dtype}{becomes}")
         if choice is not None:
             print("\n".join(choice_words(choice)))
-        print("\n".join(plan_words(plan, machine)))
+        print("\n".join(plan_words(plan, machine, args.threads)))
         return 0
     result = {
         "from": str(src.format),

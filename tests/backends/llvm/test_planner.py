@@ -155,3 +155,14 @@ def test_what_lies_in_few_sequences_is_cached_up_to_twice_the_volume():
     assert not streamed("nChw8c", "nChw16c", 10, 64, 56, 56)
     assert streamed("nhwc", "nChw8c", 10, 64, 56, 56)
     assert streamed("nChw8c", "nchw", 10, 64, 56, 56)
+
+
+def test_two_threads_use_the_caches_for_more():
+    machine = replace(WIDE, l2=1 << 20, l3=32 << 20)
+
+    def streamed(count: int, threads: int) -> bool:
+        src, dst = (Format.of(tag).bind((count, 64, 56, 56)) for tag in ("nchw", "nhwc"))
+        return streams(make_plan(src, dst, 4, 0, machine, threads))
+
+    assert [streamed(count, 1) for count in (7, 8, 15, 16)] == [False, True, True, True]
+    assert [streamed(count, 2) for count in (7, 8, 15, 16)] == [False, False, False, True]

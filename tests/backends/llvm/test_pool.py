@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from time import sleep
@@ -16,12 +17,11 @@ from layout_ir.backends.llvm.pool import LIGHT, available
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 
-SHAPE = (3, 17, 64, 56)
 needs_workers = pytest.mark.skipif(available(2) < 2, reason="one CPU, or a platform without workers")
 
 
-def _kernel(threads: int | None) -> tuple[Reorder, NDArray[Any], NDArray[Any]]:
-    src, dst = Format.from_tag("nchw").bind(SHAPE), Format.from_tag("nChw8c").bind(SHAPE)
+def _kernel(threads: int | None, images: int = 3) -> tuple[Reorder, NDArray[Any], NDArray[Any]]:
+    src, dst = (Format.from_tag(tag).bind((images, 17, 64, 56)) for tag in ("nchw", "nChw8c"))
     x = np.random.default_rng(0).random(src.extent, np.float32)
     wanted = np.zeros(dst.extent, np.float32)
     wanted[dst.addresses().ravel()] = x[src.addresses().ravel()]
@@ -60,6 +60,40 @@ def test_small_reorders_are_shared_with_workers_that_are_awake():
         assert _runs_right(kernel, x, wanted, 300)
 
 
+def _workers() -> list[int]:
+    """System's ids of the threads that wait for kernels."""
+    names = (thread for thread in threading.enumerate() if thread.name.startswith("layout-ir-"))
+    return [thread.native_id for thread in names if thread.native_id]
+
+
+@needs_workers
+def test_workers_that_are_woken_keep_off_the_cpu_of_the_caller():
+    kernel, x, wanted = _kernel(2, images=15)
+    assert kernel._checked.threads == 2  # pyright: ignore[reportPrivateUsage]
+    assert _runs_right(kernel, x, wanted, 1)
+    here = os.sched_getaffinity(0)
+    try:
+        for cpu in sorted(here)[:2]:
+            # A caller that may run on two CPUs is moved to the one and has the other left for its worker.
+            other = min(here - {cpu})
+            os.sched_setaffinity(0, {cpu})
+            os.sched_setaffinity(0, {cpu, other})
+            sleep(0.05)  # the worker is asleep
+            before = _cpu()
+            assert _runs_right(kernel, x, wanted, 1)
+            if _cpu() == before:  # else somebody moved us meanwhile
+                assert {before} not in [os.sched_getaffinity(worker) for worker in _workers()]
+                assert any(os.sched_getaffinity(worker) == {cpu, other} - {before} for worker in _workers())
+    finally:
+        os.sched_setaffinity(0, here)
+    assert _runs_right(kernel, x, wanted, 20)
+
+
+def _cpu() -> int:
+    """The CPU that this thread runs on."""
+    return ctypes.CDLL(None).sched_getcpu()
+
+
 @needs_workers
 def test_many_threads_call_at_once():
     kernel, x, wanted = _kernel(2)
@@ -87,6 +121,6 @@ def test_a_forked_child_has_workers_of_its_own():
 
 
 def test_negative_no_threads():
-    src = Format.from_tag("nchw").bind(SHAPE)
+    src = Format.from_tag("nchw").bind((3, 17, 64, 56))
     with pytest.raises(LayoutError, match="cannot run on 0 threads"):
         compile_reorder(src, src, threads=0)
