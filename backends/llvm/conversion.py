@@ -31,6 +31,7 @@ from layout_ir.backends.llvm.plan import (
 )
 from layout_ir.backends.llvm.planner import Span, pad_boxes, product_boxes
 from layout_ir.backends.llvm.schedule import fill_step, merged
+from layout_ir.backends.llvm.sharing import shared_by, split_of
 from layout_ir.backends.llvm.streaming import streaming_volume
 from layout_ir.dtypes import bits_of
 from layout_ir.errors import LayoutError
@@ -117,6 +118,8 @@ def make_conversion_plan(
     if dst.pad != "undef":
         for box in pad_boxes(dst, widths.dst, None, 1):
             steps.append(fill_step(replace(box, dst=box.dst + dst.offset * widths.dst), widths.dst, pad))
+    if threads > 1:
+        steps = [shared_by(step, threads) for step in steps]
     return Plan(
         1 if widths.src_packed or widths.dst_packed else min(widths.src, widths.dst),
         _bytes(src.extent, conversion.src),
@@ -305,23 +308,8 @@ def last_cut(tile: ConvertTile, axis: str) -> int:
 
 
 def _finished(at: Step, items: tuple[Item, ...], kernel: Kernel) -> Step:
-    """The loop that threads share: the outermost with enough rounds for an even split, else the longest."""
-    counts = [0 if isinstance(x, Ragged) else x.count for x in items]
-    counts.append(_rounds(kernel))
-    split = next(
-        (k for k, n in enumerate(counts) if n >= 16), max(range(len(counts)), key=lambda k: counts[k])
-    )
-    return replace(at, loops=items, kernel=kernel, split=split)
-
-
-def _rounds(kernel: Kernel) -> int:
-    if isinstance(kernel, ConvertTile):
-        first = kernel.cuts[0]
-        return -(-(kernel.rows if first.axis == "rows" else kernel.cols).count // first.size)
-    if isinstance(kernel, ConvertWeave):
-        return -(-kernel.count // kernel.block)
-    assert isinstance(kernel, ConvertRun)
-    return kernel.inner.count if kernel.inner.count > 1 else -(-kernel.count // 256)
+    """`at` with these loops, shared by an unknown number of threads."""
+    return replace(at, loops=items, kernel=kernel, split=split_of(items, kernel))
 
 
 # Far from the processor -----------------------------------------------------------------------------------------------

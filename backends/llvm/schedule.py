@@ -23,14 +23,12 @@ from layout_ir.backends.llvm.plan import (
     Kernel,
     Loop,
     Padded,
-    Ragged,
-    Staged,
     Step,
     Table,
     Tile,
     Weave,
-    rounds,
 )
+from layout_ir.backends.llvm.sharing import split_of
 from layout_ir.backends.llvm.symbols import free, generic, is_open
 
 _LANE = 16
@@ -242,26 +240,6 @@ def _tile(rows: Loop, cols: Axis, width: int, machine: Machine) -> Tile:
     return Tile(width, Axis(rows.count, rows.src), cols, tuple(cuts), whole=whole)
 
 
-@free
 def finished(items: tuple[Item, ...], src: int, dst: int, kernel: Kernel) -> Step:
-    """The loop that threads share: the outermost with enough rounds for an even split, else the longest."""
-    counts = [0 if isinstance(x, Ragged) else rounds((x,)) for x in items]
-    counts.append(_kernel_rounds(kernel))
-    split = next(
-        (k for k, n in enumerate(counts) if n >= 16), max(range(len(counts)), key=lambda k: counts[k])
-    )
-    return Step(items, src, dst, kernel, split)
-
-
-def _kernel_rounds(kernel: Kernel) -> int:
-    if isinstance(kernel, Staged):
-        return 1
-    if isinstance(kernel, Weave):
-        return -(-kernel.count // kernel.block)
-    if isinstance(kernel, Tile):
-        first = kernel.cuts[0]
-        return -(-(kernel.rows if first.axis == "rows" else kernel.cols).count // first.size)
-    assert isinstance(kernel, Copy | Fill | Padded | Elements)
-    if isinstance(kernel, Elements) or kernel.inner.count > 1:
-        return kernel.inner.count
-    return -(-kernel.run // 256)
+    """The step of these loops, shared by an unknown number of threads."""
+    return Step(items, src, dst, kernel, split_of(items, kernel))

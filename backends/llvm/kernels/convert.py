@@ -17,6 +17,7 @@ from layout_ir.backends.llvm.kernels.numbers import Numbers, lane
 from layout_ir.backends.llvm.kernels.weave import chosen
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import ConvertRun, ConvertTile, ConvertWeave, Strip
+from layout_ir.backends.llvm.sharing import shared_cut
 from layout_ir.quantization import Conversion
 
 _LANE = 16
@@ -312,6 +313,7 @@ def _schedule(
 ) -> None:
     """The loops of the cuts around `tile`; one that would reach over the end of its axis is moved back."""
     last = {cut.axis: k for k, cut in enumerate(kernel.cuts)}
+    shared = shared_cut(kernel)
     axes: dict[str, Strip] = {"rows": kernel.rows, "cols": kernel.cols}
     low: dict[str, Value] = {"rows": 0, "cols": 0}
     high: dict[str, Value] = {axis: value.count for axis, value in axes.items()}
@@ -325,7 +327,7 @@ def _schedule(
         start, stop = low[axis], high[axis]
         number = b.ceil(b.sub(stop, start), size)
         exact = isinstance(start, int) and isinstance(stop, int) and (stop - start) % size == 0
-        with b.loop(*(range_(number) if depth == 0 and isinstance(number, int) else (0, number))) as i:
+        with b.loop(*(range_(number) if depth == shared else (0, number))) as i:
             begin = b.add(start, b.mul(i, size))
             if last[axis] == depth:
                 low[axis] = begin if exact else b.min(begin, axes[axis].count - size)

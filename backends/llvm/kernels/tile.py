@@ -15,6 +15,7 @@ from operator import index
 from layout_ir.backends.llvm.builder import Builder, Value, fenced, shuffle
 from layout_ir.backends.llvm.kernels.linear import Pace, Range
 from layout_ir.backends.llvm.plan import Tile
+from layout_ir.backends.llvm.sharing import shared_cut
 from layout_ir.backends.llvm.symbols import Open
 
 
@@ -28,6 +29,7 @@ def emit_tile(
     rows, cols = sizes["rows"], sizes["cols"]
     low: dict[str, Value] = {"rows": 0, "cols": 0}
     high: dict[str, Value] = {axis: value.count for axis, value in axes.items()}
+    shared = shared_cut(kernel)
     fold = kernel.cols.fold
     table = b.table([kernel.cols.place(k) for k in range(kernel.cols.count)]) if fold else ""
 
@@ -72,7 +74,7 @@ def emit_tile(
         start, stop, count = low[axis], high[axis], axes[axis].count
         number = b.ceil(b.sub(stop, start), size)
         bounds: tuple[Value, Value] = (0, number)
-        if depth == 0:
+        if depth == shared:
             bounds = range_(number)
         with b.loop(*bounds) as i:
             begin = b.add(start, b.mul(i, size))

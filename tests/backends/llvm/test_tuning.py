@@ -125,7 +125,7 @@ def test_explain_shows_the_plan_that_is_remembered(
     assert f"no choice among {len(plans)} plans is remembered for haswell" in capsys.readouterr().err
     _winner(monkeypatch, 1)
     monkeypatch.setattr("layout_ir.backends.llvm.call.load", lambda plan, *_: _idle(plan))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
-    choose_plan(src, dst, target=machine)
+    choose_plan(src, dst, threads=1, target=machine)
     assert main(args) == 0
     _, *lines = capsys.readouterr().out.splitlines()
     assert lines == [
