@@ -104,10 +104,13 @@ def race(
 
 
 def _warm_up(run: Callable[[], object]) -> None:
-    """Calls for the time of a batch. After a rest of 4 ms the first ones run at a fifth of the speed on a virtual CPU:
-    its caches have served others, and it is not back at its clock rate."""
-    end = perf_counter() + BATCH
-    while True:
+    """Eight calls, but for no longer than four batches take.
+
+    A virtual CPU that rests is another's meanwhile. It comes back at a fifth of its speed, and what the caches held it
+    has to win back from its neighbours, which takes several passes over the data.
+    """
+    end = perf_counter() + 4 * BATCH
+    for _ in range(8):
         run()
         if perf_counter() > end:
             return
