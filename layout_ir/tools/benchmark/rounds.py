@@ -104,13 +104,13 @@ def race(
 
 
 def _warm_up(run: Callable[[], object]) -> None:
-    """Eight calls, but for no longer than four batches take.
+    """Sixteen calls, but for no longer than six batches take.
 
     A virtual CPU that rests is another's meanwhile. It comes back at a fifth of its speed, and what the caches held it
     has to win back from its neighbours, which takes several passes over the data.
     """
-    end = perf_counter() + 4 * BATCH
-    for _ in range(8):
+    end = perf_counter() + 6 * BATCH
+    for _ in range(16):
         run()
         if perf_counter() > end:
             return
