@@ -46,8 +46,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Parameter = float | Literal["tensor", "channel"]
-"""A number that is compiled in; or one number for the tensor, or one per channel, that every call brings along."""
+Parameter = float | tuple[float, ...] | Literal["tensor", "channel"]
+"""A number, or one per channel, that is compiled in; or one for the tensor, or one per channel, that every call brings
+along."""
 
 PARAMETERS = ("src_zero", "ratio", "beta", "dst_zero")
 """The parameters of a conversion, in the order in which they act."""
@@ -74,10 +75,15 @@ class Conversion:
                 raise LayoutError(
                     f"elements of {dtype} are moved, but not converted: {self.src} to {self.dst}"
                 )
-        if ("channel" in self.parameters.values()) != (self.dim is not None):
+        if any(map(is_per_channel, self.parameters.values())) != (self.dim is not None):
             raise LayoutError(
                 "one number per channel needs the dim of the channels, and the dim such a number"
             )
+        for name, value in self.parameters.items():
+            if isinstance(value, tuple) and len(value) != self.channels:
+                raise LayoutError(
+                    f"{name} has {len(value)} numbers, expected {self.channels}, one per channel"
+                )
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -101,10 +107,27 @@ class Conversion:
         return computing_type(self.src, self.dst, shifts=self.ratio is None and self.beta is None)
 
     def __str__(self) -> str:
-        steps = "".join(f", {name} {value}" for name, value in self.parameters.items())
+        steps = "".join(f", {name} {_parameter_text(value)}" for name, value in self.parameters.items())
         return f"{self.src} to {self.dst}{steps}" + (
             "" if self.dim is None else f", dim {self.dim} of {self.channels}"
         )
+
+
+def is_per_channel(value: Parameter) -> bool:
+    """Whether there is one number for each channel, compiled in or not."""
+    return isinstance(value, tuple) or value == "channel"
+
+
+def number_text(value: float) -> str:
+    """A float as IR spells it: the shortest text that reads back as it, with a point in front of an exponent."""
+    mantissa, e, exponent = repr(value).partition("e")
+    return f"{mantissa}.0e{exponent}" if e and "." not in mantissa else repr(value)
+
+
+def _parameter_text(value: Parameter) -> str:
+    if isinstance(value, str):
+        return value
+    return f"[{', '.join(map(number_text, value))}]" if isinstance(value, tuple) else number_text(value)
 
 
 def computing_type(src: str, dst: str, *, shifts: bool = False) -> str:
@@ -134,8 +157,9 @@ def conversion_between(
     """The conversion that scales and zero points of two sides make, and the values that every call brings along.
 
     `scale` and `zero_point` belong to the only side of integers, or are a tuple (source's, destination's), None for
-    none. A Python number is compiled in. An array of rank 0 is a number that a call brings along; a list or an array
-    of rank 1 one for each of the `channels` along `dim`. `beta` is a number or an array of rank 0.
+    none. A Python number is compiled in, and so is, for a side of such a tuple, a tuple of one for each of the
+    `channels` along `dim`. An array of rank 0 is a number that a call brings along; a list or an array of rank 1 one
+    for each channel. `beta` is a number or an array of rank 0.
 
     Raises LayoutError where it is open which side is meant, where a scale is not positive, where a zero point is no
     element of its side, or where a vector is not as long as there are channels.
@@ -145,20 +169,25 @@ def conversion_between(
     scales = [_given(x, "scale", channels) for x in sides_of(scale, src, dst, "scale")]
     zeros = [_given(x, "zero point", channels) for x in sides_of(zero_point, src, dst, "zero point")]
     for x, dtype in zip(scales, (src, dst), strict=True):
-        if x is not None and not ((np.asarray(x) > 0) & np.isfinite(x)).all():
-            raise LayoutError(f"scale {x} of {dtype} is not a positive number")
+        wrong = None if x is None else _first_but(x, (np.asarray(x) > 0) & np.isfinite(x))
+        if wrong is not None:
+            raise LayoutError(f"scale {wrong} of {dtype} is not a positive number")
     for x, dtype in zip(zeros, (src, dst), strict=True):
-        low, high = range_of(dtype)
-        fits = np.asarray(True if x is None else (low <= x) & (x <= high) & (np.rint(x) == x))
-        if not fits.all() or (x is not None and "f" in dtype):
-            raise LayoutError(f"zero point {x} of {dtype}: expected integers from {low} to {high}")
+        if x is None:
+            continue
+        (low, high), numbers = range_of(dtype), np.asarray(x)
+        wrong = _first_but(
+            x, (low <= numbers) & (numbers <= high) & (np.rint(numbers) == numbers) & ("f" not in dtype)
+        )
+        if wrong is not None:
+            raise LayoutError(f"zero point {wrong} of {dtype}: expected integers from {low} to {high}")
     first, second = (1.0 if x is None else x for x in scales)
-    ratio = first / second
-    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
-        ratio = np.asarray(ratio)  # which dividing arrays of rank 0 makes a number
+    ratio = np.divide(first, second)
+    at_run_time = isinstance(first, np.ndarray) or isinstance(second, np.ndarray)
     given: dict[str, Any] = {
         "src_zero": zeros[0],
-        "ratio": ratio,
+        # Dividing arrays of rank 0 makes a number.
+        "ratio": np.asarray(ratio) if at_run_time else _compiled(ratio),
         "beta": _given(beta, "beta", 0),
         "dst_zero": zeros[1],
     }
@@ -170,19 +199,44 @@ def conversion_between(
     }
     number = computing_type(src, dst, shifts=not given.keys() & {"ratio", "beta"})
     values: dict[str, NDArray[Any]] = {name: x for name, x in given.items() if isinstance(x, np.ndarray)}
-    found: dict[str, Any] = {
-        name: rounded(x, number) if name not in values else "channel" if x.ndim else "tensor"
-        for name, x in given.items()
-    }
-    if "channel" not in found.values():
+    found: dict[str, Any] = {}
+    for name, x in given.items():
+        if name in values:
+            found[name] = "channel" if x.ndim else "tensor"
+        else:
+            one_per_channel = isinstance(x, tuple)
+            numbers = [rounded(y, number) for y in cast("tuple[float, ...]", x if one_per_channel else (x,))]
+            found[name] = tuple(numbers) if one_per_channel else numbers[0]
+    if not any(map(is_per_channel, found.values())):
         return Conversion(src, dst, **found), values
     if dim is None:
         raise LayoutError("one number per channel needs the dim of the channels: give dim")
     return Conversion(src, dst, **found, dim=dim, channels=channels), values
 
 
+def _first_but(value: Any, fits: Any) -> str | None:
+    """The first number of `value` that does not fit, and its channel if there are several; None if all do."""
+    import numpy as np
+
+    if fits.all():
+        return None
+    place = np.flatnonzero(~np.atleast_1d(fits))[0]
+    number = np.atleast_1d(np.asarray(value))[place]
+    return f"{number} for channel {place}" if np.ndim(value) else f"{number}"
+
+
+def _compiled(value: Any) -> Any:
+    """Numbers that are compiled in: a tuple, or a float where there is one or every channel has the same."""
+    import numpy as np
+
+    numbers = np.asarray(value, np.float64)
+    if numbers.ndim == 0 or (numbers.size and (numbers == numbers[0]).all()):
+        return float(numbers.flat[0])
+    return tuple(numbers.tolist())
+
+
 def _given(value: Any, what: str, channels: int) -> Any:
-    """A number as float, anything else as an array of f64."""
+    """What is compiled in as a float or a tuple of them, anything else as an array of f64."""
     import numpy as np
 
     if value is None:
@@ -194,7 +248,7 @@ def _given(value: Any, what: str, channels: int) -> Any:
         shown = "x".join(map(str, array.shape))
         wanted = f"one or {channels}, one for each channel" if channels else "one"
         raise LayoutError(f"{what} has {shown} numbers, expected {wanted}")
-    return array
+    return _compiled(array) if isinstance(value, tuple) else array
 
 
 def sides_of(given: Any, src: str, dst: str, what: str) -> tuple[Any, Any]:
@@ -225,6 +279,24 @@ def check_quantization(dtype: str, scale: float | None, zero_point: int) -> None
     low, high = range_of(dtype)
     if not low <= zero_point <= high:
         raise LayoutError(f"zero point {zero_point} is outside {dtype}: {low} to {high}")
+
+
+def pad_after(pad: PadPolicy, conversion: Conversion) -> PadPolicy:
+    """The policy `pad` of what `conversion` makes, the zero point in place of `zp` where there is one.
+
+    Raises LayoutError where there are several, or where it is not known before the call.
+    """
+    zero = conversion.dst_zero
+    if pad != "zp" or zero is None:
+        return pad
+    if isinstance(zero, float):
+        return int(zero)
+    several = f"one for each index of dim {conversion.dim}: use another policy"
+    brought = "which each call brings along: give a number when compiling, or use another policy"
+    raise LayoutError(
+        "pad = zp writes the zero point of the destination, "
+        + (f"of which there is {several}" if isinstance(zero, tuple) else brought)
+    )
 
 
 def check_pad(pad: PadPolicy, dtype: str) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -107,9 +108,8 @@ def explain(module: ModuleOp, target: str = "host", costs: CostModel | None = No
 def _moves(op: ReorderOp) -> bool:
     if is_any(op.source_type) or is_any(op.result_type) or isinstance(origin(op.input), nn.ConstantOp):
         return False
-    same_element = op.source_type.element_type == op.result_type.element_type
     return (
-        same_element
+        op.keeps_elements
         and reorder_ns(layout_of(op.source_type), layout_of(op.result_type), dtype_of(op.result_type)) > 0
     )
 
@@ -117,9 +117,14 @@ def _moves(op: ReorderOp) -> bool:
 def _source(op: ReorderOp) -> SSAValue:
     """The value that is reordered, before any other change of its layout."""
     value = op.input
-    while isinstance(value.owner, ReorderOp | CastOp | FillPadsOp):
+    while _is_layout_only(value.owner):
         value = value.owner.input
     return value
+
+
+def _is_layout_only(op: object) -> TypeGuard[ReorderOp | CastOp | FillPadsOp]:
+    """Whether the result of `op` has the elements of its operand."""
+    return isinstance(op, CastOp | FillPadsOp) or (isinstance(op, ReorderOp) and op.keeps_elements)
 
 
 def _reopened(module: ModuleOp) -> tuple[ModuleOp, dict[SSAValue, SSAValue]]:
@@ -128,10 +133,7 @@ def _reopened(module: ModuleOp) -> tuple[ModuleOp, dict[SSAValue, SSAValue]]:
     copy = module.clone(value_mapper=names)
     moved: dict[SSAValue, SSAValue] = {}
     for op in list(copy.walk()):
-        if (
-            isinstance(op, ReorderOp | CastOp | FillPadsOp)
-            and op.source_type.element_type == op.result_type.element_type
-        ):
+        if _is_layout_only(op):
             moved[op.result] = op.input
             replace_op(op, op.input)
     for op in list(copy.walk()):

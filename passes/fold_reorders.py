@@ -129,7 +129,9 @@ def shared(op: Operation) -> SSAValue | None:
         return None
     for use in op.operands[0].uses:
         other = use.operation
-        alike = other is not op and type(other) is type(op) and other.results[0].type == op.results[0].type
+        # A reorder with numbers of its own has the same type, perhaps, but not the same elements.
+        alike = other is not op and type(other) is type(op) and is_settled(other)
+        alike = alike and other.results[0].type == op.results[0].type
         if alike and isinstance(other.parent, Block):
             place = op if other.parent is op.parent else other.parent.find_ancestor_op_in_block(op)
             if place is not None and other.is_before_in_block(place):

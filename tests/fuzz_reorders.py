@@ -30,7 +30,7 @@ from layout_ir.backends.reference.conversions import converted
 from layout_ir.buffers import gather, scatter
 from layout_ir.dtypes import bits_of
 from layout_ir.layout import Layout
-from layout_ir.quantization import Conversion, computing_type, range_of, rounded
+from layout_ir.quantization import Conversion, computing_type, is_per_channel, range_of, rounded
 from layout_ir.tensor_protocols import storage_of
 from tests.backends.llvm.cases import random_case
 
@@ -93,7 +93,7 @@ def cases(seed: int, start: int, stop: int, *, limit: int = 600) -> Iterator[Cas
         if (target.pad == 31 and bits_of(dst) < 8) or dst == "i1":
             target = replace(target, pad="undef" if target.pad == "undef" else 1)
         conversion, values = _conversion(rng, src, dst, source.shape)
-        if target.pad == "zp" and isinstance(conversion.dst_zero, str):
+        if target.pad == "zp" and isinstance(conversion.dst_zero, str | tuple):
             target = replace(target, pad="zero")
         yield Case(number, source, target, conversion, values)
 
@@ -108,9 +108,9 @@ def _conversion(
     found: dict[str, Any] = {}
     values: dict[str, Array] = {}
     for name in ("src_zero", "ratio", "beta", "dst_zero"):
-        kinds = [None, "constant", "tensor"] + (["channel"] if channels and name != "beta" else [])
-        kind = rng.choice(kinds)
-        count = channels if kind == "channel" else 1
+        several = ["channel", "constants"] if channels and name != "beta" else []
+        kind = rng.choice([None, "constant", "tensor", *several])
+        count = channels if kind in several else 1
         if name.endswith("zero"):
             dtype = src if name == "src_zero" else dst
             if "f" in dtype:
@@ -121,10 +121,12 @@ def _conversion(
             drawn = [rng.choice((0.5, 2.0, 1.0, 3.0, 0.1, rng.uniform(0.01, 20))) for _ in range(count)]
         if kind == "constant":
             found[name] = rounded(drawn[0], number)
+        elif kind == "constants":
+            found[name] = tuple(rounded(x, number) for x in drawn)
         elif kind is not None:
             found[name] = kind
             values[name] = np.array(drawn, np.float32 if number == "f32" else np.float64)
-    if "channel" in found.values():
+    if any(map(is_per_channel, found.values())):
         return Conversion(src, dst, **found, dim=dim, channels=channels), values
     return Conversion(src, dst, **found), values
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from random import Random
 from typing import Any, Literal
 
 import numpy as np
 import pytest
+import torch
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from layout_ir.backends.reference.elements import storage, widen
@@ -202,6 +206,53 @@ def test_a_reorder_of_quantized_tensors(reorders: Literal["compiled", "reference
     assert np.array_equal(a, first.astype(np.int8))
     assert np.allclose(c, (again + 7) * 0.1, atol=1e-6)
     assert abs(c - x)[abs(x) < 6].max() <= 0.025 + 0.05 + 1e-6
+
+
+PER_CHANNEL = """
+#c8 = #layout.format<(n, c, h, w) : [n, c, h, w, c:8], pad = 5>
+func.func @main(%x : tensor<3x17x4x5xf32>) -> (tensor<3x17x4x5xi8, #c8>, tensor<3x17x4x5xui8>, tensor<3x17x4x5xf32>) {
+  %a = layout.reorder %x scale = [1, SCALES] zero_point = [0, ZEROS] dim = DIM : tensor<3x17x4x5xf32> -> tensor<3x17x4x5xi8, #c8>
+  %b = layout.reorder %a scale = [SCALES, 0.25] zero_point = [ZEROS, 100] dim = DIM : tensor<3x17x4x5xi8, #c8> -> tensor<3x17x4x5xui8>
+  %c = layout.reorder %a scale = [SCALES, 1] zero_point = [ZEROS, 0] dim = DIM : tensor<3x17x4x5xi8, #c8> -> tensor<3x17x4x5xf32>
+  func.return %a, %b, %c : tensor<3x17x4x5xi8, #c8>, tensor<3x17x4x5xui8>, tensor<3x17x4x5xf32>
+}
+"""  # noqa: E501
+
+
+def _per_channel(dim: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], ModuleOp]:
+    """Values, and numbers of which quotients and products are exact: there is only one rounding to agree on."""
+    rng, extent = np.random.default_rng(dim), (3, 17, 4, 5)[dim]
+    x = rng.uniform(-40, 40, (3, 17, 4, 5)).astype(np.float32)
+    scales, zeros = 2.0 ** rng.integers(-4, 1, extent), rng.integers(-50, 51, extent)
+    text = PER_CHANNEL.replace("DIM", str(dim))
+    text = text.replace("SCALES", str(scales.tolist())).replace("ZEROS", str(zeros.tolist()))
+    module = parse(text)
+    module.verify()
+    return x, scales, zeros, module
+
+
+@pytest.mark.parametrize("dim", range(4))
+@pytest.mark.parametrize("reorders", ["compiled", "reference"])
+def test_numbers_of_channels_are_those_of_pytorch(reorders: Literal["compiled", "reference"], dim: int):
+    x, scales, zeros, module = _per_channel(dim)
+    c = run(module, [x], reorders=reorders)[2]
+    theirs = torch.fake_quantize_per_channel_affine(
+        torch.tensor(x), torch.tensor(scales, dtype=torch.float32),
+        torch.tensor(zeros, dtype=torch.int32), dim, -128, 127,
+    )  # fmt: skip
+    assert np.array_equal(c, theirs.numpy())
+
+
+@pytest.mark.parametrize("dim", range(4))
+@pytest.mark.parametrize("reorders", ["compiled", "reference"])
+def test_numbers_of_channels_are_exact(reorders: Literal["compiled", "reference"], dim: int):
+    x, scales, zeros, module = _per_channel(dim)
+    a, b, _ = run(module, [x], reorders=reorders)
+    for index in np.ndindex(x.shape):
+        scale, zero = Fraction(float(scales[index[dim]])), int(zeros[index[dim]])
+        first = min(max(round(Fraction(float(x[index])) / scale + zero), -128), 127)
+        assert a[index] == first
+        assert b[index] == min(max(round((first - zero) * scale * 4 + 100), 0), 255)
 
 
 def test_pads_of_a_quantized_tensor_hold_its_zero_point():

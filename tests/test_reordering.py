@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import layout_ir as li
+from layout_ir.backends.llvm import Reorder
+from layout_ir.quantization import conversion_between
 from layout_ir.reordering import ScaledReorder
 
 
@@ -96,6 +98,36 @@ def test_channels_have_scales_of_their_own():
     assert np.array_equal(li.reorder(q, "nChw8c", "nchw", shape=x.shape), wanted)
 
 
+def test_numbers_of_channels_may_be_compiled_in():
+    x, scale, zero = _ramp(2, 3, 4, 5), (1.0, 2.0, 4.0), (0.0, 5.0, -5.0)
+    src, dst = (li.Format.of(name).bind(x.shape) for name in ("nchw", "nChw8c"))
+    kernel = li.compile_reorder(
+        src, dst, "f32", dst_dtype="i32", scale=(None, scale), zero_point=(None, zero), dim=1
+    )
+    assert isinstance(kernel, Reorder)
+    conversion = kernel.plan.conversion
+    assert conversion is not None
+    assert conversion.parameters == {"ratio": (1, 0.5, 0.25), "dst_zero": zero}
+    y = np.zeros(dst.extent, np.int32)
+    kernel(x.reshape(-1), y)
+    brought = li.reorder(x, "nchw", "nChw8c", dtype="i32", scale=list(scale), zero_point=list(zero), dim=1)
+    assert np.array_equal(y, brought.reshape(-1))
+
+
+def test_numbers_that_every_channel_has_are_one():
+    same, _ = conversion_between(
+        "f32", "i8", scale=(None, (0.5,) * 3), zero_point=(None, (7,) * 3), dim=1, channels=3
+    )
+    assert same == conversion_between("f32", "i8", scale=0.5, zero_point=7)[0]
+    none, _ = conversion_between("i8", "i8", scale=((2.0, 3.0), (2.0, 3.0)), dim=0, channels=2)
+    assert none.is_identity
+
+
+def test_negative_numbers_that_differ_stay_one_per_channel():
+    found, values = conversion_between("f32", "i8", scale=(None, (0.5, 0.25)), dim=0, channels=2)
+    assert (found.ratio, found.dim, found.channels, values) == ((2.0, 4.0), 0, 2, {})
+
+
 def test_integers_on_both_sides_need_to_be_told_apart():
     x = np.arange(12, dtype=np.int8).reshape(3, 4)
     y = li.reorder(x, "ab", "ba", dtype="ui8", scale=(0.5, 0.25), zero_point=(None, 7))
@@ -148,6 +180,15 @@ def test_bfloat16_is_rounded_to():
         ({"dtype": "i8", "scale": 0.0}, "scale 0.0 of i8 is not a positive number"),
         ({"dtype": "i8", "scale": [1.0, 2.0]}, "scale has 2 numbers, expected one"),
         ({"dtype": "i8", "scale": [1.0, 2.0], "dim": 1}, "scale has 2 numbers, expected one or 4"),
+        (
+            {"dtype": "i8", "scale": [1.0, 2, 0, 4], "dim": 1},
+            "scale 0.0 for channel 2 of i8 is not a positive",
+        ),
+        (
+            {"dtype": "i8", "zero_point": (None, (1, 2, 3)), "dim": 1},
+            "zero point has 3 numbers, expected one or 4",
+        ),
+        ({"dtype": "i8", "scale": (None, (1.0, 2, 3, 4))}, "expected one"),
         ({"dtype": "i8", "zero_point": 128}, "zero point 128.0 of i8: expected integers from -128 to 127"),
         ({"dtype": "i8", "zero_point": (1, None)}, "zero point 1.0 of f32"),
         ({"dtype": "i8", "scale": (1, 2, 3)}, "not 3 numbers"),

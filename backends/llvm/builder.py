@@ -7,6 +7,7 @@ are emitted as they should be. Values are registers ("%7") or Python ints; arith
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from operator import index
@@ -154,25 +155,26 @@ class Builder:
 
     def table(self, values: Sequence[int]) -> str:
         """A constant array of i64; returns its address."""
-        register = f"@table{len(self.globals)}"
-        data = "".join(
-            f"\\{byte:02X}" for v in values for byte in index(v).to_bytes(8, "little", signed=True)
-        )
-        self.globals.append(
-            f'{register} = private unnamed_addr constant [{8 * len(values)} x i8] c"{data}", align 8'
-        )
-        return register
+        return self._constant(b"".join(index(v).to_bytes(8, "little", signed=True) for v in values), 8)
+
+    def numbers(self, values: Sequence[float], element: str) -> str:
+        """A constant array of `element`, float or double; returns its address."""
+        code, width = ("<f", 4) if element == "float" else ("<d", 8)
+        return self._constant(b"".join(struct.pack(code, v) for v in values), width)
 
     def pads(self, width: int, value: int) -> str:
         """The address of 16 constant bytes: elements of `width` bytes that hold `value`."""
-        data = "".join(f"\\{byte:02X}" for byte in value.to_bytes(width, "little") * (16 // width))
-        register = f"@table{len(self.globals)}"
-        line = f'{register} = private unnamed_addr constant [16 x i8] c"{data}", align 16'
+        return self._constant(value.to_bytes(width, "little") * (16 // width), 16)
+
+    def _constant(self, data: bytes, align: int) -> str:
+        """The address of constant bytes; those that are there already serve again."""
+        text = "".join(f"\\{byte:02X}" for byte in data)
+        definition = f'private unnamed_addr constant [{len(data)} x i8] c"{text}", align {align}'
         for k, known in enumerate(self.globals):
-            if known.partition(" = ")[2] == line.partition(" = ")[2]:
+            if known.partition(" = ")[2] == definition:
                 return f"@table{k}"
-        self.globals.append(line)
-        return register
+        self.globals.append(f"@table{len(self.globals)} = {definition}")
+        return f"@table{len(self.globals) - 1}"
 
     def entry(self, table: str, index: Value) -> str:
         """Entry `index` of a table."""

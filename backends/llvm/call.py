@@ -24,7 +24,7 @@ from layout_ir.backends.llvm.tuning import Choice, choose
 from layout_ir.dtypes import bits_of, canonical_name
 from layout_ir.errors import LayoutError
 from layout_ir.layout import Layout
-from layout_ir.quantization import PARAMETERS, Conversion
+from layout_ir.quantization import PARAMETERS, Conversion, pad_after
 
 _SHARE = 2 << 20
 """Bytes of source and destination that a thread is woken for: waking one can take 50 us."""
@@ -165,14 +165,7 @@ def plan_reorder(
     if conversion is None or (conversion.is_identity and bits_of(conversion.src) % 8 == 0):
         dtype = dtype if conversion is None else conversion.src
         return make_plan(src, dst, bits_of(dtype) // 8, pad_bits(dst.pad, dtype), machine, threads)
-    pad = dst.pad
-    if pad == "zp" and conversion.dst_zero is not None:
-        if isinstance(conversion.dst_zero, str):
-            raise LayoutError(
-                "pad = zp writes the zero point of the destination, which each call brings along: "
-                "give a number when compiling, or use another policy"
-            )
-        pad = int(conversion.dst_zero)
+    pad = pad_after(dst.pad, conversion)
     return make_conversion_plan(src, dst, conversion, pad_bits(pad, conversion.dst), machine, threads)
 
 

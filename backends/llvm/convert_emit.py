@@ -1,7 +1,8 @@
 """From a plan that converts to LLVM IR.
 
 Like `emit`, with a third place beside source and destination, the channel, and with half-byte addresses on sides
-whose elements have 4 bits. A plan whose parameters all are compiled in becomes `void @NAME(ptr src, ptr dst, i64 part,
+whose elements have 4 bits. Numbers of channels that are compiled in are constants beside the code. A plan whose
+parameters all are compiled in becomes `void @NAME(ptr src, ptr dst, i64 part,
 i64 parts)`, as any other. Where a call brings parameters along, @NAME takes in place of `src` a block that holds the
 addresses of source, destination and the parameters (those of `PARAMETERS`, in this order), and `dst` is not used: so
 whoever shares the work among threads need not know.

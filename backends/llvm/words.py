@@ -91,11 +91,10 @@ def conversion_words(conversion: Conversion | None) -> list[str]:
         "dst_zero": "add the destination's zero point",
     }
     for name, value in conversion.parameters.items():
-        which = {
-            "tensor": "which each call brings along",
-            "channel": f"one for each index of dim {conversion.dim}",
-        }
-        lines.append(f"  {verbs[name]}, {which[value] if isinstance(value, str) else value}")
+        each, brought = f"one for each index of dim {conversion.dim}", "which each call brings along"
+        which = {"tensor": brought, "channel": f"{each}, {brought}"}
+        text = which[value] if isinstance(value, str) else each if isinstance(value, tuple) else value
+        lines.append(f"  {verbs[name]}, {text}")
     if lines:
         lines.insert(0, f"in {conversion.computes}, each step rounded:")
     lines[:0] = halves

@@ -34,11 +34,11 @@ def converted(
         value = conversion.parameters.get(name)
         if value is None:
             return None
-        if not isinstance(value, str):
+        if isinstance(value, float):
             return np.asarray(value, number)
-        if values is None or name not in values:
+        if isinstance(value, str) and (values is None or name not in values):
             raise LayoutError(f"{conversion} needs a value of {name}")
-        given = np.asarray(values[name], number)
+        given = np.asarray(value if values is None or isinstance(value, tuple) else values[name], number)
         if value == "tensor":
             return given.reshape(())
         assert conversion.dim is not None

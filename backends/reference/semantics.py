@@ -30,6 +30,7 @@ from layout_ir.dialects import layout, nn
 from layout_ir.dialects.layout import dtype_of, is_any, layout_of, strip_type
 from layout_ir.dialects.nn.constant import element_size
 from layout_ir.layout import Layout
+from layout_ir.quantization import pad_after
 
 Semantics = Callable[..., Tensor]
 """(op, *operands) -> result."""
@@ -216,9 +217,9 @@ def literal_array(op: nn.ConstantOp) -> Array:
 def _reorder(op: layout.ReorderOp, x: Tensor) -> Tensor:
     type, conversion = op.result.type, op.conversion
     target, dtype = layout_at_run_time(type), dtype_of(type)
-    pads = None
-    if target.pad == "zp" and isinstance(conversion.dst_zero, float):
-        pads = np.asarray(conversion.dst_zero).astype(storage(dtype))
+    pads, policy = None, pad_after(target.pad, conversion)
+    if policy != target.pad:
+        pads = np.asarray(policy).astype(storage(dtype))
     return Tensor.store(converted(x.logical(), conversion), target, dtype, pads)
 
 

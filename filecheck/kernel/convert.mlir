@@ -9,7 +9,7 @@
 
 // Reorders that change the element type are plans, too.
 // CHECK-LABEL: func.func @converts(
-// CHECK-COUNT-4: kernel.call
+// CHECK-COUNT-5: kernel.call
 // CHECK-NOT: layout.reorder
 func.func @converts(%x : tensor<1x64x56x56xf32, #nchw>, %p : tensor<1x3x20x20xui8, #nhwc>,
                     %q : tensor<2x17x5x4xf32, #nchw>, %r : tensor<1x3x4x4xi4, #nchw>) {
@@ -17,6 +17,7 @@ func.func @converts(%x : tensor<1x64x56x56xf32, #nchw>, %p : tensor<1x3x20x20xui
   %2 = layout.reorder %p : tensor<1x3x20x20xui8, #nhwc> -> tensor<1x3x20x20xf32, #nchw>
   %3 = layout.reorder %q : tensor<2x17x5x4xf32, #nchw> -> tensor<2x17x5x4xi8, #nChw8c>
   %4 = layout.reorder %r : tensor<1x3x4x4xi4, #nchw> -> tensor<1x3x4x4xf16, #nchw>
+  %5 = layout.reorder %p scale = [[0.5, 2, 0.25], 1] zero_point = [[128, 127, 0], 0] dim = 1 : tensor<1x3x20x20xui8, #nhwc> -> tensor<1x3x20x20xf32, #nchw>
   func.return
 }
 
@@ -37,6 +38,10 @@ func.func @converts(%x : tensor<1x64x56x56xf32, #nchw>, %p : tensor<1x3x20x20xui
 // CHECK-NEXT:    kernel.step src 0 dst 0 {
 // CHECK-NEXT:      kernel.convert 48 split
 
+// A number for each channel.
+// CHECK-LABEL: kernel.plan @reorder_4 width 1 src 1200 dst 4800 convert <ui8 to f32, src_zero [128.0, 127.0, 0.0], ratio [0.5, 2.0, 0.25], dim 1 of 3> cpu "haswell" {
+// CHECK:           kernel.convert_weave strands 3 of 400 by 1600 channel 1 block 32 splits
+
 // bf16 is rounded with integers, on every target.
 // LLVM-LABEL: define void @reorder_0(
 // LLVM: add <{{.*}} x i32> {{.*}}, splat (i32 32767)
@@ -45,6 +50,10 @@ func.func @converts(%x : tensor<1x64x56x56xf32, #nchw>, %p : tensor<1x3x20x20xui
 // LLVM: fadd <{{.*}} x float> {{.*}}, splat (float 0x4168000000000000)
 // LLVM-LABEL: define void @reorder_3(
 // LLVM: fptrunc <{{.*}} x float> {{.*}} to <{{.*}} x half>
+
+// Numbers of channels are constants beside the code.
+// LLVM: @reorder_4.table0 = private unnamed_addr constant [12 x i8] c"\00\00\00\43\00\00\FE\42\00\00\00\00", align 4
+// LLVM-NEXT: @reorder_4.table1 = private unnamed_addr constant [12 x i8] c"\00\00\00\3F\00\00\00\40\00\00\80\3E", align 4
 
 // Nothing that only a library could do.
 // RISCV-NOT: half

@@ -254,6 +254,18 @@ kernel.plan @p width 1 src 64 dst 17 convert <f32 to i8> {
 
 // -----
 
+// expected-error@+1 {{ratio has 2 numbers, expected 3, one per channel}}
+kernel.plan @p width 1 src 64 dst 16 convert <f32 to i8, ratio [1.0, 2.0], dim 1 of 3> {
+}
+
+// -----
+
+// expected-error@+1 {{one number per channel needs the dim of the channels, and the dim such a number}}
+kernel.plan @p width 1 src 64 dst 16 convert <f32 to i8, ratio [1.0, 2.0]> {
+}
+
+// -----
+
 kernel.plan @p width 1 src 8 dst 8 convert <i4 to i4> {
   kernel.step src 1 dst 0 {
     // expected-error@+1 {{reads bytes [1, 17) of a source of 16}}

@@ -22,6 +22,14 @@ func.func @no_other_program(%x : tensor<1x64x8x8xf32, #layout.tag<nchw>>) -> ten
 
 // -----
 
+// What also changes the elements is computation, whatever lies behind it.
+func.func @negative_other_elements(%x : tensor<1x64x8x8xi8, #layout.tag<nchw>>) -> tensor<1x64x8x8xi8, #layout.tag<nhwc>> {
+  %a = layout.reorder %x scale = [0.5, 0.25] : tensor<1x64x8x8xi8, #layout.tag<nchw>> -> tensor<1x64x8x8xi8, #layout.tag<nhwc>>
+  func.return %a : tensor<1x64x8x8xi8, #layout.tag<nhwc>>
+}
+
+// -----
+
 // Nothing is moved, so there is nothing to explain.
 func.func @negative_free(%x : tensor<1x64x1x1xf32, #layout.tag<nchw>>) -> tensor<1x64x1x1xf32, #layout.tag<nhwc>> {
   %a = layout.reorder %x : tensor<1x64x1x1xf32, #layout.tag<nchw>> -> tensor<1x64x1x1xf32, #layout.tag<nhwc>>

@@ -151,6 +151,36 @@ func.func @negative_other_numbers(%x : tensor<2x17xi8>) -> tensor<2x17xi8> {
   func.return %b : tensor<2x17xi8>
 }
 
+// There and back is not nothing: what lies between is rounded, and saturates.
+// CHECK-LABEL: func.func @negative_channels(
+// CHECK-NEXT:    %a = layout.reorder %x scale = [1, [0.05, 0.1]] zero_point = [0, [3, -3]] dim = 0 :
+// CHECK-NEXT:    %b = layout.reorder %a scale = {{\[}}[0.05, 0.1], 1] zero_point = {{\[}}[3, -3], 0] dim = 0 :
+func.func @negative_channels(%x : tensor<2x17xf32>) -> tensor<2x17xf32> {
+  %a = layout.reorder %x scale = [1, [0.05, 0.1]] zero_point = [0, [3, -3]] dim = 0 : tensor<2x17xf32> -> tensor<2x17xi8>
+  %b = layout.reorder %a scale = [[0.05, 0.1], 1] zero_point = [[3, -3], 0] dim = 0 : tensor<2x17xi8> -> tensor<2x17xf32>
+  func.return %b : tensor<2x17xf32>
+}
+
+// Numbers that are neutral for every channel are none.
+// CHECK-LABEL: func.func @neutral_channels(
+// CHECK-NEXT:    func.return %x
+func.func @neutral_channels(%x : tensor<2x17xi8, #layout.tag<ab>>) -> tensor<2x17xi8, #layout.tag<ab>> {
+  %a = layout.reorder %x scale = [1, [1, 1]] dim = 0 : tensor<2x17xi8, #layout.tag<ab>> -> tensor<2x17xi8, #layout.tag<ba>>
+  %b = layout.reorder %a : tensor<2x17xi8, #layout.tag<ba>> -> tensor<2x17xi8, #layout.tag<ab>>
+  func.return %b : tensor<2x17xi8, #layout.tag<ab>>
+}
+
+// The same layout of the same value, but other elements.
+// CHECK-LABEL: func.func @negative_shared_with_other_numbers(
+// CHECK-NEXT:    %a = layout.reorder %x scale = [1, [0.5, 0.25]] dim = 0 :
+// CHECK-NEXT:    %b = layout.reorder %x :
+// CHECK-NEXT:    func.return %a, %b :
+func.func @negative_shared_with_other_numbers(%x : tensor<2x17xi8, #layout.tag<ab>>) -> (tensor<2x17xi8, #layout.tag<ba>>, tensor<2x17xi8, #layout.tag<ba>>) {
+  %a = layout.reorder %x scale = [1, [0.5, 0.25]] dim = 0 : tensor<2x17xi8, #layout.tag<ab>> -> tensor<2x17xi8, #layout.tag<ba>>
+  %b = layout.reorder %x : tensor<2x17xi8, #layout.tag<ab>> -> tensor<2x17xi8, #layout.tag<ba>>
+  func.return %a, %b : tensor<2x17xi8, #layout.tag<ba>>, tensor<2x17xi8, #layout.tag<ba>>
+}
+
 // CHECK-LABEL: func.func @negative_shared_between_branches(
 // CHECK:           %a = layout.reorder %x
 // CHECK:         } else {

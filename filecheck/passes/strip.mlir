@@ -55,6 +55,14 @@ func.func @negative_other_numbers_stay(%x : tensor<2x17xi8>) -> tensor<2x17xi8> 
   func.return %b : tensor<2x17xi8>
 }
 
+// CHECK-LABEL: func.func @negative_channels_stay(
+// CHECK-NEXT:    %a = layout.reorder %x scale = {{\[}}[0.05, 0.5], 0.1] dim = 0 : tensor<2x17xi8> -> tensor<2x17xi8>
+func.func @negative_channels_stay(%x : tensor<2x17xi8, #layout.tag<ba>>) -> tensor<2x17xi8> {
+  %a = layout.reorder %x scale = [[0.05, 0.5], 0.1] dim = 0 : tensor<2x17xi8, #layout.tag<ba>> -> tensor<2x17xi8>
+  %b = layout.reorder %a scale = [[1, 1], 1] zero_point = [[0, 0], 0] dim = 0 : tensor<2x17xi8> -> tensor<2x17xi8>
+  func.return %b : tensor<2x17xi8>
+}
+
 // CHECK-LABEL: func.func @negative_foreign_encoding(%x: tensor<2xf32, "sparse">)
 func.func @negative_foreign_encoding(%x : tensor<2xf32, "sparse">) {
   func.return

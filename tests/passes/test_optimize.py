@@ -17,6 +17,7 @@ from layout_ir.passes.report import traffic
 from layout_ir.passes.strip import strip
 from layout_ir.printing import print_module
 from tests.passes.programs import random_program
+from tests.passes.texts import parse
 
 TARGETS = ("avx2", "avx512", "channels-last", "onednn", "htp")
 
@@ -77,6 +78,40 @@ def test_folding_twice_changes_nothing():
     text = print_module(module)
     assert fold_reorders(module) == 0
     assert print_module(module) == text
+
+
+QUANTIZED = """
+func.func @main(%x : tensor<1x24x9x9xf32>) -> tensor<1x24x9x9xf32> {
+  %w = nn.constant dense<0.5> : tensor<24x24x3x3xf32, #layout.any>
+  %a = nn.conv %x, %w pads = [1, 1, 1, 1] : (tensor<1x24x9x9xf32>, tensor<24x24x3x3xf32, #layout.any>) -> tensor<1x24x9x9xf32, #layout.any>
+  %q = layout.reorder %a scale = [1, SCALES] zero_point = [0, 3] dim = 1 : tensor<1x24x9x9xf32, #layout.any> -> tensor<1x24x9x9xi8, #layout.any>
+  %r = layout.reorder %q scale = [SCALES, 1] zero_point = [3, 0] dim = 1 : tensor<1x24x9x9xi8, #layout.any> -> tensor<1x24x9x9xf32, #layout.any>
+  %s = layout.reorder %r scale = [SCALES, 1] dim = 1 : tensor<1x24x9x9xf32, #layout.any> -> tensor<1x24x9x9xf32, #layout.any>
+  %b = nn.conv %s, %w pads = [1, 1, 1, 1] : (tensor<1x24x9x9xf32, #layout.any>, tensor<24x24x3x3xf32, #layout.any>) -> tensor<1x24x9x9xf32, #layout.any>
+  %y = layout.reorder %b : tensor<1x24x9x9xf32, #layout.any> -> tensor<1x24x9x9xf32>
+  func.return %y : tensor<1x24x9x9xf32>
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_reorders_with_numbers_get_layouts_and_keep_their_numbers(target: str):
+    scales = [0.25 * (1 + k % 5) for k in range(24)]
+    module = parse(QUANTIZED.replace("SCALES", str(scales)))
+    module.verify()
+    x = np.random.default_rng(0).integers(-3, 4, (1, 24, 9, 9)).astype(np.float32)
+    (want,) = run(module, [x], reorders="reference")
+    stripped = module.clone()
+    strip(stripped)
+    optimize(module, target)
+    module.verify()
+    converting = [op for op in module.walk() if isinstance(op, ReorderOp) and not op.keeps_elements]
+    assert [op.conversion.dim for op in converting] == [1, 1, 1]
+    assert not any(is_any(op.result_type) for op in converting)
+    for reorders in ("reference", "compiled"):
+        np.testing.assert_allclose(run(module, [x], reorders=reorders)[0], want, rtol=1e-5)
+    strip(module)
+    assert print_module(module) == print_module(stripped)
 
 
 def test_negative_unknown_target():

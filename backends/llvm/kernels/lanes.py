@@ -1,8 +1,8 @@
 """Lanes of one element type in memory, and the numbers that go with them.
 
 A side of 4-bit elements is addressed in half bytes: its pointers hold twice the address, and only its loads and stores
-know. Parameters that a call brings along are vectors in memory, indexed by channel; `Channels` makes lanes of them,
-however the channels run over the lanes.
+know. Parameters with a number per channel are vectors in memory, constant ones or those that a call brings along;
+`Channels` makes lanes of them, however the channels run over the lanes.
 """
 
 from __future__ import annotations
@@ -92,10 +92,17 @@ class Channels:
     def __init__(self, b: Builder, conversion: Conversion, pointers: Mapping[str, str]) -> None:
         self.b = b
         self.conversion = conversion
-        self.pointers = pointers
-        """Where the parameters that a call brings along lie."""
         self.element = "float" if conversion.computes == "f32" else "double"
         self.width = 4 if conversion.computes == "f32" else 8
+        self.pointers = {**pointers, **self._constants()}
+        """Where the parameters with a number per channel, and those that a call brings along, lie."""
+
+    def _constants(self) -> dict[str, str]:
+        return {
+            name: self.b.numbers(value, self.element)
+            for name, value in self.conversion.parameters.items()
+            if isinstance(value, tuple)
+        }
 
     def lanes(self, channel: Value, offsets: Sequence[int]) -> dict[str, str]:
         """Every parameter for lanes whose channels are `channel` plus their offset."""

@@ -133,6 +133,102 @@ func.func @zero_point_of_floats(%x : tensor<2x8xf32>) {
 
 // -----
 
+func.func @negative_channels_without_a_dim(%x : tensor<2x8xf32>) {
+  // expected-error@+1 {{scale of the result is a list of 2, one number per channel: say along which dim they run, such as dim = 1}}
+  %a = layout.reorder %x scale = [1, [0.5, 0.25]] : tensor<2x8xf32> -> tensor<2x8xi8>
+  func.return
+}
+
+// -----
+
+func.func @negative_as_many_scales_as_another_dim_has(%x : tensor<2x8xf32>) {
+  // expected-error@+1 {{scale of the result has 2 numbers, dim 1 of 2x8 has extent 8: give one for each index, or one for the tensor without brackets}}
+  %a = layout.reorder %x scale = [1, [0.5, 0.25]] dim = 1 : tensor<2x8xf32> -> tensor<2x8xi8>
+  func.return
+}
+
+// -----
+
+func.func @negative_as_many_zero_points_as_another_dim_has(%x : tensor<2x8xf32>) {
+  // expected-error@+1 {{zero_point of the result has 3 numbers, dim 0 of 2x8 has extent 2}}
+  %a = layout.reorder %x scale = [1, [0.5, 0.25]] zero_point = [0, [1, 2, 3]] dim = 0 : tensor<2x8xf32> -> tensor<2x8xi8>
+  func.return
+}
+
+// -----
+
+func.func @negative_no_such_dim(%x : tensor<2x8xf32>) {
+  // expected-error@+1 {{dim = 2 is no dim of 2x8: expected one of the 2 dims, from 0 on}}
+  %a = layout.reorder %x scale = [1, [0.5, 0.25]] dim = 2 : tensor<2x8xf32> -> tensor<2x8xi8>
+  func.return
+}
+
+// -----
+
+func.func @negative_dim_below_zero(%x : tensor<2x8xf32>) {
+  // expected-error@+1 {{dim = -1 is no dim of 2x8}}
+  %a = layout.reorder %x scale = [1, [0.5, 0.25]] dim = -1 : tensor<2x8xf32> -> tensor<2x8xi8>
+  func.return
+}
+
+// -----
+
+func.func @negative_dim_without_channels(%x : tensor<2x8xf32>) {
+  // expected-error@+1 {{dim = 0 says where channels are, but no list has a number for each: leave it out}}
+  %a = layout.reorder %x scale = [1, 0.5] dim = 0 : tensor<2x8xf32> -> tensor<2x8xi8>
+  func.return
+}
+
+// -----
+
+func.func @negative_scale_of_a_channel(%x : tensor<2x8xf32>) {
+  // expected-error@+1 {{scale -0.5 for channel 1 of i8 is not a positive number}}
+  %a = layout.reorder %x scale = [1, [0.5, -0.5]] dim = 0 : tensor<2x8xf32> -> tensor<2x8xi8>
+  func.return
+}
+
+// -----
+
+func.func @negative_zero_point_of_a_channel(%x : tensor<2x8xf32>) {
+  // expected-error@+1 {{zero point 128.0 for channel 0 of i8: expected integers from -128 to 127}}
+  %a = layout.reorder %x zero_point = [0, [128, 3]] dim = 0 : tensor<2x8xf32> -> tensor<2x8xi8>
+  func.return
+}
+
+// -----
+
+func.func @negative_zero_point_between_integers(%x : tensor<2x8xf32>) {
+  // expected-error@+1 {{zero point 0.5 for channel 1 of i8: expected integers}}
+  %a = layout.reorder %x zero_point = [0, [0, 0.5]] dim = 0 : tensor<2x8xf32> -> tensor<2x8xi8>
+  func.return
+}
+
+// -----
+
+func.func @negative_zero_points_of_floats(%x : tensor<2x8xf32>) {
+  // expected-error@+1 {{zero point 1.0 for channel 0 of f32: expected integers}}
+  %a = layout.reorder %x zero_point = [[1, 0], 0] dim = 0 : tensor<2x8xf32> -> tensor<2x8xi8>
+  func.return
+}
+
+// -----
+
+func.func @negative_one_pad_for_several_zero_points(%x : tensor<2x9xf32>) {
+  // expected-error@+1 {{pad = zp writes the zero point of the destination, of which there is one for each index of dim 0: use another policy}}
+  %a = layout.reorder %x zero_point = [0, [1, 3]] dim = 0 : tensor<2x9xf32> -> tensor<2x9xi8, #layout.format<(n, c) : [n, c, c:8], pad = zp>>
+  func.return
+}
+
+// -----
+
+// The same for every channel is one.
+func.func @one_pad_for_equal_zero_points(%x : tensor<2x9xf32>) {
+  %a = layout.reorder %x zero_point = [0, [3, 3]] dim = 0 : tensor<2x9xf32> -> tensor<2x9xi8, #layout.format<(n, c) : [n, c, c:8], pad = zp>>
+  func.return
+}
+
+// -----
+
 func.func @reorder_shape(%x : tensor<2x8xf32>) {
   // expected-error@+1 {{layout.reorder keeps the shape: operand has 2x8, result has 8x2}}
   %a = layout.reorder %x : tensor<2x8xf32> -> tensor<8x2xf32>

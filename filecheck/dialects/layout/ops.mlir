@@ -35,6 +35,18 @@ func.func @quantized(%x : tensor<2x17x5x4xf32, #nchw>) {
   func.return
 }
 
+// A list has a number for each index of a dim, on either side; a list of one stays a list.
+// CHECK-LABEL: func.func @channels(
+// CHECK-NEXT:    %a = layout.reorder %x scale = [1, [0.05, 1.0e-05, 2]] zero_point = [0, [3, -2, 0]] dim = 1 {note = "in"} : tensor<2x3x5x4xf32, #nchw> -> tensor<2x3x5x4xi8, #nhwc>
+// CHECK-NEXT:    %b = layout.reorder %a scale = {{\[}}[0.05, 1.0e-05, 2], 0.1] zero_point = {{\[}}[3, -2, 0], 7] dim = 1 : tensor<2x3x5x4xi8, #nhwc> -> tensor<2x3x5x4xi8, #nhwc>
+// CHECK-NEXT:    %c = layout.reorder %y scale = [1, [0.5]] dim = 0 : tensor<1x8xf32> -> tensor<1x8xi8>
+func.func @channels(%x : tensor<2x3x5x4xf32, #nchw>, %y : tensor<1x8xf32>) {
+  %a = layout.reorder %x scale = [1.0, [0.05, 0.00001, 2.0]] zero_point = [0, [3, -2, 0]] dim = 1 {note = "in"} : tensor<2x3x5x4xf32, #nchw> -> tensor<2x3x5x4xi8, #nhwc>
+  %b = layout.reorder %a scale = [[0.05, 1.0e-05, 2], 0.1] zero_point = [[3, -2, 0], 7] dim = 1 : tensor<2x3x5x4xi8, #nhwc> -> tensor<2x3x5x4xi8, #nhwc>
+  %c = layout.reorder %y scale = [1, [0.5]] dim = 0 : tensor<1x8xf32> -> tensor<1x8xi8>
+  func.return
+}
+
 // CHECK-LABEL: func.func @fill_pads(
 // CHECK-NEXT:    %a = layout.fill_pads %x : tensor<2x17x5x4xf32, #nChw8c_undef> -> tensor<2x17x5x4xf32, #nChw8c>
 func.func @fill_pads(%x : tensor<2x17x5x4xf32, #open>) {

@@ -145,7 +145,8 @@ def _digit_text(digit: Digit) -> str:
 class ConversionAttr(Data[Conversion]):
     """What becomes of the elements: their types, and the arithmetic in the order in which it acts.
 
-    A step is a number that is compiled in, or `tensor` or `channel` where every call brings one along.
+    A step is a number that is compiled in or a list with one per channel, `dim D of N` behind them; or `tensor` or
+    `channel` where every call brings one along.
     """
 
     name = "kernel.conversion"
@@ -168,7 +169,7 @@ class ConversionAttr(Data[Conversion]):
                 if name not in PARAMETERS:
                     parser.raise_error(f"unknown parameter '{name}', expected {', '.join(PARAMETERS)}")
                 kind = parser.parse_optional_keyword("tensor") or parser.parse_optional_keyword("channel")
-                found[name] = float(parser.parse_number()) if kind is None else cast("Parameter", kind)
+                found[name] = _parse_numbers(parser) if kind is None else cast("Parameter", kind)
             try:
                 return Conversion(
                     src, dst, found.get("src_zero"), found.get("ratio"), found.get("beta"), found.get("dst_zero"),
@@ -179,6 +180,11 @@ class ConversionAttr(Data[Conversion]):
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(f"<{self.data}>")
+
+
+def _parse_numbers(parser: AttrParser) -> Parameter:
+    numbers = parser.parse_optional_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_number)
+    return float(parser.parse_number()) if numbers is None else tuple(map(float, numbers))
 
 
 def _parse_dtype(parser: AttrParser) -> str:

@@ -2,6 +2,7 @@
 
     %r = layout.reorder %x : T -> U              the same values in another Format (and, if it differs, element type)
     %r = layout.reorder %x scale = [1.0, 0.05] zero_point = [0, 3] : T -> U      of quantized tensors
+    %r = layout.reorder %x scale = [1.0, [0.05, 0.1]] dim = 1 : T -> U           with one number per index of dim 1
     %r = layout.fill_pads %x : T -> U            the same addresses; pads now hold what U promises
     %r = layout.cast %x : T -> U                 the same addresses under another Format; no code
     %r = layout.permute %x perm = [0, 2, 3, 1] : T -> U
@@ -18,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Self, cast
 
-from xdsl.dialects.builtin import DenseArrayBase, NoneAttr, TensorType, f64, i64
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, NoneAttr, TensorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -35,6 +36,13 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.dialects.layout.attributes import AnyAttr
+from layout_ir.dialects.layout.numbers import (
+    Numbers,
+    check_channels,
+    numbers_of,
+    numbers_text,
+    parse_numbers,
+)
 from layout_ir.dialects.layout.types import (
     Encoding,
     dtype_of,
@@ -46,7 +54,7 @@ from layout_ir.dialects.layout.types import (
 )
 from layout_ir.errors import LayoutError
 from layout_ir.layout import Layout
-from layout_ir.quantization import Conversion, conversion_between
+from layout_ir.quantization import Conversion, conversion_between, pad_after
 
 Tensor = TensorType[Attribute]
 
@@ -58,10 +66,6 @@ def _text(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape)) or "scalar"
 
 
-def _number(value: float) -> str:
-    return str(int(value)) if value.is_integer() else repr(value)
-
-
 class LayoutDialectOp(IRDLOperation):
     """One tensor in, one tensor out, no effects. `FIELDS` are integer-list properties, in assembly order."""
 
@@ -70,8 +74,6 @@ class LayoutDialectOp(IRDLOperation):
     traits = traits_def(Pure())
 
     FIELDS: ClassVar[tuple[str, ...]] = ()
-    OPTIONAL: ClassVar[tuple[str, ...]] = ()
-    """Lists of a number for the operand and one for the result, which may be left out."""
 
     @property
     def source_type(self) -> Tensor:
@@ -90,11 +92,7 @@ class LayoutDialectOp(IRDLOperation):
             parser.parse_punctuation("=")
             values = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
             properties[name] = DenseArrayBase.from_list(i64, values)
-        for name in cls.OPTIONAL:
-            if parser.parse_optional_keyword(name) is not None:
-                parser.parse_punctuation("=")
-                numbers = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_number)
-                properties[name] = DenseArrayBase.from_list(f64, [float(x) for x in numbers])
+        properties |= cls.parse_options(parser)
         extra = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         source = parser.parse_type()
@@ -108,23 +106,23 @@ class LayoutDialectOp(IRDLOperation):
         printer.print_operand(self.input)
         for name in self.FIELDS:
             printer.print_string(f" {name} = [{', '.join(map(str, self.ints(name)))}]")
-        for name in self.OPTIONAL:
-            if name in self.properties:
-                printer.print_string(f" {name} = [{', '.join(map(_number, self.pair(name)))}]")
+        self.print_options(printer)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.input.type)
         printer.print_string(" -> ")
         printer.print_attribute(self.result.type)
 
+    @classmethod
+    def parse_options(cls, parser: Parser) -> dict[str, Attribute]:
+        """The properties that may be left out, behind those of `FIELDS`."""
+        return {}
+
+    def print_options(self, printer: Printer) -> None:
+        """Prints what `parse_options` reads, a space in front of each."""
+
     def ints(self, name: str) -> tuple[int, ...]:
         """The integer list of property `name`."""
-        return tuple(cast("DenseArrayBase[Attribute]", self.properties[name]).get_values())  # pyright: ignore
-
-    def pair(self, name: str) -> tuple[float, ...]:
-        """The numbers of optional property `name`, none where it is left out."""
-        if name not in self.properties:
-            return ()
         return tuple(cast("DenseArrayBase[Attribute]", self.properties[name]).get_values())  # pyright: ignore
 
     def verify_(self) -> None:
@@ -178,36 +176,71 @@ class ReorderOp(ChangeOp):
 
     Where the element type changes, values are converted; `scale` and `zero_point`, each with a number for the operand
     and one for the result, say which real numbers the elements of quantized tensors stand for:
-    real = (stored - zero_point) * scale. `layout_ir.quantization` defines both.
+    real = (stored - zero_point) * scale. In place of a number there may be a list with one per index of `dim`.
+    `layout_ir.quantization` defines both.
     """
 
     name = "layout.reorder"
 
-    scale = opt_prop_def(DenseArrayBase)
-    zero_point = opt_prop_def(DenseArrayBase)
+    scale = opt_prop_def(ArrayAttr)
+    zero_point = opt_prop_def(ArrayAttr)
+    dim = opt_prop_def(IntegerAttr)
 
-    OPTIONAL: ClassVar[tuple[str, ...]] = ("scale", "zero_point")
+    @classmethod
+    def parse_options(cls, parser: Parser) -> dict[str, Attribute]:
+        found: dict[str, Attribute] = {}
+        for name in (*NEUTRAL, "dim"):
+            if parser.parse_optional_keyword(name) is not None:
+                parser.parse_punctuation("=")
+                found[name] = (
+                    IntegerAttr(parser.parse_integer(), i64) if name == "dim" else parse_numbers(parser)
+                )
+        return found
+
+    def print_options(self, printer: Printer) -> None:
+        for name in NEUTRAL:
+            if name in self.properties:
+                printer.print_string(f" {name} = {numbers_text(self.numbers(name))}")
+        if self.dim is not None:
+            printer.print_string(f" dim = {self.dim.value.data}")
+
+    def numbers(self, name: str) -> tuple[Numbers, ...]:
+        """The numbers of both sides in `scale` or `zero_point`, neutral ones where it is left out."""
+        return numbers_of(self.properties[name], name) if name in self.properties else (NEUTRAL[name],) * 2
 
     @property
     def conversion(self) -> Conversion:
         """What becomes of the elements. Raises LayoutError where the numbers do not fit the element types."""
-        scale, zero_point = (self.pair(name) or (neutral,) * 2 for name, neutral in NEUTRAL.items())
-        for name, numbers in (("scale", scale), ("zero_point", zero_point)):
-            if len(numbers) != 2:
+        given = {name: self.numbers(name) for name in NEUTRAL}
+        dim, shape = None if self.dim is None else self.dim.value.data, self.source_type.get_shape()
+        for name, sides in given.items():
+            if len(sides) != 2:
                 raise LayoutError(
-                    f"{name} has {len(numbers)} numbers, expected two: the operand's and the result's"
+                    f"{name} has {len(sides)} numbers, expected two: the operand's and the result's"
                 )
+            check_channels(name, sides, dim, shape)
+        if dim is not None and not any(isinstance(side, tuple) for sides in given.values() for side in sides):
+            raise LayoutError(
+                f"dim = {dim} says where channels are, but no list has a number for each: leave it out"
+            )
         types = dtype_of(self.source_type), dtype_of(self.result_type)
         if self.keeps_numbers:
             return Conversion(*types)
         return conversion_between(
-            *types, scale=tuple(scale), zero_point=tuple(x if x != 0 else None for x in zero_point)
+            *types,
+            scale=given["scale"],
+            # Floats have no zero point, not even one of 0.
+            zero_point=tuple(x if _distinct(x) - {0.0} else None for x in given["zero_point"]),
+            dim=dim,
+            channels=0 if dim is None else shape[dim],
         )[0]
 
     @property
     def keeps_numbers(self) -> bool:
         """Whether elements stand for themselves on both sides."""
-        return all(set(self.pair(name)) <= {neutral} for name, neutral in NEUTRAL.items())
+        return all(
+            _distinct(side) <= {neutral} for name, neutral in NEUTRAL.items() for side in self.numbers(name)
+        )
 
     @property
     def keeps_elements(self) -> bool:
@@ -216,14 +249,19 @@ class ReorderOp(ChangeOp):
 
     def check(self) -> None:
         self.same_shape()
-        _ = self.conversion
+        conversion = self.conversion
         if not self.is_open:
             destination = layout_of(self.result_type)
+            pad_after(destination.pad, conversion)
             layout_of(self.source_type)
             if destination.is_injective(padded=destination.pad != "undef") is False:
                 raise LayoutError(
                     f"the destination {destination.format} keeps several elements at one address"
                 )
+
+
+def _distinct(numbers: Numbers) -> set[float]:
+    return set(numbers) if isinstance(numbers, tuple) else {numbers}
 
 
 @irdl_op_definition
