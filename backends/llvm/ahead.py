@@ -3,7 +3,9 @@
     void NAME(const void *src, void *dst)
     void NAME_part(const void *src, void *dst, int64_t part, int64_t parts)
 
-The second does its share of the work, so that the caller's threads can split it; the first is share 0 of 1. The code
+The second does its share of the work, so that the caller's threads can split it; the first is share 0 of 1. Where the
+elements are converted with numbers that every call brings along, both take further arguments, `const float *` or
+`const double *`: those of `FixedUnit.arguments`, under the names of `layout_ir.quantization.PARAMETERS`. The code
 is position independent, calls nothing, keeps no state and allocates nothing but `stack_bytes` of the caller's stack.
 `object_file` checks that no symbol is left to be found elsewhere. `header` writes the declarations.
 """
@@ -17,12 +19,13 @@ from dataclasses import dataclass
 
 from layout_ir.backends.llvm import jit
 from layout_ir.backends.llvm.call import plan_reorder
-from layout_ir.backends.llvm.emit import emit_module, stack_bytes
+from layout_ir.backends.llvm.emit import emit_function, module_text, stack_bytes
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import Plan
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.layout import Layout
+from layout_ir.quantization import Conversion
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = """
@@ -102,6 +105,15 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
+class Argument:
+    """Numbers that every call brings along: the address of `count` of C's `type`."""
+
+    name: str
+    type: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class FixedUnit(Unit):
     """One reorder from `src` to `dst`."""
 
@@ -121,23 +133,47 @@ class FixedUnit(Unit):
     def plans(self) -> tuple[Plan, ...]:
         return (self.plan,)
 
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """What the functions take behind all others."""
+        conversion = self.plan.conversion
+        if conversion is None:
+            return ()
+        type_ = "float" if conversion.computes == "f32" else "double"
+        counts = {"tensor": 1, "channel": conversion.channels}
+        return tuple(
+            Argument(name, type_, counts[value])
+            for name, value in conversion.parameters.items()
+            if isinstance(value, str)
+        )
+
     def ir(self) -> str:
         body = f"{self.name}.body"
-        return emit_module({body: self.plan}, self.machine, linkage="internal") + (
-            f"define void @{self.name}(ptr %src, ptr %dst) nounwind {{\n"
-            f"  tail call void @{body}(ptr %src, ptr %dst, i64 0, i64 1)\n  ret void\n}}\n"
-            f"define void @{self.name}_part(ptr %src, ptr %dst, i64 %part, i64 %parts) nounwind {{\n"
-            f"  tail call void @{body}(ptr %src, ptr %dst, i64 %part, i64 %parts)\n  ret void\n}}\n"
+        more = "".join(f", ptr %{argument.name}" for argument in self.arguments)
+        function = emit_function(body, self.plan, self.machine, "internal", block=False)
+        return module_text([function], self.machine) + (
+            f"define void @{self.name}(ptr %src, ptr %dst{more}) nounwind {{\n"
+            f"  tail call void @{body}(ptr %src, ptr %dst, i64 0, i64 1{more})\n  ret void\n}}\n"
+            f"define void @{self.name}_part(ptr %src, ptr %dst, i64 %part, i64 %parts{more}) nounwind {{\n"
+            f"  tail call void @{body}(ptr %src, ptr %dst, i64 %part, i64 %parts{more})\n  ret void\n}}\n"
         )
 
 
-def compile_ahead(src: Layout, dst: Layout, dtype: str, machine: Machine, name: str = "reorder") -> FixedUnit:
-    """The reorder from `src` to `dst` for `machine`.
+def compile_ahead(
+    src: Layout,
+    dst: Layout,
+    dtype: str,
+    machine: Machine,
+    name: str = "reorder",
+    conversion: Conversion | None = None,
+) -> FixedUnit:
+    """The reorder from `src` to `dst` for `machine`, of elements of `dtype` or as `conversion` says.
 
     Raises LayoutError where there is no plan, or where C does not accept the name.
     """
     check_name(name)
-    return FixedUnit(name, dtype, machine, src, dst, plan_reorder(src, dst, dtype, target=machine))
+    plan = plan_reorder(src, dst, dtype, conversion=conversion, target=machine)
+    return FixedUnit(name, dtype if conversion is None else conversion.src, machine, src, dst, plan)
 
 
 def check_name(name: str) -> None:

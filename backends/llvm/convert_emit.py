@@ -2,10 +2,10 @@
 
 Like `emit`, with a third place beside source and destination, the channel, and with half-byte addresses on sides
 whose elements have 4 bits. Numbers of channels that are compiled in are constants beside the code. A plan whose
-parameters all are compiled in becomes `void @NAME(ptr src, ptr dst, i64 part,
-i64 parts)`, as any other. Where a call brings parameters along, @NAME takes in place of `src` a block that holds the
-addresses of source, destination and the parameters (those of `PARAMETERS`, in this order), and `dst` is not used: so
-whoever shares the work among threads need not know.
+parameters all are compiled in becomes `void @NAME(ptr src, ptr dst, i64 part, i64 parts)`, as any other. Where a call
+brings parameters along, their addresses are further arguments (in the order of `PARAMETERS`). Or, with `block`, @NAME
+takes in place of `src` a block that holds the addresses of source, destination and all of `PARAMETERS`, and `dst` is
+not used: so whoever shares the work among threads need not know.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from layout_ir.backends.llvm.plan import (
 )
 from layout_ir.quantization import PARAMETERS, Conversion
 
-_POINTERS = ", ".join(f"ptr %{name}" for name in PARAMETERS)
 
-
-def emit_conversion(name: str, plan: Plan, machine: Machine, *, linkage: str = "") -> list[str]:
+def emit_conversion(
+    name: str, plan: Plan, machine: Machine, *, linkage: str = "", block: bool = True
+) -> list[str]:
     """The functions of `plan`, and its tables in front of them."""
     assert plan.conversion is not None
     b = Builder(1 if machine.unaligned else plan.width, fences=machine.architecture == "x86_64")
@@ -43,11 +43,13 @@ def emit_conversion(name: str, plan: Plan, machine: Machine, *, linkage: str = "
         b.do(machine.store_fence)
     globals_ = [line.replace("@table", f"@{name}.table") for line in b.globals]
     body = "\n".join(b.lines).replace("@table", f"@{name}.table")
-    buffers = "ptr noalias %src, ptr noalias %dst, i64 %part, i64 %parts"
-    if not plan.conversion.at_run_time:
-        return [*globals_, _function(linkage, name, buffers, body)]
-    inner = _function("internal", f"{name}.with", f"{buffers}, {_POINTERS}", body)
-    return [*globals_, inner, _unpacking(linkage, name)]
+    arguments = ["ptr noalias %src", "ptr noalias %dst", "i64 %part", "i64 %parts"]
+    brought = plan.conversion.at_run_time
+    parameters = ", ".join(arguments + [f"ptr %{parameter}" for parameter in brought])
+    if not brought or not block:
+        return [*globals_, _function(linkage, name, parameters, body)]
+    inner = _function("internal", f"{name}.with", parameters, body)
+    return [*globals_, inner, _unpacking(linkage, name, brought)]
 
 
 def _function(linkage: str, name: str, parameters: str, body: str) -> str:
@@ -55,11 +57,12 @@ def _function(linkage: str, name: str, parameters: str, body: str) -> str:
     return f"{head} {{\nentry:\n{body}\n  ret void\n}}"
 
 
-def _unpacking(linkage: str, name: str) -> str:
+def _unpacking(linkage: str, name: str, brought: tuple[str, ...]) -> str:
     b = Builder()
-    found = [b.load("ptr", "%block", 8 * k) for k in range(2 + len(PARAMETERS))]
-    pointers = "".join(f", ptr {value}" for value in found[2:])
-    b.do(f"call void @{name}.with(ptr {found[0]}, ptr {found[1]}, i64 %part, i64 %parts{pointers})")
+    src, dst = (b.load("ptr", "%block", 8 * k) for k in range(2))
+    found = [b.load("ptr", "%block", 8 * (2 + PARAMETERS.index(parameter))) for parameter in brought]
+    pointers = "".join(f", ptr {value}" for value in found)
+    b.do(f"call void @{name}.with(ptr {src}, ptr {dst}, i64 %part, i64 %parts{pointers})")
     return _function(linkage, name, "ptr %block, ptr %unused, i64 %part, i64 %parts", "\n".join(b.lines))
 
 

@@ -73,11 +73,20 @@ def module_text(functions: Sequence[str], machine: Machine) -> str:
 
 
 def emit_function(
-    name: str, plan: Plan, machine: Machine, linkage: str = "", symbols: Symbols | None = None
+    name: str,
+    plan: Plan,
+    machine: Machine,
+    linkage: str = "",
+    symbols: Symbols | None = None,
+    *,
+    block: bool = True,
 ) -> str:
-    """The function of `plan`, with its tables. Where numbers are open (`symbols`), a last argument has the extents."""
+    """The function of `plan`, with its tables. Where numbers are open (`symbols`), a last argument has the extents.
+
+    `block`: whether parameters that a call brings along come in a block, see `convert_emit`.
+    """
     if plan.conversion is not None:
-        return "\n".join(emit_conversion(name, plan, machine, linkage=linkage))
+        return "\n".join(emit_conversion(name, plan, machine, linkage=linkage, block=block))
     fences = machine.architecture == "x86_64"
     b = Builder(1 if machine.unaligned else plan.width, fences=fences)
     if stage := stack_bytes(plan, machine):

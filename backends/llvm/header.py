@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from layout_ir.backends.llvm.ahead import Unit
+from layout_ir.backends.llvm.ahead import Argument, FixedUnit, Unit
 from layout_ir.backends.llvm.dynamic import shape_text
 from layout_ir.backends.llvm.open_ahead import OpenUnit
+from layout_ir.backends.llvm.words import arithmetic_words
+from layout_ir.dtypes import bits_of
+from layout_ir.format import PadPolicy
+from layout_ir.quantization import pad_after
+
+_MEANINGS = {
+    "src_zero": "the zero point of the source",
+    "ratio": "the source's scale / the destination's, where a side that is not quantized has 1",
+    "beta": "the factor of what the destination held, which is added",
+    "dst_zero": "the zero point of the destination",
+}
 
 
 def header(unit: Unit, needs: tuple[str, ...] = ()) -> str:
@@ -40,6 +51,12 @@ _SHARES = """\
 """
 
 
+_SHARES_OF_HALVES = """\
+/* Moves share `part` (from 0) of `parts` (at least 1) about equal ones. The shares may run in any order, but one after
+ * the other: two may write halves of one byte. After all of them the tensor is moved. */
+"""
+
+
 def _sizes(unit: Unit) -> str:
     if isinstance(unit, OpenUnit):
         return ""
@@ -51,9 +68,11 @@ def _sizes(unit: Unit) -> str:
 def _functions(unit: Unit) -> str:
     name = unit.name
     if not isinstance(unit, OpenUnit):
+        more = "".join(f", const {argument.type} *{argument.name}" for argument in _arguments(unit))
+        shares = _SHARES_OF_HALVES if unit.plans[0].shares_bytes else _SHARES
         return (
-            f"/* Moves the whole tensor. */\nvoid {name}(const void *src, void *dst);\n\n{_SHARES}"
-            f"void {name}_part(const void *src, void *dst, int64_t part, int64_t parts);\n"
+            f"/* Moves the whole tensor. */\nvoid {name}(const void *src, void *dst{more});\n\n{shares}"
+            f"void {name}_part(const void *src, void *dst, int64_t part, int64_t parts{more});\n"
         )
     return (
         "/* Bytes of the buffers, pads included, for a tensor of these extents. */\n"
@@ -63,6 +82,42 @@ def _functions(unit: Unit) -> str:
         f"void {name}(const void *src, void *dst, const int64_t *extents);\n\n{_SHARES}"
         f"void {name}_part(const void *src, void *dst, int64_t part, int64_t parts, const int64_t *extents);\n"
     )
+
+
+def _arguments(unit: Unit) -> tuple[Argument, ...]:
+    return unit.arguments if isinstance(unit, FixedUnit) else ()
+
+
+def _elements(unit: Unit) -> str:
+    plan = unit.plans[-1]
+    if plan.conversion is None or plan.conversion.is_identity:
+        return f"elements {unit.dtype}" + ("" if plan.shares_bytes else f" of {plan.width} bytes")
+    return f"elements {plan.conversion.src} become {plan.conversion.dst}"
+
+
+def _halves(unit: Unit) -> list[str]:
+    conversion = unit.plans[-1].conversion
+    if conversion is None or min(bits_of(conversion.src), bits_of(conversion.dst)) >= 8:
+        return []
+    return ["Two elements of 4 bits share a byte, the even one in the low half."]
+
+
+def _argument_lines(unit: Unit) -> list[str]:
+    """What a call brings along."""
+    lines: list[str] = []
+    for argument in _arguments(unit):
+        conversion = unit.plans[-1].conversion
+        each = conversion is not None and conversion.parameters[argument.name] == "channel"
+        where = f", one for each index of dim {conversion.dim}" if conversion is not None and each else ""
+        number = f"{argument.count} {argument.type}{'' if argument.count == 1 else 's'}{where}"
+        lines += [f"{argument.name:<13}{number}:", f"{'':<13}{_MEANINGS[argument.name]}"]
+    return lines
+
+
+def _pad(unit: Unit) -> PadPolicy:
+    """The policy of the destination's pads, a zero point that is compiled in in place of `zp`."""
+    pad, conversion = unit.formats[1].pad, unit.plans[-1].conversion
+    return pad if conversion is None else pad_after(pad, conversion)
 
 
 def _facts(unit: Unit, needs: tuple[str, ...]) -> list[str]:
@@ -75,13 +130,19 @@ def _facts(unit: Unit, needs: tuple[str, ...]) -> list[str]:
     lines = [
         f"source       {_safe(str(source))}",
         f"destination  {_safe(str(destination))}",
-        f"shape        {shape}, elements {unit.dtype} of {plan.width} bytes",
+        f"shape        {shape}, {_elements(unit)}",
         buffers,
+        *_argument_lines(unit),
         f"machine      {unit.machine.triple}, {unit.machine.cpu}",
     ]
     if needs:
         lines += _wrapped("needs        ", needs)
+    if plan.conversion is not None and (converting := arithmetic_words(plan.conversion)):
+        lines += ["", "Elements:", *(f"  {line}" for line in converting)]
     lines += ["", _alignment(unit)]
+    if _arguments(unit):
+        lines[-1] += " Numbers lie as C has them."
+    lines += _halves(unit)
     if isinstance(unit, OpenUnit):
         lines.append(
             "Extents below 1 make the tensor empty, and nothing is done. Buffers are smaller than 2^59 bytes."
@@ -95,9 +156,7 @@ def _facts(unit: Unit, needs: tuple[str, ...]) -> list[str]:
     if destination.pad == "undef":
         lines.append("Pads: those of the source are not read, those of the destination not written.")
     else:
-        lines.append(
-            f"Pads: those of the source are not read, those of the destination become {destination.pad}."
-        )
+        lines.append(f"Pads: those of the source are not read, those of the destination become {_pad(unit)}.")
     lines.append("Bytes that are neither elements nor pads of the destination keep what they hold.")
     lines.append(
         "The functions call nothing, keep no state and may run in any number of threads"

@@ -68,7 +68,7 @@ def _element_words(plan: Plan) -> str:
 
 
 def conversion_words(conversion: Conversion | None) -> list[str]:
-    """What becomes of the elements, step by step."""
+    """How elements lie in a byte, and what becomes of them, step by step."""
     if conversion is None:
         return []
     packed = [
@@ -81,8 +81,13 @@ def conversion_words(conversion: Conversion | None) -> list[str]:
         if packed
         else []
     )
+    return halves + arithmetic_words(conversion)
+
+
+def arithmetic_words(conversion: Conversion) -> list[str]:
+    """What becomes of the elements, step by step; nothing where they stay what they are."""
     if conversion.is_identity:
-        return halves
+        return []
     dst, lines = conversion.dst, list[str]()
     verbs = {
         "src_zero": "subtract the source's zero point",
@@ -97,7 +102,6 @@ def conversion_words(conversion: Conversion | None) -> list[str]:
         lines.append(f"  {verbs[name]}, {text}")
     if lines:
         lines.insert(0, f"in {conversion.computes}, each step rounded:")
-    lines[:0] = halves
     if dst == "i1":
         return [*lines, "an element is 1 where that is not 0"]
     if "f" in dst:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from layout_ir.backends.llvm.ahead import compile_ahead, elf_symbols
 from layout_ir.backends.llvm.header import header
 from layout_ir.backends.llvm.machines import TARGETS, machine_named
 from layout_ir.format import Format
+from layout_ir.quantization import conversion_between
 from layout_ir.tools.layout_ir import main
 
 ARGS = ["nchw", "nChw8c", "--shape", "2x17x5x4", "--target", "aarch64"]
@@ -37,13 +40,134 @@ def test_the_files_are_those_of_the_unit(capsys: pytest.CaptureFixture[str], tmp
     assert json.loads(out) == {
         "name": "k", "symbols": ["k", "k_part"],
         "from": "(n, c, h, w) : [n, c, h, w]", "to": "(n, c, h, w) : [n, c, h, w, c:8], pad = zero",
-        "shape": [2, 17, 5, 4], "dtype": "f32",
+        "shape": [2, 17, 5, 4], "dtype": "f32", "to_dtype": "f32", "arguments": [],
         "target": "aarch64", "triple": "aarch64-unknown-linux-gnu", "cpu": "generic", "features": ["neon"],
         "vector_bytes": 16, "source_bytes": 2720, "destination_bytes": 3840, "alignment": 1, "stack_bytes": 0,
         "in_place": False, "streaming": False,
         "emit": "obj", "output": str(code), "output_bytes": len(unit.object_file()), "header": str(text),
     }  # fmt: skip
     assert sorted(p.name for p in tmp_path.iterdir()) == ["k.h", "k.o"]
+
+
+SCALES = tuple(2.0 ** (k % 5 - 4) for k in range(17))
+
+
+def _quantizing(**numbers: Any) -> bytes:
+    layouts = [Format.of(x).bind((2, 17, 5, 4)) for x in ("nchw", "nChw8c")]
+    conversion, _ = conversion_between("f32", "i8", **numbers, dim=1, channels=17)
+    unit = compile_ahead(layouts[0], layouts[1], "f32", machine_named("aarch64"), "k", conversion)
+    return unit.object_file()
+
+
+@pytest.mark.parametrize("form", ["list", "sides", "npy", "text"])
+def test_numbers_of_channels_come_as_a_list_or_from_a_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, form: str
+):
+    path, listed = tmp_path / "k.o", ",".join(map(str, SCALES))
+    np.save(tmp_path / "scales.npy", np.array(SCALES, np.float32))
+    (tmp_path / "scales.txt").write_text(listed.replace(",", "\n", 3).replace(",", ", ", 3))
+    scale = {
+        "list": listed,
+        "sides": f":{listed}",
+        "npy": f"@{tmp_path}/scales.npy",
+        "text": f"@{tmp_path}/scales.txt",
+    }
+    args = [*ARGS, "--name", "k", "--to-dtype", "i8", "--scale", scale[form], "--dim", "1"]
+    assert run(capsys, *args, "--zero-point=-3", "-o", str(path)) == (0, "", "")
+    assert path.read_bytes() == _quantizing(scale=(None, SCALES), zero_point=-3)
+
+
+def test_numbers_may_be_left_to_the_call(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    path, text = tmp_path / "k.o", tmp_path / "k.h"
+    args = [
+        *ARGS,
+        "--name",
+        "k",
+        "--to-dtype",
+        "i8",
+        "--dim",
+        "1",
+        "-o",
+        str(path),
+        "--header",
+        str(text),
+        "--json",
+    ]
+    status, out, _ = run(capsys, *args, "--scale", "channel", "--zero-point", "tensor", "--beta", "tensor")
+    assert status == 0
+    found = json.loads(out)
+    assert (found["dtype"], found["to_dtype"], found["symbols"]) == ("f32", "i8", ["k", "k_part"])
+    assert found["arguments"] == [
+        {"name": "ratio", "type": "float", "count": 17},
+        {"name": "beta", "type": "float", "count": 1},
+        {"name": "dst_zero", "type": "float", "count": 1},
+    ]
+    one, several = np.ones(()), np.ones(17)
+    assert path.read_bytes() == _quantizing(scale=several, zero_point=one, beta=one)
+    declared = (
+        "void k(const void *src, void *dst, const float *ratio, const float *beta, const float *dst_zero);"
+    )
+    assert declared in text.read_text()
+
+
+CONVERTING = [*ARGS, "-o", "k.o", "--to-dtype", "i8"]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (
+            [*CONVERTING, "--scale", "1,2"],
+            "--scale 1,2 is one number per channel: say along which dim, such as --dim 1",
+        ),
+        ([*CONVERTING, "--scale", "1,2", "--dim", "1"], "scale has 2 numbers, expected one or 17"),
+        (
+            [*CONVERTING, "--scale", "channel"],
+            "--scale channel is one number per channel: say along which dim",
+        ),
+        (
+            [*CONVERTING, "--scale", "1,x", "--dim", "1"],
+            "'x' in --scale 1,x is no number: expected one, a list, @FILE",
+        ),
+        ([*CONVERTING, "--scale", "@none.npy", "--dim", "1"], "none.npy: error: No such file or directory"),
+        ([*CONVERTING, "--scale", "@k.npy", "--dim", "1"], "k.npy: not a file of numbers"),
+        (
+            [*CONVERTING, "--scale", "@k.txt", "--dim", "1"],
+            "k.txt: expected a list of numbers, found an array of 0",
+        ),
+        ([*CONVERTING, "--scale", "0"], "scale 0.0 of i8 is not a positive number"),
+        ([*CONVERTING, "--scale", "nan"], "scale nan of i8 is not a positive number"),
+        ([*CONVERTING, "--scale", "1:2:3"], "--scale 1:2:3 has 3 sides, expected SOURCE:DESTINATION"),
+        ([*CONVERTING, "--scale", "0.5:tensor"], "a call brings the ratio of both scales along"),
+        ([*CONVERTING, "--zero-point", "128"], "zero point 128.0 of i8: expected integers from -128 to 127"),
+        ([*CONVERTING, "--zero-point", "3:0"], "zero point 3.0 of f32"),
+        (
+            [*CONVERTING, "--dim", "1"],
+            "--dim 1 says where channels are, but neither --scale nor --zero-point has a",
+        ),
+        ([*CONVERTING, "--scale", "channel", "--dim", "4"], "--dim 4 is no dim of a tensor of rank 4"),
+        ([*CONVERTING, "--beta", "1,2"], "beta has 2 numbers, expected one"),
+        ([*CONVERTING, "--beta", "channel", "--dim", "1"], "--beta is one number for all channels"),
+        (
+            [*CONVERTING, "--dtype", "ui8", "--scale", "2"],
+            "--scale 2 may be meant for either side of ui8 to i8: say",
+        ),
+        (
+            ["nchw", "nChw8c", "--shape", "?x?x?x?", "-o", "k.o", "--to-dtype", "i8"],
+            "open extents keep the element type and its numbers: give all of --shape ?x?x?x? to convert",
+        ),
+    ],
+)
+def test_negative_numbers_that_do_not_fit(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], message: str
+):  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "k.npy").write_text("no array")
+    (tmp_path / "k.txt").write_text("\n")
+    status, out, err = run(capsys, *args)
+    assert (status, out) == (1, "")
+    assert message in err
+    assert not (tmp_path / "k.o").exists()
 
 
 @pytest.mark.parametrize("suffix, start", [(".o", b"\x7fELF"), (".s", b"\t.file"), (".ll", b"target triple")])

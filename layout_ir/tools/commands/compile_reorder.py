@@ -23,6 +23,10 @@ The object calls nothing and can be linked into any program or shared library. T
   void NAME_part(const void *src, void *dst, int64_t part, int64_t parts);
 and says how large the buffers are. `layout-ir explain-reorder --cpu TARGET` says what the code does.
 
+{numbers}
+What calls bring along are further arguments of both functions, `const float *` or `const double *`, in this order:
+src_zero, ratio (the source's scale / the destination's), beta, dst_zero. The header describes those that there are.
+
 Extents may be left open, as in --shape ?x64x?x?. Then each function takes the extents of the tensor as a last argument,
 `const int64_t *extents`, and NAME_src_bytes(extents) and NAME_dst_bytes(extents) say how large the buffers are.
 
@@ -31,18 +35,20 @@ examples:
   layout-ir compile-reorder nchw nChw8c --shape 8x17x14x14 --target aarch64 --name to_blocks -o to_blocks.o
   layout-ir compile-reorder ab ba --shape 512x512 --dtype i8 --target riscv64-v --emit asm
   layout-ir compile-reorder nchw nChw8c --shape '?x?x?x?' --like 8x64x56x56 -o any.o --header any.h
+  layout-ir compile-reorder nchw nhwc --shape 1x3x224x224 --to-dtype i8 --scale 0.05 --zero-point 3 -o quantize.o
+  layout-ir compile-reorder oihw Oihw4o --shape 64x3x3x3 --to-dtype i8 --scale channel --dim 0 -o weights.o --header w.h
   layout-ir compile-reorder --list-targets
 """
 
 
 def add_parser(subparsers: Any) -> None:
-    from layout_ir.tools.commands import formats
+    from layout_ir.tools.commands import formats, numbers
 
     parser = subparsers.add_parser(
         "compile-reorder",
         help="a reorder as an object file with a C interface, for this machine or another",
         description="Compile a reorder between two layouts ahead of time.",
-        epilog=_EPILOG,
+        epilog=_EPILOG.format(numbers=numbers.HELP),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("source", metavar="SRC", nargs="?", help=formats.FORMAT_HELP)
@@ -50,6 +56,7 @@ def add_parser(subparsers: Any) -> None:
         "destination", metavar="DST", nargs="?", help="the layout to move to, in the same notations"
     )
     formats.add_arguments(parser)
+    numbers.add_arguments(parser)
     parser.add_argument(
         "--target", default="host", metavar="NAME", help="the machine: one of --list-targets (default: host)"
     )
@@ -139,6 +146,7 @@ def _unit(args: argparse.Namespace, machine: Machine) -> Unit:
     from layout_ir.dtypes import canonical_name
     from layout_ir.tools.commands import TextError
     from layout_ir.tools.commands.formats import read_open_shape
+    from layout_ir.tools.commands.numbers import conversion_of, is_given
 
     try:
         check_name(args.name)
@@ -146,13 +154,18 @@ def _unit(args: argparse.Namespace, machine: Machine) -> Unit:
         raise TextError(str(error), args.name, (0, len(args.name))) from error
     dtype, shape = canonical_name(args.dtype or "f32"), read_open_shape(args.shape)
     if shape is not None and None in shape:
+        if is_given(args):
+            raise LayoutError(
+                f"open extents keep the element type and its numbers: give all of --shape {args.shape} to convert"
+            )
         like = [_example(text, shape) for text in args.like or ()]
         formats = _format(args, args.source), _format(args, args.destination)
         return compile_open_ahead(*formats, shape, dtype, machine, args.name, like)
     if args.like:
         raise LayoutError("--like says which extents are likely where --shape leaves some open (?)")
     src, dst = _layout(args, args.source, shape), _layout(args, args.destination, shape)
-    return compile_ahead(src, dst, dtype, machine, args.name)
+    conversion = conversion_of(args, dtype, src.shape)
+    return compile_ahead(src, dst, dtype, machine, args.name, conversion)
 
 
 def _example(text: str, shape: tuple[int | None, ...]) -> tuple[int, ...]:
@@ -213,9 +226,13 @@ def _needs(args: argparse.Namespace) -> tuple[str, ...]:
 def _summary(
     args: argparse.Namespace, unit: Unit, kind: str, needs: tuple[str, ...], size: int
 ) -> dict[str, object]:
+    from layout_ir.backends.llvm.ahead import FixedUnit
     from layout_ir.backends.llvm.open_ahead import OpenUnit
 
-    plan = unit.plans[-1]
+    plan, to = unit.plans[-1], unit.dtype
+    if plan.conversion is not None:
+        to = plan.conversion.dst
+    arguments = unit.arguments if isinstance(unit, FixedUnit) else ()
     known = None not in unit.shape
     result: dict[str, object] = {
         "name": unit.name,
@@ -224,6 +241,8 @@ def _summary(
         "to": str(unit.formats[1]),
         "shape": list(unit.shape),
         "dtype": unit.dtype,
+        "to_dtype": to,
+        "arguments": [{"name": x.name, "type": x.type, "count": x.count} for x in arguments],
         "target": args.target,
         "triple": unit.machine.triple,
         "cpu": unit.machine.cpu,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from layout_ir.dtypes import canonical_name
 from layout_ir.errors import LayoutError
-from layout_ir.quantization import conversion_between
 
 if TYPE_CHECKING:
     from layout_ir.backends.llvm.machine import Machine
@@ -18,6 +17,7 @@ _EPILOG = """\
 The plan depends on the machine: the width of its registers and the sizes of its caches. `layout-opt -p
 convert-layout-to-kernel` shows the same plan as IR.
 
+{numbers}
 With open extents (--shape '?x64x?x?') counts and strides are formulas of the extents, which a call brings along.
 
 examples:
@@ -29,13 +29,13 @@ examples:
 
 
 def add_parser(subparsers: Any) -> None:
-    from layout_ir.tools.commands import formats
+    from layout_ir.tools.commands import formats, numbers
 
     parser = subparsers.add_parser(
         "explain-reorder",
         help="the plan of a compiled reorder: loops, micro-kernels, streaming, threads",
         description="Say how a reorder between two layouts is compiled.",
-        epilog=_EPILOG,
+        epilog=_EPILOG.format(numbers=numbers.HELP),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("source", metavar="SRC", help=formats.FORMAT_HELP)
@@ -47,11 +47,7 @@ def add_parser(subparsers: Any) -> None:
         metavar="NAME",
         help="the machine to plan for, such as haswell (default: host)",
     )
-    parser.add_argument(
-        "--to-dtype", metavar="TYPE", help="the element type to convert to (default: no other)"
-    )
-    parser.add_argument("--scale", type=float, metavar="S", help="scale of the side with integers")
-    parser.add_argument("--zero-point", type=int, metavar="Z", help="zero point of the side with integers")
+    numbers.add_arguments(parser)
     parser.add_argument(
         "--threads",
         type=int,
@@ -72,18 +68,20 @@ def run(args: argparse.Namespace) -> int:
     from layout_ir.backends.llvm.kernel_ir import plan_op
     from layout_ir.backends.llvm.machines import machine_named
     from layout_ir.backends.llvm.words import choice_words, plan_words, step_words
+    from layout_ir.tools.commands.numbers import conversion_of, is_given
 
     dtype = canonical_name(args.dtype or "f32")
     machine = machine_named(args.cpu)
     if args.threads < 1:
         raise LayoutError(f"a reorder cannot run on {args.threads} threads")
     if args.shape is not None and "?" in args.shape:
+        if is_given(args):
+            raise LayoutError(
+                f"open extents keep the element type and its numbers: give all of --shape {args.shape} to convert"
+            )
         return _run_open(args, dtype, machine)
     src, dst = layout_at(args, args.source), layout_at(args, args.destination)
-    conversion, values = conversion_between(
-        dtype, canonical_name(args.to_dtype or dtype), scale=args.scale, zero_point=args.zero_point
-    )
-    assert not values  # numbers are compiled in
+    conversion = conversion_of(args, dtype, src.shape)
     choice = None
     if args.tune and conversion.is_identity:
         choice = choose_plan(

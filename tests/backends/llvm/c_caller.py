@@ -10,19 +10,25 @@ import platform
 import shutil
 import struct
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from layout_ir.backends.llvm.ahead import Unit
+from layout_ir.backends.llvm.ahead import FixedUnit, Unit
 from layout_ir.backends.llvm.header import header
 from layout_ir.backends.llvm.machine import llvm
 from layout_ir.backends.llvm.machines import TARGETS
 from layout_ir.backends.llvm.open_ahead import OpenUnit
-from tests.backends.llvm.cases import CANARY, Case, buffers, expected
+from layout_ir.backends.llvm.plan import Plan
+from layout_ir.dtypes import bits_of
+from tests import fuzz_reorders
+from tests.backends.llvm.cases import CANARY, POISON, Case, buffers, expected
 
 _FLAGS = ("-O1", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror")
 
@@ -77,10 +83,10 @@ int main(int argc, char **argv) {{
 """
 
 _FIXED = """\
-static void w_{name}(const void *s, void *d, const int64_t *e) {{ (void)e; {name}(s, d); }}
+{numbers}static void w_{name}(const void *s, void *d, const int64_t *e) {{ (void)e; {name}(s, d{more}); }}
 static void p_{name}(const void *s, void *d, int64_t p, int64_t n, const int64_t *e) {{
   (void)e;
-  {name}_part(s, d, p, n);
+  {name}_part(s, d, p, n{more});
 }}
 static int64_t s_{name}(const int64_t *e) {{ (void)e; return {upper}_SRC_BYTES; }}
 static int64_t d_{name}(const int64_t *e) {{ (void)e; return {upper}_DST_BYTES; }}
@@ -130,13 +136,76 @@ def toolchain(target: str) -> Toolchain:
     return Toolchain(compiler, (program, *cpu))
 
 
+@dataclass(frozen=True)
+class Run:
+    """A call of unit `number`, between these bytes: where the buffers lie in them, and the bytes as they must be."""
+
+    number: int
+    src: NDArray[Any]
+    before: NDArray[Any]
+    after: NDArray[Any]
+    src_at: int
+    dst_at: int
+    extents: tuple[int, ...]
+
+    @classmethod
+    def of(cls, rng: Random, number: int, case: Case, align: int) -> Run:
+        """One that moves the elements of `case`, aligned to `align` bytes."""
+        src, dst, src_at, dst_at = buffers(rng, case)
+        src_at, dst_at = (x if x % align == 0 else CANARY for x in (src_at, dst_at))
+        return cls(number, src, dst, expected(case, src, dst, src_at, dst_at), src_at, dst_at, case.src.shape)
+
+    @classmethod
+    def converting(cls, rng: Random, number: int, case: fuzz_reorders.Case, plan: Plan) -> Run:
+        """One that converts the elements of `case`."""
+        bits = bits_of(case.conversion.src)
+        src = fuzz_reorders.numbers(rng, case.conversion.src, -(-plan.src_bytes // 8) * 64 // bits)[
+            : plan.src_bytes
+        ]
+        dst = np.frombuffer(rng.randbytes(plan.dst_bytes), np.uint8)
+        wanted = fuzz_reorders.expected(case, src, dst)
+        canary = np.full(CANARY, POISON, np.uint8)
+        before, after = (np.concatenate([canary, x, canary]) for x in (dst, wanted))
+        shape = case.src.shape
+        return cls(number, np.concatenate([canary, src]), before, after, CANARY, CANARY, shape)
+
+    def packed(self, parts: int) -> bytes:
+        """As the program reads it."""
+        extents = (*self.extents, *[0] * (8 - len(self.extents)))
+        head = (len(self.src), len(self.before), self.src_at, self.dst_at, parts, self.number, *extents)
+        return struct.pack("<14q", *head) + self.src.tobytes() + self.before.tobytes() + self.after.tobytes()
+
+
+def moving(units: Sequence[Unit], pairs: Sequence[tuple[int, Case]], seed: int) -> list[Run]:
+    """A run for each pair of the number of a unit and what it moves."""
+    rng = Random(seed)
+    return [Run.of(rng, number, case, units[number].alignment) for number, case in pairs]
+
+
+def _numbers(unit: FixedUnit, values: Mapping[str, Any]) -> str:
+    """C arrays of the numbers that calls of `unit` bring along."""
+    text = ""
+    for argument in unit.arguments:
+        numbers = [float(x).hex() for x in values[argument.name].reshape(-1)]
+        assert len(numbers) == argument.count
+        text += f"static const {argument.type} n_{unit.name}_{argument.name}[] = {{{', '.join(numbers)}}};\n"
+    return text
+
+
 def call_all(
-    folder: Path, units: Sequence[Unit], runs: Sequence[tuple[int, Case]], seed: int
+    folder: Path,
+    units: Sequence[Unit],
+    runs: Sequence[Run],
+    seed: int,
+    values: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[str, bytes, list[Path]]:
-    """A program that calls units (by number) for cases, its data, and the object files it is linked with."""
+    """A program that calls units, its data, and the object files it is linked with.
+
+    `values` are the numbers that calls bring along, for each unit.
+    """
     rng, data, objects = Random(seed), bytearray(), list[Path]()
     includes, adapters, entries = "", "", ""
-    for unit in units:
+    for number, unit in enumerate(units):
         name = unit.name
         objects.append(folder / f"{name}.o")
         objects[-1].write_bytes(unit.object_file())
@@ -145,28 +214,28 @@ def call_all(
         if isinstance(unit, OpenUnit):
             entries += f'  {{"{name}", {name}, {name}_part, {name}_src_bytes, {name}_dst_bytes}},\n'
         else:
-            adapters += _FIXED.format(name=name, upper=name.upper())
+            assert isinstance(unit, FixedUnit)
+            given = _numbers(unit, values[number]) if unit.arguments else ""
+            more = "".join(f", n_{name}_{argument.name}" for argument in unit.arguments)
+            adapters += _FIXED.format(name=name, upper=name.upper(), numbers=given, more=more)
             entries += f'  {{"{name}", w_{name}, p_{name}, s_{name}, d_{name}}},\n'
-    for number, case in runs:
-        src, dst, src_at, dst_at = buffers(rng, case)
-        align = units[number].alignment
-        src_at, dst_at = (x if x % align == 0 else CANARY for x in (src_at, dst_at))
-        after = expected(case, src, dst, src_at, dst_at)
-        extents = (*case.src.shape, *[0] * (8 - case.src.rank))
-        data += struct.pack(
-            "<14q", len(src), len(dst), src_at, dst_at, rng.choice((1, 2, 3, 7)), number, *extents
-        )
-        data += src.tobytes() + dst.tobytes() + after.tobytes()
+    for run in runs:
+        data += run.packed(rng.choice((1, 2, 3, 7)))
     program = _PROGRAM.format(includes=includes, adapters=adapters, entries=entries)
     return program, bytes(data), objects
 
 
 def check_runs(
-    folder: Path, target: str, units: Sequence[Unit], runs: Sequence[tuple[int, Case]], seed: int
+    folder: Path,
+    target: str,
+    units: Sequence[Unit],
+    runs: Sequence[Run],
+    seed: int,
+    values: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Links, runs and fails where a byte is wrong; skips where the code of `target` cannot run."""
     tools = toolchain(target)
-    program, data, objects = call_all(folder, units, runs, seed)
+    program, data, objects = call_all(folder, units, runs, seed, values)
     (folder / "data").write_bytes(data)
     run = tools.run(tools.link(folder, program, objects, "-static"), str(folder / "data"))
     assert (run.returncode, run.stdout) == (0, f"{len(runs)} runs, 0 wrong\n"), run.stdout + run.stderr

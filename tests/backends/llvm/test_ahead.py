@@ -16,7 +16,9 @@ from layout_ir.backends.llvm.jit import object_file
 from layout_ir.backends.llvm.machines import TARGETS, machine_named
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
-from tests.backends.llvm.c_caller import call_all, check_runs, toolchain
+from layout_ir.quantization import Conversion
+from tests import fuzz_reorders
+from tests.backends.llvm.c_caller import Run, call_all, check_runs, moving, toolchain
 from tests.backends.llvm.cases import Case, random_case
 
 _CASES = (
@@ -60,14 +62,113 @@ def test_c_programs_get_what_the_layouts_say(target: str, tmp_path: Path):
     ]
     for unit in units[: len(_LARGE)]:
         assert all(step.kernel.streaming == machine.streams for step in unit.plan.steps)
-    check_runs(tmp_path, target, units, list(enumerate(cases)), seed=1)
+    check_runs(tmp_path, target, units, moving(units, list(enumerate(cases)), 1), seed=1)
+
+
+def _comparable(conversion: Conversion) -> bool:
+    """Whether every result has one spelling in bits, as NaN has not."""
+    src, dst = ("f" in dtype for dtype in (conversion.src, conversion.dst))
+    return not dst or not (src or conversion.beta is not None)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_c_programs_get_what_the_numbers_say(target: str, tmp_path: Path):
+    """All kinds of numbers between all kinds of types: compiled in, and by the address behind the other arguments."""
+    seed, machine = list(TARGETS).index(target), machine_named(target)
+    cases = [case for case in fuzz_reorders.cases(seed, 0, 225) if _comparable(case.conversion)][:80]
+    kinds = {
+        type(x) if not isinstance(x, str) else x for c in cases for x in c.conversion.parameters.values()
+    }
+    assert kinds == {float, tuple, "tensor", "channel"}
+    units = [
+        compile_ahead(case.src, case.dst, "f32", machine, f"reorder{k}", case.conversion)
+        for k, case in enumerate(cases)
+    ]
+    rng = Random(seed)
+    runs = [Run.converting(rng, k, case, units[k].plan) for k, case in enumerate(cases)]
+    check_runs(tmp_path, target, units, runs, 1, [case.values for case in cases])
+
+
+_QUANTIZE = """\
+#include <stdio.h>
+#include "quantize.h"
+int main(void) {
+  const float x[6] = {1.0f, -2.0f, 0.25f, 4.0f, 100.0f, -0.5f};
+  const float scale[3] = {0.5f, 0.25f, 2.0f};
+  const float zero_point[3] = {0, 1, -1};
+  float ratio[3];
+  int8_t y[6];
+  for (int c = 0; c < 3; c++) ratio[c] = 1 / scale[c];
+  quantize(x, y, ratio, zero_point);
+  for (int k = 0; k < 6; k++) printf("%d ", y[k]);
+  return 0;
+}
+"""
+
+
+def test_a_program_brings_the_numbers_of_channels_along(tmp_path: Path):
+    """2x3 in rows to columns: x / scale + zero point by hand."""
+    tools = toolchain("x86-64-v2")
+    src, dst = (Format.of(name).bind((2, 3)) for name in ("ab", "ba"))
+    conversion = Conversion("f32", "i8", ratio="channel", dst_zero="channel", dim=1, channels=3)
+    unit = compile_ahead(src, dst, "f32", machine_named("x86-64-v2"), "quantize", conversion)
+    (tmp_path / "quantize.o").write_bytes(unit.object_file())
+    (tmp_path / "quantize.h").write_text(header(unit))
+    run = tools.run(tools.link(tmp_path, _QUANTIZE, [tmp_path / "quantize.o"]))
+    assert (run.returncode, run.stdout) == (0, "2 8 -7 127 -1 -1 ")
+
+
+def test_the_header_describes_every_number():
+    conversion = Conversion(
+        "i4", "f64", src_zero="tensor", ratio="channel", beta="tensor", dim=1, channels=17
+    )
+    case = _case("nchw", "nChw8c", (2, 17, 5, 4), "f32")
+    unit = compile_ahead(case.src, case.dst, "f32", machine_named("riscv64"), "widen", conversion)
+    text = header(unit)
+    for line in (
+        "shape        2x17x5x4, elements i4 become f64",
+        "src_zero     1 double:",
+        "ratio        17 doubles, one for each index of dim 1:",
+        "beta         1 double:",
+        "in f64, each step rounded:",
+        "Two elements of 4 bits share a byte, the even one in the low half.",
+        "Numbers lie as C has them.",
+        "void widen(const void *src, void *dst, const double *src_zero, const double *ratio, const double *beta);",
+        "int64_t parts, const double *src_zero, const double *ratio, const double *beta);",
+    ):
+        assert line in text
+    assert "dst_zero" not in text
+    assert "one after" not in text
+
+
+def test_shares_that_write_halves_of_bytes_do_not_run_at_once():
+    case = _case("nchw", "nhwc", (2, 3, 5, 5), "f32")
+    halves = Conversion("f32", "i4", ratio=3.0, dst_zero=-2.0)
+    text = header(compile_ahead(case.src, case.dst, "f32", machine_named("haswell"), "k", halves))
+    assert "but one after\n * the other: two may write halves of one byte" in text
+    assert "in any order or at once" in header(_unit())
+    assert "multiply by the ratio of the scales, 3.0" in text
+
+
+def test_pads_of_the_zero_point_are_a_number():
+    case = _case("nhwc", "(n, h, w, c) : [n, h, w, c, c:8], pad = zp", (1, 2, 2, 3), "f32")
+    conversion = Conversion("f32", "ui8", dst_zero=7.0)
+    unit = compile_ahead(case.src, case.dst, "f32", machine_named("haswell"), "k", conversion)
+    assert "those of the destination become 7." in header(unit)
+
+
+def test_negative_pads_of_a_zero_point_that_nobody_knows():
+    case = _case("nhwc", "(n, h, w, c) : [n, h, w, c, c:8], pad = zp", (1, 2, 2, 3), "f32")
+    conversion = Conversion("f32", "ui8", dst_zero="tensor")
+    with pytest.raises(LayoutError, match="which each call brings along: give a number when compiling"):
+        compile_ahead(case.src, case.dst, "f32", machine_named("haswell"), "k", conversion)
 
 
 def test_negative_a_program_sees_a_wrong_byte(tmp_path: Path):
     tools = toolchain("x86-64-v2")
     case = _case("nchw", "nhwc", (2, 3, 4, 5), "f32")
     unit = compile_ahead(case.src, case.dst, case.dtype, machine_named("x86-64-v2"))
-    program, data, objects = call_all(tmp_path, [unit], [(0, case)], seed=1)
+    program, data, objects = call_all(tmp_path, [unit], moving([unit], [(0, case)], 1), seed=1)
     (tmp_path / "data").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     run = tools.run(tools.link(tmp_path, program, objects), str(tmp_path / "data"))
     assert run.returncode == 1

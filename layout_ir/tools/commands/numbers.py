@@ -1,0 +1,164 @@
+"""Numbers of a conversion on the command line: scales, zero points and beta, given now or by every call.
+
+    --scale 0.05              of the only side of integers, compiled in
+    --scale 0.5:0.25          of the source and of the destination; either may be left out
+    --scale 0.1,0.2,0.4       one for each index of --dim
+    --scale @scales.npy       the same from a file, NumPy's or text
+    --scale channel           one for each index of --dim, which every call brings along; `tensor`: one for all
+
+A call brings the ratio of the two scales, as the machine code takes it; so both come along, or none.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, cast
+
+from layout_ir.dtypes import canonical_name
+from layout_ir.errors import LayoutError
+from layout_ir.quantization import Conversion, conversion_between
+
+AT_RUN_TIME = ("tensor", "channel")
+
+HELP = """\
+Elements may be converted on the way, real = (stored - zero point) * scale. --scale and --zero-point take
+  0.05              a number of the only side of integers; a list that begins with - as --zero-point=-3,4
+  0.5:0.25          of the source and of the destination, either of which may be left out
+  0.1,0.2,0.4       one for each index of --dim
+  @FILE             the same from an .npy file or from text, numbers between spaces, commas or line ends
+  tensor, channel   one for the tensor, or for each index of --dim, that every call brings along
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """`--to-dtype`, `--scale`, `--zero-point`, `--dim` and `--beta`."""
+    parser.add_argument(
+        "--to-dtype", metavar="TYPE", help="the element type to convert to (default: no other)"
+    )
+    parser.add_argument("--scale", metavar="S", help="scale of the side with integers, or SRC:DST; see below")
+    parser.add_argument("--zero-point", metavar="Z", help="zero point of the side with integers, or SRC:DST")
+    parser.add_argument(
+        "--dim", type=int, metavar="D", help="the dim, from 0, along which channels have numbers"
+    )
+    parser.add_argument(
+        "--beta",
+        metavar="B",
+        help="add B times what the destination holds; a number, or tensor for any call's",
+    )
+
+
+def is_given(args: argparse.Namespace) -> bool:
+    """Whether any of the options is there."""
+    return any(x is not None for x in (args.to_dtype, args.scale, args.zero_point, args.dim, args.beta))
+
+
+def conversion_of(args: argparse.Namespace, dtype: str, shape: tuple[int, ...]) -> Conversion:
+    """What the options say becomes of elements of `dtype` of a tensor of `shape`.
+
+    Raises LayoutError where they do not fit the types or the shape, and where a file has no numbers.
+    """
+    dst, dim = canonical_name(args.to_dtype or dtype), cast("int | None", args.dim)
+    if dim is not None and not 0 <= dim < len(shape):
+        raise LayoutError(f"--dim {dim} is no dim of a tensor of rank {len(shape)}: they count from 0")
+    channels = 0 if dim is None else shape[dim]
+    scale = _sides(args.scale, "--scale", dtype, dst, channels, dim)
+    zero_point = _sides(args.zero_point, "--zero-point", dtype, dst, channels, dim)
+    beta = None if args.beta is None else _value(args.beta, "--beta", 0, None)
+    if args.scale is not None and ":" in args.scale and not all(map(_is_compiled, scale)):
+        raise LayoutError(
+            f"--scale {args.scale}: a call brings the ratio of both scales along, as --scale tensor or channel"
+        )
+    conversion, _ = conversion_between(
+        dtype, dst, scale=scale, zero_point=zero_point, beta=beta, dim=dim, channels=channels
+    )
+    if dim is not None and not _has_channels(scale, zero_point):
+        raise LayoutError(
+            f"--dim {dim} says where channels are, but neither --scale nor --zero-point has a number for each"
+        )
+    return conversion
+
+
+def _is_compiled(value: Any) -> bool:
+    return value is None or isinstance(value, float | tuple)
+
+
+def _has_channels(*sides: tuple[Any, Any]) -> bool:
+    return any(
+        isinstance(x, tuple) or getattr(x, "ndim", 0) == 1 for pair in sides for x in pair if x is not None
+    )
+
+
+def _sides(
+    text: str | None, option: str, src: str, dst: str, channels: int, dim: int | None
+) -> tuple[Any, Any]:
+    """What an option gives for source and destination."""
+    if text is None:
+        return None, None
+    parts = text.split(":")
+    if len(parts) > 2:
+        raise LayoutError(f"{option} {text} has {len(parts)} sides, expected SOURCE:DESTINATION")
+    if len(parts) == 2:
+        first, second = (_value(part, option, channels, dim) if part else None for part in parts)
+        return first, second
+    value = _value(text, option, channels, dim)
+    if option == "--scale" and not _is_compiled(value):
+        return None, value  # the ratio of both
+    if ("f" in src) == ("f" in dst):
+        raise LayoutError(
+            f"{option} {text} may be meant for either side of {src} to {dst}: say which, as {option} {text}: "
+            f"for the source or {option} :{text} for the destination"
+        )
+    return (value, None) if "f" in dst else (None, value)
+
+
+def _value(text: str, option: str, channels: int, dim: int | None) -> Any:
+    """A float, a tuple with one for each channel, or an array in place of what calls bring along."""
+    if text in AT_RUN_TIME:
+        import numpy as np
+
+        if text == "tensor":
+            return np.ones(())
+        if option == "--beta":
+            raise LayoutError("--beta is one number for all channels: give it, or tensor")
+        _need_dim(option, text, dim)
+        return np.ones(channels)
+    if not text.startswith("@") and "," not in text:
+        return _number(text, option, text)
+    numbers = _from_file(text[1:]) if text[0] == "@" else [_number(x, option, text) for x in text.split(",")]
+    if len(numbers) == 1:
+        return numbers[0]
+    if option != "--beta":
+        _need_dim(option, text, dim)
+    return tuple(numbers)
+
+
+def _need_dim(option: str, text: str, dim: int | None) -> None:
+    if dim is None:
+        raise LayoutError(f"{option} {text} is one number per channel: say along which dim, such as --dim 1")
+
+
+def _number(text: str, option: str, whole: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise LayoutError(
+            f"'{text}' in {option} {whole} is no number: expected one, a list, @FILE, tensor or channel"
+        ) from None
+
+
+def _from_file(name: str) -> list[float]:
+    """The numbers in a file. Raises LayoutError where it has none, OSError where there is no such file."""
+    import numpy as np
+
+    try:
+        if name.endswith(".npy"):
+            numbers = np.atleast_1d(np.load(name, allow_pickle=False)).astype(np.float64, casting="same_kind")
+        else:
+            with open(name, encoding="utf-8") as file:
+                numbers = np.array([float(x) for x in file.read().replace(",", " ").split()])
+    except (ValueError, TypeError, EOFError) as error:
+        raise LayoutError(f"{name}: not a file of numbers: {error}") from error
+    if numbers.ndim != 1 or not numbers.size:
+        shape = "x".join(map(str, numbers.shape))
+        raise LayoutError(f"{name}: expected a list of numbers, found an array of {shape}")
+    return [float(x) for x in numbers]
