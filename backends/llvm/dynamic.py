@@ -20,13 +20,14 @@ from math import lcm
 from typing import Any
 
 from layout_ir.backends.llvm.boxes import Box
+from layout_ir.backends.llvm.deciding import generic
 from layout_ir.backends.llvm.emit import emit_function, stage_bound
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.pads import pad_bits
 from layout_ir.backends.llvm.plan import Elements, Fill, Item, Level, Loop, Plan, Ragged, Staged, Step
 from layout_ir.backends.llvm.planner import dim_spans, make_plan, pad_boxes, product_boxes
 from layout_ir.backends.llvm.schedule import finished, merged
-from layout_ir.backends.llvm.symbols import Symbols, generic, is_open
+from layout_ir.backends.llvm.symbols import Symbols, is_open
 from layout_ir.binding import bind
 from layout_ir.dtypes import bits_of
 from layout_ir.errors import LayoutError

@@ -47,8 +47,9 @@ from layout_ir.backends.llvm.plan import (
     read_volume,
     rounds,
 )
+from layout_ir.backends.llvm.registers import emitting
 from layout_ir.backends.llvm.streaming import staging_size
-from layout_ir.backends.llvm.symbols import Open, Symbols, emitting
+from layout_ir.backends.llvm.symbols import Open, Symbols
 
 _LINE = 64
 

@@ -20,8 +20,9 @@ from layout_ir.backends.llvm.dynamic import Extents, OpenPlan, OpenReorder, open
 from layout_ir.backends.llvm.emit import module_text
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import Plan
+from layout_ir.backends.llvm.registers import Registers
 from layout_ir.backends.llvm.streaming import streaming_volume
-from layout_ir.backends.llvm.symbols import Open, Registers
+from layout_ir.backends.llvm.symbols import Open
 from layout_ir.format import Format
 
 _ARGUMENTS = "ptr %src, ptr %dst, i64 %part, i64 %parts, ptr %extents"

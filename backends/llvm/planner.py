@@ -12,13 +12,14 @@ from itertools import product
 from math import prod
 
 from layout_ir.backends.llvm.boxes import Box, corner_of, cut, ragged
+from layout_ir.backends.llvm.deciding import free, generic
 from layout_ir.backends.llvm.far import from_far
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import Level, Loop, Plan, Step, Table
 from layout_ir.backends.llvm.schedule import fill_step, move_step
 from layout_ir.backends.llvm.sharing import shared_by
 from layout_ir.backends.llvm.streaming import in_few_streams, streamed, streaming_volume
-from layout_ir.backends.llvm.symbols import free, generic, is_open
+from layout_ir.backends.llvm.symbols import is_open
 from layout_ir.backends.llvm.variants import variants
 from layout_ir.canonical import canonical_digits
 from layout_ir.errors import LayoutError

@@ -12,6 +12,7 @@ from dataclasses import replace
 from operator import index
 
 from layout_ir.backends.llvm.boxes import Box
+from layout_ir.backends.llvm.deciding import free, generic
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import (
     Axis,
@@ -29,7 +30,7 @@ from layout_ir.backends.llvm.plan import (
     Weave,
 )
 from layout_ir.backends.llvm.sharing import split_of
-from layout_ir.backends.llvm.symbols import free, generic, is_open
+from layout_ir.backends.llvm.symbols import is_open
 
 _LANE = 16
 """Bytes of the unit in which tiles are transposed: every vector register is made of such lanes."""

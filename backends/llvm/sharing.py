@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from layout_ir.backends.llvm.deciding import free
 from layout_ir.backends.llvm.plan import (
     ConvertRun,
     ConvertTile,
@@ -28,7 +29,6 @@ from layout_ir.backends.llvm.plan import (
     Weave,
     rounds,
 )
-from layout_ir.backends.llvm.symbols import free
 
 _EVEN = 16
 """Rounds that any small number of threads share evenly enough."""

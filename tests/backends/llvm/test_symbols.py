@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from layout_ir.backends.llvm.deciding import free, generic
 from layout_ir.backends.llvm.emit import module_text
 from layout_ir.backends.llvm.jit import Code
 from layout_ir.backends.llvm.machine import host
-from layout_ir.backends.llvm.symbols import Registers, Symbols, free, generic
+from layout_ir.backends.llvm.registers import Registers
+from layout_ir.backends.llvm.symbols import Symbols
 
 _OPERATIONS: list[Callable[[Any, Any], Any]] = [lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y]
 _WITH_NUMBERS: list[Callable[[Any, int], Any]] = [lambda x, k: x // k, lambda x, k: x % k, lambda x, k: x * k]
