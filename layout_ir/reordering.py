@@ -174,20 +174,18 @@ def compile_reorder(
     (f32 without it) and `dst_dtype` the destination's (those of the source without it). Where types or quantization
     differ, elements are converted as `layout_ir.quantization` defines. `scale`, `zero_point` and `beta` are what
     `conversion_between` takes there. Numbers are compiled in; where arrays are given, the result is a `ScaledReorder`,
-    whose calls may bring others. Where extents of the descriptors are None, the kernel serves every size of them and
-    keeps the element type; see `layout_ir.backends.llvm.open_call.OpenKernel`.
+    whose calls may bring others. Where extents of the descriptors are None, the kernel serves every size of them, and
+    its numbers must be compiled in; see `layout_ir.backends.llvm.open_call.OpenKernel`.
 
     Raises LayoutError where descriptors and arguments disagree, and where no kernel moves the layouts.
     """
     src_name = _named(source, dtype) or "f32"
     dst_name = _named(destination, dst_dtype) or src_name
     if any(isinstance(side, TensorDesc) and None in side.shape for side in (source, destination)):
-        converts = any(x is not None for x in (*_quantization(source, destination, scale, zero_point), beta))
-        if src_name != dst_name or converts:
-            raise LayoutError(
-                f"open extents keep the element type: {src_name} to {dst_name} needs the extents, give them with at"
-            )
-        return _open_kernel(source, destination, src_name, threads, target)
+        numbers = (*_quantization(source, destination, scale, zero_point), beta)
+        return _open_kernel(
+            source, destination, (src_name, dst_name), numbers, dim, threads=threads, target=target
+        )
     src, dst = (side.layout if isinstance(side, TensorDesc) else side for side in (source, destination))
     if dst.pad == "zp" and isinstance(destination, TensorDesc):
         dst = replace(dst, pad=destination.zero_point)
@@ -219,12 +217,14 @@ def _bound_kernel(
 def _open_kernel(
     source: TensorDesc | Layout,
     destination: TensorDesc | Layout,
-    dtype: str,
+    dtypes: tuple[str, str],
+    numbers: tuple[Any, Any, Any],
+    dim: int | None,
+    *,
     threads: int | None,
     target: Machine | str | None,
-) -> Reorder | OpenKernel:
+) -> Reorder | ScaledReorder | OpenKernel:
     """The kernel where extents are open on one side at least; an extent that the other side knows is known."""
-    from layout_ir.backends.llvm import compile_reorder as compile_
     from layout_ir.backends.llvm.open_call import compile_open
 
     formats = source.format, destination.format
@@ -240,11 +240,25 @@ def _open_kernel(
             f"a reorder keeps the shape: source has {source.shape}, destination has {destination.shape}"
         )
     shape = tuple(y if x is None else x for x, y in zip(source.shape, destination.shape, strict=True))
-    if None not in shape:
-        src, dst = (format.bind([x for x in shape if x is not None]) for format in formats if format)
-        return compile_(src, dst, dtype, threads=threads, target=target)
     assert formats[0] is not None and formats[1] is not None
-    return compile_open(formats[0], formats[1], shape, dtype, threads=threads, target=target)
+    src, dst = formats[0], formats[1]
+    if dst.pad == "zp" and isinstance(destination, TensorDesc):
+        dst = dst.with_pad(destination.zero_point)
+    if None not in shape:
+        extents = [x for x in shape if x is not None]
+        return _bound_kernel(
+            src.bind(extents), dst.bind(extents), dtypes, numbers, dim, threads=threads, target=target
+        )
+    channels = shape[dim] if dim is not None and 0 <= dim < len(shape) else 0
+    if channels is None:
+        raise LayoutError(
+            f"one number per channel needs the extent of dim {dim}, which is open: give that extent, or one number"
+        )
+    scale, zero_point, beta = numbers
+    conversion, _ = conversion_between(
+        *dtypes, scale=scale, zero_point=zero_point, beta=beta, dim=dim, channels=channels
+    )
+    return compile_open(src, dst, shape, conversion=conversion, threads=threads, target=target)
 
 
 @dataclass(frozen=True, slots=True)

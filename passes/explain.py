@@ -30,7 +30,6 @@ from layout_ir.dialects.layout import (
     ViewOp,
     dtype_of,
     format_of,
-    is_any,
     is_tensor,
     layout_of,
     with_format,
@@ -106,7 +105,7 @@ def explain(module: ModuleOp, target: str = "host", costs: CostModel | None = No
 
 
 def _moves(op: ReorderOp) -> bool:
-    if is_any(op.source_type) or is_any(op.result_type) or isinstance(origin(op.input), nn.ConstantOp):
+    if op.is_open or op.is_dynamic or isinstance(origin(op.input), nn.ConstantOp):
         return False
     return (
         op.keeps_elements

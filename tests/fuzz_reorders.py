@@ -19,12 +19,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.backends.llvm import Reorder, compile_many
+from layout_ir.backends.llvm import compile_many
 from layout_ir.backends.llvm.machine import Machine, host, llvm
 from layout_ir.backends.reference.conversions import converted
 from layout_ir.buffers import gather, scatter
@@ -67,6 +67,26 @@ class Guarded:
         self._anchor = anchor
 
 
+class Buffers(Protocol):
+    """Of a kernel's plan: what is asked of it."""
+
+    @property
+    def src_bytes(self) -> int: ...
+
+    @property
+    def dst_bytes(self) -> int: ...
+
+
+class Callee(Protocol):
+    """A kernel at one shape."""
+
+    @property
+    def plan(self) -> Buffers: ...
+
+    def run_part(self, src: int, dst: int, part: int, parts: int, values: dict[str, Array], /) -> None:
+        """Share `part` of `parts` of the work between the buffers at two addresses."""
+
+
 @dataclass(frozen=True)
 class Case:
     number: int
@@ -92,15 +112,16 @@ def cases(seed: int, start: int, stop: int, *, limit: int = 600) -> Iterator[Cas
             source = replace(source, offset=source.offset - source.first_address)
         if (target.pad == 31 and bits_of(dst) < 8) or dst == "i1":
             target = replace(target, pad="undef" if target.pad == "undef" else 1)
-        conversion, values = _conversion(rng, src, dst, source.shape)
+        conversion, values = random_conversion(rng, src, dst, source.shape)
         if target.pad == "zp" and isinstance(conversion.dst_zero, str | tuple):
             target = replace(target, pad="zero")
         yield Case(number, source, target, conversion, values)
 
 
-def _conversion(
+def random_conversion(
     rng: Random, src: str, dst: str, shape: tuple[int, ...]
 ) -> tuple[Conversion, dict[str, Array]]:
+    """A conversion of tensors of `shape`, and the values that a call brings along."""
     if rng.random() < 0.5:
         return Conversion(src, dst), {}
     dim = rng.randrange(len(shape)) if shape else None
@@ -184,7 +205,7 @@ def expected(case: Case, source: Array, before: Array) -> Array:
     return after
 
 
-def check(case: Case, kernel: Reorder, rng: Random) -> str | None:
+def check(case: Case, kernel: Callee, rng: Random) -> str | None:
     """Runs the case; None, or what is wrong."""
     src, dst = case.conversion.src, case.conversion.dst
     source = Guarded(kernel.plan.src_bytes, at_end=rng.random() < 0.5)

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
+from operator import index
 
 from layout_ir.backends.llvm.boxes import Box, cut
+from layout_ir.backends.llvm.deciding import generic
 from layout_ir.backends.llvm.far import reach_of
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import (
@@ -33,12 +35,13 @@ from layout_ir.backends.llvm.planner import Span, pad_boxes, product_boxes
 from layout_ir.backends.llvm.schedule import fill_step, merged
 from layout_ir.backends.llvm.sharing import shared_by, split_of
 from layout_ir.backends.llvm.streaming import streaming_volume
+from layout_ir.backends.llvm.symbols import is_open, is_rest
 from layout_ir.dtypes import bits_of
 from layout_ir.errors import LayoutError
 from layout_ir.layout import Layout
 from layout_ir.quantization import Conversion
 from layout_ir.refinement import Loop as RefinedLoop
-from layout_ir.refinement import TableLoop, refine
+from layout_ir.refinement import Nest, TableLoop, refine
 
 _LANE = 16
 _LINE = 64
@@ -61,6 +64,11 @@ class Widths:
         src, dst = bits_of(conversion.src), bits_of(conversion.dst)
         return cls(max(src // 8, 1), max(dst // 8, 1), src < 8, dst < 8)
 
+    @property
+    def narrower(self) -> int:
+        """Bytes of the narrower elements; 1 where two share a byte."""
+        return 1 if self.src_packed or self.dst_packed else min(self.src, self.dst)
+
 
 def exactly_once(conversion: Conversion) -> bool:
     """Whether no element may be written twice."""
@@ -81,7 +89,7 @@ def make_conversion_plan(
 
     Raises LayoutError where `refine` does, where a layout has addresses below 0, or where there is no dim of channels.
     """
-    nest, widths = refine(src, dst), Widths.of(conversion)
+    nest, widths = generic(refine)(src, dst), Widths.of(conversion)
     for side, layout in (("source", src), ("destination", dst)):
         if layout.span and layout.first_address < 0:
             raise LayoutError(
@@ -98,20 +106,10 @@ def make_conversion_plan(
         )
     steps: list[Step] = []
     if prod(src.shape):
-        spans: list[Span] = [
-            (tuple(_level(loop, widths, d == dim) for loop in n.loops), n.low, n.low + n.extent)
-            for d, n in enumerate(nest.dims)
-        ]
-        low = nest.dims[dim].low if dim is not None else 0
-        volume = _volume(src, widths)
+        spans = conversion_spans(nest, conversion)
+        volume = prod(src.shape) * (widths.src + widths.dst)
         for box in product_boxes(spans, [cut(*span) for span in spans]):
-            moved = replace(
-                box,
-                src=box.src + nest.src_base * widths.src,
-                dst=box.dst + nest.dst_base * widths.dst,
-                channel=box.channel - low,
-            )
-            for step in _steps(moved, conversion, machine):
+            for step in _steps(moved_to_base(box, nest, conversion), conversion, machine):
                 steps += _streamed(step, widths) if _streams(step, volume, machine, threads) else [step]
         if volume > machine.l2:
             steps = [_asking_ahead(step, widths, machine) for step in steps]
@@ -121,20 +119,37 @@ def make_conversion_plan(
     if threads > 1:
         steps = [shared_by(step, threads) for step in steps]
     return Plan(
-        1 if widths.src_packed or widths.dst_packed else min(widths.src, widths.dst),
-        _bytes(src.extent, conversion.src),
-        _bytes(dst.extent, conversion.dst),
+        widths.narrower,
+        bytes_of(src.extent, conversion.src),
+        bytes_of(dst.extent, conversion.dst),
         tuple(steps),
         conversion,
     )
 
 
-def _bytes(extent: int, dtype: str) -> int:
+def bytes_of(extent: int, dtype: str) -> int:
+    """Bytes that hold `extent` elements."""
     return -(-extent * bits_of(dtype) // 8)
 
 
-def _volume(src: Layout, widths: Widths) -> int:
-    return prod(src.shape) * (widths.src + widths.dst)
+def conversion_spans(nest: Nest, conversion: Conversion) -> list[Span]:
+    """Per dim, its levels and the positions of elements."""
+    widths = Widths.of(conversion)
+    return [
+        (tuple(_level(loop, widths, d == conversion.dim) for loop in n.loops), n.low, n.low + n.extent)
+        for d, n in enumerate(nest.dims)
+    ]
+
+
+def moved_to_base(box: Box, nest: Nest, conversion: Conversion) -> Box:
+    """A box of `conversion_spans`, from where the tensors begin in their buffers and with the first channel as 0."""
+    widths, dim = Widths.of(conversion), conversion.dim
+    return replace(
+        box,
+        src=box.src + nest.src_base * widths.src,
+        dst=box.dst + nest.dst_base * widths.dst,
+        channel=box.channel - (nest.dims[dim].low if dim is not None else 0),
+    )
 
 
 def _level(loop: RefinedLoop | TableLoop, widths: Widths, has_channels: bool) -> Level:
@@ -183,6 +198,7 @@ def _steps(box: Box, conversion: Conversion, machine: Machine) -> Iterator[Step]
     yield _finished(at, (*rest, *(x for x in loops if x is not inner)), ConvertRun(1, inner))
 
 
+@generic
 def _turned(box: Box) -> tuple[Box, list[Loop], list[Item]]:
     """Loops by falling destination stride, all of them forwards; other items; and where it then begins."""
     loops: list[Loop] = []
@@ -221,9 +237,10 @@ def _weave(rows: Loop, cols: Loop, conversion: Conversion, machine: Machine) -> 
     widths = Widths.of(conversion)
     if exactly_once(conversion):
         return None
-    if rows.count <= 4 and cols.dst == rows.count * widths.dst and not cols.channel:
+    # The order of the questions matters where counts are open: the one that makes a condition comes last.
+    if cols.dst == rows.count * widths.dst and not cols.channel and rows.count <= 4:
         few, many, stride, splits = rows, cols.count, rows.src, False
-    elif cols.count <= 4 and rows.src == cols.count * widths.src and not rows.channel:
+    elif rows.src == cols.count * widths.src and not rows.channel and cols.count <= 4:
         few, many, stride, splits = cols, rows.count, cols.dst, True
     else:
         return None
@@ -232,7 +249,7 @@ def _weave(rows: Loop, cols: Loop, conversion: Conversion, machine: Machine) -> 
         block //= 2
     if block * min(widths.src, widths.dst) < _LANE:
         return None
-    return ConvertWeave(Strip(few.count, stride, few.channel), many, splits, block)
+    return ConvertWeave(Strip(index(few.count), stride, few.channel), many, splits, block)
 
 
 def _tiles(
@@ -255,14 +272,21 @@ def _tiles(
                 channel=at.channel + row * rows.channel + col * cols.channel,
             )
             r, c = replace(rows, count=row_count), replace(cols, count=col_count)
-            if (widths.src_packed and col_count % 2) or (widths.dst_packed and row_count % 2):
+            rests = [n for n, size in ((row_count, high), (col_count, wide)) if is_open(n) and n % size]
+            if rests or (widths.src_packed and col_count % 2) or (widths.dst_packed and row_count % 2):
                 yield _finished(here, (*items, r), ConvertRun(1, c))
             else:
                 yield _finished(here, items, _tile(r, c, conversion, machine))
 
 
 def _parts(count: int, size: int) -> list[tuple[int, int]]:
-    """Where runs of whole tiles begin, and their elements: tiles of `size`, then of ever smaller powers of two."""
+    """Where runs of whole tiles begin, and their elements: tiles of `size`, then of ever smaller powers of two.
+
+    An open count is whole tiles, and a rest for which there is none.
+    """
+    if is_open(count):
+        whole = count // size * size
+        return [(start, n) for start, n in ((0, whole), (whole, count % size)) if n]
     result: list[tuple[int, int]] = []
     at = 0
     while at < count:
@@ -283,13 +307,15 @@ def _extents(rows: int, cols: int, conversion: Conversion, machine: Machine) -> 
     widths, late = Widths.of(conversion), converts_late(conversion)
     per_lane = _LANE // (widths.src if late else widths.dst)
     lanes = 4 if machine.vector > _LANE else 1
-    while lanes > 1 and per_lane * lanes > rows:
+    while lanes > 1 and not is_rest(rows) and per_lane * lanes > rows:
         lanes //= 2
     wide = per_lane
     if (late or machine.vector == _LINE) and not exactly_once(conversion):
-        while 2 * wide * widths.src <= _LINE and 2 * wide <= cols:
+        while 2 * wide * widths.src <= _LINE and not is_rest(cols) and 2 * wide <= cols:
             wide *= 2
-    return min(per_lane * lanes, rows), min(wide, cols)
+    # Rests of blocks go one by one: a plan for each of them would be too many.
+    high = 1 if is_rest(rows) else index(min(per_lane * lanes, rows))
+    return high, 1 if is_rest(cols) else index(min(wide, cols))
 
 
 def _tile(rows: Loop, cols: Loop, conversion: Conversion, machine: Machine) -> ConvertTile:

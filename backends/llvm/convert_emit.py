@@ -15,6 +15,8 @@ from layout_ir.backends.llvm.conversion import Widths, starts_even
 from layout_ir.backends.llvm.kernels.convert import Converter
 from layout_ir.backends.llvm.kernels.linear import Range, emit_fill, share
 from layout_ir.backends.llvm.kernels.numbers import Numbers
+from layout_ir.backends.llvm.kernels.open_convert import emit_open_conversion
+from layout_ir.backends.llvm.kernels.open_run import emit_open_run
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import (
     ConvertRun,
@@ -28,23 +30,35 @@ from layout_ir.backends.llvm.plan import (
     Step,
     Table,
 )
+from layout_ir.backends.llvm.registers import emitting
+from layout_ir.backends.llvm.symbols import Symbols, is_open
 from layout_ir.quantization import PARAMETERS, Conversion
 
 
 def emit_conversion(
-    name: str, plan: Plan, machine: Machine, *, linkage: str = "", block: bool = True
+    name: str,
+    plan: Plan,
+    machine: Machine,
+    *,
+    linkage: str = "",
+    symbols: Symbols | None = None,
+    block: bool = True,
 ) -> list[str]:
-    """The functions of `plan`, and its tables in front of them."""
+    """The functions of `plan`, and its tables in front of them. `symbols`: see `emit.emit_function`."""
     assert plan.conversion is not None
     b = Builder(1 if machine.unaligned else plan.width, fences=machine.architecture == "x86_64")
-    for step in plan.steps:
-        _emit_step(b, machine, plan.conversion, step)
+    with emitting(symbols) as numbers:
+        for step in plan.steps:
+            _emit_step(b, machine, plan.conversion, step)
     if any(step.kernel.streaming for step in plan.steps):
         b.do(machine.store_fence)
     globals_ = [line.replace("@table", f"@{name}.table") for line in b.globals]
-    body = "\n".join(b.lines).replace("@table", f"@{name}.table")
+    body = "\n".join([*numbers, *b.lines]).replace("@table", f"@{name}.table")
     arguments = ["ptr noalias %src", "ptr noalias %dst", "i64 %part", "i64 %parts"]
     brought = plan.conversion.at_run_time
+    if symbols is not None:
+        assert not brought
+        arguments.append("ptr noalias %extents")
     parameters = ", ".join(arguments + [f"ptr %{parameter}" for parameter in brought])
     if not brought or not block:
         return [*globals_, _function(linkage, name, parameters, body)]
@@ -159,6 +173,11 @@ class _Emitter:
         kernel, share, streaming = self.step.kernel, self.share(depth), self.streaming
         if isinstance(kernel, ConvertRun):
             even = starts_even(self.step, (*self.step.loops, kernel.inner), self.widths)
+            if is_open(kernel.count):
+                emit_open_conversion(
+                    self.converter, kernel, src, dst, channel, share, streaming=streaming, even=even
+                )
+                return
             self.converter.run(kernel, src, dst, channel, share, streaming=streaming, even=even)
         elif isinstance(kernel, ConvertTile):
             self.converter.tile(kernel, src, dst, channel, share, streaming=streaming)
@@ -168,6 +187,8 @@ class _Emitter:
             assert isinstance(kernel, Fill)
             if self.widths.dst_packed:
                 self.fill_halves(kernel, dst, share)
+            elif is_open(kernel.run):
+                emit_open_run(self.b, kernel, src, dst, self.machine.vector, share, streaming)
             else:
                 emit_fill(self.b, kernel, dst, self.machine.vector, share)
 

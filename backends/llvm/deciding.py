@@ -2,7 +2,7 @@
 
     strict      the example decides, and the answer is a condition of what follows
     generic     large extents decide, without a condition: for code that is right for all extents, whatever it assumes
-    free        the example decides, without a condition: for code that only chooses, and may choose anything
+    free        the same, and the example where it depends on which are large: for code that only chooses
 
 Strict is the rule; functions are marked as one of the others. See `symbols` for what this is good for.
 """
@@ -50,7 +50,7 @@ def generic(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def free(function: Callable[P, R]) -> Callable[P, R]:
-    """`function`, told how the example compares: whatever it chooses is right for all extents."""
+    """`function`, told how large extents or the example compare: whatever it chooses is right for all extents."""
 
     @wraps(function)
     def inside(*args: P.args, **kwargs: P.kwargs) -> R:

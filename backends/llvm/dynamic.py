@@ -20,18 +20,38 @@ from math import lcm
 from typing import Any
 
 from layout_ir.backends.llvm.boxes import Box
+from layout_ir.backends.llvm.conversion import (
+    Widths,
+    bytes_of,
+    conversion_spans,
+    make_conversion_plan,
+    moved_to_base,
+)
 from layout_ir.backends.llvm.deciding import generic
 from layout_ir.backends.llvm.emit import emit_function, stage_bound
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.pads import pad_bits
-from layout_ir.backends.llvm.plan import Elements, Fill, Item, Level, Loop, Plan, Ragged, Staged, Step
-from layout_ir.backends.llvm.planner import dim_spans, make_plan, pad_boxes, product_boxes
+from layout_ir.backends.llvm.plan import (
+    ConvertRun,
+    Elements,
+    Fill,
+    Item,
+    Level,
+    Loop,
+    Plan,
+    Ragged,
+    Staged,
+    Step,
+)
+from layout_ir.backends.llvm.planner import make_plan, pad_boxes, product_boxes
 from layout_ir.backends.llvm.schedule import finished, merged
-from layout_ir.backends.llvm.symbols import Symbols, is_open
+from layout_ir.backends.llvm.sharing import split_of
+from layout_ir.backends.llvm.symbols import Symbols, in_example, is_open
 from layout_ir.binding import bind
 from layout_ir.dtypes import bits_of
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
+from layout_ir.quantization import Conversion, pad_after
 from layout_ir.refinement import refine
 
 Extents = tuple[int | None, ...]
@@ -40,18 +60,28 @@ Extents = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class OpenReorder:
-    """A reorder from `src` to `dst` of elements of `dtype` whose extents are partly open."""
+    """A reorder from `src` to `dst` whose extents are partly open; `conversion` says what becomes of the elements."""
 
     src: Format
     dst: Format
     shape: Extents
-    dtype: str
+    conversion: Conversion
     machine: Machine
 
     @property
-    def width(self) -> int:
-        """Bytes of an element."""
-        return bits_of(self.dtype) // 8
+    def dtypes(self) -> tuple[str, str]:
+        """The element types of source and destination."""
+        return self.conversion.src, self.conversion.dst
+
+    @property
+    def converts(self) -> bool:
+        """Whether elements are more than moved: they change, or two of them share a byte."""
+        return not self.conversion.is_identity or bits_of(self.conversion.src) < 8
+
+    @property
+    def pad(self) -> int:
+        """The bits that pads of the destination get."""
+        return pad_bits(pad_after(self.dst.pad, self.conversion), self.conversion.dst)
 
     @property
     def blocks(self) -> tuple[int, ...]:
@@ -67,13 +97,16 @@ class OpenReorder:
                 extent = self._open(symbols, dim, extent, block, whole=extent % block == 0)
             shape.append(extent)
         src, dst = generic(bind)(self.src, shape), generic(bind)(self.dst, shape)
-        plan = make_plan(src, dst, self.width, pad_bits(self.dst.pad, self.dtype), self.machine)
+        if self.converts:
+            plan = make_conversion_plan(src, dst, self.conversion, self.pad, self.machine)
+        else:
+            plan = make_plan(src, dst, bits_of(self.conversion.src) // 8, self.pad, self.machine)
         for step in plan.steps:
             if isinstance(step.kernel, Staged) and step.kernel.size > stage_bound(
                 step.kernel.size, self.machine
             ):
                 raise AssertionError("the example's own buffer is larger than its bound")
-        return OpenPlan(plan, symbols, self.machine)
+        return OpenPlan(replace(plan, steps=tuple(map(_shared, plan.steps))), symbols, self.machine)
 
     def plain(self) -> OpenPlan:
         """The plan for all shapes. Raises LayoutError where there is none."""
@@ -83,13 +116,14 @@ class OpenReorder:
             shape.append(
                 self._open(symbols, dim, 7 * block + 1, block, whole=None) if extent is None else extent
             )
-        plan = _plain(self, shape)
+        plan = OpenPlan(_plain(self, shape), symbols, self.machine)
+        plan.function("all")  # a table whose entries depend on extents makes conditions only now
         if symbols.conditions:
             raise LayoutError(
                 f"no kernel from {self.src} to {self.dst} serves all extents of {shape_text(self.shape)}: "
                 "units of one dim conflict, or it has pads in front; give that extent"
             )
-        return OpenPlan(plan, symbols, self.machine)
+        return plan
 
     def _open(self, symbols: Symbols, dim: int, example: int, block: int, *, whole: bool | None) -> Any:
         extent = symbols.extent(dim, self.src.names[dim], example)
@@ -107,18 +141,31 @@ class OpenReorder:
         return extents
 
 
-def open_reorder(src: Format, dst: Format, shape: Extents, dtype: str, machine: Machine) -> OpenReorder:
-    """The reorder, if formats, shape and element type fit together. Raises LayoutError where they do not."""
+def open_reorder(
+    src: Format, dst: Format, shape: Extents, what: str | Conversion, machine: Machine
+) -> OpenReorder:
+    """The reorder, if formats, shape and element types fit together; `what` is a conversion, or the type that stays.
+
+    Raises LayoutError where they do not, and where calls would have to bring scales or zero points along.
+    """
+    conversion = what if isinstance(what, Conversion) else Conversion(what, what)
     for side, format in (("source", src), ("destination", dst)):
         if format.rank != len(shape):
             raise LayoutError(
                 f"rank mismatch between the {side} {format} and shape {shape_text(shape)}: "
                 f"{format.rank} != {len(shape)}"
             )
-    bits = bits_of(dtype)
-    if bits % 8 or bits > 64:
-        raise LayoutError(f"elements of {bits} bits ({dtype}) cannot be moved: whole bytes are needed")
-    return OpenReorder(src, dst, shape, dtype, machine)
+    if conversion.at_run_time:
+        raise LayoutError(
+            f"a kernel for open extents ({shape_text(shape)}) has its numbers compiled in, but every call would bring "
+            f"{' and '.join(conversion.at_run_time)} along: give numbers instead of arrays, or give the extents"
+        )
+    if conversion.dim is not None and shape[conversion.dim] is None:
+        raise LayoutError(
+            f"there are {conversion.channels} channels along dim {conversion.dim}, whose extent is open: "
+            "give that extent"
+        )
+    return OpenReorder(src, dst, shape, conversion, machine)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,21 +191,31 @@ class OpenPlan:
 
 def _plain(reorder: OpenReorder, shape: Sequence[Any]) -> Plan:
     """Element by element, in boxes whose loops may have no rounds."""
-    width = reorder.width
+    conversion = reorder.conversion
+    widths = Widths.of(conversion)
     src, dst = generic(bind)(reorder.src, shape), generic(bind)(reorder.dst, shape)
     nest = generic(refine)(src, dst)
-    spans = dim_spans(nest, width)
+    spans = conversion_spans(nest, conversion)
     steps: list[Step] = []
     for box in product_boxes(spans, [_whole(*span) for span in spans]):
+        box = moved_to_base(box, nest, conversion)
         loops, inner = _loops(box.items)
-        at = box.src + nest.src_base * width, box.dst + nest.dst_base * width
-        steps.append(finished(loops, *at, Elements(width, inner)))
+        kernel = ConvertRun(1, inner) if reorder.converts else Elements(widths.src, inner)
+        steps.append(replace(finished(loops, box.src, box.dst, kernel), channel=box.channel))
     if dst.pad != "undef":
-        value = pad_bits(reorder.dst.pad, reorder.dtype)
+        width = widths.dst
         for box in generic(pad_boxes)(dst, width, parts=_whole):
             loops, inner = _loops(box.items)
-            steps.append(finished(loops, 0, box.dst + dst.offset * width, Fill(width, value, width, inner)))
-    return Plan(width, src.extent * width, dst.extent * width, tuple(steps))
+            fill = Fill(width, reorder.pad, width, inner)
+            steps.append(finished(loops, 0, box.dst + dst.offset * width, fill))
+    sizes = bytes_of(src.extent, conversion.src), bytes_of(dst.extent, conversion.dst)
+    return Plan(widths.narrower, *sizes, tuple(steps), conversion if reorder.converts else None)
+
+
+def _shared(step: Step) -> Step:
+    """`step` with the loop shared among threads that suits the example: an open count may be 1, as batches are."""
+    known: Step = in_example(step)
+    return replace(step, split=split_of(known.loops, known.kernel))
 
 
 def _whole(levels: Sequence[Level], start: int, stop: int) -> list[Box]:

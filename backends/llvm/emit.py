@@ -87,7 +87,7 @@ def emit_function(
     `block`: whether parameters that a call brings along come in a block, see `convert_emit`.
     """
     if plan.conversion is not None:
-        return "\n".join(emit_conversion(name, plan, machine, linkage=linkage, block=block))
+        return "\n".join(emit_conversion(name, plan, machine, linkage=linkage, symbols=symbols, block=block))
     fences = machine.architecture == "x86_64"
     b = Builder(1 if machine.unaligned else plan.width, fences=fences)
     if stage := stack_bytes(plan, machine):

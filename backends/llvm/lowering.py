@@ -1,7 +1,8 @@
 """convert-layout-to-kernel: every reorder becomes a call of a plan, which the module then holds as IR.
 
 Reorders with the same plan share it. What no plan moves stays as it is, with a remark that says why: reorders whose
-layout is still to be chosen, or to which the algebra gives no loops. The plan depends on registers and caches, so
+layout is still to be chosen, or to which the algebra gives no loops. Tensors with dynamic dims get a kernel for open
+extents, `kernel.open`, whose plans are made with the code. The plan depends on registers and caches, so
 `cpu` names the machine.
 """
 
@@ -16,13 +17,14 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import SymbolTable
 
 from layout_ir.backends.llvm.call import plan_reorder
+from layout_ir.backends.llvm.dynamic import OpenReorder, open_reorder
 from layout_ir.backends.llvm.kernel_ir import plan_op
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.machines import machine_named
 from layout_ir.backends.llvm.plan import Plan
 from layout_ir.diagnostics import PassError, remark
-from layout_ir.dialects.kernel import CallOp, PlanOp
-from layout_ir.dialects.layout import ReorderOp, layout_of
+from layout_ir.dialects.kernel import CallOp, ConversionAttr, OpenOp, PlanOp
+from layout_ir.dialects.layout import FormatAttr, ReorderOp, format_of, layout_of
 from layout_ir.errors import LayoutError
 from layout_ir.passes.rewriting import replace_op
 
@@ -30,18 +32,18 @@ from layout_ir.passes.rewriting import replace_op
 def lower(module: ModuleOp, cpu: str = "host") -> None:
     """Lowers in place. Raises LayoutError where `cpu` names no machine."""
     machine = machine_named(cpu)
-    names: dict[Plan, str] = {}
+    names: dict[Plan | OpenReorder, str] = {}
     for op in list(module.walk()):
         if not isinstance(op, ReorderOp):
             continue
         try:
-            plan = _plan(op, machine)
+            plan = _open_reorder(op, machine) if op.is_dynamic else _plan(op, machine)
         except LayoutError as error:
             remark(op, f"reorder stays: {error}")
             continue
         if plan not in names:
             names[plan] = _free_name(module, len(names))
-            made = plan_op(plan, names[plan], None if cpu == "host" else cpu)
+            made = _kernel_op(plan, names[plan], None if cpu == "host" else cpu)
             made.location = op.location
             Rewriter.insert_op(made, InsertPoint.at_end(module.body.block))
         call = CallOp(names[plan], op.input, op.result.type)
@@ -55,6 +57,26 @@ def _plan(op: ReorderOp, machine: Machine) -> Plan:
     return plan_reorder(source, target, conversion=op.conversion, target=machine)
 
 
+def _open_reorder(op: ReorderOp, machine: Machine) -> OpenReorder:
+    """The reorder, for which there is a kernel. Raises LayoutError where there is none."""
+    formats = format_of(op.input.type), format_of(op.result.type)
+    for side, format in zip((op.source_type, op.result_type), formats, strict=True):
+        if format is None:
+            raise LayoutError(f"{side} has no layout: its encoding is {side.encoding}")
+    assert formats[0] is not None and formats[1] is not None
+    shape = tuple(None if extent < 0 else extent for extent in op.source_type.get_shape())
+    reorder = open_reorder(formats[0], formats[1], shape, op.conversion, machine)
+    reorder.plain()
+    return reorder
+
+
+def _kernel_op(what: Plan | OpenReorder, name: str, cpu: str | None) -> PlanOp | OpenOp:
+    if isinstance(what, Plan):
+        return plan_op(what, name, cpu)
+    source, target = FormatAttr(what.src), FormatAttr(what.dst)
+    return OpenOp(name, what.shape, source, target, ConversionAttr(what.conversion), cpu)
+
+
 def _free_name(module: ModuleOp, number: int) -> str:
     name = f"reorder_{number}"
     while SymbolTable.lookup_symbol(module, name) is not None:
@@ -65,6 +87,11 @@ def _free_name(module: ModuleOp, number: int) -> str:
 def plans_in(module: ModuleOp) -> list[PlanOp]:
     """The plans that a module holds."""
     return [op for op in module.walk() if isinstance(op, PlanOp)]
+
+
+def kernels_in(module: ModuleOp) -> list[PlanOp | OpenOp]:
+    """The plans that a module holds, and the kernels for open extents."""
+    return [op for op in module.walk() if isinstance(op, PlanOp | OpenOp)]
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from math import lcm, prod
 
 from layout_ir.backends.llvm.ahead import Unit, check_name
+from layout_ir.backends.llvm.conversion import bytes_of
 from layout_ir.backends.llvm.dynamic import Extents, OpenPlan, OpenReorder, open_reorder
 from layout_ir.backends.llvm.emit import module_text
 from layout_ir.backends.llvm.machine import Machine
@@ -24,6 +25,7 @@ from layout_ir.backends.llvm.registers import Registers
 from layout_ir.backends.llvm.streaming import streaming_volume
 from layout_ir.backends.llvm.symbols import Open
 from layout_ir.format import Format
+from layout_ir.quantization import Conversion
 
 _ARGUMENTS = "ptr %src, ptr %dst, i64 %part, i64 %parts, ptr %extents"
 
@@ -56,19 +58,29 @@ class OpenUnit(Unit):
         return False  # every choice would have to keep places, the one that serves all too
 
     def ir(self) -> str:
+        return module_text(self.functions(), self.machine)
+
+    def functions(self) -> list[str]:
+        """The LLVM IR, function by function."""
         name = self.name
         bodies = [choice.function(f"{name}.{k}") for k, choice in enumerate(self.choices)]
-        part = (
-            f"define void @{name}_part({_ARGUMENTS}) nounwind {{\n"
-            f"  call void @{name}.choice({_ARGUMENTS})\n  ret void\n}}"
-        )
+        part = f"define void @{name}_part({_ARGUMENTS}) nounwind {{\n{self._share()}  ret void\n}}"
         whole = (
             f"define void @{name}(ptr %src, ptr %dst, ptr %extents) nounwind {{\n"
             f"  call void @{name}.choice(ptr %src, ptr %dst, i64 0, i64 1, ptr %extents)\n  ret void\n}}"
         )
         plan = self.choices[-1].plan
         sizes = [self._size("src", plan.src_bytes), self._size("dst", plan.dst_bytes)]
-        return module_text([*bodies, self._choice(), part, whole, *sizes], self.machine)
+        return [*bodies, self._choice(), part, whole, *sizes]
+
+    def _share(self) -> str:
+        """The body of NAME_part. Where two elements share a byte, no two threads may: the first share is all."""
+        if not self.plans[-1].shares_bytes:
+            return f"  call void @{self.name}.choice({_ARGUMENTS})\n"
+        return (
+            "  %first = icmp eq i64 %part, 0\n  br i1 %first, label %all, label %none\nall:\n"
+            f"  call void @{self.name}(ptr %src, ptr %dst, ptr %extents)\n  br label %none\nnone:\n"
+        )
 
     def _choice(self) -> str:
         """The function that asks for each choice whether it serves; nothing is done where a dim is empty."""
@@ -122,17 +134,20 @@ def compile_open_ahead(
     src: Format,
     dst: Format,
     shape: Extents,
-    dtype: str,
+    what: str | Conversion,
     machine: Machine,
     name: str = "reorder",
     like: Sequence[Sequence[int]] = (),
 ) -> OpenUnit:
     """The reorder of tensors of `shape`, None for any extent; made well for shapes `like` those given.
 
+    `what` says what becomes of the elements, or names the type that they keep.
+
     Raises LayoutError where no code serves all extents, an example is no such shape, or C does not accept the name.
     """
     check_name(name)
-    reorder = open_reorder(src, dst, shape, dtype, machine)
+    reorder = open_reorder(src, dst, shape, what, machine)
+    last = reorder.plain()
     # Where large shapes meet no condition under which streaming pays, and where registers are too wide: less choosy.
     cached = replace(machine, may_stream=False)
     narrow = replace(cached, vector=min(machine.vector, 16))
@@ -145,14 +160,14 @@ def compile_open_ahead(
                 choice.function(name)  # emission may add conditions, and the next example asks
                 choices.append(choice)
     unique = {str(choice): choice for choice in choices}
-    return OpenUnit(name, dtype, machine, reorder, (*unique.values(), reorder.plain()))
+    return OpenUnit(name, reorder.conversion.src, machine, reorder, (*unique.values(), last))
 
 
 def examples(reorder: OpenReorder) -> Iterator[tuple[int, ...]]:
     """Shapes that differ in what matters to a plan: full lines, rests of blocks, more than the caches hold."""
     if 0 in reorder.shape:
         return
-    limit = streaming_volume(reorder.machine) // (2 * reorder.width)
+    limit = streaming_volume(reorder.machine) // sum(bytes_of(1, dtype) for dtype in reorder.dtypes)
     first = reorder.shape.index(None)
     inner = {format.all_factors[-1].dim for format in (reorder.src, reorder.dst)}
     for kind in ("lines", "blocks", "rests"):

@@ -13,14 +13,16 @@ from numpy.typing import NDArray
 
 from layout_ir.backends.llvm import pool
 from layout_ir.backends.llvm.call import check_buffer, shares
+from layout_ir.backends.llvm.conversion import bytes_of
 from layout_ir.backends.llvm.dynamic import Extents, OpenPlan, OpenReorder, open_reorder, shape_text
 from layout_ir.backends.llvm.emit import module_text
 from layout_ir.backends.llvm.jit import Code
 from layout_ir.backends.llvm.machine import Machine, host
 from layout_ir.backends.llvm.machines import local_machine
-from layout_ir.dtypes import canonical_name
+from layout_ir.dtypes import bits_of, canonical_name
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
+from layout_ir.quantization import Conversion
 
 _MOST_PLANS = 32
 _MOST_SHAPES = 4096
@@ -94,6 +96,18 @@ class OpenKernel:
         else:
             pool.ensure(threads).parallel(compiled.address, block.ctypes.data, 0, threads)
 
+    def run_part(self, src: int, dst: int, part: int, parts: int, shape: Sequence[int]) -> None:
+        """Share `part` of `parts` of a call with the buffers at two addresses, which are trusted."""
+        compiled, *_ = self._prepare(tuple(shape))
+        if 0 not in shape:
+            block = np.array((src, dst, *shape), np.int64)
+            compiled.call(block.ctypes.data, 0, part, parts)
+
+    def buffer_bytes(self, shape: Sequence[int]) -> tuple[int, int]:
+        """Bytes that source and destination have, pads included."""
+        _, src, dst, _ = self._prepare(tuple(shape))
+        return src, dst
+
     def plan_for(self, shape: Sequence[int]) -> OpenPlan:
         """The plan that a call with tensors of that shape runs."""
         return self._prepare(tuple(shape))[0].open_plan
@@ -107,8 +121,8 @@ class OpenKernel:
                 f"a kernel for shapes {shape_text(reorder.shape)} was given {shape_text(extents)}"
             )
         src, dst = reorder.src.bind(extents), reorder.dst.bind(extents)
-        sizes = src.extent * reorder.width, dst.extent * reorder.width
-        threads = shares(sum(sizes), self.threads)
+        sizes = bytes_of(src.extent, reorder.dtypes[0]), bytes_of(dst.extent, reorder.dtypes[1])
+        threads = 1 if self._plain.open_plan.plan.shares_bytes else shares(sum(sizes), self.threads)
         with self._lock:
             compiled = self._plain if 0 in extents else self._serving(extents, sum(sizes))
             if len(self._shapes) >= _MOST_SHAPES:
@@ -132,7 +146,9 @@ class OpenKernel:
         """The logical extents, from the physical shapes of both sides."""
         result = list(self.reorder.shape)
         sides = ("source", self.reorder.src, x), ("destination", self.reorder.dst, y)
-        for side, format, array in sides:
+        for (side, format, array), dtype in zip(sides, self.reorder.dtypes, strict=True):
+            if bits_of(dtype) < 8:
+                raise LayoutError(f"elements of {dtype} share bytes, so the arrays say no shape: say shape=")
             if array.ndim != len(format.all_factors):
                 raise LayoutError(
                     f"the {side} has {array.ndim} axes, {format} has {len(format.all_factors)} factors: "
@@ -158,7 +174,7 @@ class OpenKernel:
     def _address(self, array: NDArray[Any], given: Any, side: str, size: int) -> int:
         if not isinstance(given, np.ndarray):
             raise LayoutError(f"the {side} is a {type(given).__name__}, not a NumPy array")
-        check_buffer(array, side, self.reorder.width, size)
+        check_buffer(array, side, self._plain.open_plan.plan.widths[side == "destination"], size)
         return int(array.ctypes.data)
 
 
@@ -168,24 +184,28 @@ def compile_open(
     shape: Extents,
     dtype: str = "f32",
     *,
+    conversion: Conversion | None = None,
     threads: int | None = None,
     target: Machine | str | None = None,
 ) -> OpenKernel:
     """The reorder from `src` to `dst` of tensors of `shape`, where None is any extent; otherwise as `compile_reorder`.
 
+    `conversion` says what becomes of the elements; without it they are, and stay, `dtype`. Its numbers are compiled in.
     Raises LayoutError where no kernel serves all extents.
     """
     if threads is not None and threads < 1:
         raise LayoutError(f"a reorder cannot run on {threads} threads")
     machine = local_machine(target) if isinstance(target, str) else target or host()
-    return _open_kernel(src, dst, tuple(shape), canonical_name(dtype), threads or pool.cpus(), machine)
+    if conversion is None:
+        conversion = Conversion(canonical_name(dtype), canonical_name(dtype))
+    return _open_kernel(src, dst, tuple(shape), conversion, threads or pool.cpus(), machine)
 
 
 @lru_cache(maxsize=1024)
 def _open_kernel(
-    src: Format, dst: Format, shape: Extents, dtype: str, threads: int, machine: Machine
+    src: Format, dst: Format, shape: Extents, conversion: Conversion, threads: int, machine: Machine
 ) -> OpenKernel:
-    return OpenKernel(open_reorder(src, dst, shape, dtype, machine), threads)
+    return OpenKernel(open_reorder(src, dst, shape, conversion, machine), threads)
 
 
 def _axes(format: Format) -> list[list[int]]:

@@ -20,12 +20,13 @@ def emitting(symbols: Symbols | None) -> Generator[list[str]]:
     if symbols is None:
         yield []
         return
-    symbols.registers = Registers(symbols)
+    registers = Registers(symbols)
+    symbols.register_of = registers.of
     try:
         with deciding("generic"):
-            yield symbols.registers.lines
+            yield registers.lines
     finally:
-        symbols.registers = None
+        symbols.register_of = None
 
 
 class Registers:

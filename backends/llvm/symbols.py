@@ -20,21 +20,20 @@ Printed, an `Open` is its formula; while code is emitted, it is the register tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Literal, cast
 
 from layout_ir.backends.llvm.polynomials import Terms, constant, plus, scaled, times
 from layout_ir.backends.llvm.unknowns import BEYOND, Condition, Unknown, Unknowns
-
-if TYPE_CHECKING:
-    from layout_ir.backends.llvm.registers import Registers
 
 
 @dataclass(eq=False)
 class Symbols(Unknowns):
     """The unknowns of one plan, and the open numbers made of them."""
 
-    registers: Registers | None = None
+    register_of: Callable[[Terms], str] | None = None
+    """While code is emitted: the register that holds a polynomial."""
 
     def extent(self, dim: int, name: str, example: int, low: int = 1) -> Any:
         """The unknown extent of dim number `dim`."""
@@ -222,15 +221,31 @@ class Open:
     # Text -------------------------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        if self.symbols.registers is not None:
-            return self.symbols.registers.of(self.terms)
+        if self.symbols.register_of is not None:
+            return self.symbols.register_of(self.terms)
         text = self.symbols.text(self.terms)
         return f"({text})" if " + " in text else text
 
     __repr__ = __str__
 
     def __format__(self, spec: str) -> str:
-        return ("+" if "+" in spec and self.symbols.registers is None else "") + str(self)
+        return ("+" if "+" in spec and self.symbols.register_of is None else "") + str(self)
+
+
+def in_example(value: Any) -> Any:
+    """`value`, a part of a plan, with every open number replaced by what it is in the example."""
+    if isinstance(value, Open):
+        return value.value
+    if isinstance(value, tuple):
+        return tuple(in_example(x) for x in cast("tuple[Any, ...]", value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{x.name: in_example(getattr(value, x.name)) for x in fields(value)})
+    return value
+
+
+def is_rest(number: object) -> bool:
+    """Whether `number` is what is left of an open one after whole blocks."""
+    return isinstance(number, Open) and number.symbols.is_rest(number.terms)
 
 
 def is_open(number: object) -> bool:

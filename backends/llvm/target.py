@@ -9,25 +9,38 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.target import Target
 
-from layout_ir.backends.llvm.emit import emit_module
+from layout_ir.backends.llvm.emit import emit_function, module_text
 from layout_ir.backends.llvm.kernel_ir import plan_of
-from layout_ir.backends.llvm.lowering import plans_in
+from layout_ir.backends.llvm.lowering import kernels_in
+from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.machines import machine_named
+from layout_ir.backends.llvm.open_ahead import compile_open_ahead
+from layout_ir.dialects.kernel import OpenOp, PlanOp
 from layout_ir.errors import LayoutError
 
 
 def llvm_ir(module: ModuleOp) -> str:
-    """One function per `kernel.plan`, for the machine that the plans name.
+    """One function per `kernel.plan`, for the machine that the plans name; several for a `kernel.open`.
 
     Raises LayoutError where there is no plan, or where plans are for different machines.
     """
-    plans = plans_in(module)
-    cpus = sorted({"host" if op.cpu is None else op.cpu.data for op in plans})
-    if not plans:
+    kernels = kernels_in(module)
+    cpus = sorted({"host" if op.cpu is None else op.cpu.data for op in kernels})
+    if not kernels:
         raise LayoutError("there is no kernel.plan to make LLVM IR from: run convert-layout-to-kernel first")
     if len(cpus) > 1:
         raise LayoutError(f"plans for {' and '.join(cpus)} in one program: LLVM IR is made for one machine")
-    return emit_module({op.sym_name.data: plan_of(op) for op in plans}, machine_named(cpus[0]))
+    machine = machine_named(cpus[0])
+    functions = [function for op in kernels for function in _functions(op, machine)]
+    return module_text(functions, machine)
+
+
+def _functions(op: PlanOp | OpenOp, machine: Machine) -> list[str]:
+    name = op.sym_name.data
+    if isinstance(op, PlanOp):
+        return [emit_function(name, plan_of(op), machine)]
+    formats = op.source.data, op.target.data
+    return compile_open_ahead(*formats, op.extents.data, op.elements.data, machine, name).functions()
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,8 @@ class Unknowns:
     def _bounded(self, monomial: tuple[int, ...]) -> bool:
         return all(self.unknowns[k].high is not None for k in monomial)
 
-    def _is_rest(self, terms: Terms) -> bool:
+    def is_rest(self, terms: Terms) -> bool:
+        """Whether it is the rest of a division and nothing else."""
         return len(terms) == 1 and len(terms[0][0]) == 1 and self.unknowns[terms[0][0][0]].kind == "rest"
 
     # Answers ----------------------------------------------------------------------------------------------------
@@ -127,7 +128,7 @@ class Unknowns:
             return False
         if low == high == 0:
             return True
-        if deciding.mode() != "strict" or not self._is_rest(terms):
+        if deciding.mode() != "strict" or not self.is_rest(terms):
             return False
         return self.decide(Condition(terms, True, self.value(terms) == 0))
 
@@ -186,6 +187,14 @@ class Unknowns:
         return " + ".join(parts) or "0"
 
     def conditions_text(self) -> list[str]:
-        """The conditions, each as a formula."""
-        words = {(True, True): "= 0", (True, False): "!= 0", (False, True): "< 0", (False, False): ">= 0"}
-        return [f"{self.text(c.terms)} {words[c.zero, c.holds]}" for c in self.conditions]
+        """The conditions, each as a relation of two formulas without differences."""
+        return list(map(self._relation, self.conditions))
+
+    def _relation(self, condition: Condition) -> str:
+        left = tuple(term for term in condition.terms if term[1] > 0)
+        right = scaled(tuple(term for term in condition.terms if term[1] < 0), -1)
+        words = ("=", "!=") if condition.zero else ("<", ">=")
+        if any(monomial for monomial, _ in right) and not any(monomial for monomial, _ in left):
+            left, right = right, left
+            words = ("=", "!=") if condition.zero else (">", "<=")
+        return f"{self.text(left)} {words[not condition.holds]} {self.text(right)}"

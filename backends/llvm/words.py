@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from layout_ir.backends.llvm.deciding import generic
+from layout_ir.backends.llvm.dynamic import OpenPlan
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import (
     ConvertRun,
@@ -56,6 +58,17 @@ def plan_words(plan: Plan, machine: Machine, threads: int = 1) -> list[str]:
     number = len(plan.steps)
     lines.append("one step:" if number == 1 else f"{number} steps, in any order:")
     for k, step in enumerate(plan.steps, 1):
+        first, *rest = step_words(step)
+        lines += [f"  {k}. {first}", *(f"     {line}" for line in rest)]
+    return lines
+
+
+@generic
+def open_plan_words(choice: OpenPlan) -> list[str]:
+    """Lines that say what one plan of a kernel for open extents does, and which extents it serves."""
+    given = choice.symbols.conditions_text()
+    lines = [f"where {', '.join(given)}:" if given else "for all others:"]
+    for k, step in enumerate(choice.plan.steps, 1):
         first, *rest = step_words(step)
         lines += [f"  {k}. {first}", *(f"     {line}" for line in rest)]
     return lines

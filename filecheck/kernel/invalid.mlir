@@ -281,3 +281,43 @@ kernel.plan @p width 1 src 256 dst 64 convert <f32 to i8> {
     kernel.convert_tile rows 8 by 32 cols 8 by 8 cuts <rows:8, cols:8> reach -64
   }
 }
+
+// -----
+
+// expected-error@+1 {{the source (a, b) : [a, b] has 2 dims, there are 3 extents}}
+kernel.open @negative_rank extents <?, 3, ?> from <(a, b) : [a, b]> to <(a, b, c) : [a, b, c]> elements <f32 to f32>
+
+// -----
+
+// expected-error@+1 {{all extents of 2x3 are known: that is a kernel.plan}}
+kernel.open @negative_nothing_open extents <2, 3> from <(a, b) : [a, b]> to <(a, b) : [b, a]> elements <f32 to f32>
+
+// -----
+
+// expected-error@+1 {{its arguments are extents, a call cannot bring ratio along}}
+kernel.open @negative_numbers_of_a_call extents <?, 3> from <(a, b) : [a, b]> to <(a, b) : [b, a]> elements <f32 to i8, ratio tensor>
+
+// -----
+
+// expected-error@+1 {{Expected integer literal}}
+kernel.open @negative_extent extents <?, n> from <(a, b) : [a, b]> to <(a, b) : [b, a]> elements <f32 to f32>
+
+// -----
+
+kernel.open @by_columns extents <?, 3> from <(a, b) : [a, b]> to <(a, b) : [b, a]> elements <f32 to f32>
+
+func.func @negative_another_extent(%x : tensor<?x4xf32>) -> tensor<?x4xf32, #layout.tag<ba>> {
+  // expected-error@+1 {{the operand is tensor<?x4xf32>, @by_columns is for elements f32 of extents ?x3}}
+  %y = kernel.call @by_columns %x : tensor<?x4xf32> -> tensor<?x4xf32, #layout.tag<ba>>
+  func.return %y : tensor<?x4xf32, #layout.tag<ba>>
+}
+
+// -----
+
+kernel.open @by_columns extents <?, 3> from <(a, b) : [a, b]> to <(a, b) : [b, a]> elements <f32 to f32>
+
+func.func @negative_another_format(%x : tensor<?x3xf32>) -> tensor<?x3xf32> {
+  // expected-error@+1 {{the result is tensor<?x3xf32>, @by_columns is for elements f32 of extents ?x3 in (a, b) : [b, a]}}
+  %y = kernel.call @by_columns %x : tensor<?x3xf32> -> tensor<?x3xf32>
+  func.return %y : tensor<?x3xf32>
+}

@@ -18,7 +18,6 @@ from layout_ir.dialects.layout import (
     ReorderOp,
     dtype_of,
     format_of,
-    is_any,
     layout_of,
 )
 from layout_ir.dialects.layout.ops import cast_obstacle
@@ -31,8 +30,8 @@ LayoutOnly = ReorderOp | CastOp | FillPadsOp
 
 
 def is_settled(op: object) -> bool:
-    """Whether `op` changes layouts alone, between layouts that are known."""
-    if not isinstance(op, LayoutOnly) or is_any(op.source_type) or is_any(op.result_type):
+    """Whether `op` changes layouts alone, between layouts that are known, of tensors whose extents are."""
+    if not isinstance(op, LayoutOnly) or op.is_open or op.is_dynamic:
         return False
     has_formats = format_of(op.source_type) is not None and format_of(op.result_type) is not None
     return has_formats and (not isinstance(op, ReorderOp) or op.keeps_elements)

@@ -153,8 +153,12 @@ CONVERTING = [*ARGS, "-o", "k.o", "--to-dtype", "i8"]
             "--scale 2 may be meant for either side of ui8 to i8: say",
         ),
         (
-            ["nchw", "nChw8c", "--shape", "?x?x?x?", "-o", "k.o", "--to-dtype", "i8"],
-            "open extents keep the element type and its numbers: give all of --shape ?x?x?x? to convert",
+            ["nchw", "nChw8c", "--shape", "?x?x?x?", "-o", "k.o", "--to-dtype", "i8", "--scale", "tensor"],
+            "a kernel for open extents (?x?x?x?) has its numbers compiled in, but every call would bring ratio along",
+        ),
+        (
+            ["ab", "ba", "--shape", "?x3", "-o", "k.o", "--to-dtype", "i8", "--scale", "1,2", "--dim", "0"],
+            "--dim 0 needs a number for each index, but --shape leaves its extent open: give it",
         ),
     ],
 )

@@ -22,7 +22,7 @@ from layout_ir.quantization import Conversion
 
 _LANE = 16
 _LINE = 64
-_UNROLL = 4
+UNROLL = 4
 """Registers of the wider side that the body of a long run moves."""
 
 
@@ -61,14 +61,8 @@ class Converter:
     ) -> None:
         """`even`: whether the run begins at whole bytes."""
         b, inner, count = self.b, kernel.inner, kernel.count
-        size = max(self.machine.vector // max(self.src.width, self.dst.width), 2)
-        if self.conversion.dst == "bf16":
-            size *= 2  # the upper halves of two registers are one
-        if streaming:
-            size = max(size, _LINE // self.dst.width)
-        if not even and (self.widths.src_packed or self.widths.dst_packed):
-            size = 1
-        body = size * _UNROLL
+        size = self.run_size(streaming=streaming, even=even)
+        body = size * UNROLL
 
         def block(s: str, d: str, channel: Value, count: int) -> None:
             self.moved(
@@ -115,6 +109,15 @@ class Converter:
             with b.loop(*range_(rest)) as i:
                 round_(b.add(i, rounds * together))
 
+    def run_size(self, *, streaming: bool, even: bool) -> int:
+        """Elements of a run that are converted in one piece."""
+        if not even and (self.widths.src_packed or self.widths.dst_packed):
+            return 1
+        size = max(self.machine.vector // max(self.src.width, self.dst.width), 2)
+        if self.conversion.dst == "bf16":
+            size *= 2  # the upper halves of two registers are one
+        return max(size, _LINE // self.dst.width) if streaming else size
+
     def parts(self, count: int, size: int) -> Iterator[tuple[int, int]]:
         """(first, number) of moves that cover `count` elements."""
         if not exactly_once(self.conversion):
@@ -131,8 +134,8 @@ class Converter:
     ) -> None:
         """Moves that may overlap with the same values; loads before stores, some at a time."""
         b = self.b
-        for first in range(0, len(parts), _UNROLL):
-            group = parts[first : first + _UNROLL]
+        for first in range(0, len(parts), UNROLL):
+            group = parts[first : first + UNROLL]
             loaded = [self.src.load(b.at(s, at * self.src.width), n) for at, n in group]
             made: list[tuple[str, str, int]] = []
             for (at, n), value in zip(group, loaded, strict=True):

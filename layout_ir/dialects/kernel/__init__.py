@@ -21,6 +21,7 @@ from layout_ir.dialects.kernel.micro import (
     TileOp,
     WeaveOp,
 )
+from layout_ir.dialects.kernel.open import ExtentsAttr, OpenOp
 from layout_ir.dialects.kernel.structure import (
     CallOp,
     ForOp,
@@ -37,6 +38,7 @@ KernelDialect = Dialect(
     "kernel",
     [
         PlanOp,
+        OpenOp,
         StepOp,
         ForOp,
         TableOp,
@@ -53,7 +55,7 @@ KernelDialect = Dialect(
         ConvertWeaveOp,
         CallOp,
     ],
-    [ConversionAttr, CutsAttr, OffsetsAttr, LevelsAttr],
+    [ConversionAttr, CutsAttr, OffsetsAttr, LevelsAttr, ExtentsAttr],
 )
 
 __all__ = [
@@ -66,6 +68,7 @@ __all__ = [
     "CutsAttr",
     "Digit",
     "ElementsOp",
+    "ExtentsAttr",
     "FillOp",
     "ForOp",
     "KernelDialect",
@@ -73,6 +76,7 @@ __all__ = [
     "LevelsAttr",
     "LoopOp",
     "OffsetsAttr",
+    "OpenOp",
     "PaddedOp",
     "PlanOp",
     "RaggedOp",

@@ -46,7 +46,9 @@ from xdsl.utils.exceptions import VerifyException
 from layout_ir.dialects.kernel import bounds
 from layout_ir.dialects.kernel.attributes import ConversionAttr, LevelsAttr, OffsetsAttr
 from layout_ir.dialects.kernel.bounds import Accesses, Buffers, Places, Range
-from layout_ir.dialects.layout import nbytes_of
+from layout_ir.dialects.kernel.open import OpenOp
+from layout_ir.dialects.layout import dtype_of, format_of, nbytes_of
+from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.dtypes import bits_of
 from layout_ir.errors import LayoutError
 
@@ -327,8 +329,11 @@ class CallOp(IRDLOperation):
 
     def verify_(self) -> None:
         plan = SymbolTable.lookup_symbol(self, self.callee)  # pyright: ignore
+        if isinstance(plan, OpenOp):
+            self._verify_open(plan)
+            return
         if not isinstance(plan, PlanOp):
-            raise VerifyException(f"{self.callee} is no kernel.plan")
+            raise VerifyException(f"{self.callee} is no kernel.plan and no kernel.open")
         sides: Sequence[tuple[str, Attribute, Int]] = (
             ("operand", self.input.type, plan.src),
             ("result", self.result.type, plan.dst),
@@ -340,3 +345,19 @@ class CallOp(IRDLOperation):
                 raise VerifyException(str(error)) from error
             if held < number(size):
                 raise VerifyException(f"the {side} has {held} bytes, {self.callee} needs {number(size)}")
+
+    def _verify_open(self, kernel: OpenOp) -> None:
+        extents, conversion = kernel.extents.data, kernel.elements.data
+        sides = (
+            ("operand", self.input.type, kernel.source.data, conversion.src),
+            ("result", self.result.type, kernel.target.data, conversion.dst),
+        )
+        for side, type, format, dtype in sides:
+            try:
+                shape = tuple(None if x < 0 else x for x in tensor_type(type).get_shape())
+                has = shape, format_of(type), dtype_of(type)
+            except LayoutError as error:
+                raise VerifyException(str(error)) from error
+            if has != (extents, format, dtype):
+                wanted = f"elements {dtype} of extents {kernel.extents.text} in {format}"
+                raise VerifyException(f"the {side} is {type}, {self.callee} is for {wanted}")

@@ -46,6 +46,7 @@ from layout_ir.dialects.layout.numbers import (
 from layout_ir.dialects.layout.types import (
     Encoding,
     dtype_of,
+    format_of,
     is_any,
     layout_of,
     tensor_type,
@@ -155,6 +156,11 @@ class LayoutDialectOp(IRDLOperation):
         return is_any(self.source_type) or is_any(self.result_type)
 
     @property
+    def is_dynamic(self) -> bool:
+        """Whether only the run time knows some extent."""
+        return any(extent < 0 for type in (self.source_type, self.result_type) for extent in type.get_shape())
+
+    @property
     def is_bare(self) -> bool:
         """Whether neither side says anything about layouts, as behind `layout-strip`."""
         return isinstance(self.source_type.encoding, NoneAttr) and isinstance(
@@ -250,7 +256,14 @@ class ReorderOp(ChangeOp):
     def check(self) -> None:
         self.same_shape()
         conversion = self.conversion
-        if not self.is_open:
+        if self.is_dynamic:
+            for type in (self.source_type, self.result_type):
+                if not is_any(type) and format_of(type) is None:
+                    raise LayoutError(f"{type} has no layout: its encoding is {type.encoding}")
+            format = format_of(self.result_type)
+            if format is not None:
+                pad_after(format.pad, conversion)
+        elif not self.is_open:
             destination = layout_of(self.result_type)
             pad_after(destination.pad, conversion)
             layout_of(self.source_type)

@@ -35,7 +35,7 @@ examples:
   layout-ir compile-reorder nchw nChw8c --shape 8x17x14x14 --target aarch64 --name to_blocks -o to_blocks.o
   layout-ir compile-reorder ab ba --shape 512x512 --dtype i8 --target riscv64-v --emit asm
   layout-ir compile-reorder nchw nChw8c --shape '?x?x?x?' --like 8x64x56x56 -o any.o --header any.h
-  layout-ir compile-reorder nchw nhwc --shape 1x3x224x224 --to-dtype i8 --scale 0.05 --zero-point 3 -o quantize.o
+  layout-ir compile-reorder nchw nhwc --shape '?x3x?x?' --to-dtype i8 --scale 0.05 --zero-point 3 -o quantize.o
   layout-ir compile-reorder oihw Oihw4o --shape 64x3x3x3 --to-dtype i8 --scale channel --dim 0 -o weights.o --header w.h
   layout-ir compile-reorder --list-targets
 """
@@ -146,7 +146,7 @@ def _unit(args: argparse.Namespace, machine: Machine) -> Unit:
     from layout_ir.dtypes import canonical_name
     from layout_ir.tools.commands import TextError
     from layout_ir.tools.commands.formats import read_open_shape
-    from layout_ir.tools.commands.numbers import conversion_of, is_given
+    from layout_ir.tools.commands.numbers import conversion_of
 
     try:
         check_name(args.name)
@@ -154,13 +154,10 @@ def _unit(args: argparse.Namespace, machine: Machine) -> Unit:
         raise TextError(str(error), args.name, (0, len(args.name))) from error
     dtype, shape = canonical_name(args.dtype or "f32"), read_open_shape(args.shape)
     if shape is not None and None in shape:
-        if is_given(args):
-            raise LayoutError(
-                f"open extents keep the element type and its numbers: give all of --shape {args.shape} to convert"
-            )
+        conversion = conversion_of(args, dtype, shape)
         like = [_example(text, shape) for text in args.like or ()]
         formats = _format(args, args.source), _format(args, args.destination)
-        return compile_open_ahead(*formats, shape, dtype, machine, args.name, like)
+        return compile_open_ahead(*formats, shape, conversion, machine, args.name, like)
     if args.like:
         raise LayoutError("--like says which extents are likely where --shape leaves some open (?)")
     src, dst = _layout(args, args.source, shape), _layout(args, args.destination, shape)

@@ -12,6 +12,7 @@ from layout_ir.errors import LayoutError
 if TYPE_CHECKING:
     from layout_ir.backends.llvm.machine import Machine
     from layout_ir.layout import Layout
+    from layout_ir.quantization import Conversion
 
 _EPILOG = """\
 The plan depends on the machine: the width of its registers and the sizes of its caches. `layout-opt -p
@@ -68,18 +69,15 @@ def run(args: argparse.Namespace) -> int:
     from layout_ir.backends.llvm.kernel_ir import plan_op
     from layout_ir.backends.llvm.machines import machine_named
     from layout_ir.backends.llvm.words import choice_words, plan_words, step_words
-    from layout_ir.tools.commands.numbers import conversion_of, is_given
+    from layout_ir.tools.commands.formats import read_open_shape
+    from layout_ir.tools.commands.numbers import conversion_of
 
     dtype = canonical_name(args.dtype or "f32")
     machine = machine_named(args.cpu)
     if args.threads < 1:
         raise LayoutError(f"a reorder cannot run on {args.threads} threads")
     if args.shape is not None and "?" in args.shape:
-        if is_given(args):
-            raise LayoutError(
-                f"open extents keep the element type and its numbers: give all of --shape {args.shape} to convert"
-            )
-        return _run_open(args, dtype, machine)
+        return _run_open(args, conversion_of(args, dtype, read_open_shape(args.shape) or ()), machine)
     src, dst = layout_at(args, args.source), layout_at(args, args.destination)
     conversion = conversion_of(args, dtype, src.shape)
     choice = None
@@ -121,10 +119,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _run_open(args: argparse.Namespace, dtype: str, machine: Machine) -> int:
+def _run_open(args: argparse.Namespace, conversion: Conversion, machine: Machine) -> int:
     """Prints the plans of a kernel for open extents: those that an object file would hold."""
     from layout_ir.backends.llvm.open_ahead import compile_open_ahead
-    from layout_ir.dtypes import canonical_name
+    from layout_ir.backends.llvm.words import conversion_words, open_plan_words
     from layout_ir.format import Format
     from layout_ir.tools.commands.formats import read_open_shape, read_subject
 
@@ -135,21 +133,27 @@ def _run_open(args: argparse.Namespace, dtype: str, machine: Machine) -> int:
             raise LayoutError(f"'{text}' is a layout of known extents, the shape {args.shape} has open ones")
         formats.append(subject)
     shape = read_open_shape(args.shape) or ()
-    unit = compile_open_ahead(formats[0], formats[1], shape, canonical_name(dtype), machine)
+    unit = compile_open_ahead(formats[0], formats[1], shape, conversion, machine)
     if args.json:
         plans = [
             {"where": choice.symbols.conditions_text(), "plan": str(choice.plan).splitlines()}
             for choice in unit.choices
         ]
         result = {
-            "from": str(formats[0]), "to": str(formats[1]), "shape": list(shape), "dtype": dtype,
-            "cpu": machine.cpu, "plans": plans,
+            "from": str(formats[0]), "to": str(formats[1]), "shape": list(shape), "dtype": conversion.src,
+            "to_dtype": conversion.dst, "cpu": machine.cpu, "plans": plans,
         }  # fmt: skip
         print(json.dumps(result, indent=2))
         return 0
-    print(f"{formats[0]} -> {formats[1]}, {args.shape} {dtype}")
+    becomes = "" if conversion.src == conversion.dst else f" to {conversion.dst}"
+    print(f"{formats[0]} -> {formats[1]}, {args.shape} {conversion.src}{becomes}")
+    print(
+        "\n".join(
+            conversion_words(unit.plans[-1].conversion) or [f"elements of {unit.plans[-1].width} bytes"]
+        )
+    )
     print(f"{len(unit.choices)} plans, of which a call takes the first whose conditions its extents meet:")
-    print("\n".join(map(str, unit.choices)))
+    print("\n".join(line for choice in unit.choices for line in open_plan_words(choice)))
     return 0
 
 

@@ -12,6 +12,7 @@ A call brings the ratio of the two scales, as the machine code takes it; so both
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any, cast
 
 from layout_ir.dtypes import canonical_name
@@ -47,13 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def is_given(args: argparse.Namespace) -> bool:
-    """Whether any of the options is there."""
-    return any(x is not None for x in (args.to_dtype, args.scale, args.zero_point, args.dim, args.beta))
-
-
-def conversion_of(args: argparse.Namespace, dtype: str, shape: tuple[int, ...]) -> Conversion:
-    """What the options say becomes of elements of `dtype` of a tensor of `shape`.
+def conversion_of(args: argparse.Namespace, dtype: str, shape: Sequence[int | None]) -> Conversion:
+    """What the options say becomes of elements of `dtype` of a tensor of `shape`, None for any extent.
 
     Raises LayoutError where they do not fit the types or the shape, and where a file has no numbers.
     """
@@ -61,6 +57,10 @@ def conversion_of(args: argparse.Namespace, dtype: str, shape: tuple[int, ...]) 
     if dim is not None and not 0 <= dim < len(shape):
         raise LayoutError(f"--dim {dim} is no dim of a tensor of rank {len(shape)}: they count from 0")
     channels = 0 if dim is None else shape[dim]
+    if channels is None:
+        raise LayoutError(
+            f"--dim {dim} needs a number for each index, but --shape leaves its extent open: give it"
+        )
     scale = _sides(args.scale, "--scale", dtype, dst, channels, dim)
     zero_point = _sides(args.zero_point, "--zero-point", dtype, dst, channels, dim)
     beta = None if args.beta is None else _value(args.beta, "--beta", 0, None)

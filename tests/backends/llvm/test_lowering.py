@@ -11,8 +11,9 @@ from xdsl.parser import Parser
 from layout_ir.backends.llvm import plan_reorder
 from layout_ir.backends.llvm.emit import emit_module
 from layout_ir.backends.llvm.kernel_ir import plan_of
-from layout_ir.backends.llvm.lowering import lower, plans_in
+from layout_ir.backends.llvm.lowering import kernels_in, lower, plans_in
 from layout_ir.backends.llvm.machines import machine_named
+from layout_ir.backends.llvm.open_ahead import compile_open_ahead
 from layout_ir.backends.llvm.target import llvm_ir
 from layout_ir.diagnostics import collect
 from layout_ir.dialects.kernel import CallOp, KernelDialect
@@ -88,3 +89,16 @@ def test_negative_plans_for_two_machines_are_no_module():
 def test_negative_a_program_without_plans_has_no_code():
     with pytest.raises(LayoutError, match="run convert-layout-to-kernel first"):
         llvm_ir(_module())
+
+
+def test_dynamic_dims_get_the_kernel_that_is_compiled_ahead():
+    module = _module(PROGRAM.replace("2x17x5x4", "?x17x?x?"))
+    lower(module, "haswell")
+    module.verify()
+    (op,) = kernels_in(module)
+    formats, conversion = (Format.of("nchw"), Format.of("nChw8c")), Conversion("f32", "f32")
+    unit = compile_open_ahead(
+        *formats, (None, 17, None, None), conversion, machine_named("haswell"), op.sym_name.data
+    )
+    assert llvm_ir(module) == unit.ir()
+    assert "kernel.open @reorder_0_ extents <?, 17, ?, ?>" in str(module)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 
 from layout_ir.backends.llvm.ahead import elf_symbols
 from layout_ir.backends.llvm.dynamic import Extents
 from layout_ir.backends.llvm.header import header
+from layout_ir.backends.llvm.jit import Code
+from layout_ir.backends.llvm.machine import host
 from layout_ir.backends.llvm.machines import TARGETS, machine_named
 from layout_ir.backends.llvm.open_ahead import OpenUnit, compile_open_ahead, examples
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
+from layout_ir.quantization import Conversion
 from tests.backends.llvm.c_caller import check_runs, moving
 from tests.backends.llvm.cases import Case
 
@@ -121,3 +126,55 @@ def test_negative_what_no_code_serves(
             Format.of(source), Format.of(destination), shape, "f32", machine_named("haswell"), like=like
         )
     assert message in str(found.value)
+
+
+def test_objects_convert_shapes_of_any_size():
+    conversion = Conversion("f32", "i8", ratio=2.0, dst_zero=1.0)
+    machine = replace(host(), l2=64 << 10, l3=128 << 10)
+    unit = compile_open_ahead(Format.of("nchw"), Format.of("nhwc"), (N, N, N, N), conversion, machine, "q")
+    code = Code(unit.ir(), machine, unit.symbols)
+    rng = np.random.default_rng(1)
+    for shape in (
+        (1, 1, 1, 1),
+        (2, 17, 5, 4),
+        (3, 64, 30, 31),
+        (2, 3, 40, 50),
+        (1, 65, 70, 9),
+        (2, 0, 3, 3),
+        *examples(unit.reorder),
+    ):
+        x = rng.normal(0, 20, shape).astype(np.float32)
+        y = np.zeros(x.size, np.int8)
+        extents = np.array(shape, np.int64)
+        places = x.ctypes.data, y.ctypes.data
+        sizes = [
+            ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(code.address(f"q_{side}_bytes"))(
+                extents.ctypes.data
+            )
+            for side in ("src", "dst")
+        ]
+        assert sizes == [x.nbytes, y.nbytes]
+        part = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2, ctypes.c_void_p)
+        for k in (2, 0, 1):
+            part(code.address("q_part"))(*places, k, 3, extents.ctypes.data)
+        wanted = np.clip(np.rint(x * np.float32(2) + np.float32(1)), -128, 127).transpose(0, 2, 3, 1)
+        assert np.array_equal(y, wanted.ravel()), shape
+
+
+@pytest.mark.parametrize("target", ["x86-64-v2", "aarch64", "riscv64"])
+def test_objects_that_convert_need_nothing(target: str):
+    conversion = Conversion("f32", "bf16")
+    unit = compile_open_ahead(Format.of("ab"), Format.of("ba"), (N, N), conversion, machine_named(target))
+    assert all(defined for _, defined in elf_symbols(unit.object_file()))
+
+
+def test_where_elements_share_bytes_one_share_is_all():
+    conversion = Conversion("i8", "i4")
+    unit = compile_open_ahead(Format.of("ab"), Format.of("ba"), (N, N), conversion, host(), "q")
+    code = Code(unit.ir(), host(), unit.symbols)
+    part = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2, ctypes.c_void_p)
+    x, extents = np.ones((64, 96), np.int8), np.array([64, 96], np.int64)
+    for k, wanted in ((1, 0), (0, 0x11)):
+        y = np.zeros(x.size // 2, np.uint8)
+        part(code.address("q_part"))(x.ctypes.data, y.ctypes.data, k, 2, extents.ctypes.data)
+        assert (y == wanted).all()

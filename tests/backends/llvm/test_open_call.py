@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from random import Random
-from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,11 +14,14 @@ from layout_ir.backends.llvm.dynamic import open_reorder
 from layout_ir.backends.llvm.machine import host
 from layout_ir.backends.llvm.machines import machine_named
 from layout_ir.backends.llvm.open_call import OpenKernel, compile_open
-from layout_ir.backends.llvm.symbols import Open
+from layout_ir.backends.llvm.symbols import in_example
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
+from layout_ir.quantization import Conversion, conversion_between
 from layout_ir.reordering import physical_shape
 from tests.backends.llvm.cases import WIDTHS, Case, buffers, expected
+from tests.fuzz_open_reorders import run
+from tests.fuzz_reorders import PAIRS
 
 N = None
 _EXTENTS = (0, 1, 1, 2, 3, 5, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 64, 65, 100, 130)
@@ -56,14 +58,15 @@ def _shape(rng: Random, shape: tuple[int | None, ...]) -> tuple[int, ...]:
 
 def _check(kernel: OpenKernel, rng: Random, shape: tuple[int, ...]) -> None:
     reorder = kernel.reorder
-    case = Case(reorder.src.bind(shape), reorder.dst.bind(shape), reorder.dtype)
+    case = Case(reorder.src.bind(shape), reorder.dst.bind(shape), reorder.dtypes[0])
+    width = WIDTHS[reorder.dtypes[0]]
     src, dst, src_at, dst_at = buffers(rng, case)
     before, wanted = src.copy(), expected(case, src, dst, src_at, dst_at)
     sides: list[np.ndarray] = []
     for data, at, layout in ((src, src_at, case.src), (dst, dst_at, case.dst)):
-        size = layout.extent * reorder.width
+        size = layout.extent * width
         sides.append(
-            np.frombuffer(data.data, f"V{reorder.width}", layout.extent, at) if size else data[:0].view("V1")
+            np.frombuffer(data.data, f"V{width}", layout.extent, at) if size else data[:0].view("V1")
         )
     if 0 in shape:
         return
@@ -120,18 +123,15 @@ def test_the_plan_is_that_of_known_extents(
     machine = machine_named("x86-64-v3")
     opened = open_reorder(src, dst, shape, "f32", machine).like(like).plan
     known = plan_reorder(src.bind(like), dst.bind(like), "f32", target=machine)
-    assert _closed(opened) == known
+    assert in_example(opened) == known
 
 
-def _closed(value: Any) -> Any:
-    """`value` with every open number replaced by what it is in the example."""
-    if isinstance(value, Open):
-        return value.value
-    if isinstance(value, tuple):
-        return tuple(_closed(x) for x in cast("tuple[Any, ...]", value))
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{x.name: _closed(getattr(value, x.name)) for x in fields(value)})
-    return value
+def test_threads_share_what_there_is_more_of_than_of_batches():
+    conversions = None, Conversion("f32", "i8")
+    for conversion in conversions:
+        kernel = compile_open(Format.of("nchw"), Format.of("nhwc"), (N, N, N, N), conversion=conversion)
+        (step,) = kernel.plan_for((1, 64, 112, 112)).plan.steps
+        assert step.split == len(step.loops) == 1
 
 
 def test_arrays_tell_their_extents():
@@ -199,7 +199,107 @@ def test_negative_what_cannot_be_told_or_compiled():
         li.compile_reorder(li.TensorDesc((N, 3), "f32", "ab"), li.TensorDesc((N, 4), "f32", "ba"))
     with pytest.raises(LayoutError, match="open strides cannot be compiled"):
         li.compile_reorder(li.TensorDesc((N, 3), "f32", strides=(N, 1)), li.TensorDesc((N, 3), "f32", "ba"))
-    with pytest.raises(LayoutError, match="elements of 4 bits"):
-        compile_open(Format.of("ab"), Format.of("ba"), (N, N), "i4")
+    with pytest.raises(LayoutError, match="elements of i4 share bytes, so the arrays say no shape"):
+        compile_open(Format.of("ab"), Format.of("ba"), (N, N), "i4")(
+            np.zeros(3, np.int8), np.zeros(3, np.int8)
+        )
     with pytest.raises(LayoutError, match="does not run on this"):
         compile_open(Format.of("ab"), Format.of("ba"), (N, N), target="riscv64")
+
+
+# Conversions ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_conversions_between_guard_pages(seed: int):
+    """A third of the pairs of element types in each; `python -m tests.fuzz_open_reorders` runs as many as you like."""
+    wrong = run(len(PAIRS) // 3, 200 + seed, first=seed * len(PAIRS) // 3)
+    assert not wrong, wrong[0]
+
+
+def test_the_plan_of_a_conversion_is_that_of_known_extents():
+    conversion, machine = Conversion("f32", "i8", ratio=20.0, dst_zero=3.0), machine_named("x86-64-v4")
+    for source, destination, like in (
+        ("nchw", "nhwc", (2, 64, 56, 56)),
+        ("nchw", "nhwc", (96, 64, 56, 56)),
+        ("nhwc", "nchw", (20, 64, 28, 28)),
+        ("nchw", "nChw8c", (20, 16, 56, 56)),
+    ):
+        src, dst = Format.of(source), Format.of(destination)
+        opened = open_reorder(src, dst, (N, N, N, N), conversion, machine).like(like).plan
+        known = plan_reorder(src.bind(like), dst.bind(like), conversion=conversion, target=machine)
+        assert in_example(opened) == known
+
+
+def test_rests_of_blocks_share_a_plan():
+    kernel = compile_open(
+        Format.of("nchw"), Format.of("nChw8c"), (N, N, N, N), conversion=Conversion("f32", "i8", ratio=2.0)
+    )
+    assert len({id(kernel.plan_for((2, c, 30, 30))) for c in (17, 20, 23, 37)}) == 1
+
+
+def test_descriptors_bring_their_numbers():
+    source = li.TensorDesc((N, 17, N), "f32", "abc")
+    destination = li.TensorDesc((N, 17, N), "ui8", "aBc8b", scale=0.5, zero_point=7, pad="zp")
+    kernel = li.compile_reorder(source, destination)
+    for shape in ((1, 17, 1), (3, 17, 40), (2, 17, 333), (0, 17, 5)):
+        x = np.random.default_rng(1).uniform(-20, 200, shape).astype(np.float32)
+        physical = physical_shape(Format.of("aBc8b").bind(shape))
+        y = np.full(physical, 99, np.uint8)
+        kernel(x, y)
+        logical = y.transpose(0, 1, 3, 2).reshape(shape[0], 24, shape[2])
+        assert np.array_equal(logical[:, :17], np.clip(np.rint(x / 0.5) + 7, 0, 255))
+        assert (logical[:, 17:] == 7).all()
+
+
+@pytest.mark.parametrize("shape", [(5, 3, 7, 8), (1, 3, 1, 8), (2, 3, 33, 8), (3, 3, 64, 8), (40, 3, 200, 8)])
+def test_channels_of_a_known_extent_have_numbers_of_their_own(shape: tuple[int, ...]):
+    conversion, _ = conversion_between("f32", "i8", scale=(None, (0.25, 0.5, 4.0)), dim=1, channels=3)
+    kernel = compile_open(Format.of("nchw"), Format.of("nhwc"), (N, 3, N, 8), conversion=conversion)
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32) * 30
+    y = np.zeros((shape[0], *shape[2:], 3), np.int8)
+    kernel(x, y)
+    scaled = x.transpose(0, 2, 3, 1) / np.array([0.25, 0.5, 4.0], np.float32)
+    assert np.array_equal(y, np.clip(np.rint(scaled), -128, 127))
+
+
+def test_pads_of_equal_quantization_hold_its_zero_point():
+    source, destination = (
+        li.TensorDesc((N,), "ui8", name, scale=0.5, zero_point=7, pad="zp") for name in ("a", "A8a")
+    )
+    x, y = np.arange(5, dtype=np.uint8), np.zeros((1, 8), np.uint8)
+    li.compile_reorder(source, destination)(x, y)
+    assert y.tolist() == [[0, 1, 2, 3, 4, 7, 7, 7]]
+
+
+def test_elements_of_four_bits_take_a_shape():
+    kernel = compile_open(Format.of("ab"), Format.of("ba"), (N, N), conversion=Conversion("f32", "i4"))
+    x = np.arange(-7, 8, dtype=np.float32).reshape(3, 5)
+    y = np.zeros(8, np.uint8)
+    kernel(x, y, (3, 5))
+    halves = np.stack([y & 15, y >> 4], 1).ravel()[:15].astype(np.int8)
+    assert np.array_equal(np.where(halves > 7, halves - 16, halves), x.T.ravel())
+    with pytest.raises(
+        LayoutError, match="elements of i4 share bytes, so the arrays say no shape: say shape="
+    ):
+        kernel(x, y)
+
+
+def test_negative_numbers_that_calls_would_bring():
+    source, destination = li.TensorDesc((N, 64, N), "f32", "abc"), li.TensorDesc((N, 64, N), "i8", "acb")
+    with pytest.raises(
+        LayoutError, match=r"every call would bring ratio along: give numbers instead of arrays"
+    ):
+        li.compile_reorder(source, destination, scale=np.array(0.5))
+    with pytest.raises(LayoutError, match=r"every call would bring ratio along"):
+        li.compile_reorder(source, destination, scale=[0.5] * 64, dim=1)
+    with pytest.raises(
+        LayoutError, match="needs the extent of dim 2, which is open: give that extent, or one number"
+    ):
+        li.compile_reorder(source, destination, scale=[0.5] * 64, dim=2)
+
+
+def test_negative_units_that_conflict_far_out():
+    """The table of the plan that serves all would have entries that depend on b."""
+    with pytest.raises(LayoutError, match=r"serves all extents of \?x\?: units of one dim conflict"):
+        compile_open(Format.of("(a, b) : [a, b, a:8]"), Format.of("(a, b) : [a, b, a:6]"), (N, N))
