@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from layout_ir.edits import shape_text
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, shape_text
 from layout_ir.format import MEMORY, Factor, Format
 from layout_ir.layout import BoundFactor, Layout
 from layout_ir.tag import names_for

@@ -22,7 +22,7 @@ from itertools import combinations
 from math import lcm, prod
 from typing import Literal
 
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, shape_text
 from layout_ir.format import Format
 from layout_ir.layout import Layout
 from layout_ir.refinement import refine
@@ -91,13 +91,14 @@ def reshape(format: Format, shape: Sequence[Extent], new_shape: Sequence[Extent]
     opened = [x for x in new_shape if x is None]
     if len(opened) > 1 and len(opened) != sum(x is None for x in shape):
         raise LayoutError(
-            f"cannot reshape {_text(shape)} into {_text(new_shape)}: {len(opened)} open extents cannot be told apart"
+            f"cannot reshape {shape_text(shape)} into {shape_text(new_shape)}: "
+            f"{len(opened)} open extents cannot be told apart"
         )
 
     def view(layout: Layout) -> Layout:
         return layout.reshape(_resolved(layout, shape, new_shape))
 
-    return _one_format(format, shape, view, f"reshape {_text(shape)} into {_text(new_shape)}")
+    return _one_format(format, shape, view, f"reshape {shape_text(shape)} into {shape_text(new_shape)}")
 
 
 def _resolved(layout: Layout, shape: Sequence[Extent], new_shape: Sequence[Extent]) -> list[int]:
@@ -105,7 +106,7 @@ def _resolved(layout: Layout, shape: Sequence[Extent], new_shape: Sequence[Exten
     if sum(x is None for x in new_shape) == 1:
         if known == 0 or layout.nelems % known:
             raise LayoutError(
-                f"cannot reshape {_text(shape)} into {_text(new_shape)}: {known} elements need not divide it"
+                f"cannot reshape {shape_text(shape)} into {shape_text(new_shape)}: {known} elements need not divide it"
             )
         return [layout.nelems // known if x is None else x for x in new_shape]
     values = iter([x for x, extent in zip(layout.shape, shape, strict=True) if extent is None])
@@ -122,7 +123,7 @@ def slice_(format: Format, shape: Sequence[Extent], starts: Sequence[int], sizes
         ends = [x - a if n is None else n for x, a, n in zip(layout.shape, starts, sizes, strict=True)]
         return layout.slice(starts, ends)
 
-    return _one_format(format, shape, view, f"slice {_text(shape)} from {list(starts)} on")
+    return _one_format(format, shape, view, f"slice {shape_text(shape)} from {list(starts)} on")
 
 
 def loop_units(src: Format, dst: Format, shape: Sequence[Extent]) -> tuple[tuple[int, ...], ...]:
@@ -135,7 +136,7 @@ def loop_units(src: Format, dst: Format, shape: Sequence[Extent]) -> tuple[tuple
         for point in _points(shape, src, dst)
     }
     if len(found) > 1:
-        raise LayoutError(f"the loops from {src} to {dst} depend on the extents of {_text(shape)}")
+        raise LayoutError(f"the loops from {src} to {dst} depend on the extents of {shape_text(shape)}")
     return found.pop()
 
 
@@ -145,13 +146,9 @@ def _one_format(
     """The Format that `view` gives at every generic shape; LayoutError where they differ."""
     if len(shape) != format.rank:
         raise LayoutError(
-            f"rank mismatch between {format} and shape {_text(shape)}: {format.rank} != {len(shape)}"
+            f"rank mismatch between {format} and shape {shape_text(shape)}: {format.rank} != {len(shape)}"
         )
     found = [view(format.bind(point)).format for point in _points(shape, format)]
     if any(other != found[0] for other in found):
         raise LayoutError(f"cannot {what} in {format}: an open extent would have to be the size of a digit")
     return found[0]
-
-
-def _text(shape: Sequence[Extent]) -> str:
-    return "x".join("?" if x is None else str(x) for x in shape)

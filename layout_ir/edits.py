@@ -11,11 +11,6 @@ from layout_ir.format import MEMORY
 from layout_ir.layout import BoundFactor, Layout
 
 
-def shape_text(shape: Sequence[int]) -> str:
-    """2x17x5x4 or "scalar", for messages."""
-    return "x".join(map(str, shape)) or "scalar"
-
-
 def on_axes(layout: Layout, dim: int) -> bool:
     """Whether `dim` has digits on other axes than memory."""
     return any(d.axis != MEMORY and d.count > 1 for d in layout.digits[dim])

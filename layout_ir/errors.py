@@ -7,6 +7,8 @@ reported as a `LayoutError` whose message states both sides of the conflict. Whe
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class LayoutError(ValueError):
     """Invalid layout, or an operation that has no answer for this layout.
@@ -19,3 +21,8 @@ class LayoutError(ValueError):
     def __init__(self, message: str, span: tuple[int, int] | None = None):
         super().__init__(message)
         self.span = span
+
+
+def shape_text(shape: Iterable[int | None]) -> str:
+    """A shape in a message: 2x?x5 where an extent is open (None), `scalar` where there are no dims."""
+    return "x".join("?" if extent is None else str(extent) for extent in shape) or "scalar"

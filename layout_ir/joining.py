@@ -14,8 +14,8 @@ from itertools import pairwise, product
 from math import prod
 
 from layout_ir.canonical import Term, canonical_digits, dim_key, dim_values, fit, position_value
-from layout_ir.edits import chains_of, counted, ordered, shape_text, with_values
-from layout_ir.errors import LayoutError
+from layout_ir.edits import chains_of, counted, ordered, with_values
+from layout_ir.errors import LayoutError, shape_text
 from layout_ir.layout import BoundFactor, Layout
 
 _ENUMERATION_BOUND = 1 << 16

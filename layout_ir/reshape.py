@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from layout_ir.canonical import Term, canonical_digits, canonical_terms, dim_values, fit, position_value
-from layout_ir.edits import counted, on_axes, ordered, shape_text, with_low, with_terms
-from layout_ir.errors import LayoutError
+from layout_ir.edits import counted, on_axes, ordered, with_low, with_terms
+from layout_ir.errors import LayoutError, shape_text
 from layout_ir.layout import BoundFactor, Layout
 from layout_ir.tag import names_for
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from layout_ir.canonical import canonical_digits, dim_values, fit, position_value
-from layout_ir.edits import on_axes, shape_text, with_low, with_terms, with_top, with_values
-from layout_ir.errors import LayoutError
+from layout_ir.edits import on_axes, with_low, with_terms, with_top, with_values
+from layout_ir.errors import LayoutError, shape_text
 from layout_ir.layout import BoundFactor, Layout
 from layout_ir.tag import names_for
 

@@ -30,7 +30,8 @@ from xdsl.passes import ModulePass
 
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import CastOp, FillPadsOp, ReorderOp, dtype_of, layout_of
-from layout_ir.dialects.layout.ops import LayoutDialectOp, cast_obstacle
+from layout_ir.dialects.layout.common import LayoutDialectOp
+from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.layout import Layout
 from layout_ir.passes.folding.moves import LayoutOnly, erase_unused, is_settled
 from layout_ir.passes.folding.regions import (

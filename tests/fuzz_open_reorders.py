@@ -16,10 +16,10 @@ import time
 from dataclasses import dataclass
 from random import Random
 
-from layout_ir.backends.llvm.dynamic import Extents, OpenPlan, shape_text
+from layout_ir.backends.llvm.dynamic import Extents, OpenPlan
 from layout_ir.backends.llvm.open_call import OpenKernel, compile_open
 from layout_ir.dtypes import bits_of
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, shape_text
 from layout_ir.format import Factor, Format
 from layout_ir.quantization import Conversion
 from tests.fuzz_reorders import PAIRS, Array, Case, check, machines, random_conversion

@@ -49,7 +49,7 @@ from layout_ir.backends.llvm.sharing import split_of
 from layout_ir.backends.llvm.symbols import Symbols, in_example, is_open
 from layout_ir.binding import bind
 from layout_ir.dtypes import bits_of
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, shape_text
 from layout_ir.format import Format
 from layout_ir.quantization import Conversion, pad_after
 from layout_ir.refinement import refine
@@ -231,8 +231,3 @@ def _loops(items: Sequence[Item]) -> tuple[tuple[Item, ...], Loop]:
     rest = [x for x in items if not isinstance(x, Loop)]
     inner = loops.pop() if loops else Loop(1, 0, 0)
     return (*rest, *loops), inner
-
-
-def shape_text(shape: Sequence[int | None]) -> str:
-    """Such as ?x64x?x?."""
-    return "x".join("?" if x is None else str(x) for x in shape)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from layout_ir.backends.llvm.ahead import Argument, FixedUnit, Unit
-from layout_ir.backends.llvm.dynamic import shape_text
 from layout_ir.backends.llvm.open_ahead import OpenUnit
 from layout_ir.backends.llvm.words import arithmetic_words
 from layout_ir.dtypes import bits_of
+from layout_ir.errors import shape_text
 from layout_ir.format import PadPolicy
 from layout_ir.quantization import pad_after
 

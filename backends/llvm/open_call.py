@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from layout_ir.backends.llvm import pool
 from layout_ir.backends.llvm.call import check_buffer, shares
 from layout_ir.backends.llvm.conversion import bytes_of
-from layout_ir.backends.llvm.dynamic import Extents, OpenPlan, OpenReorder, open_reorder, shape_text
+from layout_ir.backends.llvm.dynamic import Extents, OpenPlan, OpenReorder, open_reorder
 from layout_ir.backends.llvm.emit import module_text
 from layout_ir.backends.llvm.jit import Code
 from layout_ir.backends.llvm.machine import Machine, host
 from layout_ir.backends.llvm.machines import local_machine
 from layout_ir.dtypes import bits_of, canonical_name
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, shape_text
 from layout_ir.format import Format
 from layout_ir.quantization import Conversion
 

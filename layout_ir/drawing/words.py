@@ -7,15 +7,12 @@ from math import prod
 
 from layout_ir.canonical import canonical_digits
 from layout_ir.drawing.memory import Cell, Gap, MemoryView
+from layout_ir.errors import shape_text
 from layout_ir.format import MEMORY
 from layout_ir.layout import Hole, Index, Layout
 from layout_ir.text import print_policy
 
 _HELD = {"undef": "anything", "zero": "0", "zp": "the zero point"}
-
-
-def shape_text(shape: Sequence[int]) -> str:
-    return "x".join(map(str, shape)) or "scalar"
 
 
 def summary(layout: Layout) -> str:

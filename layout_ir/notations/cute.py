@@ -11,10 +11,10 @@ from __future__ import annotations
 from math import prod
 from typing import ClassVar, TypeAlias
 
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, shape_text
 from layout_ir.layout import Layout
 from layout_ir.notations.digits import layout_of
-from layout_ir.notations.notation import Notation, Subject, shape_text
+from layout_ir.notations.notation import Notation, Subject
 from layout_ir.notations.scan import MAX_DEPTH, Scanner
 
 Tree: TypeAlias = "int | list[Tree]"

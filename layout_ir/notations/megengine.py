@@ -17,12 +17,12 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import ClassVar
 
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, shape_text
 from layout_ir.format import Format
 from layout_ir.layout import Layout
 from layout_ir.notations.digits import Piece, format_of_pieces, from_strides, layout_of, strided
 from layout_ir.notations.named import NamedNotation
-from layout_ir.notations.notation import Subject, shape_text
+from layout_ir.notations.notation import Subject
 from layout_ir.notations.scan import Scanner
 
 TENSOR_FORMATS = (

@@ -16,16 +16,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, shape_text
 from layout_ir.format import MEMORY, Format, PadPolicy
 from layout_ir.layout import Layout
 
 Subject = Format | Layout
-
-
-def shape_text(shape: Sequence[int]) -> str:
-    """2x17x5x4, or "()" for a scalar."""
-    return "x".join(map(str, shape)) or "()"
 
 
 class Notation(ABC):

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from math import prod
 from typing import ClassVar
 
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, shape_text
 from layout_ir.format import MEMORY, Factor, Format
 from layout_ir.layout import Layout
-from layout_ir.notations.notation import Notation, Subject, shape_text
+from layout_ir.notations.notation import Notation, Subject
 from layout_ir.notations.scan import Scanner
 from layout_ir.tag import names_for
 

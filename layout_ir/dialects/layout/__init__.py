@@ -3,7 +3,7 @@
 from xdsl.ir import Dialect
 
 from layout_ir.dialects.layout.attributes import AnyAttr, FormatAttr, OpaqueAttr, OptionAttr, TagAttr
-from layout_ir.dialects.layout.ops import CastOp, FillPadsOp, PermuteOp, ReorderOp, ReshapeOp, SliceOp, ViewOp
+from layout_ir.dialects.layout.ops import CastOp, FillPadsOp, ReorderOp
 from layout_ir.dialects.layout.types import (
     Encoding,
     dtype_of,
@@ -17,6 +17,7 @@ from layout_ir.dialects.layout.types import (
     verify_encoding,
     with_format,
 )
+from layout_ir.dialects.layout.views import PermuteOp, ReshapeOp, SliceOp, ViewOp
 
 LayoutDialect = Dialect(
     "layout",

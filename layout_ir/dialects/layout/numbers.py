@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, f64
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
 
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, shape_text
 from layout_ir.quantization import number_text
 
 Numbers = float | tuple[float, ...]
@@ -56,7 +56,7 @@ def numbers_of(attribute: Attribute, name: str) -> tuple[Numbers, ...]:
 
 def check_channels(name: str, sides: tuple[Numbers, ...], dim: int | None, shape: tuple[int, ...]) -> None:
     """Raises LayoutError where a list in property `name` is not as long as `dim` of `shape`, or `dim` is none."""
-    shown = "x".join("?" if extent < 0 else str(extent) for extent in shape) or "scalar"
+    shown = shape_text(None if extent < 0 else extent for extent in shape)
     if dim is not None and not 0 <= dim < len(shape):
         raise LayoutError(
             f"dim = {dim} is no dim of {shown}: expected one of the {len(shape)} dims, from 0 on"

@@ -30,9 +30,9 @@ from xdsl.printer import Printer
 
 from layout_ir.dialects.layout import strip_type
 from layout_ir.dialects.nn.common import NNOp
-from layout_ir.dialects.nn.tensors import ELEMENTS, Shape, Tensor, pad_value, shape_text, tensor_type
+from layout_ir.dialects.nn.tensors import ELEMENTS, Shape, Tensor, pad_value, tensor_type
 from layout_ir.dialects.nn.verification import check_elements, check_shapes
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, shape_text
 
 Literal = DenseIntOrFPElementsAttr[Any]
 

@@ -13,8 +13,8 @@ from xdsl.irdl import irdl_op_definition, operand_def
 from layout_ir.dialects.nn.attributes import integer, number
 from layout_ir.dialects.nn.common import NNOp, PadRead
 from layout_ir.dialects.nn.shapes import check_dim
-from layout_ir.dialects.nn.tensors import Shape, shape_text
-from layout_ir.errors import LayoutError
+from layout_ir.dialects.nn.tensors import Shape
+from layout_ir.errors import LayoutError, shape_text
 
 
 @irdl_op_definition

@@ -11,8 +11,8 @@ from xdsl.irdl import irdl_op_definition, operand_def, var_operand_def
 from layout_ir.dialects.nn.attributes import floats, integer, ints, number, word
 from layout_ir.dialects.nn.common import NNOp
 from layout_ir.dialects.nn.shapes import check_dim
-from layout_ir.dialects.nn.tensors import ELEMENTS, NUMBERS, Shape, shape_text
-from layout_ir.errors import LayoutError
+from layout_ir.dialects.nn.tensors import ELEMENTS, NUMBERS, Shape
+from layout_ir.errors import LayoutError, shape_text
 
 
 @irdl_op_definition

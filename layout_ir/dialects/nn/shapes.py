@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from layout_ir.dialects.nn.tensors import Shape, shape_text
-from layout_ir.errors import LayoutError
+from layout_ir.dialects.nn.tensors import Shape
+from layout_ir.errors import LayoutError, shape_text
 
 
 def broadcast(left: Shape, right: Shape) -> Shape:

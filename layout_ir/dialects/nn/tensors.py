@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, cast
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, TensorType
@@ -17,11 +16,6 @@ Tensor = TensorType[Attribute]
 FLOATS = ("f16", "bf16", "f32", "f64")
 NUMBERS = (*FLOATS, "i8", "ui8", "i32", "i64")
 ELEMENTS = (*NUMBERS, "i1")
-
-
-def shape_text(shape: Sequence[int]) -> str:
-    """A shape as it stands in a tensor type; the shape of a scalar is `scalar`."""
-    return "x".join(map(str, shape)) or "scalar"
 
 
 def tensor_type(value: SSAValue) -> Tensor:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from xdsl.ir import Attribute, SSAValue
 
 from layout_ir.dialects.layout import format_of, is_any, layout_of, strip_type, verify_encoding
-from layout_ir.dialects.nn.tensors import Tensor, pad_value, round_to, shape_of, shape_text, tensor_type
-from layout_ir.errors import LayoutError
+from layout_ir.dialects.nn.tensors import Tensor, pad_value, round_to, shape_of, tensor_type
+from layout_ir.errors import LayoutError, shape_text
 
 if TYPE_CHECKING:
     from layout_ir.dialects.nn.common import NNOp

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from layout_ir.dialects.nn.common import NNOp
-from layout_ir.dialects.nn.tensors import Shape, shape_text
-from layout_ir.errors import LayoutError
+from layout_ir.dialects.nn.tensors import Shape
+from layout_ir.errors import LayoutError, shape_text
 
 
 def ones(op: NNOp) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, shape_text
 
 if TYPE_CHECKING:
     from layout_ir.backends.llvm.ahead import Unit
@@ -167,7 +167,6 @@ def _unit(args: argparse.Namespace, machine: Machine) -> Unit:
 
 def _example(text: str, shape: tuple[int | None, ...]) -> tuple[int, ...]:
     """The extents that one --like gives. Raises TextError."""
-    from layout_ir.backends.llvm.dynamic import shape_text
     from layout_ir.tools.commands import TextError
     from layout_ir.tools.commands.formats import read_shape
 

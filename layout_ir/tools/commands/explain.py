@@ -6,6 +6,8 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
+from layout_ir.errors import shape_text
+
 if TYPE_CHECKING:
     from layout_ir.tools.commands.sayings import Saying
 
@@ -84,20 +86,18 @@ def _text(answer: dict[str, Any], sayings: list[Saying]) -> list[str]:
     return [*lines, "", "in", *say_lines(sayings)]
 
 
-def _shape(extents: list[int]) -> str:
-    return "x".join(map(str, extents)) or "()"
-
-
 def _figures(answer: dict[str, Any]) -> list[tuple[str, str]]:
     says = {True: "yes", False: "no", None: "unknown"}
     padded = (
-        "" if answer["shape"] == answer["padded_shape"] else f", padded to {_shape(answer['padded_shape'])}"
+        ""
+        if answer["shape"] == answer["padded_shape"]
+        else f", padded to {shape_text(answer['padded_shape'])}"
     )
     words = {"undef": "anything", "zero": "zero", "zp": "the zero point"}
     policy = words.get(str(answer["pad_policy"]), answer["pad_policy"])
     pads = f"{answer['pads']}, each holds {policy}" if answer["pads"] else "0"
     figures = [
-        ("shape", _shape(answer["shape"]) + padded),
+        ("shape", shape_text(answer["shape"]) + padded),
         ("elements", str(answer["elements"])),
         ("pads", pads),
         ("holes", says[None] if answer["holes"] is None else str(answer["holes"])),
