@@ -77,9 +77,9 @@ class TestNetworks:
         assert all(is_any(op.results[0].type) for op in ops if not isinstance(op, ReorderOp))
 
     def test_is_quick(self, name: str):
-        start = time.perf_counter()
+        start = time.process_time()
         from_onnx(LIGHT / f"light_{name}.onnx")
-        assert time.perf_counter() - start < 5  # takes 0.3 s at most; the bound is for busy machines
+        assert time.process_time() - start < 20  # takes 0.3 s at most
 
 
 @pytest.mark.parametrize("name", ["bvlc_alexnet", "squeezenet", "vgg19", "zfnet512"])
