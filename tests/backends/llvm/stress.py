@@ -131,9 +131,9 @@ def dropped(kernels: int, times: int) -> Iterator[tuple[int, int]]:
         yield resident(), mappings()
 
 
-def overhead(megabytes: int) -> int:
-    """Bytes that a call of a large reorder takes beyond its source and destination."""
-    shape = (megabytes // 2, 64, 64, 64)
+def overhead(megabytes: int, *, copies: bool = False) -> int:
+    """Bytes that a call of a large reorder takes beyond its source and destination; `copies`: and a copy of it."""
+    shape = (2 * megabytes, 64, 64, 64)  # of half a megabyte each
     src, dst = (Format.of(tag).bind(shape) for tag in ("nchw", "nhwc"))
     x = np.ones(src.extent, np.float16)
     kernel = compile_reorder(src, dst, "f16")
@@ -143,5 +143,5 @@ def overhead(megabytes: int) -> int:
     before = resident()
     y = np.empty(dst.extent, np.float16)
     reset_peak()
-    kernel(x, y)
+    kernel(x.copy() if copies else x, y)
     return resident("VmHWM") - before - y.nbytes
