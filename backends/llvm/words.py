@@ -203,7 +203,7 @@ def kernel_words(kernel: Kernel) -> list[str]:
             first, *rest = step_words(step)
             lines += [f"  {first}", *(f"    {line}" for line in rest)]
         return lines
-    if isinstance(kernel, Tile):
+    if isinstance(kernel, Tile | ConvertTile):
         return _tile_words(kernel)
     if isinstance(kernel, Copy):
         return [f"copy {kernel.run} bytes{_inner(kernel.inner)}{_stream(kernel)}"]
@@ -214,8 +214,6 @@ def kernel_words(kernel: Kernel) -> list[str]:
         ]
     if isinstance(kernel, ConvertRun):
         return [f"convert {kernel.count} elements in order{_inner(kernel.inner)}{_stream(kernel)}"]
-    if isinstance(kernel, ConvertTile):
-        return _convert_tile_words(kernel)
     if isinstance(kernel, ConvertWeave):
         strands = f"{kernel.strands.count} runs of {kernel.count} elements, {kernel.strands.stride} apart"
         verb = f"split one run into {strands}" if kernel.splits else f"weave {strands}, into one run"
@@ -231,40 +229,34 @@ def kernel_words(kernel: Kernel) -> list[str]:
     return [_weave_words(kernel)]
 
 
-def _tile_words(tile: Tile) -> list[str]:
+def _tile_words(tile: Tile | ConvertTile) -> list[str]:
     rows, cols = tile.rows, tile.cols
     high, wide = (next(c.size for c in reversed(tile.cuts) if c.axis == axis) for axis in ("rows", "cols"))
-    shape = f"{rows.count} rows of {cols.count} elements of {tile.width} bytes"
+    count = f"{rows.count} rows of {cols.count} elements"
+    if isinstance(tile, ConvertTile):  # where sides of 4-bit elements do not count bytes
+        unit, verb = "", f"convert and transpose {count} in registers, at the narrower width"
+    else:
+        unit, verb = " bytes", f"transpose {count} of {tile.width} bytes in registers"
     lines = [
-        f"transpose {shape} in registers, tiles of {high} x {wide}{_stream(tile)}",
-        f"rows are {rows.stride} bytes apart {_SIDES[0]}, columns {cols.stride} {_SIDES[1]}",
+        f"{verb}, tiles of {high} x {wide}{_stream(tile)}",
+        f"rows are {rows.stride}{unit} apart {_SIDES[0]}, columns {cols.stride} {_SIDES[1]}",
         "order: " + ", ".join(f"{cut.axis} by {cut.size}" for cut in tile.cuts),
     ]
+    if isinstance(tile, Tile):
+        lines += _moving_words(tile)
+    if tile.reach:
+        lines.append(f"every row asks for what lies {tile.reach} bytes ahead")
+    return lines
+
+
+def _moving_words(tile: Tile) -> Iterator[str]:
+    """What a tile that converts does not have."""
     if tile.valid:
-        lines.append(
-            f"only {tile.valid} of the rows are in the source, the others become pads of {tile.pad:#x}"
-        )
-    if cols.fold:
-        lines.append(f"every {cols.fold} columns begin {cols.far} bytes behind the last {cols.fold}")
+        yield f"only {tile.valid} of the rows are in the source, the others become pads of {tile.pad:#x}"
+    if tile.cols.fold:
+        yield f"every {tile.cols.fold} columns begin {tile.cols.far} bytes behind the last {tile.cols.fold}"
     if tile.whole:
-        lines.append("rows are loaded as whole registers, each line of the source once")
-    if tile.reach:
-        lines.append(f"every row asks for what lies {tile.reach} bytes ahead")
-    return lines
-
-
-def _convert_tile_words(tile: ConvertTile) -> list[str]:
-    rows, cols = tile.rows, tile.cols
-    high, wide = (next(c.size for c in reversed(tile.cuts) if c.axis == axis) for axis in ("rows", "cols"))
-    shape = f"{rows.count} rows of {cols.count} elements"
-    lines = [
-        f"convert and transpose {shape} in registers, at the narrower width, tiles of {high} x {wide}{_stream(tile)}",
-        f"rows are {rows.stride} apart {_SIDES[0]}, columns {cols.stride} {_SIDES[1]}",
-        "order: " + ", ".join(f"{cut.axis} by {cut.size}" for cut in tile.cuts),
-    ]
-    if tile.reach:
-        lines.append(f"every row asks for what lies {tile.reach} bytes ahead")
-    return lines
+        yield "rows are loaded as whole registers, each line of the source once"
 
 
 def _weave_words(weave: Weave) -> str:

@@ -13,6 +13,7 @@ from layout_ir.backends.llvm.builder import Builder, Value, fenced, shuffle
 from layout_ir.backends.llvm.conversion import Widths, converts_late, exactly_once
 from layout_ir.backends.llvm.kernels.lanes import Channels, Side
 from layout_ir.backends.llvm.kernels.linear import Range, pieces
+from layout_ir.backends.llvm.kernels.network import interleaved, joined
 from layout_ir.backends.llvm.kernels.numbers import Numbers, lane
 from layout_ir.backends.llvm.kernels.weave import chosen
 from layout_ir.backends.llvm.machine import Machine
@@ -171,7 +172,7 @@ class Converter:
         *,
         streaming: bool,
     ) -> None:
-        """One tile: register r holds, in lane l, K columns of row r + K l (see `kernels.tile`)."""
+        """One tile: register r holds, in lane l, K columns of row r + K l (see `kernels.network`)."""
         b, late = self.b, converts_late(self.conversion)
         width = self.src.width if late else self.dst.width
         per_lane = _LANE // width
@@ -220,7 +221,7 @@ class Converter:
         lanes = 1
         while lanes * per_lane < rows:
             lanes *= 2
-        for j, column in enumerate(_interleaved(b, element, registers, lanes)[:cols]):
+        for j, column in enumerate(interleaved(b, element, registers, lanes)[:cols]):
             size = lanes * per_lane
             if rows != size:
                 column = shuffle(b, element, column, "poison", size, list(range(rows)))
@@ -252,7 +253,7 @@ class Converter:
             parts.append(part)
         while len(parts) > 1:
             pairs = zip(parts[::2], parts[1::2], strict=True)
-            parts = [_joined(b, element, low, high, size) for low, high in pairs]
+            parts = [joined(b, element, low, high, size) for low, high in pairs]
             size *= 2
         return parts[0]
 
@@ -341,29 +342,3 @@ def _schedule(
         low[axis], high[axis] = start, stop
 
     loops(0)
-
-
-def _interleaved(b: Builder, element: str, registers: list[str], lanes: int) -> list[str]:
-    """The K x K matrix in every 16-byte lane of K registers, transposed (see `kernels.tile`)."""
-    per_lane = len(registers)
-    size, half = lanes * per_lane, per_lane // 2
-    low = [at + k // 2 + (size if k % 2 else 0) for at in range(0, size, per_lane) for k in range(per_lane)]
-    for turn in range(per_lane.bit_length() - 1):
-        registers = fenced(b, element, registers, size) if turn else registers
-        following: list[str] = []
-        for pair in zip(registers[:half], registers[half:], strict=True):
-            if pair == ("poison", "poison"):
-                following += pair
-                continue
-            following += [shuffle(b, element, *pair, size, mask) for mask in (low, [k + half for k in low])]
-        registers = following
-    return registers
-
-
-def _joined(b: Builder, element: str, low: str, high: str, size: int) -> str:
-    if (low, high) == ("poison", "poison"):
-        return "poison"
-    mask: list[int | None] = [
-        None if part == "poison" else k for k, part in enumerate([low] * size + [high] * size)
-    ]
-    return shuffle(b, element, low, high, size, mask)

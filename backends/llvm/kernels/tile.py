@@ -14,6 +14,7 @@ from operator import index
 
 from layout_ir.backends.llvm.builder import Builder, Value, fenced, shuffle
 from layout_ir.backends.llvm.kernels.linear import Pace, Range
+from layout_ir.backends.llvm.kernels.network import interleaved, joined
 from layout_ir.backends.llvm.plan import Tile
 from layout_ir.backends.llvm.sharing import shared_cut
 from layout_ir.backends.llvm.symbols import Open
@@ -117,22 +118,7 @@ def transposed(b: Builder, kernel: Tile, src: str, rows: int, cols: int) -> list
         lanes *= 2
     size = lanes * per_lane
     registers = [_gathered(b, kernel, src, r, lanes, rows, cols) for r in range(per_lane)]
-    half = per_lane // 2
-    low_mask = [
-        lane * per_lane + k // 2 + (size if k % 2 else 0) for lane in range(lanes) for k in range(per_lane)
-    ]
-    high_mask = [k + half for k in low_mask]
-    for turn in range(per_lane.bit_length() - 1):
-        registers = fenced(b, element, registers, size) if turn else registers
-        following: list[str] = []
-        for i in range(half):
-            pair = registers[i], registers[i + half]
-            if pair == ("poison", "poison"):
-                following += pair
-                continue
-            following.append(shuffle(b, element, *pair, size, low_mask))
-            following.append(shuffle(b, element, *pair, size, high_mask))
-        registers = following
+    registers = interleaved(b, element, registers, lanes)
     if rows == size:
         return registers[:cols]
     return [shuffle(b, element, r, "poison", size, list(range(rows))) for r in registers[:cols]]
@@ -208,19 +194,10 @@ def _gathered(b: Builder, kernel: Tile, src: str, first: int, lanes: int, rows: 
         parts.append(value)
     size = per_lane
     while len(parts) > 1:
-        parts = [_joined(b, element, parts[k], parts[k + 1], size) for k in range(0, len(parts), 2)]
+        parts = [joined(b, element, parts[k], parts[k + 1], size) for k in range(0, len(parts), 2)]
         size *= 2
     return parts[0]
 
 
 def _widened(cols: int, per_lane: int) -> Sequence[int | None]:
     return [k if k < cols else None for k in range(per_lane)]
-
-
-def _joined(b: Builder, element: str, low: str, high: str, size: int) -> str:
-    if (low, high) == ("poison", "poison"):
-        return "poison"
-    mask: list[int | None] = [
-        None if part == "poison" else k for k, part in enumerate([low] * size + [high] * size)
-    ]
-    return shuffle(b, element, low, high, size, mask)

@@ -26,6 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.dialects.kernel.attributes import ConversionAttr
 from layout_ir.dialects.layout.attributes import FormatAttr
+from layout_ir.errors import shape_text
 
 Extents = tuple[int | None, ...]
 """One per dim, None where it is an argument."""
@@ -49,7 +50,7 @@ class ExtentsAttr(Data[Extents]):
     @property
     def text(self) -> str:
         """Such as ?x64x?x?."""
-        return "x".join("?" if x is None else str(x) for x in self.data)
+        return shape_text(self.data)
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(f"<{', '.join('?' if x is None else str(x) for x in self.data)}>")
