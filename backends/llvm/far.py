@@ -37,11 +37,21 @@ def from_far(step: Step, machine: Machine) -> Step:
         return step
     if kernel.whole:
         many = kernel.cuts[-1].axis == "rows" and kernel.rows.count > LINE // kernel.width
-        return replace(step, kernel=replace(kernel, reach=REACH)) if many else step
+        first = kernel.cuts[0]
+        reach = REACH
+        if first.axis == "rows":
+            # 256 x 14 x 14, two threads: 97 GB/s instead of 80.
+            reach = reach_of(kernel.rows.stride, kernel.cols.count * kernel.width, first.size, machine)
+        return replace(step, kernel=replace(kernel, reach=reach)) if many else step
     if kernel.width == 4 or kernel.valid:
         return step
     last = {cut.axis: cut.size for cut in kernel.cuts}
-    cuts = Cut("rows", last["rows"]), Cut("cols", min(16, kernel.cols.count))
+    cuts = Cut("cols", min(16, kernel.cols.count)), Cut("rows", last["rows"])
+    if kernel.rows.count > 4 * last["rows"]:
+        # Some lines of the destination at a time: bytes from nhwc to nchw 108 GB/s with two threads, not 91.
+        cuts = Cut("rows", 4 * last["rows"]), *cuts
+    else:
+        cuts = cuts[::-1]
     step = finished(step.loops, step.src, step.dst, replace(kernel, cuts=cuts))
     return step if kernel.cols.count * kernel.width >= _PAGE else asking_ahead(step, machine)
 
@@ -51,7 +61,7 @@ def reach_of(stride: int, row: int, high: int, machine: Machine) -> int:
 
     In long rows some lines; where short rows lie one behind the other, in as many rows again.
     """
-    follows = stride == row < _PAGE and high * row <= machine.l2 // 4
+    follows = stride == row < _PAGE and high * row <= machine.l2 // 8
     return high * row if follows else REACH
 
 
