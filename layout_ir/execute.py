@@ -25,6 +25,7 @@ from layout_ir.backends.reference.semantics import SEMANTICS, Semantics, layout_
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp, dtype_of, strip_type
 from layout_ir.errors import LayoutError
+from layout_ir.foreign.scalar import is_number
 from layout_ir.quantization import Conversion
 
 Inputs = Mapping[str, Any] | Sequence[Any]
@@ -41,9 +42,9 @@ def run(
 ) -> list[Array]:
     """The results of function `entry`, as arrays of their logical shapes.
 
-    `inputs` are arrays of the arguments' logical shapes and exact element types, by position, or by name (the ONNX
-    name where the module was imported, else that of the argument). bf16 goes in as uint16 bits or ml_dtypes.bfloat16,
-    and comes out as uint16 bits.
+    `inputs` are arrays of the arguments' logical shapes and exact element types (numbers for arguments that are no
+    tensors), by position, or by name (the ONNX name where the module was imported, else that of the argument). bf16
+    goes in as uint16 bits or ml_dtypes.bfloat16, and comes out as uint16 bits.
 
     With `reorders="compiled"` each `layout.reorder` and `layout.fill_pads` that the native backend compiles runs as
     machine code (one that reads a swizzle does not). A value whose layout is still `any`
@@ -100,7 +101,7 @@ def _onnx_names(attributes: Any, count: int) -> list[str | None]:
     return names or [None] * count
 
 
-def _arguments(function: FuncOp, inputs: Inputs) -> list[Tensor]:
+def _arguments(function: FuncOp, inputs: Inputs) -> list[Tensor | float]:
     names = input_names(function)
     title = f"@{function.sym_name.data}"
     if isinstance(inputs, Mapping):
@@ -119,7 +120,11 @@ def _arguments(function: FuncOp, inputs: Inputs) -> list[Tensor]:
     return [_argument(name, type, value) for name, type, value in zip(names, types, inputs, strict=True)]
 
 
-def _argument(name: str, type: Attribute, value: Any) -> Tensor:
+def _argument(name: str, type: Attribute, value: Any) -> Tensor | float:
+    if is_number(type):
+        if np.ndim(value) != 0:
+            raise LayoutError(f"input '{name}' is {type}, the array given has {np.ndim(value)} dims")
+        return np.asarray(value).item()
     dtype, layout = dtype_of(type), layout_at_run_time(type)
     array = np.asarray(value)
     if dtype == "bf16" and array.dtype.name == "bfloat16":

@@ -1,4 +1,4 @@
-"""layout-strip: erase every reorder and encoding, so that only what the program computes is left.
+"""layout-strip: erase every reorder, encoding and list of options, so that only what the program computes is left.
 
 Two programs that strip to the same text compute the same thing; that is how the other passes are checked. A reorder
 that also converts the element type computes something and stays, on stripped types. Constants that differed
@@ -25,6 +25,8 @@ from layout_ir.dialects.layout import (
     strip_type,
 )
 from layout_ir.passes.rewriting import replace_op, retype, update_signatures
+from layout_ir.passes.selection.in_place import ATTRIBUTE as IN_PLACE
+from layout_ir.passes.selection.models import OPTIONS
 
 _LAYOUT_ONLY = (ReorderOp, CastOp, FillPadsOp)
 
@@ -32,6 +34,8 @@ _LAYOUT_ONLY = (ReorderOp, CastOp, FillPadsOp)
 def strip(module: ModuleOp) -> None:
     """Strips in place."""
     for op in list(module.walk()):
+        for attribute in (OPTIONS, IN_PLACE):
+            op.attributes.pop(attribute, None)
         for region in op.regions:
             for block in region.blocks:
                 for arg in block.args:

@@ -17,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import (
+    AnyFloat,
     BFloat16Type,
     Float16Type,
     Float32Type,
@@ -61,6 +62,11 @@ def kind_of(type: Attribute) -> np.dtype[Any]:
         if width in (8, 16, 32, 64):
             return np.dtype(f"{'u' if integer.signedness.data == Signedness.UNSIGNED else ''}int{width}")
     raise LayoutError(f"scalars of {type} cannot be evaluated")
+
+
+def is_number(type: Attribute) -> bool:
+    """Whether values of `type` are single numbers."""
+    return isinstance(type, AnyFloat | IntegerType | IndexType)
 
 
 def number(value: float, type: Attribute) -> Value:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, i1
 from xdsl.dialects.func import FuncOp
 
 from layout_ir.diagnostics import Diagnostic, Location, Severity
 from layout_ir.dialects.layout import dtype_of, is_tensor
 from layout_ir.errors import LayoutError
+from layout_ir.foreign.scalar import is_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,6 +24,9 @@ Mode = Literal["strip", "execute"]
 
 TOLERANCE = 1e-4
 """Largest difference between two runs, relative to the largest result: sums may run in another order."""
+
+_COARSE = {"f16": 4e-3, "bf16": 3e-2}
+"""The same where results are rounded to fewer digits: four units in the last place."""
 
 _CHECKED = ("layout-", "convert-layout-")
 _UNCHECKED = ("layout-strip", "layout-explain", "convert-layout-to-kernel")
@@ -85,25 +89,60 @@ def _first_difference(before: str, after: str) -> str:
 
 
 def compare_runs(before: ModuleOp, after: ModuleOp, seed: int = 0) -> str | None:
-    """Runs every function of both programs whose arguments are tensors; where results differ, how. None: they agree."""
-    from layout_ir.execute import run
+    """Runs every function of both programs whose arguments are tensors and numbers; where results differ, how.
 
+    None: they agree. Conditions are tried both ways, all at once.
+    """
     for function in [op for op in before.ops if isinstance(op, FuncOp) and op.body.blocks]:
-        if not all(is_tensor(arg.type) for arg in function.args):
+        if not all(is_tensor(arg.type) or is_number(arg.type) for arg in function.args):
             continue
-        name = function.sym_name.data
-        inputs = random_inputs(function, seed)
-        olds = run(before, inputs, entry=name, reorders="reference")
-        news = run(after, inputs, entry=name, reorders="reference")
-        for k, (old, new) in enumerate(zip(olds, news, strict=True)):
-            error = relative_difference(old, new)
-            if error > TOLERANCE:
-                return f"result {k} of @{name} differs by {error:.1e} of its largest value (limit {TOLERANCE:.0e})"
+        branches = any(is_number(arg.type) for arg in function.args)
+        for condition in (True, False) if branches else (True,):
+            difference = _compare_function(before, after, function, seed, condition)
+            if difference is not None:
+                return difference
     return None
 
 
-def random_inputs(function: FuncOp, seed: int) -> list[NDArray[Any]]:
-    """One random array per argument: normal numbers, or whole ones from 0 to 3. Raises LayoutError for others."""
+def _compare_function(
+    before: ModuleOp, after: ModuleOp, function: FuncOp, seed: int, condition: bool
+) -> str | None:
+    from layout_ir.execute import run
+
+    name = function.sym_name.data
+    inputs = random_inputs(function, seed, condition=condition)
+    try:
+        olds = run(before, inputs, entry=name, reorders="reference")
+    except LayoutError:
+        # What divides by its arguments ends at a 0 among them.
+        inputs = random_inputs(function, seed, least=1, condition=condition)
+        olds = run(before, inputs, entry=name, reorders="reference")
+    news = run(after, inputs, entry=name, reorders="reference")
+    types = function.function_type.outputs
+    for k, (old, new, type) in enumerate(zip(olds, news, types, strict=True)):
+        dtype = dtype_of(type) if is_tensor(type) else ""
+        limit = _COARSE.get(dtype, TOLERANCE)
+        error = relative_difference(_numbers(old, dtype), _numbers(new, dtype))
+        if error > limit:
+            return f"result {k} of @{name} differs by {error:.1e} of its largest value (limit {limit:.0e})"
+    return None
+
+
+def _numbers(array: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """What the bits of `array` stand for."""
+    from layout_ir.backends.reference.elements import widen
+
+    return widen(array, dtype) if dtype else array
+
+
+def random_inputs(
+    function: FuncOp, seed: int, *, least: int = 0, condition: bool | None = None
+) -> list[NDArray[Any]]:
+    """One random array per argument: normal numbers, or whole ones from `least` to `least` + 3.
+
+    With a `condition`, arguments that are numbers get one too: a condition that one, a count 2, a real number 0.5.
+    Raises LayoutError for others.
+    """
     import numpy as np
 
     from layout_ir.backends.reference.elements import storage
@@ -112,6 +151,10 @@ def random_inputs(function: FuncOp, seed: int) -> list[NDArray[Any]]:
     random = np.random.default_rng(seed)
     arrays: list[NDArray[Any]] = []
     for argument in function.args:
+        if condition is not None and is_number(argument.type):
+            value = condition if argument.type == i1 else 0.5 if isinstance(argument.type, AnyFloat) else 2
+            arrays.append(np.asarray(value))
+            continue
         if not is_tensor(argument.type):
             raise LayoutError(
                 f"argument {argument.type} of @{function.sym_name.data} is no tensor: give its value"
@@ -123,19 +166,21 @@ def random_inputs(function: FuncOp, seed: int) -> list[NDArray[Any]]:
         elif "f" in dtype:
             arrays.append(random.standard_normal(shape).astype(storage(dtype)))
         else:
-            arrays.append(random.integers(0, 2 if dtype == "i1" else 4, shape).astype(storage(dtype)))
+            low, high = (0, 2) if dtype == "i1" else (least, least + 4)
+            arrays.append(random.integers(low, high, shape).astype(storage(dtype)))
     return arrays
 
 
 def relative_difference(a: NDArray[Any], b: NDArray[Any]) -> float:
-    """Largest absolute difference over the largest magnitude; infinite where one has a NaN that the other has not."""
+    """Largest absolute difference over the largest magnitude; infinite where one has a NaN or an infinity that the
+    other has not."""
     import numpy as np
 
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if a.size == 0 or np.array_equal(a, b, equal_nan=True):
         return 0.0
     fine = np.isfinite(a)
-    if not np.array_equal(fine, np.isfinite(b)):
+    if not np.array_equal(fine, np.isfinite(b)) or not np.array_equal(a[~fine], b[~fine], equal_nan=True):
         return float("inf")
     scale = float(np.max(np.abs(a[fine]), initial=0.0)) or 1.0
     return float(np.max(np.abs(a[fine] - b[fine]), initial=0.0)) / scale

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
 
 from layout_ir.diagnostics import Location
 from layout_ir.dialects import nn
 from layout_ir.passes.optimize import optimize
 from layout_ir.passes.rewriting import replace_op
+from layout_ir.tools.program import context
 from layout_ir.tools.validation import Validator, compare_runs, relative_difference
 from tests.passes.programs import random_program
 
@@ -60,3 +62,93 @@ def test_negative_strip_is_not_compared_with_what_it_strips():
 def test_a_nan_on_one_side_alone_is_an_infinite_difference():
     assert relative_difference(np.array([1.0, np.nan]), np.array([1.0, 2.0])) == float("inf")
     assert relative_difference(np.array([np.nan]), np.array([np.nan])) == 0.0
+
+
+def test_infinities_differ_from_each_other_and_from_nan():
+    assert relative_difference(np.array([np.inf, 1.0]), np.array([np.nan, 1.0])) == float("inf")
+    assert relative_difference(np.array([np.inf, 1.0]), np.array([-np.inf, 1.0])) == float("inf")
+    assert relative_difference(np.array([np.inf, 1.0]), np.array([np.inf, 1.0])) == 0.0
+
+
+def _parsed(text: str) -> ModuleOp:
+    return Parser(context(), text).parse_module()
+
+
+_BRANCHES = """
+func.func @main(%p : i1, %n : index, %x : tensor<4xf32>) -> tensor<4xf32> {
+  %r = scf.if %p -> (tensor<4xf32>) {
+    %a = nn.relu %x : tensor<4xf32>
+    scf.yield %a : tensor<4xf32>
+  } else {
+    %a = nn.OTHER %x : tensor<4xf32>
+    scf.yield %a : tensor<4xf32>
+  }
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %y = scf.for %i = %zero to %n step %one iter_args(%a = %r) -> (tensor<4xf32>) {
+    %b = nn.abs %a : tensor<4xf32>
+    scf.yield %b : tensor<4xf32>
+  }
+  func.return %y : tensor<4xf32>
+}
+"""
+
+
+def test_functions_with_conditions_and_counts_run_both_ways():
+    before = _parsed(_BRANCHES.replace("OTHER", "exp"))
+    assert compare_runs(before, before.clone()) is None
+    for wrong in (
+        _BRANCHES.replace("OTHER", "tanh"),
+        _BRANCHES.replace("OTHER", "exp").replace("relu", "tanh"),
+    ):
+        assert "result 0 of @main differs by" in str(compare_runs(before, _parsed(wrong)))
+
+
+def test_arguments_that_divide_are_not_zero():
+    text = """
+    func.func @main(%x : tensor<64xi32>, %y : tensor<64xi32>) -> tensor<64xi32> {
+      %r = arith.OP %x, %y : tensor<64xi32>
+      func.return %r : tensor<64xi32>
+    }
+    """
+    before = _parsed(text.replace("OP", "divsi"))
+    assert compare_runs(before, before.clone()) is None
+    assert "differs by" in str(compare_runs(before, _parsed(text.replace("OP", "remsi"))))
+
+
+def test_results_in_bf16_are_compared_as_numbers():
+    def scaled(k: float) -> ModuleOp:
+        return _parsed(
+            f"""
+            func.func @main(%x : tensor<64xbf16>) -> tensor<64xbf16> {{
+              %k = nn.constant dense<{k}> : tensor<1xbf16>
+              %y = nn.mul %x, %k : (tensor<64xbf16>, tensor<1xbf16>) -> tensor<64xbf16>
+              func.return %y : tensor<64xbf16>
+            }}
+            """
+        )
+
+    near, other, far = scaled(0.0), scaled(-0.0), scaled(1.5)
+    assert compare_runs(near, other) is None
+    assert "differs by" in str(compare_runs(near, far))
+
+
+def test_options_that_an_op_carries_are_no_part_of_what_a_program_computes():
+    module = _parsed(
+        """
+        #nchw = #layout.tag<nchw>
+        func.func @main(%x : tensor<1x8x4x4xf32, #nchw>) -> tensor<1x8x4x4xf32, #nchw> {
+          %a = nn.relu %x {layout.options = [#layout.option<ins = [#nchw], outs = [#nchw], cost = 3>]}
+            : (tensor<1x8x4x4xf32, #nchw>) -> tensor<1x8x4x4xf32, #layout.any>
+          %b = nn.exp %a {layout.options = [
+              #layout.option<ins = [#nchw], outs = [#nchw], cost = 3, in_place = [0 -> 0]>]}
+            : (tensor<1x8x4x4xf32, #layout.any>) -> tensor<1x8x4x4xf32, #layout.any>
+          %y = layout.reorder %b : tensor<1x8x4x4xf32, #layout.any> -> tensor<1x8x4x4xf32, #nchw>
+          func.return %y : tensor<1x8x4x4xf32, #nchw>
+        }
+        """
+    )
+    validator = Validator("execute", PLACE)
+    validator.before("layout-optimize", module)
+    optimize(module, "avx2")
+    assert validator.after("layout-optimize", module) is None
