@@ -23,7 +23,8 @@ from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.layout import dtype_of, is_any, is_tensor, layout_of
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.errors import LayoutError
-from layout_ir.foreign.scalar import FUNCTIONS, apply, constant, evaluate, kind_of
+from layout_ir.foreign.scalar import apply, constant, evaluate, kind_of
+from layout_ir.foreign.structured import ELEMENTWISE
 from layout_ir.foreign.structured import structured as loops_of
 
 Run = Callable[[Any, Sequence[Any]], Any]
@@ -178,7 +179,9 @@ def run(op: Operation, operands: Sequence[Any]) -> tuple[Any, ...]:
                 if s is None:
                     raise LayoutError("has no reference semantics")
                 return structured.run(s, operands)
-            return (apply(op, [_scalar(o, v) for o, v in zip(operands, op.operands, strict=True)]),)
+            value = apply(op, [_scalar(o, v) for o, v in zip(operands, op.operands, strict=True)])
+            # xDSL's own functions compute with Python's whole numbers.
+            return (value if value.dtype.kind == "f" else value.item(),)
     except LayoutError as error:
         raise LayoutError(f"{op.name}: {error}") from error
 
@@ -197,8 +200,7 @@ class ForeignFunctions(InterpreterFunctions):
 
 _TYPES = [
     *_MOVES,
-    *FUNCTIONS,
-    arith.SelectOp,
+    *ELEMENTWISE,
     *(op for op in Linalg.operations if op.name not in ("linalg.yield", "linalg.index")),
     *(op for op in tosa.TOSA.operations if op is not tosa.YieldOp and op not in _MOVES),
 ]

@@ -205,7 +205,7 @@ DIVISIONS = (
 
 _CHOOSE = cast("Callable[..., Any]", np.where)
 
-_CASTS = (
+CASTS: tuple[type[Operation], ...] = (
     arith.ExtFOp,
     arith.TruncFOp,
     arith.ExtSIOp,
@@ -213,7 +213,14 @@ _CASTS = (
     arith.SIToFPOp,
     arith.FPToSIOp,
     arith.IndexCastOp,
+    arith.ExtUIOp,
+    arith.UIToFPOp,
 )
+"""Ops that convert each element to the type of their result."""
+
+COMPARISONS: tuple[type[Operation], ...] = (arith.CmpiOp, arith.CmpfOp)
+"""Ops that tell for two elements of one type whether something holds."""
+
 _UNSIGNED_CASTS = (arith.ExtUIOp, arith.UIToFPOp)
 
 # Predicates of arith.cmpi: eq ne slt sle sgt sge ult ule ugt uge.
@@ -279,8 +286,38 @@ def apply(op: Operation, args: Sequence[Value]) -> Value:
     compute = _function(op)
     if any(arg is None for arg in args):
         return None
+    if isinstance(op, _SIGNED):
+        args = [_minus_one(arg) for arg in args]
     with np.errstate(all="ignore"):
-        return np.asarray(compute(*args)).astype(_kind(op), copy=False)[()]
+        result = np.asarray(compute(*args))
+        if _kind(op) == np.bool_ and result.dtype.kind in "iu":
+            result = result & 1
+        return result.astype(_kind(op), copy=False)[()]
+
+
+_SIGNED = (
+    arith.AddiOp,
+    arith.SubiOp,
+    arith.MuliOp,
+    arith.DivSIOp,
+    arith.FloorDivSIOp,
+    arith.CeilDivSIOp,
+    arith.RemSIOp,
+    arith.MaxSIOp,
+    arith.MinSIOp,
+    arith.ShLIOp,
+    arith.ShRSIOp,
+    arith.ExtSIOp,
+    arith.SIToFPOp,
+    arith.CmpiOp,
+)
+"""Ops that take the one bit of an i1 for a sign (unsigned comparisons do not mind)."""
+
+
+def _minus_one(x: Any) -> Any:
+    """An i1 as the signed number it is, 0 or -1; anything else as it is."""
+    array = np.asarray(x)
+    return -array.astype(np.int8) if array.dtype == np.bool_ else x
 
 
 def _kind(op: Operation) -> np.dtype[Any]:
@@ -292,10 +329,10 @@ def _kind(op: Operation) -> np.dtype[Any]:
 def _function(op: Operation) -> Callable[..., Any]:
     if isinstance(op, arith.CeilDivUIOp):
         return _unsigned(_ceil_quotient_unsigned)
-    if isinstance(op, _CASTS):
-        return np.asarray  # `apply` converts
     if isinstance(op, _UNSIGNED_CASTS):
         return _as_unsigned
+    if isinstance(op, CASTS):
+        return np.asarray  # `apply` converts
     if isinstance(op, arith.CmpiOp):
         predicate = op.predicate.value.data
         return _COMPARE[predicate] if predicate < 6 else _unsigned(_COMPARE[predicate - 4])

@@ -26,7 +26,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
 from layout_ir.dialects.layout import is_tensor
 from layout_ir.dialects.layout.types import tensor_type
-from layout_ir.foreign.scalar import FUNCTIONS, Value, apply, evaluate, kind_of
+from layout_ir.foreign.scalar import CASTS, COMPARISONS, FUNCTIONS, Value, apply, evaluate, kind_of
 
 Body = Callable[[Sequence[Value], Sequence[Value]], list[Value]]
 """From one scalar per operand, and the loop indices (none: unknown), to one scalar per result.
@@ -100,7 +100,7 @@ def structured(op: Operation) -> Structured | None:
         return _linalg(op)
     if isinstance(op, BroadcastOp | ReduceOp):
         return _named(op)
-    if type(op) in FUNCTIONS or isinstance(op, arith.SelectOp):
+    if type(op) in ELEMENTWISE:
         return _elementwise(op)
     return _tosa(op)
 
@@ -132,11 +132,22 @@ def _named(op: BroadcastOp | ReduceOp) -> Structured:
     )
 
 
+ELEMENTWISE: tuple[type[Operation], ...] = (
+    *FUNCTIONS,
+    *CASTS,
+    *COMPARISONS,
+    arith.CeilDivUIOp,
+    arith.SelectOp,
+)
+"""Ops of arith and math, which take whole tensors as they take numbers."""
+
+
 def _elementwise(op: Operation) -> Structured | None:
     """An op of arith or math on whole tensors."""
     identity = tuple(AffineExpr.dimension(d) for d in range(len(shape(op.results[0]))))
     maps = tuple(identity if is_tensor(value.type) else () for value in op.operands)
-    return Structured(op, maps, (identity,), frozenset(), lambda a, i: [apply(op, a)], (None,), True)
+    one_type = not isinstance(op, CASTS + COMPARISONS)
+    return Structured(op, maps, (identity,), frozenset(), lambda a, i: [apply(op, a)], (None,), one_type)
 
 
 # tosa ----------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import f64, i8, i32
+from xdsl.dialects.builtin import f64, i1, i8, i32
 from xdsl.ir import Operation
 from xdsl.utils.test_value import create_ssa_value
 
@@ -236,3 +236,31 @@ def test_the_reference_knows_nothing_of_the_passes():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom):
                 assert not (node.module or "").startswith("layout_ir.passes"), path.name
+
+
+@pytest.mark.parametrize(
+    ("op", "signed"),
+    [
+        (arith.AddiOp, operator.add),
+        (arith.SubiOp, operator.sub),
+        (arith.MuliOp, operator.mul),
+        (arith.MaxSIOp, max),
+        (arith.MinSIOp, min),
+    ],
+)
+def test_the_bit_of_an_i1_is_a_sign(op: type[Operation], signed: Callable[[int, int], int]):
+    a, b = create_ssa_value(i1), create_ssa_value(i1)
+    scalar = op(a, b)  # pyright: ignore[reportCallIssue]
+    for x, y in ((False, False), (False, True), (True, False), (True, True)):
+        assert bool(apply(scalar, [np.bool_(x), np.bool_(y)])) == bool(signed(-x, -y) & 1), (x, y)
+
+
+def test_conversions_of_an_i1():
+    one, true = create_ssa_value(i32), np.bool_(True)
+    assert apply(arith.ExtSIOp(create_ssa_value(i1), i32), [true]) == -1
+    assert apply(arith.ExtUIOp(create_ssa_value(i1), i32), [true]) == 1
+    assert apply(arith.SIToFPOp(create_ssa_value(i1), f64), [true]) == -1.0
+    assert apply(arith.UIToFPOp(create_ssa_value(i1), f64), [true]) == 1.0
+    assert [bool(apply(arith.TruncIOp(one, i1), [np.int32(x)])) for x in (2, 3, -1)] == [False, True, True]
+    less = arith.CmpiOp(create_ssa_value(i1), create_ssa_value(i1), "slt")
+    assert apply(less, [true, np.bool_(False)]) and not apply(less, [np.bool_(False), true])

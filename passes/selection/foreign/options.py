@@ -27,6 +27,9 @@ from layout_ir.passes.selection.foreign.transfer import transfer
 from layout_ir.passes.selection.models import Candidates, bound, default_options, is_recipe, nbytes, plain
 from layout_ir.passes.selection.targets import ConvShape, Target
 
+ONE_LAYOUT = ("arith", "math")
+"""Dialects whose ops take tensors only in the layout of their result."""
+
 _LOOPS_RATE = 8
 """Floating-point operations per ns of loops a compiler makes of a reduction, without a library's kernel behind them:
 about a tenth of what targets list for packed convolutions."""
@@ -47,9 +50,11 @@ def _options(s: Structured, candidates: Candidates, target: Target) -> Iterator[
         yield from _kernels(s.op, target)
     for k, (_, value) in enumerate(s.tensors):
         for fmt in (plain(value), *candidates(value)):
-            carried = carry(s, k, fmt)
-            others = [fmt if j == k else plain(other) for j, other in enumerate(values)]
-            for formats in (carried, _tied(s, others, k)):
+            ways = [carry(s, k, fmt)]
+            if s.op.dialect_name() not in ONE_LAYOUT:
+                others = [fmt if j == k else plain(other) for j, other in enumerate(values)]
+                ways.append(_tied(s, others, k))
+            for formats in ways:
                 layouts = limits.layouts(formats)
                 if layouts is not None and formats is not None:
                     yield _option(s, formats, layouts)

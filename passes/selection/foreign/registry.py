@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from xdsl.dialects import arith, tosa
+from xdsl.dialects import tosa
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import BroadcastOp, ReduceOp
 from xdsl.ir import Operation
 
 from layout_ir.dialects.layout import is_tensor
-from layout_ir.foreign.scalar import FUNCTIONS
+from layout_ir.foreign.structured import ELEMENTWISE
 from layout_ir.passes.rewriting import PadBehaviour
 from layout_ir.passes.selection.foreign import padding, shapes
 from layout_ir.passes.selection.foreign.options import structured_options
@@ -18,8 +18,7 @@ STRUCTURED: tuple[type[Operation], ...] = (
     LinalgStructuredOperation,
     BroadcastOp,
     ReduceOp,
-    *FUNCTIONS,
-    arith.SelectOp,
+    *ELEMENTWISE,
     tosa.ElementwiseOperation,
     tosa.ClampOp,
     tosa.ReductionOperation,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,14 @@ from layout_ir.execute import run
 from layout_ir.foreign.structured import Structured, structured
 from layout_ir.format import Format
 from layout_ir.passes.optimize import optimize
+from layout_ir.passes.propagate import solve
 from layout_ir.passes.rewriting import PadBehaviour, needed_pad, provided_pad, register_pads
+from layout_ir.passes.selection.apply import apply
+from layout_ir.passes.selection.build import build
+from layout_ir.passes.selection.costs import parse_costs, reorder_ns
 from layout_ir.passes.selection.foreign.padding import divisors, neutral, written
 from layout_ir.passes.selection.models import options_of
+from layout_ir.passes.selection.problem import evaluate
 from layout_ir.passes.selection.targets import target_named
 from layout_ir.passes.strip import strip
 from layout_ir.printing import print_module
@@ -379,3 +385,73 @@ def test_padding_behaviour_can_be_registered():
         assert provided_pad(op) == 7.0
     finally:
         register_pads(TestOp, PadBehaviour())
+
+
+def test_ops_on_whole_tensors_take_all_of_them_in_one_layout():
+    """A tensor that lies in another one is reordered at its price, not behind the back of the selection."""
+    module = parse("""
+func.func @main(%x : tensor<1x16x8x8xf32, #layout.tag<nhwc>>, %z : tensor<1x16x8x8xf32, #layout.tag<nchw>>) -> tensor<1x16x8x8xf32, #layout.tag<nchw>> {
+  %a = layout.reorder %x : tensor<1x16x8x8xf32, #layout.tag<nhwc>> -> tensor<1x16x8x8xf32, #layout.any>
+  %b = arith.addf %a, %a : tensor<1x16x8x8xf32, #layout.any>
+  %c = layout.reorder %z : tensor<1x16x8x8xf32, #layout.tag<nchw>> -> tensor<1x16x8x8xf32, #layout.any>
+  %d = arith.mulf %b, %c : tensor<1x16x8x8xf32, #layout.any>
+  %y = layout.reorder %d : tensor<1x16x8x8xf32, #layout.any> -> tensor<1x16x8x8xf32, #layout.tag<nchw>>
+  func.return %y : tensor<1x16x8x8xf32, #layout.tag<nchw>>
+}""")
+    selection = build(module, target_named("avx2"))
+    solution = solve(selection)
+    paid = evaluate(
+        replace(selection.problem, ops=tuple(replace(op, weight=0) for op in selection.problem.ops)),
+        solution.choices,
+    )
+    apply(module, selection, solution.choices)
+    moved = [op for op in module.walk() if isinstance(op, ReorderOp)]
+    assert (
+        paid
+        == sum(reorder_ns(layout_of(op.source_type), layout_of(op.result_type), "f32") for op in moved)
+        > 0
+    )
+
+
+def test_conversions_of_tensors_take_blocks():
+    body = f"""
+  %i = layout.reorder %x : tensor<1x17x5x4xf32> -> {T}
+  %w = nn.constant dense<0.5> : tensor<17x17x3x3xf32, #layout.any>
+  %a = nn.conv %i, %w pads = [1, 1, 1, 1] : ({T}, tensor<17x17x3x3xf32, #layout.any>) -> {T}
+  %h = arith.truncf %a : {T} to tensor<1x17x5x4xf16, #layout.any>
+  %f = arith.extf %h : tensor<1x17x5x4xf16, #layout.any> to {T}
+  %s = arith.addf %f, %f : {T}
+  %r = nn.conv %s, %w pads = [1, 1, 1, 1] : ({T}, tensor<17x17x3x3xf32, #layout.any>) -> {T}"""
+    module = _program(body)
+    dear = {"name": "nn.conv", "ins": ["nchw", "oihw"], "outs": ["nchw"], "cost": 10**6}
+    costs = parse_costs({"op": [dear]}, "test")
+    plain = module.clone()
+    optimize(module, "avx2", costs=costs)
+    blocked = [
+        op for op in module.walk() if op.name.startswith("arith.") and layout_of(op.results[0].type).is_padded
+    ]
+    assert len(blocked) == 3
+    x = np.random.default_rng(0).standard_normal((1, 17, 5, 4)).astype(np.float32)
+    (ours,), (wanted,) = run(module, [x]), run(plain, [x])
+    assert np.allclose(ours, wanted, rtol=1e-2, atol=1e-2 * np.abs(wanted).max())
+
+
+def test_scalar_comparisons_of_a_program_run():
+    module = parse("""
+func.func @main(%x : tensor<4xf32>) -> tensor<4xf32> {
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %three = arith.constant 3 : index
+  %n, %r = scf.while (%i = %zero, %a = %x) : (index, tensor<4xf32>) -> (index, tensor<4xf32>) {
+    %c = arith.cmpi ult, %i, %three : index
+    scf.condition(%c) %i, %a : index, tensor<4xf32>
+  } do {
+  ^bb0(%j : index, %b : tensor<4xf32>):
+    %k = arith.addi %j, %one : index
+    %d = nn.add %b, %b : tensor<4xf32>
+    scf.yield %k, %d : index, tensor<4xf32>
+  }
+  func.return %r : tensor<4xf32>
+}""")
+    x = np.arange(4, dtype=np.float32)
+    assert np.array_equal(run(module, [x])[0], 8 * x)
