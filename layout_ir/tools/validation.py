@@ -72,12 +72,17 @@ def _is_checked(name: str) -> bool:
 
 
 def stripped_text(module: ModuleOp) -> str:
-    """The text of `module` without any layout."""
+    """The text of `module` without any layout, and without constants that nothing uses: passes erase those."""
+    from layout_ir.dialects.nn import ConstantOp
     from layout_ir.passes.strip import strip
     from layout_ir.printing import print_module
 
     copy = module.clone()
     strip(copy)
+    for op in list(copy.walk()):
+        if isinstance(op, ConstantOp) and not op.result.uses.get_length():
+            op.detach()
+            op.erase()
     return print_module(copy)
 
 

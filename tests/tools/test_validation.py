@@ -152,3 +152,20 @@ def test_options_that_an_op_carries_are_no_part_of_what_a_program_computes():
     validator.before("layout-optimize", module)
     optimize(module, "avx2")
     assert validator.after("layout-optimize", module) is None
+
+
+def test_a_constant_that_nothing_uses_may_go():
+    module = _parsed(
+        """
+        func.func @main(%x : tensor<4xf32>) -> tensor<4xf32> {
+          %k = nn.constant dense<0.5> : tensor<4xf32, #layout.any>
+          %y = nn.relu %x : tensor<4xf32>
+          func.return %y : tensor<4xf32>
+        }
+        """
+    )
+    validator = Validator("strip", PLACE)
+    validator.before("layout-optimize", module)
+    optimize(module, "avx2")
+    assert "nn.constant" not in str(module)
+    assert validator.after("layout-optimize", module) is None
