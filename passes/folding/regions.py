@@ -33,7 +33,7 @@ def hoist_out_of_loop(op: Operation) -> bool:
 
 
 def sink_into_branch(op: Operation) -> bool:
-    """reorder x; if { uses } else { }   =>   if { reorder x; uses } else { }"""
+    """reorder x; if { uses } else { }   =>   if { reorder x; uses } else { }, where that runs no more often"""
     if not is_settled(op) or op.parent is None:
         return False
     users = [use.operation for use in op.results[0].uses]
@@ -47,6 +47,8 @@ def sink_into_branch(op: Operation) -> bool:
     (block,) = homes
     inner = {_ancestor(user, block) for user in users}
     first = next(candidate for candidate in block.ops if candidate in inner)
+    if weight_of(first) > weight_of(op):
+        return False
     op.detach()
     block.insert_op_before(op, first)
     return True

@@ -212,3 +212,48 @@ def test_the_tables_name_each_rule_once():
     names = [rule.__name__ for rule in (*RULES, *MOVES)]
     assert len(set(names)) == len(names)
     assert all(rule.__doc__ for rule in (*RULES, *MOVES))
+
+
+def test_a_loop_that_changes_its_layout_twice_settles():
+    """Carrying the other layout and running the body in it do not undo each other for ever."""
+    module = parse("""
+#nchw = #layout.tag<nchw>
+#nhwc = #layout.tag<nhwc>
+func.func @main(%x : tensor<1x8x5x4xf32, #nhwc>) -> (tensor<1x8x5x4xf32, #nhwc>, tensor<1x8x5x4xf32, #nchw>) {
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %three = arith.constant 3 : index
+  %0 = layout.reorder %x : tensor<1x8x5x4xf32, #nhwc> -> tensor<1x8x5x4xf32, #nchw>
+  %r = scf.for %i = %zero to %three step %one iter_args(%a = %x) -> (tensor<1x8x5x4xf32, #nhwc>) {
+    %b = layout.reorder %a : tensor<1x8x5x4xf32, #nhwc> -> tensor<1x8x5x4xf32, #nchw>
+    %c = math.exp %b : tensor<1x8x5x4xf32, #nchw>
+    %d = layout.reorder %c : tensor<1x8x5x4xf32, #nchw> -> tensor<1x8x5x4xf32, #nhwc>
+    scf.yield %d : tensor<1x8x5x4xf32, #nhwc>
+  }
+  func.return %r, %0 : tensor<1x8x5x4xf32, #nhwc>, tensor<1x8x5x4xf32, #nchw>
+}""")
+    assert 0 < fold_reorders(module) < 20
+    (loop,) = [op for op in module.walk() if isinstance(op, scf.ForOp)]
+    assert not [op for op in loop.walk() if isinstance(op, ReorderOp)]
+
+
+@pytest.mark.parametrize(("frequency", "inside"), [(1, True), (3, False)])
+def test_a_reorder_does_not_go_where_it_runs_more_often(frequency: int, inside: bool):
+    module = parse(f"""
+#nchw = #layout.tag<nchw>
+#nhwc = #layout.tag<nhwc>
+func.func @main(%p : i1, %x : tensor<1x8x5x4xf32, #nhwc>) -> tensor<1x8x5x4xf32, #nchw> {{
+  %0 = layout.reorder %x : tensor<1x8x5x4xf32, #nhwc> -> tensor<1x8x5x4xf32, #nchw>
+  %e = nn.constant dense<1.0> : tensor<1x8x5x4xf32, #nchw>
+  %r = scf.if %p -> (tensor<1x8x5x4xf32, #nchw>) {{
+    %k = nn.constant dense<0.5> : tensor<4x4xf32>
+    %a = nn.matmul %0, %k : (tensor<1x8x5x4xf32, #nchw>, tensor<4x4xf32>) -> tensor<1x8x5x4xf32, #nchw>
+    scf.yield %a : tensor<1x8x5x4xf32, #nchw>
+  }} else {{
+    scf.yield %e : tensor<1x8x5x4xf32, #nchw>
+  }} {{layout.frequency = {frequency}}}
+  func.return %r : tensor<1x8x5x4xf32, #nchw>
+}}""")
+    fold_reorders(module)
+    (reorder,) = [op for op in module.walk() if isinstance(op, ReorderOp)]
+    assert isinstance(reorder.parent_op(), scf.IfOp) == inside
