@@ -24,7 +24,8 @@ from layout_ir.passes.selection.apply import apply
 from layout_ir.passes.selection.build import Selection, build
 from layout_ir.passes.selection.costs import CostModel, load_costs
 from layout_ir.passes.selection.elimination import Infeasible
-from layout_ir.passes.selection.problem import Solution
+from layout_ir.passes.selection.problem import Problem, Solution
+from layout_ir.passes.selection.solver import SOLVERS
 from layout_ir.passes.selection.solver import solve as solve_problem
 from layout_ir.passes.selection.targets import target_named
 
@@ -49,27 +50,40 @@ def propagate(
     """Chooses and rewrites in place; returns what was chosen, or None where nothing was open.
 
     `time_limit` (seconds) ends the search of the exact solver; the bound of the solution then says how far it may be
-    from the optimum. `report` names a file for the certificate of the choice,
-    which `layout-ir verify-certificate` checks.
+    from the optimum. `report` names a file for the certificate of the choice, which `layout-ir verify-certificate`
+    checks. Raises LayoutError for a solver that is unknown, or that proves nothing where a certificate is wanted.
     """
+    _check(solver, time_limit, report)
     if not any(needs_selection(value) for op in module.walk() for value in _defined(op)):
+        if report is not None:
+            # What an earlier run wrote there would be taken for a proof of this program.
+            _certified(Problem((), ()), time_limit, report)
         return None
     with no_collection():
         selection = build(module, target_named(target), costs)
-        if report is not None and solver == "exact":
-            solution = _certified(selection, time_limit, report)
+        if report is not None:
+            solution = _certified(selection.problem, time_limit, report)
         else:
             solution = solve(selection, solver, time_limit)
         apply(module, selection, solution.choices, share=solver != "naive")
     return solution
 
 
-def _certified(selection: Selection, time_limit: float | None, path: str) -> Solution:
+def _check(solver: str, time_limit: float | None, report: str | None) -> None:
+    if solver not in SOLVERS:
+        raise LayoutError(f"unknown solver '{solver}': solvers are {', '.join(SOLVERS)}")
+    if report is not None and solver != "exact":
+        raise LayoutError(f"solver '{solver}' proves nothing: no certificate can be written to {report}")
+    if time_limit is not None and not time_limit >= 0:
+        raise LayoutError(f"time_limit = {time_limit} is no number of seconds from 0 on")
+
+
+def _certified(problem: Problem, time_limit: float | None, path: str) -> Solution:
     """Solves exactly and writes the certificate, whole or not at all. Raises LayoutError where it cannot be written."""
     from layout_ir.passes.selection.certificate import certify
 
     try:
-        solution, certificate = certify(selection.problem, time_limit)
+        solution, certificate = certify(problem, time_limit)
     except Infeasible as error:
         raise LayoutError(str(error)) from error
     part = f"{path}.{os.getpid()}.part"
@@ -102,7 +116,7 @@ class SelectingPass(ModulePass):
     target: str = "host"
     solver: str = "exact"
     costs: str | None = None
-    time_limit: float | None = None
+    time_limit: float | int | None = None
     report: str | None = None
 
     @abstractmethod
