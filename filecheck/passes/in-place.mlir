@@ -29,3 +29,31 @@ func.func @negative_argument(%x : tensor<1x8x4x4xf32, #nhwc>) -> tensor<1x8x4x4x
   %b = "test.op"(%x) {layout.options = [#layout.option<ins = [#nhwc], outs = [#nhwc], cost = 9>, #layout.option<ins = [#nhwc], outs = [#nhwc], cost = 4, in_place = [0 -> 0]>]} : (tensor<1x8x4x4xf32, #nhwc>) -> tensor<1x8x4x4xf32, #layout.any>
   func.return %b : tensor<1x8x4x4xf32, #layout.any>
 }
+
+// What a branch hands on may be the buffer itself, and what a loop gives may be the buffer that it started with.
+// CHECK-LABEL: func.func @negative_handed_on(
+// CHECK:         %b = "test.op"(%a) : (tensor<1x8x4x4xf32, #nhwc>) -> tensor<1x8x4x4xf32, #nhwc>
+func.func @negative_handed_on(%p : i1, %x : tensor<1x8x4x4xf32, #nhwc>) -> (tensor<1x8x4x4xf32, #layout.any>, tensor<1x8x4x4xf32, #layout.any>) {
+  %a = nn.relu %x : (tensor<1x8x4x4xf32, #nhwc>) -> tensor<1x8x4x4xf32, #layout.any>
+  %r = scf.if %p -> (tensor<1x8x4x4xf32, #layout.any>) {
+    scf.yield %a : tensor<1x8x4x4xf32, #layout.any>
+  } else {
+    %e = nn.exp %x : (tensor<1x8x4x4xf32, #nhwc>) -> tensor<1x8x4x4xf32, #layout.any>
+    scf.yield %e : tensor<1x8x4x4xf32, #layout.any>
+  }
+  %b = "test.op"(%a) {layout.options = [#layout.option<ins = [#nhwc], outs = [#nhwc], cost = 9>, #layout.option<ins = [#nhwc], outs = [#nhwc], cost = 4, in_place = [0 -> 0]>]} : (tensor<1x8x4x4xf32, #layout.any>) -> tensor<1x8x4x4xf32, #layout.any>
+  func.return %b, %r : tensor<1x8x4x4xf32, #layout.any>, tensor<1x8x4x4xf32, #layout.any>
+}
+
+// CHECK-LABEL: func.func @negative_result_of_a_loop(
+// CHECK:         %b = "test.op"(%r) : (tensor<1x8x4x4xf32, #nhwc>) -> tensor<1x8x4x4xf32, #nhwc>
+func.func @negative_result_of_a_loop(%n : index, %x : tensor<1x8x4x4xf32, #nhwc>) -> tensor<1x8x4x4xf32, #layout.any> {
+  %low = arith.constant 0 : index
+  %step = arith.constant 1 : index
+  %r = scf.for %i = %low to %n step %step iter_args(%a = %x) -> (tensor<1x8x4x4xf32, #nhwc>) {
+    %c = nn.relu %a : tensor<1x8x4x4xf32, #nhwc>
+    scf.yield %c : tensor<1x8x4x4xf32, #nhwc>
+  }
+  %b = "test.op"(%r) {layout.options = [#layout.option<ins = [#nhwc], outs = [#nhwc], cost = 9>, #layout.option<ins = [#nhwc], outs = [#nhwc], cost = 4, in_place = [0 -> 0]>]} : (tensor<1x8x4x4xf32, #nhwc>) -> tensor<1x8x4x4xf32, #layout.any>
+  func.return %b : tensor<1x8x4x4xf32, #layout.any>
+}

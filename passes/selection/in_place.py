@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.dialects import scf
+from xdsl.dialects.func import CallOp
 from xdsl.ir import Operation, SSAValue
 
 from layout_ir.dialects import nn
@@ -21,6 +23,9 @@ from layout_ir.passes.selection.tensors import shape_of
 
 ATTRIBUTE = "layout.in_place"
 """What a selected op carries from then on: the pairs of its option, as [operand, result]."""
+
+_CARRIERS = (scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp, CallOp)
+"""Ops that hand tensors on, whose results may be the buffers of their operands or of what their regions yield."""
 
 _SAME_BUFFER = (ViewOp, CastOp, FillPadsOp, ReorderOp)
 
@@ -64,12 +69,16 @@ def _kept(value: SSAValue, op: Operation) -> str | None:
         return "is an argument, whose buffer belongs to someone else"
     if isinstance(owner, nn.ConstantOp):
         return "is a constant"
+    if isinstance(owner, _CARRIERS):
+        return f"is what {owner.name} gives, which may be the buffer of something else"
     if owner.parent is not op.parent or op.parent is None:
         return "comes from outside of the block"
     same = [value]
     for alias in same:
         for use in alias.uses:
             place = op.parent.find_ancestor_op_in_block(use.operation)
+            if place is not op and isinstance(use.operation, _CARRIERS):
+                return f"goes through {use.operation.name}, whose results may be the same buffer"
             if isinstance(use.operation, _SAME_BUFFER):
                 same.append(use.operation.results[0])
             elif place is not op and (place is None or not place.is_before_in_block(op)):
