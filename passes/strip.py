@@ -26,7 +26,7 @@ from layout_ir.dialects.layout import (
 )
 from layout_ir.passes.rewriting import replace_op, retype, update_signatures
 from layout_ir.passes.selection.in_place import ATTRIBUTE as IN_PLACE
-from layout_ir.passes.selection.models import OPTIONS
+from layout_ir.passes.selection.tensors import OPTIONS
 
 _LAYOUT_ONLY = (ReorderOp, CastOp, FillPadsOp)
 

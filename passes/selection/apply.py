@@ -19,8 +19,8 @@ from layout_ir.passes.rewriting import insert_after, needed_pad, provided_pad, r
 from layout_ir.passes.selection.build import Place, Selection
 from layout_ir.passes.selection.foreign.conform import conform
 from layout_ir.passes.selection.in_place import ATTRIBUTE as IN_PLACE
-from layout_ir.passes.selection.models import OPTIONS
 from layout_ir.passes.selection.problem import tree_edges, value_demand
+from layout_ir.passes.selection.tensors import OPTIONS
 
 
 def apply(module: ModuleOp, selection: Selection, choices: tuple[int, ...], *, share: bool = True) -> None:

@@ -27,7 +27,7 @@ from layout_ir.passes.selection.models import OPTIONS, bound, options_of, plain,
 from layout_ir.passes.selection.pads import with_pads
 from layout_ir.passes.selection.problem import FORBIDDEN, Choice, Matrix, OpNode, Problem, ValueNode
 from layout_ir.passes.selection.selection import Place, Selection
-from layout_ir.passes.selection.sites import Site, Weights, sites
+from layout_ir.passes.selection.sites import Site, Weights, calls_of, sites
 from layout_ir.passes.selection.targets import Target
 
 
@@ -264,7 +264,7 @@ def build(module: ModuleOp, target: Target, costs: CostModel | None = None) -> S
     Raises PassError where a place has no option that agrees with the types it already has, or values form a cycle.
     """
     check_acyclic(module)
-    weights = Weights()
+    weights = Weights(calls_of(module))
     builder = _Builder(target, costs or CostModel(), sites(module, weights))
     builder.spread()
     nodes: list[OpNode] = []

@@ -29,10 +29,7 @@ from layout_ir.passes.selection.costs import stream_ns
 from layout_ir.passes.selection.in_place import check_pairs, obstacle
 from layout_ir.passes.selection.kernels import ConvShape, Target
 from layout_ir.passes.selection.products import gemm_options, matmul_options
-from layout_ir.passes.selection.tensors import Candidates, bound, is_recipe, nbytes, plain, shape_of
-
-OPTIONS = "layout.options"
-"""The attribute by which an op of any dialect states its options in the program."""
+from layout_ir.passes.selection.tensors import OPTIONS, Candidates, bound, is_recipe, nbytes, plain, shape_of
 
 Model = Callable[[Operation, Candidates, Target], Iterable[LayoutOption]]
 

@@ -29,8 +29,8 @@ from layout_ir.format import Format, pad_number
 from layout_ir.interfaces import LayoutOp
 from layout_ir.layout import Layout
 from layout_ir.passes.rewriting import needed_pad, pad_behaviour, provided_pad
-from layout_ir.passes.selection.models import OPTIONS
 from layout_ir.passes.selection.selection import Place
+from layout_ir.passes.selection.tensors import OPTIONS
 
 Held = float | None
 States = tuple[Held, ...]

@@ -5,12 +5,13 @@ yields and what comes out are one layout, whichever ops name them. The branches 
 arguments of all calls of a function in its parameters. Such places have no cost of their own; they only agree.
 
 A block that runs often weighs more: by `layout.frequency = N` on the op around it, else by the trip count of an
-`scf.for` with constant bounds, else by LOOP_TRIPS.
+`scf.for` with constant bounds, else by LOOP_TRIPS. A function runs as often as it is called, and once if it is not,
+or as its own frequency says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import scf
@@ -21,11 +22,18 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from layout_ir.diagnostics import PassError
 from layout_ir.dialects.layout import is_any, is_tensor
+from layout_ir.passes.selection.tensors import OPTIONS
 
 LOOP_TRIPS = 10
 """How often a loop of unknown length is taken to run: enough that nothing movable stays inside."""
 
+MOST = 1 << 24
+"""How often a block runs at most, for selection: more would leave no room for costs in 64 bits."""
+
 FREQUENCY = "layout.frequency"
+
+_AGREEING = (FuncOp, CallOp, ReturnOp, scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp)
+"""Ops whose operands and results are parts of slots."""
 
 Use = tuple[Operation, int]
 """An op and the number of one of its operands."""
@@ -47,16 +55,23 @@ class Site:
 
 
 def sites(module: ModuleOp, weights: Weights | None = None) -> list[Site]:
-    """All places of choice of a module, in program order. Raises PassError for a malformed frequency."""
-    weights = weights or Weights()
+    """All places of choice of a module, in program order.
+
+    Raises PassError for a malformed frequency, and for options on an op that has none to choose from.
+    """
     functions = {op.sym_name.data for op in module.walk() if isinstance(op, FuncOp)}
-    calls: dict[str, list[CallOp]] = {}
+    calls = calls_of(module)
+    weights = weights or Weights(calls)
     for op in module.walk():
-        if isinstance(op, CallOp):
-            callee = op.callee.string_value()
-            if callee not in functions:
-                raise PassError(f"call of @{callee}, which the module does not define", op)
-            calls.setdefault(callee, []).append(op)
+        if isinstance(op, CallOp) and op.callee.string_value() not in functions:
+            raise PassError(f"call of @{op.callee.string_value()}, which the module does not define", op)
+        if FREQUENCY in op.attributes:
+            _frequency(op)
+        if OPTIONS in op.attributes and isinstance(op, _AGREEING):
+            raise PassError(
+                f"{OPTIONS} on {op.name}, whose tensors have the layouts of the ops around it: it chooses none",
+                op,
+            )
     found: list[Site] = []
     late: list[Site] = []
     for op in module.walk():
@@ -64,6 +79,15 @@ def sites(module: ModuleOp, weights: Weights | None = None) -> list[Site]:
         if isinstance(op, FuncOp):
             late += _results(op, calls.get(op.sym_name.data, []))
     return found + late
+
+
+def calls_of(module: ModuleOp) -> dict[str, list[CallOp]]:
+    """The calls of each function, by its name."""
+    calls: dict[str, list[CallOp]] = {}
+    for op in module.walk():
+        if isinstance(op, CallOp):
+            calls.setdefault(op.callee.string_value(), []).append(op)
+    return calls
 
 
 def _sites_of(op: Operation, calls: dict[str, list[CallOp]], weights: Weights) -> Iterator[Site]:
@@ -140,17 +164,31 @@ def _slot(
 
 
 class Weights:
-    """How often ops run, worked out once per block."""
+    """How often ops run, worked out once per block. `calls` has those of each function, by its name."""
 
-    def __init__(self) -> None:
+    def __init__(self, calls: Mapping[str, Sequence[CallOp]] | None = None) -> None:
+        self._calls = calls or {}
         self._blocks: dict[Block | None, int] = {}
+        self._functions: dict[FuncOp, int] = {}
 
     def of(self, op: Operation) -> int:
         block = op.parent
         weight = self._blocks.get(block)
         if weight is None:
-            weight = self._blocks[block] = weight_of(op)
+            function = _function_around(op)
+            often = 1 if function is None else self._function(function)
+            weight = self._blocks[block] = min(weight_of(op) * often, MOST)
         return weight
+
+    def _function(self, function: FuncOp) -> int:
+        if function not in self._functions:
+            self._functions[function] = 1  # for calls of itself
+            calls = self._calls.get(function.sym_name.data, ())
+            given = FREQUENCY in function.attributes
+            self._functions[function] = (
+                _frequency(function) if given else sum(map(self.of, calls)) if calls else 1
+            )
+        return self._functions[function]
 
     def around(self, value: SSAValue) -> int:
         """How often the block runs in which a value is defined: its reorders stand right behind it."""
@@ -159,6 +197,13 @@ class Weights:
             return self.of(owner)
         first = owner.first_op
         return 1 if first is None else self.of(first)
+
+
+def _function_around(op: Operation) -> FuncOp | None:
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, FuncOp):
+        parent = parent.parent_op()
+    return parent
 
 
 def weight_of(op: Operation) -> int:

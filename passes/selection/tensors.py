@@ -13,6 +13,9 @@ from layout_ir.format import Format
 from layout_ir.layout import Layout
 from layout_ir.tag import names_for
 
+OPTIONS = "layout.options"
+"""The attribute by which an op of any dialect states its options in the program."""
+
 Candidates = Callable[[SSAValue], Sequence[Format]]
 """The Formats known so far for a value."""
 
