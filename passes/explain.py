@@ -15,7 +15,7 @@ from itertools import combinations
 from typing import TypeGuard
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, UnregisteredOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -26,6 +26,7 @@ from layout_ir.dialects.layout import (
     AnyAttr,
     CastOp,
     FillPadsOp,
+    OptionAttr,
     ReorderOp,
     ViewOp,
     dtype_of,
@@ -36,6 +37,7 @@ from layout_ir.dialects.layout import (
 )
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
+from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.propagate import solve
 from layout_ir.passes.report import describe, format_name, origin
 from layout_ir.passes.rewriting import replace_op, retype
@@ -43,7 +45,7 @@ from layout_ir.passes.selection.build import Selection, build
 from layout_ir.passes.selection.costs import CostModel, load_costs, reorder_bytes, reorder_ns
 from layout_ir.passes.selection.problem import FORBIDDEN, Choice, OpNode, Problem, ValueNode
 from layout_ir.passes.selection.targets import target_named
-from layout_ir.passes.selection.tensors import bound, shape_of
+from layout_ir.passes.selection.tensors import OPTIONS, bound, name_of_op, shape_of
 from layout_ir.tag import name_of
 
 LIMIT = 40
@@ -66,6 +68,9 @@ class Explanation:
     """What the cheapest program without a reorder of this value costs more; FORBIDDEN: there is none."""
     missing: str | None
     """The capability that would remove it and what that saves, in words."""
+    unit: str = "ns"
+    fixed: str = ""
+    """The op beside it, if any, that is only known to run as it does now."""
 
     def __str__(self) -> str:
         text = (
@@ -80,8 +85,10 @@ class Explanation:
         if self.extra == 0:
             return "a reorder of another value would cost the same"
         if self.extra is not None and self.extra >= FORBIDDEN // 2:
-            return "there is no program without it"
-        return f"doing without would cost {self.extra} ns more"
+            return "there is no program without it" + (
+                f" as long as {self.fixed} stays" if self.fixed else ""
+            )
+        return f"doing without would cost {self.extra} {self.unit} more"
 
 
 def explain(module: ModuleOp, target: str = "host", costs: CostModel | None = None) -> list[Explanation]:
@@ -90,6 +97,7 @@ def explain(module: ModuleOp, target: str = "host", costs: CostModel | None = No
     if not left:
         return []
     copy, names = _reopened(module)
+    unit = "ns" if costs is None else costs.unit
     selection = build(copy, target_named(target), costs)
     solution = solve(selection, "exact")
     numbers = {value: k for k, value in enumerate(selection.values)}
@@ -100,7 +108,7 @@ def explain(module: ModuleOp, target: str = "host", costs: CostModel | None = No
         extra = None
         if solution.is_optimal and number is not None and k < LIMIT:
             extra = _without(selection, number) - solution.cost
-        found.append(_explained(op, extra, missing))
+        found.append(_explained(op, extra, missing, unit))
     return found
 
 
@@ -132,6 +140,9 @@ def _reopened(module: ModuleOp) -> tuple[ModuleOp, dict[SSAValue, SSAValue]]:
     copy = module.clone(value_mapper=names)
     moved: dict[SSAValue, SSAValue] = {}
     for op in list(copy.walk()):
+        if isinstance(op, UnregisteredOp) and (option := _as_it_is(op)) is not None:
+            op.attributes[OPTIONS] = ArrayAttr([OptionAttr(option)])
+    for op in list(copy.walk()):
         if _is_layout_only(op):
             moved[op.result] = op.input
             replace_op(op, op.input)
@@ -146,6 +157,19 @@ def _reopened(module: ModuleOp) -> tuple[ModuleOp, dict[SSAValue, SSAValue]]:
         return value
 
     return copy, {original: current(value) for original, value in names.items()}
+
+
+def _as_it_is(op: Operation) -> LayoutOption | None:
+    """The one option that an op without a model is known to have: the layouts that were chosen for it.
+
+    None where there are none, or some are still open.
+    """
+    ins, outs = (
+        [format_of(value.type) for value in values if is_tensor(value.type)]
+        for values in (op.operands, op.results)
+    )
+    known = tuple(fmt for fmt in outs if fmt is not None)
+    return LayoutOption(tuple(ins), known, 0) if outs and None not in (*ins, *outs) else None
 
 
 def _inner_arguments(op: Operation) -> Iterator[SSAValue]:
@@ -188,7 +212,7 @@ def _kind(op: Operation) -> str:
             return f"{op.name} with an operand of {len(shape)} dims that is broadcast"
     if isinstance(op, nn.ConvOp) and op.group > 1:
         return f"{op.name} in groups"
-    return op.name
+    return name_of_op(op)
 
 
 Kinds = frozenset[str]
@@ -224,7 +248,7 @@ def _capabilities(
                     name = name_of(fmt) or str(fmt)
                     result[kinds] = (
                         saved,
-                        f"{saved} ns less in all if {' and '.join(sorted(kinds))} accepted {name}",
+                        f"{saved} {costs.unit} less in all if {' and '.join(sorted(kinds))} accepted {name}",
                     )
     return result
 
@@ -291,7 +315,9 @@ def _taught(selection: Selection, kinds: Kinds, fmt: Format, costs: CostModel) -
     return Problem(tuple(ops), tuple(values)), taught
 
 
-def _explained(op: ReorderOp, extra: int | None, missing: dict[Kinds, tuple[int, str]]) -> Explanation:
+def _explained(
+    op: ReorderOp, extra: int | None, missing: dict[Kinds, tuple[int, str]], unit: str
+) -> Explanation:
     source, users = origin(op.input), [use.operation for use in op.result.uses]
     nbytes = reorder_bytes(layout_of(op.source_type), layout_of(op.result_type), dtype_of(op.result_type))
     producer = describe(source) if isinstance(source, Operation) else "the caller"
@@ -299,7 +325,10 @@ def _explained(op: ReorderOp, extra: int | None, missing: dict[Kinds, tuple[int,
     sides = _sides(op)
     # One capability is less to ask for than two.
     known = [(-len(kinds), *found) for kinds, found in missing.items() if kinds & sides]
-    return Explanation(op, nbytes, producer, consumer, extra, max(known)[2] if known else None)
+    beside = [*([source] if isinstance(source, Operation) else []), *users]
+    fixed = next((name_of_op(side) for side in beside if isinstance(side, UnregisteredOp)), "")
+    best = max(known)[2] if known else None
+    return Explanation(op, nbytes, producer, consumer, extra, best, unit, fixed)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from layout_ir.passes.propagate import propagate
 from layout_ir.passes.selection.costs import CostModel, fill_bytes, fill_ns, reorder_bytes, reorder_ns
 from layout_ir.passes.selection.problem import Solution
 from layout_ir.passes.selection.targets import target_named
+from layout_ir.passes.selection.tensors import name_of_op
 from layout_ir.tag import name_of
 
 
@@ -186,4 +187,4 @@ def describe(op: Operation) -> str:
         func = op.parent_op()
         return f"the result of @{func.sym_name.data}" if isinstance(func, FuncOp) else "the result"
     name = op.location.desc.data if isinstance(op.location, NameLoc) else ""
-    return f"{op.name} {name}".strip()
+    return f"{name_of_op(op)} {name}".strip()

@@ -1,4 +1,4 @@
-// RUN: layout-opt %s -p 'layout-explain{target=avx2}' --split-input-file --verify-diagnostics
+// RUN: layout-opt %s -p 'layout-explain{target=avx2}' --split-input-file --allow-unregistered-dialect --verify-diagnostics
 
 #nchw = #layout.tag<nchw>
 #nChw8c = #layout.tag<nChw8c>
@@ -34,4 +34,14 @@ func.func @negative_other_elements(%x : tensor<1x64x8x8xi8, #layout.tag<nchw>>) 
 func.func @negative_free(%x : tensor<1x64x1x1xf32, #layout.tag<nchw>>) -> tensor<1x64x1x1xf32, #layout.tag<nhwc>> {
   %a = layout.reorder %x : tensor<1x64x1x1xf32, #layout.tag<nchw>> -> tensor<1x64x1x1xf32, #layout.tag<nhwc>>
   func.return %a : tensor<1x64x1x1xf32, #layout.tag<nhwc>>
+}
+
+// -----
+
+// Of an op of nobody's dialect only what was chosen for it is known.
+func.func @not_known_otherwise(%x : tensor<1x16x8x8xf32, #layout.tag<nchw>>) -> tensor<1x16x8x8xf32, #layout.tag<nchw>> {
+  // expected-remark@+1 {{because the caller makes the one and foo.b needs the other; there is no program without it as long as foo.b stays}}
+  %0 = layout.reorder %x : tensor<1x16x8x8xf32, #layout.tag<nchw>> -> tensor<1x16x8x8xf32, #layout.tag<nhwc>>
+  %b = "foo.b"(%0) : (tensor<1x16x8x8xf32, #layout.tag<nhwc>>) -> tensor<1x16x8x8xf32, #layout.tag<nchw>>
+  func.return %b : tensor<1x16x8x8xf32, #layout.tag<nchw>>
 }

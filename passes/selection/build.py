@@ -29,6 +29,7 @@ from layout_ir.passes.selection.problem import FORBIDDEN, Choice, Matrix, OpNode
 from layout_ir.passes.selection.selection import Place, Selection
 from layout_ir.passes.selection.sites import Site, Weights, calls_of, sites
 from layout_ir.passes.selection.targets import Target
+from layout_ir.passes.selection.tensors import name_of_op
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,13 +214,13 @@ class _Builder:
             wanted = [fmt for fmt in option.ins if fmt is not None]
             if len(wanted) != len(given):
                 raise PassError(
-                    f"{site.op.name} leaves an operand open in some options and not in others", site.op
+                    f"{name_of_op(site.op)} leaves an operand open in some options and not in others", site.op
                 )
             ins = _numbers(given, wanted)
             outs = _numbers(made, option.outs)
             if ins is None or outs is None:
                 continue
-            choice = Choice(ins, outs, self.costs.op(site.op.name, option, shapes))
+            choice = Choice(ins, outs, self.costs.op(name_of_op(site.op), option, shapes))
             # Formats that an op carries say what it does with pads, which may be worth a cost.
             pads = tuple(fmt.pad for fmt in (*wanted, *option.outs)) if OPTIONS in site.op.attributes else ()
             key = (ins, outs, pads)
@@ -232,7 +233,9 @@ class _Builder:
 
     def _no_option(self, site: Site) -> PassError:
         types = ", ".join(str(value.type) for value in site.defs) or "its operands"
-        return PassError(f"{site.op.name} has no option on target {self.target.name} for {types}", site.op)
+        return PassError(
+            f"{name_of_op(site.op)} has no option on target {self.target.name} for {types}", site.op
+        )
 
     def value_node(self, number: int, weights: Weights) -> ValueNode:
         """What a value is in the problem."""

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from layout_ir.diagnostics import PassError
+from layout_ir.passes.selection.tensors import name_of_op
 
 
 def check_acyclic(module: ModuleOp) -> None:
@@ -40,7 +41,8 @@ def _visit(start: Operation, done: set[Operation]) -> None:
             for source in _sources(op):
                 if source in open_:
                     raise PassError(
-                        f"{source.name} depends on its own result: no layout can be chosen in a cycle", source
+                        f"{name_of_op(source)} depends on its own result: no layout can be chosen in a cycle",
+                        source,
                     )
                 stack.append((source, False))
 

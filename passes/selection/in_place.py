@@ -19,7 +19,7 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import CastOp, FillPadsOp, ReorderOp, ViewOp, dtype_of
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOption
-from layout_ir.passes.selection.tensors import shape_of
+from layout_ir.passes.selection.tensors import name_of_op, shape_of
 
 ATTRIBUTE = "layout.in_place"
 """What a selected op carries from then on: the pairs of its option, as [operand, result]."""
@@ -82,7 +82,7 @@ def _kept(value: SSAValue, op: Operation) -> str | None:
             if isinstance(use.operation, _SAME_BUFFER):
                 same.append(use.operation.results[0])
             elif place is not op and (place is None or not place.is_before_in_block(op)):
-                return f"is used again by {use.operation.name}"
+                return f"is used again by {name_of_op(use.operation)}"
     if sum(operand in same for operand in op.operands) > 1:
         return "is read twice by the op that writes over it"
     return None

@@ -29,7 +29,16 @@ from layout_ir.passes.selection.costs import stream_ns
 from layout_ir.passes.selection.in_place import check_pairs, obstacle
 from layout_ir.passes.selection.kernels import ConvShape, Target
 from layout_ir.passes.selection.products import gemm_options, matmul_options
-from layout_ir.passes.selection.tensors import OPTIONS, Candidates, bound, is_recipe, nbytes, plain, shape_of
+from layout_ir.passes.selection.tensors import (
+    OPTIONS,
+    Candidates,
+    bound,
+    is_recipe,
+    name_of_op,
+    nbytes,
+    plain,
+    shape_of,
+)
 
 Model = Callable[[Operation, Candidates, Target], Iterable[LayoutOption]]
 
@@ -201,8 +210,7 @@ def options_of(op: Operation, candidates: Candidates, target: Target) -> Iterabl
 
 def model_options(op: Operation, candidates: Candidates, target: Target) -> Iterable[LayoutOption]:
     """The options of the op's model: by name, by class, or by what the op says of itself."""
-    if op.name in _BY_NAME or (isinstance(op, UnregisteredOp) and op.op_name.data in _BY_NAME):
-        name = op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+    if (name := name_of_op(op)) in _BY_NAME:
         return _BY_NAME[name](op, candidates, target)
     for cls, model in _MODELS:
         if isinstance(op, cls):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import UnregisteredOp
+from xdsl.ir import Operation, SSAValue
 
 from layout_ir.dialects.layout import dtype_of, format_of
 from layout_ir.dialects.layout.types import tensor_type
@@ -18,6 +19,11 @@ OPTIONS = "layout.options"
 
 Candidates = Callable[[SSAValue], Sequence[Format]]
 """The Formats known so far for a value."""
+
+
+def name_of_op(op: Operation) -> str:
+    """The name in the program, of unregistered ops too."""
+    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
