@@ -8,6 +8,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xdsl.dialects.builtin import ModuleOp
 
     from layout_ir.passes.report import Remaining, Report
@@ -57,7 +59,10 @@ def add_parser(subparsers: Any) -> None:
         help="leave out the values of constants of more than N elements",
     )
     parser.add_argument(
-        "--report", action="store_true", help="list every remaining reorder, not only the first ten"
+        "--report",
+        action="store_true",
+        help="list every remaining reorder, not only the first ten, and why it remains: what doing without would cost, "
+        "and the cheapest missing capability that would remove it",
     )
     parser.add_argument(
         "--certificate",
@@ -83,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     text = (
         json.dumps(report.to_json(args.model), indent=2)
         if args.json
-        else format_report(report, args.model, args.report)
+        else format_report(report, args.model, args.report, _reasons(optimized, args) if args.report else ())
     )
     print(text, file=sys.stderr if to_stderr else sys.stdout)
     return 0
@@ -116,8 +121,17 @@ def compared(module: ModuleOp, args: argparse.Namespace) -> tuple[Report, Module
                     Renderer(sys.stderr)(diagnostic)
 
 
-def format_report(report: Report, model: str, everything: bool = False) -> str:
-    """The report as a person reads it."""
+def _reasons(optimized: ModuleOp, args: argparse.Namespace) -> list[str]:
+    """Why each reorder of an activation remains."""
+    from layout_ir.passes.explain import explain
+    from layout_ir.passes.selection.costs import load_costs
+
+    costs = None if args.costs is None else load_costs(args.costs)
+    return [str(explanation) for explanation in explain(optimized, args.target, costs)]
+
+
+def format_report(report: Report, model: str, everything: bool = False, reasons: Sequence[str] = ()) -> str:
+    """The report as a person reads it; `reasons` say why single reorders remain."""
     naive, best = report.naive, report.optimized
     lines = [
         f"{model}: {report.ops} ops, target {report.target}",
@@ -147,6 +161,8 @@ def format_report(report: Report, model: str, everything: bool = False) -> str:
             lines.append(f"  ... and {len(best.remaining) - len(shown)} more (--report lists them)")
     else:
         lines.append("no reorder remains")
+    if reasons:
+        lines += ["", "why:", *(f"  {reason}" for reason in reasons)]
     return "\n".join(lines)
 
 
