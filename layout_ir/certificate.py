@@ -49,6 +49,9 @@ from typing import Any, cast
 
 from layout_ir.errors import LayoutError
 
+ATTRIBUTE = "layout.certificate"
+"""The attribute in which a module carries its certificate, as text."""
+
 FORMAT = "layout-ir selection certificate 2"
 
 FAR = 1 << 100

@@ -30,13 +30,14 @@ def optimize(
     *,
     time_limit: float | None = None,
     report: str | None = None,
+    attach: bool = False,
 ) -> Solution | None:
     """Runs the pipeline in place; returns the selection that was applied, or None where nothing was open.
 
-    `time_limit` and `report` are those of `propagate`.
+    `time_limit`, `report` and `attach` are those of `propagate`.
     Raises LayoutError for an unknown target or solver, PassError where an op cannot be given a layout.
     """
-    solution = propagate(module, target, solver, costs, time_limit=time_limit, report=report)
+    solution = propagate(module, target, solver, costs, time_limit=time_limit, report=report, attach=attach)
     rules = RULES if costs is None else SETTLED
     fold_reorders(module, rules, PLACEMENTS)
     prepack_constants(module)
@@ -53,5 +54,11 @@ class LayoutOptimizePass(SelectingPass):
 
     def transform(self, module: ModuleOp, costs: CostModel | None) -> Solution | None:
         return optimize(
-            module, self.target, self.solver, costs, time_limit=self.time_limit, report=self.report
+            module,
+            self.target,
+            self.solver,
+            costs,
+            time_limit=self.time_limit,
+            report=self.report,
+            attach=self.attach,
         )

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from layout_ir.certificate import ATTRIBUTE as CERTIFICATE
 from layout_ir.diagnostics import PassError, remark
 from layout_ir.dialects.layout import is_any, is_tensor
 from layout_ir.errors import LayoutError
@@ -46,23 +47,25 @@ def propagate(
     *,
     time_limit: float | None = None,
     report: str | None = None,
+    attach: bool = False,
 ) -> Solution | None:
     """Chooses and rewrites in place; returns what was chosen, or None where nothing was open.
 
     `time_limit` (seconds) ends the search of the exact solver; the bound of the solution then says how far it may be
     from the optimum. `report` names a file for the certificate of the choice, which `layout-ir verify-certificate`
-    checks. Raises LayoutError for a solver that is unknown, or that proves nothing where a certificate is wanted.
+    checks; with `attach` the module carries it, as `layout.certificate`. Raises LayoutError for a solver that is
+    unknown, or that proves nothing where a certificate is wanted.
     """
-    _check(solver, time_limit, report)
+    _check(solver, time_limit, report or (f"the module's {CERTIFICATE}" if attach else None))
     if not any(needs_selection(value) for op in module.walk() for value in _defined(op)):
-        if report is not None:
+        if report is not None or attach:
             # What an earlier run wrote there would be taken for a proof of this program.
-            _certified(Problem((), ()), time_limit, report)
+            _certified(module, Problem((), ()), time_limit, report, attach)
         return None
     with no_collection():
         selection = build(module, target_named(target), costs)
-        if report is not None:
-            solution = _certified(selection.problem, time_limit, report)
+        if report is not None or attach:
+            solution = _certified(module, selection.problem, time_limit, report, attach)
         else:
             solution = solve(selection, solver, time_limit)
         apply(module, selection, solution.choices, share=solver != "naive")
@@ -78,7 +81,9 @@ def _check(solver: str, time_limit: float | None, report: str | None) -> None:
         raise LayoutError(f"time_limit = {time_limit} is no number of seconds from 0 on")
 
 
-def _certified(problem: Problem, time_limit: float | None, path: str) -> Solution:
+def _certified(
+    module: ModuleOp, problem: Problem, time_limit: float | None, path: str | None, attach: bool
+) -> Solution:
     """Solves exactly and writes the certificate, whole or not at all. Raises LayoutError where it cannot be written."""
     from layout_ir.passes.selection.certificate import certify
 
@@ -86,6 +91,10 @@ def _certified(problem: Problem, time_limit: float | None, path: str) -> Solutio
         solution, certificate = certify(problem, time_limit)
     except Infeasible as error:
         raise LayoutError(str(error)) from error
+    if attach:
+        module.attributes[CERTIFICATE] = StringAttr(json.dumps(certificate, separators=(",", ":")))
+    if path is None:
+        return solution
     part = f"{path}.{os.getpid()}.part"
     try:
         with open(part, "x", encoding="utf-8") as stream:
@@ -111,13 +120,15 @@ def _defined(op: Operation) -> Iterator[SSAValue]:
 @dataclass(frozen=True)
 class SelectingPass(ModulePass):
     """Options: `target` (host, avx2, avx512, channels-last, ...), `solver` (exact, greedy, naive), `costs`, the file
-    of a cost table (or `calibrated`), `time_limit` in seconds, and `report`, a file for the certificate."""
+    of a cost table (or `calibrated`), `time_limit` in seconds, `report`, a file for the certificate, and `attach`:
+    whether the module carries the certificate as an attribute."""
 
     target: str = "host"
     solver: str = "exact"
     costs: str | None = None
     time_limit: float | int | None = None
     report: str | None = None
+    attach: bool = False
 
     @abstractmethod
     def transform(self, module: ModuleOp, costs: CostModel | None) -> Solution | None:
@@ -144,5 +155,11 @@ class LayoutPropagatePass(SelectingPass):
 
     def transform(self, module: ModuleOp, costs: CostModel | None) -> Solution | None:
         return propagate(
-            module, self.target, self.solver, costs, time_limit=self.time_limit, report=self.report
+            module,
+            self.target,
+            self.solver,
+            costs,
+            time_limit=self.time_limit,
+            report=self.report,
+            attach=self.attach,
         )

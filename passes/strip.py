@@ -13,6 +13,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.passes import ModulePass
 
+from layout_ir.certificate import ATTRIBUTE as CERTIFICATE
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import (
     AnyAttr,
@@ -33,6 +34,7 @@ _LAYOUT_ONLY = (ReorderOp, CastOp, FillPadsOp)
 
 def strip(module: ModuleOp) -> None:
     """Strips in place."""
+    module.attributes.pop(CERTIFICATE, None)
     for op in list(module.walk()):
         for attribute in (OPTIONS, IN_PLACE):
             op.attributes.pop(attribute, None)

@@ -25,9 +25,27 @@ def add_parser(subparsers: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("file", help="a certificate (JSON); - for standard input")
+    parser.add_argument(
+        "file", help="a certificate (JSON), or a program (.mlir) that has one; - for standard input"
+    )
     parser.add_argument("--json", action="store_true", help="print an object instead of a sentence")
     parser.set_defaults(run=run)
+
+
+def _carried(path: str) -> str:
+    """The certificate that the program in `path` carries. Raises LayoutError where it has none."""
+    from xdsl.dialects.builtin import StringAttr
+
+    from layout_ir.certificate import ATTRIBUTE
+    from layout_ir.errors import LayoutError
+    from layout_ir.tools.program import load_program
+
+    text = load_program(path).attributes.get(ATTRIBUTE)
+    if not isinstance(text, StringAttr):
+        raise LayoutError(
+            f"{path}: the module carries no {ATTRIBUTE}: layout-propagate{{attach=true}} writes it"
+        )
+    return text.data
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,6 +58,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         if args.file == "-":
             certificate = json.load(sys.stdin)
+        elif args.file.endswith(".mlir"):
+            certificate = json.loads(_carried(args.file))
         else:
             with open(args.file, encoding="utf-8") as file:
                 certificate = json.load(file)
