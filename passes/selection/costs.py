@@ -18,7 +18,7 @@ A cost table in JSON replaces them, entry by entry:
      "op": [{"name": "nn.conv", "ins": ["nChw8c", "OIhw8i8o"], "outs": ["nChw8c"], "cost": 90000}],
      "missing": "model"}
 
-Formats are tags or format texts; without `shape` an entry holds for any shape; the first entry that fits counts, and
+Formats are tags or format texts; without `shape` an entry holds for any shape that has none of its own; and
 two that say different things of the same are refused. A reorder from a format to itself is what filling its pads
 costs. `"missing": "forbid"` makes a reorder that is not listed impossible.
 """
@@ -243,6 +243,8 @@ def _table(data: Any) -> TableCosts:
     ops = [_op_entry(entry, f"op[{k}]") for k, entry in enumerate(_list(table, "op", ""))]
     _check_contradictions("reorder", [((e.source, e.destination, e.shape), e.cost) for e in reorders])
     _check_contradictions("op", [((e.name, e.ins, e.outs), e.cost) for e in ops])
+    # What is known of one shape goes before what is said of all, in whatever order they stand.
+    reorders.sort(key=lambda entry: entry.shape is None)
     return TableCosts(tuple(reorders), tuple(ops), missing == "forbid", unit)
 
 

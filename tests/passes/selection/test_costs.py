@@ -196,3 +196,13 @@ def test_negative_the_example_of_the_contract_is_a_table(tmp_path: Path) -> None
     )
     costs = load_costs(str(path))
     assert _reorder(costs, NCHW, BLOCKED, (1, 64, 56, 56)) == 5600
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_an_entry_with_a_shape_goes_before_one_without(backwards: bool):
+    general = {"from": "nchw", "to": "nChw8c", "cost": 5}
+    entries = [general, {**general, "shape": [1, 16, 4, 4], "cost": 7}]
+    costs = parse_costs({"reorder": entries[::-1] if backwards else entries}, "table")
+    for shape, cost in (((1, 16, 4, 4), 7), ((1, 8, 4, 4), 5)):
+        source, result = (Format.from_tag(tag).bind(shape) for tag in ("nchw", "nChw8c"))
+        assert costs.reorder(source, result, "f32") == cost
