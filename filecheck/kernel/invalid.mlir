@@ -184,10 +184,10 @@ kernel.plan @negative_runs_out_of_line width 4 src 128 dst 164 {
 
 kernel.plan @negative_runs_that_leave_the_source width 4 src 192 dst 356 {
   kernel.step src 0 dst 0 {
-    kernel.staged 64 runs 2 by 228 pitch 100 along 2 src 128 {
+    kernel.staged 64 runs 2 by 228 pitch 164 along 2 src 128 {
       kernel.step src 0 dst 0 {
         // expected-error@+1 {{reads bytes [0, 256) of a source of 192}}
-        kernel.copy 64 for 2 src 64 dst 100
+        kernel.copy 64 for 2 src 64 dst 164
       }
     }
   }
@@ -320,4 +320,242 @@ func.func @negative_another_format(%x : tensor<?x3xf32>) -> tensor<?x3xf32> {
   // expected-error@+1 {{the result is tensor<?x3xf32>, @by_columns is for elements f32 of extents ?x3 in (a, b) : [b, a]}}
   %y = kernel.call @by_columns %x : tensor<?x3xf32> -> tensor<?x3xf32>
   func.return %y : tensor<?x3xf32>
+}
+
+// -----
+
+// expected-error@+1 {{elements have 1, 2, 4 or 8 bytes, not 0}}
+kernel.plan @negative_no_width width 0 src 64 dst 64 {
+  // expected-error@+1 {{elements have 1, 2, 4 or 8 bytes, not 0}}
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{elements have 1, 2, 4 or 8 bytes, not 0}}
+    kernel.copy 64
+  }
+}
+
+// -----
+
+kernel.plan @negative_pads_of_no_width width 4 src 0 dst 64 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{elements have 1, 2, 4 or 8 bytes, not -4}}
+    kernel.fill 64 with 0 width -4
+  }
+}
+
+// -----
+
+kernel.plan @negative_pads_of_half_a_run width 4 src 0 dst 64 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{run is 12, no multiple of the pad's 8 bytes}}
+    kernel.fill 12 with 0 width 8
+  }
+}
+
+// -----
+
+kernel.plan @negative_pads_in_two_tiles width 4 src 1024 dst 1024 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{rows that are pads need a tile of all 16 rows, not of 4}}
+    kernel.tile 4 rows 16 by 64 cols 16 by 64 cuts <rows:4, cols:4> valid 8 pad 0
+  }
+}
+
+// -----
+
+kernel.plan @negative_registers_that_are_no_square width 4 src 1024 dst 1024 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{rows are whole registers of a square tile, of a power of two, at least 4: not 16 x 8}}
+    kernel.tile 4 rows 16 by 64 cols 16 by 64 cuts <rows:16, cols:8> whole
+  }
+}
+
+// -----
+
+kernel.plan @negative_cuts_of_nothing width 4 src 1024 dst 1024 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{rows are cut into blocks of 0, at least 1 is needed}}
+    kernel.tile 4 rows 16 by 64 cols 16 by 64 cuts <rows:0, rows:16, cols:8>
+  }
+}
+
+// -----
+
+kernel.plan @negative_a_tile_of_too_much width 4 src 4096 dst 4096 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{512 rows are moved at once: 256 are the most}}
+    kernel.tile 4 rows 512 by 8 cols 2 by 2048 cuts <rows:512, cols:2>
+  }
+}
+
+// -----
+
+kernel.plan @negative_streams_begun_lines width 4 src 1024 dst 1024 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{streams 64 bytes at a time, 72 apart in the destination: multiples of 64 are needed}}
+    kernel.copy 64 for 4 src 64 dst 72 streaming
+  }
+}
+
+// -----
+
+kernel.plan @negative_streams_odd_runs width 4 src 1024 dst 1024 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{streams 20 bytes at a time: a power of two, or runs of whole lines, are needed}}
+    kernel.copy 20 for 4 src 64 dst 64 streaming
+  }
+}
+
+// -----
+
+kernel.plan @negative_streams_tiles_between_lines width 4 src 4096 dst 4096 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{streams 64 bytes at a time, 132 apart in the destination: multiples of 64 are needed}}
+    kernel.tile 4 rows 32 by 128 cols 16 by 128 cuts <rows:33, cols:4, rows:16> streaming
+  }
+}
+
+// -----
+
+kernel.plan @negative_streams_in_rounds_between_lines width 4 src 1024 dst 1024 {
+  kernel.step src 0 dst 0 {
+    kernel.for 2 src 256 dst 260 {
+      // expected-error@+1 {{streams 64 bytes at a time, 260 apart in the destination: multiples of 64 are needed}}
+      kernel.copy 64 for 4 src 64 dst 64 streaming
+    }
+  }
+}
+
+// -----
+
+kernel.plan @negative_a_stage_of_half_a_line width 4 src 32 dst 32 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{a stage of 32 bytes is less than a line of 64}}
+    kernel.staged 32 {
+      kernel.step src 0 dst 0 {
+        kernel.copy 32
+      }
+    }
+  }
+}
+
+// -----
+
+kernel.plan @negative_a_stage_larger_than_the_stack width 4 src 16777216 dst 16777216 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{a stage of 16777216 bytes on the stack: 1048576 are the most}}
+    kernel.staged 16777216 {
+      kernel.step src 0 dst 0 {
+        kernel.copy 16777216
+      }
+    }
+  }
+}
+
+// -----
+
+kernel.plan @negative_a_stage_in_a_stage width 4 src 64 dst 64 {
+  kernel.step src 0 dst 0 {
+    kernel.staged 64 {
+      kernel.step src 0 dst 0 {
+        // expected-error@+1 {{there is one buffer: a stage has no stage inside}}
+        kernel.staged 64 {
+          kernel.step src 0 dst 0 {
+            kernel.copy 64
+          }
+        }
+      }
+    }
+  }
+}
+
+// -----
+
+kernel.plan @negative_moves_where_elements_convert width 1 src 64 dst 16 convert <f32 to i8> {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{kernel.copy moves elements, but the plan converts them}}
+    kernel.copy 16
+  }
+}
+
+// -----
+
+kernel.plan @negative_channels_behind_the_last width 1 src 64 dst 16 convert <f32 to i8, ratio [1.0, 2.0, 3.0, 4.0], dim 1 of 4> {
+  kernel.step src 0 dst 0 channel 1 {
+    // expected-error@+1 {{uses channels 1 to 4, there are 4}}
+    kernel.convert 4 channel 1 for 4 src 16 dst 4
+  }
+}
+
+// -----
+
+kernel.plan @negative_channels_in_front width 1 src 64 dst 16 convert <f32 to i8, ratio channel, dim 1 of 4> {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{uses channels -3 to 0, there are 4}}
+    kernel.convert_tile rows 4 by 16 channel -1 cols 4 by 4 cuts <rows:4, cols:4>
+  }
+}
+
+// -----
+
+kernel.plan @negative_strands_of_more_channels width 1 src 192 dst 48 convert <f32 to i8, ratio channel, dim 1 of 2> {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{uses channels 0 to 2, there are 2}}
+    kernel.convert_weave strands 3 of 16 by 64 channel 1 block 16
+  }
+}
+
+// -----
+
+kernel.plan @negative_digits_of_more_channels width 1 src 64 dst 16 convert <f32 to i8, ratio channel, dim 0 of 15> {
+  kernel.step src 0 dst 0 {
+    kernel.ragged 0 to 16 <1: for 4 src 4 dst 1 channel 1, 4: for 4 src 16 dst 4 channel 4> {
+      // expected-error@+1 {{uses channels 0 to 15, there are 15}}
+      kernel.convert 1
+    }
+  }
+}
+
+// -----
+
+kernel.plan @negative_tiles_that_add_twice width 4 src 400 dst 400 convert <f32 to f32, beta 1.0> {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{10 rows are no whole tiles of 4, and no element may be converted twice}}
+    kernel.convert_tile rows 10 by 40 cols 10 by 40 cuts <rows:4, cols:5>
+  }
+}
+
+// -----
+
+kernel.plan @negative_strands_that_add_twice width 4 src 192 dst 192 convert <f32 to f32, beta 1.0> {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{strands are woven where elements may be converted twice: not with beta or 4 bits}}
+    kernel.convert_weave strands 3 of 16 by 64 block 16
+  }
+}
+
+// -----
+
+kernel.plan @negative_tiles_of_half_a_byte width 1 src 64 dst 32 convert <i8 to i4> {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{a tile of 1 rows is no whole number of bytes}}
+    kernel.convert_tile rows 8 by 8 cols 8 by 8 cuts <rows:1, cols:8>
+  }
+}
+
+// -----
+
+kernel.plan @negative_tiles_from_half_a_byte_on width 1 src 64 dst 40 convert <i8 to i4> {
+  kernel.step src 0 dst 1 {
+    // expected-error@+1 {{tiles of halves of bytes are 1 apart in the destination: multiples of 2 are needed}}
+    kernel.convert_tile rows 8 by 8 cols 8 by 8 cuts <rows:8, cols:8>
+  }
+}
+
+// -----
+
+kernel.plan @negative_streams_halves_of_bytes width 1 src 256 dst 128 convert <i8 to i4> {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{halves of bytes are not streamed}}
+    kernel.convert 256 streaming
+  }
 }

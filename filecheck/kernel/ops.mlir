@@ -102,8 +102,12 @@ kernel.plan @converts width 1 src 65536 dst 16384
       kernel.convert 1 channel 2 split
     }
   }
+}
+
+// CHECK-LABEL: kernel.plan @splits_and_converts width 1 src 192 dst 144 convert <f32 to i8, ratio channel, dim 1 of 3> {
+kernel.plan @splits_and_converts width 1 src 192 dst 144 convert <f32 to i8, ratio channel, dim 1 of 3> {
   // CHECK: kernel.convert_weave strands 3 of 16 by 64 channel 1 block 16 splits
-  kernel.step src 20480 dst 12288 {
+  kernel.step src 0 dst 0 {
     kernel.convert_weave strands 3 of 16 by 64 channel 1 block 16 splits split
   }
 }

@@ -45,15 +45,16 @@ class Digit:
         return self.move.count if isinstance(self.move, Steady) else len(self.move)
 
     @property
-    def strides(self) -> tuple[int, ...]:
-        """Every offset or stride, of either side."""
-        if isinstance(self.move, Steady):
-            return self.move.src, self.move.dst
-        return tuple(offset for pair in self.move for offset in pair)
+    def moves(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Every offset or stride, of source and destination."""
+        pairs = [(self.move.src, self.move.dst)] if isinstance(self.move, Steady) else self.move
+        return tuple(src for src, _ in pairs), tuple(dst for _, dst in pairs)
 
-    def offset(self, k: int) -> tuple[int, int]:
-        """Where round `k` reads and writes."""
-        return (k * self.move.src, k * self.move.dst) if isinstance(self.move, Steady) else self.move[k]
+    def offset(self, k: int) -> tuple[int, int, int]:
+        """Where round `k` reads and writes, and by how many channels it is further."""
+        move = self.move
+        src, dst = (k * move.src, k * move.dst) if isinstance(move, Steady) else move[k]
+        return src, dst, k * self.channel
 
 
 def _parse_offsets(parser: AttrParser) -> Offsets:

@@ -1,9 +1,10 @@
 """Whether a plan stays inside its buffers: what the verifiers of the ops share.
 
 Walking from a micro-kernel outwards, every loop and step adds the range of offsets that its rounds reach. The sum,
-with what the micro-kernel touches, must lie inside the buffers. Offsets and strides must be whole elements. That no
-byte is written twice is checked where it is cheap: the rounds of a loop must lie at least a run apart, and nothing may
-write more bytes than the interval it writes into has.
+with what the micro-kernel touches, must lie inside the buffers, and so must channels inside the lists of numbers.
+Offsets and strides must be whole elements and, of stores past the caches, whole stores. That no byte is written twice
+is checked where it is cheap: the rounds of a loop must lie at least a run apart, and nothing may write more bytes than
+the interval it writes into has.
 """
 
 from __future__ import annotations
@@ -20,6 +21,14 @@ from layout_ir.dialects.kernel.attributes import Digit
 
 Range = tuple[int, int]
 """Smallest and largest offset, both reached."""
+
+WIDTHS = (1, 2, 4, 8)
+"""Bytes that elements may have."""
+
+LINE = 64
+"""Bytes of a cache line, and of the widest register."""
+
+SIDES = ("source", "destination")
 
 
 class Access(NamedTuple):
@@ -49,13 +58,13 @@ class Places:
 
     @property
     @abstractmethod
-    def reach(self) -> tuple[Range, Range]:
-        """The offsets of the rounds in the source and in the destination."""
+    def reach(self) -> tuple[Range, Range, Range]:
+        """The offsets of the rounds in the source, in the destination and in channels."""
 
     @property
     @abstractmethod
-    def strides(self) -> tuple[int, ...]:
-        """Every offset or stride."""
+    def moves(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Every offset or stride, in the source and in the destination."""
 
     @property
     def gap(self) -> int | None:
@@ -79,6 +88,16 @@ class Accesses:
     @property
     def element(self) -> int | None:
         """Bytes of the elements that are told apart; None where bytes are moved."""
+        return None
+
+    @property
+    def channels(self) -> Range:
+        """The least and the greatest channel, from that of the step on."""
+        return 0, 0
+
+    @property
+    def stores(self) -> tuple[int, tuple[int, ...]] | None:
+        """Bytes of a store if it may bypass the caches, and how far apart they are; None where none does."""
         return None
 
 
@@ -105,7 +124,7 @@ def linear(count: int, stride: int) -> Range:
 
 
 def ragged(levels: Sequence[Digit], start: int, stop: int, side: int) -> Range:
-    """The offsets on one side (0 source, 1 destination) of positions [start, stop), which are not empty."""
+    """The offsets on one side (0 source, 1 destination, 2 channels) of positions [start, stop), not empty."""
     if not levels:
         return 0, 0
     *lower, top = levels
@@ -136,6 +155,12 @@ def positive(**numbers: int) -> None:
             raise VerifyException(f"{name} is {value}, at least 1 is needed")
 
 
+def check_width(width: int) -> None:
+    """Raises VerifyException where no element has `width` bytes."""
+    if width not in WIDTHS:
+        raise VerifyException(f"elements have 1, 2, 4 or 8 bytes, not {width}")
+
+
 def check_levels(levels: Sequence[Digit], stop: int) -> None:
     """Raises VerifyException where `levels` do not number the positions below `stop`."""
     unit = 1
@@ -152,8 +177,10 @@ def check_levels(levels: Sequence[Digit], stop: int) -> None:
 def check_access(op: Operation, width: int) -> None:
     """Raises VerifyException where micro-kernel `op`, of a plan of elements of `width` bytes, leaves its buffers."""
     assert isinstance(op, Accesses)
-    if op.element is not None and op.element % width:
-        raise VerifyException(f"elements of {op.element} bytes are no whole elements of {width}")
+    if op.element is not None:
+        check_width(op.element)
+        if op.element % width:
+            raise VerifyException(f"elements of {op.element} bytes are no whole elements of {width}")
     _check_whole("a micro-kernel", [op.writes, op.reads], width)
     _check_side(op, 0, op.reads)
     low, high = _check_side(op, 1, op.writes)
@@ -171,9 +198,49 @@ def check_access(op: Operation, width: int) -> None:
 def check_places(op: Operation, width: int) -> None:
     """Raises VerifyException where a loop or step does not move by whole elements."""
     assert isinstance(op, Places)
-    for stride in op.strides:
+    for stride in (*op.moves[0], *op.moves[1]):
         if stride % width:
             raise VerifyException(f"{stride} bytes are no multiple of the element's {width}")
+
+
+def check_aligned(op: Operation, side: int, size: int, own: Sequence[int], what: str) -> None:
+    """Raises VerifyException where `op` does not get from one place of `side` to the next by multiples of `size`.
+
+    `own` are its own distances. Where the first place is does not matter for stores, the call asks for that.
+    """
+    distances = list(own)
+    for place in around(op):
+        if isinstance(place, Places) and (size <= 2 or isinstance(place.parent_op(), Places)):
+            distances += place.moves[side]
+    for distance in distances:
+        if distance % size:
+            raise VerifyException(
+                f"{what} {distance} apart in the {SIDES[side]}: multiples of {size} are needed"
+            )
+
+
+def check_stores(op: Operation) -> None:
+    """Raises VerifyException where stores of `op` past the caches would not be aligned."""
+    assert isinstance(op, Accesses)
+    if op.stores is None:
+        return
+    size, distances = op.stores
+    if size & (size - 1):
+        raise VerifyException(
+            f"streams {size} bytes at a time: a power of two, or runs of whole lines, are needed"
+        )
+    check_aligned(op, 1, min(size, LINE), distances, f"streams {size} bytes at a time,")
+
+
+def check_channels(op: Operation, channels: int) -> None:
+    """Raises VerifyException where `op` has elements of other channels than the first `channels`."""
+    assert isinstance(op, Accesses)
+    low, high = op.channels
+    for place in around(op):
+        if isinstance(place, Places):
+            low, high = low + place.reach[2][0], high + place.reach[2][1]
+    if not 0 <= low <= high < channels:
+        raise VerifyException(f"uses channels {low} to {high}, there are {channels}")
 
 
 def check_filled(steps: Sequence[Operation], size: int, *, whole: bool) -> None:
@@ -236,6 +303,6 @@ def _check_side(op: Operation, side: int, access: Access | None) -> Range:
             if size is None:
                 low, high = low + place.turns[0], high + place.turns[1]
     if size is not None and not 0 <= low <= high <= size:
-        verb, name = (("reads", "source"), ("writes", "destination"))[side]
-        raise VerifyException(f"{verb} bytes [{low}, {high}) of a {name} of {size}")
+        verb = ("reads", "writes")[side]
+        raise VerifyException(f"{verb} bytes [{low}, {high}) of a {SIDES[side]} of {size}")
     return low, high

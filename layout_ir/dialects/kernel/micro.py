@@ -21,11 +21,12 @@ from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.dialects.kernel import bounds
 from layout_ir.dialects.kernel.attributes import CutsAttr
-from layout_ir.dialects.kernel.bounds import Access, Accesses, Buffers
-from layout_ir.dialects.kernel.structure import Int, element_width, number, steps_in
+from layout_ir.dialects.kernel.bounds import LINE, Access, Accesses, Buffers
+from layout_ir.dialects.kernel.rounds import check_cuts, check_pads, check_register, check_weave, tile_stores
+from layout_ir.dialects.kernel.structure import Int, PlanOp, element_width, number, plan_around, steps_in
 
-LINE = 64
-"""Bytes of a cache line."""
+LARGEST = 1 << 20
+"""Bytes of a stage, which is on the stack, at most."""
 
 
 class KernelOp(Accesses, IRDLOperation):
@@ -37,9 +38,17 @@ class KernelOp(Accesses, IRDLOperation):
     FLAGS: ClassVar[str] = "(`streaming` $streaming^)? (`split` $split^)? attr-dict"
     INNER: ClassVar[str] = "`for` $count `src` $inner_src `dst` $inner_dst"
 
+    CONVERTS: ClassVar[bool] = False
+    """Whether plans that convert may have it."""
+
     def verify_(self) -> None:
+        width = element_width(self)
+        if plan_around(self).convert is not None and not self.CONVERTS:
+            raise VerifyException(f"{self.name} moves elements, but the plan converts them")
         self.check()
-        bounds.check_access(self, element_width(self))
+        bounds.check_access(self, width)
+        if self.streaming is not None:
+            bounds.check_stores(self)
 
     def check(self) -> None:
         """Raises VerifyException where the op's own numbers do not fit together."""
@@ -67,6 +76,10 @@ class RunOp(KernelOp):
     def writes(self) -> Access:
         return self._access(self.inner_dst)
 
+    def _stores(self, size: int) -> tuple[int, tuple[int, ...]] | None:
+        """Stores of 16 bytes and more are aligned where they bypass the caches."""
+        return (size, (number(self.inner_dst),)) if size >= 16 else None
+
 
 @irdl_op_definition
 class CopyOp(RunOp):
@@ -78,6 +91,11 @@ class CopyOp(RunOp):
     @property
     def reads(self) -> Access | None:
         return self._access(self.inner_src)
+
+    @property
+    def stores(self) -> tuple[int, tuple[int, ...]] | None:
+        run = number(self.run)
+        return self._stores(LINE if run % LINE == 0 else run)
 
 
 @irdl_op_definition
@@ -91,6 +109,12 @@ class FillOp(RunOp):
         "$run `with` $value `width` $width "
         f"(`for` $count^ `src` $inner_src `dst` $inner_dst)? {KernelOp.FLAGS}"
     )
+
+    CONVERTS: ClassVar[bool] = True
+
+    def check(self) -> None:
+        super().check()
+        check_pads(number(self.width), run=number(self.run))
 
     @property
     def reads(self) -> Access | None:
@@ -118,10 +142,16 @@ class PaddedOp(RunOp):
         super().check()
         if not 0 < number(self.valid) < number(self.run):
             raise VerifyException(f"{number(self.valid)} bytes are valid of a run of {number(self.run)}")
+        check_pads(number(self.width), run=number(self.run), valid=number(self.valid))
+        check_register("elements", number(self.run) // number(self.width))
 
     @property
     def reads(self) -> Access | None:
         return self._access(self.inner_src)._replace(run=number(self.valid))
+
+    @property
+    def stores(self) -> tuple[int, tuple[int, ...]] | None:
+        return self._stores(number(self.run))
 
     @property
     def element(self) -> int | None:
@@ -196,11 +226,23 @@ class TileOp(KernelOp):
             raise VerifyException(f"prefetches run ahead, not {-number(self.reach)} bytes behind")
         if not 0 <= number(self.valid) < rows:
             raise VerifyException(f"{number(self.valid)} rows are valid of {rows}")
-        for axis, count in (("rows", rows), ("cols", cols)):
-            sizes = [size for name, size in self.cuts.data if name == axis]
-            if not sizes or not 0 < sizes[-1] <= count:
-                shown = sizes[-1] if sizes else "no"
-                raise VerifyException(f"the last cut of {axis} is the tile, of 1 to {count}, not {shown}")
+        high, wide = check_cuts(self.cuts, rows, cols)
+        if self.valid is not None and number(self.valid) and high != rows:
+            raise VerifyException(f"rows that are pads need a tile of all {rows} rows, not of {high}")
+        if self.whole is None:
+            return
+        lane = 16 // number(self.width)
+        if high != wide or high & (high - 1) or high < lane:
+            raise VerifyException(
+                f"rows are whole registers of a square tile, of a power of two, at least {lane}: not {high} x {wide}"
+            )
+        if self.valid is not None:
+            raise VerifyException("rows that are pads are no whole registers")
+
+    @property
+    def stores(self) -> tuple[int, tuple[int, ...]] | None:
+        width, fold = number(self.width), () if self.fold is None else (number(self.col_far),)
+        return tile_stores(self.cuts, number(self.rows), width, (number(self.col_stride), *fold))
 
     @property
     def reads(self) -> Access | None:
@@ -240,8 +282,12 @@ class WeaveOp(KernelOp):
     def check(self) -> None:
         count, block = number(self.count), number(self.block)
         bounds.positive(width=number(self.width), strands=number(self.strands), count=count)
-        if not 0 < block <= count:
-            raise VerifyException(f"a block of {block} elements does not fit strands of {count}")
+        check_weave(number(self.strands), count, block)
+
+    @property
+    def stores(self) -> tuple[int, tuple[int, ...]] | None:
+        width, stride = number(self.width), number(self.stride) if self.splits is not None else 0
+        return number(self.block) * width, (number(self.count) * width, stride)
 
     @property
     def _strands(self) -> Access:
@@ -288,13 +334,16 @@ class StagedOp(Buffers, KernelOp):
     )
 
     def check(self) -> None:
+        if not isinstance(next(x for x in bounds.around(self) if isinstance(x, Buffers)), PlanOp):
+            raise VerifyException("there is one buffer: a stage has no stage inside")
         given = [x is not None for x in (self.runs, self.stride, self.pitch)]
         if any(given) and not all(given):
             raise VerifyException(
                 "runs of a stage have a stride in the destination and a pitch in the buffer"
             )
         size, pitch = number(self.size), number(self.pitch)
-        bounds.positive(size=size)
+        if size < LINE:
+            raise VerifyException(f"a stage of {size} bytes is less than a line of {LINE}")
         if all(given):
             bounds.positive(runs=number(self.runs))
             if pitch < size or (pitch - number(self.stride)) % LINE:
@@ -306,6 +355,12 @@ class StagedOp(Buffers, KernelOp):
             bounds.positive(along=number(self.along))
             if not all(given) or size % LINE:
                 raise VerifyException(f"runs are continued by whole lines of {LINE}, not by {size} bytes")
+            if pitch < size + LINE:
+                raise VerifyException(
+                    f"runs that are continued lie {pitch} apart in the buffer: {size} and a line of {LINE} are needed"
+                )
+        if self.sizes[1] > LARGEST:
+            raise VerifyException(f"a stage of {self.sizes[1]} bytes on the stack: {LARGEST} are the most")
         bounds.check_filled(steps_in(self.body), self._runs * size, whole=True)
 
     @property

@@ -78,8 +78,10 @@ def steps_in(region: Region) -> "tuple[StepOp, ...]":
 
 
 def element_width(op: Operation) -> int:
-    """Bytes of the elements of the plan that `op` is in. Raises VerifyException where it is in none."""
-    return number(plan_around(op).width)
+    """Bytes of the elements of the plan that `op` is in. Raises VerifyException where it is in none, or has none."""
+    width = number(plan_around(op).width)
+    bounds.check_width(width)
+    return width
 
 
 def plan_around(op: Operation) -> "PlanOp":
@@ -136,8 +138,7 @@ class PlanOp(Buffers, IRDLOperation):
         return max(bits_of(self.convert.data.src) // 8, 1), max(bits_of(self.convert.data.dst) // 8, 1)
 
     def verify_(self) -> None:
-        if number(self.width) not in (1, 2, 4, 8):
-            raise VerifyException(f"elements have 1, 2, 4 or 8 bytes, not {number(self.width)}")
+        bounds.check_width(number(self.width))
         if self.convert is not None and number(self.width) != min(self.widths):
             raise VerifyException(
                 f"elements of {self.convert.data} need width {min(self.widths)}, not {number(self.width)}"
@@ -171,13 +172,13 @@ class StepOp(Places, IRDLOperation):
         return 1
 
     @property
-    def reach(self) -> tuple[Range, Range]:
-        src, dst = self.strides
-        return (src, src), (dst, dst)
+    def reach(self) -> tuple[Range, Range, Range]:
+        src, dst, channel = map(number, (self.src, self.dst, self.channel))
+        return (src, src), (dst, dst), (channel, channel)
 
     @property
-    def strides(self) -> tuple[int, ...]:
-        return number(self.src), number(self.dst)
+    def moves(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return (number(self.src),), (number(self.dst),)
 
     def chain(self) -> tuple[Operation, ...]:
         """The loops, outermost first, and the micro-kernel. Raises VerifyException where it is no such nest."""
@@ -234,12 +235,15 @@ class ForOp(LoopOp):
         return number(self.count)
 
     @property
-    def reach(self) -> tuple[Range, Range]:
-        return bounds.linear(self.rounds, number(self.src)), bounds.linear(self.rounds, number(self.dst))
+    def reach(self) -> tuple[Range, Range, Range]:
+        src, dst, channel = (
+            bounds.linear(self.rounds, number(x)) for x in (self.src, self.dst, self.channel)
+        )
+        return src, dst, channel
 
     @property
-    def strides(self) -> tuple[int, ...]:
-        return number(self.src), number(self.dst)
+    def moves(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return (number(self.src),), (number(self.dst),)
 
     @property
     def gap(self) -> int | None:
@@ -264,13 +268,13 @@ class TableOp(LoopOp):
         return len(self.offsets.data)
 
     @property
-    def reach(self) -> tuple[Range, Range]:
-        src, dst = zip(*self.offsets.data, strict=True)
-        return (min(src), max(src)), (min(dst), max(dst))
+    def reach(self) -> tuple[Range, Range, Range]:
+        src, dst = self.moves
+        return (min(src), max(src)), (min(dst), max(dst)), bounds.linear(self.rounds, number(self.channel))
 
     @property
-    def strides(self) -> tuple[int, ...]:
-        return tuple(x for pair in self.offsets.data for x in pair)
+    def moves(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return tuple(src for src, _ in self.offsets.data), tuple(dst for _, dst in self.offsets.data)
 
     @property
     def gap(self) -> int | None:
@@ -297,16 +301,15 @@ class RaggedOp(LoopOp):
         return number(self.stop) - number(self.start)
 
     @property
-    def reach(self) -> tuple[Range, Range]:
+    def reach(self) -> tuple[Range, Range, Range]:
         start, stop = number(self.start), number(self.stop)
-        return (
-            bounds.ragged(self.levels.data, start, stop, 0),
-            bounds.ragged(self.levels.data, start, stop, 1),
-        )
+        src, dst, channel = (bounds.ragged(self.levels.data, start, stop, side) for side in range(3))
+        return src, dst, channel
 
     @property
-    def strides(self) -> tuple[int, ...]:
-        return tuple(stride for digit in self.levels.data for stride in digit.strides)
+    def moves(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        src, dst = zip(*(digit.moves for digit in self.levels.data), strict=True)
+        return tuple(x for part in src for x in part), tuple(x for part in dst for x in part)
 
 
 @irdl_op_definition

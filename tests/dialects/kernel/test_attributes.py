@@ -47,8 +47,13 @@ def test_negative_texts(text: str, message: str):
 
 
 def test_a_digit_knows_where_its_rounds_go():
-    steady, table = Digit(1, Steady(4, -4, 8)), Digit(4, ((0, 0), (64, 16)))
-    assert [steady.offset(k) for k in range(steady.rounds)] == [(0, 0), (-4, 8), (-8, 16), (-12, 24)]
-    assert [table.offset(k) for k in range(table.rounds)] == [(0, 0), (64, 16)]
-    assert steady.strides == (-4, 8)
-    assert table.strides == (0, 0, 64, 16)
+    steady, table = Digit(1, Steady(4, -4, 8)), Digit(4, ((0, 0), (64, 16)), 5)
+    assert [steady.offset(k) for k in range(steady.rounds)] == [
+        (0, 0, 0),
+        (-4, 8, 0),
+        (-8, 16, 0),
+        (-12, 24, 0),
+    ]
+    assert [table.offset(k) for k in range(table.rounds)] == [(0, 0, 0), (64, 16, 5)]
+    assert steady.moves == ((-4,), (8,))
+    assert table.moves == ((0, 64), (0, 16))
