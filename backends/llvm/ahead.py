@@ -28,6 +28,9 @@ from layout_ir.layout import Layout
 from layout_ir.quantization import Conversion
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_STDINT = re.compile(r"u?int\w*_t|U?INT\w*_(C|MAX|MIN)")
+"""Names of the header that ours includes."""
+
 _RESERVED = """
 alignas alignof and asm auto bool break case catch char class compl concept const constexpr continue decltype
 default delete do double else enum explicit export extern false float for friend goto if inline int long main
@@ -180,7 +183,7 @@ def check_name(name: str) -> None:
     """Raises LayoutError where `name` cannot name a function in C and C++."""
     if not _NAME.fullmatch(name):
         raise LayoutError(f"'{name}' is no name in C: letters, digits and _ are, not starting with a digit")
-    if name in _RESERVED.split() or name.startswith("__") or re.match("_[A-Z]", name):
+    if name in _RESERVED.split() or _STDINT.fullmatch(name) or re.match("__|_[A-Z]", name):
         raise LayoutError(f"'{name}' is taken by C or C++: choose another name")
 
 

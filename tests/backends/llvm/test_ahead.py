@@ -278,7 +278,9 @@ def test_the_header_is_c_and_cpp_and_may_come_twice(compiler: str, tmp_path: Pat
     assert symbols["reorder"] is False  # not mangled
 
 
-@pytest.mark.parametrize("name", ["1k", "a-b", "", "for", "class", "__a", "_A", "main", "größe"])
+@pytest.mark.parametrize(
+    "name", ["1k", "a-b", "", "for", "class", "__a", "_A", "main", "int64_t", "INT64_C", "größe"]
+)
 def test_negative_names_that_c_does_not_accept(name: str):
     with pytest.raises(LayoutError, match=r"no name in C|taken by C"):
         _unit(name=name)
