@@ -182,7 +182,11 @@ def conversion_between(
         if wrong is not None:
             raise LayoutError(f"zero point {wrong} of {dtype}: expected integers from {low} to {high}")
     first, second = (1.0 if x is None else x for x in scales)
-    ratio = np.divide(first, second)
+    with np.errstate(over="ignore"):
+        ratio = np.divide(first, second)
+    wrong = _first_but(ratio, np.isfinite(ratio))
+    if wrong is not None:
+        raise LayoutError(f"scales too far apart: the source's / the destination's is {wrong}")
     at_run_time = isinstance(first, np.ndarray) or isinstance(second, np.ndarray)
     given: dict[str, Any] = {
         "src_zero": zeros[0],
@@ -202,6 +206,8 @@ def conversion_between(
     found: dict[str, Any] = {}
     for name, x in given.items():
         if name in values:
+            for extreme in (x.min(), x.max()) if x.size else ():
+                rounded(float(extreme), number)
             found[name] = "channel" if x.ndim else "tensor"
         else:
             one_per_channel = isinstance(x, tuple)
@@ -241,9 +247,12 @@ def _given(value: Any, what: str, channels: int) -> Any:
 
     if value is None:
         return None
-    if isinstance(value, int | float):
-        return float(value)
-    array = np.asarray(value, np.float64)
+    try:
+        if isinstance(value, int | float):
+            return float(value)
+        array = np.array(value, np.float64)  # what is checked does not change behind our back
+    except (TypeError, ValueError, OverflowError) as error:
+        raise LayoutError(f"{what} {value!r} is no number: {error}") from None
     if array.ndim > 1 or (array.ndim == 1 and array.size != channels):
         shown = "x".join(map(str, array.shape))
         wanted = f"one or {channels}, one for each channel" if channels else "one"

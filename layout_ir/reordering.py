@@ -81,6 +81,8 @@ def reorder(
     bytes, two in each, on either side. `scale`, `zero_point` and `beta` are what
     `layout_ir.quantization.conversion_between` takes: numbers, or one for each channel along `dim`.
 
+    Arrays in another byte order than this machine's are converted first.
+
     Raises LayoutError where shapes, formats, arrays or numbers do not fit.
     """
     if shape is None and source_dtype is None and beta is None and dim is None and threads is None:
@@ -97,6 +99,7 @@ def reorder(
                     return target
                 except LayoutError:
                     pass  # an array that is not contiguous, say: the long way copies it, or says what is wrong
+    x = x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
     source, destination = Format.of(source), Format.of(destination)
     src_name = _source_dtype(x, source_dtype, dtype)
     dst_name = src_name if dtype is None else canonical_name(dtype)
@@ -142,7 +145,7 @@ def _known(
         src, dst = source.bind(extents), destination.bind(extents)
         src_name = _source_dtype(like, None, dtype)
         dst_name = src_name if dtype is None else canonical_name(dtype)
-        if shape != physical_shape(src) or min(bits_of(src_name), bits_of(dst_name)) < 8:
+        if not kind.isnative or shape != physical_shape(src) or min(bits_of(src_name), bits_of(dst_name)) < 8:
             return None
         kernel = _bound_kernel(src, dst, (src_name, dst_name), (scale, zero_point, None))
     except LayoutError:
@@ -152,6 +155,11 @@ def _known(
     if not whole or (padded and dst.pad == "undef"):
         return None
     return kernel, physical_shape(dst), kind if dst_name == src_name else storage_of(dst_name)
+
+
+def forget() -> None:
+    """Drops the kernels that `reorder` keeps for arrays that it has seen."""
+    _known.cache_clear()
 
 
 def compile_reorder(
@@ -202,7 +210,7 @@ def _bound_kernel(
     """The kernel between layouts, with `numbers` for scale, zero point and beta."""
     from layout_ir.backends.llvm import compile_reorder as compile_
 
-    channels = src.shape[dim] if dim is not None and 0 <= dim < src.rank else 0
+    channels = _channels(src.shape, dim) or 0
 
     def convert(scale: Any, zero_point: Any, beta: Any) -> tuple[Conversion, dict[str, NDArray[Any]]]:
         return conversion_between(
@@ -249,7 +257,7 @@ def _open_kernel(
         return _bound_kernel(
             src.bind(extents), dst.bind(extents), dtypes, numbers, dim, threads=threads, target=target
         )
-    channels = shape[dim] if dim is not None and 0 <= dim < len(shape) else 0
+    channels = _channels(shape, dim)
     if channels is None:
         raise LayoutError(
             f"one number per channel needs the extent of dim {dim}, which is open: give that extent, or one number"
@@ -259,6 +267,15 @@ def _open_kernel(
         *dtypes, scale=scale, zero_point=zero_point, beta=beta, dim=dim, channels=channels
     )
     return compile_open(src, dst, shape, conversion=conversion, threads=threads, target=target)
+
+
+def _channels(shape: Sequence[int | None], dim: int | None) -> int | None:
+    """The extent of `dim`, 0 for no dim, None where it is open. Raises LayoutError where there is no such dim."""
+    if dim is None:
+        return 0
+    if not 0 <= dim < len(shape):
+        raise LayoutError(f"channels along dim {dim} of a tensor of rank {len(shape)}: dims count from 0")
+    return shape[dim]
 
 
 @dataclass(frozen=True, slots=True)

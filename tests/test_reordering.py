@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import layout_ir as li
-from layout_ir.backends.llvm import Reorder
+from layout_ir.backends.llvm import Reorder, forget
 from layout_ir.quantization import conversion_between
-from layout_ir.reordering import ScaledReorder
+from layout_ir.reordering import ScaledReorder, _known  # pyright: ignore[reportPrivateUsage]
 
 
 def _ramp(*shape: int) -> np.ndarray[Any, Any]:
@@ -190,6 +190,12 @@ def test_bfloat16_is_rounded_to():
         ),
         ({"dtype": "i8", "scale": (None, (1.0, 2, 3, 4))}, "expected one"),
         ({"dtype": "i8", "zero_point": 128}, "zero point 128.0 of i8: expected integers from -128 to 127"),
+        ({"dtype": "i8", "scale": [1.0, 2.0], "dim": 2}, "channels along dim 2 of a tensor of rank 2"),
+        ({"dtype": "i8", "scale": [1.0, 2.0], "dim": -1}, "channels along dim -1 of a tensor of rank 2"),
+        ({"dtype": "i8", "scale": "wide"}, "scale 'wide' is no number"),
+        ({"dtype": "i8", "scale": 10**400}, "scale 10+ is no number: int too large"),
+        ({"dtype": "i8", "scale": 1e-320}, "scales too far apart: the source's / the destination's is inf"),
+        ({"dtype": "i8", "scale": np.array(1e-300)}, "is no number of f32, in which it would act"),
         ({"dtype": "i8", "zero_point": (1, None)}, "zero point 1.0 of f32"),
         ({"dtype": "i8", "scale": (1, 2, 3)}, "not 3 numbers"),
         ({"source_dtype": "bf16"}, "elements of 32 bits, bf16 is kept in uint16"),
@@ -245,3 +251,39 @@ def test_negative_again_with_arrays_that_do_not_fit():
     frozen.flags.writeable = False
     with pytest.raises(li.LayoutError, match="read-only"):
         li.reorder(x, "ab", "ba", out=frozen)
+
+
+@pytest.mark.parametrize("threads", [None, 1])
+def test_arrays_in_another_byte_order_are_their_numbers(threads: int | None):
+    x = _ramp(3, 4) - 5
+    foreign = x.astype(x.dtype.newbyteorder())
+    padded = "(a, b) : [a, b, b:3], pad = 1.5"
+    given: tuple[dict[str, Any], ...] = ({}, {"dtype": "i32"}, {"dtype": "i8", "scale": 0.5, "zero_point": 3})
+    for options in given:
+        wanted = li.reorder(x, "ab", "ba", **options)
+        found = li.reorder(foreign, "ab", "ba", **options, threads=threads)
+        assert found.dtype == wanted.dtype
+        assert np.array_equal(found, wanted)
+    assert np.array_equal(li.reorder(foreign, "ab", padded), li.reorder(x, "ab", padded))
+
+
+def test_arrays_of_numbers_may_be_written_to_after_compiling():
+    layout = li.Format.of("ab").bind((2, 3))
+    zeros = np.array([1.0, 2.0])
+    kernel = li.compile_reorder(layout, layout, "f32", dst_dtype="i8", zero_point=zeros, dim=0)
+    zeros[:] = 1000
+    out = np.zeros(6, np.int8)
+    kernel(np.zeros(6, np.float32), out)
+    assert out.tolist() == [1, 1, 1, 2, 2, 2]
+
+
+def test_what_is_kept_can_be_dropped():
+    x = _ramp(7, 5)
+    source, destination = (li.TensorDesc((None, 5), "f32", tag) for tag in ("ab", "ba"))
+    opened = li.compile_reorder(source, destination)
+    li.reorder(x, "ab", "ba")
+    assert li.compile_reorder(source, destination) is opened
+    assert _known.cache_info().currsize > 0
+    forget()
+    assert _known.cache_info().currsize == 0
+    assert li.compile_reorder(source, destination) is not opened

@@ -16,13 +16,13 @@ from layout_ir.backends.llvm.emit import emit_module, version
 from layout_ir.backends.llvm.entry import entry
 from layout_ir.backends.llvm.jit import Code
 from layout_ir.backends.llvm.machine import Machine, host
-from layout_ir.backends.llvm.machines import local_machine
+from layout_ir.backends.llvm.machines import runnable
 from layout_ir.backends.llvm.pads import pad_bits
 from layout_ir.backends.llvm.plan import Plan
 from layout_ir.backends.llvm.planner import candidates, make_plan
 from layout_ir.backends.llvm.tuning import Choice, choose
 from layout_ir.dtypes import bits_of, canonical_name
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, shape_text
 from layout_ir.layout import Layout
 from layout_ir.quantization import PARAMETERS, Conversion, pad_after
 
@@ -158,15 +158,24 @@ def plan_reorder(
 
     `conversion` says what becomes of the elements; without it they are, and stay, `dtype`. `threads` share a call at
     most; any plan may be run by any number.
+
+    Raises LayoutError where there is none, or where a buffer has 2^63 bytes or more, which no address has.
     """
     machine = target or host()
     if conversion is None and bits_of(dtype) % 8:
         conversion = Conversion(canonical_name(dtype), canonical_name(dtype))
     if conversion is None or (conversion.is_identity and bits_of(conversion.src) % 8 == 0):
         dtype = dtype if conversion is None else conversion.src
-        return make_plan(src, dst, bits_of(dtype) // 8, pad_bits(dst.pad, dtype), machine, threads)
-    pad = pad_after(dst.pad, conversion)
-    return make_conversion_plan(src, dst, conversion, pad_bits(pad, conversion.dst), machine, threads)
+        plan = make_plan(src, dst, bits_of(dtype) // 8, pad_bits(dst.pad, dtype), machine, threads)
+    else:
+        pad = pad_bits(pad_after(dst.pad, conversion), conversion.dst)
+        plan = make_conversion_plan(src, dst, conversion, pad, machine, threads)
+    for side, layout, size in (("source", src, plan.src_bytes), ("destination", dst, plan.dst_bytes)):
+        if size >= 1 << 63:
+            raise LayoutError(
+                f"the {side}, {shape_text(layout.shape)} in {layout.format}, has {size} bytes: not below 2^63"
+            )
+    return plan
 
 
 def compile_reorder(
@@ -193,7 +202,7 @@ def compile_reorder(
     """
     if threads is not None and threads < 1:
         raise LayoutError(f"a reorder cannot run on {threads} threads")
-    machine = local_machine(target) if isinstance(target, str) else target or host()
+    machine = runnable(target)
     if conversion is None:
         name = canonical_name(dtype)
         conversion = Conversion(name, name if dst_dtype is None else canonical_name(dst_dtype))
@@ -244,6 +253,11 @@ def load(plan: Plan, machine: Machine, threads: int = 1) -> Reorder:
 
 def forget() -> None:
     """Drops the kernels that are kept for the next who asks; those in use stay until their users drop them."""
+    from layout_ir import reordering
+    from layout_ir.backends.llvm import open_call
+
+    reordering.forget()
+    open_call.forget()
     _prepared.cache_clear()
     load.cache_clear()
 

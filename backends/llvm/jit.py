@@ -17,11 +17,19 @@ from typing import Any
 from layout_ir.backends.llvm import store
 from layout_ir.backends.llvm.machine import Machine, host, llvm
 
-# The bindings keep global state (targets, code generators) that is not safe under concurrent use. A process that forks
-# waits for whoever holds the lock: the child would otherwise never get it.
+
+def fork_safe(lock: Lock) -> None:
+    """A process that forks waits for whoever holds `lock`: the child would otherwise never get it.
+
+    Of locks that are taken one inside the other, the inner one comes here first.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+
+
+# The bindings keep global state (targets, code generators) that is not safe under concurrent use.
 _lock = Lock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+fork_safe(_lock)
 
 _numbers = count()
 

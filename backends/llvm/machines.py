@@ -80,6 +80,9 @@ _FEATURES = {
 }  # fmt: skip
 """Features that `with_features` knows, by architecture."""
 
+_CONVENTIONS = {"lp64d": ("f", "d")}
+"""Features that calling conventions need."""
+
 
 def machine_named(name: str) -> Machine:
     """The machine of that name, `host` for this one. Raises LayoutError where there is none."""
@@ -107,6 +110,19 @@ def local_machine(name: str) -> Machine:
     return replace(machine, triple=here.triple, l1=here.l1, l2=here.l2, l3=here.l3)
 
 
+def runnable(target: Machine | str | None) -> Machine:
+    """The machine `target`, this one for None. Raises LayoutError where this process cannot run its code."""
+    if isinstance(target, str):
+        return local_machine(target)
+    here = host()
+    if target is not None and target.architecture != here.architecture:
+        raise LayoutError(
+            f"code for {target.triple} does not run on this {here.architecture}: layout-ir compile-reorder writes it "
+            "to a file"
+        )
+    return target or here
+
+
 def with_features(machine: Machine, changes: str) -> Machine:
     """`machine` with features switched on (`+name`) and off (`-name`), separated by commas.
 
@@ -125,6 +141,8 @@ def with_features(machine: Machine, changes: str) -> Machine:
                 f"unknown feature '{name}' of {machine.architecture}: known are {', '.join(sorted(known))}",
                 span,
             )
+        if part.strip()[0] == "-" and name in _CONVENTIONS.get(machine.abi, ()):
+            raise LayoutError(f"feature '{name}' is needed to pass numbers as {machine.abi} does", span)
         if part.strip()[0] == "+":
             added.add(name)
             vector = max(vector, {"avx2": 32, "v": 16}.get(name, 0))

@@ -16,9 +16,9 @@ from layout_ir.backends.llvm.call import check_buffer, shares
 from layout_ir.backends.llvm.conversion import bytes_of
 from layout_ir.backends.llvm.dynamic import Extents, OpenPlan, OpenReorder, open_reorder
 from layout_ir.backends.llvm.emit import module_text
-from layout_ir.backends.llvm.jit import Code
-from layout_ir.backends.llvm.machine import Machine, host
-from layout_ir.backends.llvm.machines import local_machine
+from layout_ir.backends.llvm.jit import Code, fork_safe
+from layout_ir.backends.llvm.machine import Machine
+from layout_ir.backends.llvm.machines import runnable
 from layout_ir.dtypes import bits_of, canonical_name
 from layout_ir.errors import LayoutError, shape_text
 from layout_ir.format import Format
@@ -28,6 +28,10 @@ _MOST_PLANS = 32
 _MOST_SHAPES = 4096
 _LEAST = 4 << 10
 """Bytes of source and destination below which no plan is made: the one that serves everything does."""
+
+# Who finds out which plan serves a shape. As for the compiler's lock, a process that forks waits for it.
+_lock = Lock()
+fork_safe(_lock)
 
 _SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -70,7 +74,6 @@ class OpenKernel:
         self._plans: list[_Compiled] = []
         self._plain = _Compiled(reorder.plain())
         self._shapes: dict[tuple[int, ...], tuple[_Compiled, int, int, int]] = {}
-        self._lock = Lock()
 
     @property
     def plans(self) -> tuple[OpenPlan, ...]:
@@ -123,7 +126,7 @@ class OpenKernel:
         src, dst = reorder.src.bind(extents), reorder.dst.bind(extents)
         sizes = bytes_of(src.extent, reorder.dtypes[0]), bytes_of(dst.extent, reorder.dtypes[1])
         threads = 1 if self._plain.open_plan.plan.shares_bytes else shares(sum(sizes), self.threads)
-        with self._lock:
+        with _lock:
             compiled = self._plain if 0 in extents else self._serving(extents, sum(sizes))
             if len(self._shapes) >= _MOST_SHAPES:
                 self._shapes.clear()
@@ -195,7 +198,7 @@ def compile_open(
     """
     if threads is not None and threads < 1:
         raise LayoutError(f"a reorder cannot run on {threads} threads")
-    machine = local_machine(target) if isinstance(target, str) else target or host()
+    machine = runnable(target)
     if conversion is None:
         conversion = Conversion(canonical_name(dtype), canonical_name(dtype))
     return _open_kernel(src, dst, tuple(shape), conversion, threads or pool.cpus(), machine)
@@ -206,6 +209,11 @@ def _open_kernel(
     src: Format, dst: Format, shape: Extents, conversion: Conversion, threads: int, machine: Machine
 ) -> OpenKernel:
     return OpenKernel(open_reorder(src, dst, shape, conversion, machine), threads)
+
+
+def forget() -> None:
+    """Drops the kernels that are kept for the next who asks."""
+    _open_kernel.cache_clear()
 
 
 def _axes(format: Format) -> list[list[int]]:

@@ -275,12 +275,18 @@ class Pool:
         self.parallel: Any = signature(self.address)
 
     def grow(self, threads: int) -> None:
-        """Starts workers until `threads` can work, the caller included."""
+        """Starts workers until `threads` can work, the caller included, or until the system gives no more.
+
+        Whoever there is does all of the work.
+        """
         run: Any = ctypes.CFUNCTYPE(None, ctypes.c_int64)(self.code.address("worker"))
         while self.workers < threads - 1:
-            self.workers += 1
-            name = f"layout-ir-{self.workers}"
-            threading.Thread(target=run, args=(self.workers,), daemon=True, name=name).start()
+            number = self.workers + 1
+            try:
+                threading.Thread(target=run, args=(number,), daemon=True, name=f"layout-ir-{number}").start()
+            except RuntimeError:
+                return
+            self.workers = number
 
 
 _pool: Pool | None = None

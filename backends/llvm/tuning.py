@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.backends.llvm import store
+from layout_ir.backends.llvm.jit import fork_safe
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import Plan
 from layout_ir.errors import LayoutError
@@ -33,6 +34,7 @@ _known: dict[str, str] = {}
 """The winner's text by the name of the choice: what this process has read or measured."""
 
 _lock = Lock()  # one measurement at a time: two would slow each other
+fork_safe(_lock)
 
 Kernel = Callable[[Any, Any], None]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from layout_ir.backends.llvm import compile_many, compile_reorder, reorder
 from layout_ir.backends.llvm.call import load
 from layout_ir.backends.llvm.machine import Machine, host, llvm
-from layout_ir.backends.llvm.machines import local_machine
+from layout_ir.backends.llvm.machines import local_machine, machine_named
 from layout_ir.backends.llvm.planner import make_plan
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
@@ -240,6 +240,25 @@ def test_negative_code_for_another_machine_is_not_loaded(target: str, message: s
     src, dst = (Format.of(x).bind((2, 3)) for x in ("nc", "cn"))
     with pytest.raises(LayoutError, match=message):
         compile_reorder(src, dst, target=target)
+
+
+def test_negative_a_machine_of_another_architecture():
+    name = "riscv64" if host().architecture != "riscv64" else "aarch64"
+    src, dst = (Format.of(x).bind((2, 3)) for x in ("nc", "cn"))
+    with pytest.raises(LayoutError, match=f"code for {name}-.* does not run on this"):
+        compile_reorder(src, dst, target=machine_named(name))
+
+
+@pytest.mark.parametrize("to", ["f32", "i8"])
+def test_negative_buffers_that_no_address_reaches_the_end_of(to: str):
+    most, more = (1 << 32, (1 << 29) - 1), (1 << 32, 1 << 29)
+    compile_reorder(*_pair(most, "ab", "ba"), "f32", dst_dtype=to)
+    with pytest.raises(
+        LayoutError, match=r"the source, 4294967296x536870912 in .*, has 9223372036854775808 bytes"
+    ):
+        compile_reorder(*_pair(more, "ab", "ba"), "f32", dst_dtype=to)
+    with pytest.raises(LayoutError, match=r"the destination, .* has 9223372036854775808 bytes"):
+        compile_reorder(*_pair(more, "ab", "ba"), "i8", dst_dtype="f32")
 
 
 def test_negative_features_that_this_cpu_has_not(monkeypatch: pytest.MonkeyPatch):

@@ -50,3 +50,9 @@ def test_negative_features_that_are_none(changes: str, message: str, span: tuple
     with pytest.raises(LayoutError, match=message) as found:
         with_features(machine_named("haswell"), changes)
     assert found.value.span == span
+
+
+def test_negative_features_that_the_calling_convention_needs():
+    with pytest.raises(LayoutError, match="feature 'd' is needed to pass numbers as lp64d does") as found:
+        with_features(machine_named("riscv64"), "-c,-d")
+    assert found.value.span == (3, 5)

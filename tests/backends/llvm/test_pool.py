@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import threading
 from time import sleep
 from typing import Any
@@ -13,7 +14,9 @@ import pytest
 from numpy.typing import NDArray
 
 from layout_ir.backends.llvm import Reorder, compile_reorder
-from layout_ir.backends.llvm.pool import LIGHT, available
+from layout_ir.backends.llvm.dynamic import OpenReorder
+from layout_ir.backends.llvm.open_call import compile_open
+from layout_ir.backends.llvm.pool import LIGHT, available, ensure
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 
@@ -117,6 +120,45 @@ def test_a_forked_child_has_workers_of_its_own():
     child = os.fork()
     if child == 0:
         os._exit(0 if _runs_right(kernel, x, wanted, 10) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@needs_workers
+def test_a_call_does_without_workers_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch):
+    def refuse(_: threading.Thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    workers = ensure(1).workers
+    assert ensure(workers + 3).workers == workers
+    kernel, x, wanted = _kernel(2, images=5)
+    assert _runs_right(kernel, x, wanted, 3)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+def test_a_forked_child_finds_no_lock_taken(monkeypatch: pytest.MonkeyPatch):
+    """While another thread finds out which plan serves a shape, or which is fastest."""
+    kernel = compile_open(Format.of("ab"), Format.of("ba"), (None, 40))
+    inside, original = threading.Event(), OpenReorder.like
+
+    def slow(self: OpenReorder, example: Any) -> Any:
+        inside.set()
+        sleep(0.2)
+        return original(self, example)
+
+    monkeypatch.setattr(OpenReorder, "like", slow)
+    x, y = np.ones((100, 40), np.float32), np.zeros((40, 100), np.float32)
+    other = threading.Thread(target=kernel, args=(x, y))
+    other.start()
+    inside.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        monkeypatch.undo()
+        kernel(x[:99], np.zeros((40, 99), np.float32))
+        os._exit(0)
+    other.join()
     assert os.waitpid(child, 0)[1] == 0
 
 
