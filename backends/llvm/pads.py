@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from math import isnan
+from math import copysign, isnan
 
 from layout_ir.dtypes import bits_of, canonical_name
 from layout_ir.errors import LayoutError
@@ -26,6 +26,8 @@ def pad_bits(policy: PadPolicy, dtype: str) -> int:
         # To nearest, ties to even; a NaN keeps its upper half, which holds the quiet bit.
         return word >> 16 if isnan(number) else (word + 0x7FFF + (word >> 16 & 1)) >> 16
     if not name.startswith(("i", "ui")):
+        if number == 0 and copysign(1, number) > 0:
+            return 0
         raise LayoutError(f"pads of element type {name} can be zero or undef, not {policy}")
     exact = int(policy) if isinstance(policy, int) else int(number) if number.is_integer() else None
     if name == "i1":

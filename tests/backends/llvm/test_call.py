@@ -206,6 +206,21 @@ def test_negative_overlapping_buffers():
             kernel(x[:6], other)
 
 
+@pytest.mark.parametrize("dtype", ["f8E4M3FN", "f8E5M2"])
+@pytest.mark.parametrize("pad", ["undef", "zero"])
+def test_elements_of_eight_bit_floats_are_moved(dtype: str, pad: str):
+    src, dst = _pair((3, 9), "ab", f"(a, b) : [b, a, a:4], pad = {pad}")
+    x, y = np.arange(27, dtype=np.uint8), np.full(36, 255, np.uint8)
+    compile_reorder(src, dst, dtype)(x, y)
+    assert np.array_equal(y.reshape(9, 4)[:, :3], x.reshape(3, 9).T)
+    assert (y.reshape(9, 4)[:, 3] == (255 if pad == "undef" else 0)).all()
+
+
+def test_negative_pads_of_eight_bit_floats():
+    with pytest.raises(LayoutError, match="pads of element type f8E5M2 can be zero or undef, not 1"):
+        compile_reorder(*_pair((3, 9), "ab", "(a, b) : [b, a, a:4], pad = 1"), "f8E5M2")
+
+
 def test_negative_layouts_that_no_kernel_moves():
     plain, turned = _pair((2, 3), "(a, b) : [a, b]", "(a, b) : [b, a]")
     with pytest.raises(LayoutError, match="f8E5M2 are moved, but not converted: f32 to f8E5M2"):
