@@ -84,6 +84,8 @@ class Conversion:
                 raise LayoutError(
                     f"{name} has {len(value)} numbers, expected {self.channels}, one per channel"
                 )
+            for number in () if isinstance(value, str) else value if isinstance(value, tuple) else (value,):
+                rounded(number, self.computes)
 
     @property
     def parameters(self) -> dict[str, Parameter]:

@@ -9,6 +9,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.target import Target
 
+from layout_ir.backends.llvm.ahead import check_name
 from layout_ir.backends.llvm.emit import emit_function, module_text
 from layout_ir.backends.llvm.kernel_ir import plan_of
 from layout_ir.backends.llvm.lowering import kernels_in
@@ -38,6 +39,7 @@ def llvm_ir(module: ModuleOp) -> str:
 def _functions(op: PlanOp | OpenOp, machine: Machine) -> list[str]:
     name = op.sym_name.data
     if isinstance(op, PlanOp):
+        check_name(name)
         return [emit_function(name, plan_of(op), machine)]
     formats = op.source.data, op.target.data
     return compile_open_ahead(*formats, op.extents.data, op.elements.data, machine, name).functions()

@@ -559,3 +559,27 @@ kernel.plan @negative_streams_halves_of_bytes width 1 src 256 dst 128 convert <i
     kernel.convert 256 streaming
   }
 }
+
+// -----
+
+// expected-error@+1 {{buffers of -64 and 0 bytes: 0 is the least}}
+kernel.plan @negative_less_than_nothing width 4 src -64 dst 0 {
+}
+
+// -----
+
+// expected-error@+1 {{1e+300 is no number of f32, in which it would act}}
+kernel.plan @negative_numbers_that_are_none width 1 src 64 dst 16 convert <f32 to i8, ratio [1.0e300, 1.0], dim 1 of 2> {
+}
+
+// -----
+
+// expected-error@+1 {{the steps write 4611686018427387904 bytes, the destination has 64}}
+kernel.plan @negative_more_positions_than_bytes width 1 src 64 dst 64 {
+  kernel.step src 0 dst 0 {
+    kernel.ragged 0 to 4611686018427387904 <1: for 4611686018427387904 src 1 dst 1> {
+      // expected-error@+1 {{reads bytes [0, 4611686018427387904) of a source of 64}}
+      kernel.copy 1
+    }
+  }
+}

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
-from layout_ir.dialects.kernel.attributes import Digit
+from layout_ir.dialects.kernel.attributes import Digit, Steady
 
 Range = tuple[int, int]
 """Smallest and largest offset, both reached."""
@@ -131,7 +131,11 @@ def ragged(levels: Sequence[Digit], start: int, stop: int, side: int) -> Range:
     first, last = start // top.unit, -(-stop // top.unit)
     ranges: list[Range] = []
     inner: Range | None = None
-    for k in range(first, last):
+    rounds: Sequence[int] = range(first, last)
+    if isinstance(top.move, Steady):
+        # Between the first and the last whole round nothing is further out.
+        rounds = sorted({*rounds[:2], *rounds[-2:]})
+    for k in rounds:
         begin = max(start - k * top.unit, 0)
         end = min(stop - k * top.unit, top.unit)
         whole = (begin, end) == (0, top.unit)

@@ -139,6 +139,10 @@ class PlanOp(Buffers, IRDLOperation):
 
     def verify_(self) -> None:
         bounds.check_width(number(self.width))
+        if min(number(self.src), number(self.dst)) < 0:
+            raise VerifyException(
+                f"buffers of {number(self.src)} and {number(self.dst)} bytes: 0 is the least"
+            )
         if self.convert is not None and number(self.width) != min(self.widths):
             raise VerifyException(
                 f"elements of {self.convert.data} need width {min(self.widths)}, not {number(self.width)}"
