@@ -22,12 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.errors import LayoutError
 from layout_ir.format import MEMORY, Format, PadPolicy
+from layout_ir.once import once
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,7 +106,7 @@ class Layout:
         """Number of elements, pads not counted."""
         return prod(self.shape)
 
-    @cached_property
+    @once
     def digits(self) -> tuple[tuple[Digit, ...], ...]:
         """Per dim, its digits fine to coarse."""
         units = [1] * self.rank
@@ -116,7 +116,7 @@ class Layout:
             units[factor.dim] *= factor.count
         return tuple(tuple(digits) for digits in result)
 
-    @cached_property
+    @once
     def padded_shape(self) -> tuple[int, ...]:
         """Extents of the padded box, in elements per dim."""
         extents = [1] * self.rank
@@ -142,12 +142,12 @@ class Layout:
             else 0
         )
 
-    @cached_property
+    @once
     def axes(self) -> tuple[str, ...]:
         """The axes other than memory on which elements are placed, sorted."""
         return tuple(sorted({f.axis for f in self.factors if f.axis != MEMORY and f.count > 1}))
 
-    @cached_property
+    @once
     def format(self) -> Format:
         """The Format that binds to this layout at this shape, in canonical spelling."""
         from layout_ir.binding import format_of
@@ -260,7 +260,7 @@ class Layout:
 
     # Size -----------------------------------------------------------------------------------------------------
 
-    @cached_property
+    @once
     def span(self) -> int:
         """Elements from the first to the last address of the padded box, both included; 0 if it is empty."""
         if 0 in self.padded_shape:
@@ -319,7 +319,7 @@ class Layout:
 
     # Sameness -------------------------------------------------------------------------------------------------
 
-    @cached_property
+    @once
     def canonical(self) -> tuple[object, ...]:
         """A key of the address map: two layouts of one shape have equal keys iff every element has one address."""
         from layout_ir.canonical import map_key

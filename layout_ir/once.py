@@ -1,0 +1,35 @@
+"""Properties that are computed once.
+
+`functools.cached_property` without its lock: up to Python 3.11 there is one for all objects of a class, held while a
+value is computed. A child that is forked meanwhile, by another thread, waits for it for ever. Here two threads may
+compute the same value, and either is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, overload
+
+Object = TypeVar("Object")
+Value = TypeVar("Value")
+
+
+class once(Generic[Object, Value]):  # spelled like the decorators it stands beside
+    """The method as a property whose value is kept in the object's `__dict__`."""
+
+    def __init__(self, function: Callable[[Object], Value]) -> None:
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any]) -> once[Object, Value]: ...
+
+    @overload
+    def __get__(self, instance: Object, owner: type[Any]) -> Value: ...
+
+    def __get__(self, instance: Object | None, owner: type[Any]) -> once[Object, Value] | Value:
+        if instance is None:
+            return self
+        value = self.function(instance)
+        vars(instance)[self.function.__name__] = value
+        return value
