@@ -29,7 +29,7 @@ from layout_ir.quantization import PARAMETERS, Conversion, pad_after
 _SHARE = 2 << 20
 """Bytes of source and destination that a thread is woken for: waking one can take 50 us."""
 
-_LIGHT_SHARE = 64 << 10
+_LIGHT_SHARE = 80 << 10
 """Bytes of source and destination that are worth the hand-over to a thread that is awake."""
 
 Values = Mapping[str, Any]

@@ -33,6 +33,11 @@ from layout_ir.backends.llvm.plan import (
 _EVEN = 16
 """Rounds that any small number of threads share evenly enough."""
 
+_FEW = 4
+
+_LONG = 2048
+"""Elements of a row of the destination whose parts are far enough from each other."""
+
 _RUN = 256
 """Bytes, or elements that are converted, of one long run that a thread does not go below."""
 
@@ -61,9 +66,13 @@ def shared_by(step: Step, threads: int) -> Step:
 
 @free
 def shared_cut(tile: Tile | ConvertTile) -> int:
-    """The cut of the schedule whose rounds are shared: the first of the columns, of the rows where columns are few."""
+    """The cut of the schedule whose rounds are shared: the first of the columns, of the rows where columns are few.
+
+    Few are less than four rounds where what a thread writes of a row would be short, else less than sixteen.
+    """
     numbers = {axis: _rounds(tile, axis) for axis in ("rows", "cols")}
-    axis = "cols" if numbers["cols"] >= min(numbers["rows"], _EVEN) else "rows"
+    few = _FEW if tile.rows.count < _LONG else _EVEN
+    axis = "cols" if numbers["cols"] >= min(numbers["rows"], few) else "rows"
     return _first(tile, axis)
 
 
