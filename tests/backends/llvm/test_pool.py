@@ -53,11 +53,11 @@ def test_threads_share_a_call(threads: int | None):
 
 @needs_workers
 def test_small_reorders_are_shared_with_workers_that_are_awake():
-    src, dst = (Format.of(order).bind((150, 130)) for order in ("ab", "ba"))
+    src, dst = (Format.of(order).bind((170, 150)) for order in ("ab", "ba"))
     kernel = compile_reorder(src, dst, threads=2)
     assert kernel._checked.threads == 2 + LIGHT  # pyright: ignore[reportPrivateUsage]
     x = np.random.default_rng(0).random(src.extent, np.float32)
-    wanted = x.reshape(150, 130).T.ravel()
+    wanted = x.reshape(170, 150).T.ravel()
     for pause in (0.0, 0.0, 0.002, 0.0):  # the workers spin, fall asleep, are woken
         sleep(pause)
         assert _runs_right(kernel, x, wanted, 300)
