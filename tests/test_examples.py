@@ -29,7 +29,7 @@ LEFT = {
     # Heads are parts of larger matrices, K is one written transposed: products take and make such as they are.
     "attention": (0, 0, 0, 0, 0),
     "channel_shuffle": (2, 2, 2, 2, 3),
-    "foreign": (0, 0, 1, 2, 3),
+    "foreign": (0, 0, 1, 2, 2),
     "loop": (3, 3, 3, 3, 3),
     "residual": (0, 0, 1, 1, 2),
     "unet": (1, 0, 2, 3, 4),
