@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import lit.Test
 import lit.TestRunner
@@ -148,6 +149,7 @@ class InProcessShTest(ShTest):
         if isinstance(script, lit.Test.Result):
             return script
         paths = lit.TestRunner.getTempPaths(test)
+        Path(paths[0]).mkdir(parents=True, exist_ok=True)  # where %t lies
         commands = lit.TestRunner.applySubstitutions(
             script,
             lit.TestRunner.getDefaultSubstitutions(test, *paths),
