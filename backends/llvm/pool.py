@@ -8,8 +8,8 @@ whoever comes while they are busy does all of its work itself, so that any numbe
 
 Before it wakes workers, a call keeps them off the CPU it runs on. Left to itself a scheduler may put a woken thread on
 the CPU of who wakes it, where the two take turns for milliseconds while others idle: as a guest, Linux takes virtual
-CPUs that sleep for busy ones. Measured on two of them, two threads copying 16 MiB after a pause: 39 GB/s left to
-itself, 130 kept apart, 90 with one thread.
+CPUs that sleep for busy ones. Measured on two of them, the first calls after a pause of 4 ms, two threads copying 8
+MiB: 39 GB/s left to itself, 70 kept apart; copying 256 KiB 27 and 57.
 
 Work of a few microseconds (`LIGHT`) is worth sharing with a worker that spins, not the microseconds of waking one.
 Only where such calls follow each other closely are workers woken, for the calls to come.
