@@ -95,7 +95,7 @@ def test_big_constants_are_cheap():
     op = constant(array.tobytes(), (4_000_000,), fmt="any")
     assert error_of(op) == ""
     assert not op.is_splat
-    assert time.process_time() - start < 3  # spelled out as Python numbers, they take longer
+    assert time.process_time() - start < 0.5  # spelled out as Python numbers, they take several seconds
 
 
 def test_left_out_values_can_be_carried_but_not_used():
