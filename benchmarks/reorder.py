@@ -3,6 +3,7 @@
     python benchmarks/reorder.py                          all cases at all sizes, one and two threads
     python benchmarks/reorder.py --only 'T ' --size L2    some of them
     python benchmarks/reorder.py --threads 2 --json
+    python benchmarks/reorder.py --cpu x86-64-v3          code for AVX2, oneDNN and torch held to AVX2
 
 All contenders of a case run in one process and take turns, round after round, so that a noisy neighbour slows them
 alike; rounds go on until the ratios are known to --precision, or for --seconds. Rates count bytes of source and
@@ -24,10 +25,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from layout_ir.backends.llvm.machines import local_machine
 from layout_ir.errors import LayoutError
 from layout_ir.tools.benchmark.cases import chosen
 from layout_ir.tools.benchmark.measure import Result, confine, measure
-from layout_ir.tools.benchmark.peers import NAMES
+from layout_ir.tools.benchmark.peers import NAMES, hold_to
 from layout_ir.tools.benchmark.report import line, machine_lines, summary, to_json
 from layout_ir.tools.benchmark.rounds import Limits
 
@@ -50,6 +52,7 @@ def main() -> int:
     parser.add_argument("--peers", type=_words, default=list(NAMES), help="comma-separated, may be empty")
     parser.add_argument("--precision", type=float, default=0.02, help="of a ratio, 95%% interval")
     parser.add_argument("--seconds", type=float, default=4.0, help="per case, at most (9 rounds at least)")
+    parser.add_argument("--cpu", default="host", help="a CPU whose code runs here, as x86-64-v3")
     parser.add_argument("--tune", action="store_true", help="kernels chosen by measuring a few")
     parser.add_argument("--json", action="store_true")
     parser.add_argument(
@@ -59,14 +62,22 @@ def main() -> int:
     if len(args.threads) > 1:
         return _children(args.threads)
     [threads] = args.threads
+    machine = local_machine(args.cpu)
+    hold_to(machine)
     confine(threads)
     if not args.json:
-        print("\n".join(machine_lines(args.peers)), flush=True)
+        print("\n".join(machine_lines(args.peers, machine)), flush=True)
     results: list[Result] = []
     for case, size in chosen(args.only, args.size):
         try:
             found = measure(
-                case, size, threads, args.peers, Limits(args.precision, args.seconds), tune=args.tune
+                case,
+                size,
+                threads,
+                args.peers,
+                Limits(args.precision, args.seconds),
+                tune=args.tune,
+                machine=machine,
             )
         except LayoutError as error:
             print(f"{case.name:32}{size:5}{threads}T  not compiled: {error}", file=sys.stderr)
@@ -99,4 +110,7 @@ def _children(threads: list[int]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except LayoutError as error:
+        sys.exit(f"error: {error}")

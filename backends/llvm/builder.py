@@ -106,6 +106,10 @@ class Builder:
         """Asks for the line at `pointer`, which need not be memory, for the second-level cache."""
         self.do(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 2, i32 1)")
 
+    def order(self) -> None:
+        """Keeps the code generator from moving loads, stores and prefetches from one side of here to the other."""
+        self.do('call void asm sideeffect "", "~{memory}"()')
+
     # Control ----------------------------------------------------------------------------------------------------
 
     def label(self, name: str) -> None:

@@ -214,7 +214,7 @@ class _Emitter:
         elif isinstance(kernel, Padded):
             emit_padded(self.b, kernel, src, dst, share, self.streaming, self.pace)
         elif isinstance(kernel, Tile):
-            emit_tile(self.b, kernel, src, dst, share, self.streaming, self.pace)
+            emit_tile(self.b, kernel, src, dst, self.machine.vector, share, self.streaming, self.pace)
         elif isinstance(kernel, Weave):
             emit_weave(self.b, kernel, src, dst, share, self.streaming, self.pace)
         else:

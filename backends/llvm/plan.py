@@ -152,7 +152,7 @@ class Tile:
     """Rows that the source has, if not all (0): the others are pads that hold `pad`."""
     pad: int = 0
     whole: bool = False
-    """Whether a tile is square and its rows are loaded as whole registers, each line of the source once."""
+    """Whether a tile is square and as wide as a line of the source, and its rows are loaded in whole registers."""
     reach: int = 0
     """Bytes by which prefetches run ahead of the loads in every row, 0 for none."""
 

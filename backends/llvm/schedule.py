@@ -227,7 +227,7 @@ def _tile(rows: Loop, cols: Axis, width: int, machine: Machine) -> Tile:
     high = index(min(per_lane * lanes, rows.count))
     if rows.valid:
         high = rows.count
-    whole = not rows.valid and machine.vector == 64 and width == 4 and high == 16 and cols.count >= 16
+    whole = not rows.valid and machine.vector >= 32 and width == 4 and high == 16 and cols.count >= 16
     line = max(_LINE // width, per_lane)
     wide = line if whole else index(min(per_lane, cols.count))
     cuts = [Cut("rows", high), Cut("cols", wide)]

@@ -256,7 +256,7 @@ def _moving_words(tile: Tile) -> Iterator[str]:
     if tile.cols.fold:
         yield f"every {tile.cols.fold} columns begin {tile.cols.far} bytes behind the last {tile.cols.fold}"
     if tile.whole:
-        yield "rows are loaded as whole registers, each line of the source once"
+        yield "rows are loaded in whole registers, line by line of the source"
 
 
 def _weave_words(weave: Weave) -> str:

@@ -39,7 +39,7 @@ func.func @others(%x : tensor<2x17x5x4xf32, #nchw>, %p : tensor<1x3x20x20xf32, #
 // Transposed in registers, shared out over columns.
 // CHECK-LABEL: kernel.plan @reorder_0 width 4 src 802816 dst 802816 cpu "haswell" {
 // CHECK-NEXT:      kernel.step src 0 dst 0 {
-// CHECK-NEXT:        kernel.tile 4 rows 64 by 12544 cols 3136 by 256 cuts <cols:16, rows:16, cols:4> split
+// CHECK-NEXT:        kernel.tile 4 rows 64 by 12544 cols 3136 by 256 cuts <rows:16, cols:16> whole split
 // CHECK-NEXT:      }
 // CHECK-NEXT:    }
 
@@ -88,7 +88,7 @@ func.func @others(%x : tensor<2x17x5x4xf32, #nchw>, %p : tensor<1x3x20x20xf32, #
 // CHECK-LABEL: kernel.plan @reorder_5 width 4 src 25690112 dst 25690112 cpu "haswell" {
 // CHECK-NEXT:      kernel.step src 0 dst 0 {
 // CHECK-NEXT:        kernel.for 32 src 802816 dst 802816 split {
-// CHECK-NEXT:          kernel.tile 4 rows 64 by 12544 cols 3136 by 256 cuts <rows:16, cols:16> streaming
+// CHECK-NEXT:          kernel.tile 4 rows 64 by 12544 cols 3136 by 256 cuts <rows:16, cols:16> whole streaming
 // CHECK-NEXT:        }
 // CHECK-NEXT:      }
 // CHECK-NEXT:    }
@@ -100,7 +100,7 @@ func.func @others(%x : tensor<2x17x5x4xf32, #nchw>, %p : tensor<1x3x20x20xf32, #
 // CHECK-NEXT:          kernel.for 16 src 64 dst 12544 {
 // CHECK-NEXT:            kernel.staged 12544 streaming {
 // CHECK-NEXT:              kernel.step src 0 dst 0 {
-// CHECK-NEXT:                kernel.tile 4 rows 196 by 1024 cols 16 by 784 cuts <rows:16, cols:4>
+// CHECK-NEXT:                kernel.tile 4 rows 196 by 1024 cols 16 by 784 cuts <rows:16, cols:16> whole
 // CHECK-NEXT:              }
 // CHECK-NEXT:            }
 // CHECK-NEXT:          }

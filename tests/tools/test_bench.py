@@ -52,6 +52,20 @@ def test_cases_of_the_table(capsys: pytest.CaptureFixture[str]):
     assert "L2 1T, all 2 cases" in out
 
 
+def test_code_for_a_lesser_cpu(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    status, out, err = run(capsys, "ab", "ba", "--shape", "40x30", "--cpu", "x86-64-v2")
+    assert (status, err) == (0, "")
+    assert "as LLVM's x86-64-v2: registers of 16 bytes" in out
+    assert os.environ["ONEDNN_MAX_CPU_ISA"] == "SSE41"
+
+
+def test_negative_code_for_a_cpu_that_is_not_here(capsys: pytest.CaptureFixture[str]):
+    status, out, err = run(capsys, "ab", "ba", "--shape", "40x30", "--cpu", "aarch64")
+    assert (status, out) == (1, "")
+    assert "code for aarch64 does not run on this x86_64" in err
+
+
 def test_the_names_of_the_cases(capsys: pytest.CaptureFixture[str]):
     status, out, _ = run(capsys, "--list")
     assert status == 0

@@ -14,7 +14,8 @@ from layout_ir.backends.llvm.conversion import Widths, converts_late, exactly_on
 from layout_ir.backends.llvm.kernels.lanes import Channels, Side
 from layout_ir.backends.llvm.kernels.linear import Range, pieces
 from layout_ir.backends.llvm.kernels.network import interleaved, joined
-from layout_ir.backends.llvm.kernels.numbers import Numbers, lane
+from layout_ir.backends.llvm.kernels.numbers import Numbers, is_float, lane, packs
+from layout_ir.backends.llvm.kernels.tile import row_parts
 from layout_ir.backends.llvm.kernels.weave import chosen
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import ConvertRun, ConvertTile, ConvertWeave, Strip
@@ -117,7 +118,20 @@ class Converter:
         size = max(self.machine.vector // max(self.src.width, self.dst.width), 2)
         if self.conversion.dst == "bf16":
             size *= 2  # the upper halves of two registers are one
+        elif self.widths.dst == 1 and self.by_packs():
+            size = self.machine.vector
         return max(size, _LINE // self.dst.width) if streaming else size
+
+    def by_packs(self) -> bool:
+        """Whether bytes are made by `Numbers.packed`, a register of them at a time."""
+        conversion = self.conversion
+        computed = is_float(conversion.src) or bool(conversion.parameters)
+        return (
+            computed
+            and conversion.dst in ("i8", "ui8")
+            and conversion.computes == "f32"
+            and packs(self.machine, self.machine.vector)
+        )
 
     def parts(self, count: int, size: int) -> Iterator[tuple[int, int]]:
         """(first, number) of moves that cover `count` elements."""
@@ -157,7 +171,14 @@ class Converter:
             s = b.at(src, b.add(b.mul(row, kernel.rows.stride), b.mul(col, self.src.width)))
             d = b.at(dst, b.add(b.mul(row, self.dst.width), b.mul(col, kernel.cols.stride)))
             c = b.add(channel, b.add(b.mul(row, kernel.rows.channel), b.mul(col, kernel.cols.channel)))
-            self.transpose(kernel, s, d, c, rows, cols, streaming=streaming)
+            # The numbers of the conversion take some of the registers.
+            parts = 1 if streaming else row_parts(rows, self.machine.vector, 8)
+            high = rows // parts
+            for first in range(0, rows, high):
+                s_, d_ = b.at(s, first * kernel.rows.stride), b.at(d, first * self.dst.width)
+                self.transpose(
+                    kernel, s_, d_, b.add(c, first * kernel.rows.channel), high, cols, streaming=streaming
+                )
 
         _schedule(b, kernel, range_, tile)
 

@@ -19,11 +19,23 @@ from layout_ir.backends.llvm.plan import Tile
 from layout_ir.backends.llvm.sharing import shared_cut
 from layout_ir.backends.llvm.symbols import Open
 
+_LINE = 64
+
 
 def emit_tile(
-    b: Builder, kernel: Tile, src: str, dst: str, range_: Range, streaming: bool, pace: Pace | None = None
+    b: Builder,
+    kernel: Tile,
+    src: str,
+    dst: str,
+    vector: int,
+    range_: Range,
+    streaming: bool,
+    pace: Pace | None = None,
 ) -> None:
-    """Emits the schedule of `kernel` around its tile; tile k asks for the k-th share of the next source."""
+    """Emits the schedule of `kernel` around its tile; tile k asks for the k-th share of the next source.
+
+    Registers have `vector` bytes.
+    """
     last = {cut.axis: k for k, cut in enumerate(kernel.cuts)}
     axes = {"rows": kernel.rows, "cols": kernel.cols}
     sizes = {axis: index(kernel.cuts[k].size) for axis, k in last.items()}
@@ -39,6 +51,8 @@ def emit_tile(
     per_lane = 16 // kernel.width
     looped = per_lane >= 8 and cols >= 4 * per_lane and cols % per_lane == 0 and not kernel.whole
     lanes = cols // per_lane if looped else 1
+    # Streamed lines are written whole.
+    parts = 1 if streaming or kernel.valid else row_parts(rows, vector)
 
     def tile(position: Value) -> None:
         s = b.at(src, b.add(b.mul(low["rows"], kernel.rows.stride), b.mul(low["cols"], kernel.width)))
@@ -49,20 +63,33 @@ def emit_tile(
         with b.loop(0, lanes) as lane:
             first = b.mul(lane, here)
             behind = b.add(position, b.mul(first, rows * kernel.width))
-            columns = _columns(b, kernel, b.at(s, b.mul(first, kernel.width)), rows, here)
             if fold:
                 row = b.at(entries, b.mul(first, 8))
-                write(columns, d, [b.entry(row, j) for j in range(here)], behind)
+                places, to = [b.entry(row, j) for j in range(here)], d
             else:
                 places = [j * kernel.cols.stride for j in range(here)]
-                write(columns, b.at(d, b.mul(first, kernel.cols.stride)), places, behind)
+                to = b.at(d, b.mul(first, kernel.cols.stride))
+            from_ = b.at(s, b.mul(first, kernel.width))
+            high = rows // parts
+            for part in range(parts):
+                columns = _columns(
+                    b, kernel, b.at(from_, part * high * kernel.rows.stride), vector, high, here
+                )
+                at = b.add(behind, part * high * here * kernel.width)
+                write(columns, high, b.at(to, part * high * kernel.width), places, at)
 
-    def write(columns: Iterator[str], d: str, places: Sequence[Value], position: Value) -> None:
-        asked = iter(() if pace is None else pace.lines(b, position, rows * len(places) * kernel.width))
-        stream = rows * kernel.width if streaming else 0
+    def write(columns: Iterator[str], high: int, d: str, places: Sequence[Value], position: Value) -> None:
+        done = object()
+        asked = iter(() if pace is None else pace.lines(b, position, high * len(places) * kernel.width))
+        element, size = f"i{8 * kernel.width}", min(high, vector // kernel.width)
         for column, place in zip(columns, places, strict=True):
-            b.store(f"<{rows} x i{8 * kernel.width}>", column, d, place, streaming=stream)
-            next(asked, None)  # one at a time: a burst does not fit into the queue
+            for first in range(0, high, size):
+                rows_here = list(range(first, min(first + size, high)))
+                part = shuffle(b, element, column, "poison", high, rows_here)
+                here, n = b.add(place, first * kernel.width), len(rows_here)
+                b.store(f"<{n} x {element}>", part, d, here, streaming=n * kernel.width * streaming)
+            if next(asked, done) is not done:
+                b.order()  # one at a time: a burst does not fit into the queue
         for _ in asked:
             pass
 
@@ -97,10 +124,32 @@ def emit_tile(
     schedule(0, 0)
 
 
-def _columns(b: Builder, kernel: Tile, src: str, rows: int, cols: int) -> Iterator[str]:
+def row_parts(rows: int, vector: int, registers: int = 16) -> int:
+    """In how many parts a tile of `rows`, of each of which it holds 16 bytes, goes through so many registers.
+
+    Processors with registers of 32 bytes have 16 of them: 64 rows of u8 at once keep half of theirs in memory (45 GB/s
+    instead of 62).
+    """
+    return 2 if vector == 32 and 16 * rows > registers * vector and rows % 2 == 0 else 1
+
+
+def _columns(b: Builder, kernel: Tile, src: str, vector: int, rows: int, cols: int) -> Iterator[str]:
     """Registers of `rows` elements, one per column of the tile at `src`, a lane of columns at a time."""
+    if kernel.whole and vector == _LINE:
+        yield from _square(b, kernel, src, rows, asks=kernel.reach > 0)
+        return
     if kernel.whole:
-        yield from _square(b, kernel, src, rows)
+        # Two squares, one below the other, write whole lines.
+        half, element = rows // 2, f"i{8 * kernel.width}"
+        for first, asks in (0, kernel.reach > 0), (half, False):
+            upper, lower = (
+                _square(
+                    b, kernel, b.at(src, row * kernel.rows.stride + first * kernel.width), half, asks=asks
+                )
+                for row in (0, half)
+            )
+            for above, below in zip(upper, lower, strict=True):
+                yield joined(b, element, above, below, half)
         return
     per_lane = 16 // kernel.width
     for first in range(0, cols, per_lane):
@@ -124,8 +173,8 @@ def transposed(b: Builder, kernel: Tile, src: str, rows: int, cols: int) -> list
     return [shuffle(b, element, r, "poison", size, list(range(rows))) for r in registers[:cols]]
 
 
-def _square(b: Builder, kernel: Tile, src: str, size: int) -> list[str]:
-    """The columns of a square of `size` rows that fill a register each.
+def _square(b: Builder, kernel: Tile, src: str, size: int, *, asks: bool = False) -> list[str]:
+    """The columns of a square of `size` rows that fill a register each; `asks`: for what lies `reach` ahead of them.
 
     First the lanes as above, K rows at a time; then 16-byte lanes trade places by halves, like the elements of a
     matrix of lanes.
@@ -140,9 +189,9 @@ def _square(b: Builder, kernel: Tile, src: str, size: int) -> list[str]:
     for first in range(0, size, per_lane):
         at = [(first + r) * kernel.rows.stride for r in range(per_lane)]
         group = [b.load(f"<{size} x {element}>", src, row) for row in at]
-        if kernel.reach:
+        if asks:
             for row in at:
-                b.prefetch(b.at(src, row + kernel.reach + 63))
+                b.prefetch(b.at(src, row + kernel.reach + _LINE - 1))
         for turn in range(per_lane.bit_length() - 1):
             group = fenced(b, element, group, size) if turn else group
             pairs = [(group[i], group[i + per_lane // 2]) for i in range(per_lane // 2)]

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.backends.llvm.call import Reorder
+from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.open_call import OpenKernel
 from layout_ir.backends.llvm.roof import plain_copy, streaming_copy
 from layout_ir.backends.reference.elements import narrow, storage, widen
@@ -80,11 +81,11 @@ class Result:
 
 def measure(
     case: Case, size: str, threads: int, libraries: Sequence[str] = NAMES, limits: Limits | None = None, *,
-    tune: bool = False,
+    tune: bool = False, machine: Machine | None = None,
 ) -> Result:  # fmt: skip
-    """Measures `case`. Raises LayoutError where it cannot be compiled."""
+    """Measures `case`, compiled for `machine`, else this one. Raises LayoutError where it cannot be compiled."""
     layouts = case.bound(size)
-    kernel = compiled(case, layouts, threads, tune=tune)
+    kernel = compiled(case, layouts, threads, tune=tune, machine=machine)
     src, dst = sides(case, layouts)
     wanted = expected(src, dst)
     kernel(src.data, dst.data)
@@ -118,7 +119,12 @@ def _settled(case: Case, size: str, threads: int, nbytes: int, times: Times) -> 
 
 
 def compiled(
-    case: Case, layouts: tuple[Layout, Layout], threads: int, *, tune: bool = False
+    case: Case,
+    layouts: tuple[Layout, Layout],
+    threads: int,
+    *,
+    tune: bool = False,
+    machine: Machine | None = None,
 ) -> Reorder | ScaledReorder:
     """The kernel of a case. Raises LayoutError where there is none."""
     descs = [
@@ -130,7 +136,7 @@ def compiled(
             raise LayoutError(
                 f"elements of {bits_of(desc.dtype)} bits ({desc.dtype}) are not measured: whole bytes are"
             )
-    kernel = compile_reorder(descs[0], descs[1], threads=threads, tune=tune)
+    kernel = compile_reorder(descs[0], descs[1], threads=threads, tune=tune, target=machine)
     assert not isinstance(kernel, OpenKernel)  # all extents are known
     return kernel
 

@@ -7,6 +7,7 @@ element types in its own way; whoever writes other bytes than the definition of 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.backends.llvm.boxes import Box, cut
+from layout_ir.backends.llvm.machine import Machine, host
 from layout_ir.backends.llvm.plan import Level, Loop
 from layout_ir.errors import LayoutError
 from layout_ir.layout import Layout
@@ -29,6 +31,18 @@ NAMES = ("numpy", "torch", *onednn.BUILDS)
 
 Array = NDArray[Any]
 Call = Callable[[], object]
+
+_ISA = {
+    16: {"ONEDNN_MAX_CPU_ISA": "SSE41", "ATEN_CPU_CAPABILITY": "default"},
+    32: {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"},
+}
+"""What tells oneDNN and torch to use no wider registers, by their bytes. They look once, when they are loaded."""
+
+
+def hold_to(machine: Machine) -> None:
+    """Lets the libraries use what `machine` has, in this process, where that is less than this CPU has."""
+    if machine.vector < host().vector:
+        os.environ.update(_ISA[machine.vector])
 
 
 class Side:

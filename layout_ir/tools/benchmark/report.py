@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from layout_ir import __version__
-from layout_ir.backends.llvm.machine import host, llvm
+from layout_ir.backends.llvm.machine import Machine, host, llvm
 from layout_ir.errors import LayoutError
 from layout_ir.tools.benchmark.cases import SIZES
 from layout_ir.tools.benchmark.measure import COPIES, OTHER_BYTES, Result
@@ -23,9 +23,9 @@ _LEAST_OTHER = 0.4
 """Shares of the roof below which a case is named: for elements of four bytes, and for narrower ones."""
 
 
-def machine_lines(libraries: Sequence[str]) -> list[str]:
-    """The machine and the versions of everything that takes part."""
-    m = host()
+def machine_lines(libraries: Sequence[str], machine: Machine | None = None) -> list[str]:
+    """The machine (`machine`: what its code is made for) and the versions of everything that takes part."""
+    m = machine or host()
     caches = f"{m.l1 >> 10} KiB, {m.l2 >> 10} KiB and {m.l3 >> 20} MiB"
     llvmlite = f"llvmlite {metadata.version('llvmlite')} (LLVM {'.'.join(map(str, llvm.llvm_version_info))})"
     lines = [

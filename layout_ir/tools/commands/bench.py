@@ -21,6 +21,7 @@ examples:
   layout-ir bench                                   the table of reorders, at sizes of L2, L3 and DRAM
   layout-ir bench nChw8c u8 --size L3               cases whose name contains one of the words
   layout-ir bench --list                            their names
+  layout-ir bench --cpu x86-64-v3                   the same with code for AVX2
   layout-ir bench nchw nhwc --shape 8x3x224x224     a reorder of your own
   layout-ir bench nchw nChw16c --shape 1x64x56x56 --dtype i8 --threads 2 --json
 """
@@ -57,6 +58,13 @@ def add_parser(subparsers: Any) -> None:
         "--peers", metavar="NAMES", help="comma-separated: numpy, torch, onednn, onednn-omp (default: all)"
     )
     parser.add_argument("--seconds", metavar="S", default="2", help="per case, at most (default: 2)")
+    parser.add_argument(
+        "--cpu",
+        metavar="NAME",
+        default="host",
+        help="compile for a CPU whose code runs here, as x86-64-v3 does where there is AVX-512; torch and oneDNN are "
+        "held to its registers (default: host)",
+    )
     parser.add_argument("--tune", action="store_true", help="measure a few kernels and keep the fastest")
     parser.add_argument("--list", action="store_true", help="print the names of the cases")
     parser.add_argument("--json", action="store_true", help="a list of objects, one per case and size")
@@ -65,8 +73,10 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measures and prints. Raises LayoutError or TextError for what cannot be measured."""
+    from layout_ir.backends.llvm.machines import local_machine
     from layout_ir.tools.benchmark.cases import CASES, chosen
     from layout_ir.tools.benchmark.measure import Result, confine, measure
+    from layout_ir.tools.benchmark.peers import hold_to
     from layout_ir.tools.benchmark.report import line, machine_lines, summary, to_json
     from layout_ir.tools.benchmark.rounds import Limits
 
@@ -81,14 +91,18 @@ def run(args: argparse.Namespace) -> int:
         raise LayoutError("--dtype and --dst-dtype are for a reorder of your own: give SRC, DST and --shape")
     else:
         work = chosen(list(args.cases), args.size or [])
+    machine = local_machine(args.cpu)
+    hold_to(machine)
     confine(threads)
     results: list[Result] = []
     for k, (case, size) in enumerate(work):
         _progress(k, len(work), case.name)
-        found = measure(case, size, threads, libraries, limits, tune=args.tune)
+        found = measure(case, size, threads, libraries, limits, tune=args.tune, machine=machine)
         _progress(k + 1, len(work), "")
         if not args.json:
-            print("\n".join([*([] if results else machine_lines(libraries)), line(found)]), flush=True)
+            print(
+                "\n".join([*([] if results else machine_lines(libraries, machine)), line(found)]), flush=True
+            )
         results.append(found)
     if args.json:
         print(json.dumps([to_json(r) for r in results], indent=1))
