@@ -16,7 +16,7 @@ from layout_ir.backends.llvm.deciding import free, generic
 from layout_ir.backends.llvm.far import from_far
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import Level, Loop, Plan, Step, Table
-from layout_ir.backends.llvm.schedule import fill_step, move_step
+from layout_ir.backends.llvm.schedule import fill_step, from_near, move_step
 from layout_ir.backends.llvm.sharing import shared_by
 from layout_ir.backends.llvm.streaming import in_few_streams, streamed, streaming_volume
 from layout_ir.backends.llvm.symbols import is_open
@@ -86,6 +86,8 @@ def make_plan(
         steps = streamed(steps, machine)
     elif volume + written > machine.l2:
         steps = [from_far(step, machine) for step in steps]
+    else:
+        steps = [from_near(step, machine) for step in steps]
     if threads > 1:
         steps = [shared_by(step, threads) for step in steps]
     return Plan(width, src.extent * width, dst.extent * width, tuple(steps))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import gcd
 from operator import index
 
 from layout_ir.backends.llvm.boxes import Box
@@ -40,6 +41,9 @@ _LINE = 64
 
 _FEW_COLS = 256
 """Bytes of a row from which on a tile need not look for more columns."""
+
+_WAY = 4096
+"""Bytes of a way of first-level caches, which are found by the places in a page: lines so far apart share a set."""
 
 _ONCE = Loop(1, 0, 0)
 
@@ -239,6 +243,23 @@ def _tile(rows: Loop, cols: Axis, width: int, machine: Machine) -> Tile:
         if rows.src % _LINE and rows.count > 128:
             cuts = [Cut("rows", 64), *cuts]
     return Tile(width, Axis(rows.count, rows.src), cols, tuple(cuts), whole=whole)
+
+
+def from_near(step: Step, machine: Machine) -> Step:
+    """`step` for a source and destination that the second-level cache holds.
+
+    Lanes are then gathered one by one, for shuffles inside of lanes are fewer and cost less than those across: 14 x 14
+    x 256 from nchw to nhwc 104 GB/s instead of 91, to nChw16c 105 instead of 84. Not where the lines of a tile fill
+    sets of the first level and may have left it before all of their lanes are read: 512 x 512 56 GB/s instead of 68.
+    """
+    tile = step.kernel
+    if not isinstance(tile, Tile) or not tile.whole:
+        return step
+    ways, high = machine.l1 // _WAY, _last_rows(tile)
+    if sum(max(high * gcd(axis.stride, _WAY) // _WAY, 1) for axis in (tile.rows, tile.cols)) >= ways:
+        return step
+    cuts = (*tile.cuts, Cut("cols", _LANE // tile.width))
+    return replace(step, kernel=replace(tile, whole=False, cuts=cuts))
 
 
 def finished(items: tuple[Item, ...], src: int, dst: int, kernel: Kernel) -> Step:

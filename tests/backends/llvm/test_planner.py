@@ -30,8 +30,17 @@ def test_dims_that_stay_together_are_one_loop():
     assert _plan("nchw", "nhwc", (2, 64, 7, 8)) == [
         "step src+0 dst+0 split 1",
         "for 2: src+14336 dst+14336",
-        "tile 4 rows 64 by 224, cols 56 by 256: rows/16 cols/16 whole",
+        "tile 4 rows 64 by 224, cols 56 by 256: rows/16 cols/16 cols/4",
     ]
+
+
+def test_negative_lines_that_crowd_sets_of_the_first_level_are_loaded_whole():
+    # 16 lines of either side are in four sets: eight in each, and there are eight ways.
+    assert _plan("ab", "ba", (256, 256))[-1].endswith("rows/16 whole")
+    assert _plan("ab", "ba", (256, 64))[-1].endswith("rows/16 cols/4")
+    wide = replace(WIDE, l1=48 << 10)
+    assert _plan("ab", "ba", (256, 256), machine=wide)[-1].endswith("rows/16 cols/4")
+    assert _plan("ab", "ba", (64, 512), machine=wide)[-1].endswith("cols/16 cols/4")
 
 
 def test_registers_of_another_machine_give_another_tile():
