@@ -26,6 +26,7 @@ from layout_ir.errors import LayoutError
 from layout_ir.layout import Layout
 from layout_ir.reordering import ScaledReorder, compile_reorder
 from layout_ir.tools.benchmark.cases import Case
+from layout_ir.tools.benchmark.cores import apart
 from layout_ir.tools.benchmark.peers import NAMES, Side, peer
 from layout_ir.tools.benchmark.rounds import Limits, Ratio, Times, race
 
@@ -106,9 +107,11 @@ def measure(
             contenders[name] = run
         else:
             absent[name] = OTHER_BYTES
-    times = race(
-        contenders, partial(_settled, case, size, threads, nbytes), limits or Limits(), _PAUSE * (threads > 1)
-    )
+    settled = partial(_settled, case, size, threads, nbytes)
+    if threads > 1:
+        times = race(contenders, settled, limits or Limits(), _PAUSE, partial(apart, threads))
+    else:
+        times = race(contenders, settled, limits or Limits())
     return Result(case, size, threads, nbytes, times, equal, absent)
 
 

@@ -55,13 +55,13 @@ def line(r: Result) -> str:
     share, lead = r.share(), r.lead(r.peers)
     peers = "  ".join(f"{name} {r.gbps(name):5.1f}" for name in r.peers)
     ahead = f"lead {lead.value:4.1f}" if lead is not None else "lead    -"
-    rounds = len(r.times.rounds["ours"])
+    rounds, doubtful = len(r.times.rounds["ours"]), r.times.doubtful
     wrong = "" if r.equal else "  WRONG BYTES"
     wrong += "".join(f"  ({name}: {reason})" for name, reason in r.absent.items() if reason == OTHER_BYTES)
     return (
         f"{r.case.name:32}{r.size:5}{r.threads}T  memcpy {r.gbps('memcpy'):5.1f}  stream {r.gbps('stream'):5.1f}  "
         f"ours {r.gbps('ours'):5.1f}  share {share.value:4.2f} ±{share.uncertainty:4.2f}  {ahead}  {peers}  "
-        f"({rounds} rounds){wrong}"
+        f"({rounds} rounds{f', {doubtful} times on fewer cores' if doubtful else ''}){wrong}"
     )
 
 

@@ -9,7 +9,7 @@ about the noise). Rounds are added until the interval is narrow enough or the ti
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor, inf, sqrt
 from random import Random
 from statistics import median
@@ -27,6 +27,8 @@ class Limits:
     seconds: float = 4.0
     fewest: int = 9
     most: int = 200
+    patience: float = 10.0
+    """Seconds after which times count that were taken while the machine was not sound."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Times:
     """Seconds per call of every contender, one entry per round."""
 
     rounds: Mapping[str, list[float]]
+    doubtful: int = 0
+    """How many of these times count only because patience was at its end."""
 
     def best(self, name: str) -> float:
         return min(self.rounds[name])
@@ -73,34 +77,50 @@ def race(
     settled: Callable[[Times], float],
     limits: Limits,
     pause: float = 0.0,
+    sound: Callable[[], bool] = lambda: True,
 ) -> Times:
     """Rounds of all contenders, in another order each, until what `settled` tells of them is precise or the time is up.
 
     `settled` gives an uncertainty, which should be at most `limits.precision`. `pause` seconds of rest before each
-    contender let the threads of the one before go to sleep; it then has some unmeasured calls.
+    contender let the threads of the one before go to sleep; it then has some unmeasured calls. A time counts where
+    the machine was `sound` before and after it, or patience has ended.
     """
     calls = {name: _batch(run) for name, run in contenders.items()}
     times = Times({name: [] for name in contenders})
-    end = perf_counter() + limits.seconds
     order = list(contenders)
     rng = Random(0)
+    start = perf_counter()
+    doubtful = 0
     for done in range(1, limits.most + 1):
         rng.shuffle(order)  # whoever always came behind the same other would pay for what that leaves behind
         for name in order:
-            run = contenders[name]
-            number = calls[name]
-            if pause:
-                sleep(pause)
-                _warm_up(run)
-            elif number > 1:
-                run()  # its code and data are in the caches again
-            start = perf_counter()
-            for _ in range(number):
-                run()
-            times.rounds[name].append((perf_counter() - start) / number)
-        if done >= limits.fewest and (perf_counter() > end or settled(times) <= limits.precision):
+            while True:
+                seconds, was_sound = _timed(contenders[name], calls[name], pause, sound)
+                if was_sound or perf_counter() - start > limits.patience:
+                    break
+            times.rounds[name].append(seconds)
+            doubtful += not was_sound
+        late = perf_counter() - start > limits.seconds
+        if done >= limits.fewest and (late or settled(times) <= limits.precision):
             break
-    return times
+    return replace(times, doubtful=doubtful)
+
+
+def _timed(
+    run: Callable[[], object], number: int, pause: float, sound: Callable[[], bool]
+) -> tuple[float, bool]:
+    """Seconds of each of `number` calls, after a `pause` and a warm-up; whether the machine was sound all the while."""
+    if pause:
+        sleep(pause)
+        _warm_up(run)
+    before = sound()
+    if pause or number > 1:
+        run()  # its code and data are in the caches again, and nobody else's threads spin
+    start = perf_counter()
+    for _ in range(number):
+        run()
+    seconds = (perf_counter() - start) / number
+    return seconds, before and sound()
 
 
 def _warm_up(run: Callable[[], object]) -> None:

@@ -70,3 +70,27 @@ def test_few_rounds_have_the_widest_interval(count: int):
     values = [float(k) for k in range(1, count + 1)]
     found = median_interval(values)
     assert (found.low, found.high) == (1.0, float(count))
+
+
+def test_what_was_measured_on_an_unsound_machine_is_measured_again():
+    answers = iter([False, True, False, *[True] * 100])
+    asked: list[bool] = []
+
+    def sound() -> bool:
+        asked.append(next(answers))
+        return asked[-1]
+
+    times = race(
+        {"a": lambda: None}, lambda _: 1.0, Limits(precision=0.0, seconds=0.0, fewest=3), sound=sound
+    )
+    assert len(times.rounds["a"]) == 3
+    assert times.doubtful == 0
+    # Unsound before, unsound after, and three times sound before and after.
+    assert asked == [False, True, False, *[True] * 6]
+
+
+def test_negative_patience_ends():
+    limits = Limits(precision=0.0, seconds=0.0, fewest=2, patience=0.02)
+    times = race({"a": lambda: None, "b": lambda: None}, lambda _: 1.0, limits, sound=lambda: False)
+    assert {len(rounds) for rounds in times.rounds.values()} == {2}
+    assert times.doubtful >= 1

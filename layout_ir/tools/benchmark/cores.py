@@ -1,0 +1,83 @@
+"""Whether the threads of a benchmark have cores of their own.
+
+CPUs may be the two sides of one core, and a host may run those of a guest on one for seconds and then apart again.
+What waits for memory gains from a second thread all the same, what shuffles in registers does not: on one core of a
+Zen 4 two threads copy 1.8 times what one does and transpose bytes 1.1 times. Shares of such a roof say nothing about
+two cores, so the benchmark asks before and after it measures.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from time import perf_counter
+
+import numpy as np
+
+from layout_ir.backends.llvm import pool
+from layout_ir.backends.llvm.jit import Code
+from layout_ir.backends.llvm.machine import host
+
+_ROUNDS = 30_000
+"""Rounds of four multiplications, one of which begins in a cycle: some 30 microseconds."""
+
+_OWN = 0.75
+"""Of a core for every thread, from which on they count as apart."""
+
+
+def _source() -> str:
+    names = "abcd"
+    phis = "\n".join(f"  %{n} = phi i64 [ {k + 3}, %entry ], [ %{n}2, %round ]" for k, n in enumerate(names))
+    products = "\n".join(f"  %{n}2 = mul i64 %{n}, %{n}" for n in names)
+    return f"""\
+target triple = "{host().triple}"
+define void @multiply(ptr %src, ptr %dst, i64 %part, i64 %parts) nounwind {{
+entry:
+  %place = getelementptr [8 x i64], ptr %dst, i64 %part
+  br label %round
+round:
+  %i = phi i64 [ 0, %entry ], [ %next, %round ]
+{phis}
+{products}
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, {_ROUNDS}
+  br i1 %more, label %round, label %done
+done:
+  %ab = xor i64 %a2, %b2
+  %cd = xor i64 %c2, %d2
+  %all = xor i64 %ab, %cd
+  store i64 %all, ptr %place
+  ret void
+}}
+"""
+
+
+@cache
+def _code() -> Code:
+    return Code(_source(), host(), ("multiply",))
+
+
+def cores(threads: int) -> float:
+    """How many cores' worth of work `threads` of the kernels' own do together just now, at most as many."""
+    if pool.available(threads) < threads:
+        return 1.0
+    results = np.zeros(8 * threads, np.int64)
+    where, work = int(results.ctypes.data), _code().address("multiply")
+    alone = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(work)
+    together = pool.ensure(threads).parallel
+    least = [float("inf")] * 2
+    for _ in range(3):
+        times = [perf_counter()]
+        alone(where, where, 0, 1)
+        times.append(perf_counter())
+        together(work, where, where, threads)
+        times.append(perf_counter())
+        least = [
+            min(best, after - before) for best, before, after in zip(least, times, times[1:], strict=False)
+        ]
+    return min(float(threads), threads * least[0] / least[1])
+
+
+def apart(threads: int) -> bool:
+    """Whether every one of `threads` has a core of its own just now."""
+    return cores(threads) >= _OWN * threads
