@@ -135,11 +135,11 @@ def row_parts(rows: int, vector: int, registers: int = 16) -> int:
 
 def _columns(b: Builder, kernel: Tile, src: str, vector: int, rows: int, cols: int) -> Iterator[str]:
     """Registers of `rows` elements, one per column of the tile at `src`, a lane of columns at a time."""
-    if kernel.whole and vector == _LINE:
+    if kernel.whole and rows * kernel.width <= vector:
         yield from _square(b, kernel, src, rows, asks=kernel.reach > 0)
         return
     if kernel.whole:
-        # Two squares, one below the other, write whole lines.
+        # Registers hold half a row: two squares, one below the other, write whole runs.
         half, element = rows // 2, f"i{8 * kernel.width}"
         for first, asks in (0, kernel.reach > 0), (half, False):
             upper, lower = (
