@@ -80,7 +80,7 @@ def to_json(r: Result, *, best: bool = False) -> dict[str, Any]:
 
 
 def summary(results: Sequence[Result]) -> Iterator[str]:
-    """Geometric means per size and number of threads: of the table's own cases, and of all."""
+    """Geometric means per number of threads: of each size, the table's own cases and all, and of all sizes."""
     for threads in sorted({r.threads for r in results}):
         for size in SIZES:
             here = [r for r in results if r.size == size and r.threads == threads]
@@ -93,6 +93,10 @@ def summary(results: Sequence[Result]) -> Iterator[str]:
             low = sorted((r.share().value, r.case.name) for r in here if r.share().value < least(r))
             if low:
                 yield "  below the least share: " + ", ".join(f"{name} {share:.2f}" for share, name in low)
+        every = [r for r in results if r.threads == threads]
+        if len({r.size for r in every}) > 1:
+            yield f"{threads}T, all sizes, {len(every)} cases"
+            yield "  median of rounds  " + _means(every, best=False)
     if wrong := [f"{r.case.name} {r.size} {r.threads}T" for r in results if not r.equal]:
         yield f"WRONG BYTES: {', '.join(wrong)}"
 
@@ -108,6 +112,11 @@ def _means(results: Sequence[Result], *, best: bool) -> str:
     for text, names in (("the best peer", None), ("oneDNN", tuple(BUILDS))):
         leads = [_ratio(r, r.peers if names is None else names, best=best) for r in results]
         parts.append(f"against {text} {_mean(leads)}")
+    builds = {name: [_ratio(r, (name,), best=best) for r in results] for name in BUILDS}
+    if all(any(ratio is not None for ratio in ratios) for ratios in builds.values()):
+        parts.append(
+            "of its builds " + ", ".join(f"{name} {_mean(ratios)}" for name, ratios in builds.items())
+        )
     return "; ".join(parts)
 
 

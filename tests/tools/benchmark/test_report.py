@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from layout_ir.tools.benchmark.cases import Case
@@ -45,6 +47,24 @@ def test_means_are_geometric_and_of_groups():
     assert lines[3] == "L2 1T, all 3 cases"
     assert "share of the roof 0.63 (least 0.25)" in lines[4]
     assert lines[6] == "  below the least share: B 0.25"
+
+
+def test_builds_of_a_library_and_all_sizes_have_their_means():
+    results: list[Result] = []
+    for size, omp in (("L2", 2e-9), ("L3", 18e-9)):
+        found = _result("A", 1.0, 4.0)
+        times = Times({**found.times.rounds, "onednn-omp": [omp, omp, omp]})
+        results.append(replace(found, size=size, times=times))
+    lines = list(summary(results))
+    assert lines[-2] == "1T, all sizes, 2 cases"
+    assert lines[-1].endswith("of its builds onednn 8.00 (least 8.00), onednn-omp 6.00 (least 2.00)")
+    assert "against oneDNN 4.00 (least 2.00)" in lines[-1]
+
+
+def test_negative_one_build_and_one_size_are_the_mean():
+    text = "\n".join(summary([_result("A", 1.0, 4.0)]))
+    assert "of its builds" not in text
+    assert "all sizes" not in text
 
 
 def test_a_line_names_everyone():
