@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from layout_ir.backends.llvm.plan import Level, Loop, Ragged, Table
+from layout_ir.backends.llvm.loops import Level, Loop, Ragged, Table
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,22 +15,9 @@ from operator import index
 from layout_ir.backends.llvm.boxes import Box, cut
 from layout_ir.backends.llvm.deciding import generic
 from layout_ir.backends.llvm.far import reach_of
+from layout_ir.backends.llvm.loops import ONCE, Item, Level, Loop, Ragged, Table
 from layout_ir.backends.llvm.machine import Machine
-from layout_ir.backends.llvm.plan import (
-    ConvertRun,
-    ConvertTile,
-    ConvertWeave,
-    Cut,
-    Item,
-    Kernel,
-    Level,
-    Loop,
-    Plan,
-    Ragged,
-    Step,
-    Strip,
-    Table,
-)
+from layout_ir.backends.llvm.plan import ConvertRun, ConvertTile, ConvertWeave, Cut, Kernel, Plan, Step, Strip
 from layout_ir.backends.llvm.planner import Span, pad_boxes, product_boxes
 from layout_ir.backends.llvm.schedule import fill_step, merged
 from layout_ir.backends.llvm.sharing import shared_by, split_of
@@ -45,7 +32,6 @@ from layout_ir.refinement import Nest, TableLoop, refine
 
 _LANE = 16
 _LINE = 64
-_ONCE = Loop(1, 0, 0)
 _LEAST_TILE = 16
 """Elements below which a transposition in registers is not worth its code."""
 
@@ -177,7 +163,7 @@ def _steps(box: Box, conversion: Conversion, machine: Machine) -> Iterator[Step]
         if not starts_even(at, outer, widths):
             yield _finished(at, outer, ConvertRun(1, run))
             return
-        inner = loops.pop() if loops else _ONCE
+        inner = loops.pop() if loops else ONCE
         yield _finished(at, (*rest, *loops), ConvertRun(run.count, inner, run.channel))
         return
     rows = next((x for x in loops if x.dst == widths.dst), None)

@@ -17,19 +17,9 @@ from layout_ir.backends.llvm.kernels.linear import Range, emit_fill, share
 from layout_ir.backends.llvm.kernels.numbers import Numbers
 from layout_ir.backends.llvm.kernels.open_convert import emit_open_conversion
 from layout_ir.backends.llvm.kernels.open_run import emit_open_run
+from layout_ir.backends.llvm.loops import Level, Loop, Ragged, Table
 from layout_ir.backends.llvm.machine import Machine
-from layout_ir.backends.llvm.plan import (
-    ConvertRun,
-    ConvertTile,
-    ConvertWeave,
-    Fill,
-    Level,
-    Loop,
-    Plan,
-    Ragged,
-    Step,
-    Table,
-)
+from layout_ir.backends.llvm.plan import ConvertRun, ConvertTile, ConvertWeave, Fill, Plan, Step
 from layout_ir.backends.llvm.registers import emitting
 from layout_ir.backends.llvm.symbols import Symbols, is_open
 from layout_ir.quantization import PARAMETERS, Conversion

@@ -29,20 +29,10 @@ from layout_ir.backends.llvm.conversion import (
 )
 from layout_ir.backends.llvm.deciding import generic
 from layout_ir.backends.llvm.emit import emit_function, stage_bound
+from layout_ir.backends.llvm.loops import ONCE, Item, Level, Loop, Ragged
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.pads import pad_bits
-from layout_ir.backends.llvm.plan import (
-    ConvertRun,
-    Elements,
-    Fill,
-    Item,
-    Level,
-    Loop,
-    Plan,
-    Ragged,
-    Staged,
-    Step,
-)
+from layout_ir.backends.llvm.plan import ConvertRun, Elements, Fill, Plan, Staged, Step
 from layout_ir.backends.llvm.planner import make_plan, pad_boxes, product_boxes
 from layout_ir.backends.llvm.schedule import finished, merged
 from layout_ir.backends.llvm.sharing import split_of
@@ -229,5 +219,5 @@ def _loops(items: Sequence[Item]) -> tuple[tuple[Item, ...], Loop]:
     """The outer loops, and the one with the smallest step in the destination."""
     loops = merged([x for x in items if isinstance(x, Loop)])
     rest = [x for x in items if not isinstance(x, Loop)]
-    inner = loops.pop() if loops else Loop(1, 0, 0)
+    inner = loops.pop() if loops else ONCE
     return (*rest, *loops), inner

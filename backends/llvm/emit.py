@@ -28,24 +28,19 @@ from layout_ir.backends.llvm.kernels.linear import (
 from layout_ir.backends.llvm.kernels.open_run import emit_open_run
 from layout_ir.backends.llvm.kernels.tile import emit_tile
 from layout_ir.backends.llvm.kernels.weave import emit_weave
+from layout_ir.backends.llvm.loops import Item, Level, Loop, Ragged, Table, rounds
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import (
     Copy,
     Elements,
     Fill,
-    Item,
-    Level,
-    Loop,
     Padded,
     Plan,
-    Ragged,
     Staged,
     Step,
-    Table,
     Tile,
     Weave,
     read_volume,
-    rounds,
 )
 from layout_ir.backends.llvm.registers import emitting
 from layout_ir.backends.llvm.streaming import staging_size

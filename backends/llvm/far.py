@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from layout_ir.backends.llvm.loops import ONCE, Loop, rounds
 from layout_ir.backends.llvm.machine import Machine
-from layout_ir.backends.llvm.plan import Axis, Copy, Cut, Loop, Step, Tile, read_volume, rounds
+from layout_ir.backends.llvm.plan import Axis, Copy, Cut, Step, Tile, read_volume
 from layout_ir.backends.llvm.schedule import finished
 
 LINE = 64
@@ -74,7 +75,7 @@ def copy_in_source_order(step: Step) -> Step:
     inner = kernel.inner
     if kernel.run % LINE == 0 and inner.count > 1:
         loops.append(inner)
-        inner = Loop(1, 0, 0)
+        inner = ONCE
     loops.sort(key=lambda x: -abs(x.src))
     if kernel.run % LINE == 0 and loops:
         inner = loops.pop()

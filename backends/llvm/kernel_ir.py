@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i64
 from xdsl.ir import Attribute, Block, Operation, Region
 
+from layout_ir.backends.llvm.loops import ONCE, Item, Level, Loop, Ragged, Table
 from layout_ir.backends.llvm.plan import (
     Axis,
     ConvertRun,
@@ -16,25 +17,18 @@ from layout_ir.backends.llvm.plan import (
     Cut,
     Elements,
     Fill,
-    Item,
     Kernel,
-    Level,
-    Loop,
     Padded,
     Plan,
-    Ragged,
     Staged,
     Step,
     Strip,
-    Table,
     Tile,
     Weave,
 )
 from layout_ir.dialects import kernel as ir
 from layout_ir.dialects.kernel import number
 from layout_ir.errors import LayoutError
-
-_ONCE = Loop(1, 0, 0)
 
 Properties = dict[str, Attribute]
 
@@ -140,7 +134,7 @@ def _kernel_op(kernel: Kernel, *, split: bool) -> Operation:
     if isinstance(kernel, Elements):
         return ir.ElementsOp(properties={**_ints(width=kernel.width), **_inner(kernel.inner), **flags})
     if isinstance(kernel, Padded):
-        inner = {} if kernel.inner == _ONCE else _inner(kernel.inner)
+        inner = {} if kernel.inner == ONCE else _inner(kernel.inner)
         numbers = _ints(run=kernel.run, valid=kernel.valid, value=kernel.value, width=kernel.width)
         return ir.PaddedOp(properties={**numbers, **inner, **flags})
     if isinstance(kernel, ConvertTile):
@@ -154,7 +148,7 @@ def _kernel_op(kernel: Kernel, *, split: bool) -> Operation:
         numbers = _ints(strands=strands.count, count=kernel.count, stride=strands.stride, block=kernel.block)
         numbers |= some(channel=strands.channel)
         return ir.ConvertWeaveOp(properties={**numbers, **_flags(splits=kernel.splits), **flags})
-    inner = {} if kernel.inner == _ONCE else _inner(kernel.inner)
+    inner = {} if kernel.inner == ONCE else _inner(kernel.inner)
     if isinstance(kernel, ConvertRun):
         numbers = {**_ints(run=kernel.count), **some(channel=kernel.channel)}
         return ir.ConvertOp(properties={**numbers, **inner, **flags})
@@ -257,13 +251,13 @@ def _kernel(op: Operation) -> Kernel:
         strip = Strip(number(op.strands), number(op.stride), number(op.channel))
         return ConvertWeave(strip, number(op.count), op.splits is not None, number(op.block), streaming)
     if isinstance(op, ir.ConvertOp):
-        inner = _ONCE
+        inner = ONCE
         if op.count is not None:
             numbers = map(number, (op.count, op.inner_src, op.inner_dst))
             inner = Loop(*numbers, channel=number(op.inner_channel))
         return ConvertRun(number(op.run), inner, number(op.channel), streaming)
     assert isinstance(op, ir.CopyOp | ir.FillOp | ir.PaddedOp | ir.ElementsOp)
-    inner = _ONCE if op.count is None else Loop(*map(number, (op.count, op.inner_src, op.inner_dst)))
+    inner = ONCE if op.count is None else Loop(*map(number, (op.count, op.inner_src, op.inner_dst)))
     if isinstance(op, ir.ElementsOp):
         return Elements(number(op.width), inner, streaming)
     if isinstance(op, ir.CopyOp):

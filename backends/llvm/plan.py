@@ -12,74 +12,10 @@ All strides and offsets count bytes. Emission adds nothing but the spelling.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
+from layout_ir.backends.llvm.loops import ONCE, Item, Loop, Ragged, channel_text, rounds
 from layout_ir.dtypes import bits_of
 from layout_ir.quantization import Conversion
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """`count` rounds, `src` and `dst` bytes apart. From round `valid` on (0: none) the destination gets pads."""
-
-    count: int
-    src: int
-    dst: int
-    valid: int = 0
-    channel: int = 0
-    """How many channels later the next round is, where a conversion has numbers for each."""
-
-    def __str__(self) -> str:
-        return f"for {self.count}: src{self.src:+} dst{self.dst:+}{_channel(self.channel)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A round per entry, at src[k] and dst[k] bytes, `channel` channels apart."""
-
-    src: tuple[int, ...]
-    dst: tuple[int, ...]
-    channel: int = 0
-
-    @property
-    def count(self) -> int:
-        return len(self.src)
-
-    def __str__(self) -> str:
-        shown = ", ".join(f"{s}:{d}" for s, d in list(zip(self.src, self.dst, strict=True))[:8])
-        return f"table {self.count}: {shown}{', ...' if self.count > 8 else ''}{_channel(self.channel)}"
-
-
-def _channel(step: int) -> str:
-    return f" channel{step:+}" if step else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """One digit of a ragged dim: steps of `unit` indices, as a linear loop or a table."""
-
-    unit: int
-    move: Loop | Table
-
-
-@dataclass(frozen=True, slots=True)
-class Ragged:
-    """The positions [start, stop) of one dim whose digits are `levels` (fine to coarse).
-
-    The bounds of the inner loops depend on the outer ones. Used where cutting the dim into boxes would make too many
-    steps.
-    """
-
-    levels: tuple[Level, ...]
-    start: int
-    stop: int
-
-    def __str__(self) -> str:
-        digits = ", ".join(f"{level.unit}: ({level.move})" for level in self.levels)
-        return f"ragged [{self.start}, {self.stop}): {digits}"
-
-
-Item = Loop | Table | Ragged
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +23,7 @@ class Copy:
     """`run` bytes that lie together on both sides, for `count` rounds of the innermost loop."""
 
     run: int
-    inner: Loop = Loop(1, 0, 0)
+    inner: Loop = ONCE
     streaming: bool = False
 
     def __str__(self) -> str:
@@ -205,7 +141,7 @@ class Fill:
     width: int
     value: int
     run: int
-    inner: Loop = Loop(1, 0, 0)
+    inner: Loop = ONCE
     streaming: bool = False
 
     def __str__(self) -> str:
@@ -221,7 +157,7 @@ class Padded:
     value: int
     valid: int
     run: int
-    inner: Loop = Loop(1, 0, 0)
+    inner: Loop = ONCE
     streaming: bool = False
 
     def __str__(self) -> str:
@@ -274,7 +210,7 @@ class Strip:
     channel: int = 0
 
     def __str__(self) -> str:
-        return f"{self.count} by {self.stride}{_channel(self.channel)}"
+        return f"{self.count} by {self.stride}{channel_text(self.channel)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,12 +218,12 @@ class ConvertRun:
     """`count` elements that lie together on both sides, for every round of `inner`; channels `channel` apart."""
 
     count: int
-    inner: Loop = Loop(1, 0, 0)
+    inner: Loop = ONCE
     channel: int = 0
     streaming: bool = False
 
     def __str__(self) -> str:
-        text = f"convert {self.count}{_channel(self.channel)}" + (" streaming" if self.streaming else "")
+        text = f"convert {self.count}{channel_text(self.channel)}" + (" streaming" if self.streaming else "")
         return text if self.inner.count == 1 else f"{text} ({self.inner})"
 
 
@@ -348,7 +284,7 @@ class Step:
 
     def __str__(self) -> str:
         ahead = "" if self.ahead is None else f" ahead {self.ahead}"
-        lines = [f"step src+{self.src} dst+{self.dst} split {self.split}{ahead}{_channel(self.channel)}"]
+        lines = [f"step src+{self.src} dst+{self.dst} split {self.split}{ahead}{channel_text(self.channel)}"]
         for depth, item in enumerate((*self.loops, self.kernel)):
             indent = "  " * (depth + 1)
             lines.append(indent + str(item).replace("\n", "\n" + indent))
@@ -399,11 +335,6 @@ def _keeps(step: Step) -> bool:
     items = [*step.loops, kernel.inner]
     moves = [level.move for x in items if isinstance(x, Ragged) for level in x.levels]
     return all(x.src == x.dst for x in [*moves, *(x for x in items if not isinstance(x, Ragged))])
-
-
-def rounds(items: tuple[Item, ...]) -> int:
-    """How often the body runs."""
-    return prod(item.stop - item.start if isinstance(item, Ragged) else item.count for item in items)
 
 
 def read_volume(kernel: Kernel) -> int:

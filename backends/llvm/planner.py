@@ -14,8 +14,9 @@ from math import prod
 from layout_ir.backends.llvm.boxes import Box, corner_of, cut, ragged
 from layout_ir.backends.llvm.deciding import free, generic
 from layout_ir.backends.llvm.far import from_far
+from layout_ir.backends.llvm.loops import Level, Loop, Table
 from layout_ir.backends.llvm.machine import Machine
-from layout_ir.backends.llvm.plan import Level, Loop, Plan, Step, Table
+from layout_ir.backends.llvm.plan import Plan, Step
 from layout_ir.backends.llvm.schedule import fill_step, from_near, move_step
 from layout_ir.backends.llvm.sharing import shared_by
 from layout_ir.backends.llvm.streaming import in_few_streams, streamed, streaming_volume

@@ -8,8 +8,9 @@ from typing import Any
 
 from layout_ir.backends.llvm import pool
 from layout_ir.backends.llvm.call import Reorder, load
+from layout_ir.backends.llvm.loops import Loop
 from layout_ir.backends.llvm.machine import host
-from layout_ir.backends.llvm.plan import Copy, Loop, Plan, Step
+from layout_ir.backends.llvm.plan import Copy, Plan, Step
 
 _BLOCK = 1 << 12
 

@@ -14,22 +14,9 @@ from operator import index
 
 from layout_ir.backends.llvm.boxes import Box
 from layout_ir.backends.llvm.deciding import free, generic
+from layout_ir.backends.llvm.loops import ONCE, Item, Loop, Table
 from layout_ir.backends.llvm.machine import Machine
-from layout_ir.backends.llvm.plan import (
-    Axis,
-    Copy,
-    Cut,
-    Elements,
-    Fill,
-    Item,
-    Kernel,
-    Loop,
-    Padded,
-    Step,
-    Table,
-    Tile,
-    Weave,
-)
+from layout_ir.backends.llvm.plan import Axis, Copy, Cut, Elements, Fill, Kernel, Padded, Step, Tile, Weave
 from layout_ir.backends.llvm.sharing import split_of
 from layout_ir.backends.llvm.symbols import is_open
 
@@ -44,8 +31,6 @@ _FEW_COLS = 256
 
 _WAY = 4096
 """Bytes of a way of first-level caches, which are found by the places in a page: lines so far apart share a set."""
-
-_ONCE = Loop(1, 0, 0)
 
 
 def move_step(box: Box, width: int, machine: Machine, pad: int = 0) -> Step | None:
@@ -64,7 +49,7 @@ def move_step(box: Box, width: int, machine: Machine, pad: int = 0) -> Step | No
         loops.remove(run)
         if ragged is not None and ragged is not run:
             return None
-        inner = loops.pop() if loops else _ONCE
+        inner = loops.pop() if loops else ONCE
         if run.valid:
             padded = Padded(width, pad, run.valid * width, run.count * width, inner)
             return finished((*rest, *loops), src, dst, padded)
@@ -100,7 +85,7 @@ def fill_step(box: Box, width: int, value: int) -> Step:
     if run is not None:
         loops.remove(run)
     size = run.count * width if run is not None else width
-    inner = loops.pop() if loops else _ONCE
+    inner = loops.pop() if loops else ONCE
     return finished((*rest, *loops), 0, dst, Fill(width, value, size, inner))
 
 

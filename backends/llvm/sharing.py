@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from layout_ir.backends.llvm.deciding import free
+from layout_ir.backends.llvm.loops import Item, Ragged, rounds
 from layout_ir.backends.llvm.plan import (
     ConvertRun,
     ConvertTile,
@@ -19,15 +20,12 @@ from layout_ir.backends.llvm.plan import (
     Copy,
     Elements,
     Fill,
-    Item,
     Kernel,
     Padded,
-    Ragged,
     Staged,
     Step,
     Tile,
     Weave,
-    rounds,
 )
 
 _EVEN = 16

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from layout_ir.backends.llvm.far import asking_ahead, copy_in_source_order, tile_from_far
+from layout_ir.backends.llvm.loops import ONCE, Item, Loop
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import (
     Axis,
@@ -21,9 +22,7 @@ from layout_ir.backends.llvm.plan import (
     Cut,
     Elements,
     Fill,
-    Item,
     Kernel,
-    Loop,
     Padded,
     Staged,
     Step,
@@ -201,7 +200,7 @@ def _opened(step: Step) -> Step:
     """A copy or fill with its inner loop among the others, so that it can be shared."""
     kernel = step.kernel
     if isinstance(kernel, Copy | Fill) and kernel.inner.count > 1 and not step.loops:
-        return replace(step, loops=(kernel.inner,), kernel=replace(kernel, inner=Loop(1, 0, 0)))
+        return replace(step, loops=(kernel.inner,), kernel=replace(kernel, inner=ONCE))
     return step
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from layout_ir.backends.llvm.plan import Axis, Cut, Loop, Staged, Step, Tile
+from layout_ir.backends.llvm.loops import Loop
+from layout_ir.backends.llvm.plan import Axis, Cut, Staged, Step, Tile
 from layout_ir.backends.llvm.schedule import finished
 from layout_ir.backends.llvm.symbols import is_open
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from layout_ir.backends.llvm.deciding import generic
 from layout_ir.backends.llvm.dynamic import OpenPlan
+from layout_ir.backends.llvm.loops import Item, Loop, Table
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import (
     ConvertRun,
@@ -14,14 +15,11 @@ from layout_ir.backends.llvm.plan import (
     Copy,
     Elements,
     Fill,
-    Item,
     Kernel,
-    Loop,
     Padded,
     Plan,
     Staged,
     Step,
-    Table,
     Tile,
     Weave,
 )

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from operator import index
 
 from layout_ir.backends.llvm.builder import Builder, Value, shuffle
-from layout_ir.backends.llvm.plan import Copy, Elements, Fill, Loop, Padded, Staged
+from layout_ir.backends.llvm.loops import Loop
+from layout_ir.backends.llvm.plan import Copy, Elements, Fill, Padded, Staged
 
 Range = Callable[[Value], tuple[Value, Value]]
 """Rounds of a loop that this thread runs: [low, high) of a count."""

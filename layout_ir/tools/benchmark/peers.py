@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.backends.llvm.boxes import Box, cut
+from layout_ir.backends.llvm.loops import Level, Loop
 from layout_ir.backends.llvm.machine import Machine, host
-from layout_ir.backends.llvm.plan import Level, Loop
 from layout_ir.errors import LayoutError
 from layout_ir.layout import Layout
 from layout_ir.refinement import TableLoop, refine
