@@ -234,14 +234,16 @@ def from_near(step: Step, machine: Machine) -> Step:
     """`step` for a source and destination that the second-level cache holds.
 
     Lanes are then gathered one by one, for shuffles inside of lanes are fewer and cost less than those across: 14 x 14
-    x 256 from nchw to nhwc 104 GB/s instead of 91, to nChw16c 105 instead of 84. Not where the lines of a tile fill
-    sets of the first level and may have left it before all of their lanes are read: 512 x 512 56 GB/s instead of 68.
+    x 256 from nchw to nhwc 104 GB/s instead of 91, to nChw16c 105 instead of 84. Not where rows of the source share
+    sets of the first level and, with the lines that are written, overfill them: they may be gone before all of their
+    lanes are read (512 x 512 56 GB/s, not 68).
     """
     tile = step.kernel
     if not isinstance(tile, Tile) or not tile.whole:
         return step
-    ways, high = machine.l1 // _WAY, _last_rows(tile)
-    if sum(max(high * gcd(axis.stride, _WAY) // _WAY, 1) for axis in (tile.rows, tile.cols)) >= ways:
+    high = _last_rows(tile)
+    read, written = (max(high * gcd(axis.stride, _WAY) // _WAY, 1) for axis in (tile.rows, tile.cols))
+    if read > 1 and read + written > machine.l1 // _WAY:
         return step
     cuts = (*tile.cuts, Cut("cols", _LANE // tile.width))
     return replace(step, kernel=replace(tile, whole=False, cuts=cuts))

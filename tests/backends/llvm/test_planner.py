@@ -34,13 +34,14 @@ def test_dims_that_stay_together_are_one_loop():
     ]
 
 
-def test_negative_lines_that_crowd_sets_of_the_first_level_are_loaded_whole():
-    # 16 lines of either side are in four sets: eight in each, and there are eight ways.
-    assert _plan("ab", "ba", (256, 256))[-1].endswith("rows/16 whole")
-    assert _plan("ab", "ba", (256, 64))[-1].endswith("rows/16 cols/4")
+def test_negative_rows_that_crowd_sets_of_the_first_level_are_loaded_whole():
+    # Of 16 lines 2 KiB apart eight are in one set, which has eight ways; of those 1 KiB apart four.
+    assert _plan("ab", "ba", (256, 512))[-1].endswith("rows/16 whole")
+    assert _plan("ab", "ba", (512, 256))[-1].endswith("rows/16 whole")
+    assert _plan("ab", "ba", (256, 256))[-1].endswith("rows/16 cols/4")
+    assert _plan("ab", "ba", (512, 49))[-1].endswith("rows/16 cols/4")
     wide = replace(WIDE, l1=48 << 10)
-    assert _plan("ab", "ba", (256, 256), machine=wide)[-1].endswith("rows/16 cols/4")
-    assert _plan("ab", "ba", (64, 512), machine=wide)[-1].endswith("cols/16 cols/4")
+    assert _plan("ab", "ba", (256, 512), machine=wide)[-1].endswith("cols/4")
 
 
 def test_registers_of_another_machine_give_another_tile():
@@ -128,7 +129,7 @@ def test_rows_whose_columns_are_pages_apart_are_asked_for_ahead():
 def test_few_columns_are_taken_together_with_the_next_digit():
     assert _plan("oihw", "Ohwi32o", (64, 64, 3, 3))[-2:] == [
         "for 4: src+576 dst+2048",
-        "tile 4 rows 32 by 2304, cols 144 by 8192 fold 9 by 128: cols/16 rows/16 whole",
+        "tile 4 rows 32 by 2304, cols 144 by 8192 fold 9 by 128: cols/16 rows/16 cols/4",
     ]
 
 
