@@ -16,7 +16,8 @@ from layout_ir.passes.selection.certificate import certify
 from layout_ir.passes.selection.costs import parse_costs
 from layout_ir.passes.selection.elimination import Infeasible
 from layout_ir.passes.selection.targets import target_named
-from tests.passes.selection.ir_programs import brute_force, priced, random_ir
+from tests.passes.selection.ir_programs.drawing import random_ir
+from tests.passes.selection.ir_programs.optimum import brute_force, priced
 from tests.passes.texts import parse
 
 PARTS, PROGRAMS = 10, 1000
