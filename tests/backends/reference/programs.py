@@ -26,7 +26,7 @@ from layout_ir.dialects.layout import FormatAttr, layout_of, with_format
 from layout_ir.dialects.nn.tensors import round_to
 from layout_ir.dialects.nn.verification import operand_pads
 from layout_ir.format import Format
-from tests.backends.reference.catalog import Case
+from tests.backends.reference.catalog.cases import Case
 from tests.backends.reference.formats import roomy_format
 
 Array = NDArray[Any]

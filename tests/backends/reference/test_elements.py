@@ -19,14 +19,9 @@ from layout_ir.backends.reference.elements import (
     widen,
 )
 from layout_ir.errors import LayoutError
-from tests.backends.reference.catalog import torch
+from tests.backends.reference.catalog.numbers import TYPES, as_stored, as_torch, to_stored, torch
 
 ALL_BITS = np.arange(1 << 16, dtype=np.uint16)
-
-
-def bf16(values: NDArray[Any]) -> NDArray[Any]:
-    """PyTorch's rounding to bf16, as bits."""
-    return torch.from_numpy(values).to(torch.bfloat16).view(torch.int16).numpy().view(np.uint16)
 
 
 def same_or_nan(ours: NDArray[Any], theirs: NDArray[Any]) -> None:
@@ -36,7 +31,7 @@ def same_or_nan(ours: NDArray[Any], theirs: NDArray[Any]) -> None:
 
 
 def test_every_bf16_widens_to_what_pytorch_has():
-    theirs = torch.from_numpy(ALL_BITS.view(np.int16)).view(torch.bfloat16).to(torch.float32).numpy()
+    theirs = as_torch(ALL_BITS, "bf16").to(torch.float32).numpy()
     np.testing.assert_array_equal(widen(ALL_BITS, "bf16").view(np.uint32), theirs.view(np.uint32))
 
 
@@ -49,7 +44,7 @@ def test_f32_rounds_to_nearest_even_bf16():
     bits = np.random.default_rng(0).integers(0, 1 << 32, 200_000, dtype=np.uint32)
     ties = (bits & 0xFFFF0000) | 0x8000
     values = np.concatenate([bits, ties, ties + 1, ties - 1]).view(np.float32)
-    same_or_nan(narrow(values, "bf16"), bf16(values))
+    same_or_nan(narrow(values, "bf16"), to_stored(torch.from_numpy(values), "bf16"))
 
 
 def test_f64_rounds_to_bf16_once():
@@ -87,22 +82,13 @@ def test_bf16_overflow_is_infinity_and_nan_stays_nan():
         assert np.isnan(widen(narrow(nan, "bf16"), "bf16")).all()
 
 
-@pytest.mark.parametrize("source", ["f16", "bf16", "f32", "f64", "i8", "ui8", "i32", "i64", "i1"])
-@pytest.mark.parametrize("target", ["f16", "bf16", "f32", "f64", "i8", "ui8", "i32", "i64", "i1"])
+@pytest.mark.parametrize("source", TYPES)
+@pytest.mark.parametrize("target", TYPES)
 def test_numbers_in_range_convert_as_in_pytorch(source: str, target: str):
-    types = {
-        "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64,
-        "i8": torch.int8, "ui8": torch.uint8, "i32": torch.int32, "i64": torch.int64, "i1": torch.bool,
-    }  # fmt: skip
-    values = torch.tensor([0, 1, 2, 3.5, 7.75, 99.9, 127]).to(types[source])
-    bits = {"bf16": torch.int16}
-
-    def array(tensor: Any, dtype: str) -> NDArray[Any]:
-        return tensor.view(bits[dtype]).numpy().view(np.uint16) if dtype in bits else tensor.numpy()
-
-    got = convert(array(values, source), source, target, rounding="truncate")
+    values = torch.tensor([0, 1, 2, 3.5, 7.75, 99.9, 127]).to(TYPES[source])
+    got = convert(as_stored(values), source, target, rounding="truncate")
     assert got.dtype == storage(target)
-    np.testing.assert_array_equal(got, array(values.to(types[target]), target))
+    np.testing.assert_array_equal(got, to_stored(values, target))
 
 
 def test_floats_saturate_when_they_become_integers():

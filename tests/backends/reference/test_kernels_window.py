@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from layout_ir.backends.reference import kernels_window
 from layout_ir.backends.reference.kernels_window import Window, avg_pool, conv, max_pool
-from tests.backends.reference.catalog import F, pool_by_definition, torch
+from tests.backends.reference.catalog.numbers import F, torch
+from tests.backends.reference.catalog.windows import pool_by_definition
 
 
 def random_window(rng: Random, rank: int) -> Window:

@@ -13,10 +13,13 @@ from layout_ir.backends.reference.elements import is_float, poison
 from layout_ir.backends.reference.semantics import SEMANTICS
 from layout_ir.backends.reference.tensor import Tensor, policy_element
 from layout_ir.dialects import layout, nn
-from tests.backends.reference.catalog import MAKERS, TOLERANCE, Case, case, to_numbers
+from tests.backends.reference.catalog import MAKERS, case
+from tests.backends.reference.catalog.cases import Case
+from tests.backends.reference.catalog.numbers import to_numbers
 from tests.backends.reference.programs import formatted_op, pad_mask, plain_op, stored_operands, with_pads
 
 OPS = sorted(MAKERS, key=lambda op: op.name)
+TOLERANCE = {"f64": 1e-12, "f32": 2e-5, "f16": 4e-3, "bf16": 3e-2}
 by_op = pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 
 

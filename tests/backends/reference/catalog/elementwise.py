@@ -1,0 +1,114 @@
+"""Ops that compute one element from one of each operand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from layout_ir.dialects import nn
+from tests.backends.reference.catalog.cases import Case, Maker, random_shape, random_values
+from tests.backends.reference.catalog.numbers import (
+    FLOAT_TYPES,
+    INTEGER_TYPES,
+    F,
+    Torch,
+    to_stored,
+    to_torch,
+    torch,
+)
+
+
+def _unary(
+    function: Callable[..., Torch], low: float = -3.0, high: float = 3.0, **choices: list[Any]
+) -> Maker:
+    def make(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
+        x = random_values(rng, random_shape(rng, rng.randint(1, 4)), dtype, low, high)
+        attributes = {name: rng.choice(values) for name, values in choices.items()}
+        return Case(op, [x], attributes, function(to_torch(x, dtype), **attributes).numpy(), dtype)
+
+    return make
+
+
+def _binary(function: Callable[[Torch, Torch], Torch], low: float = -3.0, high: float = 3.0) -> Maker:
+    def make(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
+        shape = random_shape(rng, rng.randint(1, 4))
+        shapes = [shape, shape]
+        if rng.random() < 0.5:
+            other = tuple(1 if rng.random() < 0.5 else extent for extent in shape)
+            shapes[rng.randrange(2)] = other[rng.randint(0, len(shape) - 1) :]
+        arrays = [random_values(rng, s, dtype, low, high) for s in shapes]
+        if dtype in INTEGER_TYPES and op in (nn.DivOp, nn.PowOp):
+            arrays[1] = np.where(arrays[1] == 0, 3, arrays[1] % 7 if op is nn.PowOp else arrays[1]).astype(
+                arrays[1].dtype
+            )
+        return Case(op, arrays, {}, function(*(to_torch(a, dtype) for a in arrays)).numpy(), dtype)
+
+    return make
+
+
+def _div(a: Torch, b: Torch) -> Torch:
+    return a / b if a.is_floating_point() else torch.div(a, b, rounding_mode="trunc")
+
+
+def _leaky_relu(x: Torch, alpha: float) -> Torch:
+    return F.leaky_relu(x, alpha)
+
+
+def _elu(x: Torch, alpha: float) -> Torch:
+    return F.elu(x, alpha)
+
+
+def _hard_sigmoid(x: Torch, alpha: float, beta: float) -> Torch:
+    return (alpha * x + beta).clamp(0, 1)
+
+
+def _gelu(x: Torch, approximate: str) -> Torch:
+    return F.gelu(x, approximate=approximate)
+
+
+def _clip(x: Torch, min: float, max: float) -> Torch:
+    return x.clamp(min, max)
+
+
+def _cast(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
+    target = rng.choice([*FLOAT_TYPES, *INTEGER_TYPES])
+    x = random_values(rng, random_shape(rng, rng.randint(1, 4)), dtype, -100, 100)
+    if target in ("ui8", "i8") and dtype != "i1":
+        x = to_stored(to_torch(x, dtype).abs() % 100, dtype)
+    values = to_torch(x, dtype)
+    expected = to_torch(to_stored(values, target), target).numpy()
+    return Case(op, [x], {}, expected, dtype, result_dtype=target)
+
+
+MAKERS: dict[type[nn.NNOp], Maker] = {
+    nn.ReluOp: _unary(F.relu),
+    nn.LeakyReluOp: _unary(_leaky_relu, alpha=[0.01, 0.5]),
+    nn.EluOp: _unary(_elu, alpha=[1.0, 0.5]),
+    nn.SigmoidOp: _unary(torch.sigmoid, -20, 20),
+    nn.HardSigmoidOp: _unary(_hard_sigmoid, alpha=[0.2, 0.5], beta=[0.5, 0.1]),
+    nn.HardSwishOp: _unary(F.hardswish, -6, 6),
+    nn.SoftplusOp: _unary(F.softplus, -15, 15),
+    nn.GeluOp: _unary(_gelu, approximate=["none", "tanh"]),
+    nn.ClipOp: _unary(_clip, min=[-1.0, 0.0], max=[2.0, 6.0]),
+    nn.TanhOp: _unary(torch.tanh),
+    nn.ExpOp: _unary(torch.exp),
+    nn.LogOp: _unary(torch.log, 0.1, 9),
+    nn.SqrtOp: _unary(torch.sqrt, 0, 9),
+    nn.ErfOp: _unary(torch.erf),
+    nn.NegOp: _unary(torch.neg),
+    nn.AbsOp: _unary(torch.abs),
+    nn.ReciprocalOp: _unary(torch.reciprocal, 0.2, 5),
+    nn.FloorOp: _unary(torch.floor),
+    nn.CeilOp: _unary(torch.ceil),
+    nn.CastOp: _cast,
+    nn.AddOp: _binary(torch.add),
+    nn.SubOp: _binary(torch.sub),
+    nn.MulOp: _binary(torch.mul),
+    nn.DivOp: _binary(_div, 0.5, 4),
+    nn.PowOp: _binary(torch.pow, 0.2, 2),
+    nn.MinOp: _binary(torch.minimum),
+    nn.MaxOp: _binary(torch.maximum),
+}
