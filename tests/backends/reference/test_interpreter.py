@@ -146,6 +146,27 @@ def test_functions_call_each_other_and_control_flow_is_left_to_xdsl():
     assert run(module, [np.array([1, 2], np.float32)])[0].tolist() == [9, 17]
 
 
+def test_scalar_comparisons_of_a_program_run():
+    module = parse("""
+    func.func @main(%x : tensor<4xf32>) -> tensor<4xf32> {
+      %zero = arith.constant 0 : index
+      %one = arith.constant 1 : index
+      %three = arith.constant 3 : index
+      %n, %r = scf.while (%i = %zero, %a = %x) : (index, tensor<4xf32>) -> (index, tensor<4xf32>) {
+        %c = arith.cmpi ult, %i, %three : index
+        scf.condition(%c) %i, %a : index, tensor<4xf32>
+      } do {
+      ^bb0(%j : index, %b : tensor<4xf32>):
+        %k = arith.addi %j, %one : index
+        %d = nn.add %b, %b : tensor<4xf32>
+        scf.yield %k, %d : index, tensor<4xf32>
+      }
+      func.return %r : tensor<4xf32>
+    }""")
+    x = np.arange(4, dtype=np.float32)
+    assert np.array_equal(run(module, [x])[0], 8 * x)
+
+
 CHAIN = """
 func.func @main(%x : tensor<64xf32>) -> tensor<64xf32> {
   %c = nn.constant dense<2.0> : tensor<64xf32>

@@ -1,0 +1,1 @@
+"""Tests of what is derived for ops of other dialects."""
