@@ -7,9 +7,10 @@ import random
 import subprocess
 import sys
 import types
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import pytest
 from xdsl.context import Context
@@ -21,32 +22,9 @@ from xdsl.utils.exceptions import PassFailedException
 from layout_ir import registry
 from layout_ir.diagnostics import PassError, note, remark, warning
 from layout_ir.errors import LayoutError
-from tests.tools.running import PLACED, Run, run_opt
+from tests.tools.running import PLACED, PROGRAM, Run, opt, refusal
 
 ROOT = Path(__file__).parents[2]
-
-PROGRAM = """\
-#nchw = #layout.format<(n, c, h, w) : [n, c, h, w]>
-#nChw8c = #layout.format<(n, c, h, w) : [n, c, h, w, c:8], pad = zero>
-builtin.module {
-  func.func @f(%x: tensor<2x17x5x4xf32, #nchw>, %a: f32) -> tensor<2x17x5x4xf32, #nChw8c> {
-    %b = arith.addf %a, %a : f32
-    %c = arith.addf %a, %a : f32
-    %y = layout.reorder %x : tensor<2x17x5x4xf32, #nchw> -> tensor<2x17x5x4xf32, #nChw8c>
-    %k = nn.constant dense<[1.000000e+00, 2.000000e+00, 3.000000e+00]> : tensor<3xf32>
-    "test.op"(%b, %c, %k) : (f32, f32, tensor<3xf32>) -> ()
-    func.return %y : tensor<2x17x5x4xf32, #nChw8c>
-  }
-}
-"""
-
-
-@pytest.fixture
-def opt(monkeypatch: pytest.MonkeyPatch) -> Any:
-    def run(*args: str, stdin: str | bytes = "") -> Run:
-        return run_opt(monkeypatch, *args, stdin=stdin)
-
-    return run
 
 
 @pytest.fixture
@@ -56,25 +34,18 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-# What comes out --------------------------------------------------------------------------------------------------
+# What goes in and comes out --------------------------------------------------------------------------------------
 
 
-def test_a_printed_program_prints_as_itself(opt: Any, program: Path):
+def test_a_program_is_read_by_path(program: Path):
     assert opt(str(program)) == Run(0, PROGRAM, "")
 
 
-def test_standard_input_is_read_for_a_dash_and_for_no_name(opt: Any):
+def test_standard_input_is_read_for_a_dash_and_for_no_name():
     assert opt("-", stdin=PROGRAM).out == opt(stdin=PROGRAM).out == PROGRAM
 
 
-def test_the_generic_form_reads_back_as_the_same_program(opt: Any, program: Path):
-    generic = opt(str(program), "--print-op-generic").out
-    assert '"layout.reorder"' in generic
-    assert "#nChw8c>" in generic
-    assert opt(stdin=generic).out == PROGRAM
-
-
-def test_passes_run_in_order_with_their_options(opt: Any, monkeypatch: pytest.MonkeyPatch):
+def test_passes_run_in_order_with_their_options(monkeypatch: pytest.MonkeyPatch):
     seen: list[tuple[str, int]] = []
 
     @dataclass(frozen=True)
@@ -93,42 +64,26 @@ def test_passes_run_in_order_with_their_options(opt: Any, monkeypatch: pytest.Mo
     assert PROGRAM.count("arith.addf") == 2
 
 
-def test_programs_of_a_split_input_are_processed_one_by_one(opt: Any):
+def test_programs_of_a_split_input_are_processed_one_by_one():
     run = opt("--split-input-file", stdin=f"{PROGRAM}// -----\n{PROGRAM}")
     assert run == Run(0, f"{PROGRAM}// -----\n{PROGRAM}", "")
 
 
-def test_negative_a_longer_rule_of_dashes_does_not_split(opt: Any):
+def test_negative_a_longer_rule_of_dashes_does_not_split():
     run = opt("--split-input-file", stdin=f"// ------ part one\n{PROGRAM}// -----------\n")
     assert run == Run(0, PROGRAM, "")
 
 
-def test_elided_constants_are_announced(opt: Any):
-    out = opt("--elide-constants=2", stdin=PROGRAM).out
-    assert out.startswith("// 1 constant is elided: this program can be read and transformed, but not run.\n")
-    assert "nn.constant dense_resource<__elided__> : tensor<3xf32>" in out
-    assert opt("--elide-constants=3", stdin=PROGRAM).out == PROGRAM
+def test_other_targets_take_over_the_output():
+    assert opt("-t", "wat", stdin='"wasm.module"() : () -> ()') == Run(0, "(module)\n", "")
 
 
-def test_other_targets_take_over_the_output(opt: Any):
-    run = opt("-t", "wat", stdin='"wasm.module"() ({}) : () -> ()')
-    assert "builtin.module" not in run.out
-
-
-def test_what_passes_do_is_told_on_the_error_stream(opt: Any):
+def test_what_passes_do_is_told_on_the_error_stream():
     run = opt("-p", "cse,canonicalize", "--print-between-passes", "--time-passes", stdin=PROGRAM)
     assert run.status == 0
     assert run.out.startswith("#nchw = ")
     assert "IR after cse:\n#nchw = " in run.err
     assert "Pass canonicalize took" in run.err
-
-
-def test_help_mentions_every_option_and_pass_and_shows_examples(opt: Any):
-    run = opt("--help")
-    assert run.status == 0
-    assert "examples:\n  layout-opt model.mlir" in run.out
-    for name in (*registry.PASSES, "canonicalize", "--elide-constants", "--verify-diagnostics"):
-        assert name in run.out
 
 
 # What a wrong input leads to -------------------------------------------------------------------------------------
@@ -158,16 +113,13 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG.values(), ids=WRONG.keys())
-def test_a_wrong_program_is_one_error_with_a_place_and_no_output(opt: Any, text: str):
-    run = opt(stdin=text)
-    assert run.status == 1
-    assert run.out == ""
-    assert len(PLACED.findall(run.err)) == 1, run.err
-    assert run.err.startswith("<stdin>:")
-    assert "Traceback" not in run.err
+def test_negative_a_wrong_program_is_one_error_with_a_place_and_no_output(text: str):
+    said = refusal(stdin=text)
+    assert len(PLACED.findall(said)) == 1, said
+    assert said.startswith("<stdin>:")
 
 
-def test_all_wrong_ops_are_reported_in_order(opt: Any):
+def test_all_wrong_ops_are_reported_in_order():
     text = (
         "func.func @f(%x: f32) {\n"
         '  %a = "arith.addf"(%x) : (f32) -> f32\n'
@@ -176,46 +128,21 @@ def test_all_wrong_ops_are_reported_in_order(opt: Any):
         "  func.return\n"
         "}\n"
     )
-    run = opt(stdin=text)
-    places = [line.partition(": error: ") for line in run.err.splitlines() if "error" in line]
+    places = [line.partition(": error: ") for line in refusal(stdin=text).splitlines() if "error" in line]
     assert [place for place, _, _ in places] == ["<stdin>:2:8", "<stdin>:4:8"]
     assert places[0][2].startswith("'arith.addf' op ")
     assert places[1][2].startswith("'arith.mulf' op ")
 
 
-def test_errors_of_a_split_input_have_the_lines_of_the_whole(opt: Any):
+def test_errors_of_a_split_input_have_the_lines_of_the_whole():
     wrong = '%0 = "arith.addf"() : () -> f32\n'
-    run = opt("--split-input-file", stdin=f"\n{wrong}// -----\n{PROGRAM}// -----\n\n\nnn.nothing\n")
-    assert run.status == 1
-    assert run.out == ""
-    lines = run.err.splitlines()
+    said = refusal("--split-input-file", stdin=f"\n{wrong}// -----\n{PROGRAM}// -----\n\n\nnn.nothing\n")
+    lines = said.splitlines()
     assert lines[0].startswith("<stdin>:2:6: error: ")
     assert lines[1] == wrong.rstrip()
     expected = 3 + PROGRAM.count("\n") + 1 + 3
     assert lines[3].startswith(f"<stdin>:{expected}:1: error: ")
     assert lines[4] == "nn.nothing"
-
-
-@pytest.mark.parametrize(
-    ("args", "place", "message"),
-    [
-        (["-p", "cs"], "-p:1:1", "unknown pass 'cs'"),
-        (["-p", "cse,layout-stripp"], "-p:1:5", "did you mean 'layout-strip'"),
-        (["-p", "cse,dce{x=1}"], "-p:1:5", "pass 'dce': Provided arguments"),
-        (["-p", "cse{"], "-p:1:5", ""),
-        (["-p", "%"], "-p:1:1", "Unknown token"),
-        (["-t", "mlr"], "-t:1:1", "unknown target 'mlr': did you mean 'mlir'?"),
-        (["-t", "mlir{"], "-t:1:6", ""),
-    ],
-)
-def test_wrong_pipelines_and_targets_are_pointed_at(opt: Any, args: list[str], place: str, message: str):
-    run = opt(*args, stdin=PROGRAM)
-    first, shown, caret = run.err.splitlines()
-    assert (run.status, run.out) == (1, "")
-    assert first.startswith(f"{place}: error: ")
-    assert message in first
-    assert shown == args[1]
-    assert caret.index("^") == int(place.rpartition(":")[2]) - 1
 
 
 @pytest.mark.parametrize(
@@ -228,26 +155,21 @@ def test_wrong_pipelines_and_targets_are_pointed_at(opt: Any, args: list[str], p
             "pyproject.toml: error: unknown kind of file '.toml': expected one of .mlir, .onnx",
         ),
         (["-o", "/nowhere/out.mlir"], "/nowhere/out.mlir: error: No such file or directory"),
-        (["--optimise"], "error: unrecognized arguments: --optimise"),
-        (["--elide-constants=few"], "error: argument --elide-constants: invalid int value: 'few'"),
-        (["-t", "mlir{speed=3}"], "<stdin>: error:"),
     ],
 )
-def test_wrong_arguments_are_errors(opt: Any, monkeypatch: pytest.MonkeyPatch, args: list[str], message: str):
+def test_negative_files_that_cannot_be_read_or_written(
+    monkeypatch: pytest.MonkeyPatch, args: list[str], message: str
+):
     monkeypatch.chdir(ROOT)
-    run = opt(*args, stdin=PROGRAM)
-    assert (run.status, run.out) == (1, "")
-    assert run.err.startswith(message)
-    assert "Traceback" not in run.err
+    assert refusal(*args, stdin=PROGRAM).startswith(message)
 
 
-def test_a_byte_that_is_no_text_is_pointed_at(opt: Any):
-    run = opt(stdin=b"// \xc3\xa4\n//\xff")
-    assert (run.status, run.out) == (1, "")
-    assert run.err.startswith("<stdin>:2:3: error: not UTF-8 text: byte 0xff")
+def test_a_byte_that_is_no_text_is_pointed_at():
+    said = refusal(stdin=b"// \xc3\xa4\n//\xff")
+    assert said.startswith("<stdin>:2:3: error: not UTF-8 text: byte 0xff")
 
 
-def test_any_cut_or_scrambled_program_is_read_or_refused(opt: Any):
+def test_any_cut_or_scrambled_program_is_read_or_refused():
     draw = random.Random(0)
     texts = [PROGRAM[:end] for end in range(0, len(PROGRAM), 19)]
     for _ in range(80):
@@ -268,7 +190,7 @@ def test_any_cut_or_scrambled_program_is_read_or_refused(opt: Any):
 # Passes that speak -----------------------------------------------------------------------------------------------
 
 
-def _add_pass(monkeypatch: pytest.MonkeyPatch, apply_to: Any) -> None:
+def _add_pass(monkeypatch: pytest.MonkeyPatch, apply_to: Callable[[ModuleOp], None]) -> None:
     """Register a pass `act` that hands the program to `apply_to`."""
 
     @dataclass(frozen=True)
@@ -285,7 +207,7 @@ def _adds(module: ModuleOp) -> list[AddfOp]:
     return [op for op in module.walk() if isinstance(op, AddfOp)]
 
 
-def test_remarks_and_warnings_go_to_the_error_stream(opt: Any, monkeypatch: pytest.MonkeyPatch):
+def test_remarks_and_warnings_go_to_the_error_stream(monkeypatch: pytest.MonkeyPatch):
     def act(module: ModuleOp) -> None:
         first, second = _adds(module)
         remark(first, "this stays", note(second, "because of this"))
@@ -312,42 +234,35 @@ def test_remarks_and_warnings_go_to_the_error_stream(opt: Any, monkeypatch: pyte
     ],
     ids=["PassError", "PassFailedException", "LayoutError", "defect"],
 )
-def test_a_pass_that_fails_is_an_error(
-    opt: Any, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
-):
+def test_a_pass_that_fails_is_an_error(monkeypatch: pytest.MonkeyPatch, error: Exception, message: str):
     def act(module: ModuleOp) -> None:
         raise error
 
     _add_pass(monkeypatch, act)
-    run = opt("-p", "act", stdin=PROGRAM)
-    assert (run.status, run.out) == (1, "")
-    assert run.err.startswith(message)
-    assert "Traceback" not in run.err
+    assert refusal("-p", "act", stdin=PROGRAM).startswith(message)
 
 
-def test_a_pass_error_points_at_the_op_to_blame(opt: Any, monkeypatch: pytest.MonkeyPatch):
+def test_a_pass_error_points_at_the_op_to_blame(monkeypatch: pytest.MonkeyPatch):
     def act(module: ModuleOp) -> None:
         raise PassError("cannot do this", _adds(module)[0])
 
     _add_pass(monkeypatch, act)
-    run = opt("-p", "act", stdin=PROGRAM)
-    assert (run.status, run.out) == (1, "")
-    assert run.err == "<stdin>:5:10: error: cannot do this\n    %b = arith.addf %a, %a : f32\n         ^\n"
+    said = refusal("-p", "act", stdin=PROGRAM)
+    assert said == "<stdin>:5:10: error: cannot do this\n    %b = arith.addf %a, %a : f32\n         ^\n"
 
 
-def test_a_pass_that_leaves_a_wrong_program_is_named(opt: Any, monkeypatch: pytest.MonkeyPatch):
+def test_a_pass_that_leaves_a_wrong_program_is_named(monkeypatch: pytest.MonkeyPatch):
     def act(module: ModuleOp) -> None:
         add = _adds(module)[0]
         add.result._type = f64  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
 
     _add_pass(monkeypatch, act)
-    run = opt("-p", "cse,act,canonicalize", stdin=PROGRAM)
-    assert (run.status, run.out) == (1, "")
-    assert run.err.startswith("<stdin>:5:10: error: 'arith.addf' op ")
-    assert "note: the program was right before pass 'act'" in run.err
+    said = refusal("-p", "cse,act,canonicalize", stdin=PROGRAM)
+    assert said.startswith("<stdin>:5:10: error: 'arith.addf' op ")
+    assert "note: the program was right before pass 'act'" in said
 
 
-def test_ops_made_by_a_pass_are_blamed_on_their_function(opt: Any, monkeypatch: pytest.MonkeyPatch):
+def test_ops_made_by_a_pass_are_blamed_on_their_function(monkeypatch: pytest.MonkeyPatch):
     def act(module: ModuleOp) -> None:
         add = _adds(module)[0]
         new = MulfOp(add.lhs, add.rhs)
@@ -359,19 +274,18 @@ def test_ops_made_by_a_pass_are_blamed_on_their_function(opt: Any, monkeypatch: 
     assert opt("-p", "act", stdin=PROGRAM).err.startswith("<stdin>:4:3: remark: made here\n")
 
 
-def test_expected_remarks_are_not_printed(opt: Any, monkeypatch: pytest.MonkeyPatch):
-    _add_pass(monkeypatch, lambda module: remark(_adds(module)[0], "this stays"))  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
+def test_expected_remarks_are_not_printed(monkeypatch: pytest.MonkeyPatch):
+    _add_pass(monkeypatch, lambda module: remark(_adds(module)[0], "this stays"))
     text = PROGRAM.replace("    %b =", "    // expected-remark@+1 {{this stays}}\n    %b =")
     assert opt("-p", "act", "--verify-diagnostics", stdin=text) == Run(0, PROGRAM, "")
-    run = opt("-p", "act", "--verify-diagnostics", stdin=PROGRAM)
-    assert (run.status, run.out) == (1, "")
-    assert "error: unexpected remark: this stays" in run.err
+    said = refusal("-p", "act", "--verify-diagnostics", stdin=PROGRAM)
+    assert "error: unexpected remark: this stays" in said
 
 
 # Files -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_output_file_is_replaced_only_by_a_whole_result(opt: Any, program: Path, tmp_path: Path):
+def test_the_output_file_is_replaced_only_by_a_whole_result(program: Path, tmp_path: Path):
     target = tmp_path / "out.mlir"
     target.write_text("what was there")
     wrong = tmp_path / "wrong.mlir"
@@ -383,21 +297,25 @@ def test_the_output_file_is_replaced_only_by_a_whole_result(opt: Any, program: P
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.mlir", "program.mlir", "wrong.mlir"]
 
 
-def test_a_program_can_replace_itself(opt: Any, program: Path):
+def test_a_program_can_replace_itself(program: Path):
     assert opt(str(program), "-p", "cse", "-o", str(program)).status == 0
     assert program.read_text().count("arith.addf") == 1
 
 
-def test_onnx_models_are_imported_by_path(opt: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def _import_with(monkeypatch: pytest.MonkeyPatch, from_onnx: Callable[[object], ModuleOp]) -> None:
+    """Let `from_onnx` take the place of the importer."""
+    importer = types.SimpleNamespace(from_onnx=from_onnx)
+    monkeypatch.setitem(sys.modules, "layout_ir.frontends.onnx", cast("types.ModuleType", importer))
+
+
+def test_onnx_models_are_imported_by_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     given: list[object] = []
-    module = types.ModuleType("layout_ir.frontends.onnx")
 
     def from_onnx(source: object) -> ModuleOp:
         given.append(source)
         return ModuleOp([])
 
-    setattr(module, "from_onnx", from_onnx)  # noqa: B010
-    monkeypatch.setitem(sys.modules, "layout_ir.frontends.onnx", module)
+    _import_with(monkeypatch, from_onnx)
     model = tmp_path / "model.onnx"
     model.write_bytes(b"\x08\x01")
     assert opt(str(model)) == Run(0, "builtin.module {\n}\n", "")
@@ -405,17 +323,16 @@ def test_onnx_models_are_imported_by_path(opt: Any, monkeypatch: pytest.MonkeyPa
     assert given == [str(model), b"\x08\x02"]
 
 
-def test_a_shipped_network_is_found_by_name(opt: Any):
+def test_a_shipped_network_is_found_by_name():
     pytest.importorskip("onnx")
     run = opt("onnx:squeezenet", "--elide-constants=16")
     assert run.status == 0
     assert "nn.conv" in run.out
-    run = opt("onnx:squeezenets")
-    assert (run.status, run.out) == (1, "")
-    assert run.err.startswith("error: no network 'squeezenets' ships with the package onnx: it has ")
+    said = refusal("onnx:squeezenets")
+    assert said.startswith("error: no network 'squeezenets' ships with the package onnx: it has ")
 
 
-def test_an_op_of_a_model_is_named_by_its_node(opt: Any, monkeypatch: pytest.MonkeyPatch):
+def test_an_op_of_a_model_is_named_by_its_node(monkeypatch: pytest.MonkeyPatch):
     def act(module: ModuleOp) -> None:
         (op,) = [op for op in module.walk() if isinstance(op, AddfOp)]
         remark(op, "this stays")
@@ -425,28 +342,21 @@ def test_an_op_of_a_model_is_named_by_its_node(opt: Any, monkeypatch: pytest.Mon
     assert opt("-p", "act", stdin=text).err == "<stdin>: add_1: remark: this stays\n"
 
 
-def test_a_model_that_cannot_be_imported_is_one_error(
-    opt: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
-    module = types.ModuleType("layout_ir.frontends.onnx")
-
+def test_a_model_that_cannot_be_imported_is_one_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     def from_onnx(source: object) -> ModuleOp:
         raise LayoutError("no ONNX model: the file is empty")
 
-    setattr(module, "from_onnx", from_onnx)  # noqa: B010
-    monkeypatch.setitem(sys.modules, "layout_ir.frontends.onnx", module)
+    _import_with(monkeypatch, from_onnx)
     model = tmp_path / "model.onnx"
     model.write_bytes(b"")
     assert opt(str(model)) == Run(1, "", f"{model}: error: no ONNX model: the file is empty\n")
 
 
-def test_a_missing_onnx_package_is_named(opt: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_a_missing_onnx_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setitem(sys.modules, "layout_ir.frontends.onnx", None)
     model = tmp_path / "model.onnx"
     model.write_bytes(b"\x08\x01")
-    run = opt(str(model))
-    assert (run.status, run.out) == (1, "")
-    assert "pip install 'layout-ir[onnx]'" in run.err
+    assert "pip install 'layout-ir[onnx]'" in refusal(str(model))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes end otherwise elsewhere")

@@ -1,0 +1,49 @@
+"""How `layout-opt` is called: its help, and its answers to arguments that are wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from layout_ir import registry
+from tests.tools.running import PROGRAM, opt, refusal
+
+
+def test_help_mentions_every_option_and_pass_and_shows_examples():
+    run = opt("--help")
+    assert run.status == 0
+    assert "examples:\n  layout-opt model.mlir" in run.out
+    for name in (*registry.PASSES, "canonicalize", "--elide-constants", "--verify-diagnostics"):
+        assert name in run.out
+
+
+@pytest.mark.parametrize(
+    ("args", "place", "message"),
+    [
+        (["-p", "cs"], "-p:1:1", "unknown pass 'cs'"),
+        (["-p", "cse,layout-stripp"], "-p:1:5", "did you mean 'layout-strip'"),
+        (["-p", "cse,dce{x=1}"], "-p:1:5", "pass 'dce': Provided arguments"),
+        (["-p", "cse{"], "-p:1:5", "Expected argument name here"),
+        (["-p", "%"], "-p:1:1", "Unknown token"),
+        (["-t", "mlr"], "-t:1:1", "unknown target 'mlr': did you mean 'mlir'?"),
+        (["-t", "nope"], "-t:1:1", "unknown target 'nope': expected one of llvm-ir, "),
+        (["-t", "mlir{"], "-t:1:6", "Expected argument name here"),
+    ],
+)
+def test_negative_wrong_pipelines_and_targets_are_pointed_at(args: list[str], place: str, message: str):
+    first, shown, caret = refusal(*args, stdin=PROGRAM).splitlines()
+    assert first.startswith(f"{place}: error: ")
+    assert message in first
+    assert shown == args[1]
+    assert caret.index("^") == int(place.rpartition(":")[2]) - 1
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--optimise"], "error: unrecognized arguments: --optimise"),
+        (["--elide-constants=few"], "error: argument --elide-constants: invalid int value: 'few'"),
+        (["-t", "mlir{speed=3}"], "<stdin>: error:"),
+    ],
+)
+def test_negative_wrong_options_are_errors(args: list[str], message: str):
+    assert refusal(*args, stdin=PROGRAM).startswith(message)
