@@ -40,6 +40,18 @@ def random_shape(rng: Random, rank: int, limit: int = 2000) -> tuple[int, ...]:
     return tuple(shape)
 
 
+def random_tag(
+    rng: Random, rank: int, sizes: Sequence[int] = (2, 3, 4, 8, 16), most: int = 3
+) -> tuple[str, list[int], list[tuple[int, int]]]:
+    """A tag in alphabet letters, its outer order and its (size, dim) blocks, of which there are at most `most`."""
+    order = list(range(rank))
+    rng.shuffle(order)
+    blocks = [(rng.choice(sizes), rng.randrange(rank)) for _ in range(rng.randint(0, most))]
+    blocked = {dim for _, dim in blocks}
+    outer = "".join(chr(97 + d).upper() if d in blocked else chr(97 + d) for d in order)
+    return outer + "".join(f"{size}{chr(97 + dim)}" for size, dim in blocks), order, blocks
+
+
 def random_format(
     rng: Random, rank: int, *,
     strided: bool = False, halo: bool = False, chunked: bool = False, blocks: Sequence[int] = BLOCKS,

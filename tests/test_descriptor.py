@@ -13,18 +13,14 @@ from hypothesis import given
 from layout_ir.descriptor import TensorDesc
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
-from tests.layouts import random_format, random_shape, rngs
+from tests.layouts import random_format, random_shape, random_tag, rngs
 from tests.oracles import onednn
 
 needs_onednn = pytest.mark.skipif(onednn.available() is not None, reason=str(onednn.available()))
 
 
 def _tag(rng: Random, rank: int) -> str:
-    order = rng.sample(range(rank), rank)
-    blocks = [(rng.choice((2, 4, 8)), rng.randrange(rank)) for _ in range(rng.randint(0, 2))]
-    blocked = {d for _, d in blocks}
-    outer = "".join(chr(97 + d).upper() if d in blocked else chr(97 + d) for d in order)
-    return outer + "".join(f"{size}{chr(97 + d)}" for size, d in blocks)
+    return random_tag(rng, rank, (2, 4, 8), 2)[0]
 
 
 # --- Creation ---
@@ -46,13 +42,8 @@ def test_creation_by_tag_text_format_layout_and_strides_is_the_same_value():
 def test_the_numbers_of_a_blocked_descriptor():
     d = TensorDesc((2, 17, 5, 4), "f32", "nChw8c")
     assert (d.strides, d.inner_blocks, d.inner_dims) == ((480, 160, 32, 8), (8,), (1,))
-    assert (d.padded_shape, d.padded_offsets, d.offset, d.nbytes, d.nelems) == (
-        (2, 24, 5, 4),
-        (0, 0, 0, 0),
-        0,
-        3840,
-        680,
-    )
+    assert (d.padded_shape, d.padded_offsets) == ((2, 24, 5, 4), (0, 0, 0, 0))
+    assert (d.offset, d.nbytes, d.nelems) == (0, 3840, 680)
     assert not d.is_zero and not d.is_any and not d.is_runtime
 
 
@@ -104,14 +95,6 @@ def test_strides_that_keep_elements_apart(strides: tuple[int, int]):
     assert TensorDesc((2, 4), "f32", strides=strides).strides == strides
 
 
-@pytest.mark.parametrize("strides", [(3, 1), (1, 1), (2, 2), (4, 2)])
-def test_negative_strides_that_overlap(strides: tuple[int, int]):
-    with pytest.raises(
-        LayoutError, match=rf"strides {strides[0]}x{strides[1]} of shape 2x4 put several elements"
-    ):
-        TensorDesc((2, 4), "f32", strides=strides)
-
-
 @needs_onednn
 def test_strides_are_accepted_where_the_library_accepts_them():
     for shape in ((2, 4), (1, 3), (3, 1), (2, 2)):
@@ -152,28 +135,23 @@ def test_negative_descriptors_that_do_not_exist(arguments: tuple[Any, ...], matc
 
 
 @pytest.mark.parametrize(
-    "options, match",
+    "dtype, options, match",
     [
-        ({"strides": (3,)}, "rank mismatch between strides 3 and shape 2x3: 1 != 2"),
-        ({"strides": (3, 1), "layout": "ab"}, "are both given"),
-        ({"strides": (1 << 62, 1 << 62)}, r"not below 2\^63|several elements"),
-        ({"pad": "zp"}, "pad = zp needs a quantized element type, but f32"),
-        ({"zero_point": 3}, "zero point 3 of f32: only integer types are quantized"),
-        ({"scale": -1.0}, "scale -1.0 is not a positive number"),
+        ("f32", {"strides": (3,)}, "rank mismatch between strides 3 and shape 2x3: 1 != 2"),
+        ("f32", {"strides": (3, 1), "layout": "ab"}, "are both given"),
+        ("f32", {"strides": (1, 1)}, "strides 1x1 of shape 2x3 put several elements at one address"),
+        ("f32", {"strides": (1 << 62, 1 << 62)}, r"spans 13835058055282163713 elements: not below 2\^63"),
+        ("f32", {"pad": "zp"}, "pad = zp needs a quantized element type, but f32"),
+        ("f32", {"zero_point": 3}, "zero point 3 of f32: only integer types are quantized"),
+        ("f32", {"scale": -1.0}, "scale -1.0 is not a positive number"),
+        ("i8", {"layout": "aB4b", "pad": 0.5}, "pad = 0.5 is no value of i8"),
+        ("i8", {"layout": "aB4b", "pad": 200}, "integers from -128 to 127"),
+        ("i8", {"layout": "aB4b", "pad": float("inf")}, "pad = inf is no value of i8"),
     ],
 )
-def test_negative_options_that_contradict(options: dict[str, Any], match: str):
+def test_negative_options_that_contradict(dtype: str, options: dict[str, Any], match: str):
     with pytest.raises(LayoutError, match=match):
-        TensorDesc((2, 3), "f32", **options)
-
-
-@pytest.mark.parametrize(
-    "pad, match",
-    [(0.5, "pad = 0.5 is no value of i8"), (200, "integers from -128 to 127"), (float("inf"), "inf")],
-)
-def test_negative_pads_that_the_type_does_not_have(pad: float, match: str):
-    with pytest.raises(LayoutError, match=match):
-        TensorDesc((2, 3), "i8", "aB4b", pad=pad)
+        TensorDesc((2, 3), dtype, **options)
 
 
 # --- Quantization and pads ---
@@ -307,7 +285,7 @@ def test_submemory_answers_wherever_the_library_does_and_more():
         library += 1
         assert ours.layout.address((0, 0, 0)) == theirs.offset0
     print(f"submemory of 300 boxes: ours 300, oneDNN {library}")
-    assert library < 300
+    assert 0 < library < 300
 
 
 def test_a_box_inside_promises_no_pads():

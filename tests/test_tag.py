@@ -11,23 +11,13 @@ from hypothesis import given
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.tag import from_tag, name_of, names_for
-from tests.layouts import random_shape, rngs
-
-
-def _tag(rng: Random, rank: int) -> tuple[str, list[int], list[tuple[int, int]]]:
-    """A tag in alphabet letters, its outer order and its (size, dim) blocks."""
-    order = list(range(rank))
-    rng.shuffle(order)
-    blocks = [(rng.choice((2, 3, 4, 8, 16)), rng.randrange(rank)) for _ in range(rng.randint(0, 3))]
-    blocked = {dim for _, dim in blocks}
-    outer = "".join(chr(97 + d).upper() if d in blocked else chr(97 + d) for d in order)
-    return outer + "".join(f"{size}{chr(97 + dim)}" for size, dim in blocks), order, blocks
+from tests.layouts import random_shape, random_tag, rngs
 
 
 @given(rngs)
 def test_a_tag_is_numpy_padding_splitting_and_transposing(rng: Random):
     rank = rng.randint(1, 4)
-    tag, order, blocks = _tag(rng, rank)
+    tag, order, blocks = random_tag(rng, rank)
     shape = random_shape(rng, rank, 200)
     layout = Format.from_tag(tag).bind(shape)
     # Split every padded dim into (rest, *blocks) of its own, then move the pieces where the tag puts them.
@@ -51,7 +41,7 @@ def test_a_tag_is_numpy_padding_splitting_and_transposing(rng: Random):
 
 @given(rngs)
 def test_name_of_reads_back(rng: Random):
-    tag, _, _ = _tag(rng, rng.randint(1, 5))
+    tag, _, _ = random_tag(rng, rng.randint(1, 5))
     format = from_tag(tag)
     assert name_of(format) == tag
     assert name_of(format.with_pad("undef")) == tag
@@ -127,7 +117,7 @@ def test_random_tags_give_a_format_or_a_layout_error():
     for _ in range(20_000):
         text = "".join(rng.choice("abcdABCDnchwNC0123489 -é٣") for _ in range(rng.randint(0, 10)))
         if rng.random() < 0.5:
-            text = _tag(rng, rng.randint(1, 5))[0] + text[:1]
+            text = random_tag(rng, rng.randint(1, 5))[0] + text[:1]
         try:
             Format.from_tag(text)
             accepted += 1
