@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from inspect import signature
 from textwrap import fill
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from xdsl.universe import Universe
 from xdsl.utils.arg_spec import parse_spec
@@ -14,7 +15,7 @@ from xdsl.utils.exceptions import ArgSpecParseError
 
 from layout_ir import registry
 from layout_ir.diagnostics import Diagnostic, Location, Severity
-from layout_ir.tools.diagnostics import from_spec_error
+from layout_ir.tools.diagnostics import from_spec_error, one_line
 
 _DESCRIPTION = """\
 Read a program (.mlir, .onnx, or standard input), run passes over it, print the result.
@@ -56,7 +57,7 @@ def abort(
     raise Abort(Diagnostic(Severity.ERROR, message, location), sources) from cause
 
 
-def improve_usage(arg_parser: argparse.ArgumentParser, targets: Mapping[str, object]) -> None:
+def improve_usage(arg_parser: argparse.ArgumentParser, targets: Mapping[str, Callable[..., Any]]) -> None:
     """Examples in the help text, long lists out of it, and diagnostics for wrong arguments."""
     arg_parser.prog = "layout-opt"
     arg_parser.description = _DESCRIPTION
@@ -85,15 +86,21 @@ def improve_usage(arg_parser: argparse.ArgumentParser, targets: Mapping[str, obj
     arg_parser.error = error
 
 
-def _known_target(text: str, targets: Mapping[str, object]) -> str:
-    """`text` itself, if it names a target. Raises `Abort`."""
+def _known_target(text: str, targets: Mapping[str, Callable[..., Any]]) -> str:
+    """`text` itself, if it names a target and options that it has. Raises `Abort`."""
     try:
-        name = parse_spec(text).name
+        spec = parse_spec(text)
     except ArgSpecParseError as error:
         raise Abort(from_spec_error(error, "-t"), {"-t": text}) from None
+    name, place = spec.name, Location("-t", 1, 1)
     if name not in targets:
         hint = did_you_mean(name, targets) or f": expected one of {', '.join(targets)}"
-        abort(f"unknown target '{name}'{hint}", Location("-t", 1, 1), sources={"-t": text})
+        abort(f"unknown target '{name}'{hint}", place, sources={"-t": text})
+    if spec.parameters and not signature(targets[name]).parameters:  # older targets are functions of a module
+        try:
+            targets[name]().from_spec(spec)
+        except (ValueError, TypeError) as error:
+            abort(f"target '{name}': {one_line(error)}", place, error, {"-t": text})
     return text
 
 
