@@ -7,7 +7,7 @@ else. Elements of 4 bits share bytes, the even address in the low half.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -34,8 +34,6 @@ class Storage:
     chunk_size: int = 0
     """Elements per chunk of the memory that owns the buffer, 0 without chunks."""
     mapped: bool = False
-    owner: object = field(default=None, repr=False)
-    """Keeps foreign memory alive."""
 
     def set_table(self, table: Sequence[int]) -> None:
         """Puts chunk k at address table[k]. Raises LayoutError where chunks overlap."""
@@ -68,7 +66,7 @@ def allocate(nbytes: int, dtype: str) -> Array:
 
 
 def row_of(buffer: Any, dtype: str, nbytes: int, what: str) -> Array:
-    """`buffer` (bytes or elements) as a row of stored elements, not copied.
+    """`buffer` (bytes or elements) as a row of stored elements, not copied; the row keeps it alive.
 
     Raises LayoutError where it is none, or has less than `nbytes` bytes.
     """

@@ -118,7 +118,6 @@ class Memory:
             self._storage.data = None
             return
         self._storage.data = row_of(buffer, self.desc.dtype, self.nbytes, str(self.desc))
-        self._storage.owner = buffer
 
     @contextmanager
     def map(self, mode: Mode = "rw") -> Generator[Array]:
@@ -326,9 +325,7 @@ class Memory:
             found, row = there
             # The array brings no pads of its own, and an offset is what the row makes it.
             if wanted.layout.same_store(found) and wanted.layout.extent <= row.size:
-                memory = Memory(wanted, NONE)
-                memory._storage.data, memory._storage.owner = row, array
-                return memory
+                return Memory(wanted, row)
         if copy is False:
             raise LayoutError(
                 f"an array of strides {array.strides} bytes does not lie as {wanted}: it takes a copy"
@@ -349,9 +346,7 @@ class Memory:
             array = np.from_dlpack(Relabelled(tensor) if bf16 else tensor)
         except (BufferError, RuntimeError, TypeError) as error:
             raise LayoutError(f"cannot take {type(tensor).__name__} through DLPack: {error}") from None
-        memory = Memory.from_numpy(array, layout, "bf16" if bf16 else None, copy=copy)
-        memory._storage.owner = (memory._storage.owner, tensor)
-        return memory
+        return Memory.from_numpy(array, layout, "bf16" if bf16 else None, copy=copy)
 
     @staticmethod
     def from_torch(

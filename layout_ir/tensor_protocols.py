@@ -10,6 +10,7 @@ import ctypes
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from layout_ir.binding import strided_layout
@@ -85,12 +86,9 @@ def lying(array: NDArray[Any]) -> tuple[Layout, NDArray[Any]] | None:
         return None
     if not array.size:
         return layout, np.empty(0, array.dtype)
-    first = array.ctypes.data + below * size
-    row = (ctypes.c_byte * (layout.extent * size)).from_address(first)
-    buffer: Any = row
-    data: NDArray[Any] = np.frombuffer(buffer, array.dtype)
-    data.flags.writeable = array.flags.writeable
-    return layout, data
+    # A view of the array, so that whoever holds the row keeps the array alive.
+    first = array[(*(slice(None, None, -1 if s < 0 else 1) for s in steps), ...)]
+    return layout, as_strided(first, (layout.extent,), (size,))
 
 
 def relabel(capsule: Any, *, to_bf16: bool) -> Any:
