@@ -26,6 +26,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from layout_ir.backends.reference.elements import narrow, widen
 from layout_ir.buffers import Storage, allocate, gather, row_of, scatter
 from layout_ir.descriptor import TensorDesc
 from layout_ir.dtypes import bits_of
@@ -35,8 +36,6 @@ from layout_ir.layout import Layout
 from layout_ir.quantization import to_real, to_stored
 from layout_ir.tensor_protocols import (
     Relabelled,
-    bf16_bits,
-    bf16_numbers,
     element_type_of,
     lying,
     relabel,
@@ -190,7 +189,7 @@ class Memory:
         if array.dtype.kind == "f" and self.desc.dtype.startswith(("bf16", "f8")):
             if self.desc.dtype != "bf16":
                 raise LayoutError(f"numbers are not converted to {self.desc.dtype}: give its bits as uint8")
-            array = bf16_bits(array)
+            array = narrow(array, "bf16")
         shape = self.desc.layout.shape
         try:
             array = np.broadcast_to(array, shape)
@@ -234,7 +233,7 @@ class Memory:
     def _stored(self, value: Any) -> Any:
         """One number as it is stored."""
         if self.desc.dtype == "bf16":
-            return bf16_bits(value)
+            return narrow(np.asarray(value, np.float64), "bf16")
         if self.desc.dtype.startswith("f8") and value:
             raise LayoutError(f"pad = {value} of {self.desc.dtype} is not supported: zero and undef are")
         return value
@@ -271,7 +270,7 @@ class Memory:
         """The real numbers: (stored - zero_point) * scale, f32, a copy of the logical shape."""
         stored = self.numpy()
         if self.desc.dtype == "bf16":
-            return bf16_numbers(stored)
+            return widen(stored, "bf16")
         return to_real(stored, self.desc.scale or 1.0, self.desc.zero_point)
 
     def set_real(self, values: Any) -> None:

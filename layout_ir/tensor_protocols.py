@@ -59,20 +59,6 @@ def strides_of(layout: Layout) -> tuple[int, ...] | None:
     return tuple(strides)
 
 
-def bf16_bits(values: Any) -> NDArray[np.uint16]:
-    """Numbers as the bits of the nearest bf16, ties to even; overflow gives infinity, NaN stays NaN."""
-    with np.errstate(over="ignore"):
-        single = np.asarray(values, np.float32)
-    bits = np.ascontiguousarray(single).view(np.uint32).reshape(single.shape)
-    rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) >> 16
-    return np.where(np.isnan(single), (bits >> 16) | 0x40, rounded).astype(np.uint16)
-
-
-def bf16_numbers(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """The numbers that bf16 bits stand for; exact."""
-    return (bits.astype(np.uint32) << 16).view(np.float32)
-
-
 def lying(array: NDArray[Any]) -> tuple[Layout, NDArray[Any]] | None:
     """The layout of a NumPy array and the row of elements behind it; None where strides are no whole elements."""
     size = array.itemsize

@@ -403,6 +403,14 @@ def test_bf16_takes_numbers_and_bits():
     assert torch.equal(memory.torch(), expected.to(torch.bfloat16))
 
 
+def test_numbers_become_bf16_in_one_rounding():
+    """Just above a tie of bf16, by less than f32 can tell."""
+    memory = Memory(TensorDesc((2,), "bf16"))
+    tie = 1 + 2.0**-8
+    memory.set([tie, tie * (1 + 2.0**-50)])
+    assert memory.numpy().tolist() == [0x3F80, 0x3F81]
+
+
 def test_negative_numbers_for_eight_bit_floats():
     with pytest.raises(LayoutError, match="numbers are not converted to f8E5M2: give its bits as uint8"):
         Memory(TensorDesc((3,), "f8E5M2")).set(np.ones(3))
