@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,17 +31,11 @@ from layout_ir.buffers import Storage, allocate, gather, row_of, scatter
 from layout_ir.descriptor import TensorDesc
 from layout_ir.dtypes import bits_of
 from layout_ir.errors import LayoutError
+from layout_ir.exchange import Exchange
 from layout_ir.format import Format
 from layout_ir.layout import Layout
 from layout_ir.quantization import to_real, to_stored
-from layout_ir.tensor_protocols import (
-    Relabelled,
-    element_type_of,
-    lying,
-    relabel,
-    storage_of,
-    strides_of,
-)  # fmt: skip
+from layout_ir.tensor_protocols import element_type_of, lying, storage_of, strides_of
 
 Array = NDArray[Any]
 Mode = Literal["r", "w", "rw"]
@@ -61,7 +55,7 @@ NONE: Final = _None()
 """No buffer: `Memory(desc, NONE)`."""
 
 
-class Memory:
+class Memory(Exchange):
     """A tensor in memory. See the module for what the buffer may be.
 
     `chunk_table` (for layouts with a bar) holds one address per chunk, in elements; the chunks must not overlap.
@@ -301,13 +295,13 @@ class Memory:
         view._storage = self._storage
         return view
 
-    # Other libraries ------------------------------------------------------------------------------------------
+    # NumPy arrays ---------------------------------------------------------------------------------------------
 
-    @staticmethod
+    @classmethod
     def from_numpy(
-        array: Array, layout: Layout | Format | str | None = None, dtype: str | None = None, *,
+        cls, array: Array, layout: Layout | Format | str | None = None, dtype: str | None = None, *,
         scale: float | None = None, zero_point: int = 0, copy: bool | None = None,
-    ) -> Memory:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """The tensor `array` in `layout` (None: as it lies). Shares the array's memory where it lies so already.
 
         `dtype` names the element type where NumPy's does not say it (bf16 as uint16 bits, i4 as int8). With `copy`
@@ -324,82 +318,14 @@ class Memory:
             found, row = there
             # The array brings no pads of its own, and an offset is what the row makes it.
             if wanted.layout.same_store(found) and wanted.layout.extent <= row.size:
-                return Memory(wanted, row)
+                return cls(wanted, row)
         if copy is False:
             raise LayoutError(
                 f"an array of strides {array.strides} bytes does not lie as {wanted}: it takes a copy"
             )
-        memory = Memory(wanted)
+        memory = cls(wanted)
         memory.set(array)
         return memory
-
-    @staticmethod
-    def from_dlpack(
-        tensor: Any, layout: Layout | Format | str | None = None, *, copy: bool | None = None
-    ) -> Memory:
-        """The tensor of another library (torch, JAX, CuPy on the host); shares its memory where it lies as `layout`."""
-        bf16 = "bfloat16" in str(getattr(tensor, "dtype", ""))
-        if getattr(tensor, "requires_grad", False):
-            tensor = tensor.detach()
-        try:
-            array = np.from_dlpack(Relabelled(tensor) if bf16 else tensor)
-        except (BufferError, RuntimeError, TypeError) as error:
-            raise LayoutError(f"cannot take {type(tensor).__name__} through DLPack: {error}") from None
-        return Memory.from_numpy(array, layout, "bf16" if bf16 else None, copy=copy)
-
-    @staticmethod
-    def from_torch(
-        tensor: Any, layout: Layout | Format | str | None = None, *, copy: bool | None = None
-    ) -> Memory:
-        """A torch tensor on the CPU; shares its memory where it lies as `layout` (None: always)."""
-        return Memory.from_dlpack(tensor, layout, copy=copy)
-
-    def torch(self, *, copy: bool | None = None) -> Any:
-        """The tensor as a torch tensor; shares storage under the same rule as `numpy`."""
-        import torch
-
-        array = self.numpy(copy=copy)
-        if any(s < 0 for s in array.strides):
-            if copy is False:
-                raise LayoutError(
-                    f"memory of {self.desc} has negative strides, which torch has not: it takes a copy"
-                )
-            array = array.copy()
-        module: Any = torch
-        tensor = module.from_numpy(array)
-        return tensor.view(module.bfloat16) if self.desc.dtype == "bf16" else tensor
-
-    def _shared(self, protocol: str) -> Array:
-        view = self.strided()
-        if view is None:
-            raise AttributeError(
-                f"{protocol} needs one stride per dim, but memory holds {self.desc}: see numpy()"
-            )
-        return view
-
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        return self._shared("__array_interface__").__array_interface__
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        array = self.numpy(copy=copy)
-        return array if dtype is None else array.astype(dtype, copy=bool(copy))
-
-    def __buffer__(self, flags: int) -> memoryview:
-        """The buffer protocol (Python 3.12 calls this): the strided tensor, or else the physical row."""
-        view = self.strided()
-        exporter: Any = self.data if view is None else view
-        return memoryview(exporter)
-
-    def __dlpack__(self, **options: Any) -> Any:
-        try:
-            capsule = self._shared("DLPack").__dlpack__(**options)
-        except AttributeError as error:
-            raise BufferError(str(error)) from None
-        return relabel(capsule, to_bf16=True) if self.desc.dtype == "bf16" else capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)  # kDLCPU
 
     def __repr__(self) -> str:
         held = "no buffer" if self._storage.data is None else f"{self._storage.data.nbytes} bytes"

@@ -1,11 +1,8 @@
-"""Memory objects: buffers allocated, wrapped and absent; maps; pads; views; other libraries; chunks; quantization."""
+"""Memory objects: buffers allocated, wrapped and absent; maps; pads; views; NumPy arrays; chunks; quantization."""
 
 from __future__ import annotations
 
-import gc
 import math
-import sys
-from collections.abc import Callable
 from fractions import Fraction
 from random import Random
 from typing import Any
@@ -20,8 +17,6 @@ from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.memory import NONE, Memory
 from tests.layouts import random_format, random_shape, rngs
-
-torch: Any = pytest.importorskip("torch")
 
 BLOCKED = TensorDesc((2, 17, 5, 4), "f32", "nChw8c")
 
@@ -289,107 +284,12 @@ def test_one_block_is_taken_as_it_lies():
     assert np.shares_memory(Memory.from_numpy(array, "nChw8c", copy=False).data, array)
 
 
-def _torch_memory(array: NDArray[Any]) -> Memory:
-    return Memory.from_torch(torch.from_numpy(array.copy()))
-
-
-def _byte_memory(array: NDArray[Any]) -> Memory:
-    return Memory(TensorDesc(array.shape, "f32"), bytearray(array.tobytes()))
-
-
-@pytest.mark.parametrize("box", [np.s_[:, :], np.s_[::-1, ::2]])
-@pytest.mark.parametrize("take", [Memory.from_numpy, Memory.from_dlpack, _torch_memory, _byte_memory])
-def test_what_leaves_memory_keeps_the_buffer_alive(take: Callable[[NDArray[Any]], Memory], box: Any):
-    """Nothing else does: 4 MB go back to the system when they are freed, and reading them then is a crash."""
-    memory, expected = take(_values((1024, 1024))[box]), _values((1024, 1024))[box]
-    left = [memory.numpy(copy=False), np.from_dlpack(memory), memory.torch().numpy()]
-    row = memory.data
-    del memory
-    gc.collect()
-    assert all(np.array_equal(array, expected) for array in left)
-    assert np.isin(expected[:9, :9], row).all()
-
-
 def test_negative_arrays_without_an_element_type():
     with pytest.raises(LayoutError, match="arrays of complex128 have no element type"):
         Memory.from_numpy(np.zeros(3, np.complex128))
 
 
-def test_array_interface_and_asarray():
-    memory = Memory.from_numpy(_values((3, 4)).T)
-    assert np.shares_memory(np.asarray(memory), memory.data) and np.asarray(memory).shape == (4, 3)
-    assert memory.__array_interface__["shape"] == (4, 3)
-    assert not hasattr(Memory(BLOCKED), "__array_interface__")
-    assert np.asarray(Memory(BLOCKED)).shape == (2, 17, 5, 4)
-    assert np.asarray(memory, dtype=np.int64).dtype == np.int64
-
-
-def test_buffer_protocol():
-    memory = Memory.from_numpy(_values((3, 4)).T)
-    view = memoryview(memory) if sys.version_info >= (3, 12) else memory.__buffer__(0)
-    assert (view.shape, view.strides, view.format) == ((4, 3), (4, 16), "f")
-    assert Memory(BLOCKED).__buffer__(0).nbytes == 3840
-
-
-# --- DLPack and torch ---
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8", "uint8", "int64", "bool"])
-def test_torch_tensors_go_in_and_out_without_a_copy(dtype: str):
-    tensor = torch.arange(24).reshape(2, 3, 4).to(getattr(torch, dtype)).transpose(0, 2)
-    memory = Memory.from_torch(tensor)
-    back, through = memory.torch(copy=False), torch.from_dlpack(memory)
-    for other in (back, through):
-        assert other.data_ptr() == tensor.data_ptr() and other.dtype == tensor.dtype
-        assert other.stride() == tensor.stride() and torch.equal(other, tensor)
-
-
-def test_channels_last_is_nhwc():
-    tensor = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
-    memory = Memory.from_torch(tensor, "nhwc", copy=False)
-    assert memory.desc == TensorDesc((2, 3, 4, 5), "f32", "nhwc")
-    assert memory.torch(copy=False).is_contiguous(memory_format=torch.channels_last)
-
-
-def test_a_tensor_with_a_gradient_comes_without_it():
-    assert Memory.from_torch(torch.ones(3, requires_grad=True)).numpy().tolist() == [1, 1, 1]
-
-
-def test_blocked_memory_leaves_as_a_copy_only():
-    memory = Memory.from_torch(torch.randn(2, 17, 5, 4), "nChw8c")
-    assert memory.torch().shape == (2, 17, 5, 4)
-    with pytest.raises(LayoutError, match="it takes a copy"):
-        memory.torch(copy=False)
-    with pytest.raises(BufferError, match="DLPack needs one stride per dim"):
-        memory.__dlpack__()
-
-
-def test_numpy_reads_dlpack_and_dlpack_reads_numpy():
-    memory = Memory.from_dlpack(_values((3, 4)))
-    assert np.shares_memory(np.from_dlpack(memory), memory.data)
-    assert memory.__dlpack_device__() == (1, 0)
-
-
-def test_backward_strides_reach_torch_as_a_copy():
-    memory = Memory.from_numpy(_values((4,))[::-1])
-    assert memory.torch().tolist() == [4, 3, 2, 1]
-    with pytest.raises(LayoutError, match="negative strides, which torch has not"):
-        memory.torch(copy=False)
-
-
 # --- Small types ---
-
-
-@given(rngs)
-def test_four_bit_integers_are_packed_low_half_first(rng: Random):
-    shape, signed = random_shape(rng, 2, 60), rng.random() < 0.5
-    memory = Memory(TensorDesc(shape, "i4" if signed else "ui4", random_format(rng, 2).with_pad("zero")))
-    values = np.random.default_rng(1).integers(-8 if signed else 0, 8 if signed else 16, shape)
-    memory.set(values)
-    assert np.array_equal(memory.numpy(), values)
-    for index in np.ndindex(shape):
-        address = memory.address(index)
-        assert (int(memory.data[address // 2]) >> (4 * (address % 2))) & 15 == int(values[index]) & 15
 
 
 def test_bf16_takes_numbers_and_bits():
@@ -398,9 +298,6 @@ def test_bf16_takes_numbers_and_bits():
     assert (memory.real() == 1.0).all() and (_pads(memory) == 0x3FC0).all()
     memory.set(np.full((3, 3), 0x4000, np.uint16))
     assert (memory.real() == 2.0).all()
-    expected = torch.linspace(-3, 3, 9).reshape(3, 3)
-    memory.set(expected.numpy())
-    assert torch.equal(memory.torch(), expected.to(torch.bfloat16))
 
 
 def test_numbers_become_bf16_in_one_rounding():
