@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from layout_ir.certificate import ATTRIBUTE as CERTIFICATE
+from layout_ir.certificate.checking import ATTRIBUTE as CERTIFICATE
 from layout_ir.diagnostics import PassError, remark
 from layout_ir.dialects.layout import is_any, is_tensor
 from layout_ir.errors import LayoutError

@@ -13,7 +13,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.passes import ModulePass
 
-from layout_ir.certificate import ATTRIBUTE as CERTIFICATE
+from layout_ir.certificate.checking import ATTRIBUTE as CERTIFICATE
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import (
     AnyAttr,

@@ -7,7 +7,7 @@ solver.py       a choice of least cost, with a bound that proves it, by
                 factors.py (tables over variables), sharing.py (values that share their uses),
                 order.py and elimination.py (variables that can go),
                 mincut.py (two formats), core.py and bounds.py (branch and bound over what is left)
-certificate.py  the proof written down, for layout_ir.certificate to check
+certificate.py  the proof written down, for the package layout_ir.certificate to check
 greedy.py       every op on its own, for comparison
 models.py       which options an op has;  targets.py  which kernels a target has;  costs.py  what things cost
 apply.py        the rewriting that a choice asks for

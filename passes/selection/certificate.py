@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from layout_ir import certificate
+from layout_ir.certificate.checking import FORMAT, recompute, seal
 from layout_ir.passes.selection.bounds import SCALE
 from layout_ir.passes.selection.core import Node, Part
 from layout_ir.passes.selection.elimination import TABLE_LIMIT, Elimination
@@ -40,7 +40,7 @@ def certificate_of(problem: Problem, found: Run) -> dict[str, Any]:
         factors = found.elimination.factors
         clusters, messages, proofs = _clusters(found.elimination, found.parts)
     result: dict[str, Any] = {
-        "format": certificate.FORMAT,
+        "format": FORMAT,
         "problem": problem_to_json(problem),
         "sets": [
             [v, -1 if needs.tail is None else needs.tail, list(needs.wanted)]
@@ -54,11 +54,11 @@ def certificate_of(problem: Problem, found: Run) -> dict[str, Any]:
         "cost": found.solution.cost,
     }
     # Costs that are as good as forbidden are cut off in the solver and count in full in the checker.
-    verdict = certificate.recompute(result)
+    verdict = recompute(result)
     assert found.solution.bound is not None and verdict.cost == found.solution.cost
     assert found.solution.bound <= verdict.bound <= verdict.cost
     result["bound"] = verdict.bound
-    result["seal"] = certificate.seal(result)
+    result["seal"] = seal(result)
     return result
 
 

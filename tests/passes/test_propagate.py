@@ -9,7 +9,7 @@ import pytest
 from xdsl.context import Context
 from xdsl.utils.arg_spec import parse_pipeline
 
-from layout_ir.certificate import verify
+from layout_ir.certificate.checking import verify
 from layout_ir.errors import LayoutError
 from layout_ir.passes.propagate import LayoutPropagatePass, propagate
 from tests.passes.texts import parse

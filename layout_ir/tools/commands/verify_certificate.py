@@ -36,7 +36,7 @@ def _carried(path: str) -> str:
     """The certificate that the program in `path` carries. Raises LayoutError where it has none."""
     from xdsl.dialects.builtin import StringAttr
 
-    from layout_ir.certificate import ATTRIBUTE
+    from layout_ir.certificate.checking import ATTRIBUTE
     from layout_ir.errors import LayoutError
     from layout_ir.tools.program import load_program
 
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     """Raises LayoutError where the file is not a certificate or states numbers that are not so."""
     import json
 
-    from layout_ir.certificate import verify
+    from layout_ir.certificate.checking import verify
     from layout_ir.errors import LayoutError
 
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from typing import Any
 
 from layout_ir.passes.selection.problem import Choice, Matrix, OpNode, Problem, ValueNode, evaluate
 
@@ -135,3 +136,21 @@ def two_format_problem(rng: random.Random, ops: int) -> Problem:
             ways = {(rng.randrange(2), rng.randrange(2)): rng.randint(0, 9)}
         nodes.append(node(ins, out, ways))
     return Problem(tuple(nodes), tuple(values))
+
+
+def problem_of(certificate: dict[str, Any]) -> Problem:
+    """The problem that a certificate is about, read without the checker."""
+    ops = tuple(
+        OpNode(
+            tuple(op["operands"]),
+            tuple(op["results"]),
+            tuple(Choice(tuple(ins), tuple(outs), cost) for ins, outs, cost in op["choices"]),
+            op["weight"],
+        )
+        for op in certificate["problem"]["ops"]
+    )
+    values = tuple(
+        ValueNode(tuple(map(tuple, value["reorder"])), value["weight"])
+        for value in certificate["problem"]["values"]
+    )
+    return Problem(ops, values)

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from layout_ir.certificate import verify
+from layout_ir.certificate.checking import verify
 from layout_ir.errors import LayoutError
 from layout_ir.passes.selection.apply import apply
 from layout_ir.passes.selection.build import build

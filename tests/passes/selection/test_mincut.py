@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from layout_ir.certificate import verify
+from layout_ir.certificate.checking import verify
 from layout_ir.passes.selection.certificate import certify
 from layout_ir.passes.selection.mincut import bound_of, solve_by_cut
 from layout_ir.passes.selection.problem import Choice, OpNode, Problem, ValueNode, evaluate

@@ -1,0 +1,140 @@
+"""A lower bound of the sum of all factors.
+
+Every factor belongs to exactly one cluster, a set of variables that contains the factor's. A message is a table of any
+integers over variables that two clusters share; it is taken from one and added to the other. Whatever the messages
+are, the clusters still add up to the factors, at every assignment; so
+
+    cost of any choice  >=  sum over clusters of the least entry of (its factors + messages in - messages out).
+
+Variable elimination gives messages for which this is an equality: one cluster per eliminated variable, whose message
+is the least cost over that variable. Tables of a core that cannot be eliminated are clusters of their own; each
+trades with the clusters of its single variables, which is duality of the linear relaxation.
+
+**Search.** `proofs` bound a part of the clusters by cases. A node adds messages to its ancestors'; `drop` lists
+(variable, state) one after the other, each bounded with that state alone and then left out; `then` goes on with what
+is left, `split` names a variable and has a node per state left, and a node with neither is bounded by the sum of
+minima. Each assignment falls into a dropped state or into a leaf, so the least of these bounds holds for all.
+
+All factors are multiplied by `scale`, and the sum is divided by it and rounded up, costs being integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+from layout_ir.certificate.factors import Factors
+from layout_ir.certificate.problem import FAR, index
+from layout_ir.errors import LayoutError
+
+Message = tuple[int, int, list[int], list[int]]
+"""From a cluster, to a cluster, over these variables, this table."""
+
+_Live = Mapping[int, Sequence[int]]
+"""Per variable, the states that are still possible."""
+
+
+class Clusters:
+    """The tables of all clusters, messages included. Raises LayoutError where a factor is in none or in two."""
+
+    def __init__(self, factors: Factors, scale: int, given: list[dict[str, Any]], messages: list[Message]):
+        if scale < 1:
+            raise LayoutError(f"scale is {scale}, at least 1 is needed")
+        self._size = factors.size
+        self._scale = scale
+        self._scopes: list[list[int]] = []
+        self._tables: dict[int, list[int]] = {}
+        missing = factors.names()
+        for cluster in given:
+            scope: list[int] = cluster["scope"]
+            if len(set(scope)) != len(scope) or any(x < 0 for x in scope):
+                raise LayoutError(f"{scope} is not a set of variables")
+            table = [0] * prod(self._size(x) for x in scope)
+            for kind, number, op in cluster["factors"]:
+                if (kind, number, op) not in missing:
+                    raise LayoutError(f"factor {kind} {number} {op} does not exist, or is in two clusters")
+                missing.remove((kind, number, op))
+                own, costs = factors.table((kind, number, op))
+                table = self._plus(scope, table, own, [scale * cost for cost in costs])
+            self._tables[len(self._scopes)] = table
+            self._scopes.append(scope)
+        if missing:
+            raise LayoutError(f"factor {' '.join(map(str, min(missing)))} is in no cluster")
+        self._move(self._tables, messages)
+
+    def bound(self, proofs: list[dict[str, Any]]) -> int:
+        """The bound of the sum of all factors: by cases where a proof says so, else by the least entries."""
+        bound = 0
+        proven: set[int] = set()
+        for proof in proofs:
+            own: list[int] = proof["clusters"]
+            if proven & {index(self._scopes, c) for c in own} or len(set(own)) != len(own):
+                raise LayoutError("a cluster is in two proofs")
+            proven.update(own)
+            live: dict[int, Sequence[int]] = {x: range(self._size(x)) for c in own for x in self._scopes[c]}
+            bound += self._prove(proof["root"], {c: self._tables[c] for c in own}, live)
+        bound += sum(min(table) for c, table in self._tables.items() if c not in proven)
+        return -(-bound // self._scale)
+
+    def _places(self, scope: Sequence[int], own: Sequence[int], live: _Live | None = None) -> list[int]:
+        """For every assignment of `scope`, of live states only, the place of its part in a table over `own`."""
+        step: dict[int, int] = {}
+        stride = 1
+        for x in reversed(own):
+            step[x], stride = stride, stride * self._size(x)
+        if not step.keys() <= set(scope):
+            raise LayoutError(
+                f"a table over variables {list(own)} does not belong in a cluster over {list(scope)}"
+            )
+        places = [0]
+        for x in scope:
+            states = range(self._size(x)) if live is None else live[x]
+            places = [place + step.get(x, 0) * k for place in places for k in states]
+        return places
+
+    def _plus(self, scope: list[int], table: list[int], own: list[int], part: list[int]) -> list[int]:
+        if len(part) != prod(self._size(x) for x in own):
+            raise LayoutError(f"a table over variables {own} has {len(part)} entries")
+        return [a + part[k] for a, k in zip(table, self._places(scope, own), strict=True)]
+
+    def _move(self, tables: dict[int, list[int]], messages: list[Message]) -> None:
+        for source, target, scope, part in messages:
+            for c, sign in ((source, -1), (target, 1)):
+                if c not in tables:
+                    raise LayoutError(f"cluster {c} does not exist, or is not part of this proof")
+                tables[c] = self._plus(self._scopes[c], tables[c], scope, [sign * k for k in part])
+
+    def _least(self, c: int, tables: dict[int, list[int]], live: _Live) -> int:
+        scope = self._scopes[c]
+        if all(len(live[x]) == self._size(x) for x in scope):
+            return min(tables[c])
+        return min((tables[c][k] for k in self._places(scope, scope, live)), default=FAR)
+
+    def _prove(self, node: Any, tables: dict[int, list[int]], live: dict[int, Sequence[int]]) -> int:
+        """The bound of the sum of `tables` over the live states."""
+        tables, live = dict(tables), dict(live)
+        self._move(tables, node["messages"])
+        least = {c: self._least(c, tables, live) for c in tables}
+        total = sum(least.values())
+        worst: list[int] = []
+        for x, k in node.get("drop", ()):
+            if k not in live[x]:
+                raise LayoutError(f"state {k} of variable {x} is not there to be dropped")
+            around = [c for c in tables if x in self._scopes[c]]
+            rest = total - sum(least[c] for c in around)
+            worst.append(rest + sum(self._least(c, tables, {**live, x: [k]}) for c in around))
+            live[x] = [state for state in live[x] if state != k]
+            least.update((c, self._least(c, tables, live)) for c in around)
+            total = rest + sum(least[c] for c in around)
+        if "split" in node:
+            x = node["split"]
+            if len(node["cases"]) != len(live[x]):
+                raise LayoutError(
+                    f"a split over variable {x} has {len(node['cases'])} cases for {len(live[x])} states"
+                )
+            cases = zip(live[x], node["cases"], strict=True)
+            total = min(self._prove(case, tables, {**live, x: [k]}) for k, case in cases)
+        elif "then" in node:
+            total = self._prove(node["then"], tables, live)
+        return min([total, *worst])
