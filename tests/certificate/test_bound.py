@@ -10,9 +10,7 @@ import pytest
 from layout_ir.certificate.checking import recompute
 from layout_ir.errors import LayoutError
 from layout_ir.passes.selection.certificate import certify
-from tests.passes.selection.problems import (
-    random_problem,
-)
+from tests.passes.selection.problems import random_problem
 
 
 def test_negative_clusters_and_messages_must_belong_together():

@@ -11,9 +11,7 @@ from layout_ir.certificate.problem import StatedProblem
 from layout_ir.errors import LayoutError
 from layout_ir.passes.selection.certificate import problem_to_json
 from layout_ir.passes.selection.problem import evaluate
-from tests.passes.selection.problems import (
-    random_problem,
-)
+from tests.passes.selection.problems import random_problem
 
 
 def _given() -> dict[str, Any]:

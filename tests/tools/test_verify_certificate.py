@@ -10,10 +10,7 @@ import pytest
 
 from layout_ir.passes.selection.certificate import certify
 from layout_ir.tools.layout_ir import main
-from tests.passes.selection.problems import (
-    random_problem,
-    tangled_problem,
-)
+from tests.passes.selection.problems import random_problem, tangled_problem
 
 
 def test_command_says_optimal(tmp_path: Any, capsys: pytest.CaptureFixture[str]):

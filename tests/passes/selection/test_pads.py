@@ -7,55 +7,11 @@ import pytest
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp
 from layout_ir.format import Format
 from layout_ir.passes.optimize import optimize
-from layout_ir.passes.propagate import solve
-from layout_ir.passes.selection.build import Selection, build
-from layout_ir.passes.selection.costs import CALL_NS, fill_ns, parse_costs
-from layout_ir.passes.selection.targets import target_named
+from layout_ir.passes.selection.costs import CALL_NS, fill_ns
+from tests.passes.selection.padded_programs import BLOCKED, NEEDS_NOTHING, NEEDS_ZERO, OPEN, TYPE, selected
 from tests.passes.texts import parse
 
-TYPE = "tensor<1x17x4x4xf32, #layout.any>"
-BLOCKED = "tensor<1x17x4x4xf32, #layout.tag<nChw8c>>"
-PLAIN = "tensor<1x17x4x4xf32, #layout.tag<nchw>>"
-OPEN = "#layout.format<(n, c, h, w) : [n, c, h, w, c:8]>"
-NEEDS_ZERO = (
-    "layout.options = [#layout.option<ins = [#layout.tag<nChw8c>], outs = [#layout.tag<nChw8c>], cost = 5>]"
-)
-NEEDS_NOTHING = f"layout.options = [#layout.option<ins = [{OPEN}], outs = [{OPEN}], cost = 5>]"
-
-
-def selected(body: str, result: str = "%y", costs: object = None) -> tuple[Selection, int]:
-    """The problem of `body`, which makes %y of %x, and the least cost; ops count nothing unless they say so."""
-    text = f"""func.func @main(%x : {BLOCKED}, %p : i1) -> {TYPE} {{
-      {body}
-      func.return {result} : {TYPE}
-    }}"""
-    table = parse_costs(
-        {
-            "op": [
-                {"name": f"nn.{name}", "ins": ["nChw8c"], "outs": ["nChw8c"], "cost": 0}
-                for name in ("exp", "relu", "sigmoid", "neg")
-            ]
-        }
-        if costs is None
-        else costs,
-        "test",
-    )
-    selection = build(parse(text), target_named("avx2"), table)
-    return selection, solve(selection).cost
-
-
 FILL = fill_ns(Format.from_tag("nChw8c").bind((1, 17, 4, 4)), "f32")
-
-
-def test_a_chain_that_keeps_zeros_has_one_state():
-    selection, cost = selected(f"""
-      %a = "test.op"(%x) {{{NEEDS_ZERO}}} : ({BLOCKED}) -> {TYPE}
-      %b = nn.relu %a : {TYPE}
-      %y = "test.op"(%b) {{{NEEDS_ZERO}}} : ({TYPE}) -> {TYPE}""")
-    assert cost == 10
-    assert all(
-        len({str(f.with_pad("undef")) for f in formats}) == len(formats) for formats in selection.formats
-    )
 
 
 def test_a_fill_costs_the_pads_that_it_writes():
