@@ -18,7 +18,7 @@ from layout_ir.backends.llvm.loops import ONCE, Item, Loop, Table
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import Axis, Copy, Cut, Elements, Fill, Kernel, Padded, Step, Tile, Weave
 from layout_ir.backends.llvm.sharing import split_of
-from layout_ir.backends.llvm.symbols import is_open
+from layout_ir.backends.llvm.symbols import in_example, is_open
 
 _LANE = 16
 """Bytes of the unit in which tiles are transposed: every vector register is made of such lanes."""
@@ -237,12 +237,13 @@ def from_near(step: Step, machine: Machine) -> Step:
     x 256 from nchw to nhwc 104 GB/s instead of 91, to nChw16c 105 instead of 84. Not where rows of the source share
     sets of the first level and, with the lines that are written, overfill them: they may be gone before all of their
     lanes are read (512 x 512 56 GB/s, not 68).
+    Open strides are taken for those of the example, without a condition: one plan serves shapes of either kind.
     """
     tile = step.kernel
     if not isinstance(tile, Tile) or not tile.whole:
         return step
-    high = _last_rows(tile)
-    read, written = (max(high * gcd(axis.stride, _WAY) // _WAY, 1) for axis in (tile.rows, tile.cols))
+    high, strides = _last_rows(tile), in_example((tile.rows.stride, tile.cols.stride))
+    read, written = (max(high * gcd(stride, _WAY) // _WAY, 1) for stride in strides)
     if read > 1 and read + written > machine.l1 // _WAY:
         return step
     cuts = (*tile.cuts, Cut("cols", _LANE // tile.width))

@@ -102,6 +102,14 @@ def test_shapes_that_are_alike_share_a_plan():
     assert kernel.plans == before
 
 
+@pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v4"])
+def test_shapes_that_the_second_level_holds_share_a_plan(cpu: str):
+    reorder = open_reorder(Format.of("nchw"), Format.of("nhwc"), (N, 64, N, N), "f32", machine_named(cpu))
+    plan = reorder.like((1, 64, 14, 14))
+    assert all(plan.serves((n, 64, h, h + 1)) for n in (1, 2) for h in (5, 7, 14, 16, 20))
+    assert not plan.serves((1, 64, 3, 3))
+
+
 @pytest.mark.parametrize(
     "source, destination, shape, like",
     [
