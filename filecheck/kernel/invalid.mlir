@@ -364,7 +364,7 @@ kernel.plan @negative_pads_in_two_tiles width 4 src 1024 dst 1024 {
 
 kernel.plan @negative_registers_that_are_no_square width 4 src 1024 dst 1024 {
   kernel.step src 0 dst 0 {
-    // expected-error@+1 {{rows are whole registers of a square tile, of a power of two, at least 4: not 16 x 8}}
+    // expected-error@+1 {{rows are whole registers of a square tile, of a power of two, 4 to 16: not 16 x 8}}
     kernel.tile 4 rows 16 by 64 cols 16 by 64 cuts <rows:16, cols:8> whole
   }
 }

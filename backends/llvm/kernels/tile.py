@@ -19,6 +19,7 @@ from layout_ir.backends.llvm.plan import Tile
 from layout_ir.backends.llvm.sharing import shared_cut
 from layout_ir.backends.llvm.symbols import Open
 
+_LANE = 16
 _LINE = 64
 
 
@@ -51,8 +52,8 @@ def emit_tile(
     per_lane = 16 // kernel.width
     looped = per_lane >= 8 and cols >= 4 * per_lane and cols % per_lane == 0 and not kernel.whole
     lanes = cols // per_lane if looped else 1
-    # Streamed lines are written whole.
-    parts = 1 if streaming or kernel.valid else row_parts(rows, vector)
+    # Streamed lines are written whole; squares are as high as they are wide.
+    parts = 1 if streaming or kernel.valid or kernel.whole else row_parts(rows, vector)
 
     def tile(position: Value) -> None:
         s = b.at(src, b.add(b.mul(low["rows"], kernel.rows.stride), b.mul(low["cols"], kernel.width)))
@@ -128,14 +129,14 @@ def row_parts(rows: int, vector: int, registers: int = 16) -> int:
     """In how many parts a tile of `rows`, of each of which it holds 16 bytes, goes through so many registers.
 
     Processors with registers of 32 bytes have 16 of them: 64 rows of u8 at once keep half of theirs in memory (45 GB/s
-    instead of 62).
+    instead of 62). Parts have an even number of rows, for two of 4 bits share a byte.
     """
-    return 2 if vector == 32 and 16 * rows > registers * vector and rows % 2 == 0 else 1
+    return 2 if vector == 32 and 16 * rows > registers * vector and rows % 4 == 0 else 1
 
 
 def _columns(b: Builder, kernel: Tile, src: str, vector: int, rows: int, cols: int) -> Iterator[str]:
     """Registers of `rows` elements, one per column of the tile at `src`, a lane of columns at a time."""
-    if kernel.whole and rows * kernel.width <= vector:
+    if kernel.whole and rows * kernel.width <= max(vector, _LANE):
         yield from _square(b, kernel, src, rows, asks=kernel.reach > 0)
         return
     if kernel.whole:

@@ -231,10 +231,10 @@ class TileOp(KernelOp):
             raise VerifyException(f"rows that are pads need a tile of all {rows} rows, not of {high}")
         if self.whole is None:
             return
-        lane = 16 // number(self.width)
-        if high != wide or high & (high - 1) or high < lane:
+        least, most = 16 // number(self.width), LINE // number(self.width)
+        if high != wide or high & (high - 1) or not least <= high <= most:
             raise VerifyException(
-                f"rows are whole registers of a square tile, of a power of two, at least {lane}: not {high} x {wide}"
+                f"rows are whole registers of a square tile, of a power of two, {least} to {most}: not {high} x {wide}"
             )
         if self.valid is not None:
             raise VerifyException("rows that are pads are no whole registers")

@@ -15,7 +15,7 @@ from layout_ir.backends.llvm.emit import emit_module
 from layout_ir.backends.llvm.kernels.tile import row_parts
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.machines import local_machine, machine_named
-from layout_ir.backends.llvm.plan import Plan
+from layout_ir.backends.llvm.plan import Axis, Cut, Plan, Step, Tile
 from layout_ir.backends.llvm.planner import make_plan
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
@@ -60,6 +60,36 @@ def test_a_tile_of_more_registers_than_there_are_goes_in_parts():
     assert row_parts(32, 32) == row_parts(63, 32) == 1
     assert row_parts(32, 32, 8) == 2
     assert row_parts(64, 64) == row_parts(64, 16) == 1
+    assert row_parts(34, 32, 8) == 1  # parts of 17 elements of 4 bits would end inside a byte
+
+
+def _squares(width: int, side: int) -> Plan:
+    """Two and a half squares of `side` each way, rows loaded as whole registers."""
+    rows = cols = 2 * side + side // 2
+    cuts = Cut("cols", side), Cut("rows", side)
+    tile = Tile(width, Axis(rows, cols * width), Axis(cols, rows * width), cuts, whole=True)
+    return Plan(width, rows * cols * width, rows * cols * width, (Step((), 0, 0, tile, 0),))
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3"])
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_squares_of_any_width_fit_any_registers(cpu: str, width: int):
+    try:
+        machine = local_machine(cpu)
+    except LayoutError as error:
+        pytest.skip(str(error))
+    for row in (16, 32, 64):
+        plan = _squares(width, row // width)
+        count = 5 * row // width // 2
+        data: NDArray[np.uint8] = np.random.default_rng(row).integers(0, 256, (count, count, width), np.uint8)
+        out = np.zeros_like(data)
+        load(plan, machine)(data.ctypes.data, out.ctypes.data)
+        assert np.array_equal(out, np.swapaxes(data, 0, 1)), plan
+
+
+def test_squares_of_one_lane_need_no_vectors():
+    machine = machine_named("riscv64")
+    assert "\n\tret\n" in _assembly(_squares(8, 2), machine)
 
 
 def _assembly(plan: Plan, machine: Machine) -> str:
