@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import index
 
 from layout_ir.backends.llvm.loops import Level, Loop, Ragged, Table
 
@@ -74,11 +75,12 @@ def ragged(levels: Sequence[Level], start: int, stop: int) -> list[Box]:
 
 def _part(level: Level, first: int, last: int) -> tuple[Loop | Table, ...]:
     """Rounds [first, last) of a level, relative to the first; a table in even steps becomes a loop."""
+    if isinstance(level.move, Loop):
+        return () if last - first == 1 else (replace(level.move, count=last - first),)
+    first, last = index(first), index(last)  # which entries there are: a condition where the numbers are open
     count = last - first
     if count == 1:
         return ()
-    if isinstance(level.move, Loop):
-        return (replace(level.move, count=count),)
     src = [x - level.move.src[first] for x in level.move.src[first:last]]
     dst = [x - level.move.dst[first] for x in level.move.dst[first:last]]
     if all(s == k * src[1] and d == k * dst[1] for k, (s, d) in enumerate(zip(src, dst, strict=True))):

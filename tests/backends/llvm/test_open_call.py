@@ -46,6 +46,7 @@ _KERNELS = [
     ("nhwc", "(n, h, w, c) : [n, h, w, c | h:8, w:8, c:32], pad = zp", (N, N, N, N)),
     ("(n, c) : [n, c, c:12], pad = 5", "(n, c) : [n, c, c:8], pad = 7", (N, N)),
     ("(n, c) : [n*4000, c]", "(n, c) : [c, n, n:4], offset = 9", (N, N)),
+    ("(n, c) : [c, n, c:6]", "(n, c) : [c, n, c:4]", (900, N)),
 ]
 
 
