@@ -118,7 +118,7 @@ class Converter:
         size = max(self.machine.vector // max(self.src.width, self.dst.width), 2)
         if self.conversion.dst == "bf16":
             size *= 2  # the upper halves of two registers are one
-        elif self.widths.dst == 1 and self.by_packs():
+        elif self.by_packs():
             size = self.machine.vector
         return max(size, _LINE // self.dst.width) if streaming else size
 

@@ -37,7 +37,7 @@ def is_signed(dtype: str) -> bool:
 
 
 def literal(value: float, dtype: str) -> str:
-    """A float as LLVM writes it: the bits of an f64 for both types, which has to be one of `dtype`."""
+    """The number of `dtype` next to `value` as LLVM writes it, which is by the bits of an f64 for both types."""
     if dtype == "f32":
         [value] = struct.unpack(">f", struct.pack(">f", value))
     return f"0x{int.from_bytes(struct.pack('>d', value)):016X}"
@@ -239,6 +239,7 @@ class Numbers:
         """f32 as i8 or ui8, where `packs` says so: what is too low saturates on the way, NaN is 0."""
         b, vector, each = self.b, self.vector("float"), self.machine.vector // 4
         y = self.choose(b.put(f"fcmp ord {vector} {y}, zeroinitializer"), "float", y, "zeroinitializer")
+        # Above the i32 a conversion gives the least of them.
         limit = self.splat("float", literal(range_of(dst)[1], "f32"))
         y = self.choose(b.put(f"fcmp olt {vector} {y}, {limit}"), "float", y, limit)
         sign, short = "s" if is_signed(dst) else "u", each == 4

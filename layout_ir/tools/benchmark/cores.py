@@ -58,8 +58,12 @@ def _code() -> Code:
 
 
 def cores(threads: int) -> float:
-    """How many cores' worth of work `threads` of the kernels' own do together just now, at most as many."""
-    if pool.available(threads) < threads:
+    """How many cores' worth of work `threads` of the kernels' own do together just now, at most as many.
+
+    Where there are fewer CPUs than threads, so many of them: a kernel counts on no more.
+    """
+    threads = pool.available(threads)
+    if threads == 1:
         return 1.0
     results = np.zeros(8 * threads, np.int64)
     where, work = int(results.ctypes.data), _code().address("multiply")

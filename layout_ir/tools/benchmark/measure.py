@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from layout_ir.backends.llvm.call import Reorder
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.open_call import OpenKernel
+from layout_ir.backends.llvm.pool import available
 from layout_ir.backends.llvm.roof import plain_copy, streaming_copy
 from layout_ir.backends.reference.elements import narrow, storage, widen
 from layout_ir.descriptor import TensorDesc
@@ -107,11 +108,13 @@ def measure(
             contenders[name] = run
         else:
             absent[name] = OTHER_BYTES
-    settled = partial(_settled, case, size, threads, nbytes)
+    settled, limits = partial(_settled, case, size, threads, nbytes), limits or Limits()
+    if available(threads) < threads:
+        limits = replace(limits, patience=0.0)  # there is no CPU to wait for
     if threads > 1:
-        times = race(contenders, settled, limits or Limits(), _PAUSE, partial(apart, threads))
+        times = race(contenders, settled, limits, _PAUSE, partial(apart, threads))
     else:
-        times = race(contenders, settled, limits or Limits())
+        times = race(contenders, settled, limits)
     return Result(case, size, threads, nbytes, times, equal, absent)
 
 

@@ -36,13 +36,13 @@ _ISA = {
     16: {"ONEDNN_MAX_CPU_ISA": "SSE41", "ATEN_CPU_CAPABILITY": "default"},
     32: {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"},
 }
-"""What tells oneDNN and torch to use no wider registers, by their bytes. They look once, when they are loaded."""
+"""What tells oneDNN and torch to use no wider registers, of 16 or 32 bytes. They look once, when they are loaded."""
 
 
 def hold_to(machine: Machine) -> None:
     """Lets the libraries use what `machine` has, in this process, where that is less than this CPU has."""
     if machine.vector < host().vector:
-        os.environ.update(_ISA[machine.vector])
+        os.environ.update(_ISA.get(machine.vector, {}))
 
 
 class Side:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 _EPILOG = """\
 Rates are GB/s of source and destination bytes, pads included, of the median call; `share` is of the faster of a plain
 and a streaming copy of as many bytes, `lead` is against the fastest of the libraries that are installed (NumPy, torch,
-oneDNN). Contenders take turns until the ratios are known to 2 in 100, or for --seconds.
+oneDNN). Contenders take turns until the ratios are known to 2 in 100, or for --seconds, nine rounds at least. What
+several threads did while they shared a core is measured again, for ten seconds at most; then it counts and is named.
 
 examples:
   layout-ir bench                                   the table of reorders, at sizes of L2, L3 and DRAM
@@ -57,7 +58,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--peers", metavar="NAMES", help="comma-separated: numpy, torch, onednn, onednn-omp (default: all)"
     )
-    parser.add_argument("--seconds", metavar="S", default="2", help="per case, at most (default: 2)")
+    parser.add_argument("--seconds", metavar="S", default="2", help="per case, about (default: 2)")
     parser.add_argument(
         "--cpu",
         metavar="NAME",

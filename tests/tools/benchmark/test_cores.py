@@ -17,7 +17,7 @@ def test_two_threads_have_up_to_two_cores():
 
 
 def test_negative_one_thread_has_one_core(monkeypatch: pytest.MonkeyPatch):
-    assert cores(1) == pytest.approx(1, rel=0.5)
+    assert cores(1) == 1.0
 
     def one(_threads: int) -> int:
         return 1
@@ -25,3 +25,7 @@ def test_negative_one_thread_has_one_core(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pool, "available", one)
     assert cores(2) == 1.0
     assert not apart(2)
+
+
+def test_negative_threads_beyond_the_cpus_have_no_cores():
+    assert 0 < cores(pool.cpus() + 1) <= pool.cpus()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layout_ir.backends.llvm.pool import cpus
 from layout_ir.errors import LayoutError
 from layout_ir.tools.benchmark import measure as module
 from layout_ir.tools.benchmark.cases import Case
@@ -29,6 +30,11 @@ def test_a_case_is_measured_and_compared():
     lead = found.lead(["numpy", "torch"])
     assert lead is not None and lead.value > 0
     assert found.lead(["torch"]) is None
+
+
+def test_threads_that_have_no_cpus_are_not_waited_for():
+    found = measure(CASE, "own", cpus() + 2, [], SHORT)
+    assert found.times.doubtful == 3 * len(found.times.rounds)
 
 
 def test_what_is_expected_is_the_definition(monkeypatch: pytest.MonkeyPatch):
