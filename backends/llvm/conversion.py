@@ -16,7 +16,7 @@ from layout_ir.backends.llvm.boxes import Box, cut
 from layout_ir.backends.llvm.deciding import generic
 from layout_ir.backends.llvm.far import reach_of
 from layout_ir.backends.llvm.loops import ONCE, Item, Level, Loop, Ragged, Table
-from layout_ir.backends.llvm.machine import Machine
+from layout_ir.backends.llvm.machine import LANE, LINE, Machine
 from layout_ir.backends.llvm.plan import ConvertRun, ConvertTile, ConvertWeave, Cut, Kernel, Plan, Step, Strip
 from layout_ir.backends.llvm.planner import Span, pad_boxes, product_boxes
 from layout_ir.backends.llvm.schedule import fill_step, merged
@@ -30,8 +30,6 @@ from layout_ir.quantization import Conversion
 from layout_ir.refinement import Loop as RefinedLoop
 from layout_ir.refinement import Nest, TableLoop, refine
 
-_LANE = 16
-_LINE = 64
 _LEAST_TILE = 16
 """Elements below which a transposition in registers is not worth its code."""
 
@@ -233,7 +231,7 @@ def _weave(rows: Loop, cols: Loop, conversion: Conversion, machine: Machine) -> 
     block = max(machine.vector, 32) // min(widths.src, widths.dst)
     while block > many:
         block //= 2
-    if block * min(widths.src, widths.dst) < _LANE:
+    if block * min(widths.src, widths.dst) < LANE:
         return None
     return ConvertWeave(Strip(index(few.count), stride, few.channel), many, splits, block)
 
@@ -291,13 +289,13 @@ def _extents(rows: int, cols: int, conversion: Conversion, machine: Machine) -> 
     where 16 registers do not hold what is converted before it is transposed (f32 to bf16 with AVX2: 24 GB/s, not 41).
     """
     widths, late = Widths.of(conversion), converts_late(conversion)
-    per_lane = _LANE // (widths.src if late else widths.dst)
-    lanes = 4 if machine.vector > _LANE else 1
+    per_lane = LANE // (widths.src if late else widths.dst)
+    lanes = 4 if machine.vector > LANE else 1
     while lanes > 1 and not is_rest(rows) and per_lane * lanes > rows:
         lanes //= 2
     wide = per_lane
-    if (late or machine.vector == _LINE) and not exactly_once(conversion):
-        while 2 * wide * widths.src <= _LINE and not is_rest(cols) and 2 * wide <= cols:
+    if (late or machine.vector == LINE) and not exactly_once(conversion):
+        while 2 * wide * widths.src <= LINE and not is_rest(cols) and 2 * wide <= cols:
             wide *= 2
     # Rests of blocks go one by one: a plan for each of them would be too many.
     high = 1 if is_rest(rows) else index(min(per_lane * lanes, rows))
@@ -357,16 +355,16 @@ def _streams(step: Step, volume: int, machine: Machine, threads: int) -> bool:
 
 def _streamed(step: Step, widths: Widths) -> list[Step]:
     """`step` with stores that bypass the caches, where all of them are whole lines."""
-    line = _LINE // widths.dst
-    if widths.dst_packed or step.dst % _LINE:
+    line = LINE // widths.dst
+    if widths.dst_packed or step.dst % LINE:
         return [step]
-    if not all(isinstance(x, Loop) and x.dst % _LINE == 0 for x in step.loops):
+    if not all(isinstance(x, Loop) and x.dst % LINE == 0 for x in step.loops):
         return [step]
     kernel = step.kernel
     if isinstance(kernel, ConvertRun):
         rest = kernel.count % line
         whole = kernel.count - rest
-        if kernel.inner.dst % _LINE or not whole or (rest and kernel.inner.count > 1):
+        if kernel.inner.dst % LINE or not whole or (rest and kernel.inner.count > 1):
             return [step]
         steps = [replace(step, kernel=replace(kernel, count=whole, streaming=True))]
         if rest:
@@ -380,11 +378,11 @@ def _streamed(step: Step, widths: Widths) -> list[Step]:
         return steps
     if isinstance(kernel, ConvertTile):
         high = last_cut(kernel, "rows")
-        if high % line or kernel.rows.count % high or kernel.cols.stride % _LINE:
+        if high % line or kernel.rows.count % high or kernel.cols.stride % LINE:
             return [step]
         return [replace(step, kernel=replace(kernel, streaming=True))]
     assert isinstance(kernel, ConvertWeave)
-    whole = kernel.block * widths.dst % _LINE == 0 and kernel.count % kernel.block == 0
-    if not whole or (kernel.splits and kernel.strands.stride % _LINE):
+    whole = kernel.block * widths.dst % LINE == 0 and kernel.count % kernel.block == 0
+    if not whole or (kernel.splits and kernel.strands.stride % LINE):
         return [step]
     return [replace(step, kernel=replace(kernel, streaming=True))]

@@ -29,7 +29,7 @@ from layout_ir.backends.llvm.kernels.open_run import emit_open_run
 from layout_ir.backends.llvm.kernels.tile import emit_tile
 from layout_ir.backends.llvm.kernels.weave import emit_weave
 from layout_ir.backends.llvm.loops import Item, Level, Loop, Ragged, Table, rounds
-from layout_ir.backends.llvm.machine import Machine
+from layout_ir.backends.llvm.machine import LINE, Machine
 from layout_ir.backends.llvm.plan import (
     Copy,
     Elements,
@@ -45,8 +45,6 @@ from layout_ir.backends.llvm.plan import (
 from layout_ir.backends.llvm.registers import emitting
 from layout_ir.backends.llvm.streaming import staging_size
 from layout_ir.backends.llvm.symbols import Open, Symbols
-
-_LINE = 64
 
 
 @cache
@@ -240,4 +238,4 @@ class _Emitter:
             for step in kernel.steps:
                 emitter = _Emitter(b, self.machine, step, streaming=False)
                 emitter.items(0, b.at(s, step.src), b.at(buffer, step.dst))
-            emit_strips(b, kernel, buffer, d, i, masks=self.machine.vector == _LINE)
+            emit_strips(b, kernel, buffer, d, i, masks=self.machine.vector == LINE)

@@ -13,11 +13,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from layout_ir.backends.llvm.loops import ONCE, Loop, rounds
-from layout_ir.backends.llvm.machine import Machine
+from layout_ir.backends.llvm.machine import LINE, Machine
 from layout_ir.backends.llvm.plan import Axis, Copy, Cut, Step, Tile, read_volume
 from layout_ir.backends.llvm.schedule import finished
-
-LINE = 64
 
 _PAGE = 4096
 

@@ -14,6 +14,12 @@ from typing import Any
 # The bindings have no type information.
 llvm: Any = import_module("llvmlite.binding")
 
+LINE = 64
+"""Bytes of a cache line, on every machine that code is made for."""
+
+LANE = 16
+"""Bytes in which vector registers shuffle: all of them are made of such lanes."""
+
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 

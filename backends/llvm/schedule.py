@@ -15,16 +15,10 @@ from operator import index
 from layout_ir.backends.llvm.boxes import Box
 from layout_ir.backends.llvm.deciding import free, generic
 from layout_ir.backends.llvm.loops import ONCE, Item, Loop, Table
-from layout_ir.backends.llvm.machine import Machine
+from layout_ir.backends.llvm.machine import LANE, LINE, Machine
 from layout_ir.backends.llvm.plan import Axis, Copy, Cut, Elements, Fill, Kernel, Padded, Step, Tile, Weave
 from layout_ir.backends.llvm.sharing import split_of
 from layout_ir.backends.llvm.symbols import in_example, is_open
-
-_LANE = 16
-"""Bytes of the unit in which tiles are transposed: every vector register is made of such lanes."""
-
-_LINE = 64
-"""Bytes of a cache line."""
 
 _FEW_COLS = 256
 """Bytes of a row from which on a tile need not look for more columns."""
@@ -38,7 +32,7 @@ def move_step(box: Box, width: int, machine: Machine, pad: int = 0) -> Step | No
     loops, rest, src, dst = _normal(box, width)
     run = next((x for x in loops if x.src == x.dst == width), None)
     ragged = next((x for x in loops if x.valid), None)
-    if run is not None and run.count * width < _LANE and ragged is None:
+    if run is not None and run.count * width < LANE and ragged is None:
         wide = _widened(loops, rest, src, dst, run, width)
         if wide != width:
             loops.remove(run)
@@ -186,7 +180,7 @@ def _weave(rows: Loop, cols: Loop, width: int, machine: Machine) -> Weave | None
     block = max(machine.vector, 32) // width
     while block > many:
         block //= 2
-    return Weave(width, few, many, stride, splits, block) if block * width >= _LANE else None
+    return Weave(width, few, many, stride, splits, block) if block * width >= LANE else None
 
 
 def _folded(loops: list[Loop], cols: Loop, width: int) -> tuple[list[Loop], Axis]:
@@ -195,10 +189,10 @@ def _folded(loops: list[Loop], cols: Loop, width: int) -> tuple[list[Loop], Axis
         return loops, Axis(cols.count, cols.dst)
     size = cols.count * width
     outer = next((x for x in loops if x.src == size and not x.valid), None)
-    if outer is None or is_open(outer.count) or size % _LINE == 0 or size >= _FEW_COLS:
+    if outer is None or is_open(outer.count) or size % LINE == 0 or size >= _FEW_COLS:
         return loops, Axis(cols.count, cols.dst)
     # Enough for whole tiles; the places of all of them are a table in the first-level cache.
-    times = max(k for k in range(1, outer.count + 1) if outer.count % k == 0 and k <= _LINE // width)
+    times = max(k for k in range(1, outer.count + 1) if outer.count % k == 0 and k <= LINE // width)
     rest = [x for x in loops if x is not outer]
     if times < outer.count:
         rest.append(Loop(outer.count // times, times * outer.src, times * outer.dst))
@@ -208,24 +202,24 @@ def _folded(loops: list[Loop], cols: Loop, width: int) -> tuple[list[Loop], Axis
 
 def _tile(rows: Loop, cols: Axis, width: int, machine: Machine) -> Tile:
     """The tile and its schedule for data that stays in the caches: down the rows, one line of the source wide."""
-    per_lane = _LANE // width
+    per_lane = LANE // width
     # Two registers side by side where one is not a whole line.
-    lanes = 4 if machine.vector > _LANE else 1
+    lanes = 4 if machine.vector > LANE else 1
     while lanes > 1 and per_lane * lanes > rows.count:
         lanes //= 2
     high = index(min(per_lane * lanes, rows.count))
     if rows.valid:
         high = rows.count
     whole = not rows.valid and machine.vector >= 32 and width == 4 and high == 16 and cols.count >= 16
-    line = max(_LINE // width, per_lane)
+    line = max(LINE // width, per_lane)
     wide = line if whole else index(min(per_lane, cols.count))
     cuts = [Cut("rows", high), Cut("cols", wide)]
     if not whole and cols.count > line:
         cuts = [Cut("cols", line), *cuts]
-    elif whole and (cols.fold or cols.stride > 4 * _LINE):
+    elif whole and (cols.fold or cols.stride > 4 * LINE):
         # Down the rows; where a line belongs to two tiles, no further than until the second.
         cuts.reverse()
-        if rows.src % _LINE and rows.count > 128:
+        if rows.src % LINE and rows.count > 128:
             cuts = [Cut("rows", 64), *cuts]
     return Tile(width, Axis(rows.count, rows.src), cols, tuple(cuts), whole=whole)
 
@@ -246,7 +240,7 @@ def from_near(step: Step, machine: Machine) -> Step:
     read, written = (max(high * gcd(stride, _WAY) // _WAY, 1) for stride in strides)
     if read > 1 and read + written > machine.l1 // _WAY:
         return step
-    cuts = (*tile.cuts, Cut("cols", _LANE // tile.width))
+    cuts = (*tile.cuts, Cut("cols", LANE // tile.width))
     return replace(step, kernel=replace(tile, whole=False, cuts=cuts))
 
 

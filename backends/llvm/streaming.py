@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from layout_ir.backends.llvm.far import asking_ahead, copy_in_source_order, tile_from_far
 from layout_ir.backends.llvm.loops import ONCE, Item, Loop
-from layout_ir.backends.llvm.machine import Machine
+from layout_ir.backends.llvm.machine import LINE, Machine
 from layout_ir.backends.llvm.plan import (
     Axis,
     Copy,
@@ -32,14 +32,12 @@ from layout_ir.backends.llvm.plan import (
 from layout_ir.backends.llvm.schedule import finished
 from layout_ir.backends.llvm.strips import strips
 
-_LINE = 64
-
 _PAGE = 4096
 
 _FEW = 4
 """Sequences that are read or written side by side without loss."""
 
-_LEAST = 8 * _LINE
+_LEAST = 8 * LINE
 """Bytes below which a buffer is not worth its detour; the flush relies on at least one line."""
 
 
@@ -110,7 +108,7 @@ def _parts(step: Step, machine: Machine) -> list[Step] | None:
 
 def _direct(step: Step, machine: Machine) -> Step | None:
     """`step` with streaming stores, or None where they would not be whole lines."""
-    if step.dst % _LINE or not all(isinstance(x, Loop) and x.dst % _LINE == 0 for x in step.loops):
+    if step.dst % LINE or not all(isinstance(x, Loop) and x.dst % LINE == 0 for x in step.loops):
         return None
     kernel = step.kernel
     if isinstance(kernel, Copy):
@@ -118,10 +116,10 @@ def _direct(step: Step, machine: Machine) -> Step | None:
             return None
         return copy_in_source_order(replace(step, kernel=replace(kernel, streaming=True)))
     if isinstance(kernel, Padded):
-        return replace(step, kernel=replace(kernel, streaming=True)) if kernel.run == _LINE else None
+        return replace(step, kernel=replace(kernel, streaming=True)) if kernel.run == LINE else None
     if isinstance(kernel, Weave):
-        whole = kernel.block * kernel.width == _LINE and kernel.count % kernel.block == 0
-        whole = whole and not (kernel.splits and kernel.stride % _LINE)
+        whole = kernel.block * kernel.width == LINE and kernel.count % kernel.block == 0
+        whole = whole and not (kernel.splits and kernel.stride % LINE)
         return replace(step, kernel=replace(kernel, streaming=True)) if whole else None
     if isinstance(kernel, Tile):
         return _direct_tile(step, kernel, machine)
@@ -129,21 +127,21 @@ def _direct(step: Step, machine: Machine) -> Step | None:
 
 
 def _lines(run: int, inner: Loop) -> bool:
-    if run % _LINE == 0:
-        return inner.dst % _LINE == 0
-    return run in (16, 32) and inner.dst == run and inner.count % (_LINE // run) == 0
+    if run % LINE == 0:
+        return inner.dst % LINE == 0
+    return run in (16, 32) and inner.dst == run and inner.count % (LINE // run) == 0
 
 
 def _direct_tile(step: Step, tile: Tile, machine: Machine) -> Step | None:
     rows, cols, width = tile.rows, tile.cols, tile.width
     high = _last(tile, "rows")
-    line = _LINE // width
-    if high == line and rows.count % line == 0 and not any(stride % _LINE for _, stride in cols.loops):
+    line = LINE // width
+    if high == line and rows.count % line == 0 and not any(stride % LINE for _, stride in cols.loops):
         return tile_from_far(step, tile, machine)
     piece = rows.count * width
     if high == rows.count and piece in (16, 32) and cols == Axis(cols.count, piece):
         wide = min(16 // width, cols.count)
-        if wide % (_LINE // piece) == 0 and cols.count % wide == 0:
+        if wide % (LINE // piece) == 0 and cols.count % wide == 0:
             cuts = (Cut("rows", high), Cut("cols", wide))
             tile = replace(tile, cuts=cuts, streaming=True, whole=False)
             return asking_ahead(finished(step.loops, step.src, step.dst, tile), machine)
@@ -225,7 +223,7 @@ def _split(step: Step, outer: Sequence[Loop], base: int, machine: Machine) -> li
     if tile.cols.stride != tile.rows.count * tile.width:
         return None
     # Whole lines of the source, where the buffer may be as large.
-    for wide in (min(_LINE // tile.width, tile.cols.count), min(16 // tile.width, tile.cols.count)):
+    for wide in (min(LINE // tile.width, tile.cols.count), min(16 // tile.width, tile.cols.count)):
         number = max(machine.l1 // 2 // tile.cols.stride // wide, 1) * wide
         if number * tile.cols.stride <= staging_size(machine):
             break

@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from layout_ir.backends.llvm.loops import Loop
+from layout_ir.backends.llvm.machine import LINE
 from layout_ir.backends.llvm.plan import Axis, Cut, Staged, Step, Tile
 from layout_ir.backends.llvm.schedule import finished
 from layout_ir.backends.llvm.symbols import is_open
-
-_LINE = 64
 
 _LINES = 2
 """Lines of a block in each row of the destination: more make the buffer larger than the first level likes."""
@@ -34,7 +33,7 @@ def strips(step: Step) -> list[Step] | None:
     tile = step.kernel
     if not isinstance(tile, Tile) or not all(isinstance(x, Loop) for x in step.loops):
         return None
-    high, wide = _LINES * _LINE // tile.width, _READ // tile.width
+    high, wide = _LINES * LINE // tile.width, _READ // tile.width
     if not tile.whole or tile.cols.fold or is_open(tile.rows.count) or is_open(tile.cols.count):
         return None
     if tile.rows.count < _LONG * high or tile.cols.count < wide:
@@ -62,8 +61,8 @@ def _strip(step: Step, tile: Tile, row: int, rows: int, along: int, col: int, co
     width, stride = tile.width, tile.cols.stride
     size, down = rows * width, rows * tile.rows.stride
     # A line for what is begun; an odd number of lines spreads the columns over the sets of the cache.
-    pitch = size + _LINE + (stride - size) % _LINE
-    pitch += 0 if pitch // _LINE % 2 else _LINE
+    pitch = size + LINE + (stride - size) % LINE
+    pitch += 0 if pitch // LINE % 2 else LINE
     cuts = Cut("rows", 16), Cut("cols", 16)
     # Each load asks for what the next block has in its place.
     reach = down if along > 1 else 0

@@ -14,16 +14,15 @@ from layout_ir.backends.llvm.conversion import Widths, converts_late, exactly_on
 from layout_ir.backends.llvm.kernels.lanes import Channels, Side
 from layout_ir.backends.llvm.kernels.linear import Range, pieces
 from layout_ir.backends.llvm.kernels.network import interleaved, joined
-from layout_ir.backends.llvm.kernels.numbers import Numbers, is_float, lane, packs
+from layout_ir.backends.llvm.kernels.numbers import Numbers, is_float, lane
+from layout_ir.backends.llvm.kernels.packs import packs
 from layout_ir.backends.llvm.kernels.tile import row_parts
 from layout_ir.backends.llvm.kernels.weave import chosen
-from layout_ir.backends.llvm.machine import Machine
+from layout_ir.backends.llvm.machine import LANE, LINE, Machine
 from layout_ir.backends.llvm.plan import ConvertRun, ConvertTile, ConvertWeave, Strip
 from layout_ir.backends.llvm.sharing import shared_cut
 from layout_ir.quantization import Conversion
 
-_LANE = 16
-_LINE = 64
 UNROLL = 4
 """Registers of the wider side that the body of a long run moves."""
 
@@ -120,10 +119,10 @@ class Converter:
             size *= 2  # the upper halves of two registers are one
         elif self.by_packs():
             size = self.machine.vector
-        return max(size, _LINE // self.dst.width) if streaming else size
+        return max(size, LINE // self.dst.width) if streaming else size
 
     def by_packs(self) -> bool:
-        """Whether bytes are made by `Numbers.packed`, a register of them at a time."""
+        """Whether bytes are made by packs, a register of them at a time."""
         conversion = self.conversion
         computed = is_float(conversion.src) or bool(conversion.parameters)
         return (
@@ -196,7 +195,7 @@ class Converter:
         """One tile: register r holds, in lane l, K columns of row r + K l (see `kernels.network`)."""
         b, late = self.b, converts_late(self.conversion)
         width = self.src.width if late else self.dst.width
-        per_lane = _LANE // width
+        per_lane = LANE // width
         lanes = 1
         while lanes * per_lane < rows:
             lanes *= 2
@@ -266,7 +265,7 @@ class Converter:
                 continue
             part = self.src.load(b.at(src, row * kernel.rows.stride), cols)
             if asks:
-                for line in range(0, cols * self.src.width, _LINE):
+                for line in range(0, cols * self.src.width, LINE):
                     b.prefetch(b.at(src, row * kernel.rows.stride + kernel.reach + line))
             if cols < size:
                 mask: list[int | None] = [k if k < cols else None for k in range(size)]

@@ -7,6 +7,7 @@ from operator import index
 
 from layout_ir.backends.llvm.builder import Builder, Value, shuffle
 from layout_ir.backends.llvm.loops import Loop
+from layout_ir.backends.llvm.machine import LINE
 from layout_ir.backends.llvm.plan import Copy, Elements, Fill, Padded, Staged
 
 Range = Callable[[Value], tuple[Value, Value]]
@@ -47,11 +48,9 @@ class Pace:
     def lines(self, b: Builder, offset: Value, size: int) -> Iterator[None]:
         """The same, a line with each value."""
         at = b.at(self.base, b.add(self.position, offset))
-        for line in range(0, size, _LINE):
+        for line in range(0, size, LINE):
             yield b.prefetch(b.at(at, line))
 
-
-_LINE = 64
 
 # A body of about this many bytes hides the cost of its loop.
 _BODY = 256
@@ -275,28 +274,28 @@ def emit_strips(b: Builder, kernel: Staged, buffer: str, dst: str, turn: Value, 
         phase = b.put(f"and i64 {b.put(f'ptrtoint ptr {d} to i64')}, 63")
         s, d = b.at(s, b.sub(0, phase)), b.at(d, b.sub(0, phase))
         stop = b.add(phase, size)
-        lines: Value = size // _LINE if size % _LINE == 0 else b.put(f"lshr i64 {stop}, 6")
+        lines: Value = size // LINE if size % LINE == 0 else b.put(f"lshr i64 {stop}, 6")
         left = b.put(f"and i64 {stop}, 63")
         begun = b.put(f"icmp ne i64 {phase}, 0")
         if kernel.along > 1:
             begun = b.put(f"and i1 {begun}, {b.put(f'icmp eq i64 {turn}, 0')}")
         first = b.put(f"zext i1 {begun} to i64")
         with b.either(begun) as otherwise:
-            _store_some(b, s, d, phase, _LINE, masks=masks)
+            _store_some(b, s, d, phase, LINE, masks=masks)
             otherwise()
         groups = b.put(f"lshr i64 {b.sub(lines, first)}, 2")
         with b.loop(0, groups) as i:
-            at = b.mul(b.add(b.mul(i, 4), first), _LINE)
+            at = b.mul(b.add(b.mul(i, 4), first), LINE)
             x, y = b.at(s, at), b.at(d, at)
-            values = [b.load(_type(_LINE), x, _LINE * j) for j in range(4)]
+            values = [b.load(_type(LINE), x, LINE * j) for j in range(4)]
             for j, value in enumerate(values):
-                b.store(_type(_LINE), value, y, _LINE * j, streaming=_LINE)
+                b.store(_type(LINE), value, y, LINE * j, streaming=LINE)
         with b.loop(b.add(b.mul(groups, 4), first), lines) as i:
-            at = b.mul(i, _LINE)
-            b.store(_type(_LINE), b.load(_type(_LINE), b.at(s, at)), b.at(d, at), streaming=_LINE)
-        at = b.mul(lines, _LINE)
+            at = b.mul(i, LINE)
+            b.store(_type(LINE), b.load(_type(LINE), b.at(s, at)), b.at(d, at), streaming=LINE)
+        at = b.mul(lines, LINE)
         if kernel.along > 1:
-            b.store(_type(_LINE), b.load(_type(_LINE), b.at(s, at)), s)
+            b.store(_type(LINE), b.load(_type(LINE), b.at(s, at)), s)
         ends = b.put(f"icmp ne i64 {left}, 0")
         if kernel.along > 1:
             ends = b.put(f"and i1 {ends}, {b.put(f'icmp eq i64 {turn}, {kernel.along - 1}')}")
@@ -311,7 +310,7 @@ def _store_some(b: Builder, src: str, dst: str, begin: Value, end: Value, *, mas
         with b.loop(begin, end) as i:
             b.store("i8", b.load("i8", b.at(src, i)), b.at(dst, i))
         return
-    if end == _LINE:
+    if end == LINE:
         mask = b.put(f"shl i64 -1, {begin}")
     else:
         mask = b.put(f"sub i64 {b.put(f'shl i64 1, {end}')}, 1")

@@ -4,8 +4,7 @@ Elements come and go as integers of their width (those of 4 bits as i8), any num
 move and shuffle them without caring what they mean. Only generic operations are used, no intrinsics of a target, and
 none that becomes a library call: halves are made of integers where the target has no instruction for them, and bf16
 everywhere (x86's own conversion flushes subnormals). Selections are spelled so that x86's min and max match them. The
-one exception is f32 to bytes on x86 without masks, where packs that saturate do in `packed` what else takes twice as
-many operations.
+one exception is f32 to bytes on x86 without masks (`packs`).
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from layout_ir.backends.llvm.builder import Builder, shuffle
+from layout_ir.backends.llvm.kernels.packs import packed, packs
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.dtypes import bits_of
 from layout_ir.quantization import Conversion, range_of
@@ -51,16 +51,6 @@ def has_halves(machine: Machine) -> bool:
 def has_rounding(machine: Machine) -> bool:
     """Whether rounding to an integer is an instruction."""
     return machine.vector >= 32 or machine.triple.startswith("aarch64")
-
-
-def packs(machine: Machine, size: int) -> bool:
-    """Whether f32 become bytes by packs that saturate, `size` at a time."""
-    return (
-        machine.architecture == "x86_64"
-        and machine.vector < 64
-        and size >= machine.vector
-        and size & (size - 1) == 0
-    )
 
 
 @dataclass(slots=True)
@@ -219,58 +209,23 @@ class Numbers:
         b, (float_, bits, magic) = self.b, _FLOATS[number]
         vector, word = self.vector(float_), f"i{bits}"
         low, high = range_of(dst)
-        if number == "f32" and dst in ("i8", "ui8") and packs(self.machine, self.size):
-            return self.packed(y, dst)
+        saturates = number == "f32" and dst in ("i8", "ui8") and packs(self.machine, self.size)
         # Against a bound of 0 NaN loses anyway. Masked registers take the result's lanes away for nothing.
         masked = self.machine.vector == 64
-        number_ = b.put(f"fcmp ord {vector} {y}, zeroinitializer") if low < 0 else ""
+        number_ = b.put(f"fcmp ord {vector} {y}, zeroinitializer") if low < 0 or saturates else ""
         if number_ and not masked:
             y = self.choose(number_, float_, y, "zeroinitializer")
-        for relation, bound in (("ogt", low), ("olt", high)):
+        # What saturates needs no lower bound.
+        for relation, bound in (("ogt", low), ("olt", high))[saturates:]:
             limit = self.splat(float_, literal(bound, number))
             inside = b.put(f"fcmp {relation} {vector} {y}, {limit}")
             y = self.choose(inside, float_, y, limit)
+        if saturates:
+            return packed(b, self.machine, self.size, y, signed=low < 0)
         y = b.put(f"fadd {vector} {y}, {self.splat(float_, literal(magic, number))}")
         if number_ and masked:
             y = self.choose(number_, float_, y, "zeroinitializer")
         return self.low(b.put(f"bitcast {vector} {y} to {self.vector(word)}"), word, lane(dst))
-
-    def packed(self, y: str, dst: str) -> str:
-        """f32 as i8 or ui8, where `packs` says so: what is too low saturates on the way, NaN is 0."""
-        b, vector, each = self.b, self.vector("float"), self.machine.vector // 4
-        y = self.choose(b.put(f"fcmp ord {vector} {y}, zeroinitializer"), "float", y, "zeroinitializer")
-        # Above the i32 a conversion gives the least of them.
-        limit = self.splat("float", literal(range_of(dst)[1], "f32"))
-        y = self.choose(b.put(f"fcmp olt {vector} {y}, {limit}"), "float", y, limit)
-        sign, short = "s" if is_signed(dst) else "u", each == 4
-        convert, words, halves = (
-            ("sse2.cvtps2dq", "sse2.packssdw.128", f"sse2.pack{sign}swb.128")
-            if short
-            else ("avx.cvt.ps2dq.256", "avx2.packssdw", f"avx2.pack{sign}swb")
-        )
-        registers = [
-            b.put(
-                f"call <{each} x i32> @llvm.x86.{convert}(<{each} x float> "
-                f"{shuffle(b, 'float', y, 'poison', self.size, list(range(first, first + each)))})"
-            )
-            for first in range(0, self.size, each)
-        ]
-        for count, element, pack in ((each, "i32", words), (2 * each, "i16", halves)):
-            from_, to = f"<{count} x {element}>", f"<{2 * count} x i{int(element[1:]) // 2}>"
-            registers = [
-                b.put(f"call {to} @llvm.x86.{pack}({from_} {x}, {from_} {z})")
-                for x, z in zip(registers[::2], registers[1::2], strict=True)
-            ]
-        size = 4 * each
-        if not short:
-            # Both packs keep to lanes of 16 bytes, so that groups of four elements are in this order now.
-            places = [4 * group + k for group in (0, 4, 1, 5, 2, 6, 3, 7) for k in range(4)]
-            registers = [shuffle(b, "i8", x, "poison", size, places) for x in registers]
-        while len(registers) > 1:
-            pairs = zip(registers[::2], registers[1::2], strict=True)
-            registers = [shuffle(b, "i8", x, z, size, list(range(2 * size))) for x, z in pairs]
-            size *= 2
-        return registers[0]
 
     def low(self, value: str, word: str, element: str) -> str:
         """The low bits of words."""

@@ -11,11 +11,11 @@ from typing import cast
 
 from layout_ir.backends.llvm.builder import Builder, Value
 from layout_ir.backends.llvm.kernels.linear import Range, fill_piece, move_piece
+from layout_ir.backends.llvm.machine import LANE
 from layout_ir.backends.llvm.plan import Copy, Fill
 from layout_ir.backends.llvm.symbols import Open, is_open
 
 _BLOCK = 256
-_LANE = 16
 
 
 def emit_open_run(
@@ -40,8 +40,8 @@ def emit_open_run(
         with b.either(b.put(f"icmp sge i64 {run}, {_BLOCK}")) as shorter:
             pieces(_BLOCK)
             shorter()
-            with b.either(b.put(f"icmp sge i64 {run}, {_LANE}")) as shortest:
-                pieces(_LANE)
+            with b.either(b.put(f"icmp sge i64 {run}, {LANE}")) as shortest:
+                pieces(LANE)
                 shortest()
                 pieces(least)
 

@@ -15,12 +15,10 @@ from operator import index
 from layout_ir.backends.llvm.builder import Builder, Value, fenced, shuffle
 from layout_ir.backends.llvm.kernels.linear import Pace, Range
 from layout_ir.backends.llvm.kernels.network import interleaved, joined
+from layout_ir.backends.llvm.machine import LANE, LINE
 from layout_ir.backends.llvm.plan import Tile
 from layout_ir.backends.llvm.sharing import shared_cut
 from layout_ir.backends.llvm.symbols import Open
-
-_LANE = 16
-_LINE = 64
 
 
 def emit_tile(
@@ -136,7 +134,7 @@ def row_parts(rows: int, vector: int, registers: int = 16) -> int:
 
 def _columns(b: Builder, kernel: Tile, src: str, vector: int, rows: int, cols: int) -> Iterator[str]:
     """Registers of `rows` elements, one per column of the tile at `src`, a lane of columns at a time."""
-    if kernel.whole and rows * kernel.width <= max(vector, _LANE):
+    if kernel.whole and rows * kernel.width <= max(vector, LANE):
         yield from _square(b, kernel, src, rows, asks=kernel.reach > 0)
         return
     if kernel.whole:
@@ -192,7 +190,7 @@ def _square(b: Builder, kernel: Tile, src: str, size: int, *, asks: bool = False
         group = [b.load(f"<{size} x {element}>", src, row) for row in at]
         if asks:
             for row in at:
-                b.prefetch(b.at(src, row + kernel.reach + _LINE - 1))
+                b.prefetch(b.at(src, row + kernel.reach + LINE - 1))
         for turn in range(per_lane.bit_length() - 1):
             group = fenced(b, element, group, size) if turn else group
             pairs = [(group[i], group[i + per_lane // 2]) for i in range(per_lane // 2)]

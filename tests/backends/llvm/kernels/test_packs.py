@@ -9,7 +9,7 @@ from layout_ir.backends.llvm import compile_reorder
 from layout_ir.backends.llvm.call import plan_reorder
 from layout_ir.backends.llvm.emit import emit_module
 from layout_ir.backends.llvm.jit import assembly
-from layout_ir.backends.llvm.kernels.numbers import packs
+from layout_ir.backends.llvm.kernels.packs import packs
 from layout_ir.backends.llvm.machines import local_machine, machine_named
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
