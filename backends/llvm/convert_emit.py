@@ -51,23 +51,25 @@ def emit_conversion(
         arguments.append("ptr noalias %extents")
     parameters = ", ".join(arguments + [f"ptr %{parameter}" for parameter in brought])
     if not brought or not block:
-        return [*globals_, _function(linkage, name, parameters, body)]
-    inner = _function("internal", f"{name}.with", parameters, body)
-    return [*globals_, inner, _unpacking(linkage, name, brought)]
+        return [*globals_, _function(machine, linkage, name, parameters, body)]
+    inner = _function(machine, "internal", f"{name}.with", parameters, body)
+    return [*globals_, inner, _unpacking(machine, linkage, name, brought)]
 
 
-def _function(linkage: str, name: str, parameters: str, body: str) -> str:
-    head = " ".join(filter(None, ("define", linkage, f"void @{name}({parameters}) nounwind")))
+def _function(machine: Machine, linkage: str, name: str, parameters: str, body: str) -> str:
+    head = " ".join(filter(None, ("define", linkage, f"void @{name}({parameters})", machine.attributes)))
     return f"{head} {{\nentry:\n{body}\n  ret void\n}}"
 
 
-def _unpacking(linkage: str, name: str, brought: tuple[str, ...]) -> str:
+def _unpacking(machine: Machine, linkage: str, name: str, brought: tuple[str, ...]) -> str:
     b = Builder()
     src, dst = (b.load("ptr", "%block", 8 * k) for k in range(2))
     found = [b.load("ptr", "%block", 8 * (2 + PARAMETERS.index(parameter))) for parameter in brought]
     pointers = "".join(f", ptr {value}" for value in found)
     b.do(f"call void @{name}.with(ptr {src}, ptr {dst}, i64 %part, i64 %parts{pointers})")
-    return _function(linkage, name, "ptr %block, ptr %unused, i64 %part, i64 %parts", "\n".join(b.lines))
+    return _function(
+        machine, linkage, name, "ptr %block, ptr %unused, i64 %part, i64 %parts", "\n".join(b.lines)
+    )
 
 
 def _emit_step(b: Builder, machine: Machine, conversion: Conversion, step: Step) -> None:

@@ -95,7 +95,7 @@ def emit_function(
     arguments = "ptr noalias %src, ptr noalias %dst, i64 %part, i64 %parts"
     if symbols is not None:
         arguments += ", ptr noalias %extents"
-    words = filter(None, ("define", linkage, f"void @{name}({arguments}) nounwind"))
+    words = filter(None, ("define", linkage, f"void @{name}({arguments})", machine.attributes))
     return "\n".join((*tables, f"{' '.join(words)} {{\nentry:\n{body}\n  ret void\n}}"))
 
 

@@ -22,7 +22,7 @@ func.func @f(%x : tensor<1x8x4x4xf32, #nchw>, %y : tensor<4x4xf32>, %z : tensor<
 }
 
 // A function per plan, which does its part of the parts that the work is split into.
-// CHECK: define void @reorder_0(ptr noalias %src, ptr noalias %dst, i64 %part, i64 %parts) nounwind {
+// CHECK: define void @reorder_0(ptr noalias %src, ptr noalias %dst, i64 %part, i64 %parts) nounwind alignstack(64) {
 // CHECK: udiv i64 {{.*}}, %parts
 // CHECK: phi i64
 // CHECK: shufflevector

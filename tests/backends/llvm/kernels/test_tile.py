@@ -20,6 +20,7 @@ from layout_ir.backends.llvm.planner import make_plan
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.layout import Layout
+from layout_ir.quantization import Conversion
 
 SHAPES = [(64, 48), (130, 200), (17, 33), (96, 256), (31, 20)]
 
@@ -127,6 +128,25 @@ def test_a_streamed_line_is_completed_before_the_next_begins(
     for (low, base), (high, other) in zip(places[::2], places[1::2], strict=True):
         assert (low // 2, base) == (high // 2, other)
         assert low != high
+
+
+def test_what_registers_do_not_hold_lies_on_an_aligned_stack():
+    """On one that is not, a caller's depth decides whether vectors cross the border of two pages, and of the speed."""
+    machine = machine_named("x86-64-v3")
+    src, dst = (Format.of(tag).bind((384, 64, 56, 56)) for tag in ("nhwc", "nchw"))
+    text = _assembly(plan_reorder(src, dst, "ui8", target=machine), machine)
+    assert _moves(text, "ymm")
+    assert "andq\t$-64, %rsp" in text
+    layout = Format.of("a").bind((1 << 24,))
+    plan = plan_reorder(layout, layout, conversion=Conversion("f32", "bf16"), target=machine)
+    assert "andq\t$-64, %rsp" in _assembly(plan, machine)
+
+
+def test_negative_registers_of_a_lane_need_no_more_than_the_calling_convention_gives():
+    src, dst = _pair((64, 64))
+    for name in ("x86-64-v2", "aarch64"):
+        machine = machine_named(name)
+        assert "alignstack" not in emit_module({"k": plan_reorder(src, dst, "ui8", target=machine)}, machine)
 
 
 def test_prefetches_stay_among_the_stores():
