@@ -47,7 +47,7 @@ def emit_tile(
 
     # Four lanes of columns and more of narrow elements are hundreds of shuffles, most of the time of a compilation: a
     # loop over the lanes runs as fast. (Two lanes one after the other are a tenth faster than a loop.)
-    per_lane = 16 // kernel.width
+    per_lane = LANE // kernel.width
     looped = per_lane >= 8 and cols >= 4 * per_lane and cols % per_lane == 0 and not kernel.whole
     lanes = cols // per_lane if looped else 1
     # Streamed lines are written whole; squares are as high as they are wide.
@@ -150,7 +150,7 @@ def _columns(b: Builder, kernel: Tile, src: str, vector: int, rows: int, cols: i
             for above, below in zip(upper, lower, strict=True):
                 yield joined(b, element, above, below, half)
         return
-    per_lane = 16 // kernel.width
+    per_lane = LANE // kernel.width
     for first in range(0, cols, per_lane):
         here = min(per_lane, cols - first)
         yield from transposed(b, kernel, b.at(src, first * kernel.width), rows, here)
@@ -160,7 +160,7 @@ def transposed(b: Builder, kernel: Tile, src: str, rows: int, cols: int) -> list
     """Registers of `rows` elements, one per column, of the tile at `src`."""
     width = kernel.width
     element = f"i{8 * width}"
-    per_lane = 16 // width
+    per_lane = LANE // width
     lanes = 1
     while lanes * per_lane < rows:
         lanes *= 2

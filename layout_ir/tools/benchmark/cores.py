@@ -2,8 +2,8 @@
 
 CPUs may be the two sides of one core, and a host may run those of a guest on one for seconds and then apart again.
 What waits for memory gains from a second thread all the same, what shuffles in registers does not: on one core of a
-Zen 4 two threads copy 1.8 times what one does and transpose bytes 1.1 times. Shares of such a roof say nothing about
-two cores, so the benchmark asks before and after it measures.
+Zen 4 two threads shuffle as much as one. Shares of such a roof say nothing about two cores, so the benchmark asks
+before and after it measures.
 """
 
 from __future__ import annotations
