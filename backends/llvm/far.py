@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from layout_ir.backends.llvm.loops import ONCE, Loop, rounds
-from layout_ir.backends.llvm.machine import LINE, Machine
+from layout_ir.backends.llvm.machine import LANE, LINE, Machine
 from layout_ir.backends.llvm.plan import Axis, Copy, Cut, Step, Tile, read_volume
 from layout_ir.backends.llvm.schedule import finished
 
@@ -84,8 +84,8 @@ def tile_from_far(step: Step, tile: Tile, machine: Machine) -> Step:
     """`step` with the schedule of `tile` for whole lines that are streamed."""
     rows, cols, width = tile.rows, tile.cols, tile.width
     high = LINE // width
-    wide = min(max(16 // width * 4, 16), cols.count) if width > 1 else min(LINE, cols.count)
-    wide = max(wide // (16 // width) * (16 // width), min(16 // width, cols.count))
+    wide = min(max(LANE // width * 4, 16), cols.count) if width > 1 else min(LINE, cols.count)
+    wide = max(wide // (LANE // width) * (LANE // width), min(LANE // width, cols.count))
     row = cols.count * width
     together = rows.stride == row  # rows lie one behind the other
 
@@ -109,7 +109,7 @@ def tile_from_far(step: Step, tile: Tile, machine: Machine) -> Step:
     if together and 4 * high * row <= _PAGE:
         # Everything is near: a few lines of the destination at a time.
         return scheduled(
-            Cut("rows", 4 * high), Cut("cols", wide if tile.whole else 16 // width), few_rows[0], whole=True
+            Cut("rows", 4 * high), Cut("cols", wide if tile.whole else LANE // width), few_rows[0], whole=True
         )
     if together and high * row <= _PAGE:
         if tile.whole and rows.count > 4 * high:

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from layout_ir.backends.llvm.far import asking_ahead, copy_in_source_order, tile_from_far
 from layout_ir.backends.llvm.loops import ONCE, Item, Loop
-from layout_ir.backends.llvm.machine import LINE, Machine
+from layout_ir.backends.llvm.machine import LANE, LINE, Machine
 from layout_ir.backends.llvm.plan import (
     Axis,
     Copy,
@@ -140,7 +140,7 @@ def _direct_tile(step: Step, tile: Tile, machine: Machine) -> Step | None:
         return tile_from_far(step, tile, machine)
     piece = rows.count * width
     if high == rows.count and piece in (16, 32) and cols == Axis(cols.count, piece):
-        wide = min(16 // width, cols.count)
+        wide = min(LANE // width, cols.count)
         if wide % (LINE // piece) == 0 and cols.count % wide == 0:
             cuts = (Cut("rows", high), Cut("cols", wide))
             tile = replace(tile, cuts=cuts, streaming=True, whole=False)
@@ -223,7 +223,7 @@ def _split(step: Step, outer: Sequence[Loop], base: int, machine: Machine) -> li
     if tile.cols.stride != tile.rows.count * tile.width:
         return None
     # Whole lines of the source, where the buffer may be as large.
-    for wide in (min(LINE // tile.width, tile.cols.count), min(16 // tile.width, tile.cols.count)):
+    for wide in (min(LINE // tile.width, tile.cols.count), min(LANE // tile.width, tile.cols.count)):
         number = max(machine.l1 // 2 // tile.cols.stride // wide, 1) * wide
         if number * tile.cols.stride <= staging_size(machine):
             break
@@ -240,7 +240,7 @@ def _split(step: Step, outer: Sequence[Loop], base: int, machine: Machine) -> li
         if _last(tile, "cols") > cols:
             part = replace(
                 part,
-                cuts=(Cut("rows", _last(tile, "rows")), Cut("cols", min(cols, 16 // tile.width))),
+                cuts=(Cut("rows", _last(tile, "rows")), Cut("cols", min(cols, LANE // tile.width))),
                 whole=False,
             )
         loop = Loop(rounds, number * tile.width, number * tile.cols.stride)

@@ -125,12 +125,8 @@ class Converter:
         """Whether bytes are made by packs, a register of them at a time."""
         conversion = self.conversion
         computed = is_float(conversion.src) or bool(conversion.parameters)
-        return (
-            computed
-            and conversion.dst in ("i8", "ui8")
-            and conversion.computes == "f32"
-            and packs(self.machine, self.machine.vector)
-        )
+        vector = self.machine.vector
+        return computed and conversion.computes == "f32" and packs(self.machine, conversion.dst, vector)
 
     def parts(self, count: int, size: int) -> Iterator[tuple[int, int]]:
         """(first, number) of moves that cover `count` elements."""

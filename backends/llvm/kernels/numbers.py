@@ -209,7 +209,7 @@ class Numbers:
         b, (float_, bits, magic) = self.b, _FLOATS[number]
         vector, word = self.vector(float_), f"i{bits}"
         low, high = range_of(dst)
-        saturates = number == "f32" and dst in ("i8", "ui8") and packs(self.machine, self.size)
+        saturates = number == "f32" and packs(self.machine, dst, self.size)
         # Against a bound of 0 NaN loses anyway. Masked registers take the result's lanes away for nothing.
         masked = self.machine.vector == 64
         number_ = b.put(f"fcmp ord {vector} {y}, zeroinitializer") if low < 0 or saturates else ""

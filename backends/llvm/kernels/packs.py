@@ -9,10 +9,11 @@ from layout_ir.backends.llvm.builder import Builder, shuffle
 from layout_ir.backends.llvm.machine import Machine
 
 
-def packs(machine: Machine, size: int) -> bool:
-    """Whether f32 become bytes by packs that saturate, `size` at a time."""
+def packs(machine: Machine, dst: str, size: int) -> bool:
+    """Whether f32 become `dst` by packs that saturate, `size` at a time."""
     return (
-        machine.architecture == "x86_64"
+        dst in ("i8", "ui8")
+        and machine.architecture == "x86_64"
         and machine.vector < 64
         and size >= machine.vector
         and size & (size - 1) == 0

@@ -178,7 +178,7 @@ def _square(b: Builder, kernel: Tile, src: str, size: int, *, asks: bool = False
     First the lanes as above, K rows at a time; then 16-byte lanes trade places by halves, like the elements of a
     matrix of lanes.
     """
-    element, per_lane = f"i{8 * kernel.width}", 16 // kernel.width
+    element, per_lane = f"i{8 * kernel.width}", LANE // kernel.width
     lanes = size // per_lane
     groups: list[list[str]] = []
     low = [
@@ -221,7 +221,7 @@ def _square(b: Builder, kernel: Tile, src: str, size: int, *, asks: bool = False
 
 def _gathered(b: Builder, kernel: Tile, src: str, first: int, lanes: int, rows: int, cols: int) -> str:
     """The register whose lane l holds `cols` columns of row first + K l."""
-    element, per_lane = f"i{8 * kernel.width}", 16 // kernel.width
+    element, per_lane = f"i{8 * kernel.width}", LANE // kernel.width
     parts: list[str] = []
     for lane in range(lanes):
         row = first + per_lane * lane

@@ -15,10 +15,23 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
+from layout_ir.backends.llvm.machine import Machine
+from layout_ir.backends.llvm.machines import local_machine
+from layout_ir.errors import LayoutError
 from layout_ir.format import Factor, Format
 from layout_ir.layout import Layout
+
+
+def machine_here(name: str) -> Machine:
+    """The machine of that name; skips the test where its code does not run."""
+    try:
+        return local_machine(name)
+    except LayoutError as error:
+        pytest.skip(str(error))
+
 
 WIDTHS = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i8": 1, "ui8": 1, "i32": 4, "i64": 8, "i1": 1}
 EXTENTS = (0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 15, 16, 17, 24, 25, 31, 32, 33, 48, 63, 64, 65, 100)

@@ -6,20 +6,16 @@ import numpy as np
 import pytest
 
 from layout_ir.backends.llvm.call import load
-from layout_ir.backends.llvm.machines import local_machine
 from layout_ir.backends.llvm.plan import ConvertTile, Cut, Plan, Step, Strip
-from layout_ir.errors import LayoutError
 from layout_ir.quantization import Conversion
+from tests.backends.llvm.cases import machine_here
 
 
 @pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3"])
 @pytest.mark.parametrize("high", [18, 32, 34, 36])
 def test_columns_of_half_bytes_are_whole_bytes(cpu: str, high: int):
     """A tile of more registers than there are goes in parts, none of which ends inside a byte."""
-    try:
-        machine = local_machine(cpu)
-    except LayoutError as error:
-        pytest.skip(str(error))
+    machine = machine_here(cpu)
     rows, cols = 2 * high, 24
     tile = ConvertTile(Strip(rows, cols), Strip(cols, rows), (Cut("rows", high), Cut("cols", 8)))
     size = rows * cols

@@ -10,10 +10,10 @@ from layout_ir.backends.llvm.call import plan_reorder
 from layout_ir.backends.llvm.emit import emit_module
 from layout_ir.backends.llvm.jit import assembly
 from layout_ir.backends.llvm.kernels.packs import packs
-from layout_ir.backends.llvm.machines import local_machine, machine_named
-from layout_ir.errors import LayoutError
+from layout_ir.backends.llvm.machines import machine_named
 from layout_ir.format import Format
 from layout_ir.quantization import Conversion
+from tests.backends.llvm.cases import machine_here
 
 SPECIAL = np.array(
     [
@@ -30,10 +30,7 @@ SPECIAL = np.array(
 @pytest.mark.parametrize("dtype", ["i8", "ui8"])
 @pytest.mark.parametrize("ratio", [None, 0.1])
 def test_bytes_saturate_and_nan_is_zero(cpu: str, dtype: str, ratio: float | None):
-    try:
-        machine = local_machine(cpu)
-    except LayoutError as error:
-        pytest.skip(str(error))
+    machine = machine_here(cpu)
     rng = np.random.default_rng(3)
     bits = rng.integers(0, 1 << 32, 4000, np.uint32).view(np.float32)
     x = np.concatenate([np.repeat(SPECIAL, 3), rng.normal(0, 100, 4000).astype(np.float32), bits, SPECIAL])
@@ -58,7 +55,8 @@ def test_long_runs_are_packed_a_register_at_a_time():
 
 
 def test_negative_masks_and_other_architectures_need_no_packs():
-    assert packs(machine_named("x86-64-v3"), 32)
-    assert not packs(machine_named("x86-64-v3"), 8)
-    assert not packs(machine_named("x86-64-v4"), 64)
-    assert not packs(machine_named("aarch64"), 16)
+    assert packs(machine_named("x86-64-v3"), "i8", 32)
+    assert not packs(machine_named("x86-64-v3"), "i4", 32)
+    assert not packs(machine_named("x86-64-v3"), "i8", 8)
+    assert not packs(machine_named("x86-64-v4"), "i8", 64)
+    assert not packs(machine_named("aarch64"), "i8", 16)

@@ -14,13 +14,13 @@ from layout_ir.backends.llvm.call import load, plan_reorder
 from layout_ir.backends.llvm.emit import emit_module
 from layout_ir.backends.llvm.kernels.tile import row_parts
 from layout_ir.backends.llvm.machine import Machine
-from layout_ir.backends.llvm.machines import local_machine, machine_named
+from layout_ir.backends.llvm.machines import machine_named
 from layout_ir.backends.llvm.plan import Axis, Cut, Plan, Step, Tile
 from layout_ir.backends.llvm.planner import make_plan
-from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.layout import Layout
 from layout_ir.quantization import Conversion
+from tests.backends.llvm.cases import machine_here
 
 SHAPES = [(64, 48), (130, 200), (17, 33), (96, 256), (31, 20)]
 
@@ -31,10 +31,7 @@ def _pair(shape: tuple[int, int]) -> tuple[Layout, Layout]:
 
 @pytest.fixture
 def narrow() -> Machine:
-    try:
-        return local_machine("x86-64-v3")
-    except LayoutError as error:
-        pytest.skip(str(error))
+    return machine_here("x86-64-v3")
 
 
 @pytest.mark.parametrize("streams", [False, True])
@@ -75,10 +72,7 @@ def _squares(width: int, side: int) -> Plan:
 @pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3"])
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
 def test_squares_of_any_width_fit_any_registers(cpu: str, width: int):
-    try:
-        machine = local_machine(cpu)
-    except LayoutError as error:
-        pytest.skip(str(error))
+    machine = machine_here(cpu)
     for row in (16, 32, 64):
         plan = _squares(width, row // width)
         count = 5 * row // width // 2
