@@ -2,20 +2,53 @@
 
     python benchmarks/stress.py                    8 threads call 50 kernels for 30 s, every byte is compared
     python benchmarks/stress.py --seconds 3 --threads 4
+    python benchmarks/stress.py --first-use 200    200 processes each of 2 and 8 threads that meet the library together,
+                                                   machine code kept nowhere and on disk
+    python benchmarks/stress.py --load 60          60 s of 8 threads that call while others compile, drop and fork
+    python benchmarks/stress.py --forks 40         40 children while two threads compile and drop
 
-Then 200 distinct kernels are compiled and dropped, five times over, and a large reorder is watched: it may take source,
-destination and 1 MiB. Ends with status 1 where a byte is wrong or memory does not return.
+The last three do only that, in processes of their own (`tests.backends.llvm.concurrent_use`). Without them, 200
+distinct kernels are compiled and dropped, five times over, and a large reorder is watched: it may take source,
+destination and 1 MiB. Ends with status 1 where a byte is wrong, a process ends badly or memory does not return.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.backends.llvm import stress
+from tests.backends.llvm import concurrent_use, stress
+
+
+def ended_badly(runs: int, *arguments: object, warm: bool = False) -> int:
+    """How many of `runs` processes of `concurrent_use` did not end well; what they said goes to stderr."""
+    bad = 0
+    with tempfile.TemporaryDirectory() as cache:
+        for number in range(-warm, runs):  # the first fills the cache
+            run = concurrent_use.in_a_process(*arguments, number + 1, cache=Path(cache) if warm else None)
+            bad += number >= 0 and run.returncode != 0
+            sys.stderr.write(run.stderr)
+    kept = "on disk" if warm else "nowhere"
+    print(
+        f"{' '.join(map(str, arguments))}, code kept {kept}: {runs} processes, {bad} ended badly", flush=True
+    )
+    return bad
+
+
+def in_processes(args: argparse.Namespace) -> int:
+    """The modes that run `concurrent_use`: how many of its processes ended badly."""
+    bad = 0
+    for threads in (2, 8) if args.first_use else ():
+        bad += sum(ended_badly(args.first_use, "first", threads, warm=warm) for warm in (False, True))
+    if args.load:
+        bad += ended_badly(1, "load", args.load, args.threads)
+    if args.forks:
+        bad += ended_badly(1, "forks", args.forks, 2)
+    return bad
 
 
 def main() -> int:
@@ -25,15 +58,20 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--threads", type=int, default=8)
     parser.add_argument("--kernels", type=int, default=50)
+    parser.add_argument("--first-use", type=int, metavar="RUNS")
+    parser.add_argument("--load", type=int, metavar="SECONDS")
+    parser.add_argument("--forks", type=int, metavar="CHILDREN")
     args = parser.parse_args()
+    if args.first_use or args.load or args.forks:
+        return 1 if in_processes(args) else 0
     outcome = stress.hammer(args.threads, args.kernels, args.seconds)
     print(f"{args.threads} threads, {args.kernels} kernels: {outcome.calls} calls, {outcome.wrong} wrong")
     good = outcome.wrong == 0 and outcome.calls > 0
     if stress.STATUS.exists():
         levels = list(stress.dropped(200, 5))
-        for memory, areas in levels:
-            print(f"200 kernels compiled and dropped: {memory >> 10} KiB resident, {areas} mappings")
-        good = good and levels[-1][1] - levels[0][1] < 20 and levels[-1][0] - levels[0][0] < 8 << 20
+        for memory, alive in levels:
+            print(f"200 kernels compiled and dropped: {memory >> 10} KiB resident, {alive} with code")
+        good = good and levels[-1][1] == 0 and levels[-1][0] - levels[0][0] < 8 << 20
         extra = stress.overhead(128)
         print(f"a reorder of 128 MiB takes {extra >> 10} KiB besides source and destination")
         good = good and extra <= 1 << 20

@@ -45,5 +45,6 @@ if find_spec("onnx"):
 if shutil.which("mlir-opt"):
     config.available_features.add("mlir-opt")
 # xDSL's own tool knows our dialects only through the entry point of the installed package.
-if any(entry.name == "layout_ir" for entry in entry_points(group="xdsl.universe")):
+is_installed = any(entry.name == "layout_ir" for entry in entry_points(group="xdsl.universe"))
+if is_installed and shutil.which("xdsl-opt", path=config.environment["PATH"]):
     config.available_features.add("xdsl-opt")

@@ -10,9 +10,11 @@ costs nothing and the algebra never needs a compiler.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # that of `typing`, whose import would take longer than all else here
 if TYPE_CHECKING:
+    from typing import Any
+
     from layout_ir.descriptor import TensorDesc
     from layout_ir.errors import LayoutError
     from layout_ir.execute import run
@@ -80,7 +82,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module 'layout_ir' has no attribute '{name}'")
-    value = getattr(import_module(f"layout_ir.{_WHERE[name]}"), name)
+    from layout_ir.forking import loading
+
+    with loading:
+        value = getattr(import_module(f"layout_ir.{_WHERE[name]}"), name)
     globals()[name] = value
     return value
 

@@ -68,6 +68,12 @@ def bind(format: Format, shape: Sequence[int]) -> Layout:
         raise LayoutError(
             f"{format} of shape {'x'.join(map(str, shape))} spans {_count(layout.span)} elements: not below 2^63"
         )
+    # A tensor without elements spans nothing, and a digit that is always 0 goes nowhere, whatever their strides.
+    strides = [digit.stride for digits in layout.digits for digit in digits]
+    if (farthest := max(map(abs, strides), default=0)) >= _LIMIT:
+        raise LayoutError(
+            f"{format} of shape {'x'.join(map(str, shape))} has a stride of {_count(farthest)} elements: not below 2^63"
+        )
     # Broadcast dims take no memory, but their indices must still count.
     if (count := prod(extent or 1 for extent in layout.padded_shape)) >= _LIMIT:
         raise LayoutError(
@@ -130,6 +136,15 @@ def strided_layout(shape: Sequence[int], strides: Sequence[int], offset: int = 0
             f"an offset of at least {offset - layout.first_address} keeps them in the buffer"
         )
     return layout
+
+
+def check_addresses(layout: Layout) -> None:
+    """Raises LayoutError where `layout` has addresses below 0, at which a buffer begins."""
+    if layout.span and layout.first_address < 0:
+        raise LayoutError(
+            f"{layout} begins {-layout.first_address} elements below address 0, where a buffer begins: "
+            f"an offset of at least {layout.offset - layout.first_address} keeps it inside"
+        )
 
 
 def check_overlap(layout: Layout) -> None:

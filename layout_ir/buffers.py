@@ -6,9 +6,11 @@ else. Elements of 4 bits share bytes, the even address in the low half.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import pairwise
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,46 @@ class Storage:
     chunk_size: int = 0
     """Elements per chunk of the memory that owns the buffer, 0 without chunks."""
     mapped: bool = False
+    """Whether somebody has the buffer for himself."""
+    _users: int = 0
+    """Calls that are reading or writing the buffer just now."""
+    _lock: Lock = field(default_factory=Lock)
+    """Held while the two above are looked at and changed, never longer."""
+
+    def __getstate__(self) -> tuple[Array | None, NDArray[np.int64] | None, int]:
+        return self.data, self.table, self.chunk_size
+
+    def __setstate__(self, state: tuple[Array | None, NDArray[np.int64] | None, int]) -> None:
+        self.__init__(*state)
+
+    @contextmanager
+    def mapping(self, what: str) -> Generator[None]:
+        """Keeps everybody else from the buffer. Raises LayoutError where it is mapped or another thread uses it."""
+        with self._lock:
+            self._check_free(what)
+            if self._users:
+                raise LayoutError(f"{what} is in use by another thread: it cannot be mapped now")
+            self.mapped = True
+        try:
+            yield
+        finally:
+            self.mapped = False
+
+    @contextmanager
+    def using(self, what: str) -> Generator[None]:
+        """Keeps the buffer from being mapped meanwhile. Raises LayoutError where it is."""
+        with self._lock:
+            self._check_free(what)
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+
+    def _check_free(self, what: str) -> None:
+        if self.mapped:
+            raise LayoutError(f"{what} is mapped: leave the map before touching it another way")
 
     def set_table(self, table: Sequence[int]) -> None:
         """Puts chunk k at address table[k]. Raises LayoutError where chunks overlap."""
@@ -58,8 +100,11 @@ class Storage:
 
 
 def allocate(nbytes: int, dtype: str) -> Array:
-    """A zeroed row of `nbytes` bytes, aligned for vector code."""
-    raw = np.zeros(nbytes + _ALIGNMENT, np.uint8)
+    """A zeroed row of `nbytes` bytes, aligned for vector code. Raises LayoutError where there is not as much memory."""
+    try:
+        raw = np.zeros(nbytes + _ALIGNMENT, np.uint8)
+    except (MemoryError, ValueError) as error:  # NumPy calls sizes that it cannot say a ValueError
+        raise LayoutError(f"cannot allocate {nbytes} bytes of {dtype}: {error}") from None
     start = -raw.ctypes.data % _ALIGNMENT
     stored = storage_of(dtype)
     return raw[start : start + nbytes].view(stored)

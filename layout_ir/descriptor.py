@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 
 from layout_ir.binding import check_overlap, strided_layout
 from layout_ir.dtypes import canonical_name
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, public_methods
 from layout_ir.format import Format, PadPolicy
 from layout_ir.layout import Layout
 from layout_ir.quantization import check_pad, check_quantization
@@ -50,18 +50,24 @@ Extent = int | None
 ANY = "any"
 """The layout that is to be chosen by whoever knows the operation."""
 
+_FIELDS = (
+    "shape", "dtype", "format", "scale", "zero_point", "_bound", "_open_strides", "_open_offset", "_open_pad",
+)  # fmt: skip
+
 # Two sets of extents that stand for unknown ones: what differs between them is unknown too. Primes, so that no block
 # divides them.
 _STAND_INS = ((10_007, 10_009, 10_037, 10_039), (20_011, 20_021, 20_023, 20_029))
 
 
+@public_methods
 @dataclass(frozen=True, slots=True, init=False, eq=False)
 class TensorDesc:
     """What a buffer holds. Immutable; see the module for how to make one and how it differs from oneDNN's.
 
     `layout` is a tag, a format text, a Format, a bound Layout, "any", or None for row-major. `strides` (elements, one
-    per dim, None where known at run time only) take its place; `offset` is the address of the first element then.
-    `pad` overrides the format's pad policy. Raises LayoutError, or with `allow_empty` becomes the zero descriptor.
+    per dim, None where known at run time only) take its place. `offset` is the address of position 0 of the padded
+    box, the first element where there is no padding; a layout that states another one is a LayoutError. `pad`
+    overrides the format's pad policy. Raises LayoutError, or with `allow_empty` becomes the zero descriptor.
     """
 
     shape: tuple[Extent, ...]
@@ -73,6 +79,9 @@ class TensorDesc:
     zero_point: int = 0
     _bound: Layout | None = field(default=None, repr=False)
     _open_strides: tuple[Extent, ...] | None = field(default=None, repr=False)
+    _open_offset: int = field(default=0, repr=False)
+    _open_pad: PadPolicy | None = field(default=None, repr=False)
+    """Offset and pad policy for the layout that open strides become."""
 
     def __init__(
         self,
@@ -87,18 +96,14 @@ class TensorDesc:
         zero_point: int = 0,
         allow_empty: bool = False,
     ):
-        values: tuple[object, ...] = ((), "", None, None, 0, None, None)
+        values: tuple[object, ...] = ((), "", None, None, 0, None, None, 0, None)
         if dtype is not None or shape or layout is not None or strides is not None:
             try:
                 values = _resolved(tuple(shape), dtype, layout, strides, offset, pad, scale, zero_point)
             except LayoutError:
                 if not allow_empty:
                     raise
-        for name, value in zip(
-            ("shape", "dtype", "format", "scale", "zero_point", "_bound", "_open_strides"),
-            values,
-            strict=True,
-        ):
+        for name, value in zip(_FIELDS, values, strict=True):
             object.__setattr__(self, name, value)
 
     # What it is -----------------------------------------------------------------------------------------------
@@ -146,7 +151,13 @@ class TensorDesc:
                 )
             _check_known("strides", self._open_strides, strides)
             return TensorDesc(
-                shape, self.dtype, strides=strides, scale=self.scale, zero_point=self.zero_point
+                shape,
+                self.dtype,
+                strides=strides,
+                offset=self._open_offset,
+                pad=self._open_pad,
+                scale=self.scale,
+                zero_point=self.zero_point,
             )
         if strides is not None:
             raise LayoutError(f"{self} has no open strides, but strides {tuple(strides)} are given")
@@ -176,8 +187,10 @@ class TensorDesc:
 
     @property
     def offset(self) -> int:
-        """Address of position 0 of the padded box, in elements."""
-        return self.layout.offset
+        """Address of position 0 of the padded box, in elements. Raises LayoutError where there is no layout."""
+        if self._open_strides is not None:
+            return self._open_offset
+        return self.layout.offset if self.format is None else self.format.offset
 
     @property
     def strides(self) -> tuple[Extent, ...]:
@@ -217,7 +230,10 @@ class TensorDesc:
     @property
     def pad_value(self) -> float | None:
         """What pads hold as a number of the element type; None where the policy is undef."""
-        pad = self.layout.pad
+        if self._open_strides is not None:
+            pad = self._open_pad or "undef"
+        else:
+            pad = self.layout.pad if self.format is None else self.format.pad
         if pad == "undef":
             return None
         return 0 if pad == "zero" else self.zero_point if isinstance(pad, str) else pad
@@ -250,7 +266,9 @@ class TensorDesc:
             return False
         if self._bound is not None and other._bound is not None:
             return self._bound.same_contract(other._bound) or 0 in self.shape
-        return (self.format, self._open_strides) == (other.format, other._open_strides)
+        return (self.format, self._open_strides, self._open_offset, self._open_pad) == (
+            other.format, other._open_strides, other._open_offset, other._open_pad,
+        )  # fmt: skip
 
     def __hash__(self) -> int:
         return hash((self.shape, self.dtype, self.scale, self.zero_point))
@@ -258,11 +276,11 @@ class TensorDesc:
     def __str__(self) -> str:
         if self.is_zero:
             return "the zero descriptor"
-        body = (
-            f"strides {_text(self._open_strides)}"
-            if self._open_strides is not None
-            else str(self.format or ANY)
-        )
+        body = str(self.format or ANY)
+        if self._open_strides is not None:
+            offset = f", offset = {self._open_offset}" if self._open_offset else ""
+            pad = f", pad = {self._open_pad}" if self._open_pad is not None else ""
+            body = f"strides {_text(self._open_strides)}{offset}{pad}"
         return f"{_text(self.shape) or 'scalar'} {self.dtype} {body}"
 
     # Views ----------------------------------------------------------------------------------------------------
@@ -310,6 +328,7 @@ def _resolved(
         raise LayoutError(f"a descriptor of shape {_text(shape)} needs an element type")
     dtype = canonical_name(dtype)
     shape, strides = _integers("shape", shape), None if strides is None else _integers("strides", strides)
+    offset = _integers("offset", (offset,))[0] or 0
     if bad := [x for x in shape if x is not None and x < 0]:
         raise LayoutError(f"extent {bad[0]} of shape {_text(shape)} is negative")
     check_quantization(dtype, scale, zero_point)
@@ -324,32 +343,52 @@ def _resolved(
                 f"{len(strides)} != {len(shape)}"
             )
         if None in strides or None in shape:
-            return shape, dtype, None, scale, zero_point, None, tuple(strides)
+            if pad is not None:
+                check_pad(pad, dtype)
+            return shape, dtype, None, scale, zero_point, None, tuple(strides), offset, pad
         bound = strided_layout([x or 0 for x in shape], [s or 0 for s in strides], offset)
         check_overlap(bound)
-    elif layout == ANY:
-        return shape, dtype, None, scale, zero_point, None, None
+    elif isinstance(layout, str) and layout == ANY:
+        if offset or pad is not None:
+            given = f"offset {offset}" if offset else f"pad = {pad}"
+            raise LayoutError(
+                f"layout 'any' is still to be chosen, so {given} would be lost: give it with the layout"
+            )
+        return shape, dtype, None, scale, zero_point, None, None, 0, None
     elif isinstance(layout, Layout):
         bound = layout
         if bound.shape != shape:
             raise LayoutError(
                 f"layout {layout} has shape {_text(bound.shape)}, the descriptor has {_text(shape)}"
             )
+        if offset:
+            bound = _at_offset(bound.format, offset).bind(bound.shape)
     else:
         format = Format.row_major(names_for(len(shape))) if layout is None else Format.of(layout)
-        format = format.with_pad(pad) if pad is not None else format
+        format = _at_offset(format.with_pad(pad) if pad is not None else format, offset)
         if format.rank != len(shape):
             raise LayoutError(
                 f"rank mismatch between {format} and shape {_text(shape)}: {format.rank} != {len(shape)}"
             )
         if None in shape:
             format.bind([1 if x is None else x for x in shape])
-            return shape, dtype, format, scale, zero_point, None, None
+            check_pad(format.pad, dtype)
+            return shape, dtype, format, scale, zero_point, None, None, 0, None
         bound = format.bind([x or 0 for x in shape])
     if pad is not None:
         bound = replace(bound, pad=pad)
     check_pad(bound.pad, dtype)
-    return shape, dtype, bound.format, scale, zero_point, bound, None
+    return shape, dtype, bound.format, scale, zero_point, bound, None, 0, None
+
+
+def _at_offset(format: Format, offset: int) -> Format:
+    """`format` with the descriptor's offset; 0 says nothing. Raises LayoutError where it states another one."""
+    if offset and format.offset not in (0, offset):
+        raise LayoutError(
+            f"offset {offset} and layout '{format}', which states offset {format.offset}, are both given: "
+            "one of them says it"
+        )
+    return replace(format, offset=offset) if offset else format
 
 
 def _integers(what: str, numbers: Sequence[Extent]) -> tuple[Extent, ...]:

@@ -13,6 +13,7 @@ Listeners are kept in a context variable, so that threads and nested runs do not
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,11 +21,23 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    CallSiteLoc,
+    FileLineColLoc,
+    FusedLoc,
+    ModuleOp,
+    NameLoc,
+    UnregisteredOp,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 from xdsl.utils.exceptions import PassFailedException
 
+from layout_ir.errors import LayoutError, UnforeseenError, printable
+
 if TYPE_CHECKING:
-    from xdsl.ir import Attribute, Block, Operation
+    from xdsl.ir import Attribute, Block
 
 
 class Severity(Enum):
@@ -60,20 +73,72 @@ class Diagnostic:
     """None when no place in a source is known."""
     notes: tuple[Diagnostic, ...] = ()
 
+    def __str__(self) -> str:
+        """The message with its place before it, as MLIR's tools print it: one line, without the notes."""
+        place = "" if self.location is None else f"{self.location}: "
+        return printable(f"{place}{self.severity.value}: {self.message}")
+
 
 Handler = Callable[[Diagnostic], None]
 
 _handler: ContextVar[Handler | None] = ContextVar("layout_ir_diagnostic_handler", default=None)
 
 
-class PassError(PassFailedException):
-    """A pass cannot do what it was asked to; `location` is the place in the source of the op to blame."""
+class LocatedError(LayoutError):
+    """An error about an op of a program; `location` is its place in the source, None where no place is known."""
 
     location: Location | None
 
     def __init__(self, message: str, op: Operation | None = None):
         super().__init__(message)
         self.location = None if op is None else location_of(op)
+
+
+class PassError(LocatedError, PassFailedException):
+    """A pass cannot do what it was asked to; `location` is the place in the source of the op to blame."""
+
+
+class UnforeseenOpError(UnforeseenError, LocatedError):
+    """An exception that nobody foresaw, while something was done with an op."""
+
+    def __init__(self, subject: str, cause: BaseException, op: Operation | None = None):
+        super().__init__(subject, cause)
+        self.location = None if op is None else location_of(op)
+        if self.location is not None:
+            self.add_note(f"at {self.location}")  # for those who see Python's own message
+
+
+class UnforeseenPassError(UnforeseenOpError, PassError):
+    """An exception that nobody foresaw, inside a pass; names the op that was looked at, and its place."""
+
+
+def unforeseen_in_pass(name: str, error: Exception) -> UnforeseenPassError:
+    """What to raise for an `error` that nobody foresaw in the pass `name`."""
+    op = visited_op(error)
+    at = "" if op is None else f" at '{name_of_op(op)}' op"
+    return UnforeseenPassError(f"pass '{name}' failed{at}", error, op)
+
+
+def visited_op(error: BaseException) -> Operation | None:
+    """The op that was looked at when `error` was raised: that of the innermost function that has one as a variable.
+
+    Passes walk programs in a hundred places; asking the frames that the error left costs nothing before there is one.
+    An op inside a function says more than the function, and that more than the module; one that is being made and has
+    no place yet says least.
+    """
+    frames = [frame.f_locals for frame, _ in traceback.walk_tb(error.__traceback__)]
+    found = [value for names in reversed(frames) for value in _ops(names)]
+    found.sort(key=lambda op: (location_of(op) is None, isinstance(op, ModuleOp), isinstance(op, FuncOp)))
+    return found[0] if found else None
+
+
+def _ops(names: dict[str, object]) -> list[Operation]:
+    """The ops among the variables of a function, the one called `op` first."""
+    return [
+        value
+        for _, value in sorted(names.items(), key=lambda item: item[0] != "op")
+        if isinstance(value, Operation)
+    ]
 
 
 def emit(diagnostic: Diagnostic) -> None:
@@ -118,6 +183,11 @@ def collect() -> Generator[list[Diagnostic]]:
     found: list[Diagnostic] = []
     with handling(found.append):
         yield found
+
+
+def name_of_op(op: Operation) -> str:
+    """The name of `op` as a program spells it, that of an unregistered op too."""
+    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
 def location_of(op: Operation) -> Location | None:

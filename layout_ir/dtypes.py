@@ -19,7 +19,7 @@ _SHORT = {
 
 def canonical_name(dtype: str) -> str:
     """The MLIR spelling of an element type: "u8" is "ui8". Raises LayoutError for an unknown name."""
-    name = _SHORT.get(dtype, dtype)
+    name = _SHORT.get(dtype, dtype) if isinstance(dtype, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
     if name not in _BITS:
         raise LayoutError(f"unknown element type '{dtype}': known are {', '.join(_BITS)}")
     return name

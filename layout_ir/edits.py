@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from layout_ir.canonical import Term, fit_phased, position_value
+from layout_ir.canonical import position_value
 from layout_ir.format import MEMORY
 from layout_ir.layout import BoundFactor, Layout
+from layout_ir.steps import Steps, Term, fit_phased
 
 
 def on_axes(layout: Layout, dim: int) -> bool:
@@ -35,21 +36,21 @@ def with_terms(layout: Layout, dim: int, terms: Sequence[Term]) -> Layout:
     return replace(layout, factors=ordered(chains), chunk_rank=0)
 
 
-def with_values(layout: Layout, dim: int, values: Sequence[int]) -> Layout | None:
-    """`layout` with `values` as the addresses along `dim`, relative to the layout's first position; None: no digits.
+def with_steps(layout: Layout, dim: int, first: int, steps: Steps) -> Layout | None:
+    """`layout` with addresses along `dim` that begin at `first` and go on by `steps`; None: no digits.
 
-    The extent of `dim` becomes the number of values. Pads along `dim` may appear (digits that are cut short), so the
-    caller decides on the policy.
+    `first` is relative to the layout's offset. The extent of `dim` becomes the number of indices of `steps`. Pads along
+    `dim` may appear (digits that are cut short), so the caller decides on the policy.
     """
-    found = fit_phased(values)
+    found = fit_phased(steps)
     if found is None:
         return None
     low, terms = found
-    shape = tuple(len(values) if d == dim else extent for d, extent in enumerate(layout.shape))
+    shape = tuple(steps.count if d == dim else extent for d, extent in enumerate(layout.shape))
     chains = chains_of(layout)
-    chains[dim] = counted(terms, low + len(values), dim)
+    chains[dim] = counted(terms, low + steps.count, dim)
     result = with_low(replace(layout, shape=shape, factors=ordered(chains), chunk_rank=0), dim, low)
-    return replace(result, offset=layout.offset + values[0] - position_value(result, dim, low))
+    return replace(result, offset=layout.offset + first - position_value(result, dim, low))
 
 
 def counted(terms: Sequence[Term], extent: int, dim: int) -> list[BoundFactor]:

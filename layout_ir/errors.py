@@ -1,13 +1,25 @@
-"""The one error of the layout algebra.
+"""The one error of the layout algebra, and the net below it.
 
 Everything that can be wrong with a layout (its text, the shape it is bound to, the buffer behind it) is
 reported as a `LayoutError` whose message states both sides of the conflict. Where the error is about a text,
 `span` gives the offsets of the offending part in it, so that a tool can put a caret under it.
+
+What nobody foresaw (an IndexError deep inside, a MemoryError) becomes an `UnforeseenError` at the border where
+its subject is still known, the node of a model or the op of a program: `with unforeseen_as_error("node 3 'x'"):`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from functools import wraps
+from types import FunctionType
+from typing import Any, ParamSpec, TypeVar
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_C = TypeVar("_C")
 
 
 class LayoutError(ValueError):
@@ -23,6 +35,130 @@ class LayoutError(ValueError):
         self.span = span
 
 
+class UnforeseenError(LayoutError):
+    """An exception that nobody foresaw, with its subject; the exception itself is `__cause__`."""
+
+    def __init__(self, subject: str, cause: BaseException):
+        self._subject = subject
+        super().__init__(f"{subject}: {_said(cause)}")
+        self.__cause__ = cause
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What a worker process raises goes to its parent; made of the message alone, it would not arrive.
+        return type(self), (self._subject, self.__cause__), vars(self)
+
+
+def _said(cause: BaseException) -> str:
+    """What to say of an exception that nobody foresaw."""
+    said = " ".join(str(cause).split())
+    hint = f"{TRACEBACK_VARIABLE}=1 shows where it happened"
+    match cause:
+        case MemoryError():
+            return f"this needs more memory than there is{said and f' ({said})'}; {hint}"
+        case RecursionError():
+            return f"this is nested too deeply ({said}); {hint}"
+        case _:
+            what = f"{type(cause).__name__}: {said}" if said else type(cause).__name__
+            return f"{what}; layout-ir did not foresee this, {hint}"
+
+
+TRACEBACK_VARIABLE = "LAYOUT_IR_TRACEBACK"
+"""The environment variable that makes the tools print the Python traceback of an error that was not foreseen."""
+
+
+def wants_traceback() -> bool:
+    """Whether the user asked for the traceback of errors that were not foreseen."""
+    return bool(os.environ.get(TRACEBACK_VARIABLE))
+
+
+@contextmanager
+def unforeseen_as_error(subject: str, *foreseen: type[BaseException]) -> Generator[None]:
+    """Raise what the body raises unforeseen as an `UnforeseenError` about `subject`.
+
+    Errors of layouts, of the file system (OSError) and those of the classes `foreseen` pass through, as does what is
+    no `Exception` (KeyboardInterrupt).
+    """
+    try:
+        yield
+    except (LayoutError, OSError, *foreseen):
+        raise
+    except Exception as error:
+        raise UnforeseenError(subject, error) from error
+
+
+def public(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """`function` as users call it: what nobody foresaw leaves as an UnforeseenError that says what was called, and how.
+
+    Arguments that do not fit the signature stay the TypeError that Python makes of them.
+    """
+
+    @wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return function(*args, **kwargs)
+        except (LayoutError, OSError, ImportError):
+            raise
+        except Exception as error:
+            if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+                raise  # it did not get as far as into the function
+            raise UnforeseenError(_call_text(function, args, kwargs), error) from error
+
+    return call
+
+
+def public_methods(cls: type[_C]) -> type[_C]:
+    """A class whose public methods, and what makes an object, are `public`."""
+    for name, member in list(vars(cls).items()):
+        if name.startswith("_") and name not in ("__init__", "__post_init__"):
+            continue
+        if isinstance(member, staticmethod | classmethod):
+            kind: Any = type(member)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            setattr(cls, name, kind(public(member.__func__)))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        elif isinstance(member, FunctionType):
+            setattr(cls, name, public(member))
+    return cls
+
+
+def _call_text(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    """A call in a message, its arguments by their values where those are short and simple, else by their types."""
+    *scope, name = function.__qualname__.split(".")
+    if scope:
+        if args and type(args[0]).__name__ == scope[-1]:
+            args = args[1:]
+        name = scope[-1] if name in ("__init__", "__post_init__") else f"{scope[-1]}.{name}"
+    given = [*map(_value_text, args), *(f"{key}={_value_text(value)}" for key, value in kwargs.items())]
+    return f"{name}({', '.join(given)})"
+
+
+def _value_text(value: object) -> str:
+    if not isinstance(value, str | bytes | int | float | tuple | list | None):
+        return f"<{type(value).__name__}>"
+    if isinstance(value, tuple | list):
+        parts = ", ".join(_value_text(part) for part in value[:8]) + (", ..." if len(value) > 8 else "")  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return f"[{parts}]" if isinstance(value, list) else f"({parts})"
+    if isinstance(value, str | bytes) and len(value) > 40:
+        return f"{value[:40]!r}..."
+    return repr(value) if not isinstance(value, int) or abs(value) < 1 << 64 else "<int>"
+
+
 def shape_text(shape: Iterable[int | None]) -> str:
     """A shape in a message: 2x?x5 where an extent is open (None), `scalar` where there are no dims."""
     return "x".join("?" if extent is None else str(extent) for extent in shape) or "scalar"
+
+
+_LONGEST = 4000
+"""Characters of a message that are printed: names and arguments may be megabytes long."""
+
+
+def printable(text: str) -> str:
+    """`text` as one line that a terminal shows as it is: what would steer the terminal is escaped, a very long text is
+    shortened in its middle."""
+    left_out = len(text) - _LONGEST
+    if left_out > 0:
+        half = _LONGEST // 2
+        text = f"{text[:half]} ... ({left_out} characters left out) ... {text[-half:]}"
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
+    )

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.descriptor import TensorDesc
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, public_methods
 from layout_ir.format import Format
 from layout_ir.layout import Layout
 from layout_ir.tensor_protocols import Relabelled, relabel
@@ -22,6 +22,7 @@ from layout_ir.tensor_protocols import Relabelled, relabel
 Array = NDArray[Any]
 
 
+@public_methods
 class Exchange(ABC):
     """Everything that follows from a NumPy array in, a NumPy array out, and the buffer behind it."""
 
@@ -82,10 +83,13 @@ class Exchange(ABC):
         import torch
 
         array = self.numpy(copy=copy)
-        if any(s < 0 for s in array.strides):
+        unknown = "negative strides" if any(s < 0 for s in array.strides) else None
+        if unknown is None and not array.flags.writeable:
+            unknown = "a read-only buffer"
+        if unknown is not None:
             if copy is False:
                 raise LayoutError(
-                    f"memory of {self.desc} has negative strides, which torch has not: it takes a copy"
+                    f"memory of {self.desc} has {unknown}, which torch has not: it takes a copy"
                 )
             array = array.copy()
         module: Any = torch
@@ -104,11 +108,22 @@ class Exchange(ABC):
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        return self._shared("__array_interface__").__array_interface__
+        """NumPy's protocol. It names the buffer itself, not its address: an array made of it keeps the buffer alive
+        where the memory is given another one."""
+        view = self._shared("__array_interface__")
+        row = self.data
+        offset = view.__array_interface__["data"][0] - row.__array_interface__["data"][0]
+        return {**view.__array_interface__, "data": row, "offset": offset}
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         array = self.numpy(copy=copy)
-        return array if dtype is None else array.astype(dtype, copy=bool(copy))
+        if dtype is None or array.dtype == dtype:
+            return array
+        if copy is False:
+            raise LayoutError(
+                f"memory of {self.desc} is an array of {array.dtype}: {np.dtype(dtype)} takes a copy"
+            )
+        return array.astype(dtype)
 
     def __buffer__(self, flags: int) -> memoryview:
         """The buffer protocol (Python 3.12 calls this): the strided tensor, or else the physical row."""

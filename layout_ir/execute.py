@@ -19,18 +19,22 @@ from layout_ir.backends.reference.interpreter import (
     ReferenceFunctions,
     Trace,
     check_supported,
+    check_types,
     interpreter_of,
 )
 from layout_ir.backends.reference.semantics import SEMANTICS, Semantics, layout_at_run_time
 from layout_ir.backends.reference.tensor import Tensor
+from layout_ir.diagnostics import LocatedError
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp, dtype_of, strip_type
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, public
 from layout_ir.foreign.scalar import is_number
+from layout_ir.forking import loading
 from layout_ir.quantization import Conversion
 
 Inputs = Mapping[str, Any] | Sequence[Any]
 
 
+@public
 def run(
     module: ModuleOp,
     inputs: Inputs = (),
@@ -53,8 +57,11 @@ def run(
 
     Raises LayoutError where the inputs do not fit, or an op has no reference semantics.
     """
+    if not isinstance(module, ModuleOp):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise LayoutError(f"a program is a ModuleOp of xDSL, not of type {type(module).__name__}")
     function = entry_point(module, entry)
     check_supported(module, function)
+    check_types(module, function)
     arguments = _arguments(function, inputs)
     if reorders not in ("compiled", "reference"):
         raise LayoutError(f"reorders = {reorders!r} is unknown, expected compiled or reference")
@@ -67,11 +74,13 @@ def run(
 
 
 def entry_point(module: ModuleOp, name: str) -> FuncOp:
-    """Function `name` of `module`. Raises LayoutError, saying which there are, if there is none."""
+    """Function `name` of `module`. Raises LayoutError, saying which there are, if there is none or it has no body."""
     functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
     if name not in functions:
         known = ", ".join(f"@{other}" for other in functions) or "none"
         raise LayoutError(f"the module has no function @{name}, its functions: {known}")
+    if not functions[name].body.blocks:
+        raise LocatedError(f"function @{name} has no body to run", functions[name])
     return functions[name]
 
 
@@ -146,7 +155,8 @@ def _compiled_moves(module: ModuleOp) -> dict[type[Operation], Semantics]:
     moves = [op for op in module.walk() if isinstance(op, ReorderOp | FillPadsOp)]
     if not moves:
         return {}
-    from layout_ir.backends.llvm import compile_reorder
+    with loading:
+        from layout_ir.backends.llvm import compile_reorder
 
     kernels: dict[Operation, Any] = {}
     for op in moves:

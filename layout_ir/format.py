@@ -36,13 +36,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import index
 from typing import TYPE_CHECKING
 
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, public_methods
 
 if TYPE_CHECKING:
     from layout_ir.layout import Layout
@@ -71,6 +71,7 @@ class Factor:
     axis: str = MEMORY
 
 
+@public_methods
 @dataclass(frozen=True, slots=True)
 class Format:
     """The shape-free recipe of a layout: ordered factors, and what fills the gaps.
@@ -110,6 +111,7 @@ class Format:
         """The Format that `text` spells, e.g. "(n, c) : [n, c, c:8], pad = zero". Raises LayoutError with a span."""
         from layout_ir.text import parse_format
 
+        _check_text("a format", text)
         return parse_format(text)
 
     @staticmethod
@@ -117,6 +119,7 @@ class Format:
         """The Format of a oneDNN-style tag: "nchw", "nChw8c", "aBcd8b". Raises LayoutError for anything else."""
         from layout_ir.tag import from_tag
 
+        _check_text("a tag", tag)
         return from_tag(tag)
 
     @staticmethod
@@ -124,6 +127,7 @@ class Format:
         """`format` itself, or what its text or tag means."""
         if isinstance(format, Format):
             return format
+        _check_text("a format", format)
         return Format.parse(format) if format.lstrip().startswith("(") else Format.from_tag(format)
 
     @staticmethod
@@ -155,9 +159,8 @@ class Format:
         try:
             extents = tuple(map(index, shape))
         except TypeError:
-            raise LayoutError(
-                f"shape {tuple(shape)} is no row of integers, as binding {self} needs"
-            ) from None
+            given = tuple(shape) if isinstance(shape, Iterable) else shape  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise LayoutError(f"shape {given!r} is no row of integers, as binding {self} needs") from None
         return _bind(self, self.names, extents)
 
     def with_pad(self, pad: PadPolicy) -> Format:
@@ -170,6 +173,13 @@ class Format:
         from layout_ir.text import print_format
 
         return print_format(self)
+
+
+def _check_text(what: str, text: object) -> None:
+    if not isinstance(text, str):
+        raise LayoutError(
+            f"{what} is written as a str, not as {'None' if text is None else type(text).__name__}"
+        )
 
 
 def _without_units(factors: tuple[Factor, ...], chunk: tuple[Factor, ...]) -> tuple[Factor, ...]:

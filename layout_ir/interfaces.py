@@ -6,10 +6,10 @@ else (verifiers, `layout-legalize-pads`, selection) follows from these two answe
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from layout_ir.format import Format
 
@@ -35,8 +35,31 @@ class LayoutOp(Operation, ABC):
 
 
 @dataclass(frozen=True, slots=True)
+class RegionLink:
+    """One tensor under several names: what is used at `uses` (ops and numbers of operands) and is then `values`.
+
+    The operands of the op itself and of the ops that end its regions are uses, its results and the arguments of its
+    blocks values. All have one shape, and get one Format.
+    """
+
+    uses: Sequence[tuple[Operation, int]]
+    values: Sequence[SSAValue]
+
+
+class RegionLinks(Operation, ABC):
+    """An op with regions that says which tensors cross them. Tensors of any other op do so in row-major order."""
+
+    @abstractmethod
+    def links(self) -> Iterable[RegionLink]:
+        """What must agree; each use and each value in one link at most."""
+
+
+@dataclass(frozen=True, slots=True)
 class LayoutOption:
     """One way to run an op: the Formats of its tensor operands and results, in order, and what it costs.
+
+    Tensors that can have no layout (of dynamic extents, of element types that layouts do not know, or under another
+    encoding) are left out.
 
     None for an operand means that it is taken as it comes (in all options of the op, or in none). `cost` is in
     nanoseconds of the target (or in whatever one unit a cost table uses). For an op that states its own padding

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from math import gcd
 from typing import TYPE_CHECKING
 
+from layout_ir.errors import LayoutError
 from layout_ir.format import MEMORY
 
 if TYPE_CHECKING:
     from layout_ir.layout import Layout
 
 
+_MOST_TRIES = 1 << 16
+
+
 def positions_at(layout: Layout, target: int) -> Iterator[tuple[int, ...]]:
     """Positions of the padded box whose address is offset + target, before the swizzle.
 
-    Digits by falling |stride|; a value is tried only if the finer digits can still reach the remainder. For
-    nested strides that leaves one value per digit.
+    Digits by falling |stride|; a value is tried only if the finer digits can still reach the remainder, by their
+    interval and by what divides them all. For nested strides that leaves one value per digit. Of the values of a digit
+    that does not move, those are given that come first at all, first and next to the first element, and last.
+    Raises LayoutError where more than `_MOST_TRIES` values would be tried, as overlapping strides can make it.
     """
     if 0 in layout.padded_shape:
         return
@@ -28,9 +35,21 @@ def positions_at(layout: Layout, target: int) -> Iterator[tuple[int, ...]]:
     # reach[k]: the interval that digits k.. span together.
     lows = [*accumulate([min(s, 0) for s in reversed(steps)], initial=0)][::-1]
     highs = [*accumulate([max(s, 0) for s in reversed(steps)], initial=0)][::-1]
+    # All sums of the digits k.. are multiples of divisors[k].
+    divisors = [*accumulate([d.stride for _, d in reversed(digits)], gcd, initial=0)][::-1]
     position = [0] * layout.rank
+    tries = 0
 
     def search(k: int, rest: int) -> Iterator[tuple[int, ...]]:
+        nonlocal tries
+        tries += 1
+        if tries > _MOST_TRIES:
+            raise LayoutError(
+                f"what lies {target} elements behind the first of {layout.format} is not found in {_MOST_TRIES} tries: "
+                "its strides overlap"
+            )
+        if not lows[k] <= rest <= highs[k] or (divisors[k] and rest % divisors[k]):
+            return
         if k == len(digits):
             if rest == 0:
                 yield tuple(position)
@@ -42,7 +61,11 @@ def positions_at(layout: Layout, target: int) -> Iterator[tuple[int, ...]]:
             bounds = (rest - highs[k + 1], rest - lows[k + 1])
             near, far = bounds if digit.stride > 0 else (-bounds[1], -bounds[0])
             first, last = max(first, -(-near // abs(digit.stride))), min(last, far // abs(digit.stride))
-        for q in range(first, last + 1):
+        values: Sequence[int] = range(first, last + 1)
+        if not digit.stride:
+            begin = layout.lo[dim] // digit.unit % digit.count
+            values = sorted({0, begin, min(begin + 1, last), last})
+        for q in values:
             position[dim] += q * digit.unit
             yield from search(k + 1, rest - q * digit.stride)
             position[dim] -= q * digit.unit

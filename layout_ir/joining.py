@@ -13,14 +13,18 @@ from dataclasses import replace
 from itertools import pairwise, product
 from math import prod
 
-from layout_ir.canonical import Term, canonical_digits, dim_key, dim_values, fit, position_value
-from layout_ir.edits import chains_of, counted, ordered, with_values
-from layout_ir.errors import LayoutError, shape_text
+from layout_ir.canonical import canonical_digits, dim_key, dim_steps, position_value
+from layout_ir.edits import chains_of, counted, ordered, with_steps
+from layout_ir.errors import LayoutError, public, shape_text
 from layout_ir.layout import BoundFactor, Layout
+from layout_ir.steps import Steps, Term, fit
 
 _ENUMERATION_BOUND = 1 << 16
+_COMPOSED_BOUND = 1 << 20
+"""Indices of all dims of the inner layout: a second of work."""
 
 
+@public
 def split(layout: Layout, sizes: Sequence[int], dim: int) -> list[Layout]:
     """The layouts of consecutive parts of `sizes` along `dim`, in the same buffer. Always possible."""
     if not 0 <= dim < layout.rank:
@@ -38,6 +42,7 @@ def split(layout: Layout, sizes: Sequence[int], dim: int) -> list[Layout]:
     return parts
 
 
+@public
 def concat(layouts: Sequence[Layout], dim: int) -> Layout:
     """The layout of tensors of one buffer set side by side along `dim`, without a copy.
 
@@ -62,19 +67,18 @@ def concat(layouts: Sequence[Layout], dim: int) -> Layout:
         return replace(
             first, shape=shape, factors=_with_chain(first, dim, [BoundFactor(dim, extent, 1)]), chunk_rank=0
         )
-    start = _first(first)
-    values = [v - v0 + _first(part) - start for part in parts for v0, v in _relative(dim_values(part, dim))]
+    steps = _joined([dim_steps(part, dim) for part in parts], parts, dim)
     same_box = all(_box(part, dim) == _box(first, dim) and part.pad == first.pad for part in parts)
     pad = first.pad if same_box else "undef"
     tail = last.padded_shape[dim] - last.lo[dim] - last.shape[dim]
     if same_box and not last.lo[dim] and tail:
         # The pads behind the last part may stay pads of the result.
-        shift = values[-1] - position_value(last, dim, last.shape[dim] - 1)
-        pads = [shift + position_value(last, dim, last.shape[dim] + k) for k in range(tail)]
-        chain = _chain(fit(values + pads), extent + tail, dim)
+        padded = replace(last, shape=tuple(x + tail * (d == dim) for d, x in enumerate(last.shape)))
+        whole = _joined([dim_steps(part, dim) for part in (*parts[:-1], padded)], parts, dim)
+        chain = _chain(fit(whole), extent + tail, dim)
         if chain is not None and prod(f.count for f in chain) == extent + tail:
             return replace(first, shape=shape, factors=_with_chain(first, dim, chain), chunk_rank=0, pad=pad)
-    joined = with_values(first, dim, [position_value(first, dim, first.lo[dim]) + v for v in values])
+    joined = with_steps(first, dim, position_value(first, dim, first.lo[dim]), steps)
     if joined is None:
         sizes = ", ".join(str(part.shape[dim]) for part in parts)
         raise LayoutError(
@@ -116,8 +120,14 @@ def _first(layout: Layout) -> int:
     return layout.offset + sum(position_value(layout, d, low) for d, low in enumerate(layout.lo))
 
 
-def _relative(values: list[int]) -> list[tuple[int, int]]:
-    return [(values[0], v) for v in values]
+def _joined(steps: Sequence[Steps], parts: Sequence[Layout], dim: int) -> Steps:
+    """The addresses along `dim` of `parts`, one behind the other, whose own are `steps`."""
+    result = steps[0]
+    for (before, part), own in zip(pairwise(parts), steps[1:], strict=True):
+        low = before.lo[dim]
+        last = position_value(before, dim, low + before.shape[dim] - 1) - position_value(before, dim, low)
+        result = result.joined(_first(part) - _first(before) - last, own)
+    return result
 
 
 def _box(layout: Layout, dim: int) -> list[tuple[object, ...]]:
@@ -135,6 +145,7 @@ def _with_chain(layout: Layout, dim: int, chain: list[BoundFactor]) -> tuple[Bou
     return ordered(chains)
 
 
+@public
 def compose(outer: Layout, inner: Layout) -> Layout:
     """The layout index -> outer address of the element whose row-major number is `inner.address(index)`.
 
@@ -151,7 +162,15 @@ def compose(outer: Layout, inner: Layout) -> Layout:
     )
     if inner.nelems == 0:
         return empty
-    columns = [dim_values(inner, d) for d in range(inner.rank)]
+    if sum(inner.shape) > _COMPOSED_BOUND:
+        raise LayoutError(
+            f"cannot compose {outer.format} with {inner.format} of {shape_text(inner.shape)}: every index of a dim is "
+            f"looked at, and there are more than {_COMPOSED_BOUND}"
+        )
+    columns = [
+        [position_value(inner, d, low + x) for x in range(extent)]
+        for d, (low, extent) in enumerate(zip(inner.lo, inner.shape, strict=True))
+    ]
     lowest = inner.offset + sum(min(c) for c in columns)
     highest = inner.offset + sum(max(c) for c in columns)
     if lowest < 0 or highest >= outer.nelems:
@@ -169,7 +188,8 @@ def compose(outer: Layout, inner: Layout) -> Layout:
     base = _numbered(outer, lowest)
     result = replace(empty, offset=base)
     for d, part in enumerate(parts):
-        view = with_values(result, d, [_numbered(outer, lowest + v) - base for v in part])
+        values = [_numbered(outer, lowest + v) - base for v in part]
+        view = with_steps(result, d, values[0], Steps.of_values(values))
         if view is None:
             raise LayoutError(
                 f"cannot compose {outer.format} with {inner.format}: dim '{inner.names[d]}' of the result would need "

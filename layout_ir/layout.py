@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, public_methods
 from layout_ir.format import MEMORY, Format, PadPolicy
 from layout_ir.once import once
 
@@ -76,6 +76,7 @@ class Hole:
 HOLE = Hole()
 
 
+@public_methods
 @dataclass(frozen=True)
 class Layout:
     """The layout of one tensor. Made by `Format.bind` and by the view operations.
@@ -321,18 +322,31 @@ class Layout:
 
     @once
     def canonical(self) -> tuple[object, ...]:
-        """A key of the address map: two layouts of one shape have equal keys iff every element has one address."""
+        """A key of the address map: two layouts of one shape have equal keys iff every element has one address.
+
+        Where their swizzles differ, equal keys are sufficient, not necessary; `same_map` decides.
+        """
         from layout_ir.canonical import map_key
 
         return map_key(self)
 
     def same_map(self, other: Layout) -> bool:
-        """Whether every element has the same address in both. Raises LayoutError if the shapes differ."""
+        """Whether every element has the same address in both. Raises LayoutError if the shapes differ.
+
+        Layouts whose different swizzles reach beyond bit 10 of the address, or with extents beyond 2^16, may count as
+        different though they are the same: comparing them would take long.
+        """
         if self.shape != other.shape:
             raise LayoutError(
                 f"layouts of different shapes cannot be the same map: {self.shape} != {other.shape}"
             )
-        return 0 in self.shape or self.canonical == other.canonical
+        if 0 in self.shape or self.canonical == other.canonical:
+            return True
+        if self.swizzle == other.swizzle:
+            return False
+        from layout_ir.canonical import same_swizzled_map
+
+        return same_swizzled_map(self, other)
 
     def same_store(self, other: Layout) -> bool:
         """`same_map`, and pads and trailing elements are the same too."""

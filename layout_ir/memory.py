@@ -27,11 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.backends.reference.elements import narrow, widen
+from layout_ir.binding import check_addresses
 from layout_ir.buffers import Storage, allocate, gather, row_of, scatter
 from layout_ir.descriptor import TensorDesc
 from layout_ir.dtypes import bits_of
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, public_methods
 from layout_ir.exchange import Exchange
+from layout_ir.forking import loading
 from layout_ir.format import Format
 from layout_ir.layout import Layout
 from layout_ir.quantization import to_real, to_stored
@@ -55,6 +57,7 @@ NONE: Final = _None()
 """No buffer: `Memory(desc, NONE)`."""
 
 
+@public_methods
 class Memory(Exchange):
     """A tensor in memory. See the module for what the buffer may be.
 
@@ -69,6 +72,8 @@ class Memory(Exchange):
     def __init__(self, desc: TensorDesc, buffer: Any = None, *, chunk_table: Sequence[int] | None = None):
         self.desc = desc
         self._storage = Storage(None, chunk_size=0 if desc.is_zero else desc.layout.chunk_size)
+        if not desc.is_zero:
+            check_addresses(desc.layout)
         if chunk_table is not None:
             self._set_table(chunk_table)
         if desc.is_zero:
@@ -95,82 +100,97 @@ class Memory(Exchange):
     @property
     def data(self) -> Array:
         """The physical buffer: elements from address 0 on, pads and holes included. Raises LayoutError without one."""
+        with self._storage.using(self._what):
+            return self._row
+
+    @property
+    def _what(self) -> str:
+        return f"memory of {self.desc}"
+
+    @property
+    def _row(self) -> Array:
+        """`data`, for a caller who uses or has mapped the storage."""
         if self._storage.data is None:
-            raise LayoutError(f"memory of {self.desc} holds no buffer: give it one with set_data")
-        if self._storage.mapped:
-            raise LayoutError(
-                f"memory of {self.desc} is mapped: leave the map before touching it another way"
-            )
+            raise LayoutError(f"{self._what} holds no buffer: give it one with set_data")
         return self._storage.data
 
     def set_data(self, buffer: Any) -> None:
-        """Takes `buffer` (any buffer of bytes or elements, or NONE) instead of the one before. Contents stay."""
-        if self._storage.mapped:
-            raise LayoutError(f"memory of {self.desc} is mapped: leave the map before changing its buffer")
-        if buffer is NONE:
-            self._storage.data = None
-            return
-        self._storage.data = row_of(buffer, self.desc.dtype, self.nbytes, str(self.desc))
+        """Takes `buffer` (any buffer of bytes or elements, or NONE) instead of the one before. Contents stay.
+
+        Arrays that were handed out before show, and keep alive, the buffer that they were made of.
+        """
+        taken = None if buffer is NONE else row_of(buffer, self.desc.dtype, self.nbytes, str(self.desc))
+        with self._storage.mapping(self._what):
+            self._storage.data = taken
 
     @contextmanager
     def map(self, mode: Mode = "rw") -> Generator[Array]:
         """The physical buffer, exclusively, until the `with` ends; afterwards pads are as the layout promises.
 
-        With mode "r" the array is read-only. Raises LayoutError if the storage is mapped already, by a view too.
+        Until then every other access, of this memory or of a view and from any thread, is a LayoutError; arrays that
+        were handed out before are not kept from anything. With mode "r" the array is read-only. Raises LayoutError if
+        the storage is mapped already, or if another thread is just reading or writing it.
         """
-        data = self.data
         if mode not in ("r", "w", "rw"):
             raise LayoutError(f"map mode '{mode}' is none of r, w, rw")
-        if mode != "r":
-            self._check_writable()
-        window = data.view()
-        window.flags.writeable = mode != "r" and data.flags.writeable
-        self._storage.mapped = True
-        try:
-            yield window
-        finally:
-            # A reference that outlives the map must not write behind its back.
-            window.flags.writeable = False
-            self._storage.mapped = False
+        with self._storage.mapping(self._what):
+            data = self._row
             if mode != "r":
-                self.fill_pads()
+                self._check_writable()
+            window = data.view()
+            window.flags.writeable = mode != "r" and data.flags.writeable
+            try:
+                yield window
+            finally:
+                # A reference that outlives the map must not write behind its back.
+                window.flags.writeable = False
+                if mode != "r":
+                    self._fill_pads()
 
     def _check_writable(self) -> None:
-        if not self.data.flags.writeable:
+        if not self._row.flags.writeable:
             raise LayoutError(f"the buffer behind {self.desc} is read-only")
 
     # Elements -------------------------------------------------------------------------------------------------
 
     def _gather(self, addresses: NDArray[np.int64]) -> Array:
-        return gather(self.data, self._storage.physical(addresses), self.desc.dtype)
+        return gather(self._row, self._storage.physical(addresses), self.desc.dtype)
 
     def _scatter(self, addresses: NDArray[np.int64], values: Any) -> None:
         self._check_writable()
-        scatter(self.data, self._storage.physical(addresses), values, self.desc.dtype)
+        scatter(self._row, self._storage.physical(addresses), values, self.desc.dtype)
 
     def strided(self) -> Array | None:
         """The tensor as a NumPy array that shares the storage; None where one stride per dim does not say it."""
+        with self._storage.using(self._what):
+            return self._strided()
+
+    def _strided(self) -> Array | None:
         layout = self.desc.layout
         strides = strides_of(layout)
         whole = bits_of(self.desc.dtype) % 8 == 0
         if strides is None or self._storage.table is not None or not whole:
             return None
-        data = self.data
+        data = self._row
         first = layout.address([0] * layout.rank) if layout.nelems else 0
         steps = [s * data.itemsize for s in strides]
         return np.ndarray(layout.shape, data.dtype, data, first * data.itemsize, steps)
 
     def numpy(self, *, copy: bool | None = None) -> Array:
         """The tensor in its logical shape. `copy` None: shared storage where possible; False: that or LayoutError."""
-        view = self.strided()
+        with self._storage.using(self._what):
+            return self._numpy(copy)
+
+    def _numpy(self, copy: bool | None) -> Array:
+        view = self._strided()
         if view is not None:
             return view.copy() if copy else view
         if copy is False:
             raise LayoutError(f"memory of {self.desc} is no array of one stride per dim: it takes a copy")
         layout = self.desc.layout
         if self._is_compiled():
-            result = np.empty(layout.shape, self.data.dtype)
-            if _moved((layout, self.data), lying(result), self.desc.dtype):
+            result = np.empty(layout.shape, self._row.dtype)
+            if _moved((layout, self._row), lying(result), self.desc.dtype):
                 return result
         return self._gather(layout.addresses())
 
@@ -178,7 +198,12 @@ class Memory(Exchange):
         """Writes the tensor from an array of its logical shape (or one that broadcasts to it), and its pads.
 
         Values are converted as NumPy's assignment does, floats to the nearest bf16; see `set_real` for quantization.
+        Raises LayoutError where the layout keeps several elements at one address, since all but one would be lost.
         """
+        with self._storage.using(self._what):
+            self._set(values)
+
+    def _set(self, values: Any) -> None:
         array = np.asarray(values)
         if array.dtype.kind == "f" and self.desc.dtype.startswith(("bf16", "f8")):
             if self.desc.dtype != "bf16":
@@ -190,19 +215,31 @@ class Memory(Exchange):
         except ValueError:
             raise LayoutError(f"an array of shape {array.shape} does not fit {self.desc}") from None
         self._check_writable()
-        view = self.strided()
+        self._check_injective()
+        view = self._strided()
         if view is not None:
             view[...] = array
         elif self._is_compiled():
-            stored = np.ascontiguousarray(array, self.data.dtype)
-            if _moved(lying(stored), (self.desc.layout, self.data), self.desc.dtype):
+            stored = np.asarray(array, self._row.dtype, order="C")
+            if _moved(lying(stored), (self.desc.layout, self._row), self.desc.dtype):
                 if self.desc.layout.pad == "zp":  # a number that only the descriptor knows
-                    self.fill_pads()
+                    self._fill_pads()
                 return
             self._scatter(self.desc.layout.addresses(), stored)
         else:
             self._scatter(self.desc.layout.addresses(), array)
-        self.fill_pads()
+        self._fill_pads()
+
+    def _check_injective(self) -> None:
+        """Raises LayoutError where two elements share an address: counted where the algebra does not decide."""
+        layout = self.desc.layout
+        alone = layout.is_injective(padded=False)
+        if alone is None:
+            alone = np.unique(layout.addresses()).size == layout.nelems
+        if not alone:
+            raise LayoutError(
+                f"{self._what} keeps several elements at one address, so it can be read but not set"
+            )
 
     def _is_compiled(self) -> bool:
         """Whether the tensor is large, of whole bytes, and lies where its layout says, not a chunk table."""
@@ -215,6 +252,10 @@ class Memory(Exchange):
 
     def fill_pads(self) -> None:
         """Writes what the pad policy promises to every pad. Does nothing where it promises nothing."""
+        with self._storage.using(self._what):
+            self._fill_pads()
+
+    def _fill_pads(self) -> None:
         if self.desc.is_zero or (value := self.desc.pad_value) is None or not self.desc.layout.is_padded:
             return
         layout = self.desc.layout
@@ -338,7 +379,8 @@ Row = tuple[Layout, Array]
 
 def _moved(source: Row | None, destination: Row | None, dtype: str) -> bool:
     """Copies the tensor, and writes pads, by a compiled reorder; False where there is none between these layouts."""
-    from layout_ir.reordering import compile_reorder
+    with loading:
+        from layout_ir.reordering import compile_reorder
 
     if source is None or destination is None:
         return False

@@ -8,6 +8,9 @@ each format is named once, at the top, by its tag where it has one:
     builtin.module {
       %1 = layout.reorder %0 : tensor<2x17x5x4xf32, #nchw> -> tensor<2x17x5x4xf32, #nChw8c>
 
+Inside the angle brackets of other attributes, such as `#layout.option<...>`, formats are spelled out: tools that do not
+know an attribute, as the stock mlir-opt, keep its text as it is and drop the aliases.
+
 Names are given in the order of first use. A format that is not exactly what its tag means (another pad policy)
 says so in its alias (`#nChw8c_undef`), one without a tag is `#fmt0`, and equal names get a number.
 
@@ -82,6 +85,8 @@ class ProgramPrinter(Printer):
     have different aliases, and each program keeps the names it was written with."""
     _taken: dict[str, int] = field(default_factory=dict[str, int], init=False)
     _elided: int = field(default=0, init=False)
+    _is_in_body: bool = field(default=False, init=False)
+    """Whether what is printed is inside the angle brackets of an attribute that is not builtin."""
 
     def program(self, module: ModuleOp, dialects: Iterable[Dialect] = (Builtin,)) -> str:
         """The text of `module`, ending in a newline."""
@@ -100,8 +105,14 @@ class ProgramPrinter(Printer):
         return f"{head.getvalue()}{body.getvalue()}\n"
 
     def print_attribute(self, attribute: Attribute) -> None:
-        if isinstance(attribute, FormatAttr):
+        if isinstance(attribute, FormatAttr) and not self._is_in_body:
             self.print_string(f"#{self._alias(attribute)}")
+        elif "." in attribute.name.removeprefix("builtin.") and not self._is_in_body:
+            self._is_in_body = True
+            try:
+                super().print_attribute(attribute)
+            finally:
+                self._is_in_body = False
         elif isinstance(attribute, DenseIntOrFPElementsAttr):
             self._print_constant(cast("DenseIntOrFPElementsAttr[Any]", attribute))
         elif isinstance(attribute, DenseResourceAttr) and _is_elided(attribute.resource_handle.data):

@@ -22,10 +22,11 @@ this order (steps that are not asked for are left out, none is fused):
     y = y + destination zero point
     stored = y, converted as above
 
-So beta adds reals: new = source + beta * old, both in the scale of the destination. oneDNN's sum does the same where
-the destination has scale 1; with another it divides the old value by it, too (3.13). NaN becomes 0 here, often the
-least integer there. oneDNN saturates i32 at 2147483520, the greatest f32 below the bound, and flushes subnormals of
-bf16; here they are numbers like all others.
+So beta adds reals: new = source + beta * old, both in the scale of the destination. oneDNN's sum (3.13) takes the
+stored number for the real one: stored = (source + beta * stored) / scale + zero point. The two are the same where the
+destination has scale 1 and zero point 0, and only there. NaN becomes 0 here, often the least integer there. oneDNN
+saturates i32 at 2147483520, the greatest f32 below the bound, and flushes subnormals of bf16; here they are numbers
+like all others.
 
 Elements of 4 bits lie two in a byte, the even address in the low half; i4 is -8 to 7 in two's complement. These are
 oneDNN's s4 and u4, too.
@@ -174,13 +175,18 @@ def conversion_between(
         wrong = None if x is None else _first_but(x, (np.asarray(x) > 0) & np.isfinite(x))
         if wrong is not None:
             raise LayoutError(f"scale {wrong} of {dtype} is not a positive number")
-    for x, dtype in zip(zeros, (src, dst), strict=True):
+    for side, x, dtype in zip(("source", "destination"), zeros, (src, dst), strict=True):
         if x is None:
             continue
+        if "f" in dtype:
+            if (wrong := _first_but(x, np.zeros(np.shape(x), np.bool_))) is not None:
+                raise LayoutError(
+                    f"zero point {wrong} of {dtype}: expected integers, but elements of the {side} are floats and have "
+                    "none: give None for it"
+                )
+            continue
         (low, high), numbers = range_of(dtype), np.asarray(x)
-        wrong = _first_but(
-            x, (low <= numbers) & (numbers <= high) & (np.rint(numbers) == numbers) & ("f" not in dtype)
-        )
+        wrong = _first_but(x, (low <= numbers) & (numbers <= high) & (np.rint(numbers) == numbers))
         if wrong is not None:
             raise LayoutError(f"zero point {wrong} of {dtype}: expected integers from {low} to {high}")
     first, second = (1.0 if x is None else x for x in scales)

@@ -14,19 +14,31 @@ kernels) is decided elsewhere; `Nest.offsets` says what it means.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import gcd, lcm, prod
+from operator import index
 from typing import TYPE_CHECKING
 
-from layout_ir.canonical import Term, canonical_digits, dim_values, fit
-from layout_ir.errors import LayoutError
+from layout_ir.canonical import canonical_digits
+from layout_ir.errors import LayoutError, public
 from layout_ir.format import MEMORY
 from layout_ir.layout import Layout
+from layout_ir.steps import Steps, Term, fit
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+TABLE_LIMIT = 1 << 16
+"""Entries of a table. With an offset of 8 bytes for each side it fills the second-level cache of a common machine; a
+larger one would be read from memory as often as the tensor itself, and takes a second to write down."""
+
+
+class _TableTooLarge(Exception):
+    def __init__(self, entries: int):
+        self.entries = entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +73,7 @@ class Run:
     unit: int
 
 
+@public
 def peel(extent: int, units: Sequence[int]) -> tuple[Run, ...]:
     """[0, extent) as disjoint runs of full blocks, largest first: the mixed-radix expansion of `extent`.
 
@@ -146,6 +159,7 @@ class Nest:
         return src[: nest.total], dst[: nest.total]
 
 
+@public
 def refine(src: Layout, dst: Layout) -> Nest:
     """The coarsest loops that copy a tensor from `src` to `dst` and write the pads that `dst` promises.
 
@@ -161,12 +175,25 @@ def refine(src: Layout, dst: Layout) -> Nest:
             )
         if any(f.axis != MEMORY for f in layout.factors):
             raise LayoutError(f"the {side} {layout.format} has places on other axes than memory")
-    if dst.is_injective(padded=dst.pad != "undef") is False:
-        raise LayoutError(f"the destination {dst.format} keeps several elements at one address")
+    alone = dst.is_injective(padded=dst.pad != "undef")
+    if not alone:
+        keeps = "may keep" if alone is None else "keeps"
+        raise LayoutError(f"the destination {dst.format} {keeps} several elements at one address")
     dims: list[DimNest] = []
     src_base, dst_base = src.offset, dst.offset
     for dim in range(src.rank):
-        nest, src_shift, dst_shift = _dim_nest(src, dst, dim)
+        try:
+            nest, src_shift, dst_shift = _dim_nest(src, dst, dim)
+        except _TableTooLarge as error:
+            blocks = " and ".join(
+                f"{', '.join(str(d.unit) for d in side.digits[dim][1:]) or '1'}"
+                f"{f' behind {side.lo[dim]} pads' if side.lo[dim] else ''} in the {where}"
+                for where, side in (("source", src), ("destination", dst))
+            )
+            raise LayoutError(
+                f"dim '{src.names[dim]}' has blocks of {blocks}, which do not fit into one another: "
+                f"a table of {error.entries} offsets would be needed, and one has at most {TABLE_LIMIT}"
+            ) from error
         dims.append(nest)
         src_base += src_shift
         dst_base += dst_shift
@@ -184,24 +211,68 @@ def _dim_nest(src: Layout, dst: Layout, dim: int) -> tuple[DimNest, int, int]:
         return DimNest(_common_loops(a, b, total), extent, total), 0, 0
     if extent == 0:
         return DimNest((), 0, 0), 0, 0
-    # A phase on either side: bring both to functions of the index, then look for digits again.
+    # A phase on either side. Position y of the loops is `at_src` + y in the digits of the source (it may lie before
+    # them, where pads are in front; it is then never read) and `at_dst` + y in those of the destination.
     low = dst.lo[dim] if fills else 0
     total = dst.padded_shape[dim] if fills else extent
-    values_src = dim_values(src, dim)
-    first = values_src[0]
-    values_dst = [
-        sum(y // d.unit % d.count * d.stride for d in dst.digits[dim])
-        for y in (range(total) if fills else range(dst.lo[dim], dst.lo[dim] + extent))
-    ]
-    a, b = fit(values_src), fit(values_dst)
-    dst_shift = values_dst[0] if values_dst else 0
-    if a is not None and b is not None and (low == 0 or len(a) <= 1):
-        # With pads in front a single stride extends to negative indices; the pads are never read.
-        src_shift = first - low * (a[0][1] if a else 0)
-        return DimNest(_common_loops(a, b, total), extent, total, low), src_shift, dst_shift
-    table_src = [values_src[min(max(y - low, 0), extent - 1)] - first for y in range(total)]
-    table = TableLoop(1, tuple(table_src), tuple(v - dst_shift for v in values_dst))
-    return DimNest((table,), extent, total, low), first, dst_shift
+    at_src, at_dst = src.lo[dim] - low, 0 if fills else dst.lo[dim]
+    a, b = (canonical_digits(side.digits[dim], side.padded_shape[dim]) for side in (src, dst))
+    shifts = _evaluate(a, at_src), _evaluate(b, at_dst)
+    # A phase moves a single stride as a whole.
+    if len(a) <= 1 and (len(b) <= 1 or at_dst == 0):
+        return DimNest(_common_loops(a, b, total), extent, total, low), *shifts
+    # Which digits the window reaches, and where their blocks begin in it, is a question of numbers.
+    extent, total, low, at_src, at_dst = map(index, (extent, total, low, at_src, at_dst))
+    reached = fit(Steps.of_terms(a, extent, src.lo[dim]))
+    if reached is not None and len(reached) <= 1:
+        # With pads in front a single stride extends to negative indices.
+        step = reached[0][1] if reached else 0
+        shifts = _evaluate(a, src.lo[dim]) - low * step, shifts[1]
+        a, at_src = ((1, step),), 0
+    fitted = [fit(Steps.of_terms(terms, total, at)) for terms, at in ((a, at_src), (b, at_dst))]
+    if fitted[0] is not None and fitted[1] is not None:
+        return DimNest(_common_loops(fitted[0], fitted[1], total), extent, total, low), *shifts
+    return DimNest(_phased_loops(a, at_src, b, at_dst, total), extent, total, low), *shifts
+
+
+def _phased_loops(
+    a: tuple[Term, ...], at_a: int, b: tuple[Term, ...], at_b: int, total: int
+) -> tuple[Loop | TableLoop, ...]:
+    """Loops over [0, total) where position y is at_a + y in the digits `a` and at_b + y in `b`.
+
+    A table holds one round, after which what both sides do above it are digits; all positions, where there is no such
+    round. Inside the entries of the table both sides have a single stride.
+    """
+    sides = ((a, at_a), (b, at_b))
+    inner = gcd(*(number for terms, at in sides for unit, _ in terms[1:] for number in (unit, at)))
+    rounds = sorted({lcm(u, v) for u, _ in a for v, _ in b})
+    for outer in (unit for unit in rounds if unit % inner == 0 and inner < unit < total):
+        above = [_above(terms, at, outer, -(-total // outer)) for terms, at in sides]
+        if above[0] is not None and above[1] is not None:
+            coarse = _common_loops(above[0], above[1], -(-total // outer))
+            break
+    else:
+        outer, coarse = -(-total // inner) * inner, ()
+    entries = outer // inner
+    if entries > TABLE_LIMIT:
+        raise _TableTooLarge(entries)
+    src, dst = (
+        tuple(_evaluate(terms, at + k * inner) - _evaluate(terms, at) for k in range(entries))
+        for terms, at in sides
+    )
+    fine = (Loop(1, inner, *(_evaluate(terms, at + 1) - _evaluate(terms, at) for terms, at in sides)),)
+    return (
+        *(fine if inner > 1 else ()),
+        TableLoop(inner, src, dst),
+        *(replace(loop, unit=loop.unit * outer) for loop in coarse),
+    )
+
+
+def _above(terms: tuple[Term, ...], at: int, unit: int, count: int) -> tuple[Term, ...] | None:
+    """The digits of k -> what `terms` say of at + k * unit, if nothing carries inside a block of `unit`; else None."""
+    if any(u % unit or at % unit for u, _ in terms if unit % u):
+        return None
+    return fit(Steps.strided(terms, count, at, unit))
 
 
 def _common_loops(a: tuple[Term, ...], b: tuple[Term, ...], total: int) -> tuple[Loop | TableLoop, ...]:
@@ -230,6 +301,8 @@ def _common_loops(a: tuple[Term, ...], b: tuple[Term, ...], total: int) -> tuple
         while clash := [u for u in (*units_a, *units_b) if u < total and outer % u and u % outer]:
             outer = lcm(outer, clash[0])
         entries = min(outer, -(-total // inner) * inner) // inner
+        if entries > TABLE_LIMIT:
+            raise _TableTooLarge(int(entries))
         steps = [k * inner for k in range(entries)]
         loops.append(
             TableLoop(inner, tuple(_evaluate(a, x) for x in steps), tuple(_evaluate(b, x) for x in steps))

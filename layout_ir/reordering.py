@@ -13,15 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from layout_ir.binding import check_addresses
 from layout_ir.descriptor import TensorDesc
 from layout_ir.dtypes import bits_of, canonical_name
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, public
+from layout_ir.forking import loading
 from layout_ir.format import Format
 from layout_ir.layout import Layout
 from layout_ir.quantization import Conversion, conversion_between
@@ -32,6 +35,11 @@ if TYPE_CHECKING:
     from layout_ir.backends.llvm.machine import Machine
     from layout_ir.backends.llvm.open_call import OpenKernel
     from layout_ir.backends.llvm.plan import Plan
+
+# The algebra imports these when it is first asked. Kernels are made for formats of any kind, by any thread, so they
+# are here before, and no fork comes in between.
+for _name in ("binding", "canonical", "inverse", "reshape", "tag", "text", "views"):
+    import_module(f"layout_ir.{_name}")
 
 _NAMES = {
     "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "i1",
@@ -45,8 +53,26 @@ def physical_shape(layout: Layout) -> tuple[int, ...]:
     return tuple(factor.count for factor in layout.factors)
 
 
+def _is_row_of_factors(layout: Layout) -> bool:
+    """Whether a C-contiguous array of the physical shape is the buffer: address 0 first, the last factor fastest."""
+    running = 1
+    for factor in reversed(layout.factors):
+        if factor.count > 1 and factor.stride != running:
+            return False
+        running *= factor.count
+    return layout.offset == 0 and layout.extent == running and layout.swizzle is None and not layout.axes
+
+
 def physical_array(buffer: NDArray[Any], layout: Layout) -> NDArray[Any]:
-    """`buffer` (one-dimensional, `layout.extent` elements or more) seen in the physical shape of `layout`."""
+    """`buffer` (one-dimensional, `layout.extent` elements or more) seen in the physical shape of `layout`.
+
+    Raises LayoutError where the buffer is too small, where the layout has addresses below 0, at which a buffer begins,
+    and where strides do not say it: a swizzle, another axis than memory.
+    """
+    check_addresses(layout)
+    if layout.swizzle is not None or layout.axes:
+        what = "a swizzle" if layout.swizzle is not None else "places on other axes than memory"
+        raise LayoutError(f"{layout} has {what}, so it is no array of its physical shape")
     if buffer.ndim != 1 or buffer.size < layout.extent:
         raise LayoutError(
             f"a buffer of {buffer.size} elements is too small for {layout}, which needs {layout.extent}"
@@ -88,25 +114,53 @@ def reorder(
     if shape is None and source_dtype is None and beta is None and dim is None and threads is None:
         try:
             known = _known(source, destination, x.shape, x.dtype, dtype, scale, zero_point)
-        except TypeError:  # an array among the numbers
+        except (TypeError, AttributeError):  # an array among the numbers; what is no array
             known = None
         if known is not None:
             kernel, wanted, kind = known
-            if out is None or (out.shape == wanted and out.dtype == kind):
+            try:
+                fits = out is None or (out.shape == wanted and out.dtype == kind)
+            except (TypeError, AttributeError):
+                fits = False  # what is no array: the long way says so
+            if fits:
                 target = np.empty(wanted, kind) if out is None else out
                 try:
                     kernel(x, target)
                     return target
                 except LayoutError:
                     pass  # an array that is not contiguous, say: the long way copies it, or says what is wrong
+    return _reorder(
+        x, source, destination, shape, out, dtype, source_dtype, scale, zero_point, beta, dim, threads
+    )
+
+
+@public
+def _reorder(
+    x: NDArray[Any],
+    source: Format | str,
+    destination: Format | str,
+    shape: Sequence[int] | None,
+    out: NDArray[Any] | None,
+    dtype: str | None,
+    source_dtype: str | None,
+    scale: Any,
+    zero_point: Any,
+    beta: Any,
+    dim: int | None,
+    threads: int | None,
+) -> NDArray[Any]:
+    """What `reorder` gives, for whatever arguments."""
+    for name, value in (("x", x), ("out", x if out is None else out)):
+        if not isinstance(value, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise LayoutError(f"{name} is {_kind(value)}, expected a NumPy array")
     x = x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
     source, destination = Format.of(source), Format.of(destination)
     src_name = _source_dtype(x, source_dtype, dtype)
     dst_name = src_name if dtype is None else canonical_name(dtype)
     if bits_of(src_name) < 8 and shape is None:
         raise LayoutError(f"elements of {src_name} share bytes, so the array says no shape: give it")
-    extents = _logical_shape(x, source) if shape is None else tuple(shape)
-    src, dst = source.bind(extents), destination.bind(extents)
+    src = source.bind(_logical_shape(x, source) if shape is None else shape)
+    dst = destination.bind(src.shape)
     buffer = x.reshape(-1) if bits_of(src_name) < 8 else _checked_source(x, src)
     kernel = _bound_kernel(src, dst, (src_name, dst_name), (scale, zero_point, beta), dim, threads=threads)
     kind = x.dtype if dst_name == src_name else storage_of(dst_name)
@@ -116,10 +170,15 @@ def reorder(
         kernel(buffer, target)
         return target if packed else physical_array(target, dst)
     wanted = (dst.nbytes(dst_name),) if packed else physical_shape(dst)
-    if out.shape != wanted or out.dtype != kind or not out.flags.c_contiguous or not dst.is_dense():
+    if out.shape != wanted or out.dtype != kind or not out.flags.c_contiguous or not _is_row_of_factors(dst):
         raise LayoutError(f"out is {out.shape} of {out.dtype}, expected a C-contiguous {wanted} of {kind}")
     kernel(buffer, out.reshape(-1))
     return out
+
+
+def _kind(value: object) -> str:
+    """What `value` is, in a message."""
+    return "None" if value is None else f"of type {type(value).__name__}"
 
 
 @lru_cache(maxsize=256)
@@ -151,8 +210,7 @@ def _known(
     except LayoutError:
         return None
     padded = dst.padded_shape != dst.shape
-    whole = all(layout.is_dense() and layout.offset == 0 for layout in (src, dst))
-    if not whole or (padded and dst.pad == "undef"):
+    if not (_is_row_of_factors(src) and _is_row_of_factors(dst)) or (padded and dst.pad == "undef"):
         return None
     return kernel, physical_shape(dst), kind if dst_name == src_name else storage_of(dst_name)
 
@@ -162,6 +220,7 @@ def forget() -> None:
     _known.cache_clear()
 
 
+@public
 def compile_reorder(
     source: TensorDesc | Layout,
     destination: TensorDesc | Layout,
@@ -208,7 +267,8 @@ def _bound_kernel(
     threads: int | None = None, target: Machine | str | None = None, tune: bool = False,
 ) -> Reorder | ScaledReorder:  # fmt: skip
     """The kernel between layouts, with `numbers` for scale, zero point and beta."""
-    from layout_ir.backends.llvm import compile_reorder as compile_
+    with loading:
+        from layout_ir.backends.llvm import compile_reorder as compile_
 
     channels = _channels(src.shape, dim) or 0
 
@@ -233,7 +293,8 @@ def _open_kernel(
     target: Machine | str | None,
 ) -> Reorder | ScaledReorder | OpenKernel:
     """The kernel where extents are open on one side at least; an extent that the other side knows is known."""
-    from layout_ir.backends.llvm.open_call import compile_open
+    with loading:
+        from layout_ir.backends.llvm.open_call import compile_open
 
     formats = source.format, destination.format
     for side, format in (("source", formats[0]), ("destination", formats[1])):
@@ -392,8 +453,13 @@ def _logical_shape(x: NDArray[Any], fmt: Format) -> tuple[int, ...]:
 
 def _source_buffer(x: NDArray[Any], layout: Layout) -> NDArray[Any]:
     """`x` as the buffer that `layout` addresses: itself where it lies so, else a copy."""
-    if layout.is_dense() and layout.offset == 0 and x.flags.c_contiguous:
+    if _is_row_of_factors(layout) and x.flags.c_contiguous:
         return x.reshape(-1)
+    if layout.is_injective() is not True:
+        raise LayoutError(
+            f"the source {layout.format} keeps several elements at one address, so an array of its physical shape may "
+            "hold more than it: compile_reorder takes its buffer"
+        )
     buffer = np.zeros(layout.extent, x.dtype)
     physical_array(buffer, layout)[...] = x
     return buffer

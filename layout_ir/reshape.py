@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from layout_ir.canonical import Term, canonical_digits, canonical_terms, dim_values, fit, position_value
+from layout_ir.canonical import canonical_digits, canonical_terms, dim_steps, position_value
 from layout_ir.edits import counted, on_axes, ordered, with_low, with_terms
 from layout_ir.errors import LayoutError, shape_text
 from layout_ir.layout import BoundFactor, Layout
+from layout_ir.steps import Term, fit
 from layout_ir.tag import names_for
 
 
@@ -116,7 +117,7 @@ def _without_pads(layout: Layout) -> Layout | None:
             if on_axes(layout, dim):
                 return None
             extent, low = layout.shape[dim], layout.lo[dim]
-            terms = fit(dim_values(layout, dim)) if low else canonical_digits(layout.digits[dim], extent)
+            terms = fit(dim_steps(layout, dim)) if low else canonical_digits(layout.digits[dim], extent)
             if terms is None:
                 return None
             base = position_value(layout, dim, layout.lo[dim])

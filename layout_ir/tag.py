@@ -80,9 +80,9 @@ def from_tag(tag: str) -> Format:
         span = (len(outer) + block.start(), len(outer) + block.end())
         if letter not in letters:
             raise LayoutError(f"tag '{tag}' blocks dim '{letter}', which '{outer}' does not name", span)
-        if len(size) > 18 or int(size) < 1:
+        if len(size) > 19 or not 1 <= int(size) < 1 << 63:
             raise LayoutError(
-                f"tag '{tag}' has a block of {size[:20]}: block sizes lie between 1 and 10^18", span
+                f"tag '{tag}' has a block of {size[:20]}: block sizes lie between 1 and 2^63 - 1", span
             )
         blocked.add(letter)
         factors.append(Factor(names.index(letter), int(size)))

@@ -11,11 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from layout_ir.canonical import canonical_digits, dim_values, fit, position_value
-from layout_ir.edits import on_axes, with_low, with_terms, with_top, with_values
+from layout_ir.canonical import canonical_digits, dim_steps, position_value
+from layout_ir.edits import on_axes, with_low, with_steps, with_terms, with_top
 from layout_ir.errors import LayoutError, shape_text
 from layout_ir.layout import BoundFactor, Layout
+from layout_ir.steps import Steps, fit
 from layout_ir.tag import names_for
+
+_ENUMERATION_BOUND = 1 << 16
 
 
 def permute(layout: Layout, order: Sequence[int]) -> Layout:
@@ -115,13 +118,26 @@ def _stride_dim(layout: Layout, dim: int, start: int, size: int, step: int) -> L
         shape = tuple(size if d == dim else extent for d, extent in enumerate(layout.shape))
         moved = replace(layout, shape=shape, offset=layout.offset + low * digits[0].stride)
         return with_terms(with_low(moved, dim, 0), dim, ((1, digits[0].stride * step),))
-    view = with_values(layout, dim, [position_value(layout, dim, low + k * step) for k in range(size)])
+    view = with_steps(layout, dim, position_value(layout, dim, low), _strided(layout, dim, low, size, step))
     if view is None:
         raise LayoutError(
             f"every {abs(step)}th index of dim '{layout.names[dim]}' from {start} on is no digit list in "
             f"{layout.format}: the result would need units that do not divide each other"
         )
     return view
+
+
+def _strided(layout: Layout, dim: int, low: int, size: int, step: int) -> Steps:
+    """The addresses along `dim` at `size` positions from `low` on, `step` apart. Raises LayoutError."""
+    try:
+        return Steps.strided([(d.unit, d.stride) for d in layout.digits[dim]], size, low, step)
+    except ValueError as error:
+        if size > _ENUMERATION_BOUND:
+            raise LayoutError(
+                f"every {abs(step)}th index of dim '{layout.names[dim]}' of {layout.format}: {error} does not divide "
+                f"or is not divided by it, and only {_ENUMERATION_BOUND} indices are tried one by one, not {size}"
+            ) from error
+        return Steps.of_values([position_value(layout, dim, low + k * step) for k in range(size)])
 
 
 def _slice_dim(layout: Layout, dim: int, start: int, size: int, *, to_border: bool) -> tuple[Layout, bool]:
@@ -139,7 +155,7 @@ def _slice_dim(layout: Layout, dim: int, start: int, size: int, *, to_border: bo
     if low % top == 0:
         terms = canonical_digits(digits, size)
     else:
-        terms = fit(dim_values(with_low(replace(layout, shape=shape), dim, low), dim))
+        terms = fit(dim_steps(with_low(replace(layout, shape=shape), dim, low), dim))
     if terms is not None:
         base = position_value(layout, dim, low) if size else 0
         return with_terms(

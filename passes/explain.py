@@ -14,13 +14,11 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TypeGuard
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, UnregisteredOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
-from layout_ir.diagnostics import PassError, remark
+from layout_ir.diagnostics import name_of_op, remark
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import (
     AnyAttr,
@@ -31,6 +29,7 @@ from layout_ir.dialects.layout import (
     ViewOp,
     dtype_of,
     format_of,
+    has_layout,
     is_tensor,
     layout_of,
     with_format,
@@ -38,14 +37,16 @@ from layout_ir.dialects.layout import (
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.interfaces import LayoutOption
+from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.propagate import solve
 from layout_ir.passes.report import describe, format_name, origin
 from layout_ir.passes.rewriting import replace_op, retype
 from layout_ir.passes.selection.build import Selection, build
 from layout_ir.passes.selection.costs import CostModel, load_costs, reorder_bytes, reorder_ns
 from layout_ir.passes.selection.problem import FORBIDDEN, Choice, OpNode, Problem, ValueNode
+from layout_ir.passes.selection.selection import Place
 from layout_ir.passes.selection.targets import target_named
-from layout_ir.passes.selection.tensors import OPTIONS, bound, name_of_op, shape_of
+from layout_ir.passes.selection.tensors import OPTIONS, bound, shape_of
 from layout_ir.tag import name_of
 
 LIMIT = 40
@@ -98,7 +99,7 @@ def explain(module: ModuleOp, target: str = "host", costs: CostModel | None = No
         return []
     copy, names = _reopened(module)
     unit = "ns" if costs is None else costs.unit
-    selection = build(copy, target_named(target), costs)
+    selection = build(copy, target_named(target), costs, everything=True)
     solution = solve(selection, "exact")
     numbers = {value: k for k, value in enumerate(selection.values)}
     missing = _missing(selection, solution.cost, left, costs or CostModel()) if solution.is_optimal else {}
@@ -148,7 +149,7 @@ def _reopened(module: ModuleOp) -> tuple[ModuleOp, dict[SSAValue, SSAValue]]:
             replace_op(op, op.input)
     for op in list(copy.walk()):
         for value in (*op.results, *_inner_arguments(op)):
-            if is_tensor(value.type) and format_of(value.type) is not None:
+            if has_layout(value.type) and format_of(value.type) is not None:
                 moved[value] = retype(value, with_format(value.type, AnyAttr()))
 
     def current(value: SSAValue) -> SSAValue:
@@ -226,7 +227,7 @@ def _missing(
     Per pair of kinds for reorders that no single one removes: a reorder between two ops that both lack a Format only
     moves on if one of them gets it.
     """
-    kinds = sorted({_kind(place.site.op) for place in selection.places if _may_learn(place.site.op)})
+    kinds = sorted({_kind(place.site.op) for place in selection.places if _may_learn(place)})
     found = _capabilities(selection, cost, [frozenset([kind]) for kind in kinds], costs)
     stuck = [_sides(op) for op in left if not any(group & _sides(op) for group in found)]
     around = sorted(frozenset[str]().union(*stuck).intersection(kinds))
@@ -260,15 +261,16 @@ def _sides(op: ReorderOp) -> Kinds:
     return frozenset(_kind(side) for side in (*users, *([source] if isinstance(source, Operation) else [])))
 
 
-def _may_learn(op: Operation) -> bool:
-    return isinstance(op, nn.NNOp) and not isinstance(op, nn.ConstantOp | ViewOp)
+def _may_learn(place: Place) -> bool:
+    op = place.site.op
+    return not place.site.is_slot and isinstance(op, nn.NNOp) and not isinstance(op, nn.ConstantOp | ViewOp)
 
 
 def _formats_of_interest(selection: Selection) -> list[Format]:
     """The blocked or permuted activation Formats that convolutions use: what other ops may lack."""
     found: dict[Format, None] = {}
     for place in selection.places:
-        if isinstance(place.site.op, nn.ConvOp):
+        if isinstance(place.site.op, nn.ConvOp) and not place.site.is_slot:
             for option in place.options:
                 found.setdefault(option.outs[0])
     return list(found)[:4]
@@ -303,7 +305,7 @@ def _taught(selection: Selection, kinds: Kinds, fmt: Format, costs: CostModel) -
     ops: list[OpNode] = []
     taught = False
     for node, place in zip(selection.problem.ops, selection.places, strict=True):
-        if _may_learn(place.site.op) and _kind(place.site.op) in kinds:
+        if _may_learn(place) and _kind(place.site.op) in kinds:
             first = node.choices[0]
             ins = tuple(number(v, own) for v, own in zip(node.operands, first.ins, strict=True))
             outs = tuple(number(v, own) for v, own in zip(node.results, first.outs, strict=True))
@@ -332,7 +334,7 @@ def _explained(
 
 
 @dataclass(frozen=True)
-class LayoutExplainPass(ModulePass):
+class LayoutExplainPass(LayoutPass):
     """A remark per remaining reorder. Options: `target` and `costs`, as for layout-propagate."""
 
     name = "layout-explain"
@@ -340,10 +342,8 @@ class LayoutExplainPass(ModulePass):
     target: str = "host"
     costs: str | None = None
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        try:
-            costs = None if self.costs is None else load_costs(self.costs)
-            for explanation in explain(op, self.target, costs):
-                remark(explanation.op, str(explanation))
-        except LayoutError as error:
-            raise PassError(str(error), op) from error
+    def rewrite(self, module: ModuleOp) -> None:
+        target_named(self.target)  # an unknown one is refused where nothing is to be explained, too
+        costs = None if self.costs is None else load_costs(self.costs)
+        for explanation in explain(module, self.target, costs):
+            remark(explanation.op, str(explanation))

@@ -22,11 +22,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xdsl.context import Context
 from xdsl.dialects import arith, tosa
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import CastOp, FillPadsOp, ReorderOp, dtype_of, layout_of
@@ -41,6 +39,7 @@ from layout_ir.passes.folding.regions import (
     sink_into_branch,
 )
 from layout_ir.passes.folding.rerun import rerun_producers, rerun_users
+from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.rewriting import erase_dead, insert_after, replace_op, retype
 from layout_ir.passes.selection.costs import reorder_ns
 from layout_ir.passes.selection.sites import weight_of
@@ -209,10 +208,10 @@ def fold_reorders(module: ModuleOp, rules: Sequence[Rule] = RULES, moves: Sequen
 
 
 @dataclass(frozen=True)
-class LayoutFoldReordersPass(ModulePass):
+class LayoutFoldReordersPass(LayoutPass):
     """Local rules on reorders, casts and fills of pads."""
 
     name = "layout-fold-reorders"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fold_reorders(op)
+    def rewrite(self, module: ModuleOp) -> None:
+        fold_reorders(module)

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
+from layout_ir.diagnostics import PassError
 from layout_ir.dialects.layout import (
     CastOp,
     FillPadsOp,
     ReorderOp,
     format_of,
+    has_layout,
     is_any,
     is_tensor,
     layout_of,
@@ -28,6 +28,7 @@ from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.format import PadPolicy
 from layout_ir.interfaces import LayoutOp
 from layout_ir.passes.fold_reorders import free_reorder, pads_only, same_type
+from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.rewriting import (
     erase_dead,
     insert_after,
@@ -38,9 +39,12 @@ from layout_ir.passes.rewriting import (
     states_pads,
 )
 
+ONE_TYPE = ("arith", "math")
+"""Dialects whose ops want all tensors of one type: an operand with other pads would be of another."""
+
 
 def legalize_pads(module: ModuleOp) -> None:
-    """Legalizes in place."""
+    """Legalizes in place. Raises PassError for an op that needs pads which its type cannot promise."""
     for op in list(module.walk()):
         if isinstance(op, LayoutOp):
             _fill_operands(op)
@@ -60,7 +64,10 @@ def legalize_pads(module: ModuleOp) -> None:
 
 
 def _is_settled(op: Operation) -> bool:
-    return not any(is_tensor(value.type) and is_any(value.type) for value in (*op.operands, *op.results))
+    return not any(
+        is_tensor(value.type) and (is_any(value.type) or not has_layout(value.type))
+        for value in (*op.operands, *op.results)
+    )
 
 
 def _claim(op: LayoutOp) -> None:
@@ -84,6 +91,12 @@ def _fill_operands(op: Operation) -> None:
         needed = needed_pad(op, k)
         fmt = format_of(operand.type) if needed is not None else None
         if needed is not None and fmt is not None and fmt.with_pad(needed) != fmt:
+            if op.dialect_name() in ONE_TYPE:
+                raise PassError(
+                    f"{op.name} needs {needed:g} in the pads of operand {k}, which its type {operand.type}, that of "
+                    "all its tensors, does not promise: give them a layout without pads",
+                    op,
+                )
             op.operands[k] = _filled(operand, needed)
 
 
@@ -117,10 +130,10 @@ def _needs_fill(user: Operation, index: int, fill: FillPadsOp) -> bool:
 
 
 @dataclass(frozen=True)
-class LayoutLegalizePadsPass(ModulePass):
+class LayoutLegalizePadsPass(LayoutPass):
     """Fills pads where needed, and only there."""
 
     name = "layout-legalize-pads"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        legalize_pads(op)
+    def rewrite(self, module: ModuleOp) -> None:
+        legalize_pads(module)

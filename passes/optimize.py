@@ -14,10 +14,12 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
+from layout_ir.errors import LayoutError
 from layout_ir.passes.fold_reorders import PLACEMENTS, RULES, SETTLED, fold_reorders
+from layout_ir.passes.layout_pass import errors_of_pass
 from layout_ir.passes.legalize_pads import legalize_pads
 from layout_ir.passes.prepack_constants import prepack_constants
-from layout_ir.passes.propagate import SelectingPass, propagate
+from layout_ir.passes.propagate import SelectingPass, certificate_file, propagate
 from layout_ir.passes.selection.costs import CostModel
 from layout_ir.passes.selection.problem import Solution
 
@@ -37,13 +39,30 @@ def optimize(
     `time_limit`, `report` and `attach` are those of `propagate`.
     Raises LayoutError for an unknown target or solver, PassError where an op cannot be given a layout.
     """
-    solution = propagate(module, target, solver, costs, time_limit=time_limit, report=report, attach=attach)
+    if not isinstance(module, ModuleOp):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise LayoutError(f"a program is a ModuleOp of xDSL, not of type {type(module).__name__}")
+    with errors_of_pass(LayoutOptimizePass.name, module), certificate_file(report):
+        solution = propagate(
+            module,
+            target,
+            solver,
+            costs,
+            time_limit=time_limit,
+            report=report,
+            attach=attach,
+            chosen_by="layout-optimize",
+        )
+        clean_up(module, costs)
+    return solution
+
+
+def clean_up(module: ModuleOp, costs: CostModel | None) -> None:
+    """What follows the choice in the pipeline."""
     rules = RULES if costs is None else SETTLED
     fold_reorders(module, rules, PLACEMENTS)
     prepack_constants(module)
     legalize_pads(module)
     fold_reorders(module, rules, PLACEMENTS)
-    return solution
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,11 @@ Views of constants are left alone: they cost nothing anyway.
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import CastOp, FillPadsOp, ReorderOp, is_any
+from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.rewriting import erase_dead, insert_after, replace_op
 
 
@@ -37,10 +36,10 @@ def prepack_constants(module: ModuleOp) -> None:
 
 
 @dataclass(frozen=True)
-class LayoutPrepackConstantsPass(ModulePass):
+class LayoutPrepackConstantsPass(LayoutPass):
     """Reorders of constants become constants."""
 
     name = "layout-prepack-constants"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        prepack_constants(op)
+    def rewrite(self, module: ModuleOp) -> None:
+        prepack_constants(module)

@@ -6,37 +6,54 @@ included; `layout-fold-reorders` cleans up behind this pass.
 """
 
 import json
-import os
 from abc import abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from layout_ir.certificate.checking import ATTRIBUTE as CERTIFICATE
-from layout_ir.diagnostics import PassError, remark
+from layout_ir.diagnostics import remark
 from layout_ir.dialects.layout import is_any, is_tensor
 from layout_ir.errors import LayoutError
+from layout_ir.files import all_or_none, write_result
 from layout_ir.passes.collecting import no_collection
+from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.selection.apply import apply
 from layout_ir.passes.selection.build import Selection, build
 from layout_ir.passes.selection.costs import CostModel, load_costs
 from layout_ir.passes.selection.elimination import Infeasible
+from layout_ir.passes.selection.infeasible import no_choice
+from layout_ir.passes.selection.origin import origin_of, text_of
 from layout_ir.passes.selection.problem import Problem, Solution
 from layout_ir.passes.selection.solver import SOLVERS
 from layout_ir.passes.selection.solver import solve as solve_problem
-from layout_ir.passes.selection.targets import target_named
+from layout_ir.passes.selection.targets import check_target, target_named
 
 
 def solve(selection: Selection, solver: str = "exact", time_limit: float | None = None) -> Solution:
-    """The choice that `solver` makes. Raises LayoutError for an unknown solver or where no choice is possible."""
+    """The choice that `solver` makes; without a bound where the problem leaves something out.
+
+    Raises LayoutError for an unknown solver or where no choice is possible.
+    """
     try:
-        return solve_problem(selection.problem, solver, time_limit)
+        return _of_program(selection, solve_problem(selection.problem, solver, time_limit))
     except Infeasible as error:
-        raise LayoutError(str(error)) from error
+        raise no_choice(selection) from error
+
+
+def _of_program(selection: Selection, solution: Solution) -> Solution:
+    """`solution`, whose bound is one of the program only if the problem states all of its choice."""
+    omitted = tuple(dict.fromkeys(omission.what for omission in selection.omissions))
+    return replace(solution, bound=None, omitted=omitted) if omitted else solution
+
+
+def is_open(module: ModuleOp) -> bool:
+    """Whether some tensor of `module` has a layout that is to be chosen."""
+    return any(needs_selection(value) for op in module.walk() for value in _defined(op))
 
 
 def propagate(
@@ -48,28 +65,55 @@ def propagate(
     time_limit: float | None = None,
     report: str | None = None,
     attach: bool = False,
+    chosen_by: str = "layout-propagate",
 ) -> Solution | None:
     """Chooses and rewrites in place; returns what was chosen, or None where nothing was open.
 
     `time_limit` (seconds) ends the search of the exact solver; the bound of the solution then says how far it may be
     from the optimum. `report` names a file for the certificate of the choice, which `layout-ir verify-certificate`
-    checks; with `attach` the module carries it, as `layout.certificate`. Raises LayoutError for a solver that is
-    unknown, or that proves nothing where a certificate is wanted.
+    checks; with `attach` the module carries it, as `layout.certificate`, with the text of the program before, and
+    with `chosen_by`, the pass that makes the one from the other. Where the problem leaves out a part of the choice, a
+    remark says so, and the solution has no bound. Raises LayoutError for a target or solver that is unknown, or a
+    solver that proves nothing where a certificate is wanted.
     """
     _check(solver, time_limit, report or (f"the module's {CERTIFICATE}" if attach else None))
-    if not any(needs_selection(value) for op in module.walk() for value in _defined(op)):
-        if report is not None or attach:
-            # What an earlier run wrote there would be taken for a proof of this program.
-            _certified(module, Problem((), ()), time_limit, report, attach)
+    check_target(target)
+    opened = is_open(module)
+    # What an earlier run wrote there would be taken for a proof of this program.
+    if not opened and report is None and not attach:
         return None
-    with no_collection():
-        selection = build(module, target_named(target), costs)
+    with certificate_file(report), no_collection():
+        chosen = target_named(target)
+        selection = build(module, chosen, costs) if opened else Selection(Problem((), ()), (), (), ())
+        for omission in dict.fromkeys(selection.omissions):
+            remark(omission.op, f"layouts may not be the cheapest: {omission.what}")
         if report is not None or attach:
-            solution = _certified(module, selection.problem, time_limit, report, attach)
+            program = text_of(module) if attach else None
+            origin = origin_of(chosen.name, costs, program, chosen_by)
+            solution = _certified(module, selection, time_limit, report, attach, origin)
         else:
             solution = solve(selection, solver, time_limit)
-        apply(module, selection, solution.choices, share=solver != "naive")
-    return solution
+        if opened:
+            apply(module, selection, solution.choices, share=solver != "naive")
+    return solution if opened else None
+
+
+def rewrite(module: ModuleOp, choices: Sequence[int], target: str, costs: CostModel | None) -> None:
+    """Rewrites `module` in place as `choices` say, which are those of its problem. Raises LayoutError."""
+    if is_open(module):
+        apply(module, build(module, target_named(target), costs), tuple(choices))
+
+
+@contextmanager
+def certificate_file(path: str | None) -> Generator[None]:
+    """Let the certificate be written to `path` when the body ends well. Raises LayoutError where it cannot be."""
+    try:
+        with all_or_none(path):
+            yield
+    except OSError as error:
+        if error.filename != path:
+            raise
+        raise LayoutError(f"{path}: {error.strerror or error}") from error
 
 
 def _check(solver: str, time_limit: float | None, report: str | None) -> None:
@@ -82,26 +126,30 @@ def _check(solver: str, time_limit: float | None, report: str | None) -> None:
 
 
 def _certified(
-    module: ModuleOp, problem: Problem, time_limit: float | None, path: str | None, attach: bool
+    module: ModuleOp,
+    selection: Selection,
+    time_limit: float | None,
+    path: str | None,
+    attach: bool,
+    origin: dict[str, Any],
 ) -> Solution:
-    """Solves exactly and writes the certificate, whole or not at all. Raises LayoutError where it cannot be written."""
+    """Solves exactly and writes the certificate. Raises LayoutError where nothing can be chosen, and OSError."""
     from layout_ir.passes.selection.certificate import certify
 
+    omitted = len(set(selection.omissions))
     try:
-        solution, certificate = certify(problem, time_limit)
+        solution, certificate = certify(
+            selection.problem,
+            time_limit,
+            extra={"origin": origin, **({"omitted": omitted} if omitted else {})},
+        )
     except Infeasible as error:
-        raise LayoutError(str(error)) from error
+        raise no_choice(selection) from error
+    solution = _of_program(selection, solution)
     if attach:
         module.attributes[CERTIFICATE] = StringAttr(json.dumps(certificate, separators=(",", ":")))
-    if path is None:
-        return solution
-    part = f"{path}.{os.getpid()}.part"
-    try:
-        with open(part, "x", encoding="utf-8") as stream:
-            json.dump(certificate, stream)
-        os.replace(part, path)
-    except OSError as error:
-        raise LayoutError(f"{path}: {error.strerror or error}") from error
+    if path is not None:
+        write_result(json.dumps(certificate), path)
     return solution
 
 
@@ -117,8 +165,12 @@ def _defined(op: Operation) -> Iterator[SSAValue]:
             yield from block.args
 
 
+LARGE = "some value may be needed in more formats at once than could be told apart"
+"""Why a search without a limit may end without a proof."""
+
+
 @dataclass(frozen=True)
-class SelectingPass(ModulePass):
+class SelectingPass(LayoutPass):
     """Options: `target` (host, avx2, avx512, channels-last, ...), `solver` (exact, greedy, naive), `costs`, the file
     of a cost table (or `calibrated`), `time_limit` in seconds, `report`, a file for the certificate, and `attach`:
     whether the module carries the certificate as an attribute."""
@@ -134,16 +186,13 @@ class SelectingPass(ModulePass):
     def transform(self, module: ModuleOp, costs: CostModel | None) -> Solution | None:
         """Rewrites `module`; returns what was chosen. Raises LayoutError or PassError."""
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        try:
-            solution = self.transform(op, None if self.costs is None else load_costs(self.costs))
-        except LayoutError as error:
-            raise PassError(str(error), op) from error
+    def rewrite(self, module: ModuleOp) -> None:
+        solution = self.transform(module, None if self.costs is None else load_costs(self.costs))
         if solution is not None and solution.bound is not None and not solution.is_optimal:
             remark(
-                op,
+                module,
                 f"layouts may not be the cheapest: cost {solution.cost}, proven lower bound {solution.bound}; "
-                "the search ended at its time_limit",
+                + ("the search ended at its time_limit" if self.time_limit is not None else LARGE),
             )
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.dialects.builtin import ModuleOp, NameLoc
+from xdsl.dialects import tensor, tosa
+from xdsl.dialects.builtin import ModuleOp, NameLoc, UnregisteredOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import ConstantLike, IsTerminator
 
+from layout_ir.diagnostics import name_of_op
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import (
     CastOp,
@@ -17,15 +20,22 @@ from layout_ir.dialects.layout import (
     ViewOp,
     dtype_of,
     format_of,
-    is_any,
+    has_layout,
+    is_tensor,
     layout_of,
 )
 from layout_ir.passes.optimize import optimize
 from layout_ir.passes.propagate import propagate
-from layout_ir.passes.selection.costs import CostModel, fill_bytes, fill_ns, reorder_bytes, reorder_ns
+from layout_ir.passes.selection.costs import (
+    CostModel,
+    fill_bytes,
+    fill_ns,
+    named,
+    reorder_bytes,
+    reorder_ns,
+)
 from layout_ir.passes.selection.problem import Solution
 from layout_ir.passes.selection.targets import target_named
-from layout_ir.passes.selection.tensors import name_of_op
 from layout_ir.tag import name_of
 
 
@@ -66,6 +76,8 @@ class Report:
     solution: Solution | None
     unit: str = "ns"
     """What cost and bound are counted in."""
+    cost_model: str = ""
+    """What the solution is proven optimal for, in words."""
 
     def to_json(self, model: str) -> dict[str, Any]:
         """The object that `layout-ir optimize --json` prints; times in microseconds."""
@@ -89,6 +101,9 @@ class Report:
             },
             "cost": None if self.solution is None else self.solution.cost,
             "bound": None if self.solution is None else self.solution.bound,
+            "proven": self.solution is None or self.solution.is_optimal,
+            "cost_model": self.cost_model,
+            "omitted": [] if self.solution is None else list(self.solution.omitted),
             "unit": self.unit,
             "remaining": [
                 {
@@ -116,13 +131,29 @@ def compare(
     The naive program is what op-by-op choice gives: every op takes its preferred Format and every edge its reorder.
     `certificate` names a file for the proof of the choice.
     """
+    machine = target_named(target)
     naive, optimized = module.clone(), module.clone()
     propagate(naive, target, "naive", costs)
     solution = optimize(optimized, target, solver, costs, report=certificate)
-    ops = sum(isinstance(op, nn.NNOp | ViewOp) and not isinstance(op, nn.ConstantOp) for op in module.walk())
+    ops = sum(map(_is_counted, module.walk()))
     unit = "ns" if costs is None else costs.unit
-    report = Report(target_named(target).name, ops, traffic(naive), traffic(optimized), solution, unit)
+    cost_model = named(costs, machine.name)
+    report = Report(machine.name, ops, traffic(naive), traffic(optimized), solution, unit, cost_model)
     return report, naive, optimized
+
+
+_MEMORY_ONLY = (ReorderOp, CastOp, FillPadsOp, nn.ConstantOp, tosa.ConstOp, tensor.EmptyOp)
+_CONTROL = ("builtin", "cf", "func", "scf")
+
+
+def _is_counted(op: Operation) -> bool:
+    """Whether `op`, of any dialect, computes something of tensors: constants, control flow and reorders do not."""
+    if not isinstance(op, UnregisteredOp):
+        if isinstance(op, _MEMORY_ONLY) or op.dialect_name() in _CONTROL:
+            return False
+        if op.has_trait(ConstantLike) or op.has_trait(IsTerminator):
+            return False
+    return any(is_tensor(value.type) for value in (*op.operands, *op.results))
 
 
 def traffic(module: ModuleOp) -> Traffic:
@@ -130,8 +161,10 @@ def traffic(module: ModuleOp) -> Traffic:
     entries: list[Remaining] = []
     nbytes = time = 0
     for op in module.walk():
-        if not isinstance(op, ReorderOp | FillPadsOp) or is_any(op.source_type) or is_any(op.result_type):
+        if not isinstance(op, ReorderOp | FillPadsOp) or op.is_open:
             continue
+        if not (has_layout(op.source_type) and has_layout(op.result_type)):
+            continue  # what it moves is known at run time only
         source, destination = layout_of(op.source_type), layout_of(op.result_type)
         dtype = dtype_of(op.result_type)
         if isinstance(op, FillPadsOp):

@@ -7,11 +7,9 @@ in their encoding alone become one, since packing a constant for two uses must n
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation
-from xdsl.passes import ModulePass
 
 from layout_ir.certificate.checking import ATTRIBUTE as CERTIFICATE
 from layout_ir.dialects import nn
@@ -25,6 +23,7 @@ from layout_ir.dialects.layout import (
     is_tensor,
     strip_type,
 )
+from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.rewriting import replace_op, retype, update_signatures
 from layout_ir.passes.selection.in_place import ATTRIBUTE as IN_PLACE
 from layout_ir.passes.selection.tensors import OPTIONS
@@ -73,10 +72,10 @@ def _strip_declarations(module: ModuleOp) -> None:
 
 
 @dataclass(frozen=True)
-class LayoutStripPass(ModulePass):
+class LayoutStripPass(LayoutPass):
     """What is left when every layout is forgotten."""
 
     name = "layout-strip"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        strip(op)
+    def rewrite(self, module: ModuleOp) -> None:
+        strip(module)

@@ -9,6 +9,7 @@ import pytest
 
 from layout_ir.binding import check_overlap, strided_layout
 from layout_ir.errors import LayoutError
+from layout_ir.format import Format
 from tests.layouts import indices
 
 SHAPES = ((2, 4), (4, 2), (1, 3), (3, 1), (2, 2), (3, 3))
@@ -50,3 +51,23 @@ def test_negative_backward_strides_that_leave_the_buffer(offset: int):
     with pytest.raises(LayoutError, match=match):
         strided_layout((4,), (-1,), offset)
     assert strided_layout((4,), (-1,), 3).first_address == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("(a, b) : [b, a, b:2, a:4611686018427387904]", (8, 0)),
+        ("(a, b) : [b, a, a:4611686018427387904, a:2]", (0, 8)),
+        ("(a, b) : [a*9223372036854775808, b]", (1, 3)),
+    ],
+)
+def test_negative_strides_that_no_machine_counts_are_refused_even_of_nothing(
+    text: str, shape: tuple[int, ...]
+):
+    with pytest.raises(LayoutError, match=r"(stride|spans|positions|below 2\^63)"):
+        Format.parse(text).bind(shape)
+
+
+def test_strides_of_tensors_without_elements_are_kept():
+    layout = Format.parse("(a, b) : [a, b, a:8]").bind((0, 5))
+    assert layout.addresses().shape == (0, 5)

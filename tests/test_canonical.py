@@ -8,13 +8,12 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 
-from layout_ir.canonical import canonical_digits, canonical_terms, fit
+from layout_ir.canonical import canonical_digits, canonical_terms, overlaps
 from layout_ir.format import Format
 from layout_ir.layout import Layout
-from tests.layouts import chain_of, random_format, random_layout, random_shape, rngs
+from tests.layouts import random_format, random_layout, random_shape, rngs
 
 
 def _evaluate(terms: tuple[tuple[int, int], ...], x: int) -> int:
@@ -74,25 +73,6 @@ def test_canonical_terms_are_idempotent(rng: Random):
     for digits, extent in zip(layout.digits, layout.padded_shape, strict=True):
         terms = canonical_digits(digits, extent)
         assert canonical_terms(terms, extent) == terms
-
-
-@settings(max_examples=300)
-@given(st.lists(st.integers(-3, 6), min_size=1, max_size=13))
-def test_fit_finds_digits_exactly_when_a_chain_of_units_does(values: list[int]):
-    terms, chain = fit(values), chain_of(values)
-    assert (terms is None) == (chain is None)
-    if terms is not None and chain is not None:
-        assert [values[0] + _evaluate(terms, x) for x in range(len(values))] == values
-        # The shortest chain is the canonical one.
-        assert tuple(unit for unit, _ in terms) == (chain if len(values) > 1 else ())
-
-
-@given(rngs)
-def test_fit_of_a_digit_list_is_its_canonical_form(rng: Random):
-    layout = random_layout(rng, rank=rng.randint(1, 3), limit=200)
-    for dim, digits in enumerate(layout.digits):
-        extent = layout.padded_shape[dim]
-        assert fit(layout.offsets(dim, padded=True).tolist()) == canonical_digits(digits, extent)
 
 
 def _random_pair(rng: Random) -> tuple[Layout, Layout]:
@@ -170,3 +150,77 @@ def test_keys_can_be_hashed(rng: Random):
     layout = random_layout(rng)
     assert hash(layout.canonical) == hash(layout.format.bind(layout.shape).canonical)
     assert random_shape(rng, 1)  # shapes stay tuples of ints
+
+
+def test_overlaps_are_those_of_the_addresses():
+    rng, seen = Random(3), set[bool | None]()
+    for _ in range(1500):
+        names = "abc"[: rng.randint(1, 3)]
+        shape = [rng.choice((0, 1, 2, 3, 4, 5, 6)) for _ in names]
+        factors = [f"{n}*{rng.randint(-14, 14)}" for n in names]
+        factors += [f"{n}:{rng.choice((2, 3))}*{rng.randint(-14, 14)}" for n in names if rng.random() < 0.5]
+        lo = ", ".join(str(rng.choice((0, 0, 1))) for _ in names)
+        layout = Format.parse(f"({', '.join(names)}) : [{', '.join(factors)}], lo = [{lo}]").bind(shape)
+        for padded in (False, True):
+            addresses = layout.addresses(padded=padded).ravel().tolist()
+            found = overlaps(layout, padded=padded)
+            assert found == (len(set(addresses)) < len(addresses)), (str(layout), padded)
+            seen.add(found)
+    assert seen == {False, True}
+
+
+def test_overlaps_of_large_layouts_are_decided_by_their_strides():
+    """90,000 and 27,000,000 elements, strides that are not nested."""
+    for text, shape, shared in (
+        ("(a, b) : [a*2, b*601]", (300, 300), False),
+        ("(a, b) : [a*4, b*598]", (300, 300), True),
+        ("(a, b, c) : [a*2, b*601, c*180303]", (300, 300, 300), False),
+        ("(a, b, c) : [a*2, b*601, c*180297]", (300, 300, 300), True),
+    ):
+        layout = Format.parse(text).bind(shape)
+        assert overlaps(layout, padded=False) is overlaps(layout, padded=True) is shared, text
+
+
+def test_negative_overlaps_that_take_too_long_are_not_decided():
+    layout = Format.parse("(a, b, c) : [a*1000, b*999, c*1001]").bind((300, 300, 300))
+    assert overlaps(layout, padded=False) is None
+
+
+def test_layouts_are_the_same_map_whatever_their_swizzles_iff_all_addresses_are_equal():
+    rng, same = Random(8), 0
+    for _ in range(4000):
+        shape = [rng.choice((1, 2, 4, 4, 8, 3)) for _ in range(2)]
+        layouts: list[Layout] = []
+        for _ in range(2):
+            head = rng.choice(("a, b", "b, a", "a, b, b:2", "a*8, b", "a*4, b", "a*2, b*8", "a*5, b"))
+            swizzle = rng.choice(
+                ("", f", swizzle = ({rng.randint(0, 2)}, {rng.randint(0, 2)}, {rng.randint(2, 4)})")
+            )
+            extra = rng.choice(("", "", f", offset = {rng.choice((1, 4, 8, 16))}", ", lo = [0, 1]"))
+            layouts.append(Format.parse(f"(a, b) : [{head}]{extra}{swizzle}").bind(shape))
+        first, second = layouts
+        want = np.array_equal(first.addresses(), second.addresses())
+        assert first.same_map(second) is second.same_map(first) is want, (str(first), str(second))
+        same += want and first.swizzle != second.swizzle
+    assert same > 100
+
+
+def test_two_spellings_of_one_swizzled_map():
+    """Bits of the address that are 0 swizzle nothing, and an XOR with a constant is an offset."""
+    texts = (
+        "[a, b]",
+        "[a, b], swizzle = (1, 0, 6)",
+        "[a, b], swizzle = (3, 3, 3)",
+        "[a, b], swizzle = (0, 0, 0)",
+    )
+    layouts = [Format.parse(f"(a, b) : {text}").bind((4, 8)) for text in texts]
+    assert all(a.same_map(b) for a in layouts for b in layouts)
+    shifted = Format.parse("(a) : [a], offset = 8, swizzle = (1, 0, 3)").bind((1,))
+    assert shifted.same_map(Format.parse("(a) : [a], offset = 9").bind((1,)))
+
+
+def test_negative_swizzles_that_reach_an_address():
+    plain, swizzled = (
+        Format.parse(f"(a, b) : [a, b]{swizzle}").bind((4, 8)) for swizzle in ("", ", swizzle = (1, 0, 3)")
+    )
+    assert not plain.same_map(swizzled) and not swizzled.same_map(plain)

@@ -388,3 +388,62 @@ def test_descriptors_are_values():
         d.shape = (3, 2)  # type: ignore[misc]
     assert len({d, TensorDesc((2, 3), "f32", "ab"), TensorDesc((2, 3), "f32", "ba")}) == 2
     assert str(TensorDesc((2, None), "u8", "ab")) == "2x? ui8 (a, b) : [a, b]"
+
+
+# --- Offset and pad, however the layout is given ---
+
+
+def _spelled(shape: tuple[int, ...]) -> list[Any]:
+    tag = "ab"
+    return [tag, "(a, b) : [a, b]", Format.from_tag(tag), Format.from_tag(tag).bind(shape), None]
+
+
+def test_an_offset_moves_every_layout():
+    shape = (2, 3)
+    want = 5 + np.arange(6).reshape(shape)
+    for layout in _spelled(shape):
+        d = TensorDesc(shape, "f32", layout, offset=5)
+        assert d.offset == 5 and d.nbytes == 4 * 11 and np.array_equal(d.layout.addresses(), want), layout
+    assert TensorDesc(shape, "f32", strides=(3, 1), offset=5).offset == 5
+    stated = "(a, b) : [a, b], offset = 5"
+    assert TensorDesc(shape, "f32", stated).offset == TensorDesc(shape, "f32", stated, offset=5).offset == 5
+
+
+@pytest.mark.parametrize("layout", ["nc", "(n, c) : [n, c:4]", None])
+def test_an_offset_and_a_pad_wait_for_open_extents(layout: str | None):
+    d = TensorDesc((None, 4), "f32", layout, offset=7, pad=3)
+    assert (d.offset, d.pad_value) == (7, 3)
+    assert (d.at((2, 4)).offset, d.at((2, 4)).pad_value) == (7, 3)
+    assert d != TensorDesc((None, 4), "f32", layout, pad=3) and d != TensorDesc(
+        (None, 4), "f32", layout, offset=7
+    )
+
+
+def test_an_offset_and_a_pad_wait_for_open_strides():
+    d = TensorDesc((2, None), "f32", strides=(None, -1), offset=9, pad="zero")
+    assert (d.offset, d.pad_value) == (9, 0) and "offset = 9, pad = zero" in str(d)
+    bound = d.at((2, 3), (5, -1))
+    assert bound.layout.addresses().tolist() == [[9, 8, 7], [14, 13, 12]] and bound.pad_value == 0
+    assert d != TensorDesc((2, None), "f32", strides=(None, -1), pad="zero")
+    assert TensorDesc((None,), "f32", strides=(1,)).pad_value is None
+
+
+def test_negative_two_offsets():
+    stated = Format.parse("(a, b) : [a, b], offset = 3")
+    for layout in (stated, str(stated), stated.bind((2, 3))):
+        with pytest.raises(
+            LayoutError, match=r"offset 5 and layout .* which states offset 3, are both given"
+        ):
+            TensorDesc((2, 3), "f32", layout, offset=5)
+
+
+@pytest.mark.parametrize("lost", [{"offset": 5}, {"pad": "zero"}])
+def test_negative_an_offset_or_pad_of_any_layout(lost: dict[str, Any]):
+    with pytest.raises(LayoutError, match=r"layout 'any' is still to be chosen, so .* would be lost"):
+        TensorDesc((2, 3), "f32", "any", **lost)
+
+
+def test_negative_a_pad_that_open_extents_cannot_hold():
+    for options in ({"layout": "nc"}, {"strides": (None, 1)}):
+        with pytest.raises(LayoutError, match="pad = 300 is no value of i8"):
+            TensorDesc((None, 4), "i8", pad=300, **options)  # type: ignore[arg-type]

@@ -20,6 +20,7 @@ from layout_ir.errors import LayoutError
 from layout_ir.execute import entry_point, input_names, result_names, run
 from tests.backends.reference.rewriting import with_random_formats
 from tests.backends.reference.texts import NETWORK, network_inputs, parse
+from tests.passes import texts
 
 BLOCKED = """
 func.func @main(%x : tensor<2x5xf32, #layout.format<(a, b) : [b, a, b:4], pad = zero>>, %y : tensor<5xf32>)
@@ -265,3 +266,32 @@ def test_pads_of_a_quantized_tensor_hold_its_zero_point():
         run(module, [x], reorders=reorders, trace=lambda op, tensors, _: seen.append(tensors[-1]))
         held.append(sorted({int(v) for v in seen[0].buffer}))
     assert held == [[3, 23], [3, 23]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "func.func @main(%x : tensor<2x?xf32>) {\n func.return }",
+            r"argument 0 of @main is tensor<2x\?xf32>: running needs the extent of dim 1; write a static shape",
+        ),
+        (
+            """func.func @main(%x : tensor<2x3xf32>) {
+              %y = tensor.cast %x : tensor<2x3xf32> to tensor<?x?xf32>
+              func.return }""",
+            r"the result of tensor.cast in @main is tensor<\?x\?xf32>: running needs the extent of dims 0, 1",
+        ),
+        ("func.func @main(%x : tensor<2xindex>) {\n func.return }", "tensors of index have no layout"),
+        (
+            'func.func @main(%x : tensor<2xf32, #layout.opaque<"w", 8>>) {\n func.return }',
+            r"running needs a layout, which #layout.opaque<\"w\", 8> is not",
+        ),
+        (
+            "func.func @main() {\n func.call @main() : () -> ()\n func.return }",
+            "func.call: functions call each other too deeply",
+        ),
+    ],
+)
+def test_negative_what_cannot_be_run_says_what_it_needs(text: str, message: str):
+    with pytest.raises(LayoutError, match=message):
+        run(texts.parse(text), [np.zeros((2, 3), np.float32)] if "tensor" in text else [])

@@ -13,7 +13,7 @@ from hypothesis import given
 
 from layout_ir.errors import LayoutError
 from layout_ir.format import Factor, Format
-from layout_ir.layout import HOLE, Index, Layout, Pad
+from layout_ir.layout import HOLE, Hole, Index, Layout, Pad
 from tests.layouts import address_by_definition, indices, random_format, random_layout, random_shape, rngs
 
 
@@ -121,6 +121,28 @@ def test_inverse_does_not_search_large_dims():
     assert layout.inverse(layout.address(index)) == Index(index)
 
 
+@pytest.mark.parametrize(
+    ("text", "shape", "address", "found"),
+    [
+        ("(a) : [a*0]", (1 << 40,), 5, HOLE),
+        ("(a, b) : [a*0, b], lo = [1000000000, 0]", (1 << 40, 3), 2, Index((0, 2))),
+        ("(a, b) : [a*2, b*2]", (1 << 31, 1 << 31), 7, HOLE),
+        ("(a, b) : [a*2, b*2]", (1 << 31, 1 << 31), 8, Index((0, 4))),
+        ("(a, b) : [a*0, b*3, a:8*0], lo = [13, 0]", (1 << 40, 2), 3, Index((3, 1))),
+    ],
+)
+def test_inverse_does_not_search_overlapping_strides(
+    text: str, shape: tuple[int, ...], address: int, found: Index | Hole
+):
+    assert Format.parse(text).bind(shape).inverse(address) == found
+
+
+def test_negative_inverse_gives_up_where_strides_overlap_too_much():
+    layout = Format.parse("(a, b, c) : [a*2000003, b*2000005, c*2000007]").bind((1 << 20,) * 3)
+    with pytest.raises(LayoutError, match="is not found in 65536 tries"):
+        layout.inverse(1_000_000_007_123)
+
+
 def test_inverse_of_a_broadcast_is_an_index():
     layout = Format.parse("(a, b) : [a*0, b]").bind((1 << 40, 3))
     assert layout.inverse(2) == Index((0, 2))
@@ -221,8 +243,11 @@ def test_injective_means_no_address_is_shared(rng: Random):
 
 
 def test_injective_is_unknown_where_it_would_cost_too_much():
-    # Strides that are not nested (9 does not exceed what stride 4 reaches) and far too many positions to try.
+    # Strides that are not nested (9 does not exceed what stride 4 reaches): a few differences to try.
     layout = Format.parse("(a, b, c) : [a*5000, b*9, c*4]").bind((1 << 30, 4, 4))
+    assert layout.is_injective() is True
+    # Strides that are nearly equal, and far too many of both.
+    layout = Format.parse("(a, b, c) : [a*100000, b*99999, c*100001]").bind((1 << 16, 1 << 16, 1 << 16))
     assert layout.is_injective() is None
 
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import gc
 import math
+import pickle
+import sys
+import weakref
 from fractions import Fraction
 from random import Random
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -15,6 +21,7 @@ from numpy.typing import NDArray
 from layout_ir.descriptor import TensorDesc
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
+from layout_ir.layout import Layout
 from layout_ir.memory import NONE, Memory
 from tests.layouts import random_format, random_shape, rngs
 
@@ -389,3 +396,202 @@ def test_negative_a_table_with_an_offset():
     format = Format.parse("(a) : [a | a:4], offset = 4")
     with pytest.raises(LayoutError, match="has offset 4, but a chunk table says where memory starts"):
         Memory(TensorDesc((8,), "f32", format), chunk_table=[0, 4])
+
+
+# --- Addresses ---
+
+
+@given(rngs)
+def test_every_way_out_reads_the_element_at_its_address(rng: Random):
+    """Strides of either sign, overlapping ones and none; swizzles; zero extents: refused, or right to the element."""
+    rank = rng.randint(1, 3)
+    shape = tuple(rng.choice((0, 1, 2, 3, 5)) for _ in range(rank))
+    names = "abc"[:rank]
+    factors = [f"{name}*{rng.randint(-9, 9)}" for name in names]
+    factors += [
+        f"{name}:{rng.choice((2, 3))}*{rng.randint(-9, 9)}"
+        for name in rng.sample(names, rng.randint(0, rank))
+    ]
+    swizzle = rng.choice(("", "", "", ", swizzle = (1, 0, 1)", ", swizzle = (2, 1, 2)"))
+    text = f"({', '.join(names)}) : [{', '.join(factors)}], offset = {rng.choice((0, 5, 60, 200))}{swizzle}"
+    layout = Format.parse(text).bind(shape)
+    where = {i: layout.address(i) for i in np.ndindex(*shape)}
+    try:
+        memory = Memory(TensorDesc(shape, "i32", layout))
+    except LayoutError as error:
+        assert "below address 0" in str(error) and layout.first_address < 0
+        return
+    memory.data[...] = np.arange(memory.data.size)
+    arrays = [memory.numpy(), memory.numpy(copy=True), np.asarray(memory)]
+    view = memory.strided()
+    if view is not None:
+        arrays += [view, np.from_dlpack(memory)]  # pyright: ignore
+    for array in arrays:
+        assert array.shape == shape and all(array[i] == address for i, address in where.items())
+    values = np.array([rng.randint(1, 1 << 30) for _ in where], np.int32).reshape(shape)
+    if len(set(where.values())) < len(where):
+        with pytest.raises(
+            LayoutError, match="several elements at one address, so it can be read but not set"
+        ):
+            memory.set(values)
+        assert (memory.data == np.arange(memory.data.size)).all()
+    else:
+        memory.set(values)
+        assert all(memory.data[address] == values[i] == memory.numpy()[i] for i, address in where.items())
+        untouched = np.setdiff1d(np.arange(memory.data.size), list(where.values()))
+        assert (memory.data[untouched] == untouched).all()
+
+
+@pytest.mark.parametrize(
+    "shape, format",
+    [
+        ((2, 6), "(a, b) : [a*20, b*4, b:2*-1]"),
+        ((2, 3), "(a, b) : [a*3, b*-1]"),
+        ((5,), "(a) : [a*-1], offset = 3"),
+        ((1,), "(a) : [a:4*-1], pad = zero"),
+    ],
+)
+def test_negative_memory_does_not_begin_below_address_0(shape: tuple[int, ...], format: str):
+    desc = TensorDesc(shape, "f32", format)
+    for buffer in (None, NONE, np.zeros(100, np.float32)):
+        with pytest.raises(
+            LayoutError, match=r"below address 0, where a buffer begins: an offset of at least"
+        ):
+            Memory(desc, buffer)
+
+
+def test_an_offset_keeps_negative_strides_inside():
+    memory = Memory(TensorDesc((2, 6), "f32", "(a, b) : [a*20, b*4, b:2*-1], offset = 1"))
+    memory.set(_values((2, 6)))
+    assert np.array_equal(memory.numpy(), _values((2, 6)))
+    assert memory.data[[1, 0, 5, 4, 9, 8, 21]].tolist() == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_negative_setting_what_keeps_two_elements_at_one_address():
+    desc = TensorDesc((8, 5, 11, 9), "f32", "(n, c, h, w) : [n, c*200, h, w, c:8]")
+    memory = Memory(desc)
+    with pytest.raises(LayoutError, match="keeps several elements at one address"):
+        memory.set(1)
+    assert memory.numpy().shape == (8, 5, 11, 9)  # reading stays
+
+
+def test_sharing_is_counted_where_the_algebra_does_not_decide(monkeypatch: pytest.MonkeyPatch):
+    def undecided(layout: Layout, *, padded: bool = True) -> None: ...
+
+    monkeypatch.setattr(Layout, "is_injective", undecided)
+    apart = Memory(TensorDesc((30, 30), "i32", "(a, b) : [a*2, b*61]"))
+    apart.set(_values((30, 30), "int32"))
+    assert np.array_equal(apart.numpy(), _values((30, 30), "int32"))
+    with pytest.raises(LayoutError, match="several elements at one address"):
+        Memory(TensorDesc((30, 30), "i32", "(a, b) : [a*4, b*58]")).set(0)
+
+
+def test_negative_more_memory_than_there_is():
+    with pytest.raises(LayoutError, match="cannot allocate"):
+        Memory(TensorDesc((1 << 50, 1 << 12), "i8"))
+
+
+# --- Lifetime ---
+
+
+def test_arrays_keep_the_buffer_they_were_made_of():
+    first = np.arange(1 << 16, dtype=np.float32)
+    memory = Memory(TensorDesc((1 << 16,), "f32"), first)
+    arrays = [np.asarray(memory), np.array(memory, copy=False), memory.numpy()]
+    interface = memory.__array_interface__
+    weak = weakref.ref(first)
+    del first
+    memory.set_data(np.zeros(1 << 16, np.float32))
+    gc.collect()
+    assert weak() is not None, "the buffer is gone, but arrays show it"
+    assert all(array[-1] == 65535 for array in arrays)
+    del arrays, interface
+    gc.collect()
+    assert weak() is None
+
+
+@pytest.mark.parametrize("format", ["ab", "ba", "(a, b) : [a*20, b*-2], offset = 50"])
+@pytest.mark.parametrize("writable", [True, False])
+def test_the_array_interface_says_where_the_tensor_lies(format: str, writable: bool):
+    row = np.arange(100, dtype=np.int16)
+    row.flags.writeable = writable
+    memory = Memory(TensorDesc((3, 4), "i16", format), row)
+
+    class Only:  # nothing but the interface, as NumPy takes it before any other protocol
+        __array_interface__ = memory.__array_interface__
+
+    array = np.asarray(Only())
+    assert np.array_equal(array, memory.desc.layout.addresses()) and np.shares_memory(array, row)
+    assert array.flags.writeable == writable
+
+
+def test_negative_arrays_of_another_type_are_copies():
+    memory = Memory(TensorDesc((3,), "f32"))
+    assert memory.__array__(np.float64).dtype == np.float64
+    with pytest.raises(LayoutError, match="float64 takes a copy"):
+        memory.__array__(np.float64, copy=False)
+
+
+# --- Threads ---
+
+
+def test_a_map_excludes_other_threads():
+    memory = Memory(TensorDesc((4,), "i64"))
+    inside: list[int] = []
+    worst: list[int] = []
+    refused: list[bool] = []
+
+    def work() -> None:
+        for _ in range(300):
+            try:
+                with memory.map() as data:
+                    inside.append(1)
+                    worst.append(len(inside))
+                    data += 1
+                    inside.pop()
+            except LayoutError:
+                refused.append(True)
+
+    threads = [Thread(target=work) for _ in range(8)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert max(worst) == 1
+    assert memory.numpy().tolist() == [len(worst)] * 4 and len(worst) + len(refused) == 2400
+
+
+def test_negative_what_another_thread_writes_cannot_be_mapped():
+    memory, started, done = Memory(TensorDesc((3,), "f32")), Event(), Event()
+
+    class Slow:
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+            started.set()
+            assert done.wait(30)
+            return np.ones(3)
+
+    writer = Thread(target=lambda: memory.set(Slow()))
+    writer.start()
+    assert started.wait(30)
+    try:
+        with pytest.raises(LayoutError, match="in use by another thread"), memory.map():
+            pass
+        assert memory.numpy().shape == (3,)  # reading is not kept off
+    finally:
+        done.set()
+        writer.join()
+    assert memory.numpy().tolist() == [1, 1, 1]
+
+
+def test_memory_is_copied_and_pickled():
+    memory = Memory(BLOCKED)
+    memory.set(_values((2, 17, 5, 4)))
+    for other in (copy.deepcopy(memory), pickle.loads(pickle.dumps(memory))):
+        assert np.array_equal(other.numpy(), memory.numpy())
+        other.set(0)
+        assert memory.numpy()[1, 16, 4, 3] == 680

@@ -103,14 +103,16 @@ def test_optimized_and_original_strip_to_the_same_text(name: str, target: str) -
 
 
 # Reorders of activations that are left for avx2, as observed: a ceiling that later versions may only lower. That
-# nothing less is possible with these options and costs is what `is_optimal` says.
+# nothing less is possible with these options and costs is what `is_optimal` says. In ShuffleNet depthwise convolutions
+# stand between groups of broken blocks, for which there are row-major kernels only: 10 of its reorders are there to
+# run them in blocks, four times as fast.
 LEFT = {
     "bvlc_alexnet": 0,
     "densenet121": 0,
     "inception_v1": 0,
     "inception_v2": 0,
     "resnet50": 0,
-    "shufflenet": 21,
+    "shufflenet": 31,
     "squeezenet": 0,
     "vgg19": 0,
     "zfnet512": 0,

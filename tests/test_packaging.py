@@ -180,7 +180,14 @@ def test_the_sdist_holds_each_source_once_and_the_tests(sdist: Path):
     expected = {path.relative_to(ROOT).as_posix() for path in tree().values()}
     assert expected <= set(names)
     assert not [name for name in names if name.startswith(tuple(f"{link}/" for link in MAPPED.values()))]
-    for name in ("LICENSE", "CHANGELOG.md", "README.md", "tests/test_packaging.py", "filecheck/lit.cfg.py"):
+    for name in (
+        "LICENSE",
+        "CHANGELOG.md",
+        "README.md",
+        "SECURITY.md",
+        "tests/test_packaging.py",
+        "filecheck/lit.cfg.py",
+    ):
         assert name in names
     assert not [name for name in names if "__pycache__" in name or name.endswith(".pyc")]
 

@@ -38,6 +38,7 @@ from xdsl.printer import Printer
 from layout_ir.dialects.layout import FormatAttr, LayoutDialect
 from layout_ir.format import Format
 from layout_ir.printing import HEX_ABOVE, alias_name, print_module
+from tests.oracles import mlir
 
 NCHW = Format.from_tag("nchw")
 BLOCKED = Format.from_tag("nChw8c")
@@ -276,3 +277,46 @@ def test_printing_a_long_constant_does_not_unpack_it(monkeypatch: pytest.MonkeyP
     monkeypatch.undo()
     values = print_module(module)
     assert values.count("dense") == 2
+
+
+OPTIONS = """\
+func.func @main(%x: tensor<1x8x5x4xf32, #layout.tag<nchw>>) -> tensor<1x8x5x4xf32, #layout.tag<nchw>> {
+  %a = "theirs.op"(%x) {layout.options = [
+      #layout.option<ins = [#layout.tag<nchw>], outs = [#layout.tag<nchw>], cost = 5>,
+      #layout.option<ins = [#layout.tag<nChw8c>], outs = [#layout.tag<nChw8c>], cost = 4>]}
+    : (tensor<1x8x5x4xf32, #layout.tag<nchw>>) -> tensor<1x8x5x4xf32, #layout.tag<nchw>>
+  func.return %a : tensor<1x8x5x4xf32, #layout.tag<nchw>>
+}
+"""
+
+
+def _parse_options(text: str) -> ModuleOp:
+    ctx = Context(allow_unregistered=True)
+    for dialect in (Builtin, Func, LayoutDialect):
+        ctx.load_dialect(dialect)
+    return Parser(ctx, text).parse_module()
+
+
+@pytest.mark.parametrize("generic", [False, True])
+def test_options_survive_a_tool_that_does_not_know_them(generic: bool):
+    if (reason := mlir.available()) is not None:
+        pytest.skip(reason)
+    before = _parse_options(OPTIONS)
+    text = mlir.reprint(print_module(before, generic=generic), "--allow-unregistered-dialect")
+    after = _parse_options(text)
+    found = [
+        op.attributes["layout.options"]
+        for m in (before, after)
+        for op in m.walk()
+        if "layout.options" in op.attributes
+    ]
+    assert len(found) == 2
+    assert found[0] == found[1]
+
+
+def test_formats_inside_other_attributes_are_spelled_out():
+    text = print_module(_parse_options(OPTIONS))
+    assert "cost = 4" in text
+    assert "option<ins = [#layout.format<(n, c, h, w) : [n, c, h, w, c:8], pad = zero>]" in text
+    assert "tensor<1x8x5x4xf32, #nchw>" in text
+    assert "#nChw8c" not in text  # nothing else uses it

@@ -242,3 +242,70 @@ def test_an_empty_tensor_has_a_nest_that_does_nothing():
     shape = (2, 0, 3)
     nest = refine(Format.row_major("abc").bind(shape), Format.from_tag("acb").bind(shape))
     assert math.prod(dim.total for dim in nest.dims) == 0
+
+
+def test_phases_take_the_same_loops_at_any_extent():
+    """Where both sides are functions of few digits, the loops of 2^40 indices are those of some, more often."""
+    for texts in (
+        ("(a, b) : [a, b], lo = [1, 1]", "(a, b) : [b, a]"),
+        ("(a, b) : [a, b, a:8], lo = [3, 1]", "(a, b) : [b, a]"),
+        ("(a, b) : [a, b, a:8], lo = [3, 1]", "(a, b) : [b, a, a:12], pad = zero, lo = [5, 2]"),
+    ):
+        few, many = (
+            refine(*(Format.parse(text).bind((extent, 3)) for text in texts)) for extent in (1 << 9, 1 << 40)
+        )
+        for nest in (few, many):
+            assert nest.dims[0].covered >= nest.dims[0].total
+        assert [type(loop) for loop in few.dims[0].loops] == [type(loop) for loop in many.dims[0].loops]
+        assert few.dims[0].loops[:-1] == many.dims[0].loops[:-1]
+
+
+@settings(max_examples=300)
+@given(rngs)
+def test_phases_of_blocks_that_conflict_or_not(rng: Random):
+    """One dim with blocks and pads in front on both sides, against the addresses of the two layouts."""
+
+    def side(pads: bool) -> Format:
+        blocks = [f"a:{rng.choice((2, 3, 4, 5, 6, 8, 12))}" for _ in range(rng.randint(0, 2))]
+        factors = [*rng.sample(["a", "b"], 2), *blocks]
+        factors.insert(rng.randint(2, len(factors)), f"b:{rng.choice((1, 2, 3))}")
+        pad = ", pad = zero" if pads and rng.random() < 0.5 else ""
+        low = f"lo = [{rng.randint(0, 30)}, {rng.choice((0, 0, 1, 2))}]"
+        return Format.parse(f"(a, b) : [{', '.join(factors)}]{pad}, {low}")
+
+    shape = (rng.choice((1, 2, 3, 7, 20, 50, 120)), rng.choice((1, 2, 5)))
+    src, dst = side(False).bind(shape), side(True).bind(shape)
+    nest = refine(src, dst)
+    (src_a, dst_a), (src_b, dst_b) = nest.offsets(0), nest.offsets(1)
+    inside = tuple(slice(dim.low, dim.low + dim.extent) for dim in nest.dims)
+    found_src, found_dst = nest.src_base + src_a[:, None] + src_b, nest.dst_base + dst_a[:, None] + dst_b
+    assert np.array_equal(found_src[inside], src.addresses())
+    assert np.array_equal(found_dst[inside], dst.addresses())
+    if dst.pad == "zero":
+        assert np.array_equal(found_dst, dst.addresses(padded=True))
+
+
+@pytest.mark.parametrize(
+    ("texts", "extent", "said"),
+    [
+        (
+            ("(a, b) : [a, b, a:1000003]", "(a, b) : [a, b, a:999983]"),
+            1 << 40,
+            "1000003 in the source and 999983 in the destination.* a table of 999985999949 offsets",
+        ),
+        (
+            ("(a, b) : [a, b, a:2147483647]", "(a, b) : [a, b, a:6]"),
+            1 << 40,
+            "a table of 12884901882 offsets",
+        ),
+        (
+            ("(a, b) : [a, b, a:65537], lo = [3, 0]", "(a, b) : [a, b, a:65536]"),
+            1 << 33,
+            "65537 behind 3 pads in the source",
+        ),
+    ],
+)
+def test_negative_tables_that_fill_the_memory_are_refused(texts: tuple[str, str], extent: int, said: str):
+    src, dst = (Format.parse(text).bind((extent, 3)) for text in texts)
+    with pytest.raises(LayoutError, match=said):
+        refine(src, dst)

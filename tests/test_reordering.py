@@ -9,8 +9,15 @@ import pytest
 
 import layout_ir as li
 from layout_ir.backends.llvm import Reorder, forget
+from layout_ir.errors import LayoutError
+from layout_ir.format import Format
 from layout_ir.quantization import conversion_between
-from layout_ir.reordering import ScaledReorder, _known  # pyright: ignore[reportPrivateUsage]
+from layout_ir.reordering import (
+    ScaledReorder,
+    _known,  # pyright: ignore[reportPrivateUsage]
+    physical_array,
+    reorder,
+)
 
 
 def _ramp(*shape: int) -> np.ndarray[Any, Any]:
@@ -287,3 +294,60 @@ def test_what_is_kept_can_be_dropped():
     forget()
     assert _known.cache_info().currsize == 0
     assert li.compile_reorder(source, destination) is not opened
+
+
+@pytest.mark.parametrize(
+    "format",
+    [
+        "(a, b) : [a*1, b*2]",
+        "(a, b) : [a*3, b*-1], offset = 2",
+        "(a, b) : [a*-3, b*-1], offset = 5",
+        "(a, b) : [a*4, b]",
+        "(a, b) : [a, b], size = 9",
+    ],
+)
+def test_an_array_of_the_physical_shape_is_read_and_written_axis_by_axis(format: str):
+    """One factor per dim: whatever the strides, the array of physical shape is the tensor itself."""
+    x = np.arange(6.0).reshape(2, 3)
+    assert np.array_equal(reorder(x, format, "ab"), x)
+    assert np.array_equal(reorder(x, "ab", format), x)
+    out = np.zeros((2, 3))
+    try:
+        assert np.array_equal(reorder(x, "ab", format, out=out), x)
+    except LayoutError as error:  # a buffer that no C-contiguous array is
+        assert "out is" in str(error) or "its layout needs" in str(error)
+        assert not out.any()
+
+
+@pytest.mark.parametrize(
+    "format, match",
+    [
+        ("(a, b) : [a*1, b*1]", "keeps several elements at one address"),
+        ("(a, b) : [a*0, b]", "keeps several elements at one address"),
+        ("(a, b) : [a*3, b*-1]", "2 elements below address 0"),
+    ],
+)
+def test_negative_sources_that_no_array_of_their_shape_is(format: str, match: str):
+    with pytest.raises(LayoutError, match=match):
+        reorder(np.arange(6.0).reshape(2, 3), format, "ab")
+
+
+def test_negative_physical_arrays_outside_of_their_buffer():
+    row = np.arange(100.0)
+    for text, match in (
+        ("(a, b) : [a*3, b*-1]", "2 elements below address 0"),
+        ("(a, b) : [a, b], swizzle = (1, 0, 1)", "a swizzle"),
+        ("(a, b) : [a@lane, b]", "places on other axes"),
+    ):
+        with pytest.raises(LayoutError, match=match):
+            physical_array(row, Format.parse(text).bind((2, 3)))
+    shifted = Format.parse("(a, b) : [a*3, b*-1], offset = 7").bind((2, 3))
+    assert physical_array(row, shifted).tolist() == [[7, 6, 5], [10, 9, 8]]
+
+
+@pytest.mark.parametrize("zero_point", [(-1, None), (-1, 3), ([2] * 3, None)])
+def test_negative_a_zero_point_of_floats(zero_point: Any):
+    x = np.zeros((2, 3), np.float32)
+    match = r"zero point .* of f32: expected integers, but elements of the source are floats and have none"
+    with pytest.raises(LayoutError, match=match):
+        reorder(x, "ab", "ab", dtype="i8", zero_point=zero_point, dim=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from layout_ir.backends.llvm.conversion import make_conversion_plan
 from layout_ir.backends.llvm.emit import emit_module, version
 from layout_ir.backends.llvm.entry import entry
 from layout_ir.backends.llvm.jit import Code
+from layout_ir.backends.llvm.kinds import check_kind
 from layout_ir.backends.llvm.machine import Machine, host
 from layout_ir.backends.llvm.machines import runnable
 from layout_ir.backends.llvm.pads import pad_bits
@@ -23,6 +24,7 @@ from layout_ir.backends.llvm.planner import candidates, make_plan
 from layout_ir.backends.llvm.tuning import Choice, choose
 from layout_ir.dtypes import bits_of, canonical_name
 from layout_ir.errors import LayoutError, shape_text
+from layout_ir.forking import loading
 from layout_ir.layout import Layout
 from layout_ir.quantization import PARAMETERS, Conversion, pad_after
 
@@ -38,20 +40,35 @@ Values = Mapping[str, Any]
 _SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
-def check_buffer(array: NDArray[Any], side: str, width: int, size: int) -> None:
-    """Raises LayoutError where `array` is no row of at least `size` bytes, in elements of `width` bytes."""
+def check_buffer(array: NDArray[Any], plan: Plan, *, writes: bool, size: int) -> None:
+    """Raises LayoutError where `array` is no row of at least `size` bytes of the elements that `plan` takes there.
+
+    It is the destination where the plan `writes` it, else the source.
+    """
+    side, width = "destination" if writes else "source", plan.widths[writes]
     if array.itemsize != width:
         raise LayoutError(f"the {side} has elements of {array.itemsize} bytes, the kernel moves {width}")
+    check_kind(array.dtype, side, plan.elements[writes])
     if not array.flags.c_contiguous:
         raise LayoutError(f"the {side} is not contiguous: strides {array.strides}")
     if array.nbytes < size:
         raise LayoutError(f"the {side} has {array.size} elements, its layout needs {size // width}")
+    if writes and not array.flags.writeable:
+        raise LayoutError("the destination is read-only")
+
+
+def _addressed(address: int, side: str, size: int) -> int:
+    """`address`, if `size` bytes can begin there: whether they do, only the caller knows. Raises LayoutError."""
+    if not (0 < address < (1 << 64) - size or size == 0):
+        raise LayoutError(f"the {side} cannot begin at address {address:#x}: {size} bytes are needed there")
+    return address
 
 
 class Reorder:
     """A compiled reorder: `kernel(source, destination)`.
 
-    Both are one-dimensional contiguous NumPy arrays (anything with a buffer) of elements as wide as the kernel's,
+    Both are contiguous NumPy arrays (anything with a buffer) of elements as wide as the kernel's and, where it converts
+    them, of their kind (see `kinds`),
     at least `plan.src_bytes` and `plan.dst_bytes` long, or integer addresses, which are trusted. They must not
     overlap, except that one buffer may be both where source and destination place every element alike. Source
     pads are never read; of the destination only elements, and pads if its layout has a policy, are written. The GIL
@@ -77,7 +94,7 @@ class Reorder:
         threads = checked.threads
         sizes = (plan.src_bytes, plan.dst_bytes)
         self.__call__ = entry(
-            checked.kernel, parallel, threads, sizes, plan.widths, plan.keeps_places, checked
+            checked.kernel, parallel, threads, sizes, plan.widths, plan.keeps_places, checked, plan.elements
         )
 
     def run_part(self, src: int, dst: int, part: int, parts: int, values: Values | None = None) -> None:
@@ -98,12 +115,8 @@ class _Checked:
         self.kernel = code.address(name)
 
     def __call__(self, src: Any, dst: Any, values: Values | None = None) -> None:
-        a = src if isinstance(src, int) else self.address(src, "source", self.plan.src_bytes, writable=False)
-        b = (
-            dst
-            if isinstance(dst, int)
-            else self.address(dst, "destination", self.plan.dst_bytes, writable=True)
-        )
+        a = self.address(src, self.plan.src_bytes, writes=False)
+        b = self.address(dst, self.plan.dst_bytes, writes=True)
         apart = a >= b + self.plan.dst_bytes or b >= a + self.plan.src_bytes
         if not apart and not (a == b and self.plan.keeps_places):
             raise LayoutError("source and destination overlap: a reorder needs two buffers")
@@ -117,16 +130,23 @@ class _Checked:
         """The two addresses that the kernel takes, and what must outlive the call."""
         conversion = self.plan.conversion
         names = conversion.at_run_time if conversion is not None else ()
-        given = values or {}
+        given: Values = {} if values is None else values
+        if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise LayoutError(f"parameters are a dict of arrays by name, given is a {type(values).__name__}")
         if set(given) != set(names):
             raise LayoutError(
-                f"the kernel takes {', '.join(names) or 'no parameters'}, given are {', '.join(given) or 'none'}"
+                f"the kernel takes {', '.join(names) or 'no parameters'}, "
+                f"given are {', '.join(map(str, given)) or 'none'}"
             )
         if conversion is None or not names:
             return (src, dst), None
         number = np.dtype(np.float32 if conversion.computes == "f32" else np.float64)
-        arrays = {name: np.ascontiguousarray(given[name], number) for name in names}
-        for name, array in arrays.items():
+        arrays: dict[str, NDArray[Any]] = {}
+        for name in names:
+            try:
+                array = arrays[name] = np.ascontiguousarray(given[name], number)
+            except (TypeError, ValueError) as error:
+                raise LayoutError(f"{name} is no array of {number}: {error}") from error
             wanted = conversion.channels if conversion.parameters[name] == "channel" else 1
             if array.size != wanted:
                 raise LayoutError(f"{name} has {array.size} numbers, the kernel takes {wanted}")
@@ -134,14 +154,23 @@ class _Checked:
         block = np.array([src, dst, *pointers], np.uint64)
         return (int(block.ctypes.data), 0), (block, arrays)
 
-    def address(self, buffer: Any, side: str, size: int, *, writable: bool) -> int:
-        """Where `buffer` begins, if it fits."""
-        width = self.plan.widths[writable]
-        # A list would be copied, so it is not accepted.
-        array: NDArray[Any] = np.asarray(buffer if isinstance(buffer, np.ndarray) else memoryview(buffer))
-        check_buffer(array, side, width, size)
-        if writable and not array.flags.writeable:
-            raise LayoutError(f"the {side} is read-only")
+    def address(self, buffer: Any, size: int, *, writes: bool) -> int:
+        """Where `buffer`, an array or an address, begins, if it fits."""
+        side = "destination" if writes else "source"
+        given: object = buffer
+        kind = type(given).__name__
+        if isinstance(given, int) and not isinstance(given, bool):
+            return _addressed(given, side, size)
+        try:
+            # A list would be copied, so it is not accepted.
+            view = cast(Any, buffer if isinstance(given, np.ndarray) else memoryview(buffer))
+            array: NDArray[Any] = np.asarray(view)
+        except (TypeError, ValueError, NotImplementedError) as error:
+            raise LayoutError(
+                f"the {side} is a {kind}, which is no buffer of elements ({error}): give a NumPy "
+                "array, another buffer or an address"
+            ) from error
+        check_buffer(array, self.plan, writes=writes, size=size)
         return int(array.ctypes.data)
 
 
@@ -253,8 +282,9 @@ def load(plan: Plan, machine: Machine, threads: int = 1) -> Reorder:
 
 def forget() -> None:
     """Drops the kernels that are kept for the next who asks; those in use stay until their users drop them."""
-    from layout_ir import reordering
-    from layout_ir.backends.llvm import open_call
+    with loading:
+        from layout_ir import reordering
+        from layout_ir.backends.llvm import open_call
 
     reordering.forget()
     open_call.forget()

@@ -18,7 +18,7 @@ from layout_ir.backends.llvm.far import reach_of
 from layout_ir.backends.llvm.loops import ONCE, Item, Level, Loop, Ragged, Table
 from layout_ir.backends.llvm.machine import LANE, LINE, Machine
 from layout_ir.backends.llvm.plan import ConvertRun, ConvertTile, ConvertWeave, Cut, Kernel, Plan, Step, Strip
-from layout_ir.backends.llvm.planner import Span, pad_boxes, product_boxes
+from layout_ir.backends.llvm.planner import Span, check_addresses, pad_boxes, product_boxes
 from layout_ir.backends.llvm.schedule import fill_step, merged
 from layout_ir.backends.llvm.sharing import shared_by, split_of
 from layout_ir.backends.llvm.streaming import streaming_volume
@@ -74,11 +74,7 @@ def make_conversion_plan(
     Raises LayoutError where `refine` does, where a layout has addresses below 0, or where there is no dim of channels.
     """
     nest, widths = generic(refine)(src, dst), Widths.of(conversion)
-    for side, layout in (("source", src), ("destination", dst)):
-        if layout.span and layout.first_address < 0:
-            raise LayoutError(
-                f"the {side} {layout.format} begins {-layout.first_address} elements below address 0"
-            )
+    check_addresses(src, dst)
     dim = conversion.dim
     if dim is not None and not 0 <= dim < src.rank:
         raise LayoutError(

@@ -7,28 +7,22 @@ and 0.7 MiB each, which the heap kept.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import cache, lru_cache
+from importlib import import_module
 from itertools import count
-from threading import Lock
 from typing import Any
 
 from layout_ir.backends.llvm import store
-from layout_ir.backends.llvm.machine import Machine, host, llvm
+from layout_ir.backends.llvm.machine import LLVMLITE, Machine, host, llvm
+from layout_ir.forking import fork_safe
 
-
-def fork_safe(lock: Lock) -> None:
-    """A process that forks waits for whoever holds `lock`: the child would otherwise never get it.
-
-    Of locks that are taken one inside the other, the inner one comes here first.
-    """
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
-
-
-# The bindings keep global state (targets, code generators) that is not safe under concurrent use.
-_lock = Lock()
+# The bindings keep global state (targets, code generators) that is not safe under concurrent use. So does LLVM: with
+# locks of its own, which a child would find taken where it is forked while another thread is inside. The lock under
+# which the bindings make every call, those of finalizers too, serves both, and there is no second one to wait for
+# while it is held.
+_lock: AbstractContextManager[Any] = import_module("llvmlite.binding.ffi").lib._lock
 fork_safe(_lock)
 
 _numbers = count()
@@ -93,7 +87,7 @@ class Code:
     def __init__(
         self, text: str | Callable[[], str], machine: Machine, names: Sequence[str], *, level: int = 1, key: str = "",
     ) -> None:  # fmt: skip
-        file = store.name("code", key, machine, llvm.llvm_version_info, level) if key else ""
+        file = store.name("code", key, machine, LLVMLITE, llvm.llvm_version_info, level) if key else ""
         data = store.read(file) if key else None
         if data is not None and self._takes(data, names):
             return

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import SymbolTable
 
@@ -22,10 +20,11 @@ from layout_ir.backends.llvm.kernel_ir import plan_op
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.machines import machine_named
 from layout_ir.backends.llvm.plan import Plan
-from layout_ir.diagnostics import PassError, remark
+from layout_ir.diagnostics import remark
 from layout_ir.dialects.kernel import CallOp, ConversionAttr, OpenOp, PlanOp
 from layout_ir.dialects.layout import FormatAttr, ReorderOp, format_of, layout_of
 from layout_ir.errors import LayoutError
+from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.rewriting import replace_op
 
 
@@ -95,15 +94,12 @@ def kernels_in(module: ModuleOp) -> list[PlanOp | OpenOp]:
 
 
 @dataclass(frozen=True)
-class ConvertLayoutToKernelPass(ModulePass):
+class ConvertLayoutToKernelPass(LayoutPass):
     """Plans instead of reorders. `cpu`: the machine the plans are for, `host` or a name such as `haswell`."""
 
     name = "convert-layout-to-kernel"
 
     cpu: str = "host"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        try:
-            lower(op, self.cpu)
-        except LayoutError as error:
-            raise PassError(str(error)) from error
+    def rewrite(self, module: ModuleOp) -> None:
+        lower(module, self.cpu)

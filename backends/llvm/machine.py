@@ -13,6 +13,7 @@ from typing import Any
 
 # The bindings have no type information.
 llvm: Any = import_module("llvmlite.binding")
+LLVMLITE = str(import_module("llvmlite").__version__)
 
 LINE = 64
 """Bytes of a cache line, on every machine that code is made for."""

@@ -24,6 +24,7 @@ from layout_ir.backends.llvm.plan import Plan
 from layout_ir.backends.llvm.registers import Registers
 from layout_ir.backends.llvm.streaming import streaming_volume
 from layout_ir.backends.llvm.symbols import Open
+from layout_ir.errors import LayoutError, shape_text
 from layout_ir.format import Format
 from layout_ir.quantization import Conversion
 
@@ -147,6 +148,7 @@ def compile_open_ahead(
     """
     check_name(name)
     reorder = open_reorder(src, dst, shape, what, machine)
+    _check_addresses(reorder)
     last = reorder.plain()
     # Where large shapes meet no condition under which streaming pays, and where registers are too wide: less choosy.
     cached = replace(machine, may_stream=False)
@@ -161,6 +163,27 @@ def compile_open_ahead(
                 choices.append(choice)
     unique = {str(choice): choice for choice in choices}
     return OpenUnit(name, reorder.conversion.src, machine, reorder, (*unique.values(), last))
+
+
+def _check_addresses(reorder: OpenReorder) -> None:
+    """Raises LayoutError where some extents reach below address 0: code without a way to say so cannot refuse them."""
+    small, large = (
+        [
+            k * block if extent is None else extent
+            for extent, block in zip(reorder.shape, reorder.blocks, strict=True)
+        ]
+        for k in (1, 2)
+    )
+    if 0 in small:
+        return
+    for side, format in (("source", reorder.src), ("destination", reorder.dst)):
+        first, then = (format.bind(shape).first_address for shape in (small, large))
+        if first < 0 or then < first:
+            raise LayoutError(
+                f"the {side} {format} begins {'' if first < 0 else 'for large extents '}below address 0, and code "
+                f"compiled ahead of time for {shape_text(reorder.shape)} cannot refuse a shape: give the extent "
+                "whose stride is negative"
+            )
 
 
 def examples(reorder: OpenReorder) -> Iterator[tuple[int, ...]]:

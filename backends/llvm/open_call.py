@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from functools import lru_cache
-from threading import Lock
+from operator import index
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,13 @@ from layout_ir.backends.llvm.call import check_buffer, shares
 from layout_ir.backends.llvm.conversion import bytes_of
 from layout_ir.backends.llvm.dynamic import Extents, OpenPlan, OpenReorder, open_reorder
 from layout_ir.backends.llvm.emit import module_text
-from layout_ir.backends.llvm.jit import Code, fork_safe
+from layout_ir.backends.llvm.jit import Code
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.machines import runnable
+from layout_ir.backends.llvm.planner import check_addresses
 from layout_ir.dtypes import bits_of, canonical_name
 from layout_ir.errors import LayoutError, shape_text
+from layout_ir.forking import fork_safe
 from layout_ir.format import Format
 from layout_ir.quantization import Conversion
 
@@ -30,7 +33,7 @@ _LEAST = 4 << 10
 """Bytes of source and destination below which no plan is made: the one that serves everything does."""
 
 # Who finds out which plan serves a shape. As for the compiler's lock, a process that forks waits for it.
-_lock = Lock()
+_lock = RLock()
 fork_safe(_lock)
 
 _SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -81,14 +84,14 @@ class OpenKernel:
         return tuple(x.open_plan for x in (*self._plans, self._plain))
 
     def __call__(self, source: Any, destination: Any, shape: Sequence[int] | None = None) -> None:
-        x, y = np.asarray(source), np.asarray(destination)
-        extents = self._extents(x, y) if shape is None else tuple(map(int, shape))
+        x, y = _array(source, "source"), _array(destination, "destination")
+        extents = self._extents(x, y) if shape is None else _integers(shape)
         known = self._shapes.get(extents)
         compiled, src_bytes, dst_bytes, threads = known if known is not None else self._prepare(extents)
-        a = self._address(x, source, "source", src_bytes)
-        b = self._address(y, destination, "destination", dst_bytes)
-        if not y.flags.writeable:
-            raise LayoutError("the destination is read-only")
+        plan = compiled.open_plan.plan
+        check_buffer(x, plan, writes=False, size=src_bytes)
+        check_buffer(y, plan, writes=True, size=dst_bytes)
+        a, b = int(x.ctypes.data), int(y.ctypes.data)
         if a < b + dst_bytes and b < a + src_bytes:
             raise LayoutError("source and destination overlap: a reorder needs two buffers")
         if 0 in extents:
@@ -124,6 +127,12 @@ class OpenKernel:
                 f"a kernel for shapes {shape_text(reorder.shape)} was given {shape_text(extents)}"
             )
         src, dst = reorder.src.bind(extents), reorder.dst.bind(extents)
+        check_addresses(src, dst)
+        # What was compiled assumed large extents; whether elements meet may depend on how large.
+        if dst.is_injective(padded=dst.pad != "undef") is False:
+            raise LayoutError(
+                f"the destination {dst.format} keeps several elements of {shape_text(extents)} at one address"
+            )
         sizes = bytes_of(src.extent, reorder.dtypes[0]), bytes_of(dst.extent, reorder.dtypes[1])
         threads = 1 if self._plain.open_plan.plan.shares_bytes else shares(sum(sizes), self.threads)
         with _lock:
@@ -174,12 +183,6 @@ class OpenKernel:
                 )
         return extents
 
-    def _address(self, array: NDArray[Any], given: Any, side: str, size: int) -> int:
-        if not isinstance(given, np.ndarray):
-            raise LayoutError(f"the {side} is a {type(given).__name__}, not a NumPy array")
-        check_buffer(array, side, self._plain.open_plan.plan.widths[side == "destination"], size)
-        return int(array.ctypes.data)
-
 
 def compile_open(
     src: Format,
@@ -209,6 +212,20 @@ def _open_kernel(
     src: Format, dst: Format, shape: Extents, conversion: Conversion, threads: int, machine: Machine
 ) -> OpenKernel:
     return OpenKernel(open_reorder(src, dst, shape, conversion, machine), threads)
+
+
+def _array(given: object, side: str) -> Any:
+    if not isinstance(given, np.ndarray):
+        raise LayoutError(f"the {side} is a {type(given).__name__}, not a NumPy array")
+    return given  # pyright: ignore[reportUnknownVariableType]
+
+
+def _integers(shape: Sequence[int]) -> tuple[int, ...]:
+    """`shape` as numbers of Python. Raises LayoutError where it has others than integers."""
+    try:
+        return tuple(map(index, shape))
+    except TypeError as error:
+        raise LayoutError(f"shape = {shape!r} is no list of integers: {error}") from error
 
 
 def forget() -> None:

@@ -312,6 +312,11 @@ class Plan:
         return -(-bits_of(self.conversion.src) // 8), -(-bits_of(self.conversion.dst) // 8)
 
     @property
+    def elements(self) -> tuple[str | None, str | None]:
+        """The types that elements are converted from and to; None where they are moved, whatever they are."""
+        return (None, None) if self.conversion is None else (self.conversion.src, self.conversion.dst)
+
+    @property
     def shares_bytes(self) -> bool:
         """Whether two threads might write halves of one byte."""
         return self.conversion is not None and bits_of(self.conversion.dst) < 8

@@ -64,11 +64,7 @@ def make_plan(
     Raises LayoutError where `refine` does, and where a layout has addresses below 0.
     """
     nest = generic(refine)(src, dst)
-    for side, layout in (("source", src), ("destination", dst)):
-        if layout.span and layout.first_address < 0:
-            raise LayoutError(
-                f"the {side} {layout.format} begins {-layout.first_address} elements below address 0"
-            )
+    check_addresses(src, dst)
     volume = width * prod(src.shape)
     fused = _fusible(nest, dst, width) if volume else None
     moves = _moves(nest, width, pad, machine, fused) if volume else []
@@ -92,6 +88,15 @@ def make_plan(
     if threads > 1:
         steps = [shared_by(step, threads) for step in steps]
     return Plan(width, src.extent * width, dst.extent * width, tuple(steps))
+
+
+def check_addresses(src: Layout, dst: Layout) -> None:
+    """Raises LayoutError where a layout has addresses below 0, which lie before the buffer."""
+    for side, layout in (("source", src), ("destination", dst)):
+        if layout.span and layout.first_address < 0:
+            raise LayoutError(
+                f"the {side} {layout.format} begins {-layout.first_address} elements below address 0"
+            )
 
 
 def _moves(

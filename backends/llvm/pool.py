@@ -29,6 +29,7 @@ from typing import Any
 
 from layout_ir.backends.llvm.jit import Code
 from layout_ir.backends.llvm.machine import Machine, host
+from layout_ir.forking import fork_safe
 
 # Numbers of system calls.
 _FUTEX, _GETTID = (
@@ -45,7 +46,8 @@ _CLOSE = 100_000
 
 # { i64 ticket, i32 busy, i32 left, i32 sleeping, ptr kernel, ptr src, ptr dst, i64 threads, i64 last }
 # The ticket is generation << 32 | parts << 16 | next part: taking the next part fails where any of it has changed, so
-# that what was read of the call before belongs to it.
+# that what was read of the call before belongs to it. A worker that comes late reads while the next call writes, which
+# only atomic loads and stores may.
 _STATE = "{ i64, i32, i32, i32, ptr, ptr, ptr, i64, i64 }"
 
 _PLACES = 1024
@@ -153,10 +155,10 @@ look:
   %k = phi i32 [ 0, %entry ], [ 0, %name ], [ %k1, %rest ], [ 0, %sleep ], [ 0, %try ], [ 0, %run ]
 {open_part}  br i1 %open, label %read, label %idle
 read:
-  %f = load ptr, ptr {kernel}
-  %a = load ptr, ptr {src}
-  %b = load ptr, ptr {dst}
-  %most = load i64, ptr {threads}
+  %f = load atomic ptr, ptr {kernel} monotonic, align 8
+  %a = load atomic ptr, ptr {src} monotonic, align 8
+  %b = load atomic ptr, ptr {dst} monotonic, align 8
+  %most = load atomic i64, ptr {threads} monotonic, align 8
   %asked = icmp slt i64 %index, %most
   br i1 %asked, label %try, label %idle
 try:
@@ -194,10 +196,10 @@ alone:
   call void %f(ptr %a, ptr %b, i64 0, i64 1)
   ret void
 publish:
-  store ptr %f, ptr {kernel}
-  store ptr %a, ptr {src}
-  store ptr %b, ptr {dst}
-  store i64 %most, ptr {threads}
+  store atomic ptr %f, ptr {kernel} monotonic, align 8
+  store atomic ptr %a, ptr {src} monotonic, align 8
+  store atomic ptr %b, ptr {dst} monotonic, align 8
+  store atomic i64 %most, ptr {threads} monotonic, align 8
   %number = trunc i64 %most to i32
   store atomic i32 %number, ptr {left} release, align 4
   %old = load atomic i64, ptr {ticket} monotonic, align 8
@@ -290,7 +292,8 @@ class Pool:
 
 
 _pool: Pool | None = None
-_lock = threading.Lock()
+_lock = threading.RLock()
+fork_safe(_lock)
 
 
 def available(threads: int) -> int:
@@ -317,8 +320,6 @@ def ensure(threads: int) -> Pool:
 
 def _restart() -> None:
     """In a forked child the workers are gone, with whatever they were doing: the same state starts afresh."""
-    global _lock
-    _lock = threading.Lock()
     if _pool is not None:
         ctypes.CFUNCTYPE(None)(_pool.code.address("reset"))()
         threads, _pool.workers = _pool.workers + 1, 0

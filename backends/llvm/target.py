@@ -7,6 +7,7 @@ from typing import IO
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.target import Target
 
 from layout_ir.backends.llvm.ahead import check_name
@@ -17,7 +18,8 @@ from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.machines import machine_named
 from layout_ir.backends.llvm.open_ahead import compile_open_ahead
 from layout_ir.dialects.kernel import OpenOp, PlanOp
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, unforeseen_as_error
+from layout_ir.passes.layout_pass import readable_in_stock_tools
 
 
 def llvm_ir(module: ModuleOp) -> str:
@@ -52,4 +54,8 @@ class LLVMIRTarget(Target):
     name = "llvm-ir"
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        output.write(llvm_ir(module))
+        with (
+            readable_in_stock_tools(),
+            unforeseen_as_error(f"target '{self.name}' failed", DiagnosticException),
+        ):
+            output.write(llvm_ir(module))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from threading import Lock
+from threading import RLock
 from time import perf_counter
 from typing import Any
 
@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.backends.llvm import store
-from layout_ir.backends.llvm.jit import fork_safe
 from layout_ir.backends.llvm.machine import Machine
 from layout_ir.backends.llvm.plan import Plan
 from layout_ir.errors import LayoutError
+from layout_ir.forking import fork_safe
 
 ROUNDS, BATCH = 9, 0.001
 """Turns of every plan, and seconds of calls in each."""
@@ -33,7 +33,7 @@ MARGIN = 0.03
 _known: dict[str, str] = {}
 """The winner's text by the name of the choice: what this process has read or measured."""
 
-_lock = Lock()  # one measurement at a time: two would slow each other
+_lock = RLock()  # one measurement at a time: two would slow each other
 fork_safe(_lock)
 
 Kernel = Callable[[Any, Any], None]

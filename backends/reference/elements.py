@@ -99,7 +99,7 @@ def convert(array: Array, source: str, target: str, *, rounding: str) -> Array:
 
     To floats: nearest even. From floats to integers: `rounding` is "truncate" or "nearest" (even), then the range of
     the target saturates and NaN becomes 0. From integer to integer: "truncate" wraps around, "nearest" saturates.
-    To i1: whether the element is not 0.
+    To i1: whether the element is not 0. From float to float, NaN becomes a quiet NaN.
     """
     if source == target:
         return array
@@ -107,7 +107,7 @@ def convert(array: Array, source: str, target: str, *, rounding: str) -> Array:
     if target == "i1":
         return values != 0
     if is_float(target):
-        return narrow(values, target)
+        return _quiet(narrow(values, target), target)
     low, high = integer_range(target)
     if is_float(source):
         with np.errstate(all="ignore"):
@@ -118,6 +118,16 @@ def convert(array: Array, source: str, target: str, *, rounding: str) -> Array:
     info = np.iinfo(values.dtype)
     bounded = np.clip(values, max(low, int(info.min)), min(high, int(info.max)))
     return bounded.astype(storage(target))
+
+
+_QUIET_BIT = {"f16": 9, "bf16": 6, "f32": 22, "f64": 51}
+
+
+def _quiet(array: Array, dtype: str) -> Array:
+    """Stored floats with every NaN quiet. NumPy moves the bits of halves, and keeps signalling ones as they are."""
+    bits = np.array(array).view(f"u{array.dtype.itemsize}")
+    bits[np.isnan(widen(array, dtype))] |= bits.dtype.type(1 << _QUIET_BIT[dtype])
+    return bits.view(array.dtype)
 
 
 def saturated(whole: Array, target: str) -> Array:

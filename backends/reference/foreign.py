@@ -169,21 +169,18 @@ _MOVES: dict[type[Operation], Run] = {
 
 
 def run(op: Operation, operands: Sequence[Any]) -> tuple[Any, ...]:
-    """The results of an op of another dialect. Raises LayoutError, naming the op, where it has no meaning here."""
-    try:
-        with np.errstate(all="ignore"):
-            if type(op) in _MOVES:
-                return (_MOVES[type(op)](op, operands),)
-            if any(isinstance(operand, Tensor) for operand in operands) or _makes_tensor(op):
-                s = loops_of(op)
-                if s is None:
-                    raise LayoutError("has no reference semantics")
-                return structured.run(s, operands)
-            value = apply(op, [_scalar(o, v) for o, v in zip(operands, op.operands, strict=True)])
-            # xDSL's own functions compute with Python's whole numbers.
-            return (value if value.dtype.kind == "f" else value.item(),)
-    except LayoutError as error:
-        raise LayoutError(f"{op.name}: {error}") from error
+    """The results of an op of another dialect. Raises LayoutError where it has no meaning here."""
+    with np.errstate(all="ignore"):
+        if type(op) in _MOVES:
+            return (_MOVES[type(op)](op, operands),)
+        if any(isinstance(operand, Tensor) for operand in operands) or _makes_tensor(op):
+            s = loops_of(op)
+            if s is None:
+                raise LayoutError("has no reference semantics")
+            return structured.run(s, operands)
+        value = apply(op, [_scalar(o, v) for o, v in zip(operands, op.operands, strict=True)])
+        # xDSL's own functions compute with Python's whole numbers.
+        return (value if value.dtype.kind == "f" else value.item(),)
 
 
 def _makes_tensor(op: Operation) -> bool:

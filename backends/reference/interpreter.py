@@ -6,22 +6,33 @@ without nested regions, which is what a network is, is therefore run here; every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.interpreter import Interpreter, InterpreterFunctions, impl, impl_callable, register_impls
+from xdsl.interpreter import (
+    Interpreter,
+    InterpreterFunctions,
+    OpImplResult,
+    impl,
+    impl_callable,
+    register_impls,
+)
 from xdsl.interpreters.arith import ArithFunctions
 from xdsl.interpreters.func import FuncFunctions
 from xdsl.interpreters.scf import ScfFunctions
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from layout_ir.backends.reference.foreign import ForeignFunctions
 from layout_ir.backends.reference.semantics import SEMANTICS, Semantics
 from layout_ir.backends.reference.tensor import Tensor
+from layout_ir.diagnostics import LocatedError, UnforeseenOpError, name_of_op
+from layout_ir.dialects.layout import dtype_of, has_layout, is_tensor
 from layout_ir.dialects.nn import ConstantOp
 from layout_ir.errors import LayoutError
 
@@ -63,11 +74,8 @@ class ReferenceFunctions(FuncFunctions):
         return result
 
     def _apply(self, op: Operation, operands: Sequence[Any]) -> Any:
-        try:
-            with np.errstate(all="ignore"):
-                return self.table[type(op)](op, *operands)
-        except LayoutError as error:
-            raise LayoutError(f"{op.name}: {error}") from error
+        with _errors_of(op), np.errstate(all="ignore"):
+            return self.table[type(op)](op, *operands)
 
     @impl_callable(FuncOp)
     def call_func(self, interpreter: Interpreter, op: FuncOp, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -125,25 +133,101 @@ for _op_type in SEMANTICS:
 register_impls(ReferenceFunctions)
 
 
+@contextmanager
+def _errors_of(op: Operation) -> Generator[None]:
+    """Raise what goes wrong inside as one error that names `op` and its place."""
+    try:
+        yield
+    except LocatedError:
+        raise  # an op inside op, or of a function that it calls
+    except RecursionError:
+        raise LocatedError(f"{name_of_op(op)}: functions call each other too deeply", op) from None
+    except LayoutError as error:
+        raise LocatedError(f"{name_of_op(op)}: {error}", op) from error
+    except Exception as error:
+        raise UnforeseenOpError(f"'{name_of_op(op)}' op", error, op) from error
+
+
+@register_impls
+class _Loops(ScfFunctions):
+    """xDSL's `scf`, with the loops that have no end refused."""
+
+    @impl(scf.ForOp)
+    def run_for(self, interpreter: Interpreter, op: scf.ForOp, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        if args[2] <= 0:
+            raise LayoutError(f"a loop counts up, its step is {args[2]}")
+        return super().run_for(interpreter, op, args).values
+
+
+class _Interpreter(Interpreter):
+    """xDSL's interpreter, whose errors name the op."""
+
+    def _run_op(self, op: Operation, inputs: tuple[Any, ...]) -> OpImplResult:
+        with _errors_of(op):
+            return super()._run_op(op, inputs)
+
+
 def interpreter_of(module: ModuleOp, functions: InterpreterFunctions) -> Interpreter:
     """An interpreter of `module` with these functions, those of other dialects, and xDSL's own for scf."""
-    interpreter = Interpreter(module)
-    for implementations in (functions, ArithFunctions(), ScfFunctions(), ForeignFunctions()):
+    interpreter = _Interpreter(module)
+    for implementations in (functions, ArithFunctions(), _Loops(), ForeignFunctions()):
         interpreter.register_implementations(implementations, override=True)
     return interpreter
 
 
+def _check_type(type: Attribute, what: str, op: Operation) -> None:
+    """Raises LocatedError where `type` is a tensor that cannot be held, saying what it lacks."""
+    if not is_tensor(type) or has_layout(type):
+        return
+    unknown = [dim for dim, extent in enumerate(type.get_shape()) if extent < 0]
+    if unknown:
+        dims = f"dim {unknown[0]}" if len(unknown) == 1 else f"dims {', '.join(map(str, unknown))}"
+        raise LocatedError(
+            f"{what} is {type}: running needs the extent of {dims}; write a static shape into the types", op
+        )
+    dtype_of(type)
+    raise LocatedError(f"{what} is {type}: running needs a layout, which {type.encoding} is not", op)
+
+
 def check_supported(module: ModuleOp, function: FuncOp) -> None:
-    """Raises LayoutError, naming the op, if `function` or one that it calls has an op without reference semantics."""
+    """Raises LocatedError, naming the op, if `function` or one that it calls has an op without reference semantics, or
+    calls one that the module does not define."""
+    defined = {op.sym_name.data for op in module.walk() if isinstance(op, FuncOp)}
+    for op, title in _reached(module, function):
+        if isinstance(op, CallOp) and op.callee.string_value() not in defined:
+            raise LocatedError(
+                f"{title} calls @{op.callee.string_value()}, which the module does not define", op
+            )
+        name = name_of_op(op)
+        if type(op) not in SEMANTICS and name.partition(".")[0] not in _FOREIGN:
+            raise LocatedError(
+                f"{name} has no reference semantics: supported are the ops of nn, layout, func, scf, "
+                "arith, linalg, math, tensor and tosa",
+                op,
+            )
+
+
+def check_types(module: ModuleOp, function: FuncOp) -> None:
+    """Raises LocatedError where `function` or one that it calls has a tensor without a static shape, a known element
+    type and a layout."""
+    for op, title in _reached(module, function):
+        is_function = isinstance(op, FuncOp)
+        for block in (block for region in op.regions for block in region.blocks):
+            for number, argument in enumerate(block.args):
+                of = title if is_function else f"a block of {name_of_op(op)} in {title}"
+                _check_type(argument.type, f"argument {number} of {of}", op)
+        for result in op.results:
+            _check_type(result.type, f"the result of {name_of_op(op)} in {title}", op)
+
+
+def _reached(module: ModuleOp, function: FuncOp) -> Iterator[tuple[Operation, str]]:
+    """The ops of `function` and of all functions that it calls, each with the name of the one it is in."""
     symbols = {op.sym_name.data: op for op in module.walk() if isinstance(op, FuncOp)}
     pending, seen = [function], {function}
     while pending:
-        for op in pending.pop().walk():
-            if type(op) not in SEMANTICS and op.name.partition(".")[0] not in _FOREIGN:
-                raise LayoutError(
-                    f"{op.name} has no reference semantics: supported are the ops of nn, layout, func, scf, "
-                    "arith, linalg, math, tensor and tosa"
-                )
+        here = pending.pop()
+        for op in here.walk():
+            yield op, f"@{here.sym_name.data}"
             callee = symbols.get(op.callee.string_value()) if isinstance(op, CallOp) else None
             if callee is not None and callee not in seen:
                 seen.add(callee)

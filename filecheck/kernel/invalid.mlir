@@ -583,3 +583,58 @@ kernel.plan @negative_more_positions_than_bytes width 1 src 64 dst 64 {
     }
   }
 }
+
+// -----
+
+kernel.plan @negative_ragged_backwards width 4 src 64 dst 64 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{positions is -8, at least 1 is needed}}
+    kernel.ragged 16 to 8 <1: for 4 src 4 dst 4, 4: for 2 src 16 dst 16> {
+      kernel.copy 4
+    }
+  }
+}
+
+// -----
+
+kernel.plan @negative_ragged_beyond_its_digits width 4 src 64 dst 64 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{the digits number 8 positions, the loop ends at 16}}
+    kernel.ragged 0 to 16 <1: for 4 src 4 dst 4, 4: <0:0, 16:16>> {
+      kernel.copy 4
+    }
+  }
+}
+
+// -----
+
+kernel.plan @negative_ragged_without_digits width 4 src 64 dst 64 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{a ragged loop has digits that number its positions}}
+    kernel.ragged 0 to 1 <> {
+      kernel.copy 4
+    }
+  }
+}
+
+// -----
+
+kernel.plan @negative_table_without_offsets width 4 src 64 dst 64 {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{rounds is 0, at least 1 is needed}}
+    kernel.table <> {
+      kernel.copy 4
+    }
+  }
+}
+
+// -----
+
+kernel.plan @negative_channels_of_a_wrong_loop width 4 src 64 dst 64 convert <f32 to f32, ratio channel, dim 0 of 4> {
+  kernel.step src 0 dst 0 {
+    // expected-error@+1 {{positions is -8, at least 1 is needed}}
+    kernel.ragged 16 to 8 <1: for 4 src 4 dst 4 channel 1, 4: for 2 src 16 dst 16> {
+      kernel.convert 1
+    }
+  }
+}

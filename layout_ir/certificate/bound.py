@@ -21,6 +21,7 @@ All factors are multiplied by `scale`, and the sum is divided by it and rounded 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from math import prod
 from typing import Any
 
@@ -35,6 +36,10 @@ _Live = Mapping[int, Sequence[int]]
 """Per variable, the states that are still possible."""
 
 
+LARGEST = 1 << 23
+"""Entries of a table at most; the solver makes none that is larger."""
+
+
 class Clusters:
     """The tables of all clusters, messages included. Raises LayoutError where a factor is in none or in two."""
 
@@ -42,6 +47,7 @@ class Clusters:
         if scale < 1:
             raise LayoutError(f"scale is {scale}, at least 1 is needed")
         self._size = factors.size
+        self._budget = factors.problem.budget
         self._scale = scale
         self._scopes: list[list[int]] = []
         self._tables: dict[int, list[int]] = {}
@@ -50,7 +56,7 @@ class Clusters:
             scope: list[int] = cluster["scope"]
             if len(set(scope)) != len(scope) or any(x < 0 for x in scope):
                 raise LayoutError(f"{scope} is not a set of variables")
-            table = [0] * prod(self._size(x) for x in scope)
+            table = [0] * self._entries(scope, f"cluster {len(self._scopes)}", 4)
             for kind, number, op in cluster["factors"]:
                 if (kind, number, op) not in missing:
                     raise LayoutError(f"factor {kind} {number} {op} does not exist, or is in two clusters")
@@ -77,6 +83,16 @@ class Clusters:
         bound += sum(min(table) for c, table in self._tables.items() if c not in proven)
         return -(-bound // self._scale)
 
+    def _entries(self, scope: Sequence[int], what: str, steps: int = 1) -> int:
+        """How many entries a table over `scope` has, which are to take `steps` each."""
+        if any(x < 0 for x in scope):
+            raise LayoutError(f"{list(scope)} is not a set of variables")
+        entries = prod(self._size(x) for x in scope)
+        if entries > LARGEST:
+            raise LayoutError(f"too large to check: {what} over {len(scope)} variables has {entries} entries")
+        self._budget.spend(steps * entries, f"{what} over {len(scope)} variables, {entries} entries,")
+        return entries
+
     def _places(self, scope: Sequence[int], own: Sequence[int], live: _Live | None = None) -> list[int]:
         """For every assignment of `scope`, of live states only, the place of its part in a table over `own`."""
         step: dict[int, int] = {}
@@ -94,8 +110,9 @@ class Clusters:
         return places
 
     def _plus(self, scope: list[int], table: list[int], own: list[int], part: list[int]) -> list[int]:
-        if len(part) != prod(self._size(x) for x in own):
+        if len(part) != self._entries(own, "a message"):
             raise LayoutError(f"a table over variables {own} has {len(part)} entries")
+        self._entries(scope, "a cluster")
         return [a + part[k] for a, k in zip(table, self._places(scope, own), strict=True)]
 
     def _move(self, tables: dict[int, list[int]], messages: list[Message]) -> None:
@@ -107,25 +124,44 @@ class Clusters:
 
     def _least(self, c: int, tables: dict[int, list[int]], live: _Live) -> int:
         scope = self._scopes[c]
+        self._budget.spend(prod(len(live[x]) for x in scope), f"the least entry of cluster {c}")
         if all(len(live[x]) == self._size(x) for x in scope):
             return min(tables[c])
         return min((tables[c][k] for k in self._places(scope, scope, live)), default=FAR)
 
+    def _least_by_state(self, c: int, tables: dict[int, list[int]], live: _Live, x: int) -> dict[int, int]:
+        """Per live state of `x`, the least entry of the cluster with that state."""
+        scope = self._scopes[c]
+        entries = prod(len(live[y]) for y in scope)
+        self._budget.spend(entries, f"the least entries of cluster {c}")
+        places = self._places([x, *(y for y in scope if y != x)], scope, live)
+        step = entries // max(len(live[x]), 1)
+        return {
+            state: min((tables[c][place] for place in places[n * step : (n + 1) * step]), default=FAR)
+            for n, state in enumerate(live[x])
+        }
+
     def _prove(self, node: Any, tables: dict[int, list[int]], live: dict[int, Sequence[int]]) -> int:
         """The bound of the sum of `tables` over the live states."""
+        self._budget.spend(len(tables) + len(live), "a step of a proof")
         tables, live = dict(tables), dict(live)
         self._move(tables, node["messages"])
         least = {c: self._least(c, tables, live) for c in tables}
         total = sum(least.values())
         worst: list[int] = []
-        for x, k in node.get("drop", ()):
-            if k not in live[x]:
-                raise LayoutError(f"state {k} of variable {x} is not there to be dropped")
+        for x, dropped in groupby(node.get("drop", ()), lambda pair: pair[0]):
+            self._budget.spend(len(tables), "a state dropped in a proof")
             around = [c for c in tables if x in self._scopes[c]]
             rest = total - sum(least[c] for c in around)
-            worst.append(rest + sum(self._least(c, tables, {**live, x: [k]}) for c in around))
-            live[x] = [state for state in live[x] if state != k]
-            least.update((c, self._least(c, tables, live)) for c in around)
+            by_state = [self._least_by_state(c, tables, live, x) for c in around]
+            for _, k in dropped:
+                if k not in live[x]:
+                    raise LayoutError(f"state {k} of variable {x} is not there to be dropped")
+                self._budget.spend(len(around) * len(live[x]), "a state dropped in a proof")
+                worst.append(rest + sum(own[k] for own in by_state))
+                live[x] = [state for state in live[x] if state != k]
+                for c, own in zip(around, by_state, strict=True):
+                    least[c] = min((own[state] for state in live[x]), default=FAR)
             total = rest + sum(least[c] for c in around)
         if "split" in node:
             x = node["split"]

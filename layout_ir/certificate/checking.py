@@ -10,11 +10,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any, cast
 
 from layout_ir.certificate.bound import Clusters
 from layout_ir.certificate.factors import Factors
-from layout_ir.certificate.problem import StatedProblem
+from layout_ir.certificate.problem import FAR, Budget, StatedProblem
 from layout_ir.errors import LayoutError
 
 ATTRIBUTE = "layout.certificate"
@@ -23,16 +24,25 @@ ATTRIBUTE = "layout.certificate"
 FORMAT = "layout-ir selection certificate 2"
 
 
+_WORDS = ("format", "seal", "origin")
+"""What proves nothing and may hold text."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was recomputed: the cost of the choice, and the bound of all choices."""
+    """What was recomputed: the cost of the choice, and the bound of all choices that the problem has.
+
+    `omitted` is how many things the problem leaves out of the choice of its program, as the certificate says itself;
+    then nothing is known to be the cheapest.
+    """
 
     cost: int
     bound: int
+    omitted: int = 0
 
     @property
     def is_optimal(self) -> bool:
-        return self.cost == self.bound
+        return self.cost == self.bound and not self.omitted
 
 
 def seal(certificate: Mapping[str, Any]) -> str:
@@ -41,16 +51,18 @@ def seal(certificate: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def recompute(certificate: Any) -> Verdict:
+def recompute(certificate: Any, *, is_ours: bool = False) -> Verdict:
     """The cost of the choice and the bound that the messages prove, whatever the certificate states.
 
-    Raises LayoutError where it is malformed.
+    Raises LayoutError where it is malformed, or, unless it `is_ours`, made just now, would take too long.
     """
     try:
-        return _recomputed(certificate)
+        return _recomputed(certificate, is_ours)
+    except LayoutError:
+        raise
+    except (MemoryError, OverflowError) as error:
+        raise LayoutError(f"too large to check: {error or type(error).__name__}") from error
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        if isinstance(error, LayoutError):
-            raise
         raise LayoutError(f"malformed certificate: {type(error).__name__}: {error}") from error
 
 
@@ -67,25 +79,25 @@ def verify(certificate: Any) -> Verdict:
     return verdict
 
 
-def _recomputed(certificate: Any) -> Verdict:
+def _recomputed(certificate: Any, is_ours: bool) -> Verdict:
     if not isinstance(certificate, dict) or cast(dict[str, Any], certificate).get("format") != FORMAT:
         raise LayoutError(f"not a certificate: 'format' is not '{FORMAT}'")
     given = cast(dict[str, Any], certificate)
-    for key, value in given.items():
-        if key not in ("format", "seal"):
-            _only_integers(value)
-    problem = StatedProblem(given["problem"])
+    numbers = sum(_integers(value) for key, value in given.items() if key not in _WORDS)
+    problem = StatedProblem(given["problem"], Budget(inf if is_ours else numbers))
     clusters = Clusters(Factors(problem, given["sets"]), given["scale"], given["clusters"], given["messages"])
-    return Verdict(problem.cost(given["choices"]), clusters.bound(given["proofs"]))
+    return Verdict(problem.cost(given["choices"]), clusters.bound(given["proofs"]), given.get("omitted", 0))
 
 
-def _only_integers(node: Any) -> None:
-    """Numbers are integers and nothing else: no fractions, no true and false."""
+def _integers(node: Any) -> int:
+    """How many numbers there are: integers and nothing else, no fractions, no true and false, and none too long."""
     if isinstance(node, dict):
-        for child in cast(dict[str, Any], node).values():
-            _only_integers(child)
-    elif isinstance(node, list):
-        for child in cast(list[Any], node):
-            _only_integers(child)
-    elif type(node) is not int and node not in ("op", "value", "link", "tail"):
+        return sum(map(_integers, cast(dict[str, Any], node).values()))
+    if isinstance(node, list):
+        return sum(map(_integers, cast(list[Any], node)))
+    if type(node) is int:
+        if abs(node) >= FAR:
+            raise LayoutError(f"a number of {node.bit_length()} bits is more than any cost")
+    elif node not in ("op", "value", "link", "tail"):
         raise LayoutError(f"{node!r} is not an integer")
+    return 1

@@ -11,12 +11,19 @@ the tail it needs of the other, by these lists. Values whose reorders cost nothi
 
 For every choice there is an assignment of all variables at which the factors add up to the cost of the choice: each
 set is what the choice needs.
+
+A list under `sets` may end with a number, how many formats the sets have at most. Larger ones are then one last state
+of the variable, which lacks nothing and costs what the cheapest set of so many formats costs that has not the format
+made. A larger set holds such a set and costs no less, so that for every choice the factors add up to no more than its
+cost, and a lower bound of them is one of it. Such a value has no tail and is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Iterator, Sequence
+from itertools import combinations, product
+from math import comb, prod
+from typing import Any
 
 from layout_ir.certificate.problem import FAR, StatedProblem, at
 from layout_ir.errors import LayoutError
@@ -28,16 +35,18 @@ Name = tuple[str, int, int]
 class Factors:
     """Variables and factors of a problem. Raises LayoutError where `given`, the sets, are not sets of its values."""
 
-    def __init__(self, problem: StatedProblem, given: list[tuple[int, int, list[int]]]):
+    def __init__(self, problem: StatedProblem, given: list[list[Any]]):
         self.problem = problem
         self._wanted: dict[int, list[int]] = {}
         self._tail: dict[int, int] = {}
         self._sets: dict[int, list[tuple[int, ...]]] = {}
         """Per value with a variable, its sets, as places in its list of formats."""
-        for v, tail, wanted in given:
-            self._enter(v, tail, wanted)
+        self._most: dict[int, int] = {}
+        """Per value whose sets end with a state for all larger ones, how many formats the others have at most."""
+        for v, tail, wanted, *most in given:
+            self._enter(v, tail, wanted, *most)
 
-    def _enter(self, v: int, tail: int, wanted: list[int]) -> None:
+    def _enter(self, v: int, tail: int, wanted: list[int], limit: int | None = None) -> None:
         """Checks that `wanted` are the formats that users of v may need and that `tail`, if any, may stand for some."""
         ops = self.problem.ops
         uses: dict[int, list[int]] = at(self.problem.uses, v)
@@ -46,6 +55,8 @@ class Factors:
             raise LayoutError(f"the formats that value {v} may be needed in are not {wanted}")
         if tail != -1:
             inner = self._wanted.get(tail)
+            if limit is not None or tail in self._most:
+                raise LayoutError(f"value {v} has tail {tail}, and one of them a state for larger sets")
             if inner is None or len(inner) > len(wanted):
                 raise LayoutError(f"value {tail} stands in no list before value {v}, whose tail it is")
             place = dict(zip(inner, wanted, strict=False))
@@ -56,12 +67,23 @@ class Factors:
             self._tail[v] = tail
         self._wanted[v] = wanted
         most = min(len(wanted), sum(len(ks) for ks in uses.values()))
+        if limit is not None:
+            if not 0 < limit < most:
+                raise LayoutError(
+                    f"value {v} is needed in up to {most} formats at once, and {limit} are the limit"
+                )
+            self._most[v] = most = limit
+        count = sum(comb(len(wanted), n) for n in range(1, most + 1))
+        self.problem.budget.spend(count, f"the sets of value {v}, up to {most} of {len(wanted)} formats,")
         self._sets[v] = [s for n in range(1, most + 1) for s in combinations(range(len(wanted)), n)]
 
     def size(self, x: int) -> int:
         """How many states variable x has; value v is variable len(ops) + v."""
         ops = self.problem.ops
-        return len(ops[x]["choices"]) if x < len(ops) else len(self._sets[x - len(ops)])
+        return len(ops[x]["choices"]) if x < len(ops) else self._states(x - len(ops))
+
+    def _states(self, v: int) -> int:
+        return len(self._sets[v]) + (v in self._most)
 
     def names(self) -> set[Name]:
         """All factors."""
@@ -89,17 +111,34 @@ class Factors:
             costs = [node["weight"] * cost for _, _, cost in node["choices"]]
         elif kind == "value" and number not in self._sets:
             own = sorted({problem.maker[number], *problem.uses[number]})
+            entries = prod(self.size(x) for x in own)
+            steps = 8 * entries * (len(own) + len(problem.uses[number]))
+            problem.budget.spend(steps, f"the table of value {number}, {entries} entries,")
             costs = [problem.value_cost(number, chosen.__getitem__) for chosen in self._assignments(own)]
         elif kind == "value":
             own, weight = [problem.maker[number], self._variable(number)], problem.values[number]["weight"]
             wanted = self._wanted[number]
             made = [outs[problem.made[number]] for _, outs, _ in problem.ops[own[0]]["choices"]]
-            sets = [frozenset(wanted[k] for k in s) for s in self._sets[number]]
-            costs = [weight * problem.tree(number, f, needed) for f in made for needed in sets]
+            entries = len(made) * self._states(number)
+            problem.budget.spend(entries, f"the table of value {number}, {entries} entries,")
+            sets = [[wanted[k] for k in s] for s in self._sets[number]]
+            costs = list[int]()
+            for f in made:
+                trees = [problem.tree(number, f, needed) for needed in sets]
+                if number in self._most:
+                    most = self._most[number]
+                    trees.append(
+                        min(
+                            tree for tree, s in zip(trees, sets, strict=True) if len(s) == most and f not in s
+                        )
+                    )
+                costs += [weight * tree for tree in trees]
         elif kind == "link":
             own, costs = [op, self._variable(number)], self._link(number, op)
         else:
             tail = self._tail[number]
+            entries = self._states(tail) * self._states(number)
+            problem.budget.spend(entries, f"the table of value {number} and its tail, {entries} entries,")
             own = [self._variable(tail), self._variable(number)]
             costs = [0 if set(i) <= set(s) else FAR for i in self._sets[tail] for s in self._sets[number]]
         return [x for x in own if self.size(x) > 1], costs
@@ -108,15 +147,19 @@ class Factors:
         return len(self.problem.ops) + v
 
     def _link(self, v: int, op: int) -> list[int]:
-        wanted, asked = self._wanted[v], self.problem.uses[v][op]
-        return [
-            0 if {ins[k] for k in asked} <= {wanted[k] for k in s} else FAR
-            for ins, _, _ in self.problem.ops[op]["choices"]
-            for s in self._sets[v]
-        ]
+        wanted, asked = self._wanted[v], at(self.problem.uses, v).get(op, [])
+        choices = self.problem.ops[op]["choices"]
+        entries = len(choices) * self._states(v)
+        self.problem.budget.spend(entries, f"the table of value {v} and op {op}, {entries} entries,")
+        sets = [frozenset(wanted[k] for k in s) for s in self._sets[v]]
+        lacks_nothing = [0] * (v in self._most)
+        table: list[int] = []
+        for ins, _, _ in choices:
+            needed = {ins[k] for k in asked}
+            table += [0 if needed <= s else FAR for s in sets]
+            table += lacks_nothing
+        return table
 
-    def _assignments(self, scope: Sequence[int]) -> list[dict[int, int]]:
-        found: list[dict[int, int]] = [{}]
-        for x in scope:
-            found = [{**states, x: k} for states in found for k in range(self.size(x))]
-        return found
+    def _assignments(self, scope: Sequence[int]) -> Iterator[dict[int, int]]:
+        for states in product(*(range(self.size(x)) for x in scope)):
+            yield dict(zip(scope, states, strict=True))

@@ -6,8 +6,7 @@ reorders that leads from the format its maker gives it to all formats its users 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import combinations
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from layout_ir.errors import LayoutError
@@ -15,11 +14,37 @@ from layout_ir.errors import LayoutError
 FAR = 1 << 100
 """More than any cost."""
 
+STEPS = 1 << 27
+"""Some twenty seconds."""
+
+STEPS_PER_NUMBER = 256
+
+
+class Budget:
+    """The steps that checking may take, in proportion to the certificate, which anyone may have written.
+
+    A few numbers can ask for tables of any size.
+    """
+
+    def __init__(self, numbers: float):
+        """`numbers` is how many the certificate has."""
+        self._left = STEPS + STEPS_PER_NUMBER * numbers
+
+    def spend(self, steps: int, what: str) -> None:
+        """Raises LayoutError where `what` would take more steps than are left; to be called before they are taken."""
+        if steps > self._left:
+            raise LayoutError(f"too large to check: {what} would take {steps} steps, {self._left} are left")
+        self._left -= steps
+
 
 class StatedProblem:
-    """The problem that a certificate is about. Raises LayoutError where it is none."""
+    """The problem that a certificate is about. Raises LayoutError where it is none.
 
-    def __init__(self, given: dict[str, Any]):
+    `budget` bounds the work that its costs take, and whatever else is worked out from it.
+    """
+
+    def __init__(self, given: dict[str, Any], budget: Budget | None = None):
+        self.budget = budget or Budget(0)
         self.ops: list[dict[str, Any]] = given["ops"]
         self.values: list[dict[str, Any]] = given["values"]
         self.maker: list[int] = [-1] * len(self.values)
@@ -42,8 +67,10 @@ class StatedProblem:
         self._reorders: list[tuple[tuple[int, ...], ...]] = [
             tuple(tuple(row) for row in value["reorder"]) for value in self.values
         ]
-        self._trees: dict[Any, int] = {}
-        self._distances: dict[Any, list[list[int]]] = {}
+        for kind, nodes in (("op", self.ops), ("value", self.values)):
+            for number, node in enumerate(nodes):
+                if node["weight"] < 0:
+                    raise LayoutError(f"{kind} {number} has weight {node['weight']}, at least 0 is needed")
         for v, reorder in enumerate(self._reorders):
             if any(len(row) != len(reorder) for row in reorder):
                 raise LayoutError(f"the reorder costs of value {v} are not a square")
@@ -53,6 +80,8 @@ class StatedProblem:
                 formats: list[int] = [*ins, *outs]
                 for f, value in zip(formats, touched, strict=True):
                     index(self._reorders[value], f)
+        trees = {reorder: _Trees(reorder, self.budget) for reorder in dict.fromkeys(self._reorders)}
+        self._trees = [trees[reorder] for reorder in self._reorders]
 
     def cost(self, choices: Sequence[int]) -> int:
         """The cost of taking option choices[o] of each op o."""
@@ -65,55 +94,63 @@ class StatedProblem:
         """The cost of value v where op o takes option chosen(o)."""
         maker = self.maker[v]
         made = self.ops[maker]["choices"][chosen(maker)][1][self.made[v]]
-        needed = {
-            self.ops[o]["choices"][chosen(o)][0][k] for o, operands in self.uses[v].items() for k in operands
-        }
-        return self.values[v]["weight"] * self.tree(v, made, frozenset(needed))
+        needed: set[int] = set()
+        for o, operands in self.uses[v].items():
+            ins = self.ops[o]["choices"][chosen(o)][0]
+            needed.update([ins[k] for k in operands])
+        return self.values[v]["weight"] * self.tree(v, made, needed)
 
-    def tree(self, v: int, root: int, needed: frozenset[int]) -> int:
-        """The cheapest reorders that make all `needed` formats from `root`: they meet at one format, and split."""
-        needed -= {root}
-        if not needed:
-            return 0
-        key = self._reorders[v], root, needed
-        if key not in self._trees:
-            near = self._distance(self._reorders[v])
-            formats = range(len(near))
-            first = min(needed)
-            others = sorted(needed - {first})
-            best = near[root][first] if not others else FAR
-            for count in range(len(others)):
-                for part in combinations(others, count):
-                    left = frozenset({first, *part})
-                    best = min(
-                        best,
-                        *(
-                            near[root][m] + self.tree(v, m, left) + self.tree(v, m, needed - left)
-                            for m in formats
-                            if m not in needed
-                        ),
-                        FAR,
-                    )
-            for m in needed if others else ():
-                best = min(best, near[root][m] + self.tree(v, m, needed - {m}))
-            self._trees[key] = best
-        return self._trees[key]
-
-    def _distance(self, reorder: tuple[tuple[int, ...], ...]) -> list[list[int]]:
-        if reorder not in self._distances:
-            near = [list(row) for row in reorder]
-            for m in range(len(near)):
-                for f in range(len(near)):
-                    for g in range(len(near)):
-                        near[f][g] = min(near[f][g], near[f][m] + near[m][g])
-            if any(near[f][f] != 0 or min(near[f]) < 0 for f in range(len(near))):
-                raise LayoutError("a reorder cost is negative, or not 0 from a format to itself")
-            self._distances[reorder] = near
-        return self._distances[reorder]
+    def tree(self, v: int, root: int, needed: Iterable[int]) -> int:
+        """The cheapest reorders of value v that make all `needed` formats from `root`."""
+        wanted = 0
+        for f in needed:
+            wanted |= 1 << f
+        return self._trees[v].costs(wanted)[root] if wanted else 0
 
     def is_free(self, v: int) -> bool:
         """Whether no choice makes value v cost anything."""
         return not self.values[v]["weight"] or not any(map(any, self._reorders[v]))
+
+
+class _Trees:
+    """The cheapest reorders between the formats of a value: from one format to some format, where they split in two.
+
+    Sets of formats are numbers whose bit f is format f.
+    """
+
+    def __init__(self, reorder: tuple[tuple[int, ...], ...], budget: Budget):
+        self._budget = budget
+        formats = range(len(reorder))
+        budget.spend(len(reorder) ** 3 // 2, f"reorders between {len(reorder)} formats")
+        near = [list(row) for row in reorder]
+        for m in formats:
+            for f, row in enumerate(near):
+                first = row[m]
+                near[f] = [min(a, first + b) for a, b in zip(row, near[m], strict=True)]
+        if any(near[f][f] != 0 or min(near[f]) < 0 for f in formats):
+            raise LayoutError("a reorder cost is negative, or not 0 from a format to itself")
+        self._near = near
+        self._costs: dict[int, list[int]] = {1 << f: [row[f] for row in near] for f in formats}
+
+    def costs(self, wanted: int) -> list[int]:
+        """Per format, what it costs to make the set `wanted`, not empty, from it."""
+        known = self._costs.get(wanted)
+        if known is not None:
+            return known
+        count = wanted.bit_count()
+        steps = (len(self._near) ** 2 + (len(self._near) << (count - 1))) // 8
+        self._budget.spend(steps, f"reorders to {count} of {len(self._near)} formats")
+        first = wanted & -wanted
+        others = part = wanted ^ first
+        split = [FAR] * len(self._near)
+        while part:
+            # One tree for `part`, one for the rest, which has the first format.
+            pairs = zip(self.costs(part), self.costs(wanted ^ part), split, strict=True)
+            split = [min(a + b, least) for a, b, least in pairs]
+            part = (part - 1) & others
+        best = [min([a + b for a, b in zip(row, split, strict=True)]) for row in self._near]
+        self._costs[wanted] = best
+        return best
 
 
 def index(items: Sequence[Any], k: int) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from layout_ir.drawing.grid import Grid, Place, grid_of
-from layout_ir.drawing.memory import Gap, MemoryView, Row, memory_view
+from layout_ir.drawing.memory import Gap, MemoryView, Row, check_rows, memory_view
 from layout_ir.drawing.picture import CHARACTER, Box, Dot, Line, Picture, Text, text_width
 from layout_ir.drawing.words import colour_dim, gap_text, held_by_pads, index_of, remarks, row_text, summary
 from layout_ir.layout import Hole, Layout, Pad
@@ -35,7 +35,11 @@ _COLOURS = (
 
 
 def compose(layout: Layout, name: str | None = None, *, rows: int = 48) -> Picture:
-    """The picture of `layout`, of about `rows` rows of memory at most; `name` is what the reader calls it."""
+    """The picture of `layout`, of about `rows` rows of memory at most; `name` is what the reader calls it.
+
+    Raises LayoutError for more rows than a picture has.
+    """
+    check_rows(rows)
     picture = Picture(name or str(layout.format), f"memory of {layout}: {summary(layout)}")
     lines = _label_lines(layout)
     width = max(22.0, max(text_width(line, _LABEL) for line in lines) + 5)

@@ -11,8 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from layout_ir.errors import LayoutError
 from layout_ir.format import MEMORY
 from layout_ir.layout import Hole, Index, Layout, Pad
+
+MOST_ROWS = 256
+"""Rows of a picture: as PNG they are some 8,192 pixels high, which is as much as viewers show as one image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,12 @@ class _Ruling:
         return range(
             max(start, self.low), min(start + self.width, self.base + (run + 1) * self.run, self.end)
         )
+
+
+def check_rows(rows: int) -> None:
+    """Raises LayoutError for more rows than a picture has."""
+    if rows > MOST_ROWS:
+        raise LayoutError(f"a picture shows at most {MOST_ROWS} rows of memory, not {rows}")
 
 
 def memory_view(layout: Layout, *, columns: int = 32, rows: int = 48) -> MemoryView:

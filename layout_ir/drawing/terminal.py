@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from layout_ir.drawing.grid import grid_of
-from layout_ir.drawing.memory import Gap, MemoryView, Row, memory_view
+from layout_ir.drawing.memory import Gap, MemoryView, Row, check_rows, memory_view
 from layout_ir.drawing.words import colour_dim, gap_text, held_by_pads, index_of, remarks, summary
 from layout_ir.layout import Hole, Layout, Pad
 
@@ -38,7 +38,11 @@ def to_terminal(
     layout: Layout, name: str | None = None, *, width: int = 100, rows: int = 40, colours: bool = False,
     charset: Charset = UNICODE,
 ) -> str:  # fmt: skip
-    """The memory of `layout`, in lines of at most `width` characters where a cell fits; ends in a newline."""
+    """The memory of `layout`, in lines of at most `width` characters where a cell fits; ends in a newline.
+
+    Raises LayoutError for more rows than a picture has.
+    """
+    check_rows(rows)
     view, shown = _fitting(layout, width, rows)
     writer = _Writer(layout, view, shown, colours, charset)
     lines = [*([name] if name else []), str(layout.format), summary(layout), *remarks(view)]

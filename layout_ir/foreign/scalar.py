@@ -4,14 +4,21 @@ One table serves two readers. The pad analysis runs a body on the numbers that p
 is not known is None and makes unknown whatever depends on it. The reference interpreter runs the same body on whole
 arrays.
 
-An integer division by zero does not give a value but ends the program: `Trap`. So does one by something unknown, and
-an op that this table does not know, which might do anything.
+Numbers of f16 and bf16 are kept in single precision, where they are exact. Every op rounds its result once, to
+nearest even, to the type that it has: what a body keeps between two ops in half precision is a number of half
+precision.
+
+An integer division by zero, or one whose quotient does not fit (the least number by -1), does not give a value but ends
+the program: `Trap`. So does one by something unknown, and an op that this table does not know, which might do anything.
+MLIR gives no meaning to shifts by the width or more, nor to conversions to an integer type that the number is out of;
+here the former give 0 (-1 for a negative number shifted right), the latter what NumPy makes of them.
 """
 
 from __future__ import annotations
 
 import math as python_math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any, cast
 
 import numpy as np
@@ -32,6 +39,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from layout_ir.backends.reference.elements import narrow, widen
 from layout_ir.errors import LayoutError
 
 Value = Any
@@ -39,6 +47,9 @@ Value = Any
 
 Outer = Callable[[SSAValue], Value]
 """Gives the value of what a body takes from outside of it."""
+
+
+_CHOOSE = cast("Callable[..., Any]", np.where)
 
 
 class Trap(Exception):
@@ -64,6 +75,9 @@ def kind_of(type: Attribute) -> np.dtype[Any]:
     raise LayoutError(f"scalars of {type} cannot be evaluated")
 
 
+_HALVES: dict[type[Attribute], str] = {Float16Type: "f16", BFloat16Type: "bf16"}
+
+
 def is_number(type: Attribute) -> bool:
     """Whether values of `type` are single numbers."""
     return isinstance(type, AnyFloat | IntegerType | IndexType)
@@ -78,7 +92,18 @@ def number(value: float, type: Attribute) -> Value:
         info = np.iinfo(kind)
         if not info.min <= value <= info.max:
             return None
-    return kind.type(value)
+        return kind.type(value)
+    return in_type(value, type)
+
+
+def in_type(value: Any, type: Attribute) -> Value:
+    """`value`, a number or an array, as the number of `type` nearest to it; integers wrap around."""
+    array = np.asarray(value)
+    half = _HALVES.get(type.__class__)
+    with np.errstate(all="ignore"):
+        if half is not None:
+            array = widen(narrow(array, half), half)
+        return array.astype(kind_of(type), copy=False)[()]
 
 
 def _unsigned(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,7 +128,9 @@ def _quotient(a: Any, b: Any) -> Any:
 
 def _round(x: Any) -> Any:
     """To the nearest integer, halves away from zero."""
-    return np.copysign(np.floor(np.abs(x) + np.asarray(x).dtype.type(0.5)), x)
+    whole = np.trunc(x)
+    # The difference is exact, unlike a sum with 0.5.
+    return whole + np.copysign(np.abs(np.subtract(x, whole)) >= 0.5, x)
 
 
 def _rsqrt(x: Any) -> Any:
@@ -120,7 +147,46 @@ def _ceil_quotient_unsigned(a: Any, b: Any) -> Any:
 
 
 def _fma(a: Any, b: Any, c: Any) -> Any:
-    return a * b + c
+    """a * b + c rounded once: exact in f64, but for a last bit that says whether something was cut off."""
+    if np.asarray(a).dtype == np.float64:
+        return np.asarray(_FMA(a, b, c))
+    product = np.multiply(a, b, dtype=np.float64)  # exact: 24 bits times 24
+    total = np.asarray(product + c)
+    # What the sum rounded away (Knuth's TwoSum).
+    back = total - product
+    lost = (product - (total - back)) + (c - back)
+    odd = total.view(np.int64) & 1 == 1
+    inexact = np.isfinite(total) & (lost != 0) & ~odd
+    return _CHOOSE(inexact, np.nextafter(total, np.copysign(np.inf, lost)), total)
+
+
+def _fma_of_numbers(a: float, b: float, c: float) -> float:
+    if not all(map(python_math.isfinite, (a, b, c))):
+        return a * b + c
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if not exact:
+        return a * b + c  # for its sign
+    try:
+        return float(exact)
+    except OverflowError:
+        return python_math.inf if exact > 0 else -python_math.inf
+
+
+_FMA = np.vectorize(_fma_of_numbers, otypes=[np.float64])
+
+
+def _maximum(a: Any, b: Any) -> Any:
+    """The greater, NaN if one is, 0.0 of two zeros of either sign."""
+    return _CHOOSE(_zeros(a, b), np.add(a, b), np.maximum(a, b))
+
+
+def _minimum(a: Any, b: Any) -> Any:
+    """The smaller, NaN if one is, -0.0 of two zeros of either sign."""
+    return _CHOOSE(_zeros(a, b), np.negative(np.add(np.negative(a), np.negative(b))), np.minimum(a, b))
+
+
+def _zeros(a: Any, b: Any) -> Any:
+    return (np.asarray(a) == 0) & (np.asarray(b) == 0)
 
 
 def _erf(x: Any) -> Any:
@@ -135,8 +201,8 @@ FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
     arith.MulfOp: np.multiply,
     arith.DivfOp: np.divide,
     arith.NegfOp: np.negative,
-    arith.MaximumfOp: np.maximum,
-    arith.MinimumfOp: np.minimum,
+    arith.MaximumfOp: _maximum,
+    arith.MinimumfOp: _minimum,
     arith.MaxnumfOp: np.fmax,
     arith.MinnumfOp: np.fmin,
     arith.AddiOp: np.add,
@@ -203,8 +269,6 @@ DIVISIONS = (
 )
 """Ops that end the program where their second operand is 0."""
 
-_CHOOSE = cast("Callable[..., Any]", np.where)
-
 CASTS: tuple[type[Operation], ...] = (
     arith.ExtFOp,
     arith.TruncFOp,
@@ -238,7 +302,7 @@ def constant(op: arith.ConstantOp) -> Value:
     """The value of a constant that is a number."""
     value = op.value
     if isinstance(value, IntegerAttr | FloatAttr):
-        return kind_of(op.result.type).type(value.value.data)
+        return in_type(value.value.data, op.result.type)
     raise Trap(f"{op.name} of {op.result.type}")
 
 
@@ -272,8 +336,8 @@ def evaluate(
 
 def apply(op: Operation, args: Sequence[Value]) -> Value:
     """The result of one scalar op. Raises Trap where it would end the program, or might."""
-    if isinstance(op, DIVISIONS) and (args[1] is None or np.any(np.asarray(args[1]) == 0)):
-        raise Trap(f"{op.name} by what may be 0")
+    if isinstance(op, DIVISIONS):
+        _check_division(op, *args)
     if isinstance(op, arith.ConstantOp):
         return constant(op)
     if isinstance(op, arith.SelectOp):
@@ -290,9 +354,24 @@ def apply(op: Operation, args: Sequence[Value]) -> Value:
         args = [_minus_one(arg) for arg in args]
     with np.errstate(all="ignore"):
         result = np.asarray(compute(*args))
-        if _kind(op) == np.bool_ and result.dtype.kind in "iu":
+        if kind_of(_type(op)) == np.bool_ and result.dtype.kind in "iu":
             result = result & 1
-        return result.astype(_kind(op), copy=False)[()]
+        return in_type(result, _type(op))
+
+
+def _check_division(op: Operation, dividend: Value, divisor: Value) -> None:
+    """Raises Trap where the quotient is none, or may be none."""
+    if divisor is None or np.any(np.asarray(divisor) == 0):
+        raise Trap(f"{op.name} by what may be 0")
+    minus = _minus_one(divisor) == -1
+    if not isinstance(op, _SIGNED) or not np.any(minus):
+        return
+    if dividend is None:
+        raise Trap(f"{op.name} by -1 of what may be the least number")
+    signed = np.asarray(_minus_one(dividend))
+    least = -1 if np.asarray(dividend).dtype == np.bool_ else np.iinfo(signed.dtype).min
+    if np.any(minus & (signed == least)):
+        raise Trap(f"{op.name} of {least} by -1, which does not fit")
 
 
 _SIGNED = (
@@ -309,6 +388,7 @@ _SIGNED = (
     arith.ShRSIOp,
     arith.ExtSIOp,
     arith.SIToFPOp,
+    arith.IndexCastOp,
     arith.CmpiOp,
 )
 """Ops that take the one bit of an i1 for a sign (unsigned comparisons do not mind)."""
@@ -320,10 +400,10 @@ def _minus_one(x: Any) -> Any:
     return -array.astype(np.int8) if array.dtype == np.bool_ else x
 
 
-def _kind(op: Operation) -> np.dtype[Any]:
+def _type(op: Operation) -> Attribute:
+    """The type of one element of the result."""
     type = op.results[0].type
-    element = getattr(type, "element_type", type)
-    return kind_of(element)
+    return getattr(type, "element_type", type)
 
 
 def _function(op: Operation) -> Callable[..., Any]:
@@ -331,6 +411,8 @@ def _function(op: Operation) -> Callable[..., Any]:
         return _unsigned(_ceil_quotient_unsigned)
     if isinstance(op, _UNSIGNED_CASTS):
         return _as_unsigned
+    if isinstance(op, arith.FPToSIOp):
+        return np.trunc
     if isinstance(op, CASTS):
         return np.asarray  # `apply` converts
     if isinstance(op, arith.CmpiOp):

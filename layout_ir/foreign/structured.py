@@ -13,20 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 
 import numpy as np
 from xdsl.dialects import arith, math, tosa
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import BroadcastOp, ReduceOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
 from layout_ir.dialects.layout import is_tensor
 from layout_ir.dialects.layout.types import tensor_type
-from layout_ir.foreign.scalar import CASTS, COMPARISONS, FUNCTIONS, Value, apply, evaluate, kind_of
+from layout_ir.foreign.scalar import CASTS, COMPARISONS, FUNCTIONS, Value, apply, evaluate, in_type, is_number
 
 Body = Callable[[Sequence[Value], Sequence[Value]], list[Value]]
 """From one scalar per operand, and the loop indices (none: unknown), to one scalar per result.
@@ -51,6 +52,10 @@ class Structured:
     body: Body
     init: tuple[int | None, ...]
     one_type: bool = False
+    block: Block | None = None
+    """The scalar body as ops, where there is one."""
+    function: type[Operation] | None = None
+    """The scalar op that the body is, where there is no block."""
     extents: dict[int, int] = field(default_factory=dict[int, int])
 
     def __post_init__(self) -> None:
@@ -114,7 +119,12 @@ def _linalg(op: LinalgStructuredOperation) -> Structured | None:
     init = tuple(range(first, len(maps)))
     reductions = frozenset(k for k, kind in enumerate(kinds) if kind is not IteratorType.PARALLEL)
     block = op.body.block
-    return Structured(op, maps, maps[first:], reductions, lambda a, i: evaluate(block, a, index=i), init)
+    run = partial(_run, block)
+    return Structured(op, maps, maps[first:], reductions, run, init, block=block)
+
+
+def _run(block: Block, args: Sequence[Value], index: Sequence[Value]) -> list[Value]:
+    return evaluate(block, args, index=index)
 
 
 def _named(op: BroadcastOp | ReduceOp) -> Structured:
@@ -127,9 +137,7 @@ def _named(op: BroadcastOp | ReduceOp) -> Structured:
         return Structured(op, (part, whole), (whole,), frozenset(), lambda a, i: [a[0]], (1,))
     block = op.region.block
     # The body of linalg.reduce takes (element, accumulator).
-    return Structured(
-        op, (whole, part), (part,), frozenset(dims), lambda a, i: evaluate(block, a, index=i), (1,)
-    )
+    return Structured(op, (whole, part), (part,), frozenset(dims), partial(_run, block), (1,), block=block)
 
 
 ELEMENTWISE: tuple[type[Operation], ...] = (
@@ -147,7 +155,9 @@ def _elementwise(op: Operation) -> Structured | None:
     identity = tuple(AffineExpr.dimension(d) for d in range(len(shape(op.results[0]))))
     maps = tuple(identity if is_tensor(value.type) else () for value in op.operands)
     one_type = not isinstance(op, CASTS + COMPARISONS)
-    return Structured(op, maps, (identity,), frozenset(), lambda a, i: [apply(op, a)], (None,), one_type)
+    return Structured(
+        op, maps, (identity,), frozenset(), lambda a, i: [apply(op, a)], (None,), one_type, function=type(op)
+    )
 
 
 # tosa ----------------------------------------------------------------------------------------------------------------
@@ -179,15 +189,16 @@ def start_of(op: Operation) -> float | None:
 
 
 def _tosa(op: Operation) -> Structured | None:
-    function = _tosa_function(op)
-    if function is None:
+    known = _tosa_function(op)
+    if known is None:
         return None
+    function, body = known
     rank = len(shape(op.results[0]))
     loops = tuple(AffineExpr.dimension(d) for d in range(rank))
     if isinstance(op, tosa.ReductionOperation):
         axis = op.axis.value.data
         result = tuple(AffineExpr.constant(0) if d == axis else loop for d, loop in enumerate(loops))
-        return Structured(op, (loops,), (result,), frozenset({axis}), function, (None,))
+        return Structured(op, (loops,), (result,), frozenset({axis}), body, (None,), function=function)
     maps: list[tuple[AffineExpr, ...]] = []
     for value in op.operands:
         extents = shape(value)
@@ -201,31 +212,35 @@ def _tosa(op: Operation) -> Structured | None:
                 for loop, mine, all_ in zip(loops, extents, wanted, strict=True)
             )
         )
-    return Structured(op, tuple(maps), (loops,), frozenset(), function, (None,))
+    return Structured(op, tuple(maps), (loops,), frozenset(), body, (None,), function=function)
 
 
-def _tosa_function(op: Operation) -> Body | None:
-    """The scalar function of a tosa op. That of a reduction takes (element, accumulator)."""
+def _tosa_function(op: Operation) -> tuple[type[Operation], Body] | None:
+    """The scalar op that a tosa op is, and as a function. That of a reduction takes (element, accumulator)."""
     if not is_tensor(op.results[0].type):
         return None
     element = tensor_type(op.results[0].type).element_type
-    floating = "f" in str(element)
+    floating = isinstance(element, AnyFloat)
+    if not is_number(element):
+        return None
     if isinstance(op, tosa.ClampOp):
         low, high = (_number(op.min_val), _number(op.max_val))
         least, most = (arith.MaximumfOp, arith.MinimumfOp) if floating else (arith.MaxSIOp, arith.MinSIOp)
-        return lambda a, i: _calls(a[0], lambda x: FUNCTIONS[most](FUNCTIONS[least](x, low), high), element)
+        return least, lambda a, i: _calls(
+            a[0], lambda x: FUNCTIONS[most](FUNCTIONS[least](x, low), high), element
+        )
     if isinstance(op, tosa.ReciprocalOp) and floating:
-        return lambda a, i: _calls(a[0], lambda x: 1 / x, element)
+        return arith.DivfOp, lambda a, i: _calls(a[0], lambda x: 1 / x, element)
     if isinstance(op, tosa.MulOp):
         # With a shift, integers are scaled and rounded; only plain products are known here.
         if not floating:
             return None
-        return lambda a, i: _scalar(arith.MulfOp, a[:2], element)
+        return arith.MulfOp, lambda a, i: _scalar(arith.MulfOp, a[:2], element)
     entry = _TOSA.get(type(op))
     if entry is None:
         return None
     function = entry if isinstance(entry, type) else entry[0 if floating else 1]
-    return lambda a, i: _scalar(function, a, element)
+    return function, lambda a, i: _scalar(function, a, element)
 
 
 def _number(attribute: Attribute) -> float:
@@ -237,11 +252,11 @@ def _calls(x: Value, function: Callable[[Value], Value], element: Attribute) -> 
     if x is None:
         return [None]
     with np.errstate(all="ignore"):
-        return [np.asarray(function(x)).astype(kind_of(element))[()]]
+        return [in_type(function(x), element)]
 
 
 def _scalar(function: type[Operation], args: Sequence[Value], element: Attribute) -> list[Value]:
     if any(arg is None for arg in args):
         return [None]
     with np.errstate(all="ignore"):
-        return [np.asarray(FUNCTIONS[function](*args)).astype(kind_of(element))[()]]
+        return [in_type(FUNCTIONS[function](*args), element)]

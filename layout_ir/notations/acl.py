@@ -48,6 +48,10 @@ class AclNotation(NamedNotation):
 
     name: ClassVar[str] = "acl"
     about: ClassVar[str] = "Arm Compute Library: data layouts and weight formats such as OHWIo8i4"
+    order: ClassVar[str] = (
+        "the logical dims n, c, h, w (o, i, h, w for weights), whatever the order in memory, no TensorShape"
+    )
+    by_index: ClassVar[bool] = False
     example: ClassVar[str] = "OHWIo8i4"
 
     def table(self, dtype: str | None) -> Mapping[str, tuple[Format, ...]]:

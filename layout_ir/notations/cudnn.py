@@ -38,6 +38,8 @@ class CudnnNotation(NamedNotation):
 
     name: ClassVar[str] = "cudnn"
     about: ClassVar[str] = "cuDNN tensor formats and cuBLASLt orders"
+    order: ClassVar[str] = "as cudnnSetTensor4dDescriptor takes them: n, c, h, w; rows, columns for cuBLASLt"
+    by_index: ClassVar[bool] = False
     example: ClassVar[str] = "CUDNN_TENSOR_NCHW_VECT_C/int8x32"
 
     def table(self, dtype: str | None) -> Mapping[str, tuple[Format, ...]]:

@@ -24,6 +24,7 @@ class CuteNotation(Notation):
     """`(2,(8,2),5,4):(320,(1,160),32,8)`, `Sw<3,4,3> o 0 o (8,64):(64,1)`."""
 
     name: ClassVar[str] = "cute"
+    order: ClassVar[str] = "the top-level modes of the shape, first to last"
     about: ClassVar[str] = "CuTe shape:stride of the padded box, with swizzles"
     example: ClassVar[str] = "(2,(8,2),5,4):(320,(1,160),32,8)"
     says: ClassVar[frozenset[str]] = frozenset({"offset", "swizzle", "size"})

@@ -50,6 +50,8 @@ class HtpNotation(Notation):
 
     name: ClassVar[str] = "htp"
     about: ClassVar[str] = "Qualcomm HTP: ChunkedMemoryLayout<rank, dim,size, ...> and R4 names"
+    order: ClassVar[str] = "dims 0, 1, 2, 3 of the pairs: n, h, w, c; h, w, i, o for weights"
+    by_index: ClassVar[bool] = False
     example: ClassVar[str] = "ChunkedMemoryLayout<4, 0,0, 1,0, 2,0, 3,0, 1,8, 2,8, 3,32>"
     says: ClassVar[frozenset[str]] = frozenset({"chunks"})
     needs_shape: ClassVar[bool] = False

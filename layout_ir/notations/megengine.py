@@ -157,6 +157,10 @@ class MegEngineNotation(NamedNotation):
 
     name: ClassVar[str] = "megengine"
     about: ClassVar[str] = "MegEngine tensor formats and TensorLayouts"
+    order: ClassVar[str] = (
+        "the logical dims n, c, h, w (o, i, h, w for weights), whatever the order in memory"
+    )
+    by_index: ClassVar[bool] = False
     example: ClassVar[str] = "NCHWc4 {2(576),16(36),3(12),3(4),4(1)}"
     says: ClassVar[frozenset[str]] = frozenset({"lo", "size"})
 

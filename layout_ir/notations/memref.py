@@ -30,6 +30,7 @@ from layout_ir.notations.scan import Scanner
 from layout_ir.tag import names_for
 
 WORDS = Words("floordiv", "mod")
+_LIMIT = 1 << 63
 
 
 def _strided(scan: Scanner) -> tuple[tuple[int, ...], int]:
@@ -136,9 +137,9 @@ class MemrefNotation(Notation):
         *extents, element = text.replace(" ", "").removeprefix("<").split("x")
         if not element or element[0].isdigit():
             scan.fail("expected extents and an element type, such as 2x5xf32")
-        if any(not e.isascii() or not e.isdigit() or len(e) > 18 for e in extents):
+        if any(not e.isascii() or not e.isdigit() or len(e) > 19 or int(e) >= _LIMIT for e in extents):
             scan.fail(
-                f"extents {'x'.join(extents)[:40]} are no list of numbers below 10^18: dynamic extents have no layout"
+                f"extents {'x'.join(extents)[:40]} are no list of numbers below 2^63: dynamic extents have no layout"
             )
         if len(extents) > 64:
             scan.fail(f"the type has {len(extents)} dims, at most 64 are supported")

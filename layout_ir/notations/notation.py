@@ -40,6 +40,14 @@ class Notation(ABC):
     """Of offset, lo, chunks, swizzle, axes, size: what the notation has words for (size: or nothing to do with)."""
     needs_shape: ClassVar[bool] = True
     """Whether printing needs a shape."""
+    order: ClassVar[str] = "the dims of the array, as its indices come"
+    """In words: the order of the extents that the command line takes with a text of this notation."""
+    by_index: ClassVar[bool] = True
+    """Whether texts speak of dims by their place among the indices, not by a name."""
+
+    def shape_order(self, text: str) -> tuple[str, ...] | None:
+        """The dims in the order in which arrays of this system have them; None where that is the layout's own."""
+        return None
 
     def parse(self, text: str, shape: Sequence[int] | None = None, dtype: str | None = None) -> Subject:
         """The Layout that `text` means, or the Format where neither it nor `shape` says the extents.

@@ -275,6 +275,10 @@ class TagNotation(Notation):
 
     name: ClassVar[str] = "tag"
     about: ClassVar[str] = "oneDNN format tags, letters or names of dims: nChw8c, aBcd8b"
+    order: ClassVar[str] = (
+        "the dims as oneDNN and PyTorch have them: n, c, h, w and o, i, h, w, or a, b, c; whatever the order in memory"
+    )
+    by_index: ClassVar[bool] = False
     example: ClassVar[str] = "nChw8c"
     pads: ClassVar[PadPolicy] = "zero"
     needs_shape: ClassVar[bool] = False

@@ -29,6 +29,10 @@ class OnnxRuntimeNotation(NamedNotation):
 
     name: ClassVar[str] = "onnxruntime"
     about: ClassVar[str] = "ONNX Runtime CPU layouts: NCHWc/8, OIHWBiBo/16"
+    order: ClassVar[str] = (
+        "the dims of ONNX: n, c, h, w (o, i, h, w for weights), whatever the order in memory"
+    )
+    by_index: ClassVar[bool] = False
     example: ClassVar[str] = "NCHWc/8"
     pads: ClassVar[PadPolicy] = "zero"
 

@@ -153,6 +153,7 @@ class TorchNotation(Notation):
     """`size=(2, 3, 4, 5), stride=(60, 1, 15, 3), storage_offset=0`, or the name of a memory format."""
 
     name: ClassVar[str] = "torch"
+    order: ClassVar[str] = "size(): n, c, h, w for channels_last, too"
     about: ClassVar[str] = "PyTorch: size, stride and storage_offset in elements, or a memory format"
     example: ClassVar[str] = "size=(2, 3, 4, 5), stride=(60, 1, 15, 3), storage_offset=0"
     says: ClassVar[frozenset[str]] = frozenset({"offset", "lo", "size"})

@@ -45,6 +45,8 @@ class TensorRtNotation(NamedNotation):
     about: ClassVar[str] = (
         "TensorRT tensor formats: kLINEAR, kCHW32, kHWC8 (kDLA_LINEAR with an element type)"
     )
+    order: ClassVar[str] = "the dims of nvinfer1::Dims: n, c, h, w, whatever the order in memory"
+    by_index: ClassVar[bool] = False
     example: ClassVar[str] = "kCHW32"
 
     def table(self, dtype: str | None) -> Mapping[str, tuple[Format, ...]]:

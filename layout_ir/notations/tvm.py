@@ -3,7 +3,8 @@
 A layout string names the dims of the stored array: a capital letter is a dim, or the outer part of one, a number and
 a small letter the inner part. Each dim may be blocked once, so many oneDNN tags have no string. The string does not
 say which order the dims have in the logical tensor; here it is the usual one of that set of letters (N, C, H, W; O, I,
-H, W), or the order of the string where the letters are no known set.
+H, W), or the order of the string where the letters are no known set. The command line takes the extents of `--shape`
+in the order of the string, as an array of that layout has them: `--from tvm HWIO --shape 3x3x32x64` has 64 outputs.
 
 An index map is any formula; read are those that are sums of digits (see `expressions`). `AXIS_SEPARATOR` cuts the
 physical dims into a part that counts allocations and a part inside each: our bar.
@@ -25,6 +26,7 @@ from layout_ir.notations.scan import Scanner
 from layout_ir.tag import from_tag, names_for
 
 WORDS = Words("//", "%")
+_LIMIT = 1 << 63
 
 
 class TvmNotation(Notation):
@@ -34,6 +36,13 @@ class TvmNotation(Notation):
     about: ClassVar[str] = "TVM layout strings: NCHW16c"
     example: ClassVar[str] = "NCHW16c"
     needs_shape: ClassVar[bool] = False
+    order: ClassVar[str] = (
+        "the capital letters, as they come: HWIO takes h, w, i, o; OIHW16o takes o, i, h, w"
+    )
+    by_index: ClassVar[bool] = False
+
+    def shape_order(self, text: str) -> tuple[str, ...] | None:
+        return tuple(letter.lower() for letter in text if letter.isupper())
 
     def _parse(self, text: str, shape: tuple[int, ...] | None, dtype: str | None) -> Subject:
         stripped = text.strip()
@@ -60,9 +69,9 @@ class TvmNotation(Notation):
                         f"tvm text '{stripped[:60]}' blocks axis '{letter.upper()}' twice: a layout string blocks it "
                         "once"
                     )
-                if len(size) > 18 or int(size) < 1:
+                if len(size) > 19 or not 1 <= int(size) < _LIMIT:
                     raise LayoutError(
-                        f"tvm text '{stripped[:60]}' has a block of {size[:20]}: sizes lie between 1 and 10^18"
+                        f"tvm text '{stripped[:60]}' has a block of {size[:20]}: sizes lie between 1 and 2^63 - 1"
                     )
                 blocks[letter] = int(size)
         pieces = [

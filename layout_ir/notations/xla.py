@@ -17,13 +17,13 @@ from collections.abc import Sequence
 from math import prod
 from typing import ClassVar
 
-from layout_ir.canonical import fit
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.layout import Layout
 from layout_ir.notations.digits import Piece, blocked, format_of_pieces, layout_of
 from layout_ir.notations.notation import Notation, Subject
 from layout_ir.notations.scan import Scanner, tuple_text
+from layout_ir.steps import Steps, fit
 from layout_ir.tag import names_for
 
 Tiles = tuple[tuple[int, ...], ...]
@@ -97,7 +97,7 @@ def _at_shape(
             if owner == at:
                 for x in range(extent):
                     values[x] += _along(path, x) * stride
-        terms = fit(values)
+        terms = fit(Steps.of_values(values))
         if terms is None:
             raise error
         units = [u for u, _ in terms]
@@ -149,6 +149,7 @@ class XlaNotation(Notation):
     """`{1,0:T(8,128)(2,1)}`."""
 
     name: ClassVar[str] = "xla"
+    order: ClassVar[str] = "the dims of the array, which the numbers in the braces count from 0"
     about: ClassVar[str] = "XLA layouts: dims minor to major, then tiles"
     example: ClassVar[str] = "{1,0:T(8,128)(2,1)}"
     needs_shape: ClassVar[bool] = False
@@ -194,6 +195,7 @@ class JaxNotation(Notation):
     """`Layout(major_to_minor=(0, 1), tiling=((8, 128), (2, 1)))`."""
 
     name: ClassVar[str] = "jax"
+    order: ClassVar[str] = "the dims of the array (x.shape), which major_to_minor counts from 0"
     about: ClassVar[str] = "JAX layouts: dims major to minor, then tiles"
     example: ClassVar[str] = "Layout(major_to_minor=(0, 1), tiling=((8, 128), (2, 1)))"
     needs_shape: ClassVar[bool] = False

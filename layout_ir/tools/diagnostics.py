@@ -17,9 +17,7 @@ from xdsl.utils.exceptions import ArgSpecParseError, MultipleSpansParseError, Pa
 from xdsl.utils.lexer import Span
 
 from layout_ir.diagnostics import Diagnostic, Location, Severity
-
-_SNIPPET = 120
-"""Characters of a source line that are shown on each side of the caret at most: lines with constants are long."""
+from layout_ir.tools.snippet import snippet
 
 _PIPELINE_PLACE = re.compile(r"^pass-pipeline:(\d+):(\d+)$")
 
@@ -36,9 +34,7 @@ class Renderer:
         self._lines: dict[str, list[str]] = {}
 
     def __call__(self, diagnostic: Diagnostic) -> None:
-        place = f"{diagnostic.location}: " if diagnostic.location is not None else ""
-        text = f"{place}{diagnostic.severity.value}: {diagnostic.message}\n"
-        self.stream.write(text + self._snippet(diagnostic.location))
+        self.stream.write(f"{diagnostic}\n{self._snippet(diagnostic.location)}")
         for note in diagnostic.notes:
             self(note)
 
@@ -52,11 +48,13 @@ class Renderer:
             return ""
         line = lines[location.line - 1].rstrip("\r")
         caret = min(max(location.col - 1, 0), len(line))
-        start = max(0, caret - _SNIPPET)
-        before, after = line[start:caret], line[caret : caret + _SNIPPET]
-        # Tabs stay tabs, so that the caret stands below its character however wide they are shown.
-        indent = "".join("\t" if character == "\t" else " " for character in before)
-        return f"{before}{after}\n{indent}^\n"
+        return f"{snippet(line, caret, caret + 1)}\n"
+
+
+def from_error(error: Exception, file: str | None = None) -> Diagnostic:
+    """The diagnostic of an error that has a message of ours, at the place it names, or else at `file`."""
+    place = getattr(error, "location", None) or (None if file is None else Location(file))
+    return Diagnostic(Severity.ERROR, one_line(error), place)
 
 
 def one_line(error: BaseException) -> str:

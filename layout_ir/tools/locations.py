@@ -11,13 +11,22 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import NoReturn
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FileLineColLoc,
+    IntAttr,
+    ModuleOp,
+    StringAttr,
+    UnknownLoc,
+)
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 from xdsl.parser import Parser, ParserState
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 from xdsl.utils.lexer import Input, Span
@@ -32,6 +41,53 @@ class _Lexer(MLIRLexer):
     _unescaped_characters_regex = re.compile(r'"[^"\\\n\v\f]*(?:\\(?:["nt\\]|[0-9A-Fa-f]{2})[^"\\\n\v\f]*)*"')
 
 
+_LARGEST, _ALLOWED = 1_000_000, 100
+"""Attributes that all uses of aliases may stand for together, not counting the first of each use: a type with its
+format is five. Forty lines, each an alias for the one before twice, stand for 2^40, which no pass or printer ends."""
+
+
+class _Aliases(dict[str, Attribute]):
+    """The aliases of a program. Raises LayoutError where their uses stand for more than a program can hold."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sizes: dict[int, int] = {}
+        self._used = 0
+
+    def __setitem__(self, name: str, attribute: Attribute) -> None:
+        self._size(attribute)
+        super().__setitem__(name, attribute)
+
+    def __getitem__(self, name: str) -> Attribute:
+        attribute = super().__getitem__(name)
+        self._used += max(self._size(attribute) - _ALLOWED, 0)
+        if self._used > _LARGEST:
+            raise LayoutError(f"aliases up to '{name}' stand for more than {_LARGEST} attributes in all")
+        return attribute
+
+    def _size(self, attribute: Attribute) -> int:
+        """How many attributes are in `attribute`, each counted as often as it is there.
+
+        What aliases share is one object, which lives as long as they do; so each object is looked at once.
+        """
+        known = self._sizes.get(id(attribute))
+        if known is None:
+            known = self._sizes[id(attribute)] = 1 + sum(map(self._size, _parts(attribute)))
+        return known
+
+
+def _parts(attribute: Attribute) -> Iterable[Attribute]:
+    match attribute:
+        case ParametrizedAttribute():
+            return attribute.parameters
+        case ArrayAttr():
+            return attribute.data
+        case DictionaryAttr():
+            return attribute.data.values()
+        case _:
+            return ()
+
+
 class LocatedParser(Parser):
     """A parser of IR text that gives each op a `FileLineColLoc`.
 
@@ -41,6 +97,7 @@ class LocatedParser(Parser):
     def __init__(self, ctx: Context, text: str, name: str, line_offset: int = 0):
         super().__init__(ctx, "", name)
         self._parser_state = ParserState(_Lexer(Input(text, name)))
+        self.attribute_aliases = _Aliases()
         self._line_offset = line_offset
         self._file = StringAttr(name)
         self._line_starts = [0]

@@ -13,6 +13,7 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError
 
 from layout_ir import registry
 from layout_ir.diagnostics import Diagnostic, Location, Severity
+from layout_ir.errors import LayoutError
 from layout_ir.tools.diagnostics import Renderer, from_parse_error, one_line
 from layout_ir.tools.locations import LocatedParser
 from layout_ir.tools.verify import verify_module
@@ -32,18 +33,26 @@ class ProgramError(Exception):
             renderer(diagnostic)
 
 
-def context() -> Context:
+def context(allow_unregistered: bool = False) -> Context:
     """A context that knows every dialect of xDSL and of this package."""
-    ctx = Context()
+    ctx = Context(allow_unregistered=allow_unregistered)
     for name, factory in {**Universe.get_multiverse().all_dialects, **registry.DIALECTS}.items():
         ctx.register_dialect(name, factory)
     return ctx
 
 
-def load_program(path: str) -> ModuleOp:
+def check_output(path: str | None) -> None:
+    """Raises LayoutError for the name of a file that a program cannot be written to."""
+    if path is not None and os.path.splitext(path)[1].lower() == ".onnx":
+        raise LayoutError(
+            f"{path}: programs are written as MLIR text, not as ONNX: name a file that ends in .mlir"
+        )
+
+
+def load_program(path: str, *, allow_unregistered: bool = False) -> ModuleOp:
     """The module in the file `path` (.onnx or .mlir), or the network `onnx:NAME` that ships with the onnx package.
 
-    Raises ProgramError or OSError.
+    With `allow_unregistered`, ops of unknown dialects are taken in their generic form. Raises ProgramError or OSError.
     """
     if path.startswith("onnx:"):
         path = shipped_network(path)
@@ -57,9 +66,14 @@ def load_program(path: str) -> ModuleOp:
         line = data[: error.start].count(b"\n") + 1
         message = f"not UTF-8 text: byte 0x{data[error.start]:02x} in line {line}; models end in .onnx"
         raise ProgramError([Diagnostic(Severity.ERROR, message, Location(path))]) from error
+    return parse_program(text, path, allow_unregistered=allow_unregistered)
+
+
+def parse_program(text: str, path: str, *, allow_unregistered: bool = False) -> ModuleOp:
+    """The module that `text` says, verified; `path` names it in errors. Raises ProgramError."""
     sources = {path: text}
     try:
-        module = LocatedParser(context(), text, path, 0).parse_program(True)
+        module = LocatedParser(context(allow_unregistered), text, path, 0).parse_program(True)
     except ParseError as error:
         raise ProgramError([from_parse_error(error)], sources) from error
     errors = verify_module(module)
@@ -84,7 +98,6 @@ def shipped_network(name: str) -> str:
 
 
 def _load_onnx(path: str) -> ModuleOp:
-    from layout_ir.errors import LayoutError
     from layout_ir.frontends.onnx import from_onnx
 
     with open(path, "rb"):

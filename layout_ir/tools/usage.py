@@ -10,7 +10,7 @@ from textwrap import fill
 from typing import Any, NoReturn
 
 from xdsl.universe import Universe
-from xdsl.utils.arg_spec import parse_spec
+from xdsl.utils.arg_spec import PipelineLexer, SpecTokenKind, parse_spec
 from xdsl.utils.exceptions import ArgSpecParseError
 
 from layout_ir import registry
@@ -92,6 +92,7 @@ def _known_target(text: str, targets: Mapping[str, Callable[..., Any]]) -> str:
         spec = parse_spec(text)
     except ArgSpecParseError as error:
         raise Abort(from_spec_error(error, "-t"), {"-t": text}) from None
+    check_repeated(text, "-t")
     name, place = spec.name, Location("-t", 1, 1)
     if name not in targets:
         hint = did_you_mean(name, targets) or f": expected one of {', '.join(targets)}"
@@ -102,6 +103,28 @@ def _known_target(text: str, targets: Mapping[str, Callable[..., Any]]) -> str:
         except (ValueError, TypeError) as error:
             abort(f"target '{name}': {one_line(error)}", place, error, {"-t": text})
     return text
+
+
+def check_repeated(text: str, option: str) -> None:
+    """Raises `Abort` where a pass or target in `text`, the value of `option`, is given one of its options twice.
+
+    xDSL would take the last and forget the others.
+    """
+    lexer = PipelineLexer(text)
+    seen: set[str] = set()
+    before = SpecTokenKind.EOF
+    while (token := lexer.lex()).kind is not SpecTokenKind.EOF:
+        if token.kind is SpecTokenKind.L_BRACE:
+            seen = set()
+        elif token.kind is SpecTokenKind.IDENT and before in (SpecTokenKind.L_BRACE, SpecTokenKind.SPACE):
+            name = token.span.text.replace("-", "_")
+            if name in seen:
+                place = Location(option, 1, token.span.start + 1)
+                abort(
+                    f"option '{token.span.text}' is given twice: leave one out", place, sources={option: text}
+                )
+            seen.add(name)
+        before = token.kind
 
 
 def did_you_mean(name: str, known: Mapping[str, object]) -> str:

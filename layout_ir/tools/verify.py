@@ -15,10 +15,11 @@ from xdsl.ir.core import ErasedSSAValue
 from xdsl.traits import IsTerminator, NoTerminator
 from xdsl.utils.exceptions import DiagnosticException
 
-from layout_ir.diagnostics import Diagnostic, Severity, location_of
+from layout_ir.diagnostics import Diagnostic, Severity, location_of, name_of_op
 from layout_ir.dialects.layout import is_tensor, verify_encoding
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, UnforeseenError
 from layout_ir.tools.diagnostics import one_line
+from layout_ir.tools.process import show_traceback
 
 
 def verify_module(module: ModuleOp) -> list[Diagnostic]:
@@ -35,6 +36,10 @@ def _verify_op(op: Operation) -> Iterator[Diagnostic]:
             _verify_encodings(op)
         except (DiagnosticException, LayoutError) as error:
             yield _error(op, one_line(error))
+        except Exception as error:
+            unforeseen = UnforeseenError("its verifier failed", error)
+            show_traceback(unforeseen)
+            yield _error(op, str(unforeseen))
     # The body of a module is a graph: its ops have no order.
     ordered = not isinstance(op, ModuleOp)
     for region in op.regions:
@@ -98,4 +103,4 @@ def _name(value: SSAValue) -> str:
 
 
 def _error(op: Operation, reason: str) -> Diagnostic:
-    return Diagnostic(Severity.ERROR, f"'{op.name}' op {reason}", location_of(op))
+    return Diagnostic(Severity.ERROR, f"'{name_of_op(op)}' op {reason}", location_of(op))

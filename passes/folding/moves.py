@@ -17,7 +17,7 @@ from layout_ir.dialects.layout import (
     FillPadsOp,
     ReorderOp,
     dtype_of,
-    format_of,
+    has_layout,
     layout_of,
 )
 from layout_ir.dialects.layout.ops import cast_obstacle
@@ -31,10 +31,13 @@ LayoutOnly = ReorderOp | CastOp | FillPadsOp
 
 def is_settled(op: object) -> bool:
     """Whether `op` changes layouts alone, between layouts that are known, of tensors whose extents are."""
-    if not isinstance(op, LayoutOnly) or op.is_open or op.is_dynamic:
+    if not isinstance(op, LayoutOnly) or op.is_open:
         return False
-    has_formats = format_of(op.source_type) is not None and format_of(op.result_type) is not None
-    return has_formats and (not isinstance(op, ReorderOp) or op.keeps_elements)
+    return (
+        has_layout(op.source_type)
+        and has_layout(op.result_type)
+        and (not isinstance(op, ReorderOp) or op.keeps_elements)
+    )
 
 
 def fill_ns(layout: Layout, dtype: str) -> int:

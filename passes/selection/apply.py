@@ -19,6 +19,7 @@ from layout_ir.passes.rewriting import insert_after, needed_pad, provided_pad, r
 from layout_ir.passes.selection.build import Place, Selection
 from layout_ir.passes.selection.foreign.conform import conform
 from layout_ir.passes.selection.in_place import ATTRIBUTE as IN_PLACE
+from layout_ir.passes.selection.models import says_pads
 from layout_ir.passes.selection.problem import tree_edges, value_demand
 from layout_ir.passes.selection.tensors import OPTIONS
 
@@ -28,10 +29,11 @@ def apply(module: ModuleOp, selection: Selection, choices: tuple[int, ...], *, s
     applier = _Applier(selection, choices, share)
     for op in list(module.walk()):
         applier.connect(op)
-        applier.claim_pads(op)
-        applier.mark_in_place(op)
-        op.attributes.pop(OPTIONS, None)
-    conform(module)
+        if op in applier.places:
+            applier.claim_pads(op)
+            applier.mark_in_place(op)
+            op.attributes.pop(OPTIONS, None)
+    conform(list(applier.places))
     update_signatures(module)
 
 
@@ -113,7 +115,7 @@ class _Applier:
             return None
         fmt = format_of(source.type)
         policy = needed_pad(op, k)
-        if OPTIONS in op.attributes:
+        if says_pads(op):
             option = place.options[self.choices[number]]
             asked = [entry for entry in option.ins if entry is not None][position]
             policy = asked.pad if asked.pad != "undef" else None
@@ -144,17 +146,14 @@ class _Applier:
 
     def mark_in_place(self, op: Operation) -> None:
         """Writes down which buffers the chosen option shares, for whoever allocates them."""
-        if op in self.places and OPTIONS in op.attributes:
-            number = self.places[op]
-            pairs = self.selection.places[number].options[self.choices[number]].in_place
-            if pairs:
-                entries = [ArrayAttr([IntegerAttr(n, 64) for n in pair]) for pair in pairs]
-                op.attributes[IN_PLACE] = ArrayAttr(entries)
+        number = self.places[op]
+        pairs = self.selection.places[number].options[self.choices[number]].in_place
+        if pairs:
+            entries = [ArrayAttr([IntegerAttr(n, 64) for n in pair]) for pair in pairs]
+            op.attributes[IN_PLACE] = ArrayAttr(entries)
 
     def claim_pads(self, op: Operation) -> None:
         """Weakens the pad policy of what `op` makes to what it really leaves there."""
-        if op not in self.places:
-            return
         number = self.places[op]
         option = self.selection.places[number].options[self.choices[number]]
         for value, chosen in zip(self.selection.problem.ops[number].results, option.outs, strict=True):
@@ -166,7 +165,7 @@ class _Applier:
                 fmt = _view_format(op, fmt)
             elif not self.is_padded(result.type) or isinstance(op, ReorderOp | nn.ConstantOp):
                 continue
-            elif OPTIONS in op.attributes:
+            elif says_pads(op):
                 fmt = fmt.with_pad(chosen.pad)
             else:
                 # What the op provides must not depend on what its result claims so far.

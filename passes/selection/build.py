@@ -11,33 +11,39 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
-from layout_ir.diagnostics import PassError
+from layout_ir.diagnostics import PassError, name_of_op
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import dtype_of, format_of, is_any
+from layout_ir.dialects.layout import dtype_of, format_of, has_layout, is_any, is_tensor
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.interfaces import LayoutOption
+from layout_ir.passes.rewriting import pad_reads
 from layout_ir.passes.selection.costs import CostModel
 from layout_ir.passes.selection.cycles import check_acyclic
-from layout_ir.passes.selection.formats import FORMAT_LIMIT, FormatList, FormatLists
+from layout_ir.passes.selection.formats import DERIVED_LIMIT, FormatList, FormatLists
 from layout_ir.passes.selection.kinds import Kinds
-from layout_ir.passes.selection.models import OPTIONS, bound, options_of, plain, shape_of
+from layout_ir.passes.selection.models import bound, options_of, plain, says_pads, shape_of
+from layout_ir.passes.selection.omission import Omission
 from layout_ir.passes.selection.pads import with_pads
 from layout_ir.passes.selection.problem import FORBIDDEN, Choice, Matrix, OpNode, Problem, ValueNode
 from layout_ir.passes.selection.selection import Place, Selection
 from layout_ir.passes.selection.sites import Site, Weights, calls_of, sites
 from layout_ir.passes.selection.targets import Target
-from layout_ir.passes.selection.tensors import name_of_op
+from layout_ir.passes.selection.tensors import Candidates
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What was found for one place and holds for all alike: its options, and the lists of its values behind them."""
+    """What was found for one place and holds for all alike: its options, and the lists of its values behind them.
+
+    `left_out` has the Formats that were not taken into the lists, per value.
+    """
 
     options: list[LayoutOption]
     after: tuple[FormatList, ...]
+    left_out: tuple[frozenset[Format], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +108,6 @@ class _Builder:
                 known = format_of(value.type)
                 if known is not None:
                     start = start.adding(known)
-                elif not is_any(value.type):
-                    raise LayoutError(f"{value.type} carries an encoding that no layout can be chosen for")
                 self._start[kind] = start
             self.values.append(value)
             self.types.append(kind)
@@ -114,21 +118,38 @@ class _Builder:
     def candidates(self, value: SSAValue) -> Sequence[Format]:
         return self.formats[self._value(value)].formats
 
-    def options(self, site: Site) -> list[LayoutOption]:
+    def options(self, site: Site, candidates: Candidates | None = None) -> list[LayoutOption]:
         """The options at `site` that agree with the types that are already fixed."""
         self.asked += 1
-        given = self.agreements(site) if site.is_slot else options_of(site.op, self.candidates, self.target)
+        candidates = candidates or self.candidates
+        given = (
+            self.agreements(site, candidates)
+            if site.is_slot
+            else options_of(site.op, candidates, self.target)
+        )
         return [
             option
             for option in given
             if all(_agrees(value, fmt) for value, fmt in zip(site.defs, option.outs, strict=True))
+            and _asks_one_number(site, option)
         ]
 
-    def agreements(self, site: Site) -> Iterator[LayoutOption]:
+    def asked_for(self, site: Site) -> list[set[Format]]:
+        """Per tensor of `site`, the Formats that it asks for whatever the others ask for."""
+
+        def declared(value: SSAValue) -> Sequence[Format]:
+            known = format_of(value.type)
+            return () if known is None else (known,)
+
+        options = self.options(site, declared)
+        columns = zip(*((*option.ins, *option.outs) for option in options), strict=True)
+        return [{fmt for fmt in column if fmt is not None} for column in columns]
+
+    def agreements(self, site: Site, candidates: Candidates) -> Iterator[LayoutOption]:
         """One Format for all of a slot: the declared one, or any that its values may have."""
         values = [*(user.operands[k] for user, k in site.uses), *site.defs]
         known = None if site.declared is None else format_of(site.declared)
-        formats = [known] if known is not None else [fmt for v in values for fmt in self.candidates(v)]
+        formats = [known] if known is not None else [fmt for v in values for fmt in candidates(v)]
         for fmt in dict.fromkeys((*formats, plain(values[0])) if known is None else formats):
             if all(bound(fmt, value) is not None for value in values):
                 yield LayoutOption((fmt,) * len(site.uses), (fmt,) * len(site.defs), 0)
@@ -165,18 +186,49 @@ class _Builder:
         else:
             found = self._found.get((kind, before))
         if found is None:
-            options = self.options(self.sites[number])
-            after = list(before)
-            for option in options:
-                for place, fmt in zip(self.positions[number], (*option.ins, *option.outs), strict=True):
-                    if fmt is not None:
-                        after[place] = after[place].adding(fmt)
-            found = _Found(options, tuple(after))
+            found = self._find(number, before)
             if kind is None:
                 self._own[number] = before, found
             else:
                 self._found[kind, before] = found
         return found
+
+    def _find(self, number: int, before: tuple[FormatList, ...]) -> _Found:
+        site, positions = self.sites[number], self.positions[number]
+        options = self.options(site)
+        after = list(before)
+        left_out: list[set[Format]] = [set() for _ in before]
+        asked: list[set[Format]] | None = None
+        for option in options:
+            for k, (place, fmt) in enumerate(zip(positions, (*option.ins, *option.outs), strict=True)):
+                if fmt is None:
+                    continue
+                longer = after[place].adding(fmt)
+                if longer is not after[place] and len(after[place].formats) >= DERIVED_LIMIT:
+                    asked = asked or self.asked_for(site)
+                    if not asked or fmt not in asked[k]:
+                        left_out[place].add(fmt)
+                        continue
+                after[place] = longer
+        return _Found(options, tuple(after), tuple(map(frozenset, left_out)))
+
+    def omissions(self) -> Iterator[Omission]:
+        """Where Formats were left out: at the op that makes the value, how many."""
+        left_out: dict[int, set[Format]] = {}
+        for number, members in enumerate(self.members):
+            for v, formats in zip(members, self.found(number).left_out, strict=True):
+                if formats:
+                    left_out.setdefault(v, set()).update(formats)
+        for v, formats in left_out.items():
+            value = self.values[v]
+            place = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
+            name = "a value" if value.name_hint is None else f"%{value.name_hint}"
+            assert place is not None
+            yield Omission(
+                place,
+                f"of the formats that reach {name} from other ops, {len(formats)} take no part in the choice: "
+                f"it has {len(self.formats[v].formats)} already",
+            )
 
     def extended(self, formats: FormatList) -> FormatList:
         """The list with the Formats through which reorders may pass."""
@@ -221,8 +273,8 @@ class _Builder:
             if ins is None or outs is None:
                 continue
             choice = Choice(ins, outs, self.costs.op(name_of_op(site.op), option, shapes))
-            # Formats that an op carries say what it does with pads, which may be worth a cost.
-            pads = tuple(fmt.pad for fmt in (*wanted, *option.outs)) if OPTIONS in site.op.attributes else ()
+            # Formats of options may say what the op does with pads, which may be worth a cost.
+            pads = tuple(fmt.pad for fmt in (*wanted, *option.outs)) if says_pads(site.op) else ()
             key = (ins, outs, pads)
             if key not in best or choice.cost < best[key][0].cost:
                 best[key] = (choice, option)
@@ -261,14 +313,46 @@ def _agrees(value: SSAValue, fmt: Format) -> bool:
     return ours is not None and theirs is not None and ours.same_map(theirs)
 
 
-def build(module: ModuleOp, target: Target, costs: CostModel | None = None) -> Selection:
-    """The selection problem of all functions of a module.
+def _asks_one_number(site: Site, option: LayoutOption) -> bool:
+    """Whether the op wants one number in the pads of each operand, as a type can promise; our own ops do."""
+    if site.is_slot or isinstance(site.op, nn.NNOp) or says_pads(site.op):
+        return True
+    for (user, k), fmt in zip(site.uses, option.ins, strict=True):
+        layout = None if fmt is None else bound(fmt, user.operands[k])
+        if layout is not None and layout.is_padded:
+            padded = layout.padded_dims()
+            if len({read.neutral for read in pad_reads(user, k) if read.dim in padded}) > 1:
+                return False
+    return True
+
+
+def _check_types(module: ModuleOp) -> None:
+    """Raises PassError for a tensor that asks for a layout and can have none."""
+    for op in module.walk():
+        for value in (
+            *op.results,
+            *(arg for region in op.regions for block in region.blocks for arg in block.args),
+        ):
+            if is_tensor(value.type) and is_any(value.type) and not has_layout(value.type):
+                try:
+                    dtype_of(value.type)
+                    reason = "its extents must be static"
+                except LayoutError as error:
+                    reason = str(error)
+                raise PassError(f"no layout can be chosen for {value.type}: {reason}", op)
+
+
+def build(
+    module: ModuleOp, target: Target, costs: CostModel | None = None, *, everything: bool = False
+) -> Selection:
+    """The selection problem of a module: of all that is connected to an open layout, or of `everything`.
 
     Raises PassError where a place has no option that agrees with the types it already has, or values form a cycle.
     """
+    _check_types(module)
     check_acyclic(module)
     weights = Weights(calls_of(module))
-    builder = _Builder(target, costs or CostModel(), sites(module, weights))
+    builder = _Builder(target, costs or CostModel(), sites(module, weights, everything=everything))
     builder.spread()
     nodes: list[OpNode] = []
     places: list[Place] = []
@@ -283,9 +367,16 @@ def build(module: ModuleOp, target: Target, costs: CostModel | None = None) -> S
     values = tuple([builder.value_node(v, weights) for v in range(len(builder.values))])
     lists = [builder.extended(own) for own in builder.formats]
     formats = tuple([own.formats for own in lists])
-    selection = Selection(Problem(tuple(nodes), values), tuple(places), tuple(builder.values), formats)
-    whole = with_pads(selection, [own.layouts for own in lists], builder.kind, builder.costs, FORMAT_LIMIT)
-    return replace(whole, problem=_with_dead_blocks(whole.problem))
+    selection = Selection(
+        Problem(tuple(nodes), values),
+        tuple(places),
+        tuple(builder.values),
+        formats,
+        tuple(builder.omissions()),
+    )
+    whole = with_pads(selection, [own.layouts for own in lists], builder.kind, builder.costs)
+    omissions = (*whole.omissions, *weights.omissions())
+    return replace(whole, problem=_with_dead_blocks(whole.problem), omissions=omissions)
 
 
 def _with_dead_blocks(problem: Problem) -> Problem:

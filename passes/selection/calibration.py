@@ -30,8 +30,12 @@ from typing_extensions import TypeIs
 from layout_ir.diagnostics import Diagnostic, Location, Severity, emit
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.errors import LayoutError
+from layout_ir.files import read_bounded
 from layout_ir.layout import Layout
 from layout_ir.passes.selection.costs import CostModel, reorder_bytes
+
+_MOST_BYTES = 1 << 20
+"""Of the file: what is written takes a few thousand."""
 
 VERSION = 1
 """Of the file: a change of what the numbers mean makes it a new one."""
@@ -168,7 +172,7 @@ def load_calibration(path: Path | None = None) -> Calibration | None:
     """The measurements of this machine; None, with a warning that says why, where there are none to be used."""
     path = path or calibration_path()
     try:
-        found = Calibration.from_json(json.loads(path.read_text(encoding="utf-8")))
+        found = Calibration.from_json(json.loads(read_bounded(str(path), _MOST_BYTES).decode("utf-8")))
         if found.machine != machine_name():
             raise LayoutError(f"measured on {found.machine}, this is {machine_name()}")
         return found

@@ -23,14 +23,21 @@ from layout_ir.passes.selection.solver import Run, run
 
 
 def certify(
-    problem: Problem, time_limit: float | None = None, table_limit: int = TABLE_LIMIT
+    problem: Problem,
+    time_limit: float | None = None,
+    table_limit: int = TABLE_LIMIT,
+    extra: dict[str, Any] | None = None,
 ) -> tuple[Solution, dict[str, Any]]:
-    """Solves exactly and returns the solution with its certificate, ready for JSON. Raises Infeasible."""
+    """Solves exactly and returns the solution with its certificate, ready for JSON. Raises Infeasible.
+
+    `extra` has entries that the certificate is to have besides: `origin`, and `omitted`, how many things the problem
+    leaves out of the choice of its program.
+    """
     found = run(problem, time_limit, table_limit, record=True)
-    return found.solution, certificate_of(problem, found)
+    return found.solution, certificate_of(problem, found, extra or {})
 
 
-def certificate_of(problem: Problem, found: Run) -> dict[str, Any]:
+def certificate_of(problem: Problem, found: Run, extra: dict[str, Any]) -> dict[str, Any]:
     """The certificate of a recorded run."""
     if found.cut is not None:
         factors = Factors(problem, tails=False)
@@ -43,7 +50,7 @@ def certificate_of(problem: Problem, found: Run) -> dict[str, Any]:
         "format": FORMAT,
         "problem": problem_to_json(problem),
         "sets": [
-            [v, -1 if needs.tail is None else needs.tail, list(needs.wanted)]
+            [v, -1 if needs.tail is None else needs.tail, list(needs.wanted), *([needs.most] * needs.more)]
             for v, needs in factors.needs.items()
         ],
         "clusters": clusters,
@@ -52,9 +59,10 @@ def certificate_of(problem: Problem, found: Run) -> dict[str, Any]:
         "scale": SCALE if found.parts else 1,
         "choices": list(found.solution.choices),
         "cost": found.solution.cost,
+        **extra,
     }
     # Costs that are as good as forbidden are cut off in the solver and count in full in the checker.
-    verdict = recompute(result)
+    verdict = recompute(result, is_ours=True)
     assert found.solution.bound is not None and verdict.cost == found.solution.cost
     assert found.solution.bound <= verdict.bound <= verdict.cost
     result["bound"] = verdict.bound

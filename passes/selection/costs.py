@@ -33,6 +33,7 @@ from typing import Any, cast
 from layout_ir.diagnostics import Location, PassError
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.errors import LayoutError
+from layout_ir.files import read_bounded
 from layout_ir.format import Format
 from layout_ir.interfaces import LayoutOption
 from layout_ir.layout import Layout
@@ -40,7 +41,9 @@ from layout_ir.passes.selection.problem import FORBIDDEN
 
 BYTES_PER_NS = 20
 CALL_NS = 1000
-_LIMIT = 1 << 48
+_MOST_BYTES = 1 << 26
+"""Of a cost table: half a million entries. Reading one takes ten times as many bytes of memory."""
+COST_LIMIT = 1 << 48
 """Costs stay below this, so that sums over a million ops stay below what counts as forbidden."""
 
 
@@ -75,6 +78,8 @@ class CostModel:
     """The built-in costs. Subclasses replace some."""
 
     unit = "ns"
+    source: str | None = None
+    """The file of the cost table, as it was named; "calibrated" for measured costs, None for the built-in ones."""
 
     def reorder(self, source: Layout, destination: Layout, dtype: str) -> int:
         """What a reorder costs; FORBIDDEN where it is impossible."""
@@ -165,6 +170,18 @@ class TableCosts(CostModel):
         return list(dict.fromkeys(fmt for e in entries for fmt in (e.source, e.destination)))
 
 
+def named(costs: CostModel | None, target: str) -> str:
+    """What an optimum is one for, in words: the costs and the target."""
+    if costs is None or (costs.source is None and type(costs) is CostModel):
+        return f"the cost model of target {target}"
+    if costs.source == CALIBRATED:
+        return f"the costs calibrated on this machine, target {target}"
+    name = (
+        f"cost table {costs.source}" if costs.source else f"a cost model of its own ({type(costs).__name__})"
+    )
+    return f"{name}, target {target}"
+
+
 def _is(fmt: Format, layout: Layout) -> bool:
     """Whether `fmt` stores a tensor of the layout's shape as the layout does."""
     if fmt.rank != layout.rank:
@@ -191,11 +208,13 @@ def load_costs(path: str) -> CostModel:
 
         # Untyped on purpose: the checker meets this module under two paths, and takes their classes for two.
         measured: Any = calibrated_costs()
+        measured.source = CALIBRATED
         return measured
     try:
-        with open(path, encoding="utf-8") as stream:
-            data: Any = json.load(stream, object_pairs_hook=_unique)
-        return _table(data)
+        text = read_bounded(path, _MOST_BYTES).decode("utf-8")
+        table = _table(json.loads(text, object_pairs_hook=_unique))
+        table.source = path
+        return table
     except OSError as error:
         raise _located(f"cannot be read: {error.strerror or error}", path) from error
     except UnicodeDecodeError as error:
@@ -283,7 +302,7 @@ def _cost(entry: Mapping[str, Any], where: str) -> int:
     cost = entry["cost"]
     if not isinstance(cost, int) or isinstance(cost, bool):
         raise LayoutError(f"{where}: cost = {cost!r} is no whole number: costs are integers in one unit")
-    if not 0 <= cost < _LIMIT:
+    if not 0 <= cost < COST_LIMIT:
         raise LayoutError(f"{where}: cost = {cost} is not in [0, 2^48)")
     return cost
 

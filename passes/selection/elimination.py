@@ -10,7 +10,7 @@ operation. Time and memory grow with the entries of the tables, not with their n
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
 
@@ -222,23 +222,28 @@ class Elimination:
         return states.tolist()
 
 
-def prepare(problem: Problem, limit: int, deadline: float | None = None) -> tuple[Factors, Plan]:
+def prepare(
+    problem: Problem,
+    limit: int,
+    deadline: float | None = None,
+    limits: Mapping[int, int] | None = None,
+) -> tuple[Factors, Plan]:
     """Factors and plan; with larger tables for values of many uses where that makes elimination cheaper.
 
-    At `deadline`, a time of time.monotonic(), nothing better is looked for.
+    At `deadline`, a time of time.monotonic(), nothing better is looked for. `limits` is that of `Factors`.
     """
-    factors = Factors(problem, min(limit, DIRECT))
+    factors = Factors(problem, min(limit, DIRECT), limits=limits)
     plan = make_plan(factors.domains, [f.scope for f in factors.factors], limit)
     dear = plan.core_variables or plan.work > PLANNING * len(plan.buckets)
     late = deadline is not None and time.monotonic() >= deadline
     if factors.needs and limit > DIRECT and dear and not late:
-        wide = Factors(problem, min(limit, WIDE))
+        wide = Factors(problem, min(limit, WIDE), limits=limits)
         other = make_plan(wide.domains, [f.scope for f in wide.factors], limit)
         if (len(other.core_variables), other.work) < (len(plan.core_variables), plan.work):
             factors, plan = wide, other
     if plan.core_variables and limit > CORE_LIMIT:
         # What cannot go to the end should stop early: the search goes over the tables of the core again and again.
-        factors = Factors(problem, CORE_LIMIT)
+        factors = Factors(problem, CORE_LIMIT, limits=limits)
         plan = make_plan(factors.domains, [f.scope for f in factors.factors], CORE_LIMIT)
     return factors, plan
 

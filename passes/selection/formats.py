@@ -14,8 +14,9 @@ from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.layout import Layout
 
-FORMAT_LIMIT = 12
-"""Formats per value; states grow with the subsets of what its uses may need, networks have two to four."""
+DERIVED_LIMIT = 96
+"""Formats of a value beyond which no more are derived from those of its neighbours, which views in loops would do
+without end. What an op asks for, a type says or a cost table names is taken beyond it. Networks have up to four."""
 
 
 class FormatList:
@@ -41,13 +42,13 @@ class FormatList:
         return self._numbers[key]
 
     def adding(self, fmt: Format) -> FormatList:
-        """The list with `fmt` at its end: this one where it is known, does not fit, or there are too many."""
+        """The list with `fmt` at its end: this one where it is known or does not fit."""
         key = fmt, fmt.names
         longer = self._longer.get(key)
         if longer is None:
             longer = self
             layout = self._bound(fmt)
-            if layout is not None and self.number(fmt) is None and len(self.formats) < FORMAT_LIMIT:
+            if layout is not None and self.number(fmt) is None:
                 longer = FormatList(self.shape, (*self.formats, fmt), (*self.layouts, layout))
             self._longer[key] = longer
         return longer

@@ -15,11 +15,12 @@ from xdsl.dialects import scf
 from xdsl.dialects.func import CallOp
 from xdsl.ir import Operation, SSAValue
 
+from layout_ir.diagnostics import name_of_op
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import CastOp, FillPadsOp, ReorderOp, ViewOp, dtype_of
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOption
-from layout_ir.passes.selection.tensors import name_of_op, shape_of
+from layout_ir.passes.selection.tensors import shape_of
 
 ATTRIBUTE = "layout.in_place"
 """What a selected op carries from then on: the pairs of its option, as [operand, result]."""

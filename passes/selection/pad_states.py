@@ -18,16 +18,21 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
+from xdsl.ir import Operation
+
 from layout_ir.layout import Layout
+from layout_ir.passes.selection.omission import Omission
 from layout_ir.passes.selection.padding import Ends, Held, Rule, States, rule_of
 from layout_ir.passes.selection.problem import Choice, OpNode
 from layout_ir.passes.selection.selection import Selection
 
-NUMBERS = 4
-"""Numbers tried in the pads of one format; networks have one. A loop that adds 1 would make them without end."""
+NUMBERS = 16
+"""Numbers that ops leave in the pads of one format; networks have one. A loop that adds 1 would make them without end.
+Further ones are an omission of the problem."""
 
-COMBINATIONS = 256
-"""States of operands tried together; beyond, only those where all operands agree."""
+COMBINATIONS = 1 << 13
+"""States of operands tried together; beyond, only those where all operands agree, which is an omission, too. Two
+operands of NUMBERS numbers and those that are asked for have some 500, three 9,000."""
 
 At = tuple[int, int]
 """A value and a format of it, both by number."""
@@ -50,8 +55,8 @@ class PadStates:
         selection: Selection,
         layouts: Sequence[tuple[Layout, ...]],
         kinds: Sequence[int | None],
-        limit: int,
     ):
+        self.selection = selection
         self.layouts = layouts
         known = {id(own): tuple(layout.is_padded for layout in own) for own in layouts}
         self._padded = [known[id(own)] for own in layouts]
@@ -61,6 +66,12 @@ class PadStates:
         """By op node and choice; places alike share the rules."""
         self._outcomes: dict[object, list[tuple[States, States]]] = {}
         self._ways: dict[object, list[tuple[States, States]]] = {}
+        self._crowded: set[At] = set()
+        """Where pads may hold more than NUMBERS numbers."""
+        self._mattering: set[At] = set()
+        """Where what pads hold may decide what those hold that an op asks for."""
+        self._untried: set[int] = set()
+        """The rules, by id, of which not all combinations were tried."""
         if not any(map(any, known.values())):
             return
         shared: dict[object, Rule] = {}
@@ -78,9 +89,9 @@ class PadStates:
                     rule = rule_of(selection.places[number], k, Ends(values, formats, tensors, len(ins)))
                     shared[key] = rule
                 self.choices[number, k] = PaddedChoice(ins, outs, rule)
-        self._find(list(self.choices.values()), limit)
+        self._find(list(self.choices.values()))
 
-    def _find(self, choices: Sequence[PaddedChoice], limit: int) -> None:
+    def _find(self, choices: Sequence[PaddedChoice]) -> None:
         asked: dict[At, set[float]] = {}
         for choice in choices:
             for at, ask in zip(choice.ins, choice.rule.asks, strict=True):
@@ -89,25 +100,36 @@ class PadStates:
         if not asked:
             return
         useful = self._useful(choices, asked, self._possible(choices, asked))
-        self._limit(choices, useful, limit)
+        self._mattering = self._leading_to(choices, set(asked))
         self.useful = {at: tuple(sorted(numbers)) for at, numbers in useful.items() if numbers}
         self._find_unknown(choices)
 
-    def _limit(self, choices: Sequence[PaddedChoice], useful: dict[At, set[float]], limit: int) -> None:
-        """Gives values that would have too many formats one state of pads each, and with them what must agree."""
-        for value, padded in enumerate(self._padded):
-            count = len(padded) + sum(len(useful.get((value, f), ())) for f in range(len(padded)))
-            if count > limit:
-                for f in range(len(padded)):
-                    useful.pop((value, f), None)
-        slots = [choice.outs for choice in choices if choice.rule.agrees]
+    def omissions(self) -> Iterator[Omission]:
+        """Where numbers in pads, or combinations of them, were left out."""
+        for value in dict.fromkeys(at[0] for at in self._crowded if at in self._mattering):
+            owner = self.selection.values[value].owner
+            op = owner if isinstance(owner, Operation) else owner.parent_op()
+            if op is not None:
+                yield Omission(
+                    op, f"of the numbers that pads of a value may hold, {NUMBERS} take part in the choice"
+                )
+        for (number, _), choice in self.choices.items():
+            if id(choice.rule) in self._untried:
+                what = "of the numbers that pads of its operands may hold together, only equal ones take part"
+                yield Omission(self.selection.places[number].site.op, f"{what} in the choice")
+
+    def _leading_to(self, choices: Sequence[PaddedChoice], asked: set[At]) -> set[At]:
+        """Where pads are asked for, and whose pads show in such pads."""
+        found = set(asked)
         changed = True
         while changed:
             changed = False
-            for outs in slots:
-                if not all(at in useful for at in outs):
-                    found = [useful.pop(at, None) for at in outs]
-                    changed |= any(numbers is not None for numbers in found)
+            for choice in choices:
+                if not found.isdisjoint(choice.outs):
+                    new = {at for at, seen in zip(choice.ins, choice.rule.seen, strict=True) if seen} - found
+                    found |= new
+                    changed |= bool(new)
+        return found
 
     def _possible(
         self, choices: Sequence[PaddedChoice], asked: dict[At, set[float]]
@@ -117,7 +139,10 @@ class PadStates:
 
         def add(at: At, held: Held) -> bool:
             numbers = found.setdefault(at, set())
-            if held is None or not self.is_padded(at) or held in numbers or len(numbers) >= NUMBERS:
+            if held is None or not self.is_padded(at) or held in numbers:
+                return False
+            if len(numbers) >= NUMBERS:
+                self._crowded.add(at)
                 return False
             numbers.add(held)
             return True
@@ -201,7 +226,10 @@ class PadStates:
         """What a rule leaves for every combination of these states of its operands that is worth having."""
         key = id(rule), tuple(states)
         if key not in self._outcomes:
-            made = [(given, rule.leaves(given)) for given in _combinations(rule, states)]
+            combinations, whole = _combinations(rule, states)
+            if not whole:
+                self._untried.add(id(rule))
+            made = [(given, rule.leaves(given)) for given in combinations]
             self._outcomes[key] = _least(made)
         return self._outcomes[key]
 
@@ -257,16 +285,18 @@ def ends_of(node: OpNode, choice: Choice) -> tuple[tuple[At, ...], tuple[At, ...
     )
 
 
-def _combinations(rule: Rule, states: Sequence[States]) -> Iterator[States]:
-    """States of the operands to try together: what is asked for, else all where they show, else anything."""
+def _combinations(rule: Rule, states: Sequence[States]) -> tuple[list[States], bool]:
+    """States of the operands to try together: what is asked for, else all where they show, else anything.
+
+    The second says whether these are all that there are.
+    """
     own: list[States] = []
     for ask, seen, known in zip(rule.asks, rule.seen, states, strict=True):
         own.append((ask,) if ask is not None else known if seen else (None if None in known else known[0],))
     if prod(len(s) for s in own) <= COMBINATIONS:
-        yield from product(*own)
-        return
-    for held in dict.fromkeys(held for s in own for held in s):
-        yield tuple(held if held in s else s[0] for s in own)
+        return list(product(*own)), True
+    equal = dict.fromkeys(held for s in own for held in s)
+    return [tuple(held if held in s else s[0] for s in own) for held in equal], False
 
 
 def _least(made: Sequence[tuple[States, States]]) -> list[tuple[States, States]]:
@@ -287,7 +317,8 @@ def _least(made: Sequence[tuple[States, States]]) -> list[tuple[States, States]]
 def _chosen(made: Sequence[tuple[States, States]], possible: Sequence[tuple[float, ...]]) -> list[States]:
     """Of the ways to leave the same and to take the same of what may be there anyway, the one that adds the plainest.
 
-    One that adds all of it only where there is no other.
+    One number that is added is dropped where one that may be there does as well, for writing either costs the same.
+    With several operands it is kept: they may come of one value, and one write of one number serves all.
     """
     groups: dict[tuple[States, tuple[Held | str, ...]], list[States]] = {}
     for states, left in made:
@@ -300,5 +331,5 @@ def _chosen(made: Sequence[tuple[States, States]], possible: Sequence[tuple[floa
     return [
         min(ways, key=lambda states: [abs(held or 0.0) for held in states])
         for (left, natural), ways in groups.items()
-        if left not in partly or not {None, "added"}.issuperset(natural)
+        if left not in partly or natural.count("added") != 1 or not {None, "added"}.issuperset(natural)
     ]

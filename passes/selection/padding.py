@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import cache
 
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -28,9 +29,9 @@ from layout_ir.errors import LayoutError
 from layout_ir.format import Format, pad_number
 from layout_ir.interfaces import LayoutOp
 from layout_ir.layout import Layout
-from layout_ir.passes.rewriting import needed_pad, pad_behaviour, provided_pad
+from layout_ir.passes.rewriting import needed_pad, pad_behaviour, pad_reads, pad_result, provided_pad
+from layout_ir.passes.selection.models import says_pads
 from layout_ir.passes.selection.selection import Place
-from layout_ir.passes.selection.tensors import OPTIONS
 
 Held = float | None
 States = tuple[Held, ...]
@@ -81,10 +82,11 @@ def rule_of(place: Place, option: int, ends: Ends) -> Rule:
     if isinstance(op, ReorderOp | CastOp | FillPadsOp):
         # A fill writes pads, and so does a reorder that has to move elements anyway, to convert them.
         writes = isinstance(op, FillPadsOp) or op.source_type.element_type != op.result_type.element_type
-        if fixed[0] is not _OPEN:
-            return _constant(ends, None if writes else fixed[0], fixed[0])
+        held = fixed[0]
+        if held is not _OPEN:
+            return _constant(ends, None if writes else held, held)
         return _constant(ends, None, None) if writes else _agreement(ends)
-    if OPTIONS in op.attributes:
+    if says_pads(op):
         carried = place.options[option]
         named = [fmt for fmt in carried.ins if fmt is not None]
         asks = [
@@ -105,12 +107,18 @@ def rule_of(place: Place, option: int, ends: Ends) -> Rule:
 
 # What a type promises ------------------------------------------------------------------------------------------------
 
-_OPEN = math.nan
-"""In place of what a type promises: the type is still to be chosen. No pads hold NaN as a promise."""
+
+class Open(Enum):
+    """In place of what a type promises: the type is still to be chosen."""
+
+    OPEN = auto()
 
 
-def promised(value: SSAValue) -> Held:
-    """What the type of `value` promises of pads; `_OPEN` where it is to be chosen."""
+_OPEN = Open.OPEN
+
+
+def promised(value: SSAValue) -> Held | Open:
+    """What the type of `value` promises of pads; `Open.OPEN` where it is to be chosen."""
     fmt = format_of(value.type)
     return _OPEN if fmt is None else pad_number_of(fmt)
 
@@ -120,7 +128,7 @@ def pad_number_of(fmt: Format) -> Held:
     return None if number is not None and math.isnan(number) else number
 
 
-def _fixed(rule: Rule, fixed: Sequence[Held]) -> Rule:
+def _fixed(rule: Rule, fixed: Sequence[Held | Open]) -> Rule:
     """`rule`, where results with a type hold what that says."""
     if all(held is _OPEN for held in fixed):
         return rule
@@ -162,12 +170,12 @@ def _layout_op(op: LayoutOp, operands: Sequence[int], ends: Ends) -> Rule:
     asks: list[Held] = []
     for k, layout in zip(operands, ends.layouts, strict=False):
         padded = layout.padded_dims() if layout.is_padded else ()
-        reads = op.pad_reads(k) if padded else ()
+        reads = pad_reads(op, k) if padded else ()
         asks.append(next((read.neutral for read in reads if read.dim in padded), None))
     result = ends.layouts[ends.operands]
     if not result.is_padded:
         return Rule(tuple(asks), (False,) * ends.operands, lambda states: (None,))
-    blind = op.pad_result([None] * len(op.operands))
+    blind = pad_result(op, [None] * len(op.operands))
     if blind is not None:
         return Rule(tuple(asks), (False,) * ends.operands, lambda states: (blind,))
     seen = tuple(
@@ -178,7 +186,7 @@ def _layout_op(op: LayoutOp, operands: Sequence[int], ends: Ends) -> Rule:
         held: list[float | None] = [None] * len(op.operands)
         for k, state, shows in zip(operands, states, seen, strict=True):
             held[k] = state if shows else None
-        return (op.pad_result(held),)
+        return (pad_result(op, held),)
 
     return Rule(tuple(asks), seen, cache(leaves))
 

@@ -31,16 +31,17 @@ def with_pads(
     layouts: Sequence[tuple[Layout, ...]],
     kinds: Sequence[int | None],
     costs: CostModel,
-    limit: int,
 ) -> Selection:
     """`selection` with the states of pads in its problem; itself where nothing is padded.
 
     `layouts` has those of the formats of each value; values alike share one tuple. `kinds` says which places are alike
-    (None: like no other). A value that would get more than `limit` formats keeps those it has: what its uses need is
-    then filled, unpriced.
+    (None: like no other).
     """
-    states = PadStates(selection, layouts, kinds, limit)
-    return _lifted(selection, states, costs) if states.choices else selection
+    states = PadStates(selection, layouts, kinds)
+    if not states.choices:
+        return selection
+    omissions = (*selection.omissions, *states.omissions())
+    return replace(_lifted(selection, states, costs), omissions=omissions)
 
 
 def _lifted(selection: Selection, states: PadStates, costs: CostModel) -> Selection:

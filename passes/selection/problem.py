@@ -20,6 +20,10 @@ from functools import lru_cache
 FORBIDDEN = 1 << 56
 """A cost that no choice may contain. Sums of a few of them stay below 2^63."""
 
+TERMINALS = 11
+"""Formats of one value needed at once up to which the cheapest reorders are found: it takes formats * 3**TERMINALS
+steps, some ten seconds for 40 formats. Where a value has to be in more, nothing is claimed to be the least cost."""
+
 Matrix = tuple[tuple[int, ...], ...]
 Edge = tuple[int, int]
 
@@ -78,11 +82,15 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """The choice number of each op, what it costs in all, and a proven lower bound of any choice (None: none known)."""
+    """The choice number of each op, what it costs in all, and a proven lower bound of any choice (None: none known).
+
+    `omitted` says what the problem leaves out of the choice that its program has.
+    """
 
     choices: tuple[int, ...]
     cost: int
     bound: int | None
+    omitted: tuple[str, ...] = ()
 
     @property
     def is_optimal(self) -> bool:
@@ -109,13 +117,17 @@ def evaluate(problem: Problem, choices: Sequence[int]) -> int:
 
 
 def tree_cost(reorder: Matrix, root: int, needed: Iterable[int]) -> int:
-    """Cost of the cheapest reorders that make all `needed` formats from `root`."""
-    return _tree(reorder, root, frozenset(needed) - {root})[0]
+    """Cost of the cheapest reorders that make all `needed` formats from `root`.
+
+    Beyond TERMINALS formats the reorders are found one after the other and may not be the cheapest; they are those
+    of `tree_edges`.
+    """
+    return _trees(reorder).tree(root, frozenset(needed) - {root})[0]
 
 
 def tree_edges(reorder: Matrix, root: int, needed: Iterable[int]) -> tuple[Edge, ...]:
     """The reorders of that tree as (from, to), each behind the one it starts from."""
-    edges = set(_tree(reorder, root, frozenset(needed) - {root})[1])
+    edges = set(_trees(reorder).tree(root, frozenset(needed) - {root})[1])
     ordered: list[Edge] = []
     reached = {root}
     while edges:
@@ -126,46 +138,83 @@ def tree_edges(reorder: Matrix, root: int, needed: Iterable[int]) -> tuple[Edge,
     return tuple(ordered)
 
 
-@lru_cache(maxsize=1 << 18)
-def _tree(reorder: Matrix, root: int, needed: frozenset[int]) -> tuple[int, tuple[Edge, ...]]:
-    """Least Steiner arborescence, by splitting the needed set at every format the root can reach.
+_Tree = tuple[int, tuple[Edge, ...]]
+_NONE: _Tree = (FORBIDDEN, ())
 
-    Either the root goes to one format and serves all of the set from there, or it serves two parts separately.
-    Values have few formats (rarely more than six), so the subsets are few.
+
+class _Trees:
+    """Least Steiner arborescences over the formats of one matrix, by splitting the needed set (Dreyfus and Wagner).
+
+    A tree goes from its root to some format in the cheapest way, and serves two parts of the set from there.
     """
-    if not needed:
-        return 0, ()
-    distance, path = _shortest(reorder)
-    if len(needed) == 1:
-        (target,) = needed
-        return distance[root][target], path[root][target]
-    best: tuple[int, tuple[Edge, ...]] = (FORBIDDEN, ())
-    first, *others = sorted(needed)
-    for middle in range(len(reorder)):
-        reach = distance[root][middle]
-        if reach >= best[0]:
-            continue
-        # A proper split at `middle`; the part that holds the first target is enumerated to avoid mirror images.
-        rest = needed - {middle}
-        if not rest:
-            continue
+
+    def __init__(self, reorder: Matrix):
+        self.distance, self.path = _shortest(reorder)
+        self._trees: dict[tuple[int, frozenset[int]], _Tree] = {}
+        self._splits: dict[tuple[int, frozenset[int]], _Tree] = {}
+
+    def tree(self, root: int, needed: frozenset[int]) -> _Tree:
+        """The tree from `root` to `needed`, which does not hold the root."""
+        if not needed:
+            return 0, ()
+        if len(needed) == 1:
+            (target,) = needed
+            return self.distance[root][target], self.path[root][target]
+        key = root, needed
+        best = self._trees.get(key)
+        if best is None:
+            best = self._least(root, needed) if len(needed) <= TERMINALS else self._grown(root, needed)
+            self._trees[key] = best
+        return best
+
+    def _least(self, root: int, needed: frozenset[int]) -> _Tree:
+        best = _NONE
+        for middle, reach in enumerate(self.distance[root]):
+            if reach < best[0]:
+                cost, edges = self._split(middle, needed)
+                if reach + cost < best[0]:
+                    best = (reach + cost, self.path[root][middle] + edges)
+        return best
+
+    def _split(self, middle: int, needed: frozenset[int]) -> _Tree:
+        """Two trees from `middle`, which together serve the set."""
         if middle in needed:
-            cost, edges = _tree(reorder, middle, rest)
-            if reach + cost < best[0]:
-                best = (reach + cost, path[root][middle] + edges)
-            continue
-        for mask in range(1 << len(others)):
-            part = frozenset([first, *(o for k, o in enumerate(others) if mask >> k & 1)])
-            if part == needed:
-                continue
-            left, right = _tree(reorder, middle, part), _tree(reorder, middle, needed - part)
-            total = reach + left[0] + right[0]
-            if total < best[0]:
-                best = (total, path[root][middle] + left[1] + right[1])
-    return best
+            return self.tree(middle, needed - {middle})
+        key = middle, needed
+        best = self._splits.get(key)
+        if best is None:
+            best = _NONE
+            # The part that holds the first target is enumerated to avoid mirror images.
+            first, *others = sorted(needed)
+            for mask in range((1 << len(others)) - 1):
+                part = frozenset([first, *(o for k, o in enumerate(others) if mask >> k & 1)])
+                left, right = self.tree(middle, part), self.tree(middle, needed - part)
+                if left[0] + right[0] < best[0]:
+                    best = (left[0] + right[0], left[1] + right[1])
+            self._splits[key] = best
+        return best
+
+    def _grown(self, root: int, needed: frozenset[int]) -> _Tree:
+        """A tree that grows by the needed format that is nearest to what it reaches, one after the other."""
+        reached, left = {root}, set(needed)
+        edges: dict[Edge, None] = {}
+        cost = 0
+        while left:
+            near, start, target = min((self.distance[f][g], f, g) for f in reached for g in left)
+            for edge in self.path[start][target] if near < FORBIDDEN else ((start, target),):
+                if edge[1] not in reached:
+                    edges[edge] = None
+                    cost += self.distance[edge[0]][edge[1]]
+                    reached.add(edge[1])
+            left -= reached
+        return (cost, tuple(edges)) if cost < FORBIDDEN else _NONE
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 12)
+def _trees(reorder: Matrix) -> _Trees:
+    return _Trees(reorder)
+
+
 def _shortest(reorder: Matrix) -> tuple[Matrix, tuple[tuple[tuple[Edge, ...], ...], ...]]:
     """Costs and edges of the cheapest chain of reorders between any two formats (Floyd and Warshall)."""
     n = len(reorder)

@@ -8,6 +8,7 @@ from xdsl.ir import SSAValue
 
 from layout_ir.format import Format
 from layout_ir.interfaces import LayoutOption
+from layout_ir.passes.selection.omission import Omission
 from layout_ir.passes.selection.problem import Problem
 from layout_ir.passes.selection.sites import Site, Use
 
@@ -23,9 +24,13 @@ class Place:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Selection:
-    """A problem and the program it came from: places and values by number, Formats of each value by number."""
+    """A problem and the program it came from: places and values by number, Formats of each value by number.
+
+    Where something was left out, the optimum of the problem need not be that of the program.
+    """
 
     problem: Problem
     places: tuple[Place, ...]
     values: tuple[SSAValue, ...]
     formats: tuple[tuple[Format, ...], ...]
+    omissions: tuple[Omission, ...] = ()

@@ -12,7 +12,8 @@ The last two exist for comparison and prove nothing (`bound` is None).
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from layout_ir.errors import LayoutError
 from layout_ir.passes.collecting import no_collection
@@ -21,6 +22,9 @@ from layout_ir.passes.selection.elimination import TABLE_LIMIT, Elimination, Inf
 from layout_ir.passes.selection.greedy import solve_greedy, solve_preferred
 from layout_ir.passes.selection.mincut import Cut, bound_of, solve_by_cut
 from layout_ir.passes.selection.problem import FORBIDDEN, Problem, Solution, evaluate
+from layout_ir.passes.selection.sharing import MOST_SETS, count_sets
+
+NO_CHOICE = "no choice of options fits together: some value would need a forbidden reorder"
 
 SOLVERS = ("exact", "greedy", "naive")
 
@@ -66,32 +70,72 @@ class Run:
 def run(
     problem: Problem, time_limit: float | None, table_limit: int = TABLE_LIMIT, record: bool = False
 ) -> Run:
-    """`solve_exact`; with `record` the messages of elimination are kept."""
+    """`solve_exact`; with `record` the messages of elimination are kept.
+
+    Where a value may be needed in more sets of formats than are told apart at first (`sharing.Needs.more`), and what
+    is found needs one of those, more are told apart.
+    """
     deadline = None if time_limit is None else time.monotonic() + time_limit
+    limits: dict[int, int] = {}
+    best: Solution | None = None
     with no_collection():
-        factors, plan = prepare(problem, table_limit, deadline)
-        cut = solve_by_cut(problem, deadline) if plan.core_variables else None
-        if cut is not None:
-            cost, bound = evaluate(problem, cut.choices), bound_of(problem, cut)
-            # A cut through forbidden arcs is none; the search says what is wrong.
-            if cost == bound < FORBIDDEN:
-                return Run(None, [], Solution(cut.choices, cost, bound), cut)
-        elimination = Elimination(factors, plan, record)
-        if not elimination.run(deadline):
-            found = _completed(problem, elimination)
-            if found.cost < FORBIDDEN:
-                return Run(elimination, [], found)
-            elimination.run()
-        parts = solve_core(elimination.core(), deadline) if plan.core_variables else []
-        total = elimination.total + sum(part.cost for part in parts)
-        bound = elimination.total + sum(part.bound for part in parts)
-        if total >= FORBIDDEN:
-            raise Infeasible("no choice of options fits together: some value would need a forbidden reorder")
-        states = elimination.backward({v: state for part in parts for v, state in part.states.items()})
-        choices = tuple(states[: len(problem.ops)])
-        cost = evaluate(problem, choices)
-    assert cost == total, f"the solver promised {total}, its choice costs {cost}"
-    return Run(elimination, parts, Solution(choices, cost, bound))
+        while True:
+            found, beyond = _run(problem, deadline, table_limit, record, limits)
+            if best is None or found.solution.cost < best.cost:
+                best = found.solution
+            late = deadline is not None and time.monotonic() >= deadline
+            if best.cost == found.solution.bound or late or not _refined(found, beyond, limits):
+                break
+        if best.cost >= FORBIDDEN:
+            best = solve_greedy(problem)
+            if best.cost >= FORBIDDEN:
+                raise Infeasible("no choice of options was found that fits together")
+        return replace(found, solution=Solution(best.choices, best.cost, found.solution.bound))
+
+
+def _refined(found: Run, beyond: Sequence[int], limits: dict[int, int]) -> bool:
+    """Raises the number of sets of the values `beyond`, that have the state for all larger ones; whether any can be."""
+    refined = False
+    for v in beyond:
+        assert found.elimination is not None
+        needs = found.elimination.factors.needs[v]
+        sets = count_sets(len(needs.wanted), needs.most + 1)
+        if sets <= MOST_SETS:
+            limits[v] = sets
+            refined = True
+    return refined
+
+
+def _run(
+    problem: Problem, deadline: float | None, table_limit: int, record: bool, limits: dict[int, int]
+) -> tuple[Run, list[int]]:
+    """What was found, and the values that have the state for all sets of more formats than are told apart."""
+    factors, plan = prepare(problem, table_limit, deadline, limits)
+    cut = solve_by_cut(problem, deadline) if plan.core_variables else None
+    if cut is not None:
+        cost, bound = evaluate(problem, cut.choices), bound_of(problem, cut)
+        # A cut through forbidden arcs is none; the search says what is wrong.
+        if cost == bound < FORBIDDEN:
+            return Run(None, [], Solution(cut.choices, cost, bound), cut), []
+    elimination = Elimination(factors, plan, record)
+    if not elimination.run(deadline):
+        found = _completed(problem, elimination)
+        if found.cost < FORBIDDEN:
+            return Run(elimination, [], found), []
+        elimination.run()
+    parts = solve_core(elimination.core(), deadline) if plan.core_variables else []
+    total = elimination.total + sum(part.cost for part in parts)
+    bound = elimination.total + sum(part.bound for part in parts)
+    if total >= FORBIDDEN:
+        raise Infeasible(NO_CHOICE)
+    states = elimination.backward({v: state for part in parts for v, state in part.states.items()})
+    choices = tuple(states[: len(problem.ops)])
+    cost = evaluate(problem, choices)
+    beyond = [
+        v for v, own in factors.needs.items() if own.more and states[factors.shift + v] == own.states - 1
+    ]
+    assert cost == total or (beyond and cost > total), f"the solver promised {total}, its choice costs {cost}"
+    return Run(elimination, parts, Solution(choices, cost, bound)), beyond
 
 
 def _completed(problem: Problem, elimination: Elimination) -> Solution:

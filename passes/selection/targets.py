@@ -73,15 +73,20 @@ NAMES = ("host", *(name for name in _TARGETS if not name.startswith("ort-nchwc")
 """The names of the help texts; ort-nchwc8 and ort-nchwc16 are ort-nchwc with a block of one's choice."""
 
 
+def check_target(name: str) -> None:
+    """Raises LayoutError for an unknown target."""
+    if name not in _TARGETS and name not in NAMES:
+        raise LayoutError(f"unknown target '{name}': targets are {', '.join(NAMES)}")
+
+
 def target_named(name: str) -> Target:
     """The target called `name`. "host" is the one of this machine, "ort-nchwc" has the block that ONNX Runtime uses
     on it. Raises LayoutError for an unknown name; a remark says where the target is not quite what its name says."""
+    check_target(name)
     if name == "host":
         name = _host()
     elif name == "ort-nchwc":
         name = "ort-nchwc16" if _host() == "avx512" else "ort-nchwc8"
-    if name not in _TARGETS:
-        raise LayoutError(f"unknown target '{name}': targets are {', '.join(NAMES)}")
     caveat = _TARGETS[name].caveat()
     if caveat is not None:
         emit(Diagnostic(Severity.REMARK, f"target {name}: {caveat}"))

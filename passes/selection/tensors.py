@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects.builtin import UnregisteredOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from layout_ir.dialects.layout import dtype_of, format_of
 from layout_ir.dialects.layout.types import tensor_type
@@ -14,16 +13,23 @@ from layout_ir.format import Format
 from layout_ir.layout import Layout
 from layout_ir.tag import names_for
 
+__all__ = [
+    "OPTIONS",
+    "Candidates",
+    "bound",
+    "cuts_at_blocks",
+    "is_recipe",
+    "nbytes",
+    "plain",
+    "shape_of",
+    "widens_at_blocks",
+]
+
 OPTIONS = "layout.options"
 """The attribute by which an op of any dialect states its options in the program."""
 
 Candidates = Callable[[SSAValue], Sequence[Format]]
 """The Formats known so far for a value."""
-
-
-def name_of_op(op: Operation) -> str:
-    """The name in the program, of unregistered ops too."""
-    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
@@ -49,6 +55,24 @@ def bound(fmt: Format, value: SSAValue) -> Layout | None:
         return fmt.bind(shape_of(value))
     except LayoutError:
         return None
+
+
+def cuts_at_blocks(block: int, extent: int, start: int, size: int, step: int = 1) -> bool:
+    """Whether elements start, start + step, ... of a dim, `size` of them, are whole blocks of it, moved as such.
+
+    The last of them may be the broken one at the end of the dim.
+    """
+    whole = size % block == 0 or start + size == extent
+    return block == 1 or (step == 1 and start % block == 0 and whole)
+
+
+def widens_at_blocks(block: int, extent: int, begin: int, end: int) -> bool:
+    """Whether a dim with `begin` more elements in front and `end` more behind keeps what it has in whole blocks.
+
+    Elements behind it may fill the pads of the last block. A negative number takes elements away.
+    """
+    whole = end >= 0 or (extent + begin + end) % block == 0
+    return block == 1 or (begin % block == 0 and whole)
 
 
 def nbytes(fmt: Format, value: SSAValue) -> int:

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import f64, i1, i8, i32
+from xdsl.dialects.builtin import FloatAttr, IndexType, bf16, f16, f32, f64, i1, i8, i32
 from xdsl.ir import Operation
 from xdsl.utils.test_value import create_ssa_value
 
 import layout_ir
-from layout_ir.foreign.scalar import DIVISIONS, FUNCTIONS, Trap, apply
+from layout_ir.foreign.scalar import DIVISIONS, FUNCTIONS, Trap, apply, number
 
 Number = Any
 
@@ -36,7 +36,10 @@ def _fma(a: float, b: float, c: float) -> float:
 
 
 def _round(a: float) -> float:
-    return m.copysign(m.floor(abs(a) + 0.5), a)
+    """Halves away from zero, exactly: `round` of a fraction takes them to even."""
+    exact = abs(Fraction(a))
+    whole = exact.numerator // exact.denominator
+    return m.copysign(whole + (exact - whole >= Fraction(1, 2)), a)
 
 
 def _div(a: float, b: float) -> float:
@@ -117,7 +120,7 @@ FLOATS: dict[type[Operation], Callable[..., Any]] = {
     math.TruncOp: m.trunc,
 }
 INTEGERS = (-128, -127, -7, -3, -1, 0, 1, 2, 5, 100, 127)
-REALS = (-2.5, -1.5, -0.75, -0.5, 0.0, 0.25, 0.5, 1.0, 2.5, 3.5)
+REALS = (-2.5, -1.5, -0.75, -0.5, 0.0, 0.25, 0.5, 1.0, 2.5, 3.5, 0.49999999999999994, -4503599627370497.0)
 
 
 def _op(cls: type[Operation], kind: Any, count: int) -> Operation:
@@ -145,8 +148,10 @@ def test_integers(cls: type[Operation]):
                     continue
                 if cls in SIGNED:
                     want = SIGNED[cls](a, b)
-                    if cls in DIVISIONS and not -(1 << width - 1) <= want < 1 << width - 1:
-                        continue  # the one quotient that does not fit has no meaning
+                    if cls in DIVISIONS and (a, b) == (-(1 << width - 1), -1):
+                        with pytest.raises(Trap, match="does not fit"):
+                            apply(op, [dtype(a), dtype(b)])
+                        continue
                 else:
                     want = UNSIGNED[cls](_bits(a, width), _bits(b, width))
                 assert apply(op, [dtype(a), dtype(b)]) == _cut(want, width), (a, b)
@@ -178,6 +183,65 @@ def test_floats(cls: type[Operation]):
         tried += 1
         np.testing.assert_allclose(apply(op, [np.float64(x) for x in args]), want, rtol=1e-12, atol=1e-15)
     assert tried >= 3
+
+
+def test_rounding_is_exact_next_to_halves_and_among_odd_integers():
+    for kind, dtype, values in (
+        (f32, np.float32, (0.49999997, 8388609.0, 12582911.0, -0.49999997, -8388609.0, 2.5, -2.5, -0.25)),
+        (f64, np.float64, (0.49999999999999994, 4503599627370497.0, 6755399441055743.0, 0.5, -0.5)),
+    ):
+        for value in values:
+            got = apply(_op(math.RoundOp, kind, 1), [dtype(value)])
+            want = _round(float(dtype(value)))
+            assert (float(got), m.copysign(1, got)) == (want, m.copysign(1, want)), value
+
+
+def _representable(x: Fraction, mantissa: int) -> float:
+    """`x`, no subnormal, rounded to nearest even with `mantissa` bits behind the point."""
+    step = Fraction(2) ** (m.frexp(float(x))[1] - 1 - mantissa) if x else Fraction(1)
+    return float(round(x / step) * step)
+
+
+@pytest.mark.parametrize(("kind", "mantissa"), [(f16, 10), (bf16, 7), (f32, 23), (f64, 52)])
+def test_fma_rounds_once(kind: Any, mantissa: int):
+    generator, dtype = np.random.default_rng(5), np.float64 if kind == f64 else np.float32
+    op, twice = _op(math.FmaOp, kind, 3), 0
+    for _ in range(2000):
+        a, b, c = (
+            m.copysign(_representable(Fraction(float(x)), mantissa), x)
+            for x in generator.normal(size=3) * [1, 1, 2.0 ** -int(generator.integers(0, 2 * mantissa))]
+        )
+        want = _representable(Fraction(a) * Fraction(b) + Fraction(c), mantissa)
+        if abs(want) > 2.0**-12:
+            assert float(apply(op, [dtype(a), dtype(b), dtype(c)])) == want, (a, b, c)
+            product = _representable(Fraction(a) * Fraction(b), mantissa)
+            twice += _representable(Fraction(product) + Fraction(c), mantissa) != want
+    assert twice, "nothing here tells one rounding from two"
+
+
+@pytest.mark.parametrize(("kind", "stored"), [(f16, 0.0999755859375), (bf16, 0.10009765625)])
+def test_half_precision_is_rounded_by_every_op(kind: Any, stored: float):
+    single = create_ssa_value(f32)
+    assert float(apply(arith.TruncFOp(single, kind), [np.float32(0.1)])) == stored
+    assert float(apply(arith.ConstantOp(FloatAttr(0.1, kind)), [])) == stored
+    assert float(number(0.1, kind)) == stored
+    # 1 + 2^-12 is 1 in either: a sum that stays in single would grow.
+    add, total = _op(arith.AddfOp, kind, 2), np.float32(1)
+    for _ in range(16):
+        total = apply(add, [total, np.float32(2.0**-12)])
+    assert total == 1
+
+
+def test_negative_a_single_is_no_half():
+    add = _op(arith.AddfOp, f32, 2)
+    assert apply(add, [np.float32(1), np.float32(2.0**-12)]) == 1 + 2.0**-12
+
+
+def test_the_sign_of_a_zero_decides_between_two():
+    for zero, other in ((0.0, -0.0), (-0.0, 0.0)):
+        args = [np.float64(zero), np.float64(other)]
+        assert not np.signbit(apply(_op(arith.MaximumfOp, f64, 2), args))
+        assert np.signbit(apply(_op(arith.MinimumfOp, f64, 2), args))
 
 
 @pytest.mark.parametrize("cls", [arith.MaximumfOp, arith.MinimumfOp])
@@ -262,5 +326,8 @@ def test_conversions_of_an_i1():
     assert apply(arith.SIToFPOp(create_ssa_value(i1), f64), [true]) == -1.0
     assert apply(arith.UIToFPOp(create_ssa_value(i1), f64), [true]) == 1.0
     assert [bool(apply(arith.TruncIOp(one, i1), [np.int32(x)])) for x in (2, 3, -1)] == [False, True, True]
+    assert apply(arith.IndexCastOp(create_ssa_value(i1), IndexType()), [true]) == -1
+    for value, want in ((-0.5, False), (0.5, False), (-1.0, True), (0.0, False)):
+        assert bool(apply(arith.FPToSIOp(create_ssa_value(f32), i1), [np.float32(value)])) is want
     less = arith.CmpiOp(create_ssa_value(i1), create_ssa_value(i1), "slt")
     assert apply(less, [true, np.bool_(False)]) and not apply(less, [np.bool_(False), true])

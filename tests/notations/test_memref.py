@@ -189,3 +189,30 @@ def test_the_stock_mlir_reads_what_is_printed():
         rank = theirs.split(")")[0].count("d")
         for index in itertools.product(range(3), repeat=rank):
             assert evaluate(theirs, index) == evaluate(maps[int(number)], index)
+
+
+@pytest.mark.parametrize("name", ["memref", "torch", "tag", "tvm"])
+def test_what_is_printed_of_large_numbers_reads_back(name: str):
+    large = (1 << 62) + 8
+    layouts = [
+        Format.parse("(a) : [a]").bind((large,)),
+        Format.parse(f"(a, b) : [a, b, b:{large}]").bind((1, large)),
+    ]
+    for layout in layouts:
+        subject = layout if name in ("memref", "torch") else layout.format
+        try:
+            text = NOTATIONS[name].print(subject, "i8")
+        except LayoutError:
+            continue
+        back = NOTATIONS[name].parse(text, layout.shape, "i8")
+        assert isinstance(back, Layout) and back.same_map(layout), text
+
+
+def test_negative_numbers_that_no_layout_has():
+    for name, text in (
+        ("memref", f"memref<{1 << 63}xi8>"),
+        ("tag", f"aB{1 << 63}b"),
+        ("tvm", f"AB{1 << 63}b"),
+    ):
+        with pytest.raises(LayoutError, match=r"2\^63"):
+            NOTATIONS[name].parse(text, None, "i8")

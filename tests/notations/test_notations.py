@@ -170,17 +170,6 @@ def test_damaged_texts_raise_nothing_but_layout_errors(
     read_or_refuse(name, damaged(data, NOTATIONS[name].example), shape)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ALL)
-@given(data=st.data(), shape=SHAPES)
-@settings(max_examples=2700, deadline=None)
-def test_many_damaged_texts_raise_nothing_but_layout_errors(
-    name: str, data: st.DataObject, shape: tuple[int, ...] | None
-):
-    """19 notations times 2700 texts: more than 50,000 in all."""
-    read_or_refuse(name, damaged(data, NOTATIONS[name].example), shape)
-
-
 @pytest.mark.parametrize("name", ALL)
 def test_hostile_texts_are_refused_quickly(name: str):
     for text in (

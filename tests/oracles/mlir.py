@@ -36,7 +36,7 @@ _SCHEDULE = """
 
 
 @lru_cache(maxsize=1)
-def _tools() -> tuple[str, str, str] | str:
+def tools() -> tuple[str, str, str] | str:
     """mlir-opt, mlir-runner and their support libraries, or what is missing."""
     for suffix in ("", "-22", "-21", "-20"):
         opt, runner = shutil.which(f"mlir-opt{suffix}"), shutil.which(f"mlir-runner{suffix}")
@@ -51,8 +51,8 @@ def _tools() -> tuple[str, str, str] | str:
 
 def available() -> str | None:
     """None, or why linalg.pack cannot be executed here."""
-    tools = _tools()
-    return tools if isinstance(tools, str) else None
+    found = tools()
+    return found if isinstance(found, str) else None
 
 
 def _type(shape: Sequence[int]) -> str:
@@ -64,9 +64,9 @@ def run_packs(cases: Sequence[tuple[tuple[int, ...], str, tuple[int, ...]]]) -> 
 
     `attributes` is the text between the source and `into`, with the padding value spelled `%p : f32`.
     """
-    tools = _tools()
-    assert not isinstance(tools, str), tools
-    opt, runner, libraries = tools
+    found = tools()
+    assert not isinstance(found, str), found
+    opt, runner, libraries = found
     lines = [
         "module attributes {transform.with_named_sequence} {",
         "func.func private @printMemrefF32(%ptr : tensor<*xf32>)",
@@ -99,10 +99,10 @@ def run_packs(cases: Sequence[tuple[tuple[int, ...], str, tuple[int, ...]]]) -> 
     return arrays
 
 
-def reprint(text: str) -> str:
-    """What mlir-opt prints of `text`; fails where it refuses it."""
-    tools = _tools()
-    assert not isinstance(tools, str), tools
-    ran = subprocess.run([tools[0], "-"], input=text, capture_output=True, text=True, check=False)
+def reprint(text: str, *options: str) -> str:
+    """What mlir-opt prints of `text`, called with `options`; fails where it refuses it."""
+    found = tools()
+    assert not isinstance(found, str), found
+    ran = subprocess.run([found[0], "-", *options], input=text, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr[:2000]
     return ran.stdout

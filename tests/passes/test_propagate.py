@@ -10,6 +10,7 @@ from xdsl.context import Context
 from xdsl.utils.arg_spec import parse_pipeline
 
 from layout_ir.certificate.checking import verify
+from layout_ir.diagnostics import PassError
 from layout_ir.errors import LayoutError
 from layout_ir.passes.propagate import LayoutPropagatePass, propagate
 from tests.passes.texts import parse
@@ -55,3 +56,20 @@ def test_where_nothing_is_open_the_certificate_says_so(tmp_path: Path):
     assert propagate(module, "avx2", report=str(path)) is None
     certificate = json.loads(path.read_text())
     assert certificate["problem"]["ops"] == [] and verify(certificate).is_optimal
+
+
+@pytest.mark.parametrize("options", [{"target": "nope"}, {"solver": "nope"}])
+def test_negative_unknown_names_are_refused_where_nothing_is_open(options: dict[str, str]):
+    with pytest.raises(LayoutError, match=r"unknown (target|solver) 'nope': (targets|solvers) are"):
+        propagate(parse("func.func @f() { func.return }"), **options)  # pyright: ignore
+
+
+def test_negative_tensors_beyond_the_range_of_costs_are_named_as_the_reason():
+    any = f"tensor<{1 << 60}xf32, #layout.any>"
+    text = f"func.func @f(%x : {any}) -> {any} {{ %y = nn.relu %x : {any} func.return %y : {any} }}"
+    with pytest.raises(
+        PassError, match=r"nn\.relu costs \d+ at least, and selection adds up costs below 2\^56"
+    ):
+        propagate(parse(text), "avx2")
+    small = propagate(parse(text.replace(str(1 << 60), "64")), "avx2")
+    assert small is not None and small.is_optimal

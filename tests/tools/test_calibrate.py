@@ -45,7 +45,8 @@ def test_the_curve_lands_in_the_cache_whole(cache: Path, capsys: pytest.CaptureF
 def test_the_curve_can_go_elsewhere(cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["calibrate", "-o", str(tmp_path / "c.json"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads((tmp_path / "c.json").read_text())
-    assert not cache.exists()
+    # Kernels that were compiled for it may be kept there.
+    assert not calibration_path().exists()
 
 
 def test_every_reorder_of_a_program_is_measured_and_the_table_is_used(

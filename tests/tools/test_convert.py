@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from layout_ir.notations import NOTATIONS
@@ -95,3 +96,60 @@ def test_what_is_printed_reads_back(capsys: pytest.CaptureFixture[str]):
             status, back, err = run(capsys, out.rstrip("\n"), "--from", name, "--to", "tag", *shape)
             assert (status, err) == (0, ""), name
             assert back.strip() in ("nhwc", "acdb"), name
+
+
+@pytest.mark.parametrize("letters", ["HWIO", "OIHW", "OHWI", "NHWC", "NCHW", "CHWN"])
+def test_the_shape_of_a_tvm_string_is_that_of_the_array(capsys: pytest.CaptureFixture[str], letters: str):
+    """An array of that layout is row-major, whatever its letters; NumPy says so."""
+    shape = (3, 5, 32, 64)
+    array = np.zeros(shape, np.float32)
+    status, out, err = run(
+        capsys, letters, "--from", "tvm", "--to", "numpy", "--shape", "3x5x32x64", "--dtype", "f32"
+    )
+    assert status == 0
+    assert out.strip() == f"shape={shape}, strides={array.strides}, offset=0, itemsize=4"
+    extents = " ".join(f"{letter}={x}" for letter, x in zip(letters.lower(), shape, strict=True))
+    assert err == f"note: --shape 3x5x32x64 is {extents}\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "order", "strides"),
+    [
+        (["HWIO", "--from", "tvm", "--dims", "oihw"], "o=3 i=5 h=32 w=64", (1, 3, 960, 15)),
+        (["tvm:HWIO", "--dims", "o, i, h, w"], "o=3 i=5 h=32 w=64", (1, 3, 960, 15)),
+        (["nhwc", "--dims", "nhwc"], "n=3 h=5 w=32 c=64", (10240, 2048, 64, 1)),
+        (["tvm:NHWC16c"], "n=3 h=5 w=32 c=64", (10240, 2048, 64, 1)),
+    ],
+)
+def test_dims_name_the_order_of_the_shape(
+    capsys: pytest.CaptureFixture[str], args: list[str], order: str, strides: tuple[int, ...]
+):
+    status, out, err = run(capsys, *args, "--to", "torch", "--shape", "3x5x32x64")
+    assert (status, err) == (0, f"note: --shape 3x5x32x64 is {order}\n")
+    assert out.strip() == f"size=(3, 5, 32, 64), stride={strides}, storage_offset=0"
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["nhwc", "--dims", "nhwx", "--shape", "1x2x3x4"], "--dims nhwx does not name the dims of 'nhwc'"),
+        (["nhwc", "--dims", "nhw", "--shape", "1x2x3x4"], "which are n, c, h, w"),
+        (["nhwc", "--dims", "nnhw", "--shape", "1x2x3x4"], "which are n, c, h, w"),
+        (["nhwc", "--dims", "nhwc"], "--dims nhwc says the order of --shape, but no shape is given"),
+        (["tvm:NHWC", "--shape", "1x2x3"], "4 != 3"),
+    ],
+)
+def test_negative_dims_that_are_not_those_of_the_layout(
+    capsys: pytest.CaptureFixture[str], args: list[str], message: str
+):
+    status, out, err = run(capsys, *args, "--to", "torch")
+    assert (status, out) == (1, "") and err.startswith("error: ") and message in err
+
+
+def test_negative_a_tag_needs_no_note(capsys: pytest.CaptureFixture[str]):
+    assert run(capsys, "nhwc", "--to", "torch", "--shape", "1x2x3x4")[2] == ""
+
+
+def test_the_list_states_the_order_of_every_shape(capsys: pytest.CaptureFixture[str]):
+    _, out, _ = run(capsys, "--list")
+    assert out.count("--shape: ") == len(NOTATIONS)

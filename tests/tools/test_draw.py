@@ -101,6 +101,11 @@ def test_more_rows_are_shown_on_request(tmp_path: Path):
             "rank mismatch between format (n, c, h, w) and shape 1x10x2",
         ),
         (["nChw8c", "--shape", "1x10x2x2", "--rows", "3", "-o", "{}/a.svg"], "--rows 3 is too few"),
+        (
+            ["nchw", "--shape", "1x1x1x1099511627776", "--rows", "100000000"],
+            "at most 256 rows of memory, not 1000",
+        ),
+        (["nchw", "--shape", "1x1x1x1099511627776", "--rows", "257", "-o", "{}/a.svg"], "at most 256 rows"),
         (["nChw8c", "-o", "{}/a.svg"], "says no extents"),
         (["nCHw8c", "--shape", "1x1x1x1", "-o", "{}/a.svg"], "but dim 'h' is not blocked"),
         (["nChw8c", "--shape", "1x10x2x2", "-o", "{}/none/a.svg"], "No such file or directory"),

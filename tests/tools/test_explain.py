@@ -263,3 +263,21 @@ def test_negative_two_dashes_are_no_value(option: str, capsys: pytest.CaptureFix
     # argparse takes the dashes for the end of the options and leaves an empty list.
     assert main(["explain", "nchw", "--shape", "1x1x1x1", f"{option}=--"]) == 1
     assert f"{option} needs a value, '--' is none" in capsys.readouterr().err
+
+
+def test_a_tvm_string_is_explained_in_the_order_of_its_array(capsys: pytest.CaptureFixture[str]):
+    assert main(["explain", "tvm:HWIO", "--shape", "3x5x32x64", "--index", "2,4,31,63"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "dims          h=3 w=5 i=32 o=64" in lines
+    assert (
+        f"index (2, 4, 31, 63) is at address {3 * 5 * 32 * 64 - 1}, byte {4 * (3 * 5 * 32 * 64 - 1)}" in lines
+    )
+    # Names are the same tensor's, places those of the array.
+    assert "tag          hwio" in lines and "tvm          HWIO" in lines
+    assert "torch        size=(3, 5, 32, 64), stride=(10240, 2048, 64, 1), storage_offset=0" in lines
+
+
+def test_negative_a_tag_is_explained_without_the_names_of_its_dims(capsys: pytest.CaptureFixture[str]):
+    assert main(["explain", "nChw8c", "--shape", "2x17x5x4"]) == 0
+    out, err = capsys.readouterr()
+    assert not err and not any(line.startswith("dims") for line in out.splitlines())

@@ -69,3 +69,17 @@ def test_negative_what_has_no_plan(capsys: pytest.CaptureFixture[str], args: lis
     status, out, err = run(capsys, *args)
     assert (status, out) == (1, "")
     assert message in err
+
+
+def test_two_notations_with_their_own_order_of_the_shape(capsys: pytest.CaptureFixture[str]):
+    assert main(["explain-reorder", "tvm:NHWC", "nchw", "--shape", "1x8x8x16", "--dims", "nhwc"]) == 0
+    out, err = capsys.readouterr()
+    assert "1x16x8x8 f32" in out and err.count("note: --shape 1x8x8x16 is n=1 h=8 w=8 c=16\n") == 2
+
+
+@pytest.mark.parametrize("shape", ["1x8x8x16", "1x?x8x16"])
+def test_negative_two_notations_that_read_the_shape_differently(
+    capsys: pytest.CaptureFixture[str], shape: str
+):
+    assert main(["explain-reorder", "tvm:NHWC", "nchw", "--shape", shape]) == 1
+    assert "the shape" in (err := capsys.readouterr().err) or "different orders" in err

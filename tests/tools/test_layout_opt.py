@@ -230,7 +230,7 @@ def test_remarks_and_warnings_go_to_the_error_stream(monkeypatch: pytest.MonkeyP
         (PassError("cannot do this"), "<stdin>: error: cannot do this\n"),
         (PassFailedException("cannot do that"), "<stdin>: error: cannot do that\n"),
         (LayoutError("rank mismatch: 2 != 3"), "<stdin>: error: rank mismatch: 2 != 3\n"),
-        (KeyError("x"), "<stdin>: error: pass 'act' failed (KeyError: 'x'; this is a defect"),
+        (KeyError("x"), "<stdin>:3:1: error: pass 'act' failed at 'builtin.module' op: KeyError: 'x'; "),
     ],
     ids=["PassError", "PassFailedException", "LayoutError", "defect"],
 )

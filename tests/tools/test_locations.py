@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import cast
 
 import pytest
 from xdsl.context import Context
 from xdsl.dialects.arith import Arith
-from xdsl.dialects.builtin import Builtin, FileLineColLoc, IntAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, Builtin, FileLineColLoc, IntAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import Func
 from xdsl.dialects.test import Test
+from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
@@ -121,3 +123,23 @@ def test_strings_are_read_as_xdsl_reads_them(string: str):
             parse(text)
     else:
         assert parse(text).is_structurally_equivalent(expected)
+
+
+def _doubling(count: int, use: str) -> str:
+    """Aliases each of which is a list of the one before, twice."""
+    aliases = ["#a0 = 1 : i32", *(f"#a{k} = [#a{k - 1}, #a{k - 1}]" for k in range(1, count + 1))]
+    return "\n".join([*aliases, f'"test.op"() {{x = {use}}} : () -> ()'])
+
+
+@pytest.mark.parametrize(
+    "text", [_doubling(40, "#a40"), _doubling(15, f"[{', '.join(['#a15'] * 100)}]")], ids=["deep", "wide"]
+)
+def test_negative_aliases_that_stand_for_too_much_are_refused(text: str):
+    with pytest.raises(ParseError, match="stand for more than 1000000 attributes in all"):
+        parse(text)
+
+
+def test_aliases_of_sane_size_may_be_used_often():
+    text = _doubling(3, f"[{', '.join(['#a3'] * 20_000)}]")
+    module = parse(text)
+    assert len(cast("ArrayAttr[Attribute]", next(iter(module.ops)).attributes["x"])) == 20_000

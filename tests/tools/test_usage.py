@@ -24,8 +24,19 @@ def test_help_mentions_every_option_and_pass_and_shows_examples():
         (["-p", "cse,dce{x=1}"], "-p:1:5", "pass 'dce': Provided arguments"),
         (["-p", "cse{"], "-p:1:5", "Expected argument name here"),
         (["-p", "%"], "-p:1:1", "Unknown token"),
+        (["-p", "layout-optimize{target=avx2 target=avx2}"], "-p:1:29", "option 'target' is given twice"),
+        (
+            ["-p", "cse,layout-optimize{time-limit=1 time_limit=2}"],
+            "-p:1:34",
+            "option 'time_limit' is given twice",
+        ),
+        (
+            ["-t", "mlir{print-debuginfo print-debuginfo}"],
+            "-t:1:22",
+            "option 'print-debuginfo' is given twice",
+        ),
         (["-t", "mlr"], "-t:1:1", "unknown target 'mlr': did you mean 'mlir'?"),
-        (["-t", "nope"], "-t:1:1", "unknown target 'nope': expected one of llvm-ir, "),
+        (["-t", "nope"], "-t:1:1", "unknown target 'nope': expected one of "),
         (["-t", "mlir{"], "-t:1:6", "Expected argument name here"),
         (["-t", "mlir{speed=3}"], "-t:1:1", "target 'mlir': Provided arguments [\"speed\"] not found"),
     ],
@@ -47,3 +58,8 @@ def test_negative_wrong_pipelines_and_targets_are_pointed_at(args: list[str], pl
 )
 def test_negative_wrong_options_are_errors(args: list[str], message: str):
     assert refusal(*args, stdin=PROGRAM).startswith(message)
+
+
+def test_an_option_may_be_given_to_each_of_two_passes():
+    passes = "layout-propagate{target=avx2},layout-explain{target=avx2}"
+    assert opt("-p", passes, stdin=PROGRAM).status == 0

@@ -169,3 +169,65 @@ def test_a_constant_that_nothing_uses_may_go():
     optimize(module, "avx2")
     assert "nn.constant" not in str(module)
     assert validator.after("layout-optimize", module) is None
+
+
+_DEAD = """
+func.func @f(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {{
+  {dead}
+  %r = "nn.relu"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  {kept}
+  func.return %r : tensor<2x3xf32>
+}}
+"""
+
+
+_TO_BYTES = "%a = layout.reorder %x : tensor<2x3xf32> -> tensor<2x3xi8>\n"
+_BACK = "%b = layout.reorder %a : tensor<2x3xi8> -> tensor<2x3xf32>\n"
+
+
+def _validated(before: str, after: str, name: str = "layout-fold-reorders") -> str | None:
+    validator = Validator("strip", PLACE)
+    validator.before(name, Parser(context(), before).parse_module())
+    wrong = validator.after(name, Parser(context(), after).parse_module())
+    return None if wrong is None else wrong.message
+
+
+@pytest.mark.parametrize(
+    "dead",
+    [
+        _TO_BYTES,
+        f'{_TO_BYTES}{_BACK}%c = "nn.relu"(%b) : (tensor<2x3xf32>) -> tensor<2x3xf32>',
+        '%b = "nn.exp"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>',
+    ],
+)
+def test_an_op_that_nothing_observes_may_go_and_may_stay(dead: str):
+    with_it, without = _DEAD.format(dead=dead, kept=""), _DEAD.format(dead="", kept="")
+    assert _validated(with_it, without) is None and _validated(without, with_it) is None
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "func.call @g(%x) : (tensor<2x3xf32>) -> ()",
+        '"nn.unheard"(%x) : (tensor<2x3xf32>) -> ()',
+        "%a = func.call @h(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>",
+    ],
+)
+def test_negative_an_op_that_may_have_an_effect_does_not_go(kept: str):
+    calls = (
+        "\nfunc.func private @g(tensor<2x3xf32>)\nfunc.func private @h(tensor<2x3xf32>) -> tensor<2x3xf32>\n"
+    )
+    parser = context()
+    parser.allow_unregistered = True
+    with_it, without = (
+        Parser(parser, _DEAD.format(dead="", kept=text) + calls).parse_module() for text in (kept, "")
+    )
+    validator = Validator("strip", PLACE)
+    validator.before("layout-optimize", with_it)
+    wrong = validator.after("layout-optimize", without)
+    assert wrong is not None and "changed what the program computes" in wrong.message
+
+
+def test_negative_a_converting_reorder_that_is_used_does_not_go():
+    used = _DEAD.format(dead=_TO_BYTES + _BACK, kept="").replace('"nn.relu"(%x)', '"nn.relu"(%b)')
+    assert "changed what the program computes" in str(_validated(used, _DEAD.format(dead="", kept="")))

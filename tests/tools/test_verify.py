@@ -5,7 +5,7 @@ from typing import ClassVar
 import pytest
 from xdsl.context import Context
 from xdsl.dialects.arith import Arith
-from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.dialects.builtin import Builtin, FileLineColLoc, IntAttr, ModuleOp, StringAttr
 from xdsl.dialects.cf import Cf
 from xdsl.dialects.func import Func
 from xdsl.dialects.scf import Scf
@@ -13,6 +13,7 @@ from xdsl.dialects.test import Test
 from xdsl.irdl import IRDLOperation, irdl_op_definition
 from xdsl.utils.exceptions import VerifyException
 
+from layout_ir.diagnostics import Location
 from layout_ir.errors import LayoutError
 from layout_ir.tools.locations import LocatedParser
 from layout_ir.tools.verify import verify_module
@@ -109,7 +110,16 @@ def test_both_kinds_of_errors_of_verifiers_are_caught(kind: type[Exception], mon
     ]
 
 
-def test_negative_a_defect_of_a_verifier_is_not_taken_for_a_wrong_program(monkeypatch: pytest.MonkeyPatch):
+def test_negative_a_defect_of_a_verifier_is_not_taken_for_a_wrong_program(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     monkeypatch.setattr(RefusingOp, "ERROR", KeyError("x"), raising=False)
-    with pytest.raises(KeyError):
-        verify_module(ModuleOp([RefusingOp()]))
+    op = RefusingOp()
+    op.location = FileLineColLoc(StringAttr("p.mlir"), IntAttr(3), IntAttr(5))
+    (found,) = verify_module(ModuleOp([op]))
+    assert found.location == Location("p.mlir", 3, 5)
+    assert "its verifier failed: KeyError: 'x'; layout-ir did not foresee this" in found.message
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("LAYOUT_IR_TRACEBACK", "1")
+    verify_module(ModuleOp([op.clone()]))
+    assert "in verify_" in capsys.readouterr().err

@@ -8,9 +8,36 @@ from typing import Any
 
 import pytest
 
+from layout_ir.certificate.checking import ATTRIBUTE, seal
+from layout_ir.passes.optimize import optimize
+from layout_ir.passes.propagate import propagate
 from layout_ir.passes.selection.certificate import certify
+from layout_ir.passes.selection.costs import load_costs, parse_costs
+from layout_ir.printing import print_module
 from layout_ir.tools.layout_ir import main
 from tests.passes.selection.problems import random_problem, tangled_problem
+from tests.passes.texts import parse
+
+ANY = "tensor<1x16x8x8xf32, #layout.any>"
+PLAIN = "tensor<1x16x8x8xf32>"
+
+
+def _program(op: str = "relu", last: str = PLAIN) -> str:
+    """A convolution, something behind it, and fixed layouts at both ends."""
+    return f"""func.func @f(%x : {PLAIN}) -> {last} {{
+  %w = nn.constant dense<1.0> : tensor<16x16x3x3xf32, #layout.any>
+  %c = nn.conv %x, %w pads = [1, 1, 1, 1] : ({PLAIN}, tensor<16x16x3x3xf32, #layout.any>) -> {ANY}
+  %r = nn.{op} %c : {ANY}
+  %y = layout.reorder %r : {ANY} -> {last}
+  func.return %y : {last}
+}}"""
+
+
+def _chosen(text: str, chooser: Any = propagate) -> str:
+    """The program after the choice, which carries its certificate."""
+    module = parse(text)
+    chooser(module, "avx2", attach=True)
+    return print_module(module)
 
 
 def test_command_says_optimal(tmp_path: Any, capsys: pytest.CaptureFixture[str]):
@@ -47,3 +74,107 @@ def test_negative_command_does_not_take_a_gap_for_a_proof(tmp_path: Any, capsys:
     assert main(["verify-certificate", str(file)]) == 1
     error = capsys.readouterr().err
     assert f"cost {certificate['cost']} is above bound {certificate['bound']}" in error
+
+
+@pytest.mark.parametrize("chooser", [propagate, optimize])
+def test_a_program_is_what_its_certificate_makes_of_the_program_before(
+    chooser: Any, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "chosen.mlir"
+    file.write_text(_chosen(_program(), chooser))
+    assert main(["verify-certificate", str(file)]) == 0
+    said = capsys.readouterr().out
+    assert "checked: that the choice and layout-" in said and "for the cost model of target avx2" in said
+    assert "not checked: " in said
+
+
+def _pasted(donor: str, text: str) -> str:
+    """The program `text` with the certificate of `donor`."""
+    module = parse(text)
+    module.attributes[ATTRIBUTE] = parse(donor).attributes[ATTRIBUTE]
+    return print_module(module)
+
+
+def test_negative_a_pasted_certificate_is_not_taken(tmp_path: Any, capsys: pytest.CaptureFixture[str]):
+    """Into an empty module, another program, the program before, and the same one in other layouts."""
+    donor = _chosen(_program())
+    blocked = {"name": "nn.conv", "ins": ["nChw8c", "OIhw8i8o"], "outs": ["nChw8c"], "cost": 0}
+    ends = [{"from": "nchw", "to": "nChw8c", "cost": 0}, {"from": "nChw8c", "to": "nchw", "cost": 0}]
+    other = parse(_program())
+    propagate(other, "avx2", costs=parse_costs({"op": [blocked], "reorder": ends}, "costs"))
+    elsewhere = print_module(other)
+    assert "#nChw8c" in elsewhere and "#nChw8c" not in donor.split("} {", 1)[1]
+    file = tmp_path / "chosen.mlir"
+    for text in ("builtin.module {}", _program("exp"), _chosen(_program("exp")), _program(), elsewhere):
+        file.write_text(_pasted(donor, text))
+        assert main(["verify-certificate", str(file)]) == 1, text
+        assert "not the program that the certified choice makes" in capsys.readouterr().err
+
+
+def test_negative_a_certificate_that_was_made_up_around_a_problem_is_not_taken(
+    tmp_path: Any, capsys: pytest.CaptureFixture[str]
+):
+    """A right proof of another problem, said to be of this program."""
+    module = parse(_chosen(_program()))
+    text: Any = module.attributes[ATTRIBUTE]
+    real = json.loads(text.data)
+    _, other = certify(random_problem(random.Random(2), 5, 3), extra={"origin": real["origin"]})
+    module.attributes[ATTRIBUTE] = type(text)(json.dumps(other))
+    file = tmp_path / "chosen.mlir"
+    file.write_text(print_module(module))
+    assert main(["verify-certificate", str(file)]) == 1
+    assert "the problem of the program has" in capsys.readouterr().err
+    dear = json.loads(text.data)
+    for op in dear["problem"]["ops"]:
+        op["choices"] = [[ins, outs, cost + 1] for ins, outs, cost in op["choices"]]
+    dear["seal"] = seal(dear)
+    module.attributes[ATTRIBUTE] = type(text)(json.dumps(dear))
+    file.write_text(print_module(module))
+    assert main(["verify-certificate", str(file)]) == 1
+    without = {key: value for key, value in real.items() if key != "origin"}
+    module.attributes[ATTRIBUTE] = type(text)(json.dumps({**without, "seal": seal(without)}))
+    file.write_text(print_module(module))
+    assert main(["verify-certificate", str(file)]) == 1
+
+
+def test_a_certificate_alone_is_compared_with_the_program_it_is_given(
+    tmp_path: Any, capsys: pytest.CaptureFixture[str]
+):
+    before, proof, other = (tmp_path / name for name in ("before.mlir", "proof.json", "other.mlir"))
+    before.write_text(_program())
+    other.write_text(_program("exp").replace("16x8x8", "16x9x9"))
+    propagate(parse(_program()), "avx2", report=str(proof))
+    assert main(["verify-certificate", str(proof)]) == 0
+    assert "not checked: that this is the problem of any program" in capsys.readouterr().out
+    assert main(["verify-certificate", str(proof), "--program", str(before)]) == 0
+    assert f"checked: that this is the problem of {before}" in capsys.readouterr().out
+    assert main(["verify-certificate", str(proof), "--program", str(before), "--target", "avx2"]) == 0
+    for wrong in (["--program", str(other)], ["--program", str(before), "--target", "avx512"]):
+        assert main(["verify-certificate", str(proof), *wrong]) == 1
+    error = capsys.readouterr().err
+    assert "is not that of the certificate" in error and "is for target avx2, not for avx512" in error
+
+
+def test_the_cost_table_of_a_choice_is_asked_for(tmp_path: Any, capsys: pytest.CaptureFixture[str]):
+    before, proof, table, dear = (tmp_path / name for name in ("b.mlir", "p.json", "t.json", "d.json"))
+    before.write_text(_program())
+    entry = {"from": "nchw", "to": "nChw8c", "cost": 7}
+    table.write_text(json.dumps({"reorder": [entry]}))
+    dear.write_text(json.dumps({"reorder": [{**entry, "cost": 8}]}))
+    propagate(parse(_program()), "avx2", costs=load_costs(str(table)), report=str(proof))
+    command = ["verify-certificate", str(proof), "--program", str(before)]
+    assert main(command) == 1
+    assert "give it with --costs" in capsys.readouterr().err
+    assert main([*command, "--costs", str(table)]) == 0
+    assert f"for cost table {table}, target avx2" in capsys.readouterr().out
+    assert main([*command, "--costs", str(dear)]) == 1
+
+
+def test_negative_a_module_without_a_certificate_is_told_so(
+    tmp_path: Any, capsys: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "loop.mlir"
+    file.write_text("func.func @f() { func.return }")
+    assert main(["verify-certificate", str(file)]) == 1
+    error = capsys.readouterr().err
+    assert "the module carries no layout.certificate" in error and "JSON" not in error

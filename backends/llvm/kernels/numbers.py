@@ -98,8 +98,17 @@ class Numbers:
         if src in ("i64", "ui64") and dst == "bf16":
             return self.narrowed(self.jammed(value, src), "f64", dst)
         wide = {src, dst} & {"f64"} or (src in ("i64", "ui64") and dst == "f16")
+        if (src, dst) == ("bf16", "f32"):
+            return self.quiet(value)
         number = "f64" if wide or (src in ("i32", "ui32") and dst == "bf16") else "f32"
         return self.narrowed(self.widened(value, src, number), number, dst)
+
+    def quiet(self, value: str) -> str:
+        """bf16 as f32. The bits are those of bf16, but for a signalling NaN, which no arithmetic makes quiet here."""
+        word = self.vector("i32")
+        wide = self.b.put(f"bitcast {self.vector('float')} {self.single(value, 'bf16')} to {word}")
+        nan = self.compare("ugt", self.bits("and", wide, 0x7FFFFFFF), 0x7F800000)
+        return self.choose(nan, "i32", self.bits("or", wide, 0x400000), wide)
 
     # Integers ---------------------------------------------------------------------------------------------------
 

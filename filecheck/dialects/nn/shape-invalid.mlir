@@ -134,3 +134,19 @@ func.func @negative_resize_scale(%x: tensor<4xf32>) {
   %0 = nn.resize %x scales = [0.0] : (tensor<4xf32>) -> tensor<0xf32>
   func.return
 }
+
+// -----
+
+func.func @negative_resize_by_no_number(%x: tensor<4xf32>) {
+  // expected-error@+1 {{scales = [nan] has an entry that is not above 0}}
+  %0 = nn.resize %x scales = [nan] : (tensor<4xf32>) -> tensor<4xf32>
+  func.return
+}
+
+// -----
+
+func.func @negative_resize_without_end(%x: tensor<4xf32>) {
+  // expected-error@+1 {{scales = [1e+308] of 4 give extents without an end}}
+  %0 = nn.resize %x scales = [1.0e308] : (tensor<4xf32>) -> tensor<4xf32>
+  func.return
+}

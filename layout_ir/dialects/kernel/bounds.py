@@ -167,6 +167,8 @@ def check_width(width: int) -> None:
 
 def check_levels(levels: Sequence[Digit], stop: int) -> None:
     """Raises VerifyException where `levels` do not number the positions below `stop`."""
+    if not levels:
+        raise VerifyException("a ragged loop has digits that number its positions")
     unit = 1
     for digit in levels:
         if digit.unit != unit:

@@ -18,7 +18,7 @@ from layout_ir.dialects.kernel.attributes import CutsAttr
 from layout_ir.dialects.kernel.bounds import LINE, Access
 from layout_ir.dialects.kernel.micro import KernelOp
 from layout_ir.dialects.kernel.rounds import check_cuts, check_weave, tile_stores
-from layout_ir.dialects.kernel.structure import Int, number, plan_around
+from layout_ir.dialects.kernel.structure import Int, is_in_wrong_loop, number, plan_around
 
 
 class ConvertingOp(KernelOp):
@@ -42,7 +42,7 @@ class ConvertingOp(KernelOp):
         if convert is None:
             raise VerifyException(f"{self.name} needs a plan that says what to convert")
         super().verify_()
-        if convert.data.dim is not None:
+        if convert.data.dim is not None and not is_in_wrong_loop(self):
             bounds.check_channels(self, convert.data.channels)
         if self.streaming is not None and plan_around(self).packed[1]:
             raise VerifyException("halves of bytes are not streamed")

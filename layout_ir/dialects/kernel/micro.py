@@ -23,7 +23,15 @@ from layout_ir.dialects.kernel import bounds
 from layout_ir.dialects.kernel.attributes import CutsAttr
 from layout_ir.dialects.kernel.bounds import LINE, Access, Accesses, Buffers
 from layout_ir.dialects.kernel.rounds import check_cuts, check_pads, check_register, check_weave, tile_stores
-from layout_ir.dialects.kernel.structure import Int, PlanOp, element_width, number, plan_around, steps_in
+from layout_ir.dialects.kernel.structure import (
+    Int,
+    PlanOp,
+    element_width,
+    is_in_wrong_loop,
+    number,
+    plan_around,
+    steps_in,
+)
 
 LARGEST = 1 << 20
 """Bytes of a stage, which is on the stack, at most."""
@@ -46,6 +54,8 @@ class KernelOp(Accesses, IRDLOperation):
         if plan_around(self).convert is not None and not self.CONVERTS:
             raise VerifyException(f"{self.name} moves elements, but the plan converts them")
         self.check()
+        if is_in_wrong_loop(self):
+            return  # the error is there
         bounds.check_access(self, width)
         if self.streaming is not None:
             bounds.check_stores(self)

@@ -215,6 +215,19 @@ class LoopOp(Places, IRDLOperation):
         """Raises VerifyException where the loop's own numbers do not fit together."""
 
 
+def is_in_wrong_loop(op: Operation) -> bool:
+    """Whether a loop around `op` does not verify by itself: where its rounds are, nobody can say."""
+    outer = op.parent_op()
+    while outer is not None:
+        if isinstance(outer, LoopOp):
+            try:
+                outer.check()
+            except VerifyException:
+                return True
+        outer = outer.parent_op()
+    return False
+
+
 @irdl_op_definition
 class ForOp(LoopOp):
     """`count` rounds, `src` and `dst` bytes apart."""

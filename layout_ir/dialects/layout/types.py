@@ -43,6 +43,16 @@ def encoding_of(type: Attribute) -> Attribute:
     return tensor_type(type).encoding
 
 
+def has_layout(type: Attribute) -> TypeIs[TensorType[Attribute]]:
+    """Whether `type` is a tensor that has a layout or may be given one: ranked, its extents static, its element type
+    one that layouts know, its encoding ours (or none) and not opaque. All others are nobody's concern here."""
+    return is_tensor(type) and (
+        isinstance(type.encoding, FormatAttr | AnyAttr | NoneAttr)
+        and all(extent >= 0 for extent in type.get_shape())
+        and _element_name(type.element_type) is not None
+    )
+
+
 def is_any(type: Attribute) -> bool:
     """Whether the layout of this tensor is still to be chosen."""
     return isinstance(encoding_of(type), AnyAttr)
@@ -86,15 +96,19 @@ def strip_type(type: Attribute) -> TensorType[Attribute]:
 def dtype_of(type: Attribute) -> str:
     """Name of the element type, as in `layout_ir.dtypes` ("f32", "i8", "ui8"). Raises LayoutError for others."""
     element = type.element_type if is_tensor(type) else type
+    name = _element_name(element)
+    if name is None:
+        raise LayoutError(
+            f"tensors of {element} have no layout: element types are f16, bf16, f32, f64 and integers"
+        )
+    return name
+
+
+def _element_name(element: Attribute) -> str | None:
     if isinstance(element, IntegerType):
         integer = cast("IntegerType[int, Signedness]", element)
         return f"{'u' if integer.signedness.data == Signedness.UNSIGNED else ''}i{integer.width.data}"
-    for cls, name in _FLOATS.items():
-        if isinstance(element, cls):
-            return name
-    raise LayoutError(
-        f"tensors of {element} have no layout: element types are f16, bf16, f32, f64 and integers"
-    )
+    return next((name for cls, name in _FLOATS.items() if isinstance(element, cls)), None)
 
 
 def nbytes_of(type: Attribute) -> int:

@@ -31,6 +31,7 @@ class LeakyReluOp(UnaryOp):
     """x, or alpha * x where x is negative."""
 
     name = "nn.leaky_relu"
+    EXACT: ClassVar[bool] = False
 
     alpha = number(default=0.01)
 
@@ -45,6 +46,7 @@ class EluOp(UnaryOp):
     """x, or alpha * (exp(x) - 1) where x is negative."""
 
     name = "nn.elu"
+    EXACT: ClassVar[bool] = False
 
     alpha = number(default=1.0)
 
@@ -59,6 +61,7 @@ class SigmoidOp(UnaryOp):
     """1 / (1 + exp(-x))."""
 
     name = "nn.sigmoid"
+    EXACT: ClassVar[bool] = False
 
     @staticmethod
     def scalar(*args: float) -> float:
@@ -71,6 +74,7 @@ class HardSigmoidOp(UnaryOp):
     """alpha * x + beta, clipped to 0..1."""
 
     name = "nn.hard_sigmoid"
+    EXACT: ClassVar[bool] = False
 
     alpha = number(default=0.2)
     beta = number(default=0.5)
@@ -86,6 +90,7 @@ class HardSwishOp(UnaryOp):
     """x * (x / 6 + 0.5, clipped to 0..1)."""
 
     name = "nn.hard_swish"
+    EXACT: ClassVar[bool] = False
 
     @staticmethod
     def scalar(*args: float) -> float:
@@ -98,6 +103,7 @@ class SoftplusOp(UnaryOp):
     """log(1 + exp(x))."""
 
     name = "nn.softplus"
+    EXACT: ClassVar[bool] = False
 
     @staticmethod
     def scalar(*args: float) -> float:
@@ -110,6 +116,7 @@ class GeluOp(UnaryOp):
     """x times the normal distribution function of x, exact or by the usual approximation with tanh."""
 
     name = "nn.gelu"
+    EXACT: ClassVar[bool] = False
 
     approximate = word(("none", "tanh"))
 

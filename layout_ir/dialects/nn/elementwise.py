@@ -16,8 +16,11 @@ from xdsl.irdl import irdl_op_definition, operand_def
 
 from layout_ir.dialects.nn.common import NNOp
 from layout_ir.dialects.nn.shapes import broadcast
-from layout_ir.dialects.nn.tensors import ELEMENTS, FLOATS, NUMBERS, Shape, shape_of, tensor_type
+from layout_ir.dialects.nn.tensors import ELEMENTS, FLOATS, NUMBERS, Shape, round_to, shape_of, tensor_type
 from layout_ir.interfaces import PadRead
+
+_LIMITS = {0.0, 0.5, 1.0, -1.0, math.inf, -math.inf}
+"""Numbers between which kernels that approximate are exact: exp(0) is 1, tanh(inf) 1, the sigmoid of 0 a half."""
 
 SIGNED = (*FLOATS, "i8", "i32", "i64")
 
@@ -27,6 +30,9 @@ class ElementwiseOp(NNOp):
 
     ALLOWED: ClassVar[tuple[str, ...]] = FLOATS
     SAME_FORMAT: ClassVar[bool] = True
+
+    EXACT: ClassVar[bool] = True
+    """Whether every kernel computes the op to the last bit; of one that approximates it, only limits are promised."""
 
     @staticmethod
     def scalar(*args: float) -> float:
@@ -50,14 +56,24 @@ class ElementwiseOp(NNOp):
     def pad_result(self, pads: Sequence[float | None]) -> float | None:
         # At a pad of the result, an operand that is broadcast there may be read at a valid element.
         full = all(shape == shape_of(self.result) for shape in self.shapes)
-        known = [pad for pad in pads if pad is not None]
+        # What a type promises, its elements hold rounded.
+        held = [
+            None if pad is None else round_to(pad, tensor_type(operand).element_type)
+            for operand, pad in zip(self.operands, pads, strict=True)
+        ]
+        known = [pad for pad in held if pad is not None]
         if not full or len(known) != len(self.operands):
             return None
         try:
             value = self.apply(known)
         except (ArithmeticError, ValueError):
             return None
-        return None if math.isnan(value) else value
+        if not self.EXACT and not {value, *known} <= _LIMITS:
+            return None
+        rounded = None if math.isnan(value) else round_to(value, self.infer_element())
+        # Half precision may be computed in a wider one, which rounds twice.
+        halves = str(self.infer_element()) in ("f16", "bf16")
+        return None if halves and rounded != value else rounded
 
 
 class UnaryOp(ElementwiseOp):
@@ -80,6 +96,7 @@ class TanhOp(UnaryOp):
     """Hyperbolic tangent."""
 
     name = "nn.tanh"
+    EXACT: ClassVar[bool] = False
 
     @staticmethod
     def scalar(*args: float) -> float:
@@ -91,6 +108,7 @@ class ExpOp(UnaryOp):
     """e to the power of x."""
 
     name = "nn.exp"
+    EXACT: ClassVar[bool] = False
 
     @staticmethod
     def scalar(*args: float) -> float:
@@ -102,6 +120,7 @@ class LogOp(UnaryOp):
     """Natural logarithm."""
 
     name = "nn.log"
+    EXACT: ClassVar[bool] = False
 
     @staticmethod
     def scalar(*args: float) -> float:
@@ -125,6 +144,7 @@ class ErfOp(UnaryOp):
     """Error function."""
 
     name = "nn.erf"
+    EXACT: ClassVar[bool] = False
 
     @staticmethod
     def scalar(*args: float) -> float:
@@ -216,7 +236,7 @@ class CastOp(UnaryOp):
             case element if element in FLOATS:
                 return x
             case _:
-                return float(int(x))
+                return int(x)
 
     def infer_element(self) -> Attribute:
         return tensor_type(self.result).element_type
@@ -270,8 +290,11 @@ class DivOp(BinaryOp):
         return lhs / rhs
 
     def apply(self, args: Sequence[float]) -> float:
-        quotient = self.scalar(*args)
-        return quotient if str(self.infer_element()) in FLOATS else float(int(quotient))
+        if str(self.infer_element()) in FLOATS:
+            return self.scalar(*args)
+        lhs, rhs = map(int, args)
+        quotient = abs(lhs) // abs(rhs)
+        return quotient if (lhs < 0) == (rhs < 0) else -quotient
 
     def pad_reads(self, operand: int) -> tuple[PadRead, ...]:
         # Dividing integers by a zero in a pad traps, although nobody would read the quotient.
@@ -285,6 +308,7 @@ class PowOp(BinaryOp):
     """lhs to the power of rhs."""
 
     name = "nn.pow"
+    EXACT: ClassVar[bool] = False
 
     @staticmethod
     def scalar(*args: float) -> float:

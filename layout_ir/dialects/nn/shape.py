@@ -180,8 +180,11 @@ class ResizeOp(NNOp):
             raise LayoutError(
                 f"{name} = {list(values)} does not fit {shape_text(x)}: {len(values)} != {len(x)} entries"
             )
-        if any(value <= 0 for value in values):
+        if not all(value > 0 for value in values):
             raise LayoutError(f"{name} = {list(values)} has an entry that is not above 0")
         if self.sizes:
             return self.sizes
-        return tuple(math.floor(extent * scale) for extent, scale in zip(x, self.scales, strict=True))
+        extents = [extent * scale for extent, scale in zip(x, self.scales, strict=True)]
+        if not all(map(math.isfinite, extents)):
+            raise LayoutError(f"scales = {list(values)} of {shape_text(x)} give extents without an end")
+        return tuple(map(math.floor, extents))

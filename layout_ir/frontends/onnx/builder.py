@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from layout_ir.dialects.layout import AnyAttr
 from layout_ir.dialects.nn import ConstantOp
 from layout_ir.dialects.nn.constant import literal
+from layout_ir.frontends.onnx.errors import quoted
 from layout_ir.frontends.onnx.values import Constant, Value, array_bytes, element_of
 
 
@@ -36,7 +37,9 @@ class Builder:
             return value
         if value.result is None:
             array = value.array
-            type = TensorType(element_of(array.dtype, f"constant '{value.name}'"), array.shape, AnyAttr())
+            type = TensorType(
+                element_of(array.dtype, f"constant {quoted(value.name)}"), array.shape, AnyAttr()
+            )
             op = ConstantOp(literal(type, array_bytes(array)), type)
             op.location = location(value.name)
             self.block.add_op(op)

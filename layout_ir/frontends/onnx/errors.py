@@ -1,9 +1,58 @@
-"""The one error of ONNX import."""
+"""The one error of ONNX import, and how it shows names.
+
+Names come from the model: they may hold terminal control sequences, and may be as long as the file. `quoted` shows a
+name shortened; whatever else gets into a message, `OnnxImportError` escapes what does not print and bounds the length.
+"""
 
 from __future__ import annotations
 
-from layout_ir.errors import LayoutError
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from layout_ir.errors import LayoutError, UnforeseenError, unforeseen_as_error
+
+LONGEST_NAME = 80
+LONGEST_MESSAGE = 2000
 
 
 class OnnxImportError(LayoutError):
     """The model cannot be imported; the message says which node, value or file, why, and what to do."""
+
+    def __init__(self, message: str, span: tuple[int, int] | None = None):
+        super().__init__(_printable(_shortened(message, LONGEST_MESSAGE)), span)
+
+
+class UnforeseenImportError(UnforeseenError, OnnxImportError):
+    """Import failed in a way that nobody foresaw; the exception itself is `__cause__`."""
+
+
+def quoted(name: str | bytes) -> str:
+    """A name of the model in quotes, as messages show it: in one line, without control characters, shortened.
+
+    A name that is not UTF-8 comes as bytes.
+    """
+    text = name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else name
+    return f"'{_printable(_shortened(text, LONGEST_NAME))}'"
+
+
+@contextmanager
+def unforeseen_as_import_error(subject: str) -> Generator[None]:
+    """Raise what the body raises unforeseen as an `UnforeseenImportError` about `subject`."""
+    try:
+        with unforeseen_as_error(subject):
+            yield
+    except UnforeseenImportError:
+        raise
+    except UnforeseenError as error:
+        cause = error.__cause__ or error
+        raise UnforeseenImportError(subject, cause) from cause
+
+
+def _shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}... ({len(text)} characters)"
+
+
+def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -1,52 +1,74 @@
 """Evaluation of nodes whose inputs are all known.
 
 Networks compute shapes with nodes (Shape, Gather, Concat, ...) and preprocess their weights; both end here. Common
-ops are done with NumPy, on one element where all inputs are splats; rare ones by the reference implementation that
-the onnx package brings along.
+ops are done with NumPy, on one element where all inputs are splats; others (`evaluation`) by the reference
+implementation that the onnx package brings along. Each states what it costs, and is left alone where the budget of the
+model does not allow that; results are exactly as large as the op says, scalars included.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Iterable
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from layout_ir.dialects.nn.shapes import broadcast
+from layout_ir.errors import shape_text
+from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
 from layout_ir.frontends.onnx.errors import OnnxImportError
+from layout_ir.frontends.onnx.evaluation import evaluate
 from layout_ir.frontends.onnx.node import Node
+from layout_ir.frontends.onnx.signature import check_signature
+from layout_ir.frontends.onnx.tensors import check_shape, numpy_type
+from layout_ir.frontends.onnx.translation import normalize_axis
 from layout_ir.frontends.onnx.values import collapsed, dtype_of, is_splat, splat
 
 if TYPE_CHECKING:
-    import onnx
     from numpy.typing import NDArray
-
-RANDOM = frozenset(
-    ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
-)
 
 
 def fold(node: Node) -> list[NDArray[Any]] | None:
-    """The outputs of a node with constant inputs; None if it is none, or nothing here knows its op.
+    """The outputs of a node with constant inputs; None if it is none, nothing here knows its op, or it costs too much.
 
-    Raises OnnxImportError if the op fails on these inputs.
+    Raises OnnxImportError if the node is not valid, or the op fails on these inputs.
     """
-    if not node.is_constant():
+    if not node.is_constant() or node.domain:
         return None
-    if node.op_type in ELEMENTWISE:
-        return [_elementwise(node)]
-    if node.op_type in FOLDERS:
-        return [FOLDERS[node.op_type](node)]
-    return _evaluate(node)
+    if node.op_type not in ELEMENTWISE and node.op_type not in FOLDERS:
+        return evaluate(node)
+    check_signature(node)
+    folder = _elementwise if node.op_type in ELEMENTWISE else FOLDERS[node.op_type]
+    result = folder(node)
+    return None if result is None else [result]
 
 
-def _elementwise(node: Node) -> NDArray[Any]:
-    arrays = [value for value in node.constant_inputs() if value is not None]
+def _arrays(node: Node) -> list[NDArray[Any]]:
+    return [array for array in node.constant_inputs() if array is not None]
+
+
+def broadcast_shape(arrays: Iterable[NDArray[Any]]) -> tuple[int, ...]:
+    """The shape to which all broadcast. Raises LayoutError naming two that do not."""
+    shape: tuple[int, ...] = ()
+    for array in arrays:
+        shape = broadcast(shape, array.shape)
+    return shape
+
+
+def _elementwise(node: Node) -> NDArray[Any] | None:
+    arrays = _arrays(node)
+    if not arrays:
+        raise OnnxImportError("the node has no inputs, expected 1 or more")
     function = ELEMENTWISE[node.op_type]
     dtype = arrays[0].dtype
+    shape = check_shape(broadcast_shape(arrays), dtype, "the result")
     with np.errstate(all="ignore"):
         if all(map(is_splat, arrays)):
-            shape = np.broadcast_shapes(*(array.shape for array in arrays))
             return splat(np.asarray(function(*map(collapsed, arrays))).astype(dtype), shape)
+        size = prod(shape)
+        if not node.affords(size * dtype.itemsize, STEPS_PER_ELEMENT * size * len(arrays)):
+            return None
         return np.asarray(function(*arrays)).astype(dtype, copy=False)
 
 
@@ -55,7 +77,15 @@ def _divide(x: NDArray[Any], y: NDArray[Any]) -> Any:
         return np.divide(x, y)
     if not np.all(y):
         raise OnnxImportError("division of constants by zero")
-    return np.trunc(np.divide(x.astype(np.longdouble), y.astype(np.longdouble)))
+    quotient = np.floor_divide(x, y)
+    # ONNX rounds towards zero, NumPy down.
+    return quotient + ((quotient * y != x) & ((x < 0) != (y < 0)))
+
+
+def _power(base: NDArray[Any], exponent: NDArray[Any]) -> Any:
+    if base.dtype.kind in "iu" and exponent.dtype.kind == "i" and np.any(exponent < 0):
+        raise OnnxImportError(f"constants of type {base.dtype} to a negative power have no integer result")
+    return np.power(base, exponent)
 
 
 def _chain(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -80,63 +110,92 @@ ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "Min": _chain(np.minimum),
     "Mul": np.multiply,
     "Neg": np.negative,
-    "Pow": np.power,
+    "Pow": _power,
     "Reciprocal": np.reciprocal,
     "Sqrt": np.sqrt,
     "Sub": np.subtract,
     "Sum": _chain(np.add),
 }
-"""Ops without attributes whose result has the element type of their first input."""
+"""Ops without attributes that matter whose result has the element type of their first input."""
 
 
-def _cast(node: Node) -> NDArray[Any]:
-    import onnx.helper
+def cast_cost(array: NDArray[Any], dtype: np.dtype[Any]) -> tuple[int, int]:
+    """Bytes and steps of `cast_array`."""
+    size = 0 if is_splat(array) else array.size
+    return size * dtype.itemsize, STEPS_PER_ELEMENT * size
 
-    array = node.constant_inputs()[0]
-    assert array is not None
-    dtype = (
-        dtype_of(node.input(1))
-        if node.op_type == "CastLike"
-        else np.dtype(onnx.helper.tensor_dtype_to_np_dtype(node.required("to", 0)))
-    )
+
+def cast_array(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The elements as another type. Raises OnnxImportError if one of the types is not a number as NumPy has them."""
+    if array.dtype.kind == "c" or dtype.kind == "c":
+        raise OnnxImportError(
+            f"cast of constants from {array.dtype} to {dtype}: complex numbers are not supported"
+        )
+    if dtype.name not in CASTS:
+        # These saturate, which NumPy does not do.
+        raise OnnxImportError(
+            f"cast of constants to {dtype} is not supported; supported are {', '.join(CASTS)}"
+        )
     with np.errstate(all="ignore"):
         return splat(collapsed(array).astype(dtype), array.shape) if is_splat(array) else array.astype(dtype)
 
 
-def _concat(node: Node) -> NDArray[Any]:
-    arrays = [value for value in node.constant_inputs() if value is not None]
-    return np.concatenate(arrays, axis=node.required("axis", 0))
+CASTS = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "bfloat16", "float16", "float32", "float64",
+)  # fmt: skip
 
 
-def _gather(node: Node) -> NDArray[Any]:
-    data, indices = cast("list[NDArray[Any]]", node.constant_inputs())
-    return np.take(data, indices, axis=node.get("axis", 0), mode="raise")
+def _cast(node: Node) -> NDArray[Any] | None:
+    array = _arrays(node)[0]
+    dtype = (
+        dtype_of(node.input(1))
+        if node.op_type == "CastLike"
+        else numpy_type(node.required("to", 0), "the result")
+    )
+    return cast_array(array, dtype) if node.affords(*cast_cost(array, dtype)) else None
 
 
-FOLDERS: dict[str, Callable[[Node], NDArray[Any]]] = {
+def _concat(node: Node) -> NDArray[Any] | None:
+    arrays = _arrays(node)
+    rank = arrays[0].ndim
+    axis = normalize_axis(node.required("axis", 0), rank)
+    if not rank:
+        raise OnnxImportError("the inputs have no dims to concatenate")
+    for number, array in enumerate(arrays):
+        others = [shape[:axis] + shape[axis + 1 :] for shape in (arrays[0].shape, array.shape)]
+        if array.ndim != rank or others[0] != others[1]:
+            raise OnnxImportError(
+                f"shapes {shape_text(arrays[0].shape)} of input 0 and {shape_text(array.shape)} of input {number} "
+                f"differ outside of axis {axis}"
+            )
+    size = sum(array.size for array in arrays)
+    if not node.affords(size * arrays[0].itemsize, STEPS_PER_ELEMENT * size):
+        return None
+    return np.concatenate(arrays, axis=axis)
+
+
+def _gather(node: Node) -> NDArray[Any] | None:
+    data, indices = _arrays(node)
+    if not data.ndim:
+        raise OnnxImportError("the data have no dims to gather from")
+    axis = normalize_axis(node.get("axis", 0), data.ndim)
+    extent = data.shape[axis]
+    low, high = (0, -1) if not indices.size else (int(indices.min()), int(indices.max()))
+    if indices.size and not -extent <= low <= high < extent:
+        wrong = low if low < -extent else high
+        raise OnnxImportError(f"index {wrong} is not in {-extent}..{extent - 1}, axis {axis} of the data")
+    shape = check_shape(data.shape[:axis] + indices.shape + data.shape[axis + 1 :], data.dtype, "the result")
+    if is_splat(data) and prod(shape):
+        return splat(collapsed(data), shape)
+    if not node.affords(prod(shape) * data.itemsize, STEPS_PER_ELEMENT * prod(shape)):
+        return None
+    return np.asarray(np.take(data, indices, axis=axis))
+
+
+FOLDERS: dict[str, Callable[[Node], NDArray[Any] | None]] = {
     "Cast": _cast,
     "CastLike": _cast,
     "Concat": _concat,
     "Gather": _gather,
 }
-
-
-def _evaluate(node: Node) -> list[NDArray[Any]] | None:
-    import onnx.defs
-
-    proto: onnx.NodeProto = node.proto
-    known = onnx.defs.has(proto.op_type, domain=proto.domain)
-    nested = any(attribute.HasField("g") or attribute.graphs for attribute in proto.attribute)
-    if not known or nested or proto.op_type in RANDOM:
-        return None
-    from onnx.reference import ReferenceEvaluator
-
-    names = [name for name in proto.input if name]
-    arrays = [np.ascontiguousarray(value) for value in node.constant_inputs() if value is not None]
-    try:
-        evaluator: Any = ReferenceEvaluator(proto, opsets={proto.domain: node.opset})
-        results: Sequence[Any] = evaluator.run(None, dict(zip(names, arrays, strict=True)))
-    except Exception:
-        # The reference knows few ops in all their versions; its errors say nothing about the model.
-        return None
-    return [np.asarray(result) for result in results]

@@ -7,7 +7,8 @@ translation of its op. The module exists only when the last node went through.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,14 +18,17 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.dialects.layout import FormatAttr, ReorderOp
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, UnforeseenError
 from layout_ir.format import Format
+from layout_ir.frontends.onnx.budget import Budget
 from layout_ir.frontends.onnx.builder import Builder, location, name_hint
-from layout_ir.frontends.onnx.errors import OnnxImportError
+from layout_ir.frontends.onnx.errors import OnnxImportError, quoted, unforeseen_as_import_error
 from layout_ir.frontends.onnx.folding import fold
-from layout_ir.frontends.onnx.model import Model, array_of, graph_inputs
-from layout_ir.frontends.onnx.node import Node, node_name, node_title
+from layout_ir.frontends.onnx.functions import Call, node_name
+from layout_ir.frontends.onnx.model import Model, graph_inputs
+from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.ops import TRANSLATIONS
+from layout_ir.frontends.onnx.tensors import array_of
 from layout_ir.frontends.onnx.values import Constant, Value, element_of, shape_of, tensor_type
 from layout_ir.tag import names_for
 
@@ -48,23 +52,26 @@ class _Import:
         self.initializers = {tensor.name: tensor for tensor in self.graph.initializer}
         self.builder = Builder(Block())
         self.values: dict[str, Value] = {}
-        self.nodes = list(enumerate(self.graph.node))
+        self.budget = Budget()
         self.defined_by: dict[str, str] = {}
 
     def run(self, shapes: Mapping[str, Sequence[int]]) -> ModuleOp:
         inputs = graph_inputs(self.graph, shapes)
         self._check_names([value.name for value in inputs])
         for value in inputs:
-            element = element_of(value.dtype, f"input '{value.name}'")
-            argument = self.builder.block.insert_arg(
-                plain_type(element, value.shape), len(self.builder.block.args)
-            )
+            with foreseen_as_import_error(f"input {quoted(value.name)}"):
+                type = plain_type(element_of(value.dtype, f"input {quoted(value.name)}"), value.shape)
+            argument = self.builder.block.insert_arg(type, len(self.builder.block.args))
             argument.name_hint = name_hint(value.name)
             self.values[value.name] = argument
         live, self.uses = self._liveness()
-        for number, proto in live:
-            self._node(number, proto)
-        results = [self._result(value.name) for value in self.graph.output]
+        for call in live:
+            with unforeseen_as_import_error(call.title):
+                self._node(call)
+        results: list[SSAValue] = []
+        for value in self.graph.output:
+            with foreseen_as_import_error(f"output {quoted(value.name)}"):
+                results.append(self._result(value.name))
         self.builder.block.add_op(ReturnOp(*results))
         _drop_dead(self.builder.block)
         return self._module([value.name for value in inputs], results)
@@ -76,81 +83,84 @@ class _Import:
             self._define(name, "an input")
         for tensor in self.graph.initializer:
             self._define(tensor.name, "an initializer")
-        for number, proto in self.nodes:
-            for name in filter(None, proto.output):
-                self._define(name, node_title(proto, number))
+        for call in self.model.calls:
+            for name in filter(None, call.proto.output):
+                self._define(name, call.title)
         for name in self.weights:
             if name not in defined or name in inputs:
-                raise OnnxImportError(f"weights names '{name}', which is no constant of the model")
+                raise OnnxImportError(f"weights names {quoted(name)}, which is no constant of the model")
 
     def _define(self, name: str, by: str) -> None:
         if name in self.defined_by:
-            raise OnnxImportError(f"value '{name}' is defined twice: by {self.defined_by[name]} and by {by}")
+            raise OnnxImportError(
+                f"value {quoted(name)} is defined twice: by {self.defined_by[name]} and by {by}"
+            )
         self.defined_by[name] = by
 
-    def _liveness(self) -> tuple[list[tuple[int, onnx.NodeProto]], Counter[str]]:
+    def _liveness(self) -> tuple[list[Call], Counter[str]]:
         """Nodes that the outputs depend on, in order, and how often these and the outputs use each value."""
         uses = Counter(value.name for value in self.graph.output)
-        live: list[tuple[int, onnx.NodeProto]] = []
-        for number, proto in reversed(self.nodes):
-            if any(uses[name] for name in proto.output if name):
-                live.append((number, proto))
-                uses.update(name for name in proto.input if name)
-                uses.update(_captured(proto))
+        live: list[Call] = []
+        for call in reversed(self.model.calls):
+            if any(uses[name] for name in call.proto.output if name):
+                live.append(call)
+                uses.update(name for name in call.proto.input if name)
+                uses.update(_captured(call.proto))
         return live[::-1], uses
 
-    def _node(self, number: int, proto: onnx.NodeProto) -> None:
-        version = (
-            self.model.opset if proto.domain in ("", "ai.onnx") else self.model.opsets.get(proto.domain, 0)
-        )
-        inputs = [self._value(name, node_title(proto, number)) if name else None for name in proto.input]
-        node = Node(proto, number, version, inputs)
+    def _node(self, call: Call) -> None:
+        proto = call.proto
+        inputs = [self._value(name, call.title) if name else None for name in proto.input]
+        node = Node(call, inputs, self.budget, self.model.folder)
         node.owns_input = bool(proto.input) and self.uses[proto.input[0]] == 1
-        node.folder = self.model.folder
         self.builder.location = location(node_name(proto))
-        try:
+        with foreseen_as_import_error(node.title):
+            node.check_attributes()
             results = self._translate(node)
-        except (LayoutError, VerifyException) as error:
-            raise OnnxImportError(f"{node.title}: {error}") from error
         for position, name in enumerate(proto.output):
             if position >= len(results):
                 if name and self.uses[name]:
                     raise OnnxImportError(
-                        f"{node.title}: its output {position} '{name}' is used, "
+                        f"{node.title}: its output {position} {quoted(name)} is used, "
                         f"but only {len(results)} of its outputs are supported"
                     )
             elif name:
                 self._store(name, results[position])
 
     def _translate(self, node: Node) -> Sequence[Value]:
-        proto = node.proto
-        translation = TRANSLATIONS.get(proto.op_type) if proto.domain in ("", "ai.onnx") else None
+        translation = TRANSLATIONS.get(node.op_type) if node.domain == "" else None
         if translation is None or not translation.takes_constants:
             arrays = fold(node)
             if arrays is not None:
-                return [Constant(array, name) for array, name in zip(arrays, proto.output, strict=False)]
+                return [Constant(array, name) for array, name in zip(arrays, node.proto.output, strict=False)]
         if translation is None:
-            domain = proto.domain or "ai.onnx"
+            why = f"; {node.not_folded}" if node.not_folded else ""
             raise OnnxImportError(
-                f"op {domain}.{proto.op_type} (opset {node.opset}) is not supported; "
+                f"op {node.domain or 'ai.onnx'}.{node.op_type} (opset {node.opset}) is not supported{why}; "
                 f"supported are {', '.join(sorted(TRANSLATIONS))}"
             )
-        results = translation.translate(self.builder, node)
+        try:
+            results = translation.translate(self.builder, node)
+        except (LayoutError, VerifyException) as error:
+            if node.not_folded is None or isinstance(error, UnforeseenError):
+                raise
+            raise OnnxImportError(f"{error}; {node.not_folded}") from error
         node.check_all_read()
         return results if isinstance(results, Sequence) else [results]
 
     def _value(self, name: str, title: str) -> Value:
         if name not in self.values:
             if name in self.initializers:
-                array = array_of(self.initializers[name], self.model.folder, f"initializer '{name}'")
+                array = array_of(self.initializers[name], self.model.folder, f"initializer {quoted(name)}")
+                self.budget.grow(array.nbytes)
                 self._store(name, Constant(array, name))
             elif name in self.defined_by:
                 raise OnnxImportError(
-                    f"{title} uses '{name}' before {self.defined_by[name]} computes it: "
+                    f"{title} uses {quoted(name)} before {self.defined_by[name]} computes it: "
                     f"the nodes are not in topological order"
                 )
             else:
-                raise OnnxImportError(f"{title} uses '{name}', which nothing defines")
+                raise OnnxImportError(f"{title} uses {quoted(name)}, which nothing defines")
         return self.values[name]
 
     def _store(self, name: str, value: Value) -> None:
@@ -179,6 +189,17 @@ class _Import:
         return ModuleOp([function])
 
 
+@contextmanager
+def foreseen_as_import_error(subject: str) -> Generator[None]:
+    """Raise what the algebra or the verifier of an op says against the body as an OnnxImportError about `subject`."""
+    try:
+        yield
+    except UnforeseenError:
+        raise
+    except (LayoutError, VerifyException) as error:
+        raise OnnxImportError(f"{subject}: {error}") from error
+
+
 def plain_type(element: Attribute, shape: Sequence[int]) -> TensorType[Attribute]:
     """The type of an input or result: dense and row-major, in so many words."""
     return TensorType(element, shape, FormatAttr(plain_format(shape)))
@@ -204,10 +225,10 @@ def _captured(proto: onnx.NodeProto) -> list[str]:
 
 def _replaced(value: Value, array: NDArray[Any], name: str) -> Constant:
     if not isinstance(value, Constant):
-        raise OnnxImportError(f"weights names '{name}', which is computed at run time")
+        raise OnnxImportError(f"weights names {quoted(name)}, which is computed at run time")
     if array.shape != shape_of(value) or array.dtype != value.array.dtype:
         raise OnnxImportError(
-            f"weights['{name}'] is {array.dtype} {array.shape}, "
+            f"weights[{quoted(name)}] is {array.dtype} {array.shape}, "
             f"but the value in the model is {value.array.dtype} {value.array.shape}"
         )
     return Constant(array, name)

@@ -1,20 +1,21 @@
-"""Reading of ONNX files: the model, its opset, its tensors wherever they are stored, and the shapes of its inputs."""
+"""Reading of ONNX files: the model, its opset, its nodes without local functions, and the shapes of its inputs."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from layout_ir.frontends.onnx.errors import OnnxImportError
+from layout_ir.frontends.onnx.errors import OnnxImportError, quoted
+from layout_ir.frontends.onnx.functions import Call, domain_of, written_out
+from layout_ir.frontends.onnx.tensors import check_shape, numpy_type
 
 if TYPE_CHECKING:
     import onnx
-    from numpy.typing import NDArray
 
 OLDEST_OPSET = 9
 """Opset 9 made BatchNormalization and the constant ops what they are today; converters exist for older files."""
@@ -22,11 +23,10 @@ OLDEST_OPSET = 9
 
 @dataclass(frozen=True)
 class Model:
-    """A checked model: a graph without local functions, under one version of the default operator set."""
+    """A checked model; `calls` are the nodes of its graph, those of local functions in place of their calls."""
 
     graph: onnx.GraphProto
-    opset: int
-    opsets: Mapping[str, int]
+    calls: Sequence[Call]
     folder: Path | None
     """Where external data lies; None if the model did not come from a file."""
 
@@ -62,19 +62,31 @@ def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Model:
             raise OnnxImportError(f"cannot read {title}: {error.strerror or error}") from error
         model, folder = _parse(data, title), path.parent
     _check(model, title)
-    if model.functions:
-        import onnx.inliner
-
-        model = onnx.inliner.inline_local_functions(model)
-    opsets = {entry.domain: entry.version for entry in model.opset_import}
-    opset = opsets.get("", opsets.get("ai.onnx"))
-    if opset is None:
+    _check_names(model)
+    opsets = _opsets(model.opset_import, title)
+    if "" not in opsets:
         raise OnnxImportError(f"{title} does not say which version of the ONNX operators it uses")
-    newest = onnx.defs.onnx_opset_version()
+    for function in model.functions:
+        _opsets(function.opset_import, f"function {quoted(function.name)}")
+    return Model(model.graph, written_out(model, opsets), folder)
+
+
+def _opsets(imports: Iterable[onnx.OperatorSetIdProto], title: str) -> dict[str, int]:
+    """Versions of operators by domain. Raises OnnxImportError if that of the default domain is not supported."""
+    import onnx.defs
+
+    result: dict[str, int] = {}
+    for entry in imports:
+        domain = domain_of(entry.domain)
+        if result.setdefault(domain, entry.version) != entry.version:
+            raise OnnxImportError(
+                f"{title} uses opset {result[domain]} and opset {entry.version} of domain {quoted(domain)}"
+            )
+    newest, opset = onnx.defs.onnx_opset_version(), result.get("", OLDEST_OPSET)
     if not OLDEST_OPSET <= opset <= newest:
         todo = "convert it with onnx.version_converter" if opset < OLDEST_OPSET else "update the onnx package"
         raise OnnxImportError(f"{title} uses opset {opset}, supported are {OLDEST_OPSET} to {newest}; {todo}")
-    return Model(model.graph, opset, opsets, folder)
+    return result
 
 
 def _parse(data: bytes, title: str) -> onnx.ModelProto:
@@ -110,39 +122,43 @@ def _check(model: onnx.ModelProto, title: str) -> None:
         raise OnnxImportError(f"{title} has a graph without outputs, or is truncated")
     if model.graph.sparse_initializer:
         name = model.graph.sparse_initializer[0].values.name
-        raise OnnxImportError(f"initializer '{name}' is sparse; only dense ones are supported")
+        raise OnnxImportError(f"initializer {quoted(name)} is sparse; only dense ones are supported")
 
 
-def array_of(tensor: onnx.TensorProto, folder: Path | None, title: str) -> NDArray[Any]:
-    """The elements of a tensor, from external data where they are stored there. Raises OnnxImportError."""
-    import onnx
-    import onnx.external_data_helper
-    import onnx.numpy_helper
+def _check_names(model: onnx.ModelProto) -> None:
+    """Raise OnnxImportError if a name is not UTF-8: protobuf does not check, and gives bytes for such a name."""
+    graph = model.graph
+    for kind, values in (
+        ("input", graph.input),
+        ("output", graph.output),
+        ("initializer", graph.initializer),
+    ):
+        for number, value in enumerate(values):
+            _check_name(value.name, f"{kind} {number} of the graph")
+    for name, number, node in _all_nodes(model):
+        texts = [node.name, node.op_type, node.domain, node.overload, *node.input, *node.output]
+        texts += (text for a in node.attribute for text in (a.name, a.ref_attr_name))
+        for text in texts:
+            # Only of a node whose names are sound can the title be made.
+            _check_name(text, f"node {number} of {name}")
+    for number, function in enumerate(model.functions):
+        for text in (function.domain, function.name, function.overload, *function.input, *function.output):
+            _check_name(text, f"function {number}")
+        for text in (*function.attribute, *(attribute.name for attribute in function.attribute_proto)):
+            _check_name(text, f"function {number}")
 
-    if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        where = {entry.key: entry.value for entry in tensor.external_data}.get("location", "")
-        if folder is None:
-            raise OnnxImportError(
-                f"{title} is stored in the external file '{where}'; give the path of the model, not its contents"
-            )
-        copy = onnx.TensorProto()
-        copy.CopyFrom(tensor)
-        tensor = copy
-        try:
-            onnx.external_data_helper.load_external_data_for_tensor(tensor, str(folder))
-        except Exception as error:
-            raise OnnxImportError(
-                f"{title} is stored in the external file '{where}', which cannot be read from '{folder}': {error}"
-            ) from error
-    if tensor.data_type == onnx.TensorProto.STRING:
-        raise OnnxImportError(f"{title} is a tensor of strings, only numbers are supported")
-    try:
-        return onnx.numpy_helper.to_array(tensor)
-    except Exception as error:
-        size = "x".join(map(str, tensor.dims)) or "scalar"
-        raise OnnxImportError(
-            f"{title} has shape {size}, which its {len(tensor.raw_data)} bytes do not fill: {error}"
-        ) from error
+
+def _all_nodes(model: onnx.ModelProto) -> Iterator[tuple[str, int, onnx.NodeProto]]:
+    for number, node in enumerate(model.graph.node):
+        yield "the graph", number, node
+    for place, function in enumerate(model.functions):
+        for number, node in enumerate(function.node):
+            yield f"function {place}", number, node
+
+
+def _check_name(name: str | bytes, title: str) -> None:
+    if isinstance(name, bytes):
+        raise OnnxImportError(f"{title} uses the name {quoted(name)}, which is not UTF-8")
 
 
 def graph_inputs(graph: onnx.GraphProto, shapes: Mapping[str, Sequence[int]]) -> list[Input]:
@@ -151,51 +167,46 @@ def graph_inputs(graph: onnx.GraphProto, shapes: Mapping[str, Sequence[int]]) ->
     values = [value for value in graph.input if value.name not in constants]
     for name in shapes:
         if name not in {value.name for value in values}:
-            known = ", ".join(f"'{value.name}'" for value in values) or "none"
+            known = ", ".join(quoted(value.name) for value in values) or "none"
             raise OnnxImportError(
-                f"shapes names '{name}', which is no input of the model; its inputs: {known}"
+                f"shapes names {quoted(name)}, which is no input of the model; its inputs: {known}"
             )
     return [_input(value, shapes.get(value.name)) for value in values]
 
 
 def _input(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> Input:
-    import onnx
-    import onnx.helper
-
     name, kind = value.name, value.type.WhichOneof("value")
+    title = quoted(name)
     if kind != "tensor_type":
         raise OnnxImportError(
-            f"input '{name}' is no tensor but {kind or 'of no type'}; only tensors are supported"
+            f"input {title} is no tensor but {kind or 'of no type'}; only tensors are supported"
         )
     type = value.type.tensor_type
-    if type.elem_type in (onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING):
-        word = onnx.TensorProto.DataType.Name(type.elem_type).lower()
-        raise OnnxImportError(f"input '{name}' has element type {word}; only numbers are supported")
-    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(type.elem_type))
+    dtype = numpy_type(type.elem_type, f"input {title}")
     if given is not None:
         shape = tuple(map(int, given))
         if type.HasField("shape") and len(type.shape.dim) != len(shape):
             raise OnnxImportError(
-                f"rank mismatch between shapes['{name}'] = {shape} and input '{name}': "
+                f"rank mismatch between shapes['{name}'] = {shape} and input {title}: "
                 f"{len(shape)} != {len(type.shape.dim)}"
             )
         if any(extent < 0 for extent in shape):
             raise OnnxImportError(f"shapes['{name}'] = {shape} has a negative extent")
-        return Input(name, shape, dtype)
+        return Input(name, check_shape(shape, dtype, f"input {title}"), dtype)
     if not type.HasField("shape"):
-        raise OnnxImportError(f"input '{name}' has no shape; give one: shapes={{'{name}': (...)}}")
+        raise OnnxImportError(f"input {title} has no shape; give one: shapes={{'{name}': (...)}}")
     extents: list[int] = []
     for number, dim in enumerate(type.shape.dim):
         if not dim.HasField("dim_value") or dim.dim_value < 0:
-            text = f" '{dim.dim_param}'" if dim.dim_param else ""
+            text = f" {quoted(dim.dim_param)}" if dim.dim_param else ""
             example = ", ".join(
                 str(d.dim_value) if d.HasField("dim_value") and d.dim_value >= 0 else "1"
                 for d in type.shape.dim
             )
             comma = "," if len(type.shape.dim) == 1 else ""
             raise OnnxImportError(
-                f"dim {number}{text} of input '{name}' is dynamic; give the shape: "
+                f"dim {number}{text} of input {title} is dynamic; give the shape: "
                 f"shapes={{'{name}': ({example}{comma})}}"
             )
         extents.append(dim.dim_value)
-    return Input(name, tuple(extents), dtype)
+    return Input(name, check_shape(extents, dtype, f"input {title}"), dtype)

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from layout_ir.frontends.onnx.errors import OnnxImportError
-from layout_ir.frontends.onnx.values import Constant, Value
+from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT, Budget
+from layout_ir.frontends.onnx.errors import OnnxImportError, quoted
+from layout_ir.frontends.onnx.functions import Call, domain_of
+from layout_ir.frontends.onnx.tensors import array_of
+from layout_ir.frontends.onnx.values import Constant, Value, is_splat
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,23 +25,43 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MOST_INTS = 1 << 20
+"""Two pads per dim would be 128; a list of parts (Split) may be longer."""
+
 
 class Node:
     """A node with its input values; None stands for an optional input that is left out."""
 
-    def __init__(self, proto: onnx.NodeProto, number: int, opset: int, inputs: Sequence[Value | None]):
-        self.proto = proto
-        self.opset = opset
-        self.op_type = proto.op_type
-        self.title = node_title(proto, number)
+    def __init__(
+        self, call: Call, inputs: Sequence[Value | None], budget: Budget, folder: Path | None = None
+    ):
+        self.proto = call.proto
+        self.title = call.title
+        self.op_type = call.proto.op_type
+        self.domain = domain_of(call.proto.domain)
+        self.opset = call.opsets.get(self.domain, 0)
         self.owns_input = False
         """Whether nothing else uses input 0, so that what computes it may be changed."""
-        self.folder: Path | None = None
+        self.not_folded: str | None = None
+        """Why the node was not computed although all its inputs are known."""
+        self._folder = folder
         """Where external data lies."""
+        self._budget = budget
         self._inputs = list(inputs)
         self._read_inputs: set[int] = set()
-        self._attributes = {attribute.name: attribute for attribute in proto.attribute}
+        self._attributes = {attribute.name: attribute for attribute in self.proto.attribute}
         self._read_attributes: set[str] = set()
+
+    def check_attributes(self) -> None:
+        """Raise OnnxImportError if an attribute is given twice, or refers to a function that is not there."""
+        if len(self._attributes) != len(self.proto.attribute):
+            raise OnnxImportError(f"an attribute is given twice: {[a.name for a in self.proto.attribute]}")
+        for attribute in self.proto.attribute:
+            if attribute.ref_attr_name:
+                raise OnnxImportError(
+                    f"attribute {attribute.name} refers to {quoted(attribute.ref_attr_name)} of a function, "
+                    f"but the node is in none"
+                )
 
     @property
     def output(self) -> str:
@@ -55,14 +78,39 @@ class Node:
         attribute = self._attributes.get(name)
         if attribute is None:
             return default
-        value = _attribute_value(attribute)
+        value: Any = _attribute_value(attribute)
+        if isinstance(value, type(default)) and isinstance(value, tuple):
+            self._check_items(name, cast("tuple[Any, ...]", value), cast("tuple[Any, ...]", default))
         if isinstance(default, float) and isinstance(value, float):
             return cast(T, value)
         if isinstance(value, type(default)):
-            return value
+            return cast(T, value)
         raise OnnxImportError(
-            f"attribute {name} is of type {type(value).__name__}, expected {type(default).__name__}"
+            f"attribute {name} is of type {_word(attribute, value)}, expected {type(default).__name__}"
         )
+
+    def _check_items(self, name: str, value: tuple[Any, ...], default: tuple[Any, ...]) -> None:
+        """A list of floats is no list of integers, and the other way round."""
+        wanted = cast("type[object]", type(default[0]) if default else int)
+        for item in value:
+            if not isinstance(item, wanted):
+                raise OnnxImportError(
+                    f"attribute {name} is a list of {type(item).__name__}, expected a list of {wanted.__name__}"
+                )
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """An attribute that is 0 or 1; implementations differ in what they take other numbers for."""
+        value = self.get(name, int(default))
+        if value not in (0, 1):
+            raise OnnxImportError(f"attribute {name} = {value}, expected 0 or 1")
+        return bool(value)
+
+    def number(self, name: str, default: float) -> float:
+        """An attribute that is a finite number."""
+        value = self.get(name, default)
+        if not np.isfinite(value):
+            raise OnnxImportError(f"attribute {name} = {value} is not finite")
+        return value
 
     def required(self, name: str, like: T) -> T:
         """The attribute, which must be there and have the type of `like`."""
@@ -75,10 +123,34 @@ class Node:
         self._read_attributes.add(name)
         return self.get(name, cast("tuple[int, ...]", ())) if name in self._attributes else None
 
-    def tensor(self, name: str) -> onnx.TensorProto | None:
-        """A tensor attribute, or None if it is not given."""
+    def tensor(self, name: str) -> NDArray[Any] | None:
+        """The elements of a tensor attribute, or None if it is not given."""
+        import onnx
+
         self._read_attributes.add(name)
-        return self._attributes[name].t if name in self._attributes else None
+        attribute = self._attributes.get(name)
+        if attribute is None:
+            return None
+        if attribute.type != onnx.AttributeProto.TENSOR:
+            word = _word(attribute, _attribute_value(attribute))
+            raise OnnxImportError(f"attribute {name} is of type {word}, expected tensor")
+        array = array_of(attribute.t, self._folder, f"attribute {name}")
+        self._budget.grow(array.nbytes)
+        return array
+
+    def affords(self, size: int, steps: int) -> bool:
+        """Whether `size` bytes in `steps` steps may be computed now; they are taken from the budget if so.
+
+        The reason why not is kept in `not_folded`.
+        """
+        refusal = self._budget.spend(size, steps)
+        if refusal is not None:
+            self.not_folded = f"its result {refusal}"
+        return refusal is None
+
+    def affords_copy(self, array: NDArray[Any]) -> bool:
+        """Whether the elements of a view of constants may be written down at some time. A splat costs nothing."""
+        return is_splat(array) or self.affords(array.nbytes, STEPS_PER_ELEMENT * array.size)
 
     @property
     def inputs(self) -> list[Value]:
@@ -103,7 +175,7 @@ class Node:
         if value is None or isinstance(value, Constant):
             return None if value is None else value.array
         raise OnnxImportError(
-            f"input {number} '{self.proto.input[number]}' is computed at run time, "
+            f"input {number} {quoted(self.proto.input[number])} is computed at run time, "
             f"but is supported as a constant only"
         )
 
@@ -114,6 +186,10 @@ class Node:
             return None
         if array.dtype.kind not in "iu":
             raise OnnxImportError(f"input {number} has elements of type {array.dtype}, expected integers")
+        if array.size > MOST_INTS:
+            raise OnnxImportError(
+                f"input {number} lists {array.size} numbers, at most {MOST_INTS} can be about the dims of a tensor"
+            )
         return tuple(int(value) for value in np.ravel(array))
 
     def int_list(self, name: str, number: int, since: int) -> tuple[int, ...] | None:
@@ -136,23 +212,24 @@ class Node:
                 raise OnnxImportError(f"attribute {name} is not supported")
         for number, value in enumerate(self._inputs):
             if value is not None and number not in self._read_inputs:
-                raise OnnxImportError(f"input {number} '{self.proto.input[number]}' is not supported")
+                raise OnnxImportError(f"input {number} {quoted(self.proto.input[number])} is not supported")
 
 
-def node_name(proto: onnx.NodeProto) -> str:
-    """The name of a node; one without a name goes by its first output."""
-    return proto.name or next(iter(proto.output), "")
+def _word(attribute: onnx.AttributeProto, value: Any) -> str:
+    import onnx
 
-
-def node_title(proto: onnx.NodeProto, number: int) -> str:
-    """The node in messages."""
-    return f"node {number} '{node_name(proto)}' ({proto.op_type})"
+    if isinstance(value, (int, float, str, tuple)):
+        return cast(object, value).__class__.__name__
+    return onnx.AttributeProto.AttributeType.Name(attribute.type).lower()
 
 
 def _attribute_value(attribute: onnx.AttributeProto) -> Any:
     import onnx.helper
 
-    value: Any = onnx.helper.get_attribute_value(attribute)
+    try:
+        value: Any = onnx.helper.get_attribute_value(attribute)
+    except ValueError as error:
+        raise OnnxImportError(f"attribute {attribute.name} has no type, or one that is not known") from error
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, float):

@@ -11,8 +11,10 @@ from xdsl.dialects.builtin import TensorType
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import AnyAttr
 from layout_ir.frontends.onnx.builder import Builder
-from layout_ir.frontends.onnx.errors import OnnxImportError
+from layout_ir.frontends.onnx.errors import OnnxImportError, quoted
+from layout_ir.frontends.onnx.folding import cast_array, cast_cost
 from layout_ir.frontends.onnx.node import Node
+from layout_ir.frontends.onnx.tensors import numpy_type
 from layout_ir.frontends.onnx.translation import Translate, Translation
 from layout_ir.frontends.onnx.values import Constant, Value, dtype_of, element_of, shape_of
 
@@ -21,7 +23,7 @@ def _unary(op: type[nn.UnaryOp], **defaults: float) -> Translate:
     """An op with the same numeric attributes on both sides, and ONNX's `defaults` for them."""
 
     def translate(builder: Builder, node: Node) -> Value:
-        attributes = {name: node.get(name, default) for name, default in defaults.items()}
+        attributes = {name: node.number(name, default) for name, default in defaults.items()}
         return builder.apply(op, node.input(0), **attributes)
 
     return translate
@@ -35,6 +37,8 @@ def _binary(op: type[nn.BinaryOp]) -> Translate:
 
 
 def _chain(builder: Builder, op: type[nn.BinaryOp], values: Sequence[Value]) -> Value:
+    if not values:
+        raise OnnxImportError("the node has no inputs, expected 1 or more")
     result = values[0]
     for value in values[1:]:
         result = builder.apply(op, result, value)
@@ -56,30 +60,26 @@ def _mean(builder: Builder, node: Node) -> Value:
     return builder.apply(nn.DivOp, total, count)
 
 
-def convert(builder: Builder, value: Value, dtype: np.dtype[Any]) -> Value:
+def convert(builder: Builder, node: Node, value: Value, dtype: np.dtype[Any]) -> Value:
     """`value` with another element type."""
     if dtype_of(value) == dtype:
         return value
-    if isinstance(value, Constant):
-        with np.errstate(all="ignore"):
-            return Constant(value.array.astype(dtype), value.name)
+    if isinstance(value, Constant) and node.affords(*cast_cost(value.array, dtype)):
+        return Constant(cast_array(value.array, dtype), value.name)
     element = element_of(dtype, "the result")
     return builder.apply(nn.CastOp, value, result_type=TensorType(element, shape_of(value), AnyAttr()))
 
 
 def _cast(builder: Builder, node: Node) -> Value:
-    import onnx.helper
-
     node.get("saturate", 1)  # has a meaning for 8 bit floats only, which are not supported
     node.get("round_mode", "up")
-    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(node.required("to", 0)))
-    return convert(builder, node.input(0), dtype)
+    return convert(builder, node, node.input(0), numpy_type(node.required("to", 0), "the result"))
 
 
 def _cast_like(builder: Builder, node: Node) -> Value:
     node.get("saturate", 1)
     node.get("round_mode", "up")
-    return convert(builder, node.input(0), dtype_of(node.input(1)))
+    return convert(builder, node, node.input(0), dtype_of(node.input(1)))
 
 
 def _pow(builder: Builder, node: Node) -> Value:
@@ -87,9 +87,9 @@ def _pow(builder: Builder, node: Node) -> Value:
     base, exponent = node.input(0), node.input(1)
     dtype = dtype_of(base)
     if dtype.kind in "iu" and dtype_of(exponent).kind not in "iu":
-        power = builder.apply(nn.PowOp, convert(builder, base, dtype_of(exponent)), exponent)
-        return convert(builder, power, dtype)
-    return builder.apply(nn.PowOp, base, convert(builder, exponent, dtype))
+        power = builder.apply(nn.PowOp, convert(builder, node, base, dtype_of(exponent)), exponent)
+        return convert(builder, node, power, dtype)
+    return builder.apply(nn.PowOp, base, convert(builder, node, exponent, dtype))
 
 
 def _clip(builder: Builder, node: Node) -> Value:
@@ -108,7 +108,9 @@ def _clip(builder: Builder, node: Node) -> Value:
 
 def _scalar(constant: Constant) -> float:
     if constant.array.size != 1:
-        raise OnnxImportError(f"bound '{constant.name}' has shape {constant.array.shape}, expected a scalar")
+        raise OnnxImportError(
+            f"bound {quoted(constant.name)} has shape {constant.array.shape}, expected a scalar"
+        )
     return float(constant.array.reshape(()))
 
 

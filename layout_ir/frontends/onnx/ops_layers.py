@@ -9,11 +9,12 @@ from xdsl.ir import OpResult
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReshapeOp
 from layout_ir.frontends.onnx.batch_norm import fold_into_convolution
+from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
 from layout_ir.frontends.onnx.builder import Builder
 from layout_ir.frontends.onnx.errors import OnnxImportError
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.translation import Translate, Translation, normalize_axes, normalize_axis
-from layout_ir.frontends.onnx.values import Constant, Value, shape_of
+from layout_ir.frontends.onnx.values import Constant, Value, is_splat, shape_of
 
 # --- windows --------------------------------------------------------------------------------------------------
 
@@ -25,11 +26,19 @@ def _window(node: Node, kernel: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
     strides = node.ints("strides") or ones
     dilations = node.ints("dilations") or ones
     given = node.ints("pads")
+    for name, values in (("kernel_shape", kernel), ("strides", strides), ("dilations", dilations)):
+        if len(values) != len(extents):
+            raise OnnxImportError(
+                f"{name} {list(values)} does not fit the {len(extents)} spatial dims of "
+                f"{list(shape_of(node.input(0)))}: {len(values)} != {len(extents)}"
+            )
+        if any(value < 1 for value in values):
+            raise OnnxImportError(f"{name} {list(values)} has an entry below 1")
     auto = node.get("auto_pad", "NOTSET")
     if auto in ("SAME_UPPER", "SAME_LOWER"):
         begins: list[int] = []
         ends: list[int] = []
-        for extent, size, stride, dilation in zip(extents, kernel, strides, dilations, strict=False):
+        for extent, size, stride, dilation in zip(extents, kernel, strides, dilations, strict=True):
             steps = -(-extent // stride)
             total = max((steps - 1) * stride + (size - 1) * dilation + 1 - extent, 0)
             less, more = total // 2, total - total // 2
@@ -58,7 +67,7 @@ def _conv(builder: Builder, node: Node) -> Value:
 def _max_pool(builder: Builder, node: Node) -> Value:
     node.get("storage_order", 0)  # is about the second output, which is not supported
     kernel = node.required("kernel_shape", (0,))
-    ceil_mode = bool(node.get("ceil_mode", 0))
+    ceil_mode = node.flag("ceil_mode")
     return builder.apply(
         nn.MaxPoolOp, node.input(0), kernel=kernel, ceil_mode=ceil_mode, **_window(node, kernel)
     )
@@ -70,8 +79,8 @@ def _average_pool(builder: Builder, node: Node) -> Value:
         nn.AvgPoolOp,
         node.input(0),
         kernel=kernel,
-        ceil_mode=bool(node.get("ceil_mode", 0)),
-        count_include_pad=bool(node.get("count_include_pad", 0)),
+        ceil_mode=node.flag("ceil_mode"),
+        count_include_pad=node.flag("count_include_pad"),
         **_window(node, kernel),
     )
 
@@ -92,10 +101,10 @@ def _gemm(builder: Builder, node: Node) -> Value:
         node.input(0),
         node.input(1),
         node.optional(2),
-        alpha=node.get("alpha", 1.0),
-        beta=node.get("beta", 1.0),
-        trans_a=bool(node.get("transA", 0)),
-        trans_b=bool(node.get("transB", 0)),
+        alpha=node.number("alpha", 1.0),
+        beta=node.number("beta", 1.0),
+        trans_a=node.flag("transA"),
+        trans_b=node.flag("transB"),
     )
 
 
@@ -107,11 +116,11 @@ def _matmul(builder: Builder, node: Node) -> Value:
 
 
 def _batch_norm(builder: Builder, node: Node) -> Value:
-    epsilon = node.get("epsilon", 1e-5)
+    epsilon = node.number("epsilon", 1e-5)
     node.get("momentum", 0.9)  # is about training
-    if node.get("training_mode", 0):
+    if node.flag("training_mode"):
         raise OnnxImportError("training_mode = 1 is not supported, only inference is")
-    if not node.get("spatial", 1):
+    if not node.flag("spatial", default=True):
         raise OnnxImportError("spatial = 0 is not supported: statistics must be per channel")
     x, *parameters = (node.input(number) for number in range(5))
     folded = _fold_batch_norm(builder, node, x, parameters, epsilon)
@@ -132,6 +141,10 @@ def _fold_batch_norm(
         return None
     if any(array.shape != weight.array.shape[:1] for array in constants):
         return None  # not valid, as the op itself will say
+    if not (is_splat(weight.array) and all(map(is_splat, constants))) and not node.affords(
+        weight.array.nbytes, STEPS_PER_ELEMENT * weight.array.size
+    ):
+        return None
     old_bias = None if bias is None else bias.array
     folded = fold_into_convolution(weight.array, old_bias, constants, epsilon)
     if folded is None:
@@ -158,9 +171,9 @@ def _lrn(builder: Builder, node: Node) -> Value:
         nn.LrnOp,
         node.input(0),
         size=node.required("size", 0),
-        alpha=node.get("alpha", 1e-4),
-        beta=node.get("beta", 0.75),
-        bias=node.get("bias", 1.0),
+        alpha=node.number("alpha", 1e-4),
+        beta=node.number("beta", 0.75),
+        bias=node.number("bias", 1.0),
     )
 
 
@@ -190,8 +203,8 @@ def _reduce(op: type[nn.ReduceOp], axes_are_input_since: int) -> Translate:
         x = node.input(0)
         rank = len(shape_of(x))
         axes = node.int_list("axes", 1, axes_are_input_since)
-        keepdims = bool(node.get("keepdims", 1))
-        noop = bool(node.get("noop_with_empty_axes", 0))
+        keepdims = node.flag("keepdims", default=True)
+        noop = node.flag("noop_with_empty_axes")
         if not axes and noop:
             return x
         chosen = normalize_axes(axes, rank) if axes else tuple(range(rank))

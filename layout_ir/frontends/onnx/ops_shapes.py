@@ -11,10 +11,11 @@ import numpy as np
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import PermuteOp, ReshapeOp
 from layout_ir.dialects.nn.shapes import broadcast
+from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
 from layout_ir.frontends.onnx.builder import Builder
 from layout_ir.frontends.onnx.errors import OnnxImportError
-from layout_ir.frontends.onnx.model import array_of
 from layout_ir.frontends.onnx.node import Node
+from layout_ir.frontends.onnx.tensors import check_shape
 from layout_ir.frontends.onnx.translation import Translate, Translation, normalize_axes, normalize_axis
 from layout_ir.frontends.onnx.values import Constant, Value, collapsed, dtype_of, is_splat, shape_of, splat
 
@@ -35,7 +36,7 @@ def _constant(builder: Builder, node: Node) -> Value:
         raise OnnxImportError(
             "the constant has no value of a supported kind (tensor, float, int and lists of them)"
         )
-    return Constant(array_of(tensor, node.folder, "attribute value"), node.output)
+    return Constant(tensor, node.output)
 
 
 def _constant_of_shape(builder: Builder, node: Node) -> Value:
@@ -45,7 +46,7 @@ def _constant_of_shape(builder: Builder, node: Node) -> Value:
     if any(extent < 0 for extent in shape):
         raise OnnxImportError(f"shape {list(shape)} has a negative extent")
     tensor = node.tensor("value")
-    value = np.zeros(1, np.float32) if tensor is None else array_of(tensor, node.folder, "attribute value")
+    value = np.zeros(1, np.float32) if tensor is None else tensor
     if value.size != 1:
         raise OnnxImportError(f"attribute value has {value.size} elements, expected 1")
     return Constant(splat(value, shape), node.output)
@@ -73,12 +74,15 @@ def reshaped(builder: Builder, node: Node, value: Value, shape: Sequence[int]) -
             f"cannot reshape {list(shape_of(value))} to {list(shape)}: "
             f"{prod(shape_of(value))} != {prod(shape)} elements"
         )
-    if isinstance(value, Constant):
+    check_shape(shape, dtype_of(value), "the result")
+    if shape == shape_of(value):
+        return value
+    if isinstance(value, Constant) and node.affords_copy(value.array):
         array = value.array
         return Constant(
             splat(collapsed(array), shape) if is_splat(array) else array.reshape(shape), node.output
         )
-    return value if shape == shape_of(value) else builder.emit(ReshapeOp(value, shape))
+    return builder.emit(ReshapeOp(builder.operand(value), shape))
 
 
 def _reshape(builder: Builder, node: Node) -> Value:
@@ -86,7 +90,7 @@ def _reshape(builder: Builder, node: Node) -> Value:
     if wanted is None:
         raise OnnxImportError("input 1 is missing")
     old = shape_of(x)
-    keep_zero = bool(node.get("allowzero", 0))
+    keep_zero = node.flag("allowzero")
     shape = list(wanted)
     for dim, extent in enumerate(shape):
         if extent == 0 and not keep_zero:
@@ -143,9 +147,11 @@ def _transpose(builder: Builder, node: Node) -> Value:
     perm = node.ints("perm") or tuple(reversed(range(rank)))
     if sorted(perm) != list(range(rank)):
         raise OnnxImportError(f"perm {list(perm)} is no permutation of {rank} dims")
-    if isinstance(x, Constant):
+    if perm == tuple(range(rank)):
+        return x
+    if isinstance(x, Constant) and node.affords_copy(x.array):
         return Constant(x.array.transpose(perm), node.output)
-    return x if perm == tuple(range(rank)) else builder.emit(PermuteOp(x, perm))
+    return builder.emit(PermuteOp(builder.operand(x), perm))
 
 
 def _identity(builder: Builder, node: Node) -> Value:
@@ -164,12 +170,18 @@ def _dropout(builder: Builder, node: Node) -> Value:
 
 def _expand(builder: Builder, node: Node) -> Value:
     x, wanted = node.input(0), node.constant_ints(1)
-    shape = broadcast(shape_of(x), wanted or ())
-    if isinstance(x, Constant):
-        return Constant(np.broadcast_to(x.array, shape), node.output)
+    if wanted is None:
+        raise OnnxImportError("input 1 is missing")
+    dtype = dtype_of(x)
+    check_shape(wanted, dtype, "input 1")
+    shape = check_shape(broadcast(shape_of(x), wanted), dtype, "the result")
     if shape == shape_of(x):
         return x
-    return builder.apply(nn.MulOp, x, Constant(splat(np.ones((), dtype_of(x)), shape), f"{node.output}.ones"))
+    if isinstance(x, Constant):
+        expanded = np.broadcast_to(x.array, shape)
+        if node.affords_copy(expanded):
+            return Constant(expanded, node.output)
+    return builder.apply(nn.MulOp, x, Constant(splat(np.ones((), dtype), shape), f"{node.output}.ones"))
 
 
 # --- moving elements ------------------------------------------------------------------------------------------
@@ -177,6 +189,8 @@ def _expand(builder: Builder, node: Node) -> Value:
 
 def _concat(builder: Builder, node: Node) -> Value:
     values = node.inputs
+    if not values:
+        raise OnnxImportError("the node has no inputs, expected 1 or more")
     axis = normalize_axis(node.required("axis", 0), len(shape_of(values[0])))
     return builder.apply(nn.ConcatOp, *values, axis=axis) if len(values) > 1 else values[0]
 
@@ -189,10 +203,16 @@ def _sliced(
     ):
         return x
     if isinstance(x, Constant):
-        grid = np.ix_(
-            *(start + step * np.arange(size) for start, size, step in zip(starts, sizes, steps, strict=True))
-        )
-        return Constant(splat(collapsed(x.array), sizes) if is_splat(x.array) else x.array[grid], node.output)
+        if is_splat(x.array) and prod(sizes):
+            return Constant(splat(collapsed(x.array), sizes), node.output)
+        if node.affords(prod(sizes) * x.array.itemsize, STEPS_PER_ELEMENT * prod(sizes)):
+            ends = (start + step * size for start, size, step in zip(starts, sizes, steps, strict=True))
+            # An end before the first element is None: -1 would be the last one.
+            part = tuple(
+                slice(start, end if end >= 0 else None, step) if size else slice(0)
+                for start, end, step, size in zip(starts, ends, steps, sizes, strict=True)
+            )
+            return Constant(x.array[part], node.output)
     return builder.apply(nn.SliceOp, x, starts=starts, sizes=sizes, steps=steps)
 
 
@@ -223,6 +243,10 @@ def _split(builder: Builder, node: Node) -> list[Value]:
     shape = shape_of(x)
     axis = normalize_axis(node.get("axis", 0), len(shape))
     count = node.get("num_outputs", len(node.proto.output))
+    if count != len(node.proto.output):
+        raise OnnxImportError(f"num_outputs = {count}, but the node has {len(node.proto.output)} outputs")
+    if not count:
+        raise OnnxImportError("the node has no outputs, expected 1 or more")
     sizes = node.int_list("split", 1, since=13)
     if sizes is None:
         size = -(-shape[axis] // count)
@@ -231,6 +255,8 @@ def _split(builder: Builder, node: Node) -> list[Value]:
         raise OnnxImportError(
             f"parts {list(sizes)} do not fill dim {axis} of {list(shape)}: {sum(sizes)} != {shape[axis]}"
         )
+    if len(sizes) != count or min(sizes, default=0) < 0:
+        raise OnnxImportError(f"parts {list(sizes)} do not fit: expected {count} of them, none negative")
     results: list[Value] = []
     start = 0
     for size in sizes:
@@ -254,14 +280,18 @@ def _pad(builder: Builder, node: Node) -> Value:
             raise OnnxImportError(
                 f"{len(pads)} pads do not fit {len(axes)} axes: {len(pads)} != {2 * len(axes)}"
             )
+        normalize_axes(axes, rank)  # none is there twice
         full = [0] * (2 * rank)
         for position, axis in enumerate(axes):
             dim = normalize_axis(axis, rank)
             full[dim], full[rank + dim] = pads[position], pads[len(axes) + position]
         pads = tuple(full)
+    mode = node.get("mode", "constant")
+    if len(pads) != 2 * rank:
+        raise OnnxImportError(f"{len(pads)} pads do not fit {rank} dims: {len(pads)} != {2 * rank}")
     if not any(pads):
         return x
-    return builder.apply(nn.PadOp, x, pads=pads, mode=node.get("mode", "constant"), value=value)
+    return builder.apply(nn.PadOp, x, pads=pads, mode=mode, value=value)
 
 
 def _number(array: Any) -> float:
@@ -286,7 +316,7 @@ def _resize(builder: Builder, node: Node) -> Value:
     for name, default in _IGNORED_IN_RESIZE.items():
         node.get(name, default)
     node.optional(1)  # the region of interest, for a coordinate mode that is not supported
-    if node.get("antialias", 0):
+    if node.flag("antialias"):
         raise OnnxImportError("antialias = 1 is not supported")
     policy = node.get("keep_aspect_ratio_policy", "stretch")
     if policy != "stretch":
@@ -300,6 +330,11 @@ def _resize(builder: Builder, node: Node) -> Value:
     }
     if attributes["mode"] != "nearest":
         del attributes["nearest_mode"]
+    for name, values in (("scales", () if scales is None else scales.ravel()), ("sizes", sizes or ())):
+        if len(values) not in (0, len(axes)):
+            raise OnnxImportError(
+                f"{len(values)} {name} do not fit {len(axes)} dims: {len(values)} != {len(axes)}"
+            )
     if sizes:
         shape = list(shape_of(x))
         for axis, size in zip(axes, sizes, strict=True):
@@ -310,12 +345,21 @@ def _resize(builder: Builder, node: Node) -> Value:
     factors = [1.0] * rank
     for axis, scale in zip(axes, scales.ravel().tolist(), strict=True):
         factors[axis] = scale
+    _check_scales(factors)
     return builder.apply(nn.ResizeOp, x, scales=factors, **attributes)
 
 
 def normalize_resize_axes(axes: Sequence[int] | None, rank: int) -> list[int]:
     """The dims that scales or sizes are of; they keep their order."""
-    return list(range(rank)) if axes is None else [normalize_axis(axis, rank) for axis in axes]
+    if axes is None:
+        return list(range(rank))
+    normalize_axes(axes, rank)  # none is there twice
+    return [normalize_axis(axis, rank) for axis in axes]
+
+
+def _check_scales(scales: Sequence[float]) -> None:
+    if any(not 0 < scale < np.inf for scale in scales):
+        raise OnnxImportError(f"scales {list(scales)} are not all positive and finite")
 
 
 def _resize_by_scales(builder: Builder, node: Node) -> Value:
@@ -324,6 +368,10 @@ def _resize_by_scales(builder: Builder, node: Node) -> Value:
     if scales is None:
         raise OnnxImportError("scales are missing")
     factors = [float(scale) for scale in scales.ravel()]
+    rank = len(shape_of(node.input(0)))
+    if len(factors) != rank:
+        raise OnnxImportError(f"{len(factors)} scales do not fit {rank} dims: {len(factors)} != {rank}")
+    _check_scales(factors)
     attributes: dict[str, Any] = {"mode": node.get("mode", "nearest"), "coordinates": "asymmetric"}
     if attributes["mode"] == "nearest":
         smaller = any(factor < 1 for factor in factors)

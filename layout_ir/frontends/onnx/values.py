@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, SSAValue
 
 from layout_ir.frontends.onnx.errors import OnnxImportError
+from layout_ir.frontends.onnx.tensors import check_shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,8 +83,12 @@ def tensor_type(value: SSAValue) -> TensorType[Attribute]:
 
 
 def splat(element: Any, shape: Sequence[int]) -> NDArray[Any]:
-    """`element`, an array of one element, everywhere in `shape`, without memory."""
-    return np.broadcast_to(np.asarray(element).reshape(()), tuple(shape))
+    """`element`, an array of one element, everywhere in `shape`, without memory.
+
+    Raises OnnxImportError if no tensor can have that shape.
+    """
+    array = np.asarray(element).reshape(())
+    return np.broadcast_to(array, check_shape(shape, array.dtype, "the result"))
 
 
 def is_splat(array: NDArray[Any]) -> bool:

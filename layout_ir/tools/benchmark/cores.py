@@ -66,7 +66,8 @@ def cores(threads: int) -> float:
     if threads == 1:
         return 1.0
     results = np.zeros(8 * threads, np.int64)
-    where, work = int(results.ctypes.data), _code().address("multiply")
+    code = _code()  # held: of threads that come first together each has its own
+    where, work = int(results.ctypes.data), code.address("multiply")
     alone = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(work)
     together = pool.ensure(threads).parallel
     least = [float("inf")] * 2

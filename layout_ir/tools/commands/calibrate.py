@@ -45,18 +45,19 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.reorders is not None:
         return _reorders(args)
+    from layout_ir.files import all_or_none, write_result
     from layout_ir.passes.selection.calibration import calibration_path
     from layout_ir.tools.measuring import calibrate
-    from layout_ir.tools.output import write_result
 
-    found = calibrate(_progress)
-    text = json.dumps(found.to_json(), indent=2) + "\n"
     path = args.output
     if path is None:
         where = calibration_path()
-        where.parent.mkdir(parents=True, exist_ok=True)
+        where.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = str(where)
-    write_result(text, path)
+    with all_or_none(path):
+        found = calibrate(_progress)
+        text = json.dumps(found.to_json(), indent=2) + "\n"
+        write_result(text, path)
     if path != "-":
         print(text if args.json else _table(found, path), end="")
     return 0
@@ -83,19 +84,20 @@ def _table(found: Calibration, path: str) -> str:
 def _reorders(args: argparse.Namespace) -> int:
     from xdsl.utils.exceptions import DiagnosticException
 
+    from layout_ir.files import all_or_none, write_result
     from layout_ir.passes.selection.build import build
     from layout_ir.passes.selection.targets import target_named
-    from layout_ir.tools.output import write_result
     from layout_ir.tools.program import load_program, pass_error
 
-    module = load_program(args.reorders)
-    try:
-        selection = build(module, target_named(args.target))
-    except DiagnosticException as error:
-        raise pass_error(error, args.reorders) from error
-    entries = measure_reorders(selection)
-    table = {"unit": "ns", "reorder": entries, "missing": "model"}
-    write_result(json.dumps(table, indent=1) + "\n", args.output)
+    with all_or_none(args.output):
+        module = load_program(args.reorders)
+        try:
+            selection = build(module, target_named(args.target))
+        except DiagnosticException as error:
+            raise pass_error(error, args.reorders) from error
+        entries = measure_reorders(selection)
+        table = {"unit": "ns", "reorder": entries, "missing": "model"}
+        write_result(json.dumps(table, indent=1) + "\n", args.output)
     if args.output not in (None, "-"):
         print(f"{args.reorders}: {len(entries)} reorders measured, written to {args.output}")
     return 0

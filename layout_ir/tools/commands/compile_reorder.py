@@ -86,19 +86,20 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Writes the files. Raises LayoutError or TextError, before anything is written, and OSError."""
     from layout_ir.backends.llvm.header import header
-    from layout_ir.tools.output import write_result
+    from layout_ir.files import all_or_none, write_result
 
     if args.list_targets:
         print(_targets())
         return 0
     kind = _kind(args)
-    machine = _machine(args)
-    unit = _unit(args, machine)
-    result = unit.object_file() if kind == "obj" else unit.assembly() if kind == "asm" else unit.ir()
-    needs = _needs(args)
-    write_result(result, args.output)
-    if args.header is not None:
-        write_result(header(unit, needs), args.header)
+    with all_or_none(args.output, args.header):
+        machine = _machine(args)
+        unit = _unit(args, machine)
+        result = unit.object_file() if kind == "obj" else unit.assembly() if kind == "asm" else unit.ir()
+        needs = _needs(args)
+        write_result(result, args.output)
+        if args.header is not None:
+            write_result(header(unit, needs), args.header)
     if args.json:
         print(json.dumps(_summary(args, unit, kind, needs, len(result)), indent=2))
     return 0
@@ -110,8 +111,6 @@ def _kind(args: argparse.Namespace) -> str:
         raise LayoutError("say what to compile: SRC DST --shape EXTENTS (layout-ir compile-reorder --help)")
     if args.json and args.output in (None, "-"):
         raise LayoutError("--json prints to standard output: name a file for the code, such as -o kernel.o")
-    if args.header is not None and args.header == args.output:
-        raise LayoutError(f"the code and the header cannot both be '{args.header}'")
     if args.emit is not None:
         if args.output is None and args.emit == "obj":
             raise LayoutError("say where the object goes: -o kernel.o")
@@ -145,7 +144,7 @@ def _unit(args: argparse.Namespace, machine: Machine) -> Unit:
     from layout_ir.backends.llvm.open_ahead import compile_open_ahead
     from layout_ir.dtypes import canonical_name
     from layout_ir.tools.commands import TextError
-    from layout_ir.tools.commands.formats import read_open_shape
+    from layout_ir.tools.commands.formats import read_open_shape, same_order
     from layout_ir.tools.commands.numbers import conversion_of
 
     try:
@@ -154,13 +153,15 @@ def _unit(args: argparse.Namespace, machine: Machine) -> Unit:
         raise TextError(str(error), args.name, (0, len(args.name))) from error
     dtype, shape = canonical_name(args.dtype or "f32"), read_open_shape(args.shape)
     if shape is not None and None in shape:
+        texts = (args.source, args.destination)
+        like = [same_order(args, texts, _example(text, shape)) for text in args.like or ()]
+        shape = same_order(args, texts, shape)
         conversion = conversion_of(args, dtype, shape)
-        like = [_example(text, shape) for text in args.like or ()]
         formats = _format(args, args.source), _format(args, args.destination)
         return compile_open_ahead(*formats, shape, conversion, machine, args.name, like)
     if args.like:
         raise LayoutError("--like says which extents are likely where --shape leaves some open (?)")
-    src, dst = _layout(args, args.source, shape), _layout(args, args.destination, shape)
+    src, dst = _layout(args, args.source), _layout(args, args.destination)
     conversion = conversion_of(args, dtype, src.shape)
     return compile_ahead(src, dst, dtype, machine, args.name, conversion)
 
@@ -188,17 +189,13 @@ def _format(args: argparse.Namespace, text: str) -> Format:
     return subject
 
 
-def _layout(args: argparse.Namespace, text: str, shape: tuple[int | None, ...] | None) -> Layout:
+def _layout(args: argparse.Namespace, text: str) -> Layout:
     """The layout that `text` means at the shape of the command line."""
-    from layout_ir.format import Format
-    from layout_ir.tools.commands.formats import read_subject
+    from layout_ir.tools.commands.formats import note_order, read_layout
 
-    known = None if shape is None else tuple(x for x in shape if x is not None)
-    subject = read_subject(text, known, args.dtype)
-    if isinstance(subject, Format):
-        like = "x".join("8" for _ in subject.names) or "()"
-        raise LayoutError(f"'{text}' says no extents: give {subject.rank} of them, such as --shape {like}")
-    return subject
+    layout = read_layout(args, text)
+    note_order(args, text, layout)
+    return layout
 
 
 def _needs(args: argparse.Namespace) -> tuple[str, ...]:

@@ -14,10 +14,16 @@ _EPILOG = """\
 One line is printed, or the reason why the notation cannot say the layout (exit status 1). With --to all every
 notation is listed, those that cannot say it with the reason.
 
+--shape gives the extents in the order in which arrays of the notation have their dims (--list states it; for tags it is
+n, c, h, w and o, i, h, w), or in that of --dims. How the extents of a foreign text were read is said on stderr. What is
+printed for systems that count dims has them in the same order.
+
 examples:
   layout-ir convert nChw8c --to tvm
   layout-ir convert nChw8c --to cute --shape 2x16x5x4
   layout-ir convert '{1,0:T(8,128)}' --from xla --to format --shape 20x200
+  layout-ir convert HWIO --from tvm --to numpy --shape 3x3x32x64 --dtype f32
+  layout-ir convert nhwc --to jax --shape 1x8x8x16 --dims nhwc
   layout-ir convert htp:R4Crouton --to all --shape 1x9x20x50
 """
 
@@ -48,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     """Prints the layout in another notation. Raises LayoutError or TextError where there is none."""
     from layout_ir.format import Format
     from layout_ir.notations import NOTATIONS
-    from layout_ir.tools.commands.formats import read_shape, read_subject
+    from layout_ir.tools.commands.formats import as_indexed, note_order, read_at_shape, shape_order
     from layout_ir.tools.commands.sayings import say_all, say_lines
 
     if args.list:
@@ -63,15 +69,19 @@ def run(args: argparse.Namespace) -> int:
                 f"unknown notation '{name}' behind {option}: known are {OURS}, {', '.join(NOTATIONS)}"
             )
     source = None if args.source == OURS else args.source
-    subject = read_subject(args.format, read_shape(args.shape), args.dtype, source)
+    subject = read_at_shape(args, args.format, source)
+    indexed = as_indexed(subject, shape_order(args, args.format, source))
     if args.to == "all":
-        print("\n".join(say_lines(say_all(subject, args.dtype))))
+        print("\n".join(say_lines(say_all(subject, args.dtype, indexed))))
     elif args.to == OURS:
         print(subject if isinstance(subject, Format) else subject.format)
     elif isinstance(subject, Format) and NOTATIONS[args.to].needs_shape:
         raise LayoutError(f"{args.to} writes numbers that depend on the extents of {subject}: give --shape")
     else:
-        print(NOTATIONS[args.to].print(subject, args.dtype))
+        notation = NOTATIONS[args.to]
+        print(notation.print(indexed if notation.by_index else subject, args.dtype))
+    if args.to in ("all", OURS) or NOTATIONS[args.to].by_index:
+        note_order(args, args.format, subject, source)
     return 0
 
 
@@ -82,4 +92,5 @@ def _list() -> str:
     lines = [f"{OURS:{width}}  our own text form and tags\n{'':{width}}    (n, c) : [n, c, c:8], pad = zero"]
     for name, notation in NOTATIONS.items():
         lines.append(f"{name:{width}}  {notation.about}\n{'':{width}}    {notation.example}")
+        lines.append(f"{'':{width}}    --shape: {notation.order}")
     return "\n".join(lines)

@@ -38,24 +38,28 @@ def add_parser(subparsers: Any) -> None:
         "-o", "--output", metavar="FILE", help="FILE.svg or FILE.png (PNG needs the extra 'draw')"
     )
     parser.add_argument(
-        "--rows", type=int, metavar="N", help="show about N rows of memory (default: 48, or 40)"
+        "--rows", type=int, metavar="N", help="show about N rows of memory, 4 to 256 (default: 48, or 40)"
     )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Draws the layout. Raises LayoutError or TextError for what is none, OSError for a file that cannot be written."""
-    from layout_ir.tools.commands.formats import read_layout
+    from layout_ir.layout import Layout
+    from layout_ir.tools.commands.formats import as_indexed, note_order, read_layout, shape_order
 
     kind = _kind(args.output)
     if args.rows is not None and args.rows < 4:
         raise LayoutError(
             f"--rows {args.rows} is too few: at least 4 are needed to show where memory begins and ends"
         )
-    layout = read_layout(args)
+    named = read_layout(args)
+    note_order(args, args.format, named)
+    layout = as_indexed(named, shape_order(args, args.format))
+    assert isinstance(layout, Layout)
     if kind is None:
         from layout_ir.drawing.terminal import to_terminal
-        from layout_ir.tools.output import write_result
+        from layout_ir.files import write_result
 
         text = to_terminal(
             layout,
@@ -68,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         write_result(text, None)
         return 0
     from layout_ir.drawing.compose import compose
-    from layout_ir.tools.output import write_result
+    from layout_ir.files import write_result
 
     picture = compose(layout, args.format, rows=args.rows or 48)
     if kind == ".svg":

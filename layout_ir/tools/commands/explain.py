@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 The factors are listed outermost first; sizes and strides count elements. In the formula / is integer division.
+--shape and --index have the dims in the order that the notation states (layout-ir convert --list), or that of --dims.
 --index and --offset may be given several times.
 
 --json prints one object:
@@ -54,27 +55,39 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the explanation. Raises LayoutError or TextError where there is nothing to explain."""
+    from layout_ir.layout import Layout
     from layout_ir.tools.commands.explanation import at_index, at_offset, explain
-    from layout_ir.tools.commands.formats import read_index, read_layout
+    from layout_ir.tools.commands.formats import (
+        as_indexed,
+        extents_text,
+        is_foreign,
+        read_index,
+        read_layout,
+        shape_order,
+    )
     from layout_ir.tools.commands.sayings import say_all
 
-    layout = read_layout(args)
+    named = read_layout(args)
+    layout = as_indexed(named, shape_order(args, args.format))
+    assert isinstance(layout, Layout)
     dtype = args.dtype or "f32"
     answer = explain(layout, dtype)
     answer["index"] = [at_index(layout, read_index(text), dtype) for text in args.index or ()]
     answer["offset"] = [at_offset(layout, offset) for offset in args.offset or ()]
-    sayings = say_all(layout, dtype)
+    sayings = say_all(named, dtype, layout)
     answer["notations"] = {s.notation: s.text for s in sayings if s.text is not None}
     answer["refused"] = {s.notation: s.reason for s in sayings if s.text is None}
-    print(json.dumps(answer, indent=2) if args.json else "\n".join(_text(answer, sayings)))
+    stated = extents_text(layout) if args.dims is not None or is_foreign(args.format) else None
+    print(json.dumps(answer, indent=2) if args.json else "\n".join(_text(answer, sayings, stated)))
     return 0
 
 
-def _text(answer: dict[str, Any], sayings: list[Saying]) -> list[str]:
-    """The answer as a person reads it."""
+def _text(answer: dict[str, Any], sayings: list[Saying], stated: str | None) -> list[str]:
+    """The answer as a person reads it; `stated` says which dim has which extent where a tag does not."""
     from layout_ir.tools.commands.sayings import say_lines
 
     lines = [answer["format"] + (f"    tag {answer['tag']}" if answer["tag"] else ""), ""]
+    lines += [f"{'dims':<14}{stated}"] if stated is not None else []
     lines += [f"{name:<14}{value}".rstrip() for name, value in _figures(answer)]
     lines += ["", *_factors(answer), "", f"address = {answer['formula']}"]
     lines += [f"{axis} = {formula}" for axis, formula in answer["places"].items()]

@@ -124,7 +124,7 @@ def _run_open(args: argparse.Namespace, conversion: Conversion, machine: Machine
     from layout_ir.backends.llvm.open_ahead import compile_open_ahead
     from layout_ir.backends.llvm.words import conversion_words, open_plan_words
     from layout_ir.format import Format
-    from layout_ir.tools.commands.formats import read_open_shape, read_subject
+    from layout_ir.tools.commands.formats import read_open_shape, read_subject, same_order
 
     formats: list[Format] = []
     for text in (args.source, args.destination):
@@ -132,7 +132,7 @@ def _run_open(args: argparse.Namespace, conversion: Conversion, machine: Machine
         if not isinstance(subject, Format):
             raise LayoutError(f"'{text}' is a layout of known extents, the shape {args.shape} has open ones")
         formats.append(subject)
-    shape = read_open_shape(args.shape) or ()
+    shape = same_order(args, (args.source, args.destination), read_open_shape(args.shape) or ())
     unit = compile_open_ahead(formats[0], formats[1], shape, conversion, machine)
     if args.json:
         plans = [
@@ -159,11 +159,8 @@ def _run_open(args: argparse.Namespace, conversion: Conversion, machine: Machine
 
 def layout_at(args: argparse.Namespace, text: str) -> Layout:
     """The layout that `text` means at the shape of the command line."""
-    from layout_ir.format import Format
-    from layout_ir.tools.commands.formats import read_shape, read_subject
+    from layout_ir.tools.commands.formats import note_order, read_layout
 
-    subject = read_subject(text, read_shape(args.shape), args.dtype)
-    if isinstance(subject, Format):
-        like = "x".join("8" for _ in subject.names) or "()"
-        raise LayoutError(f"'{text}' says no extents: give {subject.rank} of them, such as --shape {like}")
-    return subject
+    layout = read_layout(args, text)
+    note_order(args, text, layout)
+    return layout

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from layout_ir.errors import LayoutError
@@ -32,7 +33,17 @@ T = TypeVar("T")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """`--shape` and `--dtype`, which every command on layouts takes."""
-    parser.add_argument("--shape", metavar="2x17x5x4", help="extents of the dims; () for a scalar")
+    parser.add_argument(
+        "--shape",
+        metavar="2x17x5x4",
+        help="extents of the dims, in the order that the notation states (layout-ir convert --list): n, c, h, w for "
+        "nChw8c; () for a scalar",
+    )
+    parser.add_argument(
+        "--dims",
+        metavar="NAMES",
+        help="the dims in the order of --shape, instead of that of the notation: oihw, or o,i,h,w",
+    )
     parser.add_argument("--dtype", metavar="TYPE", help="element type: f32, bf16, i8, ui4, ...")
 
 
@@ -95,14 +106,105 @@ def read_subject(
     return pointing(text, start, lambda: read(text[start:], name, shape=shape, dtype=dtype))
 
 
-def read_layout(args: argparse.Namespace) -> Layout:
-    """The layout that `args.format` means at `args.shape`. Raises TextError or LayoutError."""
-    subject = read_subject(args.format, read_shape(args.shape), args.dtype)
+def shape_order(args: argparse.Namespace, text: str, source: str | None = None) -> tuple[str, ...] | None:
+    """The dims in the order in which --shape gives their extents; None where that is the order of the layout's dims.
+
+    --dims says it, else the notation. Raises LayoutError where --dims does not name each dim of the layout once.
+    """
+    match = _PREFIX.match(text)
+    body = text
+    if match is not None and source is None and match.group(1) in NOTATIONS:
+        source, body = match.group(1), text[match.end() :]
+    stated = None if source is None else NOTATIONS[source].shape_order(body)
+    given = getattr(args, "dims", None)
+    if given is None and stated is None:
+        return None
+    if given is not None and args.shape is None:
+        raise LayoutError(f"--dims {given} says the order of --shape, but no shape is given")
+    order = stated or ()
+    if given is not None:
+        order = tuple(part.strip() for part in given.split(",")) if "," in given else tuple(given.strip())
+    names = _names(body, len(order), args.dtype, source)
+    if given is not None and sorted(order) != sorted(names):
+        raise LayoutError(f"--dims {given} does not name the dims of '{text}', which are {', '.join(names)}")
+    return None if order == names or sorted(order) != sorted(names) else order
+
+
+def _names(text: str, rank: int, dtype: str | None, source: str | None) -> tuple[str, ...]:
+    """The dims of what `text` means, in the order of the layout."""
+    try:
+        return tuple(read_subject(text, None, dtype, source).names)
+    except LayoutError:
+        return tuple(read_subject(text, (1,) * rank, dtype, source).names)  # some texts need a shape
+
+
+def reordered(
+    shape: tuple[T, ...] | None, order: tuple[str, ...] | None, names: tuple[str, ...]
+) -> tuple[T, ...] | None:
+    """Extents given in `order`, in the order of `names`. As they are where there is nothing to reorder."""
+    if shape is None or order is None or len(shape) != len(names):
+        return shape
+    return tuple(shape[order.index(name)] for name in names)
+
+
+def read_at_shape(args: argparse.Namespace, text: str, source: str | None = None) -> Subject:
+    """What `text` means at --shape, whose order the notation or --dims says. Raises TextError or LayoutError."""
+    shape, order = read_shape(args.shape), shape_order(args, text, source)
+    if order is not None and shape is not None:
+        shape = reordered(shape, order, _names(text, len(order), args.dtype, source))
+    return read_subject(text, shape, args.dtype, source)
+
+
+def same_order(args: argparse.Namespace, texts: Sequence[str], shape: tuple[T, ...]) -> tuple[T, ...]:
+    """Extents, some of them open, in the order of the dims of the layouts. Raises LayoutError where texts disagree."""
+    found: list[tuple[T, ...]] = []
+    for text in texts:
+        order = shape_order(args, text)
+        names = _names(text, len(shape), args.dtype, None)
+        found.append(reordered(shape, order, names) or ())
+    if any(other != found[0] for other in found):
+        raise LayoutError(
+            f"'{texts[0]}' and '{texts[1]}' have their dims in different orders, so --shape {args.shape} means two "
+            "things: say one with --dims"
+        )
+    return found[0]
+
+
+def as_indexed(subject: Subject, order: tuple[str, ...] | None) -> Subject:
+    """A layout with its dims in the order of --shape, which is that of the indices of the array."""
+    if order is None or isinstance(subject, Format):
+        return subject
+    return subject.permute([subject.names.index(name) for name in order])
+
+
+def extents_text(layout: Layout, order: tuple[str, ...] | None = None) -> str:
+    """Each dim with its extent, in the order of --shape: h=3 w=3 i=32 o=64."""
+    extents = dict(zip(layout.names, layout.shape, strict=True))
+    return " ".join(f"{name}={extents[name]}" for name in order or layout.names) or "a scalar"
+
+
+def is_foreign(text: str, source: str | None = None) -> bool:
+    """Whether `text` is of a notation that is not ours."""
+    match = _PREFIX.match(text)
+    return source is not None or (match is not None and match.group(1) in NOTATIONS)
+
+
+def note_order(args: argparse.Namespace, text: str, subject: Subject, source: str | None = None) -> None:
+    """Says on stderr how --shape was read, where a foreign notation or --dims decides it."""
+    if isinstance(subject, Format) or args.shape is None:
+        return
+    if is_foreign(text, source) or args.dims is not None:
+        order = shape_order(args, text, source)
+        print(f"note: --shape {args.shape} is {extents_text(subject, order)}", file=sys.stderr)
+
+
+def read_layout(args: argparse.Namespace, text: str | None = None) -> Layout:
+    """The layout that `text` (None: args.format) means at `args.shape`. Raises TextError or LayoutError."""
+    text = str(args.format) if text is None else text
+    subject = read_at_shape(args, text)
     if isinstance(subject, Format):
         like = "x".join("8" for _ in subject.names) or "()"
-        raise LayoutError(
-            f"'{args.format}' says no extents: give {subject.rank} of them, such as --shape {like}"
-        )
+        raise LayoutError(f"'{text}' says no extents: give {subject.rank} of them, such as --shape {like}")
     return subject
 
 

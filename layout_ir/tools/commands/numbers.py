@@ -12,6 +12,7 @@ A call brings the ratio of the two scales, as the machine code takes it; so both
 from __future__ import annotations
 
 import argparse
+import io
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -20,6 +21,9 @@ from layout_ir.errors import LayoutError
 from layout_ir.quantization import Conversion, conversion_between
 
 AT_RUN_TIME = ("tensor", "channel")
+
+_LARGEST_FILE = 1 << 24
+"""Bytes of a file of numbers: a million of them, which no tensor has channels for. A device would have no end."""
 
 HELP = """\
 Elements may be converted on the way, real = (stored - zero point) * scale. --scale and --zero-point take
@@ -151,13 +155,27 @@ def _from_file(name: str) -> list[float]:
     import numpy as np
 
     try:
+        with open(name, "rb") as file:
+            data = file.read(_LARGEST_FILE + 1)
+        if len(data) > _LARGEST_FILE:
+            raise LayoutError(
+                f"{name}: not a file of numbers for channels: it has more than {_LARGEST_FILE} bytes"
+            )
         if name.endswith(".npy"):
-            numbers = np.atleast_1d(np.load(name, allow_pickle=False)).astype(np.float64, casting="same_kind")
+            found: Any = np.load(io.BytesIO(data), allow_pickle=False)
+            numbers = np.atleast_1d(found).astype(np.float64, casting="same_kind")
         else:
-            with open(name, encoding="utf-8") as file:
-                numbers = np.array([float(x) for x in file.read().replace(",", " ").split()])
-    except (ValueError, TypeError, EOFError) as error:
-        raise LayoutError(f"{name}: not a file of numbers: {error}") from error
+            numbers = np.array([float(x) for x in data.decode("utf-8").replace(",", " ").split()])
+    except (LayoutError, OSError):
+        raise
+    except MemoryError as error:
+        raise LayoutError(
+            f"{name}: it states an array that needs more memory than there is: {error}"
+        ) from error
+    except Exception as error:
+        # NumPy says in exceptions of many classes that bytes are no array.
+        reason = "it holds Python objects" if "allow_pickle" in str(error) else str(error)[:200]
+        raise LayoutError(f"{name}: not a file of numbers: {reason}") from error
     if numbers.ndim != 1 or not numbers.size:
         shape = "x".join(map(str, numbers.shape))
         raise LayoutError(f"{name}: expected a list of numbers, found an array of {shape}")

@@ -39,6 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: built-in constants, the same everywhere)",
     )
 
+    parser.add_argument(
+        "--allow-unregistered-dialect",
+        action="store_true",
+        help="take ops of dialects that are not known, in their generic form",
+    )
+
 
 def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
@@ -74,17 +80,18 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the report; writes the program where `-o` says."""
-    from layout_ir.tools.program import load_program
+    """Prints the report; writes the program where `-o` says, and its certificate."""
+    from layout_ir.files import all_or_none, write_result
+    from layout_ir.printing import print_module
+    from layout_ir.tools.program import check_output, load_program
 
-    module = load_program(args.model)
-    report, _, optimized = compared(module, args)
-    if args.output is not None:
-        from layout_ir.printing import print_module
-        from layout_ir.tools.output import write_result
-
-        write_result(print_module(optimized, elide_above=args.elide_constants), args.output)
-    to_stderr = args.output == "-"
+    check_output(args.output)
+    with all_or_none(args.output, args.certificate):
+        module = load_program(args.model, allow_unregistered=args.allow_unregistered_dialect)
+        report, _, optimized = compared(module, args)
+        if args.output is not None:
+            write_result(print_module(optimized, elide_above=args.elide_constants), args.output)
+    to_stderr = "-" in (args.output, args.certificate)
     text = (
         json.dumps(report.to_json(args.model), indent=2)
         if args.json
@@ -137,22 +144,21 @@ def format_report(report: Report, model: str, everything: bool = False, reasons:
         f"{model}: {report.ops} ops, target {report.target}",
         "",
         f"             {'reorders':>9}  {'moved':>10}  {'estimated':>10}",
-        f"  naive      {naive.count:>9}  {_bytes(naive.nbytes):>10}  {naive.time_ns / 1e6:>7.2f} ms",
-        f"  optimized  {best.count:>9}  {_bytes(best.nbytes):>10}  {best.time_ns / 1e6:>7.2f} ms",
+        f"  naive      {naive.count:>9}  {_bytes(naive.nbytes):>10}  {time_text(naive.time_ns):>10}",
+        f"  optimized  {best.count:>9}  {_bytes(best.nbytes):>10}  {time_text(best.time_ns):>10}",
         "",
     ]
     solution = report.solution
     if solution is None:
         lines.append("nothing was left to choose")
     elif solution.is_optimal:
-        lines.append(
-            f"proven optimal: cost {_cost(solution.cost, report.unit)} (ops and reorders) equals the lower bound"
-        )
+        cost = f"cost {_cost(solution.cost, report.unit)} (ops and reorders)"
+        lines.append(f"proven optimal for {report.cost_model}: {cost} equals the lower bound")
     else:
         known = "no bound" if solution.bound is None else f"lower bound {_cost(solution.bound, report.unit)}"
-        lines.append(
-            f"not proven optimal: cost {_cost(solution.cost, report.unit)} (ops and reorders), {known}"
-        )
+        cost = f"cost {_cost(solution.cost, report.unit)} (ops and reorders)"
+        lines.append(f"not proven optimal for {report.cost_model}: {cost}, {known}")
+        lines += [f"  {what}" for what in solution.omitted]
     if best.remaining:
         lines += ["", "what remains:"]
         shown = best.remaining if everything else best.remaining[:10]
@@ -173,7 +179,14 @@ def _line(entry: Remaining) -> str:
 
 def _cost(cost: int, unit: str) -> str:
     """A cost of the cost model, which may count in a unit of its own."""
-    return f"{cost / 1e6:.3f} ms" if unit == "ns" else f"{cost} {unit}"
+    return time_text(cost, 3) if unit == "ns" else f"{cost} {unit}"
+
+
+def time_text(ns: float, digits: int = 2) -> str:
+    """A time in the unit in which it can be read: a reorder of a small tensor takes some hundred nanoseconds."""
+    if ns and ns < 1e3:
+        return f"{ns:.0f} ns"
+    return f"{ns / 1e3:.{digits}f} us" if 0 < ns < 1e6 else f"{ns / 1e6:.{digits}f} ms"
 
 
 def _bytes(count: int) -> str:

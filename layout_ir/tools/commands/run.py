@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.errors import LayoutError
-from layout_ir.tools.commands.optimize import add_arguments, compared
+from layout_ir.tools.commands.optimize import add_arguments, compared, time_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,12 +36,16 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints what both programs took and how far their results are apart."""
+    from layout_ir.backends.reference.interpreter import check_types
     from layout_ir.execute import entry_point, input_names
     from layout_ir.tools.program import load_program
     from layout_ir.tools.validation import TOLERANCE, relative_difference
 
-    module = load_program(args.model)
+    if args.seed < 0:
+        raise LayoutError(f"--seed {args.seed} is below 0: expected a whole number from 0 on")
+    module = load_program(args.model, allow_unregistered=args.allow_unregistered_dialect)
     function = entry_point(module, "main")
+    check_types(module, function)
     inputs = _inputs(args, function, input_names(function))
     report, naive, optimized = compared(module, args)
     before, naive_times = _execute(naive, inputs)
@@ -66,9 +70,8 @@ def run(args: argparse.Namespace) -> int:
             ("naive", report.naive, naive_times),
             ("optimized", report.optimized, best_times),
         ):
-            print(
-                f"  {name:<9}  {traffic.count:>9}  {times['reorders_ms']:>9.2f} ms  {times['total_ms']:>7.0f} ms"
-            )
+            reorders, total = (time_text(times[key] * 1e6) for key in ("reorders_ms", "total_ms"))
+            print(f"  {name:<9}  {traffic.count:>9}  {reorders:>12}  {total:>10}")
         print()
         verdict = "agree" if agree else "DIFFER"
         print(
@@ -79,17 +82,49 @@ def run(args: argparse.Namespace) -> int:
 
 def _inputs(args: argparse.Namespace, function: FuncOp, names: list[str]) -> dict[str, Any]:
     """Arrays from the file, or random ones of the argument types."""
-    import numpy as np
-
     from layout_ir.tools.validation import random_inputs
 
     if args.inputs is not None:
-        try:
-            with np.load(args.inputs) as data:
-                return {name: data[name] for name in data.files}
-        except (ValueError, OSError) as error:
-            raise LayoutError(f"{args.inputs}: not an .npz file of arrays: {error}") from error
+        return _read_arrays(args.inputs)
     return dict(zip(names, random_inputs(function, args.seed), strict=True))
+
+
+def _read_arrays(path: str) -> dict[str, Any]:
+    """The arrays in an .npz file. Raises LayoutError where it holds none, OSError where there is no such file."""
+    import numpy as np
+
+    with open(path, "rb") as file:
+        start = file.read(6)
+    if start[:4] != b"PK\x03\x04":
+        found = {b"": "it is empty", b"\x93NUMPY": "it is a single array (.npy)"}.get(
+            start, "it is no archive"
+        )
+        raise LayoutError(
+            f"{path}: not an .npz file of arrays: {found}; numpy.savez(FILE, name=array, ...) writes one"
+        )
+    name = ""
+    try:
+        arrays: dict[str, Any] = {}
+        with np.load(path, allow_pickle=False) as data:
+            for name in data.files:
+                arrays[name] = data[name]
+    except MemoryError as error:
+        raise LayoutError(f"{path}: '{name}' needs more memory than there is: {error}") from error
+    except Exception as error:
+        # Whatever the bytes in an archive make NumPy and zipfile raise: they say it in exceptions of many classes.
+        raise LayoutError(f"{path}: not an .npz file of arrays: {_broken(name, error)}") from error
+    wrong = [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]
+    if wrong:
+        raise LayoutError(f"{path}: not an .npz file of arrays: '{wrong[0]}' is no array")
+    return arrays
+
+
+def _broken(name: str, error: Exception) -> str:
+    """What is wrong with member `name` of an archive, or with the archive itself where no member was reached."""
+    if "allow_pickle" in str(error):
+        return f"'{name}' holds Python objects, which are not read"
+    where = f"'{name}' cannot be read" if name else "it is damaged"
+    return f"{where} ({error})" if str(error) else where
 
 
 def _execute(module: ModuleOp, inputs: dict[str, Any]) -> tuple[list[NDArray[Any]], dict[str, float]]:

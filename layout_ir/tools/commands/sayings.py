@@ -18,10 +18,15 @@ class Saying:
     reason: str = ""
 
 
-def say_all(subject: Subject, dtype: str | None) -> list[Saying]:
-    """`subject` in every notation, in the order of the registry."""
+def say_all(subject: Subject, dtype: str | None, indexed: Subject | None = None) -> list[Saying]:
+    """`subject` in every notation, in the order of the registry.
+
+    `indexed` is the same with its dims in the order of the array's indices, for notations that speak of those.
+    """
     result: list[Saying] = []
+    named = subject
     for name, notation in NOTATIONS.items():
+        subject = named if indexed is None or not notation.by_index else indexed
         try:
             result.append(Saying(name, notation.print(subject, dtype)))
         except LayoutError as error:

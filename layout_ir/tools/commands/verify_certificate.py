@@ -1,19 +1,34 @@
-"""`layout-ir verify-certificate`: is a choice of layouts proven to be the cheapest?"""
+"""`layout-ir verify-certificate`: is a choice of layouts proven to be the cheapest, and of which program?"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from layout_ir.passes.selection.costs import CostModel
 
 _EPILOG = """\
 The certificate carries the selection problem, the choice, and integers that prove a lower bound of every choice.
 Both cost and bound are recomputed by additions and comparisons alone; no solver is involved.
 
-status 0   the choice is proven to be the cheapest
-status 1   the certificate is malformed or altered, states numbers that are not so, or leaves a gap
+That the problem is the one of a program is checked where there is a program: the problem is stated again, by the
+code that stated it for the solver, and compared.
 
---json prints one object: cost, bound, optimal, ops, values
+  proof.json                         the proof alone, of whatever problem the file states
+  proof.json --program before.mlir   and that this is the problem of before.mlir, whose layouts are still to be chosen
+  chosen.mlir                        a program that carries its certificate (attach=true): the proof, that the problem
+                                     is the one of the recorded program before, and that the choice makes chosen.mlir
+                                     of it
+
+status 0   the choice is proven to be the cheapest
+status 1   the certificate is malformed or altered, states numbers that are not so, is of another program, or leaves
+           a gap
+
+--json prints one object: cost, bound, optimal, ops, values, checked, not_checked
 """
 
 
@@ -28,60 +43,181 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "file", help="a certificate (JSON), or a program (.mlir) that has one; - for standard input"
     )
-    parser.add_argument("--json", action="store_true", help="print an object instead of a sentence")
+    parser.add_argument(
+        "--program",
+        metavar="FILE",
+        help="the program (.mlir, .onnx) of which the certificate is, before the choice",
+    )
+    parser.add_argument(
+        "--target", metavar="NAME", help="the target (default: the one the certificate names)"
+    )
+    parser.add_argument(
+        "--costs", metavar="FILE", help="the cost table, or 'calibrated', if the choice was made with one"
+    )
+    parser.add_argument("--json", action="store_true", help="print an object instead of sentences")
     parser.set_defaults(run=run)
 
 
-def _carried(path: str) -> str:
-    """The certificate that the program in `path` carries. Raises LayoutError where it has none."""
+def run(args: argparse.Namespace) -> int:
+    """Raises LayoutError where the file is no certificate, states numbers that are not so, or is of another program."""
+    import json
+
+    from layout_ir.certificate.checking import verify
+    from layout_ir.errors import LayoutError
+
+    module: ModuleOp | None = None
+    if args.file.endswith(".mlir"):
+        if args.program is not None:
+            raise LayoutError(
+                f"{args.file} carries the program it was chosen from: --program is for a certificate alone"
+            )
+        module, text = _carried(args.file)
+        where = f"{args.file}: the certificate"
+    else:
+        text, where = _read(args.file), args.file
+    try:
+        certificate: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise LayoutError(f"{where} is not JSON: {error}") from error
+    try:
+        verdict = verify(certificate)
+        checked = ["the proof: cost and bound of the problem that the certificate states"]
+        more, left = _about_program(certificate, module, args)
+    except LayoutError as error:
+        raise LayoutError(f"{args.file}: {error}") from error
+    checked += more
+    ops, values = (len(certificate["problem"][key]) for key in ("ops", "values"))
+    if args.json:
+        result = {"cost": verdict.cost, "bound": verdict.bound, "optimal": verdict.is_optimal}
+        print(json.dumps({**result, "ops": ops, "values": values, "checked": checked, "not_checked": left}))
+        return 0 if verdict.is_optimal else 1
+    if verdict.is_optimal:
+        print(f"optimal: cost {verdict.cost} = bound {verdict.bound}, {ops} ops, {values} values")
+        for word, what in (("checked", checked), ("not checked", left)):
+            for line in what:
+                print(f"{word}: {line}")
+        return 0
+    gap = verdict.cost - verdict.bound
+    reason = f"cost {verdict.cost} is above bound {verdict.bound}, a gap of {gap} ({gap / max(verdict.cost, 1):.2%})"
+    if verdict.omitted:
+        reason = f"the problem leaves out {verdict.omitted} part(s) of the choice that its program has"
+    print(f"{args.file}: error: not proven optimal: {reason}", file=sys.stderr)
+    return 1
+
+
+def _read(path: str) -> str:
+    from layout_ir.errors import LayoutError
+
+    try:
+        if path == "-":
+            return sys.stdin.read()
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except UnicodeDecodeError as error:
+        raise LayoutError(f"{path} is not JSON: not UTF-8 text: {error.reason}") from error
+
+
+def _carried(path: str) -> tuple[ModuleOp, str]:
+    """The program in `path` and the certificate that it carries. Raises LayoutError where it has none."""
     from xdsl.dialects.builtin import StringAttr
 
     from layout_ir.certificate.checking import ATTRIBUTE
     from layout_ir.errors import LayoutError
     from layout_ir.tools.program import load_program
 
-    text = load_program(path).attributes.get(ATTRIBUTE)
+    module = load_program(path)
+    text = module.attributes.get(ATTRIBUTE)
     if not isinstance(text, StringAttr):
         raise LayoutError(
             f"{path}: the module carries no {ATTRIBUTE}: layout-propagate{{attach=true}} writes it"
         )
-    return text.data
+    return module, text.data
 
 
-def run(args: argparse.Namespace) -> int:
-    """Raises LayoutError where the file is not a certificate or states numbers that are not so."""
-    import json
+def _about_program(
+    certificate: dict[str, Any], module: ModuleOp | None, args: argparse.Namespace
+) -> tuple[list[str], list[str]]:
+    """What was checked about the program that the certificate is of, and what was not.
 
-    from layout_ir.certificate.checking import verify
+    `module` is the program that carries it. Raises LayoutError where the certificate is of another one.
+    """
     from layout_ir.errors import LayoutError
+    from layout_ir.passes.selection.costs import load_costs, named
+    from layout_ir.passes.selection.origin import check_problem
+    from layout_ir.tools.program import load_program
 
-    try:
-        if args.file == "-":
-            certificate = json.load(sys.stdin)
-        elif args.file.endswith(".mlir"):
-            certificate = json.loads(_carried(args.file))
-        else:
-            with open(args.file, encoding="utf-8") as file:
-                certificate = json.load(file)
-    except (ValueError, RecursionError) as error:
-        raise LayoutError(f"{args.file} is not JSON: {error}") from error
-    try:
-        verdict = verify(certificate)
-    except LayoutError as error:
-        raise LayoutError(f"{args.file}: {error}") from error
-    ops, values = (len(certificate["problem"][key]) for key in ("ops", "values"))
-    if args.json:
-        result = {"cost": verdict.cost, "bound": verdict.bound, "optimal": verdict.is_optimal}
-        print(json.dumps({**result, "ops": ops, "values": values}))
-    elif verdict.is_optimal:
-        print(f"optimal: cost {verdict.cost} = bound {verdict.bound}, {ops} ops, {values} values")
-    if verdict.is_optimal:
-        return 0
-    if not args.json:
-        gap = verdict.cost - verdict.bound
-        print(
-            f"{args.file}: error: not proven optimal: cost {verdict.cost} is above bound {verdict.bound}, "
-            f"a gap of {gap} ({gap / max(verdict.cost, 1):.2%})",
-            file=sys.stderr,
+    given: Any = certificate.get("origin", {})
+    if module is None and args.program is None:
+        return [], ["that this is the problem of any program: --program FILE states it again and compares"]
+    origin = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    target = _agreed(origin, args)
+    costs = None if args.costs is None else load_costs(args.costs)
+    if module is None:
+        check_problem(certificate, load_program(args.program), target, costs)
+        return [f"that this is the problem of {args.program} for {named(costs, target)}"], [
+            "that any program was rewritten as the choice says"
+        ]
+    recorded, chosen_by = origin.get("program"), origin.get("pass")
+    if not isinstance(recorded, str):
+        raise LayoutError(
+            "the certificate does not record which program it is of: the proof holds, and nothing ties it to this "
+            "module; layout-propagate{attach=true} records the program"
         )
-    return 1
+    _check_rewritten(certificate, module, recorded, chosen_by, target, costs)
+    return [
+        f"that this is the problem of the program before, for {named(costs, target)}",
+        f"that the choice and {chosen_by} make this program of it",
+    ], ["the values of constants of more than 16 elements", "that the recorded program is the one you had"]
+
+
+def _agreed(origin: dict[str, Any], args: argparse.Namespace) -> str:
+    """The name of the target. Raises LayoutError where certificate and arguments differ, or neither names it."""
+    from layout_ir.errors import LayoutError
+    from layout_ir.passes.selection.targets import target_named
+
+    stated: Any = origin.get("target")
+    target = stated if args.target is None else target_named(args.target).name
+    if not isinstance(target, str):
+        raise LayoutError("the certificate names no target: name it with --target")
+    if isinstance(stated, str) and target != stated:
+        raise LayoutError(f"the certificate is for target {stated}, not for {target}")
+    table: Any = origin.get("costs")
+    if table is not None and args.costs is None:
+        raise LayoutError(f"the choice was made with cost table {table}: give it with --costs")
+    if table is None and args.costs is not None and "target" in origin:
+        raise LayoutError(f"the choice was made with the costs of target {target}, not with a cost table")
+    return target
+
+
+def _check_rewritten(
+    certificate: dict[str, Any],
+    module: ModuleOp,
+    recorded: str,
+    chosen_by: Any,
+    target: str,
+    costs: CostModel | None,
+) -> None:
+    """Raises LayoutError unless the choice makes `module` of the program that the certificate records."""
+    from layout_ir.errors import LayoutError
+    from layout_ir.passes.optimize import clean_up
+    from layout_ir.passes.propagate import rewrite
+    from layout_ir.passes.selection.origin import check_problem, text_of
+    from layout_ir.tools.program import parse_program
+
+    before = parse_program(recorded, "the recorded program")
+    check_problem(certificate, before, target, costs)
+    rewrite(before, certificate["choices"], target, costs)
+    if chosen_by == "layout-optimize":
+        clean_up(before, costs)
+    elif chosen_by != "layout-propagate":
+        raise LayoutError(f"{chosen_by!r} is no pass that chooses layouts")
+    # Names of values are not part of a program.
+    expected = text_of(parse_program(text_of(before), "the program that the choice makes"))
+    found = text_of(parse_program(text_of(module), "the program"))
+    if expected != found:
+        pairs = zip(expected.splitlines(), found.splitlines(), strict=False)
+        line = next((pair for pair in pairs if pair[0] != pair[1]), ("the end", "the end"))
+        raise LayoutError(
+            "this is not the program that the certified choice makes: "
+            f"expected '{line[0].strip()[:120]}', found '{line[1].strip()[:120]}'"
+        )

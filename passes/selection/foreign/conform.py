@@ -10,9 +10,8 @@ nhwc lie as in nChw8c, but a concat of them with others has to be told which of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation
 
 from layout_ir.dialects import nn
@@ -20,6 +19,7 @@ from layout_ir.dialects.layout import (
     CastOp,
     ReorderOp,
     format_of,
+    has_layout,
     is_any,
     is_tensor,
     layout_of,
@@ -33,9 +33,9 @@ from layout_ir.format import Format
 from layout_ir.layout import Layout
 
 
-def conform(module: ModuleOp) -> None:
-    """Inserts the casts that ops of other dialects need."""
-    for op in list(module.walk()):
+def conform(ops: Sequence[Operation]) -> None:
+    """Inserts the casts that `ops` need."""
+    for op in ops:
         block = op.parent
         for cast in alike(op):
             if block is not None:
@@ -47,7 +47,9 @@ def alike(op: Operation) -> Iterator[Operation]:
     """Gives operands of `op` the types they must have; yields the ops, still to be inserted, that do so."""
     for operand, type in (*bound_types(op), *_one_recipe(op)):
         value = op.operands[operand]
-        if value.type == type or is_any(value.type) or is_any(type):
+        if not has_layout(value.type) or not has_layout(type) or encoding_of(value.type) == encoding_of(type):
+            continue
+        if is_any(value.type) or is_any(type):
             continue
         free = cast_obstacle(layout_of(value.type), layout_of(type)) is None
         cast = (CastOp if free else ReorderOp)(value, encoding_of(type))

@@ -22,7 +22,7 @@ from layout_ir.format import Format
 from layout_ir.interfaces import LayoutOption
 from layout_ir.layout import Layout
 from layout_ir.passes.selection.costs import stream_ns
-from layout_ir.passes.selection.foreign.padding import divisors, neutral
+from layout_ir.passes.selection.foreign.padding import divisors, neutral, runs_along
 from layout_ir.passes.selection.foreign.transfer import transfer
 from layout_ir.passes.selection.models import Candidates, bound, default_options, is_recipe, nbytes, plain
 from layout_ir.passes.selection.targets import ConvShape, Target
@@ -129,11 +129,13 @@ class Limits:
     def bears(self, loop: int) -> bool:
         """Whether the op may run over pads along `loop`."""
         if loop not in self.bearable:
-            fits = self.runs is not None and loop not in self.windows
+            # Ones in pads of all tensors would be a promise that no type of the op gives.
+            fits = self.runs is not None and loop not in self.windows and not (self.runs and self.s.one_type)
             if fits and loop in self.s.reductions:
                 fits = neutral(self.s, loop) is not None
-            # Ones in pads of all tensors would be a promise that no type of the op gives.
-            self.bearable[loop] = fits and not (self.runs and self.s.one_type)
+            elif fits:
+                fits = self.runs is not None and runs_along(self.s, loop, self.runs)
+            self.bearable[loop] = fits
         return self.bearable[loop]
 
 

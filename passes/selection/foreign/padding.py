@@ -1,9 +1,10 @@
 """What a structured op needs in the pads of its operands and leaves in those of its result.
 
-Both follow from running its scalar body on the pads, as kernels over whole blocks do:
+Both follow from its scalar body on the pads (`foreign.symbolic`), as kernels over whole blocks run it:
 
 * A loop that reduces over pads must not notice them: with the neutral number in them, the body gives back the
-  accumulator, whatever it is. 0 for sums of products, -inf for a maximum; where no number does it, no pads may be.
+  accumulators, whatever they are. 0 for sums of products, -inf for a maximum; where no number is proven to do it, no
+  pads may be.
 * A parallel loop runs over pads and writes what it computes there. An operand that has the loop shows its pads,
   one that lacks it shows an element, which is unknown.
 * Where the body would divide an integer by a pad, the divisor's pads must hold 1.
@@ -12,72 +13,71 @@ Both follow from running its scalar body on the pads, as kernels over whole bloc
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from layout_ir.dialects.layout import format_of, is_any, is_tensor, layout_of
-from layout_ir.foreign.scalar import Trap, Value, known, number
+from layout_ir.errors import LayoutError
+from layout_ir.foreign.scalar import Trap, Value, kind_of, known, number
 from layout_ir.foreign.structured import Structured, element, is_window, loop_of, start_of, structured
+from layout_ir.foreign.symbolic import Accumulator, Known, fits, outcome
 from layout_ir.format import pad_number
 from layout_ir.interfaces import PadRead
-
-_CANDIDATES = (0.0, -math.inf, math.inf, 1.0, -1.0)
-_FLOAT_SAMPLES = (-3.5, 1.25, -1e-30, 3e38, -3e38, math.inf, -math.inf)
-_INTEGER_SAMPLES = (-5, 0, 3)
 
 
 def neutral(s: Structured, loop: int) -> float | None:
     """What pads along the reduction `loop` must hold in every operand that has it; None where nothing is neutral."""
     if any(is_window(expr) and expr.used_dims() & {loop} for exprs, _ in s.tensors for expr in exprs):
         return None
-    kinds = {element(value) for value in s.op.operands}
-    candidates = list(_CANDIDATES)
-    for kind in kinds:
-        if (limits := _limits(kind)) is not None:
-            candidates += limits
-    return next((c for c in candidates if _is_neutral(s, loop, c)), None)
+    return next((c for c in _candidates(s) if _is_neutral(s, loop, c)), None)
 
 
-def _limits(kind: Attribute) -> tuple[float, float] | None:
-    zero = number(0, kind)
-    if zero is None or zero.dtype.kind not in "iu":
+def _candidates(s: Structured) -> Iterator[float]:
+    """Numbers worth trying: neutral elements of the usual ops are among them, whether one is so is proven."""
+    yield from (0.0, -math.inf, math.inf, 1.0, -1.0)
+    for type in {element(value) for value in s.op.operands}:
+        kind = _kind(type)
+        if kind is not None and kind.kind in "iu":
+            yield from (int(np.iinfo(kind).min), int(np.iinfo(kind).max))
+
+
+def _kind(type: Attribute) -> np.dtype[Any] | None:
+    try:
+        return kind_of(type)
+    except LayoutError:
         return None
-    info = np.iinfo(zero.dtype)
-    return float(info.min), float(info.max)
+
+
+def _number(value: float, type: Attribute) -> Value:
+    """`value` as a scalar of `type`; None where the type has no such number, or none that are computed here."""
+    found = None if _kind(type) is None else number(value, type)
+    return found if found is not None and fits(found, type) else None
 
 
 def _is_neutral(s: Structured, loop: int, candidate: float) -> bool:
-    held: list[Value] = []
+    held: list[Known] = []
     for exprs, value in zip(s.maps, s.op.operands, strict=True):
         has_loop = any(loop_of(expr) == loop for expr in exprs)
-        value = number(candidate, element(value)) if has_loop else known(value)
-        if has_loop and value is None:
+        pad = _number(candidate, element(value)) if has_loop else known(value)
+        if has_loop and pad is None:
             return False
-        held.append(value)
-    result = s.op.results[0]
-    for sample in _samples(element(result)):
-        start = number(sample, element(result))
-        try:
-            (got, *others) = s.body(_started(s, held, start), ())
-        except Trap:
-            return False
-        if others or got is None or start is None or got != start:
-            return False
-    return True
+        held.append(pad)
+    accumulators = [Accumulator(k) for k in range(len(s.op.results))]
+    try:
+        return outcome(s, _started(s, held, accumulators)) == accumulators
+    except Trap:
+        return False
 
 
-def _samples(kind: Attribute) -> Sequence[float]:
-    limits = _limits(kind)
-    return _FLOAT_SAMPLES if limits is None else (*_INTEGER_SAMPLES, *limits)
-
-
-def _started(s: Structured, held: Sequence[Value], start: Value) -> list[Value]:
-    """The arguments of the body, with `start` as the accumulator."""
+def _started(s: Structured, held: Sequence[Known], start: Sequence[Known]) -> list[Known]:
+    """The arguments of the body, with `start` as the accumulators."""
     if s.init[0] is None:
-        return [*held, start]
-    return [start if k == s.init[0] else value for k, value in enumerate(held)]
+        return [*held, *start]
+    places = {operand: k for k, operand in enumerate(s.init)}
+    return [start[places[k]] if k in places else value for k, value in enumerate(held)]
 
 
 def divisors(s: Structured) -> frozenset[int] | None:
@@ -92,13 +92,22 @@ def divisors(s: Structured) -> frozenset[int] | None:
     return None
 
 
+def runs_along(s: Structured, loop: int, ones: frozenset[int]) -> bool:
+    """Whether the body runs on pads along `loop`, where those of the operands in `ones` hold 1.
+
+    An operand that lacks the loop shows an element, which may be any number.
+    """
+    having = {k for k, exprs in enumerate(s.maps) if any(loop_of(expr) == loop for expr in exprs)}
+    return _runs(s, ones & having)
+
+
 def _runs(s: Structured, ones: frozenset[int]) -> bool:
     """Whether the body runs where the operands in `ones` hold 1, and the others something unknown."""
-    held = [number(1, element(v)) if k in ones else known(v) for k, v in enumerate(s.op.operands)]
+    held = [_number(1, element(v)) if k in ones else known(v) for k, v in enumerate(s.op.operands)]
     if s.reductions and s.init[0] is None:
         held.append(None)
     try:
-        s.body(held, ())
+        outcome(s, held)
     except Trap:
         return False
     return True
@@ -157,25 +166,30 @@ def _written_along(s: Structured, result: int, loop: int | None) -> float | None
     """What result number `result` holds in its pads along `loop`."""
     if loop is None:
         return None
-    held: list[Value] = []
+    held: list[Known] = []
     for exprs, value in zip(s.maps, s.op.operands, strict=True):
         has_loop = any(loop_of(expr) == loop for expr in exprs)
         pad = _held(value) if has_loop else None
-        held.append(number(pad, element(value)) if pad is not None else None if exprs else known(value))
-    start = None
+        held.append(_number(pad, element(value)) if pad is not None else None if exprs else known(value))
+    start: list[Known] = []
     if s.reductions:
-        place = s.init[result]
         first = start_of(s.op)
         kind = element(s.op.results[result])
-        start = held[place] if place is not None else None if first is None else number(first, kind)
+        start = [
+            held[place] if place is not None else None if first is None else _number(first, kind)
+            for place in s.init
+        ]
     try:
-        value = s.body(_started(s, held, start) if s.reductions else held, ())[result]
+        values = outcome(s, _started(s, held, start) if s.reductions else held)
     except Trap:
         return None
-    # A reduction has run any number of times: what is there must stay.
-    if value is None or np.isnan(value) or (s.reductions and (start is None or value != start)):
+    value = values[result]
+    # A reduction has run any number of times: what is there must stay, of all that it carries.
+    if any(x is None or np.isnan(x) for x in (values if s.reductions else [value])):
         return None
-    return float(value)
+    if s.reductions and values != start:
+        return None
+    return int(value) if np.asarray(value).dtype.kind in "biu" else float(value)
 
 
 def _held(value: SSAValue) -> float | None:

@@ -1,7 +1,7 @@
 """Ops of other dialects that move elements: reshapes, slices, concatenation, padding, and ops that make a tensor.
 
 Reshapes run in every Format that has an image under the algebra, as `layout.reshape` does. The others run in one
-Format, in which the dims they cut or join are not blocked (or, for concat, joined at whole blocks).
+Format, in which they cut and join at whole blocks.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from xdsl.dialects import arith, tensor, tosa
+from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
 
 from layout_ir.dialects.layout import is_any, is_tensor, layout_of
@@ -18,6 +19,7 @@ from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.costs import stream_ns
 from layout_ir.passes.selection.models import Candidates, bound, is_recipe, nbytes, plain, shape_of
 from layout_ir.passes.selection.targets import Target
+from layout_ir.passes.selection.tensors import cuts_at_blocks, widens_at_blocks
 
 RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp)
 MAKERS = (tensor.EmptyOp, tensor.SplatOp, arith.ConstantOp, tosa.ConstOp)
@@ -65,14 +67,34 @@ def concat_options(op: Operation, candidates: Candidates, target: Target) -> Ite
 
 
 def cut_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
-    """One Format for all, in which the dims whose extents differ are not blocked; plain where the rank changes."""
+    """One Format for all, in which slices and pads are whole blocks; plain where the rank changes."""
     tensors = _tensors(op)
     shapes = [shape_of(value) for value in tensors]
     if len({len(shape) for shape in shapes}) > 1:
         yield _option(op, {value: plain(value) for value in tensors})
         return
-    changed = [d for d in range(len(shapes[0])) if len({shape[d] for shape in shapes}) > 1]
-    yield from _same_format(op, candidates, lambda fmt: all(fmt.blocks()[d] == 1 for d in changed))
+    yield from _same_format(op, candidates, lambda fmt: _cuts_whole_blocks(op, fmt))
+
+
+def _cuts_whole_blocks(op: Operation, fmt: Format) -> bool:
+    """Whether what `op` cuts out, puts in or adds is whole blocks; numbers that only the run time knows are not."""
+    blocks = fmt.blocks()
+    if isinstance(op, tensor.ExtractSliceOp | tensor.InsertSliceOp):
+        whole = shape_of(op.operands[0] if isinstance(op, tensor.ExtractSliceOp) else op.results[0])
+        fields = (op.static_offsets, op.static_sizes, op.static_strides)
+        starts, sizes, steps = (tuple(field.get_values()) for field in fields)
+        return all(
+            block == 1 or (DYNAMIC_INDEX not in cut and cuts_at_blocks(block, extent, *cut))
+            for block, extent, cut in zip(blocks, whole, zip(starts, sizes, steps, strict=True), strict=True)
+        )
+    if isinstance(op, tensor.PadOp):
+        whole = shape_of(op.operands[0])
+        more = zip(op.static_low.get_values(), op.static_high.get_values(), strict=True)
+        return all(
+            block == 1 or (DYNAMIC_INDEX not in ends and widens_at_blocks(block, extent, *ends))
+            for block, extent, ends in zip(blocks, whole, more, strict=True)
+        )
+    return True
 
 
 def _tensors(op: Operation) -> list[SSAValue]:

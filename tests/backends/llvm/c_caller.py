@@ -27,8 +27,8 @@ from layout_ir.backends.llvm.machines import TARGETS
 from layout_ir.backends.llvm.open_ahead import OpenUnit
 from layout_ir.backends.llvm.plan import Plan
 from layout_ir.dtypes import bits_of
-from tests import fuzz_reorders
 from tests.backends.llvm.cases import CANARY, POISON, Case, buffers, expected
+from tests.fuzz import reorders as fuzz_reorders
 
 _FLAGS = ("-O1", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror")
 
@@ -238,4 +238,10 @@ def check_runs(
     program, data, objects = call_all(folder, units, runs, seed, values)
     (folder / "data").write_bytes(data)
     run = tools.run(tools.link(folder, program, objects, "-static"), str(folder / "data"))
+    for _ in range(3):
+        if "qemu" not in run.stderr or "Assertion" not in run.stderr:
+            break
+        # Emulators have assertions of their own, which hold or not with the place of an instruction in its page.
+        objects = objects[len(objects) // 4 :] + objects[: len(objects) // 4]
+        run = tools.run(tools.link(folder, program, objects, "-static"), str(folder / "data"))
     assert (run.returncode, run.stdout) == (0, f"{len(runs)} runs, 0 wrong\n"), run.stdout + run.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,20 +116,25 @@ def reset_peak() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
 
-def mappings() -> int:
-    """Areas of memory that this process has mapped: code that is not given back keeps its own."""
-    return len(Path("/proc/self/maps").read_text().splitlines())
+def code_of(kernel: Reorder) -> weakref.ref[Any]:
+    """The machine code of `kernel`, which is given back when nobody refers to it any more.
+
+    Areas of memory that the process has mapped do not tell: the system merges neighbours.
+    """
+    return weakref.ref(kernel._checked.code)  # pyright: ignore[reportPrivateUsage]
 
 
 def dropped(kernels: int, times: int) -> Iterator[tuple[int, int]]:
-    """Resident bytes and mappings after `kernels` distinct kernels were compiled, called and dropped, each time."""
+    """Resident bytes, and kernels with code, after `kernels` distinct ones were compiled and dropped, each time."""
+    codes: list[weakref.ref[Any]] = []
     for k in range(times):
         alive = [compile_reorder(*layouts(k * kernels + number), threads=1) for number in range(kernels)]
         assert len({id(kernel) for kernel in alive}) == kernels
+        codes += map(code_of, alive)
         del alive
         forget()
         gc.collect()
-        yield resident(), mappings()
+        yield resident(), sum(code() is not None for code in codes)
 
 
 def overhead(megabytes: int, *, copies: bool = False) -> int:

@@ -17,9 +17,9 @@ from layout_ir.backends.llvm.machines import TARGETS, machine_named
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.quantization import Conversion
-from tests import fuzz_reorders
 from tests.backends.llvm.c_caller import Run, call_all, check_runs, moving, toolchain
 from tests.backends.llvm.cases import Case, random_case
+from tests.fuzz import reorders as fuzz_reorders
 
 _CASES = (
     [(f, t, (2, 17, 9, 13), dtype) for dtype in ("i8", "f16", "f32", "f64") for f, t in (

@@ -20,7 +20,7 @@ from layout_ir.format import Format
 from layout_ir.layout import Layout
 from layout_ir.quantization import Conversion
 from layout_ir.tensor_protocols import storage_of
-from tests.fuzz_reorders import DTYPES, PAIRS, run
+from tests.fuzz.reorders import DTYPES, PAIRS, run
 from tests.oracles import onednn
 
 WIDE = Machine("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64, 32 << 10, 1 << 20, 32 << 20)
@@ -28,7 +28,7 @@ WIDE = Machine("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64, 32 << 10, 1 << 2
 
 @pytest.mark.parametrize("seed", range(9))
 def test_random_conversions_between_guard_pages(seed: int):
-    """Every pair of element types in each; `python -m tests.fuzz_reorders` runs as many as you like."""
+    """Every pair of element types in each; `python -m tests.fuzz --only reorders` runs as many as you like."""
     wrong = run(len(PAIRS), 100 + seed)
     assert not wrong, wrong[0]
 

@@ -19,7 +19,7 @@ from layout_ir.dialects.kernel import KernelDialect, PlanOp
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from tests.backends.llvm.cases import random_case
-from tests.fuzz_reorders import cases
+from tests.fuzz.reorders import cases
 
 
 def _read(text: str) -> PlanOp:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests import fuzz_onednn
+from tests.fuzz import onednn as fuzz_onednn
 from tests.oracles import onednn
 
 pytestmark = pytest.mark.skipif(onednn.executes() is not None, reason=str(onednn.executes()))

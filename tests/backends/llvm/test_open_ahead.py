@@ -114,7 +114,13 @@ def test_the_header_declares_the_extents():
         ("nchw", "nhwc", (N, N, N), (), "rank mismatch between the source"),
         ("nchw", "nhwc", (N, 3, N, N), ((1, 4, 8, 8),), "1x4x8x8 is no shape that ?x3x?x? stands for"),
         ("nchw", "nhwc", (N, 3, N, N), ((1, 3, 0, 8),), "the example 1x3x0x8 has no elements"),
-        ("ab", "(a, b) : [a, b], lo = [2, 0]", (N, N), (), "no kernel from"),
+        (
+            "(a, b) : [a, b, a:4]",
+            "(a, b) : [a, b, a:4], lo = [1, 0], pad = zero",
+            (N, N),
+            (),
+            "no kernel from",
+        ),
         ("ab", "(a, b) : [b*40, a]", (N, N), (), "at one address"),
     ],
 )
@@ -178,3 +184,41 @@ def test_where_elements_share_bytes_one_share_is_all():
         y = np.zeros(x.size // 2, np.uint8)
         part(code.address("q_part"))(x.ctypes.data, y.ctypes.data, k, 2, extents.ctypes.data)
         assert (y == wanted).all()
+
+
+@pytest.mark.parametrize(
+    "source, destination, shape, message",
+    [
+        ("ab", "(a, b) : [a*3, b*-1]", (N, 3), "the destination .* begins below address 0"),
+        ("ab", "(a, b) : [b*-4, a]", (3, N), "the destination .* begins for large extents below address 0"),
+        (
+            "ab",
+            "(a, b) : [b*-4, a], offset = 4000",
+            (3, N),
+            "the destination .* begins for large extents below",
+        ),
+        (
+            "(a, b) : [a*-64, b], offset = 100000",
+            "ab",
+            (N, 64),
+            "the source .* begins for large extents below",
+        ),
+    ],
+)
+def test_negative_code_that_cannot_refuse_shapes_below_its_buffers(
+    source: str, destination: str, shape: tuple[int | None, ...], message: str
+):
+    with pytest.raises(LayoutError, match=message):
+        compile_open_ahead(Format.of(source), Format.of(destination), shape, "f32", host())
+
+
+def test_a_known_extent_may_run_backwards():
+    unit = compile_open_ahead(
+        Format.of("ab"), Format.of("(a, b) : [a*3, b*-1], offset = 2"), (N, 3), "f32", host(), "q"
+    )
+    code = Code(unit.ir(), host(), unit.symbols)
+    x, extents = np.arange(12, dtype=np.float32), np.array([4, 3], np.int64)
+    y = np.zeros(12, np.float32)
+    whole = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(code.address("q"))
+    whole(x.ctypes.data, y.ctypes.data, extents.ctypes.data)
+    assert np.array_equal(y.reshape(4, 3), x.reshape(4, 3)[:, ::-1])

@@ -20,8 +20,8 @@ from layout_ir.format import Format
 from layout_ir.quantization import Conversion, conversion_between
 from layout_ir.reordering import physical_shape
 from tests.backends.llvm.cases import WIDTHS, Case, buffers, expected
-from tests.fuzz_open_reorders import run
-from tests.fuzz_reorders import PAIRS
+from tests.fuzz.open_reorders import run
+from tests.fuzz.reorders import PAIRS
 
 N = None
 _EXTENTS = (0, 1, 1, 2, 3, 5, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 64, 65, 100, 130)
@@ -200,6 +200,55 @@ def test_negative_buffers_that_are_refused():
         kernel(x, y)
 
 
+_BELOW = [
+    ("ab", "(a, b) : [a*3, b*-1]", (N, 3), (4, 3), "destination", 2),
+    ("ab", "(a, b) : [b*-4, a]", (3, N), (3, 5), "destination", 16),
+    ("(a, b) : [a*-16, b]", "ab", (N, 3), (4, 3), "source", 48),
+    ("ab", "(a, b) : [b*-4, a], offset = 12, pad = zero", (3, N), (3, 5), "destination", 4),
+    ("(a, b) : [a*-64, b], offset = 1000", "ab", (N, 64), (40, 64), "source", 1496),
+]
+
+
+@pytest.mark.parametrize("source, destination, shape, like, side, below", _BELOW)
+@pytest.mark.parametrize("dst_dtype", ["f32", "i8"])
+def test_negative_shapes_that_reach_below_the_buffer(
+    source: str,
+    destination: str,
+    shape: tuple[int | None, ...],
+    like: tuple[int, ...],
+    side: str,
+    below: int,
+    dst_dtype: str,
+):
+    conversion = Conversion("f32", dst_dtype)
+    kernel = compile_open(Format.of(source), Format.of(destination), shape, conversion=conversion)
+    room = [np.full(10_000, 7, np.float32), np.full(10_000, 7, np.float32 if dst_dtype == "f32" else np.int8)]
+    x, y = (data[4000:] for data in room)
+    with pytest.raises(LayoutError, match=f"the {side} .* begins {below} elements below address 0"):
+        kernel(x, y, shape=like)
+    assert all((data == 7).all() for data in room)
+
+
+@pytest.mark.parametrize(
+    "source, destination, shape, good",
+    [
+        ("ab", "(a, b) : [b*-4, a], offset = 12", (3, N), (3, 4)),
+        ("(a, b) : [a*-64, b], offset = 1000", "ab", (N, 64), (16, 64)),
+    ],
+)
+def test_negative_strides_behind_an_offset_are_served(
+    source: str, destination: str, shape: tuple[int | None, ...], good: tuple[int, ...]
+):
+    kernel = compile_open(Format.of(source), Format.of(destination), shape)
+    src, dst = Format.of(source).bind(good), Format.of(destination).bind(good)
+    x, y = np.arange(src.extent, dtype=np.float32), np.full(dst.extent, -1, np.float32)
+    kernel(x, y, shape=good)
+    wanted = np.full(dst.extent, -1, np.float32)
+    for index in np.ndindex(good):
+        wanted[dst.address(index)] = x[src.address(index)]
+    assert np.array_equal(y, wanted)
+
+
 def test_negative_what_cannot_be_told_or_compiled():
     kernel = compile_open(Format.of("nChw8c"), Format.of("nChw16c"), (N, N, N, N))
     with pytest.raises(LayoutError, match="'c' is blocked on both sides"):
@@ -221,7 +270,7 @@ def test_negative_what_cannot_be_told_or_compiled():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_conversions_between_guard_pages(seed: int):
-    """A third of the pairs of element types in each; `python -m tests.fuzz_open_reorders` runs as many as you like."""
+    """A third of the pairs of element types in each; `python -m tests.fuzz --only open-reorders` runs more."""
     wrong = run(len(PAIRS) // 3, 200 + seed, first=seed * len(PAIRS) // 3)
     assert not wrong, wrong[0]
 

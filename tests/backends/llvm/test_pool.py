@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 import threading
+from pathlib import Path
 from time import sleep
 from typing import Any
 
@@ -69,6 +70,13 @@ def _workers() -> list[int]:
     return [thread.native_id for thread in names if thread.native_id]
 
 
+def _wait_until_asleep() -> None:
+    """Returns when every worker sleeps, which on a loaded machine may take its time: a spinning one has to run."""
+    stats = [Path(f"/proc/self/task/{worker}/stat") for worker in _workers()]
+    while any(stat.read_text().rpartition(")")[2].split()[0] != "S" for stat in stats):
+        sleep(0.01)
+
+
 @needs_workers
 def test_workers_that_are_woken_keep_off_the_cpu_of_the_caller():
     kernel, x, wanted = _kernel(2, images=15)
@@ -81,7 +89,7 @@ def test_workers_that_are_woken_keep_off_the_cpu_of_the_caller():
             other = min(here - {cpu})
             os.sched_setaffinity(0, {cpu})
             os.sched_setaffinity(0, {cpu, other})
-            sleep(0.05)  # the worker is asleep
+            _wait_until_asleep()
             before = _cpu()
             assert _runs_right(kernel, x, wanted, 1)
             if _cpu() == before:  # else somebody moved us meanwhile

@@ -5,8 +5,14 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import re
+import shutil
+import socket
+import stat
 import subprocess
 import sys
+import tempfile
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,6 +27,8 @@ from layout_ir.backends.llvm.machine import host
 from layout_ir.format import Format
 
 ROOT = Path(__file__).parents[3]
+_MAGIC = b"layout-ir 3\n"
+_HEADER = len(_MAGIC) + 32  # the digest
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +84,8 @@ def _flipped(data: bytes) -> bytes:
 
 
 def _older(data: bytes) -> bytes:
-    return data.replace(b"layout-ir 2", b"layout-ir 1", 1)
+    assert data.startswith(_MAGIC)
+    return data.replace(_MAGIC, b"layout-ir 2\n", 1)
 
 
 @pytest.mark.parametrize("damage", [_emptied, _replaced, _truncated, _flipped, _older])
@@ -100,21 +109,284 @@ def test_negative_a_sound_file_that_is_no_code_is_rebuilt(cache: Path):
     assert file.read_bytes() == whole
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners here")
-def test_negative_code_of_another_user_is_not_run(cache: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("at", range(_HEADER))
+@pytest.mark.parametrize("bit", [0, 7])
+def test_negative_a_header_with_a_bit_flipped_is_not_believed(cache: Path, at: int, bit: int):
+    file = cache / store.name("code", "header")
+    store.write(file.name, b"content")
+    data = bytearray(file.read_bytes())
+    data[at] ^= 1 << bit
+    file.write_bytes(data)
+    assert store.read(file.name) is None
+    store.write(file.name, b"content")
+    assert store.read(file.name) == b"content"
+
+
+def _kernel(n: int) -> jit.Code:
+    src, dst = Format.from_tag("ab").bind((5, n)), Format.from_tag("ba").bind((5, n))
+    text = emit_module({"reorder": plan_reorder(src, dst)}, host())
+    return jit.Code(text, host(), ("reorder",), key=text)
+
+
+@pytest.mark.parametrize("put", [shutil.copy, os.rename, os.replace])
+def test_negative_one_entry_in_place_of_another_is_not_run(cache: Path, put: Any):
     _code()
     [file] = cache.iterdir()
+    _kernel(8)
+    [other] = set(cache.iterdir()) - {file}
+    put(other, file)
+    assert store.read(file.name) is None
+    assert _works(_code())
     assert store.read(file.name) is not None
-    owner = file.stat().st_uid
-    if owner == 0:
+
+
+# What another user may have a hand in ---------------------------------------------------------------------------------
+
+owned = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners here")
+
+
+def _give_away(path: Path) -> None:
+    """Let `path` belong to another user."""
+    if os.geteuid() == 0:
         try:
-            os.chown(file, 12345, -1)
+            os.chown(path, 12345, -1, follow_symlinks=False)
         except OSError:
             pytest.skip("this root may not give files away")
     else:
-        monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+        pytest.skip("only root gives files away")
+
+
+@owned
+def test_negative_code_of_another_user_is_not_run(cache: Path):
+    _code()
+    [file] = cache.iterdir()
+    assert store.read(file.name) is not None
+    _give_away(file)
     assert store.read(file.name) is None
     assert _works(_code())
+    assert file.stat().st_uid == os.geteuid()
+
+
+def _symlink(file: Path) -> None:
+    file.rename(file.parent.parent / "elsewhere")
+    file.symlink_to(file.parent.parent / "elsewhere")
+
+
+def _second_name(file: Path) -> None:
+    os.link(file, file.parent.parent / "elsewhere")
+
+
+def _writable_to_the_group(file: Path) -> None:
+    file.chmod(0o620)
+
+
+def _writable_to_all(file: Path) -> None:
+    file.chmod(0o602)
+
+
+def _pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def _socket(file: Path) -> None:
+    file.unlink()
+    here = os.getcwd()
+    try:
+        os.chdir(file.parent)  # names of sockets are short
+        with socket.socket(socket.AF_UNIX) as end:
+            end.bind("s")
+        os.rename("s", file)
+    finally:
+        os.chdir(here)
+
+
+def _device(file: Path) -> None:
+    file.unlink()
+    try:
+        os.mknod(file, stat.S_IFCHR | 0o600, os.makedev(1, 5))  # /dev/zero
+    except PermissionError:
+        pytest.skip("only root makes devices")
+
+
+def _folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def _without_end(file: Path) -> None:
+    os.truncate(file, 1 << 38)
+
+
+@owned
+@pytest.mark.parametrize(
+    "plant",
+    [_symlink, _second_name, _writable_to_the_group, _writable_to_all, _pipe, _socket, _device, _without_end],
+)
+def test_negative_a_file_that_is_not_as_we_write_files_is_replaced(cache: Path, plant: Any):
+    _code()
+    [file] = cache.iterdir()
+    plant(file)
+    assert store.read(file.name) is None
+    assert _works(_code())
+    status = os.lstat(file)
+    assert stat.S_ISREG(status.st_mode)
+    assert (status.st_nlink, stat.S_IMODE(status.st_mode)) == (1, 0o600)
+    assert store.read(file.name) is not None
+
+
+@owned
+def test_negative_a_folder_in_place_of_a_file_is_left(cache: Path):
+    _code()
+    [file] = cache.iterdir()
+    _folder(file)
+    assert store.read(file.name) is None
+    assert _works(_code())
+    assert [path.name for path in cache.iterdir()] == [file.name]
+
+
+def test_negative_what_is_too_large_to_be_read_is_not_written(cache: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(store, "_MOST_BYTES", 1000)
+    store.write("most", b"x" * (1000 - _HEADER))
+    assert store.read("most") == b"x" * (1000 - _HEADER)
+    store.write("more", b"x" * (1001 - _HEADER))
+    assert [path.name for path in cache.iterdir()] == ["most"]
+
+
+@owned
+def test_what_is_made_is_ours_alone(cache: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LAYOUT_IR_CACHE", str(cache / "deep" / "er"))
+    before = os.umask(0)
+    try:
+        _code()
+    finally:
+        os.umask(before)
+    for path in (cache, cache / "deep", cache / "deep" / "er"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    [file] = (cache / "deep" / "er").iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.fixture
+def warned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "_warned", set[str]())
+
+
+@owned
+@pytest.mark.usefixtures("warned")
+@pytest.mark.parametrize("mode", [0o720, 0o702, 0o777, 0o1777, 0o2770])
+@pytest.mark.parametrize("warm", [True, False])
+def test_negative_a_folder_that_others_may_write_is_not_used(cache: Path, mode: int, warm: bool):
+    if warm:
+        _code()
+    cache.mkdir(exist_ok=True)
+    cache.chmod(mode)
+    before = sorted(cache.iterdir())
+    with pytest.warns(RuntimeWarning, match=f"{re.escape(str(cache))} has mode {mode:o}: others may write"):
+        assert store.read(store.name("code", 1)) is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # said once
+        assert _works(_code())
+    assert sorted(cache.iterdir()) == before
+
+
+@owned
+@pytest.mark.usefixtures("warned")
+@pytest.mark.parametrize("mode", [0o720, 0o702, 0o777, 0o2770])
+def test_negative_nor_is_one_whose_parent_they_may_write(
+    cache: Path, mode: int, monkeypatch: pytest.MonkeyPatch
+):
+    (cache.parent / "a" / "b").mkdir(parents=True)
+    monkeypatch.setenv("LAYOUT_IR_CACHE", str(cache.parent / "a" / "b" / "cache"))
+    assert _works(_code())
+    (cache.parent / "a").chmod(mode)
+    with pytest.warns(RuntimeWarning, match=rf"no code is kept in .*: .*/a has mode {mode:o}"):
+        assert _works(_code())
+
+
+@owned
+def test_a_sticky_parent_is_no_danger(cache: Path, monkeypatch: pytest.MonkeyPatch):
+    parent = cache.parent / "tmp"
+    parent.mkdir()
+    parent.chmod(0o1777)
+    monkeypatch.setenv("LAYOUT_IR_CACHE", str(parent / "cache"))
+    _code()
+    assert len(list((parent / "cache").iterdir())) == 1
+
+
+@owned
+@pytest.mark.usefixtures("warned")
+@pytest.mark.parametrize("which", ["cache", "parent", "link"])
+def test_negative_nor_is_one_on_whose_way_something_belongs_to_another(
+    cache: Path, which: str, monkeypatch: pytest.MonkeyPatch
+):
+    real, link = cache.parent / "real", cache.parent / "link"
+    real.mkdir()
+    link.symlink_to(real)
+    monkeypatch.setenv("LAYOUT_IR_CACHE", str(link / "cache"))
+    assert _works(_code())
+    [file] = (real / "cache").iterdir()
+    _give_away({"cache": real / "cache", "parent": real, "link": link}[which])
+    with pytest.warns(RuntimeWarning, match="belongs to user 12345"):
+        assert store.read(file.name) is None
+    assert _works(_code())
+
+
+@owned
+def test_links_of_our_own_are_followed(cache: Path, monkeypatch: pytest.MonkeyPatch):
+    (cache.parent / "real" / "deep").mkdir(parents=True)
+    (cache.parent / "one").symlink_to("real/deep/../deep")
+    (cache.parent / "two").symlink_to(cache.parent / "one" / "cache")
+    (cache.parent / "real" / "deep" / "cache").mkdir(mode=0o700)
+    monkeypatch.setenv("LAYOUT_IR_CACHE", str(cache.parent / "two"))
+    _code()
+    assert len(list((cache.parent / "real" / "deep" / "cache").iterdir())) == 1
+
+
+@owned
+def test_negative_links_in_a_circle_are_not(cache: Path, monkeypatch: pytest.MonkeyPatch):
+    (cache.parent / "one").symlink_to("two")
+    (cache.parent / "two").symlink_to("one")
+    monkeypatch.setenv("LAYOUT_IR_CACHE", str(cache.parent / "one"))
+    assert _works(_code())
+
+
+_AS_NOBODY = """
+import os, warnings
+from layout_ir.backends.llvm import store  # while this Python can be read
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+name = store.name("code", 1)
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    before = store.read(name)
+    store.write(name, b"mine")
+    print(before, store.read(name), *(warning.message for warning in said))
+"""
+
+
+@owned
+@pytest.mark.skipif("os.geteuid() != 0", reason="only root becomes another user")
+@pytest.mark.parametrize("theirs", [True, False])
+def test_other_users_keep_their_own(monkeypatch: pytest.MonkeyPatch, theirs: bool):
+    with tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o755)
+        where = Path(place) / "cache"
+        monkeypatch.setenv("LAYOUT_IR_CACHE", str(where))
+        store.write(store.name("code", 1), b"root's")
+        where.chmod(0o755)
+        next(where.iterdir()).chmod(0o644)
+        if theirs:
+            os.chown(where, 65534, -1)
+            os.chown(place, 65534, -1)
+        command = [sys.executable, "-c", _AS_NOBODY]
+        done = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "HOME": "/"}
+        )
+    if theirs:
+        assert done.stdout == "None b'mine'\n", done.stderr
+    else:
+        assert done.stdout.startswith("None None no code is kept in "), done.stderr
+        assert "belongs to user 0, not to user 65534" in done.stdout
 
 
 def test_negative_a_folder_that_cannot_be_written(cache: Path, monkeypatch: pytest.MonkeyPatch):
@@ -126,10 +398,14 @@ def test_negative_a_folder_that_cannot_be_written(cache: Path, monkeypatch: pyte
 def test_negative_a_folder_that_may_only_be_read(cache: Path, monkeypatch: pytest.MonkeyPatch):
     cache.mkdir(mode=0o500)
 
-    def refuse(*args: Any, **options: Any) -> None:
-        raise PermissionError(errno.EACCES, "Permission denied")
+    real = os.open
 
-    monkeypatch.setattr(store.tempfile, "mkstemp", refuse)  # permissions do not stop root
+    def refuse(path: Any, flags: int, *args: Any, **options: Any) -> int:
+        if flags & os.O_CREAT:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(path, flags, *args, **options)
+
+    monkeypatch.setattr(os, "open", refuse)  # permissions do not stop root
     assert _works(_code())
     assert not list(cache.iterdir())
 
@@ -154,7 +430,7 @@ class _Sha:
         self.full, self.real = full, store.hashlib.sha256
 
     def __call__(self, data: bytes) -> Any:
-        return self.full() if data.startswith(b"\x7fELF") else self.real(data)
+        return self.full() if b"\x7fELF" in data else self.real(data)
 
 
 def test_negative_no_home(monkeypatch: pytest.MonkeyPatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from fractions import Fraction
 from typing import Any
 
@@ -11,8 +12,11 @@ from numpy.typing import NDArray
 
 from layout_ir.backends.reference.conversions import converted
 from layout_ir.backends.reference.elements import storage
+from layout_ir.descriptor import TensorDesc
 from layout_ir.errors import LayoutError
-from layout_ir.quantization import Conversion, range_of
+from layout_ir.quantization import Conversion, conversion_between, range_of
+from layout_ir.reordering import compile_reorder
+from layout_ir.tensor_protocols import storage_of
 from tests.backends.reference.catalog.numbers import TYPES, as_torch, to_stored
 from tests.oracles import onednn
 
@@ -168,3 +172,61 @@ def test_onednn_writes_the_same(src: str, dst: str):
         compared += 1
     # It has no kernels between these.
     assert compared or {src, dst} in ({"bf16", "f16"}, {"bf16", "i32"}, {"f16", "i32"}, {"f16", "ui8"})
+
+
+@pytest.mark.skipif(onednn.executes() is not None, reason=str(onednn.executes()))
+@pytest.mark.parametrize("src", ["f32", "i8"])
+@pytest.mark.parametrize(("scale", "zero"), [(None, None), (0.5, None), (None, 5), (2.0, -7)])
+def test_beta_adds_reals_where_the_sum_of_onednn_adds_stored_numbers(
+    src: str, scale: float | None, zero: int | None
+):
+    generator = np.random.default_rng(3)
+    x = generator.integers(-30, 30, 500).astype(np.int8 if src == "i8" else np.float32)
+    old = generator.integers(-60, 60, 500).astype(np.int8)
+    s, z = scale or 1.0, zero or 0
+    theirs = old.copy()
+    attributes = onednn.Attributes(
+        None, None if scale is None else (0, np.array([scale], np.float32)), None, zero, 0.5
+    )
+    flat = [onednn.Desc.from_strides((500,), (1,), dtype) for dtype in (src, "i8")]
+    onednn.reorder(flat[0], x, flat[1], theirs, attributes)
+    conversion, _ = conversion_between(src, "i8", scale=(None, scale), zero_point=(None, zero), beta=0.5)
+    ours = converted(x, conversion, None, old)
+    for k in range(500):
+        real = Fraction(float(x[k])) + Fraction(1, 2) * (int(old[k]) - z) * Fraction(s)
+        stored = Fraction(float(x[k])) + Fraction(1, 2) * int(old[k])
+        assert ours[k] == min(max(round(real / Fraction(s) + z), -128), 127)
+        assert theirs[k] == min(max(round(stored / Fraction(s) + z), -128), 127)
+    assert np.array_equal(ours, theirs) == (scale is None and zero is None)
+
+
+_NANS = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
+"""Bits behind the point."""
+
+
+def signalling(dtype: str) -> NDArray[np.unsignedinteger[Any]]:
+    """Signalling NaNs of either sign, quiet ones and infinities, as bits."""
+    kind, m = np.dtype(f"u{np.dtype(storage_of(dtype)).itemsize}"), _NANS[dtype]
+    infinity = ((1 << 8 * kind.itemsize - 1 - m) - 1) << m
+    positive = [infinity | 1, infinity | 1 << m - 2, infinity | 1 << m - 1, infinity]
+    return np.array([x | sign << 8 * kind.itemsize - 1 for x in positive for sign in (0, 1)], kind)
+
+
+@pytest.mark.parametrize(("src", "dst"), [(a, b) for a in _NANS for b in _NANS if a != b])
+def test_every_nan_becomes_a_quiet_nan(src: str, dst: str):
+    bits = np.tile(signalling(src), 9)  # whole vectors and a tail
+    x, kind, m = bits.view(storage_of(src)), storage_of(dst), _NANS[dst]
+    made = [converted(x, Conversion(src, dst))]
+    for target in (None, "x86-64-v2") if platform.machine() == "x86_64" else (None,):
+        out = np.zeros(x.size, kind)
+        compile_reorder(TensorDesc((x.size,), src), TensorDesc((x.size,), dst), target=target)(x, out)
+        made.append(out)
+    for result in made:
+        found = result.view(f"u{kind.itemsize}").astype(np.uint64)
+        field = found >> np.uint64(m - 1) & np.uint64(
+            (1 << 8 * kind.itemsize - m) - 1
+        )  # exponent and quiet bit
+        exponent = (1 << 8 * kind.itemsize - 1 - m) - 1
+        nan = np.tile(np.repeat([True, True, True, False], 2), 9)
+        assert (field == np.where(nan, exponent << 1 | 1, exponent << 1)).all()
+        assert (found >> np.uint64(8 * kind.itemsize - 1) == np.tile([0, 1], 36)).all()  # the sign stays

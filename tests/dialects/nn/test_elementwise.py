@@ -132,3 +132,22 @@ def test_cast_converts_pads(element: str, pad: float, wanted: float):
 
 def test_negative_cast_of_a_pad_that_is_no_integer():
     assert nn.CastOp(value((2, 3)), result_type=tensor((2, 3), "i32")).pad_result([math.inf]) is None
+
+
+def test_pads_hold_what_their_element_type_does():
+    """0.1 and 0.2 of f32 are not those of f64: their sum, less 0.3, is 1.2e-8 there and 5.6e-17 here."""
+    x, i = value((2, 3)), value((2, 3), "i8")
+    total = nn.AddOp(x, x).pad_result([0.1, 0.2])
+    assert total == float(np.float32(0.1) + np.float32(0.2))
+    assert nn.SubOp(x, x).pad_result([total, 0.3]) == float(
+        np.float32(0.1) + np.float32(0.2) - np.float32(0.3)
+    )
+    assert nn.AddOp(i, i).pad_result([100, 27]) == 127
+
+
+def test_negative_pads_that_depend_on_the_kernel_are_unknown():
+    x, i, h = value((2, 3)), value((2, 3), "i8"), value((2, 3), "f16")
+    assert nn.AddOp(i, i).pad_result([100, 100]) is None  # wraps, or saturates
+    assert nn.ExpOp(x).pad_result([1.0]) is None  # the last bit differs between libraries
+    assert nn.TanhOp(x).pad_result([20.0]) is None
+    assert nn.DivOp(h, h).pad_result([1.0, 3.0]) is None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument, Operation
 
+from layout_ir.certificate.checking import verify
 from layout_ir.diagnostics import Severity, collect
 from layout_ir.dialects import nn
 from layout_ir.format import Format
@@ -18,7 +21,7 @@ from layout_ir.passes.selection import apply as applying
 from layout_ir.passes.selection import build as building
 from layout_ir.passes.selection import models
 from layout_ir.passes.selection.build import build
-from layout_ir.passes.selection.formats import FORMAT_LIMIT, FormatLists
+from layout_ir.passes.selection.formats import FormatLists
 from layout_ir.passes.selection.kinds import Kinds
 from layout_ir.passes.selection.targets import target_named
 from tests.passes.texts import parse
@@ -195,9 +198,106 @@ def test_formats_of_the_same_bytes_are_one():
     assert pixel.adding(Format.from_tag("nhwc")) is pixel and pixel.number(Format.from_tag("nhwc")) == 0
 
 
-def test_negative_formats_that_do_not_fit_or_are_too_many_are_not_added():
+def test_negative_formats_that_do_not_fit_are_not_added():
     own = FormatLists().of((1, 16, 8, 8))
     assert own.adding(Format.from_tag("ab")) is own
-    for block in range(2, 4 * FORMAT_LIMIT):
-        own = own.adding(Format.parse(f"(n, c, h, w) : [n, c, h, w, c:{block}], pad = zero"))
-    assert len(own.formats) == FORMAT_LIMIT
+
+
+def _many(options: int) -> str:
+    """An op that makes a value in one of many formats, the dearest first, and one that takes it in the last of them.
+
+    The cheapest choice is the last option of the one and the first of the other.
+    """
+    formats = [
+        f"#layout.format<(n, c, h, w) : [n, c, h, w, c:{block}], pad = zero>"
+        for block in range(2, options + 2)
+    ]
+    makes = ", ".join(
+        f"#layout.option<ins = [], outs = [{fmt}], cost = {100 - k}>" for k, fmt in enumerate(formats)
+    )
+    takes = f"#layout.option<ins = [{formats[-1]}], outs = [], cost = 5>"
+    return f"""func.func @f() {{
+  %a = "test.op"() {{layout.options = [{makes}]}} : () -> {ANY}
+  "test.op"(%a) {{layout.options = [{takes}]}} : ({ANY}) -> ()
+  func.return
+}}"""
+
+
+@pytest.mark.parametrize("options", [2, 13, 16, 40, 98])
+def test_every_option_that_an_op_carries_takes_part(options: int):
+    solution = propagate(parse(_many(options)), "avx2")
+    assert solution is not None and solution.is_optimal
+    assert solution.cost == 100 - (options - 1) + 5
+
+
+def test_formats_that_are_asked_for_take_part_beyond_the_limit_of_derived_ones(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(building, "DERIVED_LIMIT", 3)
+    with collect() as found:
+        solution = propagate(parse(_many(40)), "avx2")
+    assert solution is not None and solution.is_optimal and solution.cost == 66
+    assert not found
+
+
+def test_negative_where_derived_formats_are_left_out_nothing_is_proven(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """The relu knows the formats only from its neighbours."""
+    text = _many(20).replace('"test.op"(%a)', f'%r = nn.relu %a : {ANY}\n  "test.op"(%r)')
+    best = propagate(parse(text), "avx2")
+    assert best is not None and best.is_optimal
+    monkeypatch.setattr(building, "DERIVED_LIMIT", 3)
+    proof = tmp_path / "proof.json"
+    module = parse(text)
+    with collect() as found:
+        LayoutPropagatePass(target="avx2", report=str(proof)).apply(Context(), module)
+    module.verify()
+    assert found and all("take no part in the choice" in d.message for d in found)
+    assert {d.severity for d in found} == {Severity.REMARK}
+    solution = propagate(parse(text), "avx2")
+    assert solution is not None and solution.bound is None and solution.omitted and not solution.is_optimal
+    assert solution.cost >= best.cost
+    assert not verify(json.loads(proof.read_text())).is_optimal
+
+
+def test_negative_blocks_that_run_too_often_leave_nothing_proven():
+    loop = f"""func.func @f(%x : {ANY}) -> {ANY} {{
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %many = arith.constant 100000 : index
+  %y = scf.for %i = %zero to %many step %one iter_args(%a = %x) -> ({ANY}) {{
+    %z = scf.for %j = %zero to %many step %one iter_args(%b = %a) -> ({ANY}) {{
+      %c = nn.relu %b : {ANY}
+      scf.yield %c : {ANY}
+    }}
+    scf.yield %z : {ANY}
+  }}
+  func.return %y : {ANY}
+}}"""
+    with collect() as found:
+        solution = propagate(parse(loop), "avx2")
+    assert solution is not None and solution.bound is None
+    assert any("runs 10000000000 times and is counted as 16777216" in d.message for d in found)
+    few = propagate(parse(loop.replace("100000", "1000")), "avx2")
+    assert few is not None and few.is_optimal
+
+
+def test_formats_derived_in_a_loop_end():
+    """Each turn of the loop cuts the tensor in another way, so that formats derive from formats without end."""
+    block = "#layout.format<(a, b) : [a, b, a:2, b:3]>"
+    any = "tensor<64x729xf32, #layout.any>"
+    text = f"""func.func @f(%x : tensor<64x729xf32, {block}>, %n : index) {{
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %s = layout.reorder %x : tensor<64x729xf32, {block}> -> {any}
+  %y = scf.for %i = %zero to %n step %one iter_args(%a = %s) -> ({any}) {{
+    %b = layout.permute %a perm = [1, 0] : {any} -> tensor<729x64xf32, #layout.any>
+    %c = layout.reshape %b : tensor<729x64xf32, #layout.any> -> {any}
+    %d = nn.relu %c : {any}
+    scf.yield %d : {any}
+  }}
+  func.return
+}}"""
+    solution = propagate(parse(text), "avx2")
+    assert solution is not None

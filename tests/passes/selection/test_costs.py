@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +186,15 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "latin.json").write_bytes(b'{"unit": "\xe9"}')
     with pytest.raises(PassError, match=r"^not UTF-8 text"):
         load_costs(str(tmp_path / "latin.json"))
+
+
+def test_negative_files_without_end_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "sparse.json"
+    path.touch()
+    os.truncate(path, 1 << 38)
+    with pytest.raises(PassError, match=r"^larger than 67108864 bytes") as caught:
+        load_costs(str(path))
+    assert str(caught.value.location) == str(path)
 
 
 def test_negative_the_example_of_the_contract_is_a_table(tmp_path: Path) -> None:

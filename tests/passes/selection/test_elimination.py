@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
+from layout_ir.certificate.checking import verify
+from layout_ir.passes.selection import sharing
+from layout_ir.passes.selection.certificate import certify
 from layout_ir.passes.selection.elimination import Elimination, prepare
-from layout_ir.passes.selection.factors import Factors
+from layout_ir.passes.selection.factors import Factors, steiner
 from layout_ir.passes.selection.order import make_plan
-from layout_ir.passes.selection.problem import Choice, OpNode, Problem, evaluate
+from layout_ir.passes.selection.problem import Choice, OpNode, Problem, ValueNode, evaluate, tree_cost
+from layout_ir.passes.selection.sharing import sets_of
 from tests.passes.selection.problems import (
     brute_force,
     cyclic_problem,
     dense_problem,
     hub_problem,
+    random_matrix,
     random_problem,
 )
 
@@ -145,3 +152,59 @@ def test_chain_is_as_deep_as_a_logarithm():
     scopes = [(k, k + 1) for k in range(1 << 12)]
     plan = make_plan([3] * ((1 << 12) + 1), scopes, 1 << 20)
     assert max(bucket.level for bucket in plan.buckets) <= 2 * 12
+
+
+@pytest.mark.parametrize("limit", [1, 3, 6])
+def test_sets_that_are_not_told_apart_bound_and_are_refined(limit: int, monkeypatch: pytest.MonkeyPatch):
+    """The first run bounds; where the choice needs larger sets, those are told apart until it is proven."""
+    monkeypatch.setattr(sharing, "SETS", limit)
+    rng = random.Random(limit)
+    bounded = refined = 0
+    for _ in range(120):
+        problem = hub_problem(rng, rng.randint(2, 5), 4)
+        if rng.random() < 0.5:
+            problem = random_problem(rng, rng.randint(2, 5), 4)
+        optimum = brute_force(problem)
+        factors = Factors(problem, 1)
+        plan = make_plan(factors.domains, [f.scope for f in factors.factors], 1 << 30)
+        elimination = Elimination(factors, plan)
+        assert elimination.run() and elimination.total <= optimum
+        bounded += elimination.total < optimum
+        with monkeypatch.context() as patch:
+            patch.setattr("layout_ir.passes.selection.elimination.DIRECT", 1)
+            patch.setattr("layout_ir.passes.selection.elimination.WIDE", 1)
+            solution, certificate = certify(problem)
+        assert solution.cost == optimum == solution.bound
+        assert verify(json.loads(json.dumps(certificate))).is_optimal
+        refined += any(len(entry) > 3 for entry in certificate["sets"])
+    assert refined > 10, "no set is cut short: nothing is tested"
+    assert bounded > 0 or limit > 1
+
+
+def test_negative_sets_that_cannot_be_refined_leave_a_gap(monkeypatch: pytest.MonkeyPatch):
+    """Every use wants a format of its own, all are far from each other, and only pairs are told apart."""
+    monkeypatch.setattr(sharing, "SETS", 3)
+    monkeypatch.setattr("layout_ir.passes.selection.solver.MOST_SETS", 3)
+    for name in ("DIRECT", "WIDE"):
+        monkeypatch.setattr(f"layout_ir.passes.selection.elimination.{name}", 1)
+    formats = 5
+    reorder = tuple(tuple(10 * (f != g) for g in range(formats)) for f in range(formats))
+    make = OpNode((), (0,), tuple(Choice((), (f,), 0) for f in range(2)))
+    uses = [OpNode((0,), (), (Choice((f,), (), 0), Choice((f,), (), 1))) for f in range(formats)]
+    problem = Problem((make, *uses), (ValueNode(reorder),))
+    solution, certificate = certify(problem)
+    assert solution.cost == 40 and solution.bound is not None and solution.bound < 40
+    verdict = verify(certificate)
+    assert not verdict.is_optimal and verdict.bound == solution.bound
+
+
+def test_trees_of_every_set_are_those_of_the_definition():
+    """More formats than have their sets numbered by bits, and as many uses."""
+    rng = random.Random(6)
+    for formats in (3, 14):
+        matrix = random_matrix(rng, formats)
+        wanted = rng.sample(range(formats), formats)
+        trees = steiner(np.array([matrix]), np.array([wanted]), 3)[0]
+        for row, chosen in zip(trees, sets_of(formats, 3), strict=True):
+            for root in range(formats):
+                assert row[root] == tree_cost(matrix, root, [wanted[k] for k in chosen])

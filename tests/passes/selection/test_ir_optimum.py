@@ -16,8 +16,9 @@ from layout_ir.passes.selection.certificate import certify
 from layout_ir.passes.selection.costs import parse_costs
 from layout_ir.passes.selection.elimination import Infeasible
 from layout_ir.passes.selection.targets import target_named
+from tests.passes.selection.ilp import optimum_of
 from tests.passes.selection.ir_programs.drawing import random_ir
-from tests.passes.selection.ir_programs.optimum import brute_force, priced
+from tests.passes.selection.ir_programs.optimum import priced
 from tests.passes.texts import parse
 
 PARTS, PROGRAMS = 10, 1000
@@ -29,7 +30,7 @@ def test_optimum_of_programs_equals_brute_force(part: int):
     for _ in range(PROGRAMS // PARTS):
         text, costs = random_ir(rng)
         module = parse(text)
-        optimum = brute_force(module, costs)
+        _, optimum = optimum_of(module, costs)
         selection = build(module, target_named("avx2"), parse_costs(costs.to_json(), "costs"))
         if optimum is None:
             with pytest.raises(Infeasible):

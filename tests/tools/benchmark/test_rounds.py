@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from random import Random
-from time import perf_counter, sleep
+from time import sleep
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_the_interval_holds_the_true_median():
 
 def test_contenders_take_turns_until_the_noise_allows():
     order: list[str] = []
-    limits = Limits(precision=0.5, seconds=30, fewest=3, most=50)
+    limits = Limits(precision=0.5, seconds=1e9, fewest=3, most=50)
     seen: list[int] = []
 
     def settled(times: Times) -> float:
@@ -57,12 +57,10 @@ def test_nobody_always_comes_behind_the_same_other():
 
 
 def test_negative_noise_that_never_settles_ends_with_the_time():
-    start = perf_counter()
     times = race(
         {"a": lambda: None}, lambda _: 1.0, Limits(precision=0.0, seconds=0.05, fewest=2, most=10**6)
     )
-    assert perf_counter() - start < 5
-    assert len(times.rounds["a"]) >= 2
+    assert 2 <= len(times.rounds["a"]) < 10**6
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])

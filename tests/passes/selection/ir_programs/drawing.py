@@ -5,20 +5,30 @@ from __future__ import annotations
 import random
 
 from tests.passes.selection.ir_programs.costs import Costs, random_costs
-from tests.passes.selection.ir_programs.formats import ANY, MAPS, Held, format_text, typed
+from tests.passes.selection.ir_programs.formats import ANY, FEW, MAPS, Held, format_text, typed
 
 
 def random_ir(rng: random.Random) -> tuple[str, Costs]:
     """The text of a program and its costs; of 2 to 6 formats."""
     count = rng.randint(2, 6)
-    maps = (0, *sorted(rng.sample(range(1, len(MAPS)), count - 1)))
+    maps = (0, *sorted(rng.sample(range(1, FEW), count - 1)))
     missing = rng.choice([0, 0, 0.2, 0.6])
     writer = _Writer(rng, maps)
     return writer.program(rng.randint(1, 4 if count < 5 else 3)), random_costs(rng, maps, missing)
 
 
+def random_large_ir(rng: random.Random, options: int) -> tuple[str, Costs]:
+    """The text and costs of a program whose ops carry up to `options` options, of as many formats as that takes."""
+    count = min(len(MAPS), max(3, options // 2))
+    maps = (0, *sorted(rng.sample(range(1, len(MAPS)), count - 1)))
+    writer = _Writer(rng, maps, options)
+    ops = rng.randint(1, 4 if options <= 5 else 2)
+    return writer.program(ops), random_costs(rng, maps, rng.choice([0, 0, 0.3]))
+
+
 class _Writer:
-    def __init__(self, rng: random.Random, maps: tuple[int, ...]):
+    def __init__(self, rng: random.Random, maps: tuple[int, ...], most: int = 3):
+        self.most = most
         self.rng = rng
         self.maps = maps
         self.lines: list[str] = []
@@ -57,7 +67,7 @@ class _Writer:
 
     def options(self, operands: int) -> str:
         found: dict[str, int] = {}
-        for _ in range(self.rng.randint(1, 3)):
+        for _ in range(self.rng.randint(1 if self.most <= 3 else 2, self.most)):
             ins = ", ".join(format_text(self.rng.choice(self.maps), self.held()) for _ in range(operands))
             outs = format_text(self.rng.choice(self.maps), self.held())
             found[f"ins = [{ins}], outs = [{outs}]"] = self.rng.randint(0, 15)

@@ -14,8 +14,17 @@ from layout_ir.format import Format
 
 SHAPE = (3, 5)
 ANY = "tensor<3x5xf32, #layout.any>"
-MAPS = ("[a, b]", "[b, a]", "[a, b, b:4]", "[b, a, a:2]", "[a, b, b:8]", "[b, a, b:2]")
-SAME = {4: 2}
+MAPS = (
+    *("[a, b]", "[b, a]", "[a, b, b:4]", "[b, a, a:2]", "[a, b, b:8]", "[b, a, b:2]"),
+    *("[a, b, b:2]", "[a, b, b:3]", "[a, b, a:2]", "[b, a, b:3]", "[b, a, b:4]"),
+    *("[a, b, a:2, b:2]", "[a, b, b:2, a:2]", "[b, a, a:2, b:2]", "[b, a, b:2, a:2]"),
+    *("[a, b, a:2, b:3]", "[a, b, b:3, a:2]", "[b, a, a:2, b:3]", "[b, a, b:3, a:2]"),
+    *("[a, b, a:2, b:4]", "[a, b, b:4, a:2]", "[b, a, a:2, b:4]", "[b, a, b:4, a:2]"),
+)
+FEW = 6
+"""The maps that small programs use."""
+
+SAME = {4: 2, 7: 6, 16: 12}
 """Spellings of the same bytes at this shape: one format."""
 FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
     nn.ReluOp: partial(np.maximum, 0.0),

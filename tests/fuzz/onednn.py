@@ -1,6 +1,6 @@
 """Random reorders between the tags of the installed oneDNN: our bytes against those that the library writes.
 
-    python -m tests.fuzz_onednn --cases 5000 --seed 1
+    python -m tests.fuzz --only onednn --cases 5000 --seed 1
 
 A case is two tags of one rank, in turn one of all that the library lists, a random shape and two element types.
 The numbers are small whole ones, which every type holds, or which saturate alike (below 0 in an unsigned type); pads
@@ -9,11 +9,10 @@ count. Pairs for which the library has no reorder are left out and counted.
 
 from __future__ import annotations
 
-import argparse
-import sys
-import time
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from random import Random
 from typing import Any
@@ -26,6 +25,8 @@ from layout_ir.backends.reference.elements import narrow, storage
 from layout_ir.format import Format
 from layout_ir.layout import Layout
 from layout_ir.quantization import Conversion
+from tests.fuzz.kinds import Wrong
+from tests.fuzz.reorders import Counted
 from tests.oracles import onednn
 
 _BATCH = 25
@@ -45,25 +46,29 @@ class Case:
         return f"{self.tags[0]} {self.dtypes[0]} -> {self.tags[1]} {self.dtypes[1]}, {'x'.join(map(str, self.shape))}"
 
 
-def cases(seed: int, count: int) -> Iterator[Case]:
-    """The first `count` cases of the sequence that `seed` begins."""
-    rng = Random(seed)
-    ranks: dict[int, list[str]] = {}
-    for tag in onednn.tags():
-        ranks.setdefault(len({letter for letter in tag.lower() if letter.isalpha()}), []).append(tag)
-    names = list(onednn.tags())
-    rng.shuffle(names)
-    made = 0
-    while made < count:
-        first = names[made % len(names)]
-        [rank] = [rank for rank, tags in ranks.items() if first in tags]
-        tags = first, rng.choice(ranks[rank])
-        tags = tags if rng.random() < 0.5 else (tags[1], tags[0])
-        shape = tuple(rng.choice(_EXTENTS[: 18 if rank < 5 else 12]) for _ in range(rank))
-        src, dst = (Format.from_tag(tag).bind(shape) for tag in tags)
-        if max(src.extent, dst.extent, prod(shape)) > _MOST:
-            continue
-        made += 1
+@cache
+def _tags() -> tuple[tuple[str, ...], dict[str, int], dict[int, tuple[str, ...]]]:
+    """The tags that the library lists, the rank of each, and those of each rank."""
+    ranks = {tag: len({letter for letter in tag.lower() if letter.isalpha()}) for tag in onednn.tags()}
+    return tuple(ranks), ranks, {rank: tuple(t for t in ranks if ranks[t] == rank) for rank in ranks.values()}
+
+
+def cases(seed: int, start: int, stop: int) -> Iterator[Case]:
+    """Cases [start, stop) of the sequence that `seed` begins; each can be made without those before."""
+    names, ranks, of_rank = _tags()
+    order = list(names)
+    Random(seed).shuffle(order)
+    for number in range(start, stop):
+        rng = Random(seed << 32 | number)
+        while True:
+            first = order[number % len(order)]
+            rank = ranks[first]
+            tags = first, rng.choice(of_rank[rank])
+            tags = tags if rng.random() < 0.5 else (tags[1], tags[0])
+            shape = tuple(rng.choice(_EXTENTS[: 18 if rank < 5 else 12]) for _ in range(rank))
+            src, dst = (Format.from_tag(tag).bind(shape) for tag in tags)
+            if max(src.extent, dst.extent, prod(shape)) <= _MOST:
+                break
         plain = rng.choice(("f32", "bf16", "i8", "f32"))
         dtypes = (
             (plain, plain)
@@ -83,10 +88,10 @@ def _numbers(rng: Random, case: Case) -> NDArray[Any]:
     return buffer
 
 
-def run(count: int, seed: int) -> tuple[int, list[str]]:
-    """How many cases were compared, and what is wrong with them."""
+def run(count: int, seed: int, *, first: int = 0) -> tuple[int, list[str]]:
+    """How many of cases [first, first + count) were compared, and what is wrong with them."""
     wrong: list[str] = []
-    compared, rng, pending = 0, Random(~seed), list(cases(seed, count))
+    compared, rng, pending = 0, Random(~(seed << 32 | first)), list(cases(seed, first, first + count))
     for start in range(0, len(pending), _BATCH):
         batch = pending[start : start + _BATCH]
         kernels = compile_many([(*case.layouts, Conversion(*case.dtypes)) for case in batch])
@@ -108,23 +113,13 @@ def run(count: int, seed: int) -> tuple[int, list[str]]:
     return compared, wrong
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--cases", type=int, default=5000)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    if (reason := onednn.executes()) is not None:
-        print(reason, file=sys.stderr)
-        return 1
-    begin = time.perf_counter()
-    compared, wrong = run(args.cases, args.seed)
-    print("\n".join(wrong[:40]))
-    seconds = time.perf_counter() - begin
-    print(
-        f"{args.cases} cases, seed {args.seed}: {compared} compared with oneDNN, {len(wrong)} differ, {seconds:.0f} s"
-    )
-    return 1 if wrong else 0
+class OneDNN(Counted):
+    name = "onednn"
+    size = _BATCH
 
-
-if __name__ == "__main__":
-    sys.exit(main())
+    def run(self, data: bytes) -> None:
+        given = json.loads(data)
+        if onednn.executes() is not None:
+            return  # there is nothing to compare with
+        if wrong := run(given["count"], given["seed"], first=given["first"])[1]:
+            raise Wrong("\n".join(wrong), "wrong bytes")

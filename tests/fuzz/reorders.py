@@ -1,6 +1,6 @@
 """Random reorders between all element types against the NumPy reference, between guard pages.
 
-    python -m tests.fuzz_reorders --cases 20000 --seed 1
+    python -m tests.fuzz --only reorders --cases 20000 --seed 1
 
 A case is a pair of element types (each in turn), two random layouts of one shape and, half of the time, scales, zero
 points and beta of random kinds. Both buffers lie flush against a page that may not be touched, before or behind them,
@@ -10,11 +10,9 @@ leaves its buffers is ended by the page.
 
 from __future__ import annotations
 
-import argparse
 import ctypes
+import json
 import mmap
-import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
@@ -33,6 +31,7 @@ from layout_ir.layout import Layout
 from layout_ir.quantization import Conversion, computing_type, is_per_channel, range_of, rounded
 from layout_ir.tensor_protocols import storage_of
 from tests.backends.llvm.cases import random_case
+from tests.fuzz.kinds import Kind, Wrong
 
 DTYPES = (
     "f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "i4", "i1", "ui64", "ui32", "ui16", "ui8", "ui4",
@@ -252,36 +251,42 @@ def machines() -> list[Machine]:
     return found
 
 
-def run(count: int, seed: int, *, first: int = 0, progress: bool = False) -> list[str]:
+def run(count: int, seed: int, *, first: int = 0) -> list[str]:
     """What is wrong with cases [first, first + count), batch by batch on one machine after the other."""
     wrong: list[str] = []
     targets = machines()
-    for k, start in enumerate(range(first, first + count, _BATCH)):
+    for start in range(first, first + count, _BATCH):
         batch = list(cases(seed, start, min(start + _BATCH, first + count)))
         kernels = compile_many(
-            [(c.src, c.dst, c.conversion) for c in batch], target=targets[k % len(targets)]
+            [(c.src, c.dst, c.conversion) for c in batch], target=targets[start // _BATCH % len(targets)]
         )
-        if progress:
-            print(f"\rfrom case {start} of {first + count}, {len(wrong)} wrong ", end="", file=sys.stderr)
         for case, kernel in zip(batch, kernels, strict=True):
             problem = check(case, kernel, Random(~case.number))
             wrong += [problem] if problem is not None else []
     return wrong
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--cases", type=int, default=20_000)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    begin = time.perf_counter()
-    wrong = run(args.cases, args.seed, first=args.first, progress=sys.stderr.isatty())
-    print("\n\n".join(wrong[:20]))
-    seconds = time.perf_counter() - begin
-    print(f"{args.cases} cases, seed {args.seed}: {len(wrong)} wrong, {seconds:.0f} s")
-    return 1 if wrong else 0
+class Counted(Kind):
+    """A kind whose input is a range of the cases that a seed makes."""
+
+    suffix = ".json"
+    chunk = 1
+
+    def make(self, seed: int, number: int) -> bytes:
+        return json.dumps({"seed": seed, "first": number * self.size, "count": self.size}).encode()
+
+    def smaller(self, data: bytes) -> Iterator[bytes]:
+        given = json.loads(data)
+        if given["count"] > 1:
+            for number in range(given["first"], given["first"] + given["count"]):
+                yield json.dumps({**given, "first": number, "count": 1}).encode()
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+class Reorders(Counted):
+    name = "reorders"
+    size = _BATCH
+
+    def run(self, data: bytes) -> None:
+        given = json.loads(data)
+        if wrong := run(given["count"], given["seed"], first=given["first"]):
+            raise Wrong("\n\n".join(wrong), "wrong bytes")

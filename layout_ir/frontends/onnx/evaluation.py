@@ -1,0 +1,267 @@
+"""Evaluation of rarer ops by the reference implementation of the onnx package.
+
+It computes whatever it is asked for, so an op takes part only if its cost is known: `COSTS` gives the elements of the
+outputs and the steps, from the inputs and attributes. Ops with results of elements by elements are done on one element
+where all inputs are splats.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from math import ceil, prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from layout_ir.dialects.nn.shapes import broadcast
+from layout_ir.errors import LayoutError
+from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
+from layout_ir.frontends.onnx.errors import OnnxImportError
+from layout_ir.frontends.onnx.node import Node
+from layout_ir.frontends.onnx.signature import check_signature
+from layout_ir.frontends.onnx.tensors import check_shape
+from layout_ir.frontends.onnx.values import collapsed, is_splat, splat
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+STEPS_PER_LOOPED_ELEMENT = 1024
+"""Of an op for which the reference has loops in Python: 1 to 5 us."""
+
+STEPS_PER_NODE = 1 << 16
+"""Making an evaluator takes 0.2 ms."""
+
+MOST_BYTES_PER_ELEMENT = 8
+
+OLDEST = {"Hardmax": 13, "LogSoftmax": 13, "Softmax": 13}
+"""Versions of operators from which on the reference computes what the standard says."""
+
+Arrays = Sequence["NDArray[Any] | None"]
+Cost = tuple[int, int]
+"""Elements of all outputs, and steps."""
+
+
+def evaluate(node: Node) -> list[NDArray[Any]] | None:
+    """The outputs of a node with constant inputs; None if its cost is not known, or too high, or evaluation fails.
+
+    Raises OnnxImportError if the node is not valid.
+    """
+    op = node.op_type
+    if (op not in COSTS and op not in ELEMENTWISE) or node.opset < OLDEST.get(op, 0):
+        return None
+    check_signature(node)
+    arrays = node.constant_inputs()
+    given = [array for array in arrays if array is not None]
+    shape: tuple[int, ...] | None = None
+    if op in ELEMENTWISE:
+        shape = ()
+        for array in given:
+            shape = broadcast(shape, array.shape)
+        check_shape(shape, np.dtype(np.float64), "the result")
+        if all(map(is_splat, given)):
+            # Vectors of one element: some ops of the reference fail on scalars.
+            arrays = [None if array is None else np.asarray(collapsed(array)).reshape(1) for array in arrays]
+        else:
+            shape = None
+        size = prod(broadcast_all(arrays))
+        cost = (size, STEPS_PER_ELEMENT * size)
+    else:
+        try:
+            cost = COSTS[op](node, arrays)
+        except LayoutError:
+            raise
+        except (ArithmeticError, IndexError, TypeError, ValueError) as error:
+            # The inputs have shapes or values that the op does not allow.
+            raise OnnxImportError(f"its inputs do not fit: {error or type(error).__name__}") from error
+    size, steps = cost
+    # What is handed to the reference is written down, splats included.
+    size += sum(array.size for array in arrays if array is not None and is_splat(array) and array.size > 1)
+    if not node.affords(MOST_BYTES_PER_ELEMENT * size, STEPS_PER_NODE + steps):
+        return None
+    results = _run(node, arrays)
+    if results is not None and shape is not None:
+        results = [splat(result, shape) for result in results]
+    return results
+
+
+def broadcast_all(arrays: Arrays) -> tuple[int, ...]:
+    """The shape to which all broadcast. Raises LayoutError naming two that do not."""
+    shape: tuple[int, ...] = ()
+    for array in arrays:
+        shape = shape if array is None else broadcast(shape, array.shape)
+    return shape
+
+
+def _run(node: Node, arrays: Arrays) -> list[NDArray[Any]] | None:
+    from onnx.reference import ReferenceEvaluator
+
+    # Contiguous for the reference; np.ascontiguousarray would make vectors of scalars.
+    feeds = {
+        name: np.asarray(array, order="C")
+        for name, array in zip(node.proto.input, arrays, strict=True)
+        if array is not None
+    }
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            evaluator: Any = ReferenceEvaluator(node.proto, opsets={node.proto.domain: node.opset})
+            results: Sequence[Any] = evaluator.run(None, feeds)
+    except MemoryError:
+        raise
+    except Exception as error:
+        # The reference knows few ops in all their versions; its errors say little about the model.
+        said = " ".join(str(error).split())[:200]
+        node.not_folded = (
+            f"the reference of the onnx package fails on its constants ({type(error).__name__}: {said})"
+        )
+        return None
+    arrays_out = [np.asarray(result) for result in results]
+    if any(array.dtype == object for array in arrays_out):
+        node.not_folded = "the reference of the onnx package gives no tensor"
+        return None
+    return arrays_out
+
+
+ELEMENTWISE = frozenset(
+    """
+    Acos Acosh And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Celu Clip Cos Cosh Elu
+    Equal Erf Gelu Greater GreaterOrEqual HardSigmoid HardSwish IsInf IsNaN LeakyRelu Less LessOrEqual Mean Mish Mod Not
+    Or PRelu Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Swish Tan Tanh ThresholdedRelu Where Xor
+    """.split()  # noqa: SIM905
+)
+"""Ops with one output, each element of which comes from one element of each input."""
+
+
+# --- costs ----------------------------------------------------------------------------------------------------
+
+
+def _array(arrays: Arrays, number: int) -> NDArray[Any]:
+    array = arrays[number] if number < len(arrays) else None
+    if array is None:
+        raise OnnxImportError(f"input {number} is missing")
+    return array
+
+
+def _like(number: int, steps: int = STEPS_PER_ELEMENT, *, copies: int = 1) -> Callable[[Node, Arrays], Cost]:
+    """The outputs together are not larger than `copies` times an input."""
+
+    def cost(node: Node, arrays: Arrays) -> Cost:
+        size = copies * _array(arrays, number).size
+        return size, steps * max(size, *(array.size for array in arrays if array is not None))
+
+    return cost
+
+
+def _of(
+    shape: Callable[[Node, Arrays], Sequence[int]], steps: int = STEPS_PER_ELEMENT
+) -> Callable[[Node, Arrays], Cost]:
+    """The output has this shape."""
+
+    def cost(node: Node, arrays: Arrays) -> Cost:
+        size = prod(shape(node, arrays))
+        return size, steps * max(size, *(array.size for array in arrays if array is not None))
+
+    return cost
+
+
+def _ints(array: NDArray[Any]) -> list[int]:
+    return [int(value) for value in array.ravel()[:1024]]
+
+
+def _tiled(node: Node, arrays: Arrays) -> Sequence[int]:
+    data, repeats = _array(arrays, 0), _ints(_array(arrays, 1))
+    if len(repeats) != data.ndim or min(repeats, default=0) < 0:
+        raise OnnxImportError(f"repeats {repeats} do not fit {data.ndim} dims")
+    return [extent * repeat for extent, repeat in zip(data.shape, repeats, strict=True)]
+
+
+def _range(node: Node, arrays: Arrays) -> Sequence[int]:
+    start, limit, delta = (_array(arrays, number).reshape(()).item() for number in range(3))
+    if not delta:
+        raise OnnxImportError("delta is 0")
+    return [max(ceil((limit - start) / delta), 0)]
+
+
+def _one_hot(node: Node, arrays: Arrays) -> Sequence[int]:
+    depth = int(_array(arrays, 1).reshape(()))
+    if depth < 0:
+        raise OnnxImportError(f"depth = {depth} is negative")
+    return (*_array(arrays, 0).shape, depth)
+
+
+def _padded(node: Node, arrays: Arrays) -> Sequence[int]:
+    shape = _array(arrays, 0).shape
+    pads = node.int_list("pads", 1, since=11) or ()
+    # Whichever axes they are of, all pads on all dims are an upper bound.
+    both = sum(max(pad, 0) for pad in pads)
+    return (
+        [extent + both for extent in shape] if len(shape) == 1 else _padded_dims(shape, pads, len(arrays) > 3)
+    )
+
+
+def _padded_dims(shape: Sequence[int], pads: Sequence[int], chosen: bool) -> Sequence[int]:
+    if chosen or len(pads) != 2 * len(shape):
+        return [extent + sum(max(pad, 0) for pad in pads) for extent in shape]
+    half = len(shape)
+    return [max(extent + pads[dim] + pads[half + dim], 0) for dim, extent in enumerate(shape)]
+
+
+def _gathered_nd(node: Node, arrays: Arrays) -> Sequence[int]:
+    data, indices = _array(arrays, 0), _array(arrays, 1)
+    batch = node.get("batch_dims", 0)
+    if (
+        not indices.ndim
+        or not 0 <= batch < min(data.ndim, indices.ndim)
+        or indices.shape[-1] > data.ndim - batch
+    ):
+        raise OnnxImportError(
+            f"indices of shape {list(indices.shape)} do not fit data of shape {list(data.shape)}"
+        )
+    return (*indices.shape[:-1], *data.shape[batch + indices.shape[-1] :])
+
+
+def _product(node: Node, arrays: Arrays) -> Cost:
+    a, b = _array(arrays, 0), _array(arrays, 1)
+    if not a.ndim or not b.ndim:
+        raise OnnxImportError("an operand of a matrix product is a scalar")
+    batch = broadcast(a.shape[:-2], b.shape[:-2])
+    rows = a.shape[-2] if a.ndim > 1 else 1
+    columns = b.shape[-1] if b.ndim > 1 else 1
+    size = prod(batch) * rows * columns
+    return size, max(size * a.shape[-1], STEPS_PER_ELEMENT * (size + a.size + b.size))
+
+
+def _gemm(node: Node, arrays: Arrays) -> Cost:
+    a, b = _array(arrays, 0), _array(arrays, 1)
+    if a.ndim != 2 or b.ndim != 2:
+        raise OnnxImportError(f"operands have {a.ndim} and {b.ndim} dims, expected 2")
+    rows, inner = a.shape[::-1] if node.get("transA", 0) else a.shape
+    columns = b.shape[0] if node.get("transB", 0) else b.shape[1]
+    size = rows * columns
+    return size, max(size * inner, STEPS_PER_ELEMENT * (size + a.size + b.size))
+
+
+_LOOPED = STEPS_PER_LOOPED_ELEMENT
+
+COSTS: dict[str, Callable[[Node, Arrays], Cost]] = {
+    **dict.fromkeys(
+        ("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
+         "ReduceProd", "ReduceSum", "ReduceSumSquare", "ArgMax", "ArgMin", "CumSum", "CumProd", "LogSoftmax", "Softmax",
+         "Hardmax", "Trilu", "DepthToSpace", "SpaceToDepth", "EyeLike", "Compress", "QuantizeLinear",
+         "DequantizeLinear"),
+        _like(0),
+    ),
+    **dict.fromkeys(("ReverseSequence", "ScatterND", "ScatterElements", "Scatter"), _like(0, _LOOPED)),
+    "GatherElements": _like(1, _LOOPED),
+    "GatherND": _of(_gathered_nd, _LOOPED),
+    "Gemm": _gemm,
+    "MatMul": _product,
+    "NonZero": _like(0, copies=8),
+    "OneHot": _of(_one_hot),
+    "Pad": _of(_padded),
+    "Range": _of(_range),
+    "Tile": _of(_tiled),
+    "TopK": _like(0, copies=2),
+    "Unique": _like(0, _LOOPED, copies=4),
+}  # fmt: skip

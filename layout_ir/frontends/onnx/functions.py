@@ -1,0 +1,246 @@
+"""Local functions of a model, written out at the places where they are called.
+
+How large the result is, is computed before anything is written out: 21 functions that call the next one twice make
+2^21 nodes from a file of 2 KB. A file may grow `GROWTH`-fold, and small ones to `FLOOR_NODES` and `FLOOR_BYTES`.
+
+Each node keeps the operator versions that its function asks for. Subgraphs (of If, Loop) are left as they are: ops
+that have some are not supported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from layout_ir.frontends.onnx.errors import OnnxImportError, quoted
+
+if TYPE_CHECKING:
+    import onnx
+
+GROWTH = 4
+FLOOR_NODES = 20_000
+FLOOR_BYTES = 32 << 20
+
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A node of the graph after all functions are written out."""
+
+    proto: onnx.NodeProto
+    title: str
+    """The node in messages: its number, name and op, and where it stands if that is in a function."""
+    opsets: Mapping[str, int]
+    """Versions of the operators, by domain ("" is the default one)."""
+
+
+def domain_of(domain: str) -> str:
+    """The domain, of which the default one has two names."""
+    return "" if domain == "ai.onnx" else domain
+
+
+def node_name(proto: onnx.NodeProto) -> str:
+    """The name of a node; one without a name goes by its first output."""
+    return proto.name or next(iter(proto.output), "")
+
+
+def node_title(proto: onnx.NodeProto, number: int) -> str:
+    """The node in messages."""
+    return f"node {number} {quoted(node_name(proto))} ({quoted(proto.op_type)[1:-1]})"
+
+
+def written_out(model: onnx.ModelProto, opsets: Mapping[str, int]) -> list[Call]:
+    """The nodes of the graph, those of functions in place of their calls.
+
+    Raises OnnxImportError if a function calls itself, is called wrongly, or if this makes too many nodes.
+    """
+    nodes = model.graph.node
+    if not model.functions:
+        return [Call(node, node_title(node, number), opsets) for number, node in enumerate(nodes)]
+    functions: dict[Key, onnx.FunctionProto] = {}
+    for function in model.functions:
+        key = (domain_of(function.domain), function.name, function.overload)
+        if key in functions:
+            raise OnnxImportError(f"function {_word(function)} is defined twice")
+        functions[key] = function
+    _check_size(nodes, functions)
+    return list(_Writer(model, functions).write(opsets))
+
+
+def _key(node: onnx.NodeProto) -> Key:
+    return (domain_of(node.domain), node.op_type, node.overload)
+
+
+def _word(function: onnx.FunctionProto) -> str:
+    return quoted(f"{function.domain}.{function.name}" if function.domain else function.name)
+
+
+def _check_size(nodes: Sequence[onnx.NodeProto], functions: Mapping[Key, onnx.FunctionProto]) -> None:
+    """Raise OnnxImportError if a function calls itself, or if all together become too large."""
+    sizes: dict[Key, tuple[int, int]] = {}
+
+    def size(inner: Sequence[onnx.NodeProto]) -> tuple[int, int]:
+        """Nodes and bytes, a call counting as a node; needs the sizes of what is called."""
+        called = [sizes[_key(node)] for node in inner if _key(node) in functions]
+        return (
+            len(inner) + sum(count for count, _ in called),
+            sum(node.ByteSize() for node in inner) + sum(bytes for _, bytes in called),
+        )
+
+    for root in functions:
+        # Depth first, without recursion: chains may be long. A function comes twice: before and after what it calls.
+        path: list[Key] = []
+        open_keys: set[Key] = set()
+        stack = [(root, False)]
+        while stack:
+            key, done = stack.pop()
+            if done:
+                sizes[key] = size(functions[key].node)
+                open_keys.discard(path.pop())
+            elif key in open_keys:
+                chain = " -> ".join(_word(functions[k]) for k in [*path[path.index(key) :], key][:8])
+                raise OnnxImportError(f"function {_word(functions[key])} calls itself: {chain}")
+            elif key not in sizes:
+                path.append(key)
+                open_keys.add(key)
+                stack.append((key, True))
+                called = dict.fromkeys(_key(node) for node in functions[key].node)
+                stack += [(other, False) for other in called if other in functions]
+    count, bytes = size(nodes)
+    written = [*nodes, *(node for function in functions.values() for node in function.node)]
+    most_nodes = max(FLOOR_NODES, GROWTH * len(written))
+    most_bytes = max(FLOOR_BYTES, GROWTH * sum(node.ByteSize() for node in written))
+    for what, there, most in (("nodes", count, most_nodes), ("bytes", bytes, most_bytes)):
+        if there > most:
+            word = there if there < 2**63 else "more than 2^63"
+            raise OnnxImportError(
+                f"the functions of the model, written out at their calls, make {word} {what}; "
+                f"at most {most} are imported from a model of this size"
+            )
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A body that is being written out: what its names and attributes stand for where it is called."""
+
+    nodes: Iterator[tuple[int, onnx.NodeProto]]
+    opsets: Mapping[str, int]
+    names: dict[str, str] | None
+    """None for the graph, whose names stand for themselves."""
+    attributes: Mapping[str, onnx.AttributeProto]
+    word: str
+    title: str
+    """The call in the graph."""
+
+
+class _Writer:
+    def __init__(self, model: onnx.ModelProto, functions: Mapping[Key, onnx.FunctionProto]):
+        self.graph = model.graph
+        self.functions = functions
+        graph = model.graph
+        self.taken = {value.name for value in (*graph.input, *graph.output, *graph.initializer)}
+        self.taken.update(name for node in graph.node for name in (*node.input, *node.output))
+        self.number = 0
+
+    def write(self, opsets: Mapping[str, int]) -> Iterator[Call]:
+        stack = [_Frame(enumerate(self.graph.node), opsets, None, {}, "", "")]
+        while stack:
+            frame = stack[-1]
+            entry = next(frame.nodes, None)
+            if entry is None:
+                stack.pop()
+                continue
+            number, proto = entry
+            title = node_title(proto, number)
+            if frame.title:
+                title = f"{frame.title}: {title} of function {frame.word}"
+            here = proto if frame.names is None else self._renamed(proto, frame, frame.names)
+            function = self.functions.get(_key(proto))
+            if function is None:
+                yield Call(here, title, frame.opsets)
+                continue
+            called, passed = self._enter(function, here, frame, title)
+            for node in passed:
+                yield Call(node, title, frame.opsets)
+            stack.append(called)
+
+    def _fresh(self, name: str) -> str:
+        """A name for a value inside a function, which nothing else has."""
+        while True:
+            self.number += 1
+            fresh = f"{name}_{self.number}"
+            if fresh not in self.taken:
+                self.taken.add(fresh)
+                return fresh
+
+    def _enter(
+        self, function: onnx.FunctionProto, call: onnx.NodeProto, frame: _Frame, title: str
+    ) -> tuple[_Frame, list[onnx.NodeProto]]:
+        """The body for a call, and nodes for results that are inputs of the function."""
+        import onnx.helper
+
+        word = _word(function)
+        for what, given, known in (
+            ("inputs", call.input, function.input),
+            ("outputs", call.output, function.output),
+        ):
+            if len(given) > len(known):
+                raise OnnxImportError(
+                    f"{title}: has {len(given)} {what}, but function {word} has {len(known)}"
+                )
+            if len(set(known)) != len(known):
+                raise OnnxImportError(
+                    f"{title}: function {word} names one of its {what} twice: {list(known)}"
+                )
+        for name in (name for node in function.node for name in node.output):
+            if name in function.input:
+                raise OnnxImportError(f"{title}: function {word} computes its own input {quoted(name)}")
+        names = dict.fromkeys(function.input, "") | dict(zip(function.input, call.input, strict=False))
+        passed: list[onnx.NodeProto] = []
+        for inner, outer in zip(function.output, call.output, strict=False):
+            if outer and inner in names:
+                passed.append(onnx.helper.make_node("Identity", [names[inner]], [outer]))
+            elif outer:
+                names[inner] = outer
+        attributes = {attribute.name: attribute for attribute in function.attribute_proto}
+        known = {*function.attribute, *attributes}
+        for attribute in call.attribute:
+            if attribute.name not in known:
+                raise OnnxImportError(
+                    f"{title}: attribute {attribute.name} is no parameter of function {word}, "
+                    f"which has {', '.join(sorted(known)) or 'none'}"
+                )
+            attributes[attribute.name] = attribute
+        opsets = {**frame.opsets, **{domain_of(e.domain): e.version for e in function.opset_import}}
+        nodes = enumerate(function.node)
+        return _Frame(nodes, opsets, names, attributes, word, frame.title or title), passed
+
+    def _renamed(self, proto: onnx.NodeProto, frame: _Frame, names: dict[str, str]) -> onnx.NodeProto:
+        """A copy of a node of a function with the names and attributes of its call."""
+        import onnx
+
+        result = onnx.NodeProto()
+        result.CopyFrom(proto)
+        for field in (result.input, result.output):
+            for position, name in enumerate(field):
+                if name and name not in names:
+                    names[name] = self._fresh(name)
+                field[position] = names[name] if name else ""
+        del result.attribute[:]
+        for attribute in proto.attribute:
+            if not attribute.ref_attr_name:
+                result.attribute.append(attribute)
+            elif attribute.ref_attr_name in frame.attributes:
+                given = frame.attributes[attribute.ref_attr_name]
+                if attribute.type and attribute.type != given.type:
+                    kinds = [onnx.AttributeProto.AttributeType.Name(a.type) for a in (attribute, given)]
+                    raise OnnxImportError(
+                        f"{frame.title}: attribute {given.name} of function {frame.word} "
+                        f"is of type {kinds[1]}, but {attribute.name} there is of type {kinds[0]}"
+                    )
+                copy = result.attribute.add()
+                copy.CopyFrom(given)
+                copy.name = attribute.name
+        return result

@@ -1,0 +1,122 @@
+"""Whether a node is one that the ONNX standard allows, as far as its inputs and attributes say by themselves.
+
+NumPy does more than ONNX allows: it takes integers where floats belong, converts mixed element types, and has
+defaults for what is required. A node that is computed at import is therefore checked against the schema of its op
+first; nodes that become ops are checked by these.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from layout_ir.frontends.onnx.errors import OnnxImportError
+from layout_ir.frontends.onnx.node import Node
+
+if TYPE_CHECKING:
+    import onnx.defs
+    from numpy.typing import NDArray
+
+
+FLAGS = frozenset(
+    """
+    allowzero detect_negative detect_positive exclusive fmod keepdims largest noop_with_empty_axes reverse saturate
+    select_last_index sorted transA transB upper
+    """.split()  # noqa: SIM905
+)
+"""Attributes that are 0 or 1; implementations differ in what they take other numbers for."""
+
+FINITE = frozenset(("alpha", "beta", "bias", "gamma", "lambd"))
+"""Attributes that are finite numbers; a fill value or a bound may be infinite."""
+
+
+def check_signature(node: Node) -> None:
+    """Check number and element types of the inputs of a node with constant inputs, and its attributes.
+
+    Raises OnnxImportError if the standard's schema of the op does not allow them; ops without a schema pass.
+    """
+    schema = schema_of(node.op_type, node.opset, node.domain)
+    if schema is None:
+        return
+    _check_attributes(node, schema)
+    _check_inputs(schema, node.constant_inputs())
+    outputs = len(node.proto.output)
+    if not outputs <= schema.max_output:
+        raise OnnxImportError(f"the node has {outputs} outputs, the op at most {schema.max_output}")
+
+
+@functools.cache
+def schema_of(op_type: str, opset: int, domain: str) -> onnx.defs.OpSchema | None:
+    """The schema of an op; None if the onnx package has none."""
+    import onnx.defs
+
+    try:
+        return onnx.defs.get_schema(op_type, opset, domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _check_attributes(node: Node, schema: onnx.defs.OpSchema) -> None:
+    for attribute in node.proto.attribute:
+        known = schema.attributes.get(attribute.name)
+        if known is None:
+            raise OnnxImportError(
+                f"attribute {attribute.name} is not supported: the op has none of that name"
+            )
+        kind: Any = known.type
+        wanted = kind.name
+        if attribute.type != kind.value:
+            import onnx
+
+            given = onnx.AttributeProto.AttributeType.Name(attribute.type)
+            raise OnnxImportError(f"attribute {attribute.name} is of type {given}, expected {wanted}")
+        if attribute.name in FLAGS:
+            node.flag(attribute.name)
+        elif attribute.name in FINITE:
+            node.number(attribute.name, 0.0)
+    for name, known in schema.attributes.items():
+        if known.required and not node.has(name):
+            raise OnnxImportError(f"attribute {name} is missing")
+
+
+def _check_inputs(schema: onnx.defs.OpSchema, arrays: Sequence[NDArray[Any] | None]) -> None:
+    import onnx.defs
+
+    if not schema.min_input <= len(arrays) <= schema.max_input:
+        raise OnnxImportError(
+            f"the node has {len(arrays)} inputs, the op {schema.min_input} to {schema.max_input}"
+        )
+    option = onnx.defs.OpSchema.FormalParameterOption
+    bound: dict[str, tuple[int, str]] = {}
+    for number, array in enumerate(arrays):
+        formal = schema.inputs[min(number, len(schema.inputs) - 1)]
+        if array is None:
+            if formal.option != option.Optional:
+                raise OnnxImportError(f"input {number} is missing")
+            continue
+        word = _onnx_word(array.dtype)
+        if f"tensor({word})" not in formal.types:
+            known = sorted(text[7:-1] for text in formal.types if text.startswith("tensor("))
+            raise OnnxImportError(
+                f"input {number} has element type {word}, the op takes {', '.join(known) or 'no tensor'}"
+            )
+        if formal.option == option.Variadic and not formal.is_homogeneous:
+            continue
+        first, other = bound.setdefault(formal.type_str, (number, word))
+        if other != word:
+            raise OnnxImportError(
+                f"element type mismatch between input {first} and input {number}: {other} != {word}"
+            )
+
+
+@functools.cache
+def _onnx_word(dtype: np.dtype[Any]) -> str:
+    """The name of an element type in schemas: float, int64, bool."""
+    import onnx
+    import onnx.helper
+
+    number = onnx.helper.np_dtype_to_tensor_dtype(dtype)
+    return onnx.TensorProto.DataType.Name(number).lower()

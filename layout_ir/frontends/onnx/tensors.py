@@ -1,0 +1,114 @@
+"""Tensors of a model as NumPy arrays: element types, stored sizes, and where the elements are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from layout_ir.errors import shape_text
+from layout_ir.frontends.onnx.errors import OnnxImportError
+from layout_ir.frontends.onnx.external import read_external
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import onnx
+    from numpy.typing import NDArray
+
+MOST_DIMS = 64
+"""What NumPy can do."""
+
+
+def numpy_type(number: int, title: str) -> np.dtype[Any]:
+    """The NumPy type of an ONNX element type. Raises OnnxImportError if there is none; `title` says what has it."""
+    import onnx
+    import onnx.helper
+
+    if number not in onnx.TensorProto.DataType.values():
+        raise OnnxImportError(
+            f"{title} has element type {number}, which onnx {onnx.__version__} does not know"
+        )
+    word = onnx.TensorProto.DataType.Name(cast(Any, number)).lower()
+    if number in (onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING):
+        raise OnnxImportError(f"{title} has element type {word}; only numbers are supported")
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
+
+
+def check_shape(shape: Sequence[int], dtype: np.dtype[Any], title: str) -> tuple[int, ...]:
+    """`shape`, if a tensor can have it. Raises OnnxImportError otherwise; `title` says what has it.
+
+    An extent may not be negative, and the bytes must be countable in 63 bits, those of empty tensors without their
+    dims of extent 0.
+    """
+    if len(shape) > MOST_DIMS:
+        raise OnnxImportError(f"{title} has {len(shape)} dims, at most {MOST_DIMS} are supported")
+    if any(extent < 0 for extent in shape):
+        raise OnnxImportError(f"{title} has shape {list(shape)}: an extent is negative")
+    size = prod(extent for extent in shape if extent) * dtype.itemsize
+    if size >= 2**63:
+        raise OnnxImportError(
+            f"{title} has shape {shape_text(shape)}: {size} bytes are more than can be addressed, 2^63 - 1"
+        )
+    return tuple(shape)
+
+
+def array_of(tensor: onnx.TensorProto, folder: Path | None, title: str) -> NDArray[Any]:
+    """The elements of a tensor, from external data where they are stored there. Raises OnnxImportError."""
+    import onnx
+    import onnx.numpy_helper
+
+    dtype = numpy_type(tensor.data_type, title)
+    shape = check_shape(tensor.dims, dtype, title)
+    if tensor.HasField("segment"):
+        raise OnnxImportError(f"{title} is a segment of a tensor, only whole ones are supported")
+    count, bits = prod(shape), _bits(tensor.data_type, dtype)
+    size = -(-count * bits // 8)
+    external = tensor.data_location == onnx.TensorProto.EXTERNAL
+    if not external and not tensor.HasField("raw_data"):
+        return _listed(tensor, dtype, shape, title)
+    data = read_external(tensor, folder, size, title) if external else tensor.raw_data
+    if len(data) != size:
+        raise OnnxImportError(
+            f"{title} has shape {shape_text(shape)}, which its {len(data)} bytes do not fill: {size} are needed"
+        )
+    if bits < 8:
+        packed = onnx.TensorProto(data_type=tensor.data_type, dims=shape, raw_data=data)
+        return onnx.numpy_helper.to_array(packed)
+    if dtype == np.bool_:
+        return (np.frombuffer(data, np.uint8) != 0).reshape(shape)
+    # Files are little-endian.
+    stored = dtype.newbyteorder("<") if dtype.kind in "iufc" else dtype
+    return np.frombuffer(data, stored).astype(dtype, copy=False).reshape(shape)
+
+
+def _listed(
+    tensor: onnx.TensorProto, dtype: np.dtype[Any], shape: tuple[int, ...], title: str
+) -> NDArray[Any]:
+    """The elements of a tensor that is stored as a list of numbers, which the onnx package knows how to read."""
+    import onnx
+    import onnx.helper
+    import onnx.numpy_helper
+
+    field = onnx.helper.tensor_dtype_to_field(tensor.data_type)
+    there = len(getattr(tensor, field))
+    per_element = 2 if dtype.kind == "c" else 1
+    wanted = -(-prod(shape) * per_element * min(_bits(tensor.data_type, dtype), 8) // 8)
+    if there != wanted:
+        raise OnnxImportError(
+            f"{title} has shape {shape_text(shape)}, which its {there} values do not fill: {wanted} are needed"
+        )
+    return onnx.numpy_helper.to_array(tensor)
+
+
+def _bits(number: int, dtype: np.dtype[Any]) -> int:
+    """How many bits a stored element has; NumPy takes a byte for the small ones."""
+    import onnx
+
+    word = onnx.TensorProto.DataType.Name(cast(Any, number))
+    for suffix, bits in (("INT4", 4), ("FLOAT4E2M1", 4), ("INT2", 2)):
+        if word.endswith(suffix):
+            return bits
+    return dtype.itemsize * 8

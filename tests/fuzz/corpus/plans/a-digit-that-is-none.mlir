@@ -1,0 +1,2 @@
+kernel.plan @p width ₂ src 64 dst 64 {
+}
