@@ -18,8 +18,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """Runs the tool on `args` (default: the command line); returns the exit status."""
     with SilentInterrupts(is_process=args is None):
         from layout_ir.tools.driver import run
-        from layout_ir.tools.output import quiet_broken_pipe
-        from layout_ir.tools.process import standard_streams
+        from layout_ir.tools.process import quiet_broken_pipe, standard_streams
 
     status = 1
     with standard_streams(), quiet_broken_pipe():

@@ -1,4 +1,5 @@
-"""What the tools are as processes: standard streams that may be closed, and who asked for tracebacks."""
+"""What the tools are as processes: standard streams that may be closed or whose reader may go, and tracebacks for
+those who asked for them."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from typing import Any, NoReturn
 
 from layout_ir.errors import UnforeseenError, wants_traceback
@@ -63,3 +64,15 @@ def show_traceback(error: BaseException) -> None:
     """Prints the traceback of what nobody foresaw to standard error, for users who asked for it."""
     if isinstance(error, UnforeseenError) and wants_traceback():
         traceback.print_exception(error)
+
+
+@contextmanager
+def quiet_broken_pipe() -> Generator[None]:
+    """Let the body end early and silently when whoever reads standard output has gone (`... | head`)."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still buffered would raise again at interpreter exit.
+        with open(os.devnull, "w") as nowhere, suppress(OSError, ValueError):
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())

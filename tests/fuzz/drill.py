@@ -24,6 +24,7 @@ WAYS = (
 class Drill(Kind):
     name = "drill"
     chunk = 3
+    memory = 64 << 20
 
     def make(self, seed: int, number: int) -> bytes:
         return f"a line\n{WAYS[number % len(WAYS)]}\nanother line\n".encode()
@@ -46,8 +47,7 @@ class Drill(Kind):
             case "memory":
                 bytearray(1 << 40)
             case "much memory":
-                block = bytearray(5 << 29)
-                block[:: 1 << 12] = b"x" * len(block[:: 1 << 12])
+                _ = b"x" * (80 << 20)
             case "exit":
                 raise SystemExit(3)
             case _:

@@ -72,6 +72,8 @@ class Kind(ABC):
     """Inputs that a worker is given at a time, about a second's worth."""
     size: ClassVar[int] = 1
     """Cases in an input, where the kind counts in cases."""
+    memory: ClassVar[int] = 2 << 30
+    """Bytes that an input may use."""
 
     @abstractmethod
     def make(self, seed: int, number: int) -> bytes:

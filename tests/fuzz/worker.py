@@ -24,12 +24,6 @@ from typing import Any
 
 from tests.fuzz.kinds import Failure, failure_of, kind
 
-MEMORY = 2 << 30
-"""Bytes that an input may use."""
-
-_ROOM = 3 << 30
-"""Bytes of addresses that an input may take: what it asks for beyond is refused, before the machine suffers."""
-
 
 def _status(name: str) -> int:
     """Bytes of an entry of this process' status; 0 where the system has none."""
@@ -53,15 +47,17 @@ def _die_with_the_driver() -> None:
 
 def attempt(name: str, data: bytes) -> Failure | None:
     """Runs an input of a kind; what is wrong with it, memory included."""
+    inputs = kind(name)
     before = _status("VmRSS")
     _forget_peak()
     if size := _status("VmSize"):
-        resource.setrlimit(resource.RLIMIT_AS, (size + _ROOM, resource.RLIM_INFINITY))
+        # What it asks for far beyond its memory is refused, before the machine suffers.
+        resource.setrlimit(resource.RLIMIT_AS, (size + inputs.memory * 3 // 2, resource.RLIM_INFINITY))
     try:
-        failure = failure_of(kind(name).run, data)
+        failure = failure_of(inputs.run, data)
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    if failure is None and (used := _status("VmHWM") - before) > MEMORY:
+    if failure is None and (used := _status("VmHWM") - before) > inputs.memory:
         return Failure("memory", f"{used >> 20} MiB", "memory")
     return failure
 

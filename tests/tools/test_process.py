@@ -1,4 +1,4 @@
-"""Closed standard streams, Ctrl-C while the tools start, and messages that do not steer a terminal."""
+"""Closed standard streams, a reader that has gone, Ctrl-C while the tools start, and messages that do not steer a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from layout_ir.tools.process import standard_streams
+from layout_ir.files import write_result
+from layout_ir.tools.process import quiet_broken_pipe, standard_streams
 
 ROOT = Path(__file__).parents[2]
 
@@ -129,3 +130,13 @@ def test_arguments_do_not_steer_the_terminal_nor_fill_it(tmp_path: Path, tool: s
         assert "\x1b" not in run.stderr
         assert "\u202e" not in run.stderr
         assert len(run.stderr) < 10_000
+
+
+def test_a_broken_pipe_is_silent(monkeypatch: pytest.MonkeyPatch):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with io.TextIOWrapper(os.fdopen(writing, "wb")) as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        with quiet_broken_pipe():
+            write_result("text" * 100_000, None)
+        monkeypatch.undo()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from layout_ir.errors import LayoutError, UnforeseenError, unforeseen_as_error
+from layout_ir.errors import LayoutError, UnforeseenError, printable, unforeseen_as_error
 
 LONGEST_NAME = 80
 LONGEST_MESSAGE = 2000
@@ -19,7 +19,7 @@ class OnnxImportError(LayoutError):
     """The model cannot be imported; the message says which node, value or file, why, and what to do."""
 
     def __init__(self, message: str, span: tuple[int, int] | None = None):
-        super().__init__(_printable(_shortened(message, LONGEST_MESSAGE)), span)
+        super().__init__(printable(_shortened(message, LONGEST_MESSAGE)), span)
 
 
 class UnforeseenImportError(UnforeseenError, OnnxImportError):
@@ -32,7 +32,7 @@ def quoted(name: str | bytes) -> str:
     A name that is not UTF-8 comes as bytes.
     """
     text = name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else name
-    return f"'{_printable(_shortened(text, LONGEST_NAME))}'"
+    return f"'{printable(_shortened(text, LONGEST_NAME))}'"
 
 
 @contextmanager
@@ -50,9 +50,3 @@ def unforeseen_as_import_error(subject: str) -> Generator[None]:
 
 def _shortened(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]}... ({len(text)} characters)"
-
-
-def _printable(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
