@@ -1,4 +1,4 @@
-"""Closed standard streams, a reader that has gone, Ctrl-C while the tools start, and messages that do not steer a terminal."""
+"""Standard streams that are closed or whose reader has gone, Ctrl-C while the tools start, and messages for terminals."""
 
 from __future__ import annotations
 
