@@ -1,4 +1,4 @@
-"""Standard streams that are closed or whose reader has gone, Ctrl-C while the tools start, and messages for terminals."""
+"""Standard streams that are closed or whose reader has gone, Ctrl-C at the start, and messages for terminals."""
 
 from __future__ import annotations
 
