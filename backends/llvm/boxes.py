@@ -53,7 +53,7 @@ def cut(levels: Sequence[Level], start: int, stop: int) -> list[Box]:
     *lower, top = levels
     first, head = divmod(start, top.unit)
     last, tail = divmod(stop, top.unit)
-    if first == last:
+    if not first < last:  # an order, since equal open numbers count as different
         return [box.moved(top, first) for box in cut(lower, head, tail)]
     result: list[Box] = []
     if head:

@@ -145,7 +145,8 @@ def _facts(unit: Unit, needs: tuple[str, ...]) -> list[str]:
     lines += _halves(unit)
     if isinstance(unit, OpenUnit):
         lines.append(
-            "Extents below 1 make the tensor empty, and nothing is done. Buffers are smaller than 2^59 bytes."
+            "Extents below 1 make the tensor empty, and nothing is done, not even pads are written. "
+            "Buffers are smaller than 2^59 bytes."
         )
     if unit.in_place:
         lines.append(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.backends.llvm import pool
-from layout_ir.backends.llvm.call import check_buffer, shares
+from layout_ir.backends.llvm.call import check_buffer, compile_reorder, shares
 from layout_ir.backends.llvm.conversion import bytes_of
 from layout_ir.backends.llvm.dynamic import Extents, OpenPlan, OpenReorder, open_reorder
 from layout_ir.backends.llvm.emit import module_text
@@ -95,6 +95,7 @@ class OpenKernel:
         if a < b + dst_bytes and b < a + src_bytes:
             raise LayoutError("source and destination overlap: a reorder needs two buffers")
         if 0 in extents:
+            self._write_pads(a, b, extents)
             return
         block = np.array((a, b, *extents), np.int64)
         if threads == 1:
@@ -108,6 +109,20 @@ class OpenKernel:
         if 0 not in shape:
             block = np.array((src, dst, *shape), np.int64)
             compiled.call(block.ctypes.data, 0, part, parts)
+        elif part == 0:
+            self._write_pads(src, dst, tuple(shape))
+
+    def _write_pads(self, src: int, dst: int, extents: tuple[int, ...]) -> None:
+        """Writes the pads of an empty tensor, which has some where its empty dims have pads in front.
+
+        Plans assume extents of 1 at least, so this is a kernel of its own.
+        """
+        reorder = self.reorder
+        source, target = reorder.src.bind(extents), reorder.dst.bind(extents)
+        if target.extent and target.pad != "undef":
+            machine = self._plain.open_plan.machine
+            kernel = compile_reorder(source, target, conversion=reorder.conversion, threads=1, target=machine)
+            kernel.run_part(src, dst, 0, 1)
 
     def buffer_bytes(self, shape: Sequence[int]) -> tuple[int, int]:
         """Bytes that source and destination have, pads included."""

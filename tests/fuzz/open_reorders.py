@@ -75,13 +75,15 @@ def _format(rng: Random, rank: int, dtype: str) -> Format:
             for factor, step in zip(outer, steps, strict=True)
         ]
         pad, offset = "undef", rng.choice((0, 199, 40_000, 100_000))
-    return Format(tuple("abcd"[:rank]), tuple(outer + inner), (), pad, offset)
+    lo = tuple(rng.choice((0, 0, 1, 3, 9)) for _ in range(rank)) if rng.random() < 0.25 else ()
+    return Format(tuple("abcd"[:rank]), tuple(outer + inner), (), pad, offset, lo=lo)
 
 
 def _lowest(format: Format, shape: Sequence[int]) -> int:
-    """The lowest address of an element where strides are given, else 0."""
-    steps = [(shape[factor.dim] - 1) * min(factor.stride or 0, 0) for factor in format.factors]
-    return format.offset + sum(steps) if 0 not in shape else 0
+    """The lowest address of an element or pad where strides are given, else 0."""
+    box = [extent + low for extent, low in zip(shape, format.lo or (0,) * len(shape), strict=True)]
+    steps = [(box[factor.dim] - 1) * min(factor.stride or 0, 0) for factor in format.factors]
+    return format.offset + sum(steps) if 0 not in box else 0
 
 
 def _constants(rng: Random, src: str, dst: str) -> Conversion:

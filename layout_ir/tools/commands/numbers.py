@@ -18,6 +18,7 @@ from typing import Any, cast
 
 from layout_ir.dtypes import canonical_name
 from layout_ir.errors import LayoutError
+from layout_ir.files import read_bounded
 from layout_ir.quantization import Conversion, conversion_between
 
 AT_RUN_TIME = ("tensor", "channel")
@@ -155,12 +156,10 @@ def _from_file(name: str) -> list[float]:
     import numpy as np
 
     try:
-        with open(name, "rb") as file:
-            data = file.read(_LARGEST_FILE + 1)
-        if len(data) > _LARGEST_FILE:
-            raise LayoutError(
-                f"{name}: not a file of numbers for channels: it has more than {_LARGEST_FILE} bytes"
-            )
+        try:
+            data = read_bounded(name, _LARGEST_FILE)
+        except LayoutError as error:
+            raise LayoutError(f"{name}: not a file of numbers for channels: {error}") from None
         if name.endswith(".npy"):
             found: Any = np.load(io.BytesIO(data), allow_pickle=False)
             numbers = np.atleast_1d(found).astype(np.float64, casting="same_kind")

@@ -19,9 +19,10 @@ from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.quantization import Conversion, conversion_between
 from layout_ir.reordering import physical_shape
-from tests.backends.llvm.cases import WIDTHS, Case, buffers, expected
-from tests.fuzz.open_reorders import run
-from tests.fuzz.reorders import PAIRS
+from tests.backends.llvm import cases
+from tests.backends.llvm.cases import WIDTHS, buffers, expected
+from tests.fuzz.open_reorders import At, run
+from tests.fuzz.reorders import PAIRS, Case, check
 
 N = None
 _EXTENTS = (0, 1, 1, 2, 3, 5, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 64, 65, 100, 130)
@@ -59,7 +60,7 @@ def _shape(rng: Random, shape: tuple[int | None, ...]) -> tuple[int, ...]:
 
 def _check(kernel: OpenKernel, rng: Random, shape: tuple[int, ...]) -> None:
     reorder = kernel.reorder
-    case = Case(reorder.src.bind(shape), reorder.dst.bind(shape), reorder.dtypes[0])
+    case = cases.Case(reorder.src.bind(shape), reorder.dst.bind(shape), reorder.dtypes[0])
     width = WIDTHS[reorder.dtypes[0]]
     src, dst, src_at, dst_at = buffers(rng, case)
     before, wanted = src.copy(), expected(case, src, dst, src_at, dst_at)
@@ -247,6 +248,21 @@ def test_negative_strides_behind_an_offset_are_served(
     for index in np.ndindex(good):
         wanted[dst.address(index)] = x[src.address(index)]
     assert np.array_equal(y, wanted)
+
+
+@pytest.mark.parametrize("target", ["i32", "f32"])
+@pytest.mark.parametrize("columns", [3, 2000])
+def test_pads_in_front_of_few_rows(columns: int, target: str):
+    """The block that begins with pads may be the one that ends with them, and an empty tensor may have pads only."""
+    formats = Format.parse("(a, b) : [b, a]"), Format.parse("(a, b) : [a, b, a:4], pad = zero, lo = [1, 0]")
+    conversion = Conversion("i32", target)
+    for rows in (0, 1, 2, 3, 4, 7, 8, 9):
+        kernel = compile_open(*formats, (None, None), conversion=conversion, threads=1)
+        src, dst = (format.bind((rows, columns)) for format in formats)
+        for seed in range(4):
+            # Between guard pages, at their ends and at their beginnings.
+            case = Case(rows, src, dst, conversion, {})
+            assert check(case, At(kernel, (rows, columns)), Random(seed)) is None
 
 
 def test_negative_what_cannot_be_told_or_compiled():
