@@ -2,8 +2,8 @@
 
 Left out is what MLIR gives no meaning: shifts by the width or more, divisions by 0, the one signed quotient that does
 not fit, conversions to an integer type that the number is out of, which zero `maxnumf` and `minnumf` take, and bits of
-NaNs, except where an op only moves the sign. `powf` of a signalling NaN is left out, too: NaN to the 0 is 1, but not
-for C libraries that take such a NaN for an error.
+NaNs, except where an op only moves the sign. `powf` of signalling NaNs is left out, too: NaN to the 0 and 1 to the NaN
+are 1, but not for C libraries that take such a NaN for an error.
 
 The runner rounds some results of half precision twice, first to f32. Where that is not the nearest number, fractions
 decide.
@@ -163,7 +163,8 @@ def _defined(
         limit = 2.0 ** (width(result) - 1)
         keep &= (whole >= -limit) & (whole < limit)
     if name == "math.powf":
-        keep &= ~((args[1] == 0) & np.isnan(args[0]) & ~_is_quiet(args[0], kind))
+        for arg in args:
+            keep &= ~np.isnan(arg) | _is_quiet(arg, kind)
     if name in ("arith.maxnumf", "arith.minnumf"):
         keep &= ~((args[0] == 0) & (args[1] == 0))
     return keep
