@@ -49,11 +49,11 @@ def test_total_is_the_optimum_with_and_without_variables_for_values(direct: int)
 def test_sets_of_shared_users_are_worth_what_brute_force_finds(tails: bool):
     rng = random.Random(8)
     tied = 0
-    for _ in range(60):
+    for _ in range(25):
         problem = dense_problem(rng, 4, 3)
         tied += any(needs.tail is not None for needs in Factors(problem, 1).needs.values())
         assert _solve(problem, 1, tails=tails) == (brute_force(problem),) * 2
-    assert tied > 50, "no value shares its users with another: nothing is tested"
+    assert tied > 20, "no value shares its users with another: nothing is tested"
 
 
 def test_sets_of_values_in_cycles():

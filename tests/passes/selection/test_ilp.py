@@ -9,7 +9,7 @@ import pytest
 from tests.passes.selection import problems
 from tests.passes.selection.ilp import check, check_problem, check_program, least_cost, of_problem
 
-PARTS, NUMBER = 4, 80
+PARTS, NUMBER = 4, 48
 
 
 @pytest.mark.parametrize("part", range(PARTS))

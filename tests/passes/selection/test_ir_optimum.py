@@ -21,7 +21,7 @@ from tests.passes.selection.ir_programs.drawing import random_ir
 from tests.passes.selection.ir_programs.optimum import priced
 from tests.passes.texts import parse
 
-PARTS, PROGRAMS = 10, 1000
+PARTS, PROGRAMS = 10, 500
 
 
 @pytest.mark.parametrize("part", range(PARTS))
