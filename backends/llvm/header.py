@@ -122,7 +122,7 @@ def _pad(unit: Unit) -> PadPolicy:
 
 def _facts(unit: Unit, needs: tuple[str, ...]) -> list[str]:
     (source, destination), plan = unit.formats, unit.plans[-1]
-    shape = shape_text(unit.shape) or "() (a scalar)"
+    shape = shape_text(unit.shape)
     buffers = f"buffers      source {plan.src_bytes} bytes, destination {plan.dst_bytes} bytes, pads included"
     if isinstance(unit, OpenUnit):
         count = len(unit.shape)

@@ -215,11 +215,3 @@ def _method(op_type: type[Operation]) -> Any:
 for _op_type in dict.fromkeys(_TYPES):
     setattr(ForeignFunctions, f"run_{_op_type.name.replace('.', '_')}", _method(_op_type))
 register_impls(ForeignFunctions)
-
-
-def is_known(op: Operation) -> bool:
-    """Whether `run` may know the op; ops inside of scalar bodies are not asked for."""
-    return type(op) in _KNOWN
-
-
-_KNOWN = frozenset(_TYPES)

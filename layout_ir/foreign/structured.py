@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import prod
 
 import numpy as np
 from xdsl.dialects import arith, math, tosa
@@ -72,11 +71,6 @@ class Structured:
         """Tensor operands, then results, each with its map."""
         operands = zip(self.maps, self.op.operands, strict=True)
         return [(m, v) for m, v in operands if is_tensor(v.type)] + self.results()
-
-    @property
-    def iterations(self) -> int:
-        """How often the body runs."""
-        return prod(self.extents.values())
 
 
 def shape(value: SSAValue) -> tuple[int, ...]:

@@ -10,7 +10,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from typing import NoReturn
 
 from layout_ir.errors import LayoutError, UnforeseenError, printable
@@ -42,8 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=_version())
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in COMMANDS:
-        if find_spec(f"layout_ir.tools.commands.{name}") is not None:
-            import_module(f"layout_ir.tools.commands.{name}").add_parser(subparsers)
+        import_module(f"layout_ir.tools.commands.{name}").add_parser(subparsers)
     return parser
 
 
