@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from layout_ir.passes.selection.targets import NAMES
-from layout_ir.tools.commands.optimize import TARGETS, time_text
+from layout_ir.tools.commands.optimize import time_text
 from layout_ir.tools.layout_ir import main
 
 UNKNOWN = """\
@@ -88,8 +87,3 @@ def test_negative_an_unknown_target_is_refused_where_nothing_is_to_be_chosen(
 )
 def test_times_are_shown_in_a_unit_that_fits(ns: int, text: str):
     assert time_text(ns) == text
-
-
-def test_the_help_names_every_target():
-    """The command line writes them again, since their module takes long to import."""
-    assert TARGETS == NAMES
