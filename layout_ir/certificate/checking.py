@@ -70,11 +70,13 @@ def verify(certificate: Any) -> Verdict:
     """Recomputes cost and bound. Raises LayoutError where the certificate is malformed or states other numbers."""
     verdict = recompute(certificate)
     for name, found in (("cost", verdict.cost), ("bound", verdict.bound)):
+        if name not in certificate:
+            raise LayoutError(f"the certificate states no {name}, its numbers give {found}")
         if certificate[name] != found:
             raise LayoutError(f"the certificate states {name} {certificate[name]}, its numbers give {found}")
-    if certificate["seal"] != seal(certificate):
+    if certificate.get("seal") != seal(certificate):
         raise LayoutError(
-            f"the certificate was altered: its seal is {certificate['seal']}, its content has {seal(certificate)}"
+            f"the certificate was altered: its seal is {certificate.get('seal')}, its content has {seal(certificate)}"
         )
     return verdict
 
@@ -86,7 +88,10 @@ def _recomputed(certificate: Any, is_ours: bool) -> Verdict:
     numbers = sum(_integers(value) for key, value in given.items() if key not in _WORDS)
     problem = StatedProblem(given["problem"], Budget(inf if is_ours else numbers))
     clusters = Clusters(Factors(problem, given["sets"]), given["scale"], given["clusters"], given["messages"])
-    return Verdict(problem.cost(given["choices"]), clusters.bound(given["proofs"]), given.get("omitted", 0))
+    omitted = given.get("omitted", 0)
+    if type(omitted) is not int or omitted < 0:
+        raise LayoutError(f"omitted = {omitted!r} is no number of things that were left out")
+    return Verdict(problem.cost(given["choices"]), clusters.bound(given["proofs"]), omitted)
 
 
 def _integers(node: Any) -> int:

@@ -89,6 +89,19 @@ def test_negative_one_changed_number_is_rejected(name: str, certificate: dict[st
     assert passed < 2 * len(places) * 0.6
 
 
+def test_negative_an_entry_that_is_missing_or_of_another_type():
+    _, certificate = certify(random_problem(random.Random(3), 3, 3))
+    for name in certificate.keys() - {"omitted", "origin"}:
+        with pytest.raises(LayoutError, match=name):
+            verify({key: value for key, value in certificate.items() if key != name})
+        for wrong in (None, "x", 1.5, -1):
+            other = {**certificate, name: wrong}
+            if name != "seal":
+                other["seal"] = seal(other)
+            with pytest.raises(LayoutError):
+                verify(other)
+
+
 def test_negative_wrong_numbers_are_told_with_both_sides():
     _, certificate = certify(random_problem(random.Random(2), 5, 3))
     cost = certificate["cost"]
