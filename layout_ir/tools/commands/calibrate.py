@@ -58,8 +58,8 @@ def run(args: argparse.Namespace) -> int:
         found = calibrate(_progress)
         text = json.dumps(found.to_json(), indent=2) + "\n"
         write_result(text, path)
-    if path != "-":
-        print(text if args.json else _table(found, path), end="")
+        if path != "-":
+            write_result(text if args.json else _table(found, path), None)
     return 0
 
 
@@ -98,8 +98,9 @@ def _reorders(args: argparse.Namespace) -> int:
         entries = measure_reorders(selection)
         table = {"unit": "ns", "reorder": entries, "missing": "model"}
         write_result(json.dumps(table, indent=1) + "\n", args.output)
-    if args.output not in (None, "-"):
-        print(f"{args.reorders}: {len(entries)} reorders measured, written to {args.output}")
+        if args.output not in (None, "-"):
+            said = f"{args.reorders}: {len(entries)} reorders measured, written to {args.output}\n"
+            write_result(said, None)
     return 0
 
 

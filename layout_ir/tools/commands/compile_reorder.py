@@ -100,8 +100,9 @@ def run(args: argparse.Namespace) -> int:
         write_result(result, args.output)
         if args.header is not None:
             write_result(header(unit, needs), args.header)
-    if args.json:
-        print(json.dumps(_summary(args, unit, kind, needs, len(result)), indent=2))
+        if args.json:
+            summary = _summary(args, unit, kind, needs, len(result))
+            write_result(json.dumps(summary, indent=2) + "\n", None)
     return 0
 
 

@@ -91,13 +91,18 @@ def run(args: argparse.Namespace) -> int:
         report, _, optimized = compared(module, args)
         if args.output is not None:
             write_result(print_module(optimized, elide_above=args.elide_constants), args.output)
-    to_stderr = "-" in (args.output, args.certificate)
-    text = (
-        json.dumps(report.to_json(args.model), indent=2)
-        if args.json
-        else format_report(report, args.model, args.report, _reasons(optimized, args) if args.report else ())
-    )
-    print(text, file=sys.stderr if to_stderr else sys.stdout)
+        text = (
+            json.dumps(report.to_json(args.model), indent=2)
+            if args.json
+            else format_report(
+                report, args.model, args.report, _reasons(optimized, args) if args.report else ()
+            )
+        )
+        to_stderr = "-" in (args.output, args.certificate)
+        if not to_stderr:
+            write_result(text + "\n", None)
+    if to_stderr:
+        print(text, file=sys.stderr)
     return 0
 
 
