@@ -107,8 +107,9 @@ def _convolve(image: Array, weights: Array, target: Array, window: Window) -> No
 def _windows(image: Array, counts: Ints, window: Window) -> Array:
     """A view (C, kernel, window positions) of image (C, spatial)."""
     channel, *steps = image.strides
-    taps = [step * dilation for step, dilation in zip(steps, window.dilations, strict=True)]
-    moves = [step * stride for step, stride in zip(steps, window.strides, strict=True)]
+    # What is far apart stands alone: where there is one, its step may be larger than any address.
+    taps = [s * by if n > 1 else 0 for s, by, n in zip(steps, window.dilations, window.kernel, strict=True)]
+    moves = [s * by if n > 1 else 0 for s, by, n in zip(steps, window.strides, counts, strict=True)]
     return as_strided(image, (len(image), *window.kernel, *counts), (channel, *taps, *moves), writeable=False)
 
 

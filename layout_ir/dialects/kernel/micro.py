@@ -265,7 +265,7 @@ class TileOp(KernelOp):
         cols, stride = number(self.cols), number(self.col_stride)
         if self.fold is None:
             return Access(run, ((cols, stride),))
-        fold = number(self.fold)
+        fold = max(number(self.fold), 1)  # the plan asks before `check` has refused folds of 0
         return Access(run, ((fold, stride), (cols // fold, number(self.col_far))))
 
     @property
