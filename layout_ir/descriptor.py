@@ -31,7 +31,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from operator import index
-from typing import TYPE_CHECKING
 
 from layout_ir.binding import check_overlap, strided_layout
 from layout_ir.dtypes import canonical_name
@@ -41,11 +40,11 @@ from layout_ir.layout import Layout
 from layout_ir.quantization import check_pad, check_quantization
 from layout_ir.tag import names_for
 
-if TYPE_CHECKING:
-    from layout_ir.notations.onednn import BlockingDesc
-
 Extent = int | None
 """Elements along a dim; None where only the run time knows."""
+
+Blocked = tuple[tuple[Extent, ...], tuple[tuple[int, int], ...]]
+"""Elements between whole blocks of each dim, and size and dim of each inner block, outermost first."""
 
 ANY = "any"
 """The layout that is to be chosen by whoever knows the operation."""
@@ -53,10 +52,6 @@ ANY = "any"
 _FIELDS = (
     "shape", "dtype", "format", "scale", "zero_point", "_bound", "_open_strides", "_open_offset", "_open_pad",
 )  # fmt: skip
-
-# Two sets of extents that stand for unknown ones: what differs between them is unknown too. Primes, so that no block
-# divides them.
-_STAND_INS = ((10_007, 10_009, 10_037, 10_039), (20_011, 20_021, 20_023, 20_029))
 
 
 @public_methods
@@ -178,7 +173,16 @@ class TensorDesc:
     @property
     def padded_shape(self) -> tuple[Extent, ...]:
         """Extents of the padded box; None where open."""
-        return self._known(lambda layout: layout.padded_shape)
+        if self._bound is not None:
+            return self._bound.padded_shape
+        format = self._open_format()
+        rests = {f.dim for f in format.all_factors if f.size is None}
+        return tuple(
+            None if extent is None and dim in rests else padded
+            for dim, (extent, padded) in enumerate(
+                zip(self.shape, _at_extent_1(format, self.shape).padded_shape, strict=True)
+            )
+        )
 
     @property
     def padded_offsets(self) -> tuple[int, ...]:
@@ -195,25 +199,32 @@ class TensorDesc:
     @property
     def strides(self) -> tuple[Extent, ...]:
         """Elements between whole blocks of each dim; None where open. Raises LayoutError where there are none."""
-        if self._open_strides is not None:
-            return self._open_strides
-        return self._known(lambda layout: _plain_strides(layout) or _blocking(layout).strides)
+        return self._blocked()[0]
 
     @property
     def inner_blocks(self) -> tuple[int, ...]:
         """Sizes of the inner blocks, outermost first. Raises LayoutError where the layout is no blocked one."""
-        return self._tile(lambda desc: desc.inner_blks)
+        return tuple(size for size, _ in self._blocked()[1])
 
     @property
     def inner_dims(self) -> tuple[int, ...]:
         """The dim of each inner block."""
-        return self._tile(lambda desc: desc.inner_idxs)
+        return tuple(dim for _, dim in self._blocked()[1])
 
-    def _tile(self, read: Callable[[BlockingDesc], tuple[int, ...]]) -> tuple[int, ...]:
+    def _blocked(self) -> Blocked:
+        """The strides, and size and dim of each inner block. Raises LayoutError where the layout is no blocked one."""
         if self._open_strides is not None:
-            return ()
-        layout = self._stand_in(0)
-        return () if _plain_strides(layout) is not None else read(_blocking(layout))
+            return self._open_strides, ()
+        if self._bound is None:
+            return _open_blocked(self._open_format(), self.shape)
+        strides = _plain_strides(self._bound)
+        return _blocked(self._bound) if strides is None else (strides, ())
+
+    def _open_format(self) -> Format:
+        """The Format of open extents. Raises LayoutError where there is none."""
+        if self.format is None:
+            raise LayoutError(f"{self} has no numbers: {self._why_unbound()}")
+        return self.format
 
     @property
     def nelems(self) -> int:
@@ -237,22 +248,6 @@ class TensorDesc:
         if pad == "undef":
             return None
         return 0 if pad == "zero" else self.zero_point if isinstance(pad, str) else pad
-
-    def _stand_in(self, which: int) -> Layout:
-        """The layout, with open extents replaced by the given set of numbers."""
-        if self._bound is not None:
-            return self._bound
-        if self.format is None:
-            raise LayoutError(f"{self} has no numbers: {self._why_unbound()}")
-        primes = _STAND_INS[which]
-        shape = [primes[d % len(primes)] if x is None else x for d, x in enumerate(self.shape)]
-        return self.format.bind(shape)
-
-    def _known(self, read: Callable[[Layout], tuple[int, ...]]) -> tuple[Extent, ...]:
-        first = read(self._stand_in(0))
-        if self._bound is not None:
-            return first
-        return tuple(a if a == b else None for a, b in zip(first, read(self._stand_in(1)), strict=True))
 
     # Equality -------------------------------------------------------------------------------------------------
 
@@ -410,10 +405,52 @@ def _plain_strides(layout: Layout) -> tuple[int, ...] | None:
     return tuple(digits[0].stride for digits in layout.digits)
 
 
-def _blocking(layout: Layout) -> BlockingDesc:
+def _blocked(layout: Layout) -> Blocked:
     from layout_ir.notations.onednn import BlockingDesc
 
-    return BlockingDesc.of(layout)
+    desc = BlockingDesc.of(layout)
+    return desc.strides, tuple(zip(desc.inner_blks, desc.inner_idxs, strict=True))
+
+
+def _at_extent_1(format: Format, shape: Sequence[Extent]) -> Layout:
+    """The layout at the least extents, which has the numbers that do not follow from open ones."""
+    return format.bind([1 if extent is None else extent for extent in shape])
+
+
+def _open_blocked(format: Format, shape: Sequence[Extent]) -> Blocked:
+    """The strides (None where they follow from an open extent) and inner blocks that all extents have in common.
+
+    The one count that follows from an extent is the rest of its dim. A stride that is not written is the product of the
+    counts behind it (`binding.bind`), so it follows from an open extent where the rest of that dim is among them. Of
+    every dim, the coarsest factor has the stride between whole blocks; the others are the blocks, if they are a tile.
+    Raises LayoutError where they are none.
+    """
+    from layout_ir.notations.onednn import dense_tile
+
+    is_open: dict[tuple[str, bool], bool] = {}  # the running product of an axis on a side of the bar
+    coarsest: dict[int, tuple[Extent, int]] = {}
+    inner: list[tuple[int, int, int]] = []
+    factors = zip(format.all_factors, _at_extent_1(format, shape).factors, strict=True)
+    for k, (factor, bound) in reversed(list(enumerate(factors))):
+        dim, product = factor.dim, (factor.axis, k >= len(format.factors))
+        follows = factor.stride is None and is_open.get(product, False)
+        is_open[product] = follows or (factor.size is None and shape[dim] is None)
+        if dim in coarsest:
+            stride, size = coarsest[dim]
+            if stride is None:
+                raise LayoutError(
+                    f"{format} of shape {_text(shape)} has no inner blocks of one size: a block of "
+                    f"{size} of '{format.names[dim]}' lies outside of an open extent"
+                )
+            if size != 1:
+                inner.append((stride, size, dim))
+        coarsest[dim] = None if follows else bound.stride, bound.count
+    tile = dense_tile(inner[::-1])
+    if tile is None:
+        raise LayoutError(
+            f"{format} of shape {_text(shape)} is no blocked layout: its blocks are no dense tile"
+        )
+    return tuple(coarsest[dim][0] for dim in range(format.rank)), tuple(tile)
 
 
 def _text(numbers: Sequence[Extent]) -> str:

@@ -30,7 +30,7 @@ from layout_ir.backends.reference.elements import narrow, widen
 from layout_ir.binding import check_addresses
 from layout_ir.buffers import Storage, allocate, gather, row_of, scatter
 from layout_ir.descriptor import TensorDesc
-from layout_ir.dtypes import bits_of
+from layout_ir.dtypes import bits_of, element_type
 from layout_ir.errors import LayoutError, public_methods
 from layout_ir.exchange import Exchange
 from layout_ir.forking import loading
@@ -205,8 +205,9 @@ class Memory(Exchange):
 
     def _set(self, values: Any) -> None:
         array = np.asarray(values)
-        if array.dtype.kind == "f" and self.desc.dtype.startswith(("bf16", "f8")):
-            if self.desc.dtype != "bf16":
+        element = element_type(self.desc.dtype)
+        if array.dtype.kind == "f" and element.is_float and element.storage != element.array_name:
+            if element.is_moved_only:
                 raise LayoutError(f"numbers are not converted to {self.desc.dtype}: give its bits as uint8")
             array = narrow(array, "bf16")
         shape = self.desc.layout.shape
@@ -269,7 +270,7 @@ class Memory(Exchange):
         """One number as it is stored."""
         if self.desc.dtype == "bf16":
             return narrow(np.asarray(value, np.float64), "bf16")
-        if self.desc.dtype.startswith("f8") and value:
+        if element_type(self.desc.dtype).is_moved_only and value:
             raise LayoutError(f"pad = {value} of {self.desc.dtype} is not supported: zero and undef are")
         return value
 
@@ -351,7 +352,7 @@ class Memory(Exchange):
         array = np.asarray(array)
         there = lying(array)
         wanted = TensorDesc(
-            array.shape, dtype or element_type_of(array.dtype), there[0] if layout is None and there else layout,
+            array.shape, dtype or element_type_of(array.dtype).name, there[0] if layout is None and there else layout,
             scale=scale, zero_point=zero_point,
         )  # fmt: skip
         whole = bits_of(wanted.dtype) % 8 == 0 and array.dtype == storage_of(wanted.dtype)

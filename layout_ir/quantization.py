@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from layout_ir.dtypes import bits_of
+from layout_ir.dtypes import ELEMENT_TYPES, element_type
 from layout_ir.errors import LayoutError
 from layout_ir.format import PadPolicy
 
@@ -53,6 +53,9 @@ along."""
 
 PARAMETERS = ("src_zero", "ratio", "beta", "dst_zero")
 """The parameters of a conversion, in the order in which they act."""
+
+
+_MOVED_ONLY = frozenset(known.name for known in ELEMENT_TYPES if known.is_moved_only)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ class Conversion:
 
     def __post_init__(self) -> None:
         for dtype in (self.src, self.dst):
-            if dtype.startswith("f8") and not self.is_identity:
+            if dtype in _MOVED_ONLY and not self.is_identity:
                 raise LayoutError(
                     f"elements of {dtype} are moved, but not converted: {self.src} to {self.dst}"
                 )
@@ -178,14 +181,15 @@ def conversion_between(
     for side, x, dtype in zip(("source", "destination"), zeros, (src, dst), strict=True):
         if x is None:
             continue
-        if "f" in dtype:
+        element = element_type(dtype)
+        if element.is_float:
             if (wrong := _first_but(x, np.zeros(np.shape(x), np.bool_))) is not None:
                 raise LayoutError(
                     f"zero point {wrong} of {dtype}: expected integers, but elements of the {side} are floats and have "
                     "none: give None for it"
                 )
             continue
-        (low, high), numbers = range_of(dtype), np.asarray(x)
+        (low, high), numbers = element.range, np.asarray(x)
         wrong = _first_but(x, (low <= numbers) & (numbers <= high) & (np.rint(numbers) == numbers))
         if wrong is not None:
             raise LayoutError(f"zero point {wrong} of {dtype}: expected integers from {low} to {high}")
@@ -280,21 +284,23 @@ def sides_of(given: Any, src: str, dst: str, what: str) -> tuple[Any, Any]:
         return pair[0], pair[1]
     if given is None:
         return None, None
-    if ("f" in src) == ("f" in dst):
+    to_float = element_type(dst).is_float
+    if element_type(src).is_float == to_float:
         raise LayoutError(
             f"a {what} for {src} to {dst} may be meant for either side: give a tuple (source's, destination's)"
         )
-    return (given, None) if "f" in dst else (None, given)
+    return (given, None) if to_float else (None, given)
 
 
 def check_quantization(dtype: str, scale: float | None, zero_point: int) -> None:
     """Raises LayoutError where `dtype` cannot be quantized like that."""
     if scale is not None and not 0 < scale < inf:
         raise LayoutError(f"scale {scale} is not a positive number")
-    if zero_point and "f" in dtype:
+    element = element_type(dtype)
+    if zero_point and element.is_float:
         raise LayoutError(f"zero point {zero_point} of {dtype}: only integer types are quantized")
-    low, high = range_of(dtype)
-    if not low <= zero_point <= high:
+    if not element.holds(zero_point):
+        low, high = element.range
         raise LayoutError(f"zero point {zero_point} is outside {dtype}: {low} to {high}")
 
 
@@ -318,23 +324,12 @@ def pad_after(pad: PadPolicy, conversion: Conversion) -> PadPolicy:
 
 def check_pad(pad: PadPolicy, dtype: str) -> None:
     """Raises LayoutError where a pad of `dtype` cannot hold what the policy says."""
-    if isinstance(pad, str):
-        if pad == "zp" and "f" in dtype:
-            raise LayoutError(f"pad = zp needs a quantized element type, but {dtype} has no zero point")
-        return
-    low, high = range_of(dtype)
-    if "f" not in dtype and not (low <= pad <= high and pad == int(pad)):
+    element = element_type(dtype)
+    if pad == "zp" and element.is_float:
+        raise LayoutError(f"pad = zp needs a quantized element type, but {dtype} has no zero point")
+    if not isinstance(pad, str) and not element.holds(pad):
+        low, high = element.range
         raise LayoutError(f"pad = {pad} is no value of {dtype}: integers from {low} to {high}")
-
-
-def range_of(dtype: str) -> tuple[float, float]:
-    """Least and greatest value of an element type."""
-    if "f" in dtype:
-        return -inf, inf
-    bits = 1 if dtype == "i1" else bits_of(dtype)
-    if dtype.startswith("u") or dtype == "i1":
-        return 0, (1 << bits) - 1
-    return -(1 << bits - 1), (1 << bits - 1) - 1
 
 
 def to_real(stored: NDArray[Any], scale: float, zero_point: int) -> NDArray[np.float32]:
@@ -352,9 +347,10 @@ def to_stored(values: Any, dtype: str, scale: float, zero_point: int) -> NDArray
     import numpy as np
 
     exact = np.asarray(values, np.float64) / scale
-    if "f" in dtype:
+    element = element_type(dtype)
+    if element.is_float:
         return exact
-    low, high = range_of(dtype)
+    low, high = element.range
     whole = np.clip(np.where(np.isnan(exact), 0, np.rint(exact + zero_point)), low, high)
     # The greatest 64-bit integers are no f64; the nearest below is what fits.
     whole = np.minimum(whole, np.nextafter(2.0**63 if low < 0 else 2.0**64, 0))

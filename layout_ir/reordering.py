@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from layout_ir.binding import check_addresses
 from layout_ir.descriptor import TensorDesc
-from layout_ir.dtypes import bits_of, canonical_name
+from layout_ir.dtypes import ELEMENT_TYPES, bits_of, canonical_name
 from layout_ir.errors import LayoutError, public
 from layout_ir.forking import loading
 from layout_ir.format import Format
@@ -42,10 +42,11 @@ for _name in ("binding", "canonical", "inverse", "reshape", "tag", "text", "view
     import_module(f"layout_ir.{_name}")
 
 _NAMES = {
-    "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "i1",
-    "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8",
-    "uint64": "ui64", "uint32": "ui32", "uint8": "ui8",
-}  # fmt: skip
+    known.array_name: known.name
+    for known in ELEMENT_TYPES
+    if not (known.is_packed or known.is_moved_only or known.name == "ui16")
+}
+"""The element types of NumPy's types. Arrays of uint16 may hold ui16 or the bits of bf16: an argument says which."""
 
 
 def physical_shape(layout: Layout) -> tuple[int, ...]:

@@ -14,34 +14,26 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from layout_ir.binding import strided_layout
+from layout_ir.dtypes import ELEMENT_TYPES, ElementType, element_type
 from layout_ir.errors import LayoutError
 from layout_ir.layout import Layout
 
-_UINT, _BFLOAT = 1, 4  # DLDataTypeCode
 _TYPE_AT = {b"dltensor": 20, b"dltensor_versioned": 52}
 """Bytes from the start of the managed tensor to its element type (code: u8, bits: u8, lanes: u16)."""
 
-
-_STORED = {
-    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "uint16", "f8E4M3FN": "uint8", "f8E5M2": "uint8",
-    "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8", "i4": "uint8", "i1": "bool",
-    "ui64": "uint64", "ui32": "uint32", "ui16": "uint16", "ui8": "uint8", "ui4": "uint8",
-}  # fmt: skip
-_NAMED = {
-    value: key for key, value in _STORED.items() if key not in ("bf16", "f8E4M3FN", "f8E5M2", "i4", "ui4")
-}
+_NUMPY = {known.storage: known for known in ELEMENT_TYPES if known.storage == known.array_name}
 
 
 def storage_of(dtype: str) -> np.dtype[Any]:
     """The NumPy type in which elements of `dtype` are kept: bf16 and f8 as their bits, 4-bit types as bytes."""
-    return np.dtype(_STORED[dtype])
+    return np.dtype(element_type(dtype).storage)
 
 
-def element_type_of(dtype: np.dtype[Any]) -> str:
+def element_type_of(dtype: np.dtype[Any]) -> ElementType:
     """The element type that NumPy's type is. Raises LayoutError where it is none."""
-    if dtype.name not in _NAMED:
-        raise LayoutError(f"arrays of {dtype} have no element type: known are {', '.join(sorted(_NAMED))}")
-    return _NAMED[dtype.name]
+    if dtype.name not in _NUMPY:
+        raise LayoutError(f"arrays of {dtype} have no element type: known are {', '.join(sorted(_NUMPY))}")
+    return _NUMPY[dtype.name]
 
 
 def strides_of(layout: Layout) -> tuple[int, ...] | None:
@@ -87,7 +79,7 @@ def relabel(capsule: Any, *, to_bf16: bool) -> Any:
     if name not in _TYPE_AT:
         raise LayoutError(f"a capsule named {name!r} is no DLPack tensor")
     code = ctypes.c_uint8.from_address(api.PyCapsule_GetPointer(capsule, name) + _TYPE_AT[name])
-    code.value = _BFLOAT if to_bf16 else _UINT
+    code.value = element_type("bf16" if to_bf16 else "ui16").dlpack
     return capsule
 
 

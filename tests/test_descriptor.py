@@ -333,6 +333,58 @@ def test_open_extents_leave_open_what_depends_on_them():
     assert d.at((2, 17, 3, 4)) == TensorDesc((2, 17, 3, 4), "f32", "aBcd8b")
 
 
+@pytest.mark.parametrize(
+    "layout",
+    [
+        "abcd", "acdb", "aBcd8b", "ABcd16b16a2b", "(a, b, c, d) : [a, b, c, d*32768, b:30000], lo = [0, 3, 0, 0]",
+        "(a, b, c, d) : [a:9, b, c, d]", "(a, b, c, d) : [d, c, b@lane, a, d:2]",
+        "(a, b, c, d) : [a, b, c, d | c:8, d:4]",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("open_dims", [(0,), (1,), (3,), (0, 2), (0, 2, 3)])
+def test_open_numbers_are_those_that_differ_between_extents(layout: str, open_dims: tuple[int, ...]):
+    def shape(extent: int) -> list[int]:
+        return [extent if d in open_dims else x for d, x in enumerate((2, 17, 3, 4))]
+
+    d = TensorDesc([None if k in open_dims else x for k, x in enumerate(shape(1))], "f32", layout)
+    rests = [f for f in Format.of(layout).factors if f.size is None]
+    for name in ("strides", "padded_shape"):
+        known = getattr(d, name)
+        # Far apart, so that every rest of an open dim has another count; only what has no rest must fit its sizes.
+        for small, large in ((1, 40_000), (20_000, 60_000)) if len(rests) == 4 else ((5, 8), (6, 9)):
+            numbers = [_numbers(d.at(shape(extent)), name) for extent in (small, large)]
+            for a, b, number in zip(*numbers, known, strict=True):
+                assert number == (a if a == b else None)
+    if "@" not in layout:  # what a descriptor of oneDNN has no word for
+        assert d.inner_blocks == d.at(shape(5)).inner_blocks and d.inner_dims == d.at(shape(5)).inner_dims
+
+
+def _numbers(d: TensorDesc, name: str) -> tuple[int, ...]:
+    """Strides by the factors of the layout: of every dim, that of the coarsest."""
+    if name == "padded_shape":
+        return d.layout.padded_shape
+    return tuple(next(f.stride for f in d.layout.factors if f.dim == k) for k in range(d.rank))
+
+
+def test_any_number_of_extents_may_be_open():
+    d = TensorDesc((None,) * 8, "f32", "abcdefgh")
+    assert d.strides == (None,) * 7 + (1,) and d.padded_shape == (None,) * 8 and d.inner_blocks == ()
+
+
+@pytest.mark.parametrize(
+    "layout, message",
+    [
+        ("(a, b) : [b, b:4, a]", "a block of 4 of 'b' lies outside of an open extent"),
+        ("(a, b) : [a, b, b:4*2]", "is no blocked layout: its blocks are no dense tile"),
+    ],
+)
+def test_negative_open_extents_without_inner_blocks(layout: str, message: str):
+    d = TensorDesc((None, 8), "f32", layout)
+    for name in ("strides", "inner_blocks", "inner_dims"):
+        with pytest.raises(LayoutError, match=message):
+            getattr(d, name)
+
+
 def test_open_strides_are_given_later():
     d = TensorDesc((2, 3), "f32", strides=(None, 1))
     assert d.is_runtime and d.strides == (None, 1) and d.inner_blocks == ()

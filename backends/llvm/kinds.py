@@ -13,17 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from layout_ir.dtypes import element_type
 from layout_ir.errors import LayoutError
-
-_KINDS: dict[str, tuple[str, ...]] = {
-    "f64": ("f",), "f32": ("f",), "f16": ("f",), "bf16": ("u", "i"), "f8E4M3FN": ("u", "i"), "f8E5M2": ("u", "i"),
-    "i64": ("i",), "i32": ("i",), "i16": ("i",), "i8": ("i",), "i4": ("u", "i"), "i1": ("b", "u", "i"),
-    "ui64": ("u",), "ui32": ("u",), "ui16": ("u",), "ui8": ("u",), "ui4": ("u", "i"),
-}  # fmt: skip
-"""NumPy's letters for the kinds that hold elements of a type; their width is checked beside it."""
-
-_NAMES = {"bf16": "bfloat16", "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2"}
-"""Types that libraries add to NumPy."""
 
 _PLAIN = "biufcmMSU"
 
@@ -55,10 +46,10 @@ def check_kind(dtype: np.dtype[Any], side: str, element: str | None) -> None:
     typeless = dtype.type is np.void
     if element is None:
         fits = typeless or dtype.kind in _PLAIN or dtype.isbuiltin == 2
-    elif dtype.isbuiltin == 2:
-        fits = dtype.name == _NAMES.get(element)
+    elif dtype.isbuiltin == 2:  # a type that a library adds: of 4 bits, it takes a byte for each
+        fits = element_type(element).is_float and dtype.name == element_type(element).array_name
     else:
-        fits = typeless or dtype.kind in _KINDS[element]
+        fits = typeless or dtype.kind in element_type(element).array_kinds
     if not fits:
         what = "moves plain memory" if element is None else f"converts {element}"
         raise LayoutError(f"the {side} holds elements of type {dtype}, the kernel {what}")
@@ -69,5 +60,5 @@ def codes(element: str | None) -> int:
 
     Codes of more letters, and buffers that say none, are for `check_kind` to judge.
     """
-    kinds = _CODES if element is None else _KINDS[element]
+    kinds = _CODES if element is None else element_type(element).array_kinds
     return sum(1 << (ord(code) - FIRST_CODE) for kind in kinds for code in _CODES[kind])

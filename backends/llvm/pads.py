@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from math import copysign, isnan
 
-from layout_ir.dtypes import bits_of, canonical_name
+from layout_ir.dtypes import element_type
 from layout_ir.errors import LayoutError
 from layout_ir.format import PadPolicy, pad_number
 
@@ -18,25 +18,22 @@ def pad_bits(policy: PadPolicy, dtype: str) -> int:
     number = 0.0 if policy in ("undef", "zp") else pad_number(policy)
     if number is None:
         return 0
-    name, bits = canonical_name(dtype), bits_of(dtype)
+    element = element_type(dtype)
+    name = element.name
     if name in ("f64", "f32", "f16"):
         return int.from_bytes(_packed(number, {"f64": "<d", "f32": "<f", "f16": "<e"}[name]), "little")
     if name == "bf16":
         word = int.from_bytes(_packed(number, "<f"), "little")
         # To nearest, ties to even; a NaN keeps its upper half, which holds the quiet bit.
         return word >> 16 if isnan(number) else (word + 0x7FFF + (word >> 16 & 1)) >> 16
-    if not name.startswith(("i", "ui")):
+    if element.is_float:
         if number == 0 and copysign(1, number) > 0:
             return 0
         raise LayoutError(f"pads of element type {name} can be zero or undef, not {policy}")
-    exact = int(policy) if isinstance(policy, int) else int(number) if number.is_integer() else None
-    if name == "i1":
-        low, high = 0, 1
-    else:
-        low, high = (0, 2**bits - 1) if name[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    if exact is None or not low <= exact <= high:
+    if not element.holds(number):
+        low, high = element.range
         raise LayoutError(f"pad value {policy} is not a value of element type {name}: {low} to {high}")
-    return exact & (2**bits - 1)
+    return int(number) & (2**element.bits - 1)
 
 
 def _packed(number: float, code: str) -> bytes:

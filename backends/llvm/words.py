@@ -25,7 +25,7 @@ from layout_ir.backends.llvm.plan import (
 )
 from layout_ir.backends.llvm.streaming import in_few_streams, streaming_volume
 from layout_ir.backends.llvm.tuning import Choice
-from layout_ir.dtypes import bits_of
+from layout_ir.dtypes import bits_of, element_type
 from layout_ir.quantization import Conversion
 
 _SIDES = "in the source", "in the destination"
@@ -115,7 +115,7 @@ def arithmetic_words(conversion: Conversion) -> list[str]:
         lines.insert(0, f"in {conversion.computes}, each step rounded:")
     if dst == "i1":
         return [*lines, "an element is 1 where that is not 0"]
-    if "f" in dst:
+    if element_type(dst).is_float:
         return [
             *lines,
             f"rounded to the nearest {dst}, ties to even; too large becomes infinity, NaN stays NaN",

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from layout_ir.backends.reference.elements import Array, convert, is_float, saturated, storage, widen
+from layout_ir.backends.reference.elements import Array, convert, saturated, storage, widen
+from layout_ir.dtypes import element_type
 from layout_ir.errors import LayoutError
-from layout_ir.quantization import Conversion, range_of
+from layout_ir.quantization import Conversion
 
 _BYTES = {"i4": "i8", "ui4": "ui8"}
 """The types that hold the numbers of 4-bit ones."""
@@ -76,8 +77,8 @@ def _stored(array: Array, src: str, dst: str) -> Array:
     if dst not in _BYTES:
         return convert(array, source, dst, rounding="nearest")
     target = _BYTES[dst]
-    low, high = map(int, range_of(dst))
-    if is_float(source):
+    low, high = map(int, element_type(dst).range)
+    if element_type(source).is_float:
         with np.errstate(all="ignore"):
             whole = np.rint(widen(array, source))
         return np.clip(saturated(whole, target), low, high)

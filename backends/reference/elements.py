@@ -11,32 +11,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from layout_ir.dtypes import ELEMENT_TYPES, element_type
 from layout_ir.errors import LayoutError
 
 Array = NDArray[Any]
 
 _STORAGE = {
-    "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.uint16,
-    "i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8, "i1": np.bool_,
-    "ui64": np.uint64, "ui32": np.uint32, "ui16": np.uint16, "ui8": np.uint8,
-}  # fmt: skip
-_HALVES = ("f16", "bf16")
+    known.name: np.dtype(known.storage)
+    for known in ELEMENT_TYPES
+    if not (known.is_packed or known.is_moved_only)
+}
+HALVES = ("f16", "bf16")
 
 
 def storage(dtype: str) -> np.dtype[Any]:
     """The NumPy type of a buffer of `dtype` elements. Raises LayoutError for a type that NumPy cannot store."""
     if dtype not in _STORAGE:
         raise LayoutError(f"buffers of {dtype} are not supported: known are {', '.join(_STORAGE)}")
-    return np.dtype(_STORAGE[dtype])
+    return _STORAGE[dtype]
 
 
 def computed(dtype: str) -> np.dtype[Any]:
     """The NumPy type that ops on `dtype` compute in."""
-    return np.dtype(np.float32) if dtype in _HALVES else storage(dtype)
-
-
-def is_float(dtype: str) -> bool:
-    return "f" in dtype
+    return np.dtype(np.float32) if dtype in HALVES else storage(dtype)
 
 
 def widen(array: Array, dtype: str) -> Array:
@@ -106,46 +103,34 @@ def convert(array: Array, source: str, target: str, *, rounding: str) -> Array:
     values = widen(array, source)
     if target == "i1":
         return values != 0
-    if is_float(target):
+    if element_type(target).is_float:
         return _quiet(narrow(values, target), target)
-    low, high = integer_range(target)
-    if is_float(source):
+    if element_type(source).is_float:
         with np.errstate(all="ignore"):
             whole = np.trunc(values) if rounding == "truncate" else np.rint(values)
         return saturated(whole, target)
     if rounding == "truncate" or values.dtype == np.bool_:
         return values.astype(storage(target))
-    info = np.iinfo(values.dtype)
-    bounded = np.clip(values, max(low, int(info.min)), min(high, int(info.max)))
+    (low, high), info = element_type(target).range, np.iinfo(values.dtype)
+    bounded = np.clip(values, max(int(low), int(info.min)), min(int(high), int(info.max)))
     return bounded.astype(storage(target))
-
-
-_QUIET_BIT = {"f16": 9, "bf16": 6, "f32": 22, "f64": 51}
 
 
 def _quiet(array: Array, dtype: str) -> Array:
     """Stored floats with every NaN quiet. NumPy moves the bits of halves, and keeps signalling ones as they are."""
     bits = np.array(array).view(f"u{array.dtype.itemsize}")
-    bits[np.isnan(widen(array, dtype))] |= bits.dtype.type(1 << _QUIET_BIT[dtype])
+    bits[np.isnan(widen(array, dtype))] |= bits.dtype.type(1 << element_type(dtype).mantissa - 1)
     return bits.view(array.dtype)
 
 
 def saturated(whole: Array, target: str) -> Array:
     """Whole numbers kept in floats as integers of type `target`: out of range is the nearest bound, NaN is 0."""
-    low, high = integer_range(target)
+    low, high = map(int, element_type(target).range)
     # As a float the upper bound may round up to a number that is out of range, hence the comparison with its successor.
     above, below = whole >= float(high) + 1.0 if high < 1 << 53 else whole >= float(high), whole < float(low)
     inside = np.where(above | below | np.isnan(whole), 0, whole).astype(storage(target))
     dtype = storage(target)
     return np.where(above, dtype.type(high), np.where(below, dtype.type(low), inside))
-
-
-def integer_range(dtype: str) -> tuple[int, int]:
-    """The smallest and the largest integer of `dtype`."""
-    if dtype == "i1":
-        return 0, 1
-    info = np.iinfo(storage(dtype))
-    return int(info.min), int(info.max)
 
 
 def poison(dtype: str) -> Any:
@@ -162,6 +147,7 @@ def poison(dtype: str) -> Any:
 
 def stored_number(value: float, dtype: str) -> Any:
     """`value` as one stored element."""
-    if is_float(dtype):
+    kind = storage(dtype)
+    if element_type(dtype).is_float:
         return narrow(np.asarray([value], np.float64), dtype)[0]
-    return storage(dtype).type(int(value))
+    return kind.type(int(value))

@@ -25,21 +25,18 @@ import numpy as np
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import (
     AnyFloat,
-    BFloat16Type,
-    Float16Type,
-    Float32Type,
-    Float64Type,
     FloatAttr,
     IndexType,
     IntegerAttr,
     IntegerType,
-    Signedness,
     TensorType,
 )
 from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from layout_ir.backends.reference.elements import narrow, widen
+from layout_ir.backends.reference.elements import HALVES, computed, narrow, widen
+from layout_ir.dialects.layout import element_type_of
+from layout_ir.dtypes import element_type
 from layout_ir.errors import LayoutError
 
 Value = Any
@@ -58,24 +55,14 @@ class Trap(Exception):
 
 def kind_of(type: Attribute) -> np.dtype[Any]:
     """The NumPy type that scalars of `type` are computed in. Raises LayoutError where there is none."""
+    known = _INDEX if isinstance(type, IndexType) else element_type_of(type)
+    if known is None or not known.storage or known.is_packed:
+        raise LayoutError(f"scalars of {type} cannot be evaluated")
     # Half precision is computed in single and rounded where it is stored.
-    if isinstance(type, Float16Type | BFloat16Type | Float32Type):
-        return np.dtype(np.float32)
-    if isinstance(type, Float64Type):
-        return np.dtype(np.float64)
-    if isinstance(type, IndexType):
-        return np.dtype(np.int64)
-    if isinstance(type, IntegerType):
-        integer = cast("IntegerType[int, Signedness]", type)
-        width = integer.width.data
-        if width == 1:
-            return np.dtype(np.bool_)
-        if width in (8, 16, 32, 64):
-            return np.dtype(f"{'u' if integer.signedness.data == Signedness.UNSIGNED else ''}int{width}")
-    raise LayoutError(f"scalars of {type} cannot be evaluated")
+    return computed(known.name)
 
 
-_HALVES: dict[type[Attribute], str] = {Float16Type: "f16", BFloat16Type: "bf16"}
+_INDEX = element_type("i64")
 
 
 def is_number(type: Attribute) -> bool:
@@ -99,10 +86,10 @@ def number(value: float, type: Attribute) -> Value:
 def in_type(value: Any, type: Attribute) -> Value:
     """`value`, a number or an array, as the number of `type` nearest to it; integers wrap around."""
     array = np.asarray(value)
-    half = _HALVES.get(type.__class__)
+    known = element_type_of(type)
     with np.errstate(all="ignore"):
-        if half is not None:
-            array = widen(narrow(array, half), half)
+        if known is not None and known.name in HALVES:
+            array = widen(narrow(array, known.name), known.name)
         return array.astype(kind_of(type), copy=False)[()]
 
 

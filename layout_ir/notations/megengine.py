@@ -23,7 +23,7 @@ from layout_ir.layout import Layout
 from layout_ir.notations.digits import Piece, format_of_pieces, from_strides, layout_of, strided
 from layout_ir.notations.named import NamedNotation
 from layout_ir.notations.notation import Subject
-from layout_ir.notations.scan import Scanner
+from layout_ir.scan import Scanner
 
 TENSOR_FORMATS = (
     "NCHW", "NHWC", "NCHWc4", "NCHWc8", "NCHWc32", "NCHWc64", "CHWNc4", "NHCWc4",

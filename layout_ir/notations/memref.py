@@ -26,7 +26,7 @@ from layout_ir.notations.expressions import (
     digit_text,
 )
 from layout_ir.notations.notation import Notation, Subject
-from layout_ir.notations.scan import Scanner
+from layout_ir.scan import Scanner
 from layout_ir.tag import names_for
 
 WORDS = Words("floordiv", "mod")

@@ -12,7 +12,7 @@ from layout_ir.dtypes import bits_of
 from layout_ir.errors import LayoutError
 from layout_ir.notations.digits import from_strides, strided
 from layout_ir.notations.notation import Notation, Subject
-from layout_ir.notations.scan import Scanner, tuple_text
+from layout_ir.scan import Scanner
 
 _FIELDS = ("shape", "strides", "offset", "itemsize")
 
@@ -66,10 +66,8 @@ class NumpyNotation(Notation):
         layout = self.bound(subject)
         width = _itemsize(dtype)
         strides, offset = strided(layout, self.name)
-        in_bytes = tuple_text([s * width for s in strides])
-        return (
-            f"shape={tuple_text(layout.shape)}, strides={in_bytes}, offset={offset * width}, itemsize={width}"
-        )
+        in_bytes = tuple(s * width for s in strides)
+        return f"shape={layout.shape}, strides={in_bytes}, offset={offset * width}, itemsize={width}"
 
 
 def _itemsize(dtype: str | None) -> int:

@@ -174,20 +174,28 @@ def _assembled(
     layout: Layout, strides: Sequence[int], inner: Sequence[tuple[int, int, int]]
 ) -> BlockingDesc | None:
     """The descriptor with the given inner digits (stride, size, dim, each dim coarse to fine), if they are a tile."""
+    tile = dense_tile(inner)
+    return None if tile is None else BlockingDesc(
+        layout.shape, layout.padded_shape, layout.lo, layout.offset, tuple(strides),
+        tuple(size for size, _ in tile), tuple(dim for _, dim in tile),
+    )  # fmt: skip
+
+
+def dense_tile(inner: Sequence[tuple[int, int, int]]) -> list[tuple[int, int]] | None:
+    """Digits (stride, size, dim; each dim coarse to fine) as inner blocks (size, dim), outermost first.
+
+    None where they leave holes, or where a coarse digit of a dim lies below a finer one.
+    """
     running = 1
     for stride, size, _ in sorted(inner):
         if stride != running:
             return None
         running *= size
-    for dim in range(layout.rank):
+    for dim in {d for _, _, d in inner}:
         own = [stride for stride, _, d in inner if d == dim]
         if own != sorted(own, reverse=True):
             return None
-    tile = sorted(inner, reverse=True)
-    return BlockingDesc(
-        layout.shape, layout.padded_shape, layout.lo, layout.offset, tuple(strides),
-        tuple(size for _, size, _ in tile), tuple(dim for _, _, dim in tile),
-    )  # fmt: skip
+    return [(size, dim) for _, size, dim in sorted(inner, reverse=True)]
 
 
 def _from_canonical(layout: Layout) -> BlockingDesc:

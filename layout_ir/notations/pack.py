@@ -16,7 +16,7 @@ from layout_ir.format import Factor, Format, PadPolicy, pad_number
 from layout_ir.layout import Layout
 from layout_ir.notations.digits import blocked
 from layout_ir.notations.notation import Notation, Subject
-from layout_ir.notations.scan import Scanner
+from layout_ir.scan import Scanner
 from layout_ir.tag import names_for
 
 

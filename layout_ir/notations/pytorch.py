@@ -17,7 +17,7 @@ from layout_ir.format import Format
 from layout_ir.layout import Layout
 from layout_ir.notations.digits import from_strides, strided
 from layout_ir.notations.notation import Notation, Subject
-from layout_ir.notations.scan import Scanner, tuple_text
+from layout_ir.scan import Scanner
 from layout_ir.tag import from_tag, names_for
 
 _ORDERS = {
@@ -211,4 +211,4 @@ class TorchNotation(Notation):
         strides, offset = strided(layout, "torch")
         if offset < 0 or any(s < 0 for s in strides):
             raise self.refuse(subject, f"strides {strides} and offset {offset} must not be negative there")
-        return f"size={tuple_text(layout.shape)}, stride={tuple_text(strides)}, storage_offset={offset}"
+        return f"size={layout.shape}, stride={tuple(strides)}, storage_offset={offset}"

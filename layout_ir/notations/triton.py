@@ -18,7 +18,7 @@ from layout_ir.errors import LayoutError, shape_text
 from layout_ir.format import MEMORY, Factor, Format
 from layout_ir.layout import Layout
 from layout_ir.notations.notation import Notation, Subject
-from layout_ir.notations.scan import Scanner
+from layout_ir.scan import Scanner
 from layout_ir.tag import names_for
 
 Bases = dict[str, list[tuple[int, ...]]]

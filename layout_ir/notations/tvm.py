@@ -22,7 +22,7 @@ from layout_ir.notations.digits import Piece, format_of_pieces, layout_of, piece
 from layout_ir.notations.expressions import ExpressionParser, Sum, Words, address_text
 from layout_ir.notations.memref import digit_results, layout_of_map
 from layout_ir.notations.notation import Notation, Subject
-from layout_ir.notations.scan import Scanner
+from layout_ir.scan import Scanner
 from layout_ir.tag import from_tag, names_for
 
 WORDS = Words("//", "%")

@@ -22,7 +22,7 @@ from layout_ir.format import Format
 from layout_ir.layout import Layout
 from layout_ir.notations.digits import Piece, blocked, format_of_pieces, layout_of
 from layout_ir.notations.notation import Notation, Subject
-from layout_ir.notations.scan import Scanner, tuple_text
+from layout_ir.scan import Scanner
 from layout_ir.steps import Steps, fit
 from layout_ir.tag import names_for
 
@@ -225,6 +225,6 @@ class JaxNotation(Notation):
     def _print(self, subject: Subject, dtype: str | None) -> str:
         dims, tiles = parts_of(subject, self.name)
         if not tiles:
-            return f"Layout(major_to_minor={tuple_text(dims)})"
-        inner = ", ".join(tuple_text(tile) for tile in tiles)
-        return f"Layout(major_to_minor={tuple_text(dims)}, tiling=({inner}{',' if len(tiles) == 1 else ''}))"
+            return f"Layout(major_to_minor={tuple(dims)})"
+        inner = ", ".join(str(tuple(tile)) for tile in tiles)
+        return f"Layout(major_to_minor={tuple(dims)}, tiling=({inner}{',' if len(tiles) == 1 else ''}))"

@@ -178,7 +178,7 @@ def random_inputs(
             if dtype == "bf16":
                 numbers = random.standard_normal(shape).astype(np.float32)
                 arrays.append((numbers.view(np.uint32) >> 16).astype(np.uint16))
-            elif "f" in dtype:
+            elif storage(dtype).kind == "f":
                 arrays.append(random.standard_normal(shape).astype(storage(dtype)))
             else:
                 low, high = (0, 2) if dtype == "i1" else (least, least + 4)

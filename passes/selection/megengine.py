@@ -21,7 +21,7 @@ from xdsl.ir import Operation, SSAValue
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, ViewOp, dtype_of, is_tensor
 from layout_ir.dialects.layout.types import tensor_type
-from layout_ir.dtypes import bits_of
+from layout_ir.dtypes import bits_of, element_type
 from layout_ir.format import Factor, Format
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.kernels import ConvKernel, ConvShape, activation, plain_kernel, weight
@@ -40,7 +40,7 @@ def _chwn4() -> Format:
 def activations(dtype: str) -> dict[str, Format]:
     """The formats of activations with elements of `dtype`, by MegEngine's name; NCHW is always there."""
     blocks = {8: (4, 32), 4: (64,)}.get(bits_of(dtype), ())
-    if dtype.startswith(("f", "bf")):
+    if element_type(dtype).is_float:
         blocks = ()
     found = {"NCHW": activation(2, "ncS")}
     found |= {f"NCHW{block}": activation(2, "ncS", ("c", block)) for block in blocks}
@@ -56,7 +56,7 @@ def conv_kernels(conv: ConvShape) -> Iterator[ConvKernel]:
         for name, x in activations(conv.dtype).items():
             if name != "NCHW" and (w := _weights(conv, name)) is not None:
                 yield ConvKernel(x, w, x, _RATE * {"NCHW4": 4, "CHWN4": 4, "NCHW32": 16}.get(name, 32))
-        if bits_of(conv.dtype) == 8 and not conv.dtype.startswith("f") and _dense(conv, 4):
+        if bits_of(conv.dtype) == 8 and not element_type(conv.dtype).is_float and _dense(conv, 4):
             last = activation(2, "nSc")
             yield ConvKernel(last, weight(2, "oSi"), last, _RATE * 16)
     yield plain_kernel(conv, _RATE)

@@ -26,9 +26,9 @@ from layout_ir.backends.llvm import compile_many
 from layout_ir.backends.llvm.machine import Machine, host, llvm
 from layout_ir.backends.reference.conversions import converted
 from layout_ir.buffers import gather, scatter
-from layout_ir.dtypes import bits_of
+from layout_ir.dtypes import bits_of, element_type
 from layout_ir.layout import Layout
-from layout_ir.quantization import Conversion, computing_type, is_per_channel, range_of, rounded
+from layout_ir.quantization import Conversion, computing_type, is_per_channel, rounded
 from layout_ir.tensor_protocols import storage_of
 from tests.backends.llvm.cases import random_case
 from tests.fuzz.kinds import Kind, Wrong
@@ -133,9 +133,10 @@ def random_conversion(
         count = channels if kind in several else 1
         if name.endswith("zero"):
             dtype = src if name == "src_zero" else dst
-            if "f" in dtype:
+            if element_type(dtype).is_float:
                 continue
-            low, high = (max(-1000, int(range_of(dtype)[0])), min(1000, int(range_of(dtype)[1])))
+            low, high = map(int, element_type(dtype).range)
+            low, high = max(-1000, low), min(1000, high)
             drawn: list[float] = [float(rng.randint(low, high)) for _ in range(count)]
         else:
             drawn = [rng.choice((0.5, 2.0, 1.0, 3.0, 0.1, rng.uniform(0.01, 20))) for _ in range(count)]

@@ -14,13 +14,14 @@ from layout_ir.backends.llvm.conversion import Widths, converts_late, exactly_on
 from layout_ir.backends.llvm.kernels.lanes import Channels, Side
 from layout_ir.backends.llvm.kernels.linear import Range, pieces
 from layout_ir.backends.llvm.kernels.network import interleaved, joined
-from layout_ir.backends.llvm.kernels.numbers import Numbers, is_float, lane
+from layout_ir.backends.llvm.kernels.numbers import Numbers, lane
 from layout_ir.backends.llvm.kernels.packs import packs
 from layout_ir.backends.llvm.kernels.tile import row_parts
 from layout_ir.backends.llvm.kernels.weave import chosen
 from layout_ir.backends.llvm.machine import LANE, LINE, Machine
 from layout_ir.backends.llvm.plan import ConvertRun, ConvertTile, ConvertWeave, Strip
 from layout_ir.backends.llvm.sharing import shared_cut
+from layout_ir.dtypes import element_type
 from layout_ir.quantization import Conversion
 
 UNROLL = 4
@@ -124,7 +125,7 @@ class Converter:
     def by_packs(self) -> bool:
         """Whether bytes are made by packs, a register of them at a time."""
         conversion = self.conversion
-        computed = is_float(conversion.src) or bool(conversion.parameters)
+        computed = element_type(conversion.src).is_float or bool(conversion.parameters)
         vector = self.machine.vector
         return computed and conversion.computes == "f32" and packs(self.machine, conversion.dst, vector)
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from layout_ir.backends.llvm.builder import Builder, Value, shuffle
-from layout_ir.backends.llvm.kernels.numbers import is_signed, lane, literal
-from layout_ir.dtypes import bits_of
+from layout_ir.backends.llvm.kernels.numbers import lane, literal
+from layout_ir.dtypes import bits_of, element_type
 from layout_ir.quantization import Conversion
 
 
@@ -58,7 +58,7 @@ class Side:
             high = b.put(f"lshr {pairs} {both}, splat (i8 4)")
             mask = [k // 2 + (k % 2) * (size // 2) for k in range(size)]
             value = shuffle(b, "i8", low, high, size // 2, mask)
-        if not is_signed(self.dtype):
+        if not element_type(self.dtype).is_signed:
             return value
         vector = f"<{size} x i8>"
         top = b.put(f"shl {vector} {value}, splat (i8 4)")

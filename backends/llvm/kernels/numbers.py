@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from layout_ir.backends.llvm.builder import Builder, shuffle
 from layout_ir.backends.llvm.kernels.packs import packed, packs
 from layout_ir.backends.llvm.machine import Machine
-from layout_ir.dtypes import bits_of
-from layout_ir.quantization import Conversion, range_of
+from layout_ir.dtypes import bits_of, element_type
+from layout_ir.quantization import Conversion
 
 _FLOATS = {"f32": ("float", 32, 1.5 * 2**23), "f64": ("double", 64, 1.5 * 2**52)}
 """Of a type that is computed in: its name, its bits, and what makes every small number an integer when added."""
@@ -26,14 +26,6 @@ _FLOATS = {"f32": ("float", 32, 1.5 * 2**23), "f64": ("double", 64, 1.5 * 2**52)
 def lane(dtype: str) -> str:
     """The integer in which an element travels."""
     return f"i{max(bits_of(dtype), 8)}"
-
-
-def is_float(dtype: str) -> bool:
-    return "f" in dtype
-
-
-def is_signed(dtype: str) -> bool:
-    return dtype.startswith("i") and dtype != "i1"
 
 
 def literal(value: float, dtype: str) -> str:
@@ -93,7 +85,7 @@ class Numbers:
         """The same numbers, as near as `dst` can; exact where it can."""
         if src == dst:
             return value
-        if not is_float(src) and not is_float(dst):
+        if not element_type(src).is_float and not element_type(dst).is_float:
             return self.whole(value, src, dst)
         if src in ("i64", "ui64") and dst == "bf16":
             return self.narrowed(self.jammed(value, src), "f64", dst)
@@ -120,8 +112,8 @@ class Numbers:
         if src == "i1":
             value = self.truth(self.b.put(f"icmp ne {from_} {value}, zeroinitializer"))
             return self.resized(value, "i8", dst, signed=False)
-        (low, high), (least, most) = range_of(src), range_of(dst)
-        signed = is_signed(src)
+        (low, high), (least, most) = element_type(src).range, element_type(dst).range
+        signed = element_type(src).is_signed
         if least > low:
             value = self.bound("max", value, src, int(least))
         if most < high:
@@ -129,7 +121,7 @@ class Numbers:
         return value if from_ == to else self.resized(value, lane(src), dst, signed=signed)
 
     def bound(self, which: str, value: str, dtype: str, limit: int) -> str:
-        vector, sign = self.vector(lane(dtype)), "s" if is_signed(dtype) else "u"
+        vector, sign = self.vector(lane(dtype)), "s" if element_type(dtype).is_signed else "u"
         name = f"llvm.{sign}{which}.v{self.size}{lane(dtype)}"
         return self.b.put(
             f"call {vector} @{name}({vector} {value}, {vector} {self.splat(lane(dtype), limit)})"
@@ -156,13 +148,13 @@ class Numbers:
         if src == "f64":
             wide = b.put(f"bitcast {from_} {value} to {self.vector('double')}")
             return b.put(f"fptrunc {self.vector('double')} {wide} to {vector}")
-        if is_float(src):
+        if element_type(src).is_float:
             single = self.single(value, src)
             return single if number == "f32" else b.put(f"fpext {self.vector('float')} {single} to {vector}")
         if src == "i1":
             value = self.truth(b.put(f"icmp ne {from_} {value}, zeroinitializer"))
         if bits_of(src) < 32:
-            value = self.resized(value, lane(src), "i32", signed=is_signed(src))
+            value = self.resized(value, lane(src), "i32", signed=element_type(src).is_signed)
             from_ = self.vector("i32")
         verb = "uitofp" if src in ("ui32", "ui64") else "sitofp"
         return b.put(f"{verb} {from_} {value} to {vector}")
@@ -206,7 +198,7 @@ class Numbers:
         if dst == "f32":
             single = b.put(f"fptrunc {vector} {y} to {self.vector('float')}")
             return b.put(f"bitcast {self.vector('float')} {single} to {self.vector('i32')}")
-        if is_float(dst):
+        if element_type(dst).is_float:
             single = y if number == "f32" else self.rounded_to_odd(y)
             return self.bf16(single) if dst == "bf16" else self.half(single)
         if bits_of(dst) < 32 or (bits_of(dst) == 32 and bits == 64):
@@ -217,7 +209,7 @@ class Numbers:
         """By the sum with a number so large that nothing behind the point remains: its low bits are the integer."""
         b, (float_, bits, magic) = self.b, _FLOATS[number]
         vector, word = self.vector(float_), f"i{bits}"
-        low, high = range_of(dst)
+        low, high = element_type(dst).range
         saturates = number == "f32" and packs(self.machine, dst, self.size)
         # Against a bound of 0 NaN loses anyway. Masked registers take the result's lanes away for nothing.
         masked = self.machine.vector == 64
@@ -253,18 +245,18 @@ class Numbers:
         float_ = _FLOATS[number][0]
         vector, to = self.vector(float_), self.vector(lane(dst))
         y = self.rint(y, number)
-        verb = "fptosi" if is_signed(dst) else "fptoui"
+        verb = "fptosi" if element_type(dst).is_signed else "fptoui"
         name = f"llvm.{verb}.sat.v{self.size}{lane(dst)}.v{self.size}{number}"
         return self.b.put(f"call {to} @{name}({vector} {y})")
 
     def rint(self, y: str, number: str) -> str:
         """To an integer, ties to even."""
-        b, (float_, bits, _) = self.b, _FLOATS[number]
+        b, float_ = self.b, _FLOATS[number][0]
         vector = self.vector(float_)
         if has_rounding(self.machine):
             return b.put(f"call {vector} @llvm.roundeven.v{self.size}{number}({vector} {y})")
         name = f"v{self.size}{number}"
-        large = self.splat(float_, literal(2.0 ** (23 if bits == 32 else 52), number))
+        large = self.splat(float_, literal(2.0 ** element_type(number).mantissa, number))
         shift = b.put(f"call {vector} @llvm.copysign.{name}({vector} {large}, {vector} {y})")
         near = b.put(f"fsub {vector} {b.put(f'fadd {vector} {y}, {shift}')}, {shift}")
         size = b.put(f"call {vector} @llvm.fabs.{name}({vector} {y})")
@@ -338,13 +330,13 @@ class Numbers:
         lost = b.put(f"icmp ne {vector} {self.bits('and', value, 0x7FF, 'i64')}, {zero}")
         sticky = self.choose(lost, "i64", self.splat("i64", 0x800), zero)
         kept = b.put(f"or {vector} {self.bits('and', value, -0x800, 'i64')}, {sticky}")
-        if is_signed(src):
+        if element_type(src).is_signed:
             moved = b.put(f"add {vector} {value}, {self.splat('i64', 1 << 53)}")
             fits = b.put(f"icmp ult {vector} {moved}, {self.splat('i64', 1 << 54)}")
         else:
             fits = b.put(f"icmp ule {vector} {value}, {limit}")
         chosen = self.choose(fits, "i64", value, kept)
-        verb = "sitofp" if is_signed(src) else "uitofp"
+        verb = "sitofp" if element_type(src).is_signed else "uitofp"
         return b.put(f"{verb} {vector} {chosen} to {self.vector('double')}")
 
     # Spelling ---------------------------------------------------------------------------------------------------

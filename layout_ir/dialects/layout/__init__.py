@@ -6,7 +6,9 @@ from layout_ir.dialects.layout.attributes import AnyAttr, FormatAttr, OpaqueAttr
 from layout_ir.dialects.layout.ops import CastOp, FillPadsOp, ReorderOp
 from layout_ir.dialects.layout.types import (
     Encoding,
+    attribute_of,
     dtype_of,
+    element_type_of,
     encoding_of,
     format_of,
     has_layout,
@@ -41,7 +43,9 @@ __all__ = [
     "SliceOp",
     "TagAttr",
     "ViewOp",
+    "attribute_of",
     "dtype_of",
+    "element_type_of",
     "encoding_of",
     "format_of",
     "has_layout",

@@ -18,13 +18,18 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from layout_ir.dialects.layout.attributes import AnyAttr, FormatAttr
+from layout_ir.dtypes import ElementType, element_type, integer_type
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.layout import Layout
 from layout_ir.tag import names_for
 
 Encoding = Format | Attribute | None
-_FLOATS = {Float16Type: "f16", BFloat16Type: "bf16", Float32Type: "f32", Float64Type: "f64"}
+_FLOATS: dict[str, Attribute] = {
+    "f16": Float16Type(), "bf16": BFloat16Type(), "f32": Float32Type(), "f64": Float64Type(),
+}  # fmt: skip
+"""The float types that tensors with a layout may have, as the IR has them."""
+_FLOAT_CLASSES = {type(attribute): element_type(name) for name, attribute in _FLOATS.items()}
 
 
 def tensor_type(type: Attribute) -> TensorType[Attribute]:
@@ -49,7 +54,7 @@ def has_layout(type: Attribute) -> TypeIs[TensorType[Attribute]]:
     return is_tensor(type) and (
         isinstance(type.encoding, FormatAttr | AnyAttr | NoneAttr)
         and all(extent >= 0 for extent in type.get_shape())
-        and _element_name(type.element_type) is not None
+        and element_type_of(type.element_type) is not None
     )
 
 
@@ -95,20 +100,35 @@ def strip_type(type: Attribute) -> TensorType[Attribute]:
 
 def dtype_of(type: Attribute) -> str:
     """Name of the element type, as in `layout_ir.dtypes` ("f32", "i8", "ui8"). Raises LayoutError for others."""
+    return _known_element(type).name
+
+
+def _known_element(type: Attribute) -> ElementType:
     element = type.element_type if is_tensor(type) else type
-    name = _element_name(element)
-    if name is None:
+    known = element_type_of(element)
+    if known is None:
         raise LayoutError(
-            f"tensors of {element} have no layout: element types are f16, bf16, f32, f64 and integers"
+            f"tensors of {element} have no layout: element types are {', '.join(_FLOATS)} and integers"
         )
-    return name
+    return known
 
 
-def _element_name(element: Attribute) -> str | None:
+def element_type_of(element: Attribute) -> ElementType | None:
+    """The element type that an attribute of the IR is; None where tensors of it have no layout."""
     if isinstance(element, IntegerType):
         integer = cast("IntegerType[int, Signedness]", element)
-        return f"{'u' if integer.signedness.data == Signedness.UNSIGNED else ''}i{integer.width.data}"
-    return next((name for cls, name in _FLOATS.items() if isinstance(element, cls)), None)
+        return integer_type(integer.width.data, signed=integer.signedness.data != Signedness.UNSIGNED)
+    return _FLOAT_CLASSES.get(type(element))
+
+
+def attribute_of(dtype: str) -> Attribute:
+    """The attribute of the IR for a float or integer type of `layout_ir.dtypes`; the opposite of `element_type_of`."""
+    known = element_type(dtype)
+    if known.is_float:
+        return _FLOATS[known.name]
+    if known.kind == "bool":
+        return IntegerType(1)
+    return IntegerType(known.bits, Signedness.SIGNLESS if known.is_signed else Signedness.UNSIGNED)
 
 
 def nbytes_of(type: Attribute) -> int:
@@ -130,20 +150,13 @@ def verify_encoding(type: Attribute) -> None:
         )
     if all(extent >= 0 for extent in tensor.get_shape()):
         layout_of(tensor)
-    dtype = dtype_of(tensor)
-    is_float = "f" in dtype
-    if fmt.pad == "zp" and is_float:
+    element = _known_element(tensor)
+    if fmt.pad == "zp" and element.is_float:
         raise LayoutError(
-            f"pad = zp is the quantized zero, which elements of {dtype} do not have: use pad = zero"
+            f"pad = zp is the quantized zero, which elements of {element.name} do not have: use pad = zero"
         )
-    if not isinstance(fmt.pad, str) and not is_float:
-        bits = int(dtype.lstrip("ui"))
-        low, high = (
-            (0, 1 << bits) if dtype.startswith("u") or bits == 1 else (-(1 << bits - 1), 1 << bits - 1)
-        )
-        if fmt.pad != int(fmt.pad) if abs(fmt.pad) != float("inf") else True:
-            raise LayoutError(f"pad = {fmt.pad} is no value of element type {dtype}")
-        if not low <= fmt.pad < high:
-            raise LayoutError(
-                f"pad = {fmt.pad} is no value of element type {dtype}: its range is [{low}, {high - 1}]"
-            )
+    if not isinstance(fmt.pad, str) and not element.holds(fmt.pad):
+        # A Format keeps whole numbers below 2^63 as int.
+        low, high = element.range
+        range_ = f": its range is [{low}, {high}]" if isinstance(fmt.pad, int) or fmt.pad.is_integer() else ""
+        raise LayoutError(f"pad = {fmt.pad} is no value of element type {element.name}{range_}")

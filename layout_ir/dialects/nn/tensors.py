@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, TensorType
+from xdsl.dialects.builtin import AnyFloat, TensorType
 from xdsl.ir import Attribute, SSAValue
 
-from layout_ir.dialects.layout import format_of
+from layout_ir.dialects.layout import element_type_of, format_of
 from layout_ir.format import pad_number
 
 Shape = tuple[int, ...]
@@ -35,12 +35,10 @@ def pad_value(type: Tensor) -> float | None:
 
 def int_range(element: Attribute) -> tuple[int, int]:
     """The smallest and the largest element of an integer type; one without a sign in its name is signed."""
-    assert isinstance(element, IntegerType)
-    element = cast("IntegerType[Any, Any]", element)
-    bits = element.bitwidth
-    if element.signedness.data == Signedness.UNSIGNED or bits == 1:
-        return 0, (1 << bits) - 1
-    return -(1 << bits - 1), (1 << bits - 1) - 1
+    known = element_type_of(element)
+    assert known is not None and not known.is_float
+    low, high = known.range
+    return int(low), int(high)
 
 
 def round_to(value: float, element: Attribute) -> float | None:
@@ -48,7 +46,7 @@ def round_to(value: float, element: Attribute) -> float | None:
     try:
         if isinstance(element, AnyFloat):
             return element.unpack(element.pack((value,)), 1)[0]
-        low, high = int_range(element)
-        return value if value == int(value) and low <= value <= high else None
+        known = element_type_of(element)
+        return value if known is not None and known.holds(value) else None
     except (OverflowError, ValueError):
         return None

@@ -11,34 +11,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float16Type,
-    Float32Type,
-    Float64Type,
-    IntegerType,
-    Signedness,
-    TensorType,
-)
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
+from layout_ir.dialects.layout import attribute_of
+from layout_ir.dialects.nn.tensors import ELEMENTS
+from layout_ir.dtypes import element_type
 from layout_ir.frontends.onnx.errors import OnnxImportError
 from layout_ir.frontends.onnx.tensors import check_shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_ELEMENTS: dict[str, Attribute] = {
-    "float16": Float16Type(),
-    "bfloat16": BFloat16Type(),
-    "float32": Float32Type(),
-    "float64": Float64Type(),
-    "int8": IntegerType(8),
-    "uint8": IntegerType(8, Signedness.UNSIGNED),
-    "int32": IntegerType(32),
-    "int64": IntegerType(64),
-    "bool": IntegerType(1),
-}
+_ELEMENTS = {element_type(name).array_name: attribute_of(name) for name in ELEMENTS}
 
 
 @dataclass(eq=False)

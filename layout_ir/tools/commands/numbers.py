@@ -16,7 +16,7 @@ import io
 from collections.abc import Sequence
 from typing import Any, cast
 
-from layout_ir.dtypes import canonical_name
+from layout_ir.dtypes import canonical_name, element_type
 from layout_ir.errors import LayoutError
 from layout_ir.files import read_bounded
 from layout_ir.quantization import Conversion, conversion_between
@@ -108,12 +108,13 @@ def _sides(
     value = _value(text, option, channels, dim)
     if option == "--scale" and not _is_compiled(value):
         return None, value  # the ratio of both
-    if ("f" in src) == ("f" in dst):
+    to_float = element_type(dst).is_float
+    if element_type(src).is_float == to_float:
         raise LayoutError(
             f"{option} {text} may be meant for either side of {src} to {dst}: say which, as {option} {text}: "
             f"for the source or {option} :{text} for the destination"
         )
-    return (value, None) if "f" in dst else (None, value)
+    return (value, None) if to_float else (None, value)
 
 
 def _value(text: str, option: str, channels: int, dim: int | None) -> Any:

@@ -14,6 +14,7 @@ from layout_ir.backends.llvm.ahead import FixedUnit, compile_ahead, elf_symbols
 from layout_ir.backends.llvm.header import header
 from layout_ir.backends.llvm.jit import object_file
 from layout_ir.backends.llvm.machines import TARGETS, machine_named
+from layout_ir.dtypes import element_type
 from layout_ir.errors import LayoutError
 from layout_ir.format import Format
 from layout_ir.quantization import Conversion
@@ -67,7 +68,7 @@ def test_c_programs_get_what_the_layouts_say(target: str, tmp_path: Path):
 
 def _comparable(conversion: Conversion) -> bool:
     """Whether every result has one spelling in bits, as NaN has not."""
-    src, dst = ("f" in dtype for dtype in (conversion.src, conversion.dst))
+    src, dst = (element_type(dtype).is_float for dtype in (conversion.src, conversion.dst))
     return not dst or not (src or conversion.beta is not None)
 
 

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from layout_ir.backends.reference.conversions import converted
 from layout_ir.backends.reference.elements import storage
 from layout_ir.descriptor import TensorDesc
+from layout_ir.dtypes import element_type
 from layout_ir.errors import LayoutError
-from layout_ir.quantization import Conversion, conversion_between, range_of
+from layout_ir.quantization import Conversion, conversion_between
 from layout_ir.reordering import compile_reorder
 from layout_ir.tensor_protocols import storage_of
 from tests.backends.reference.catalog.numbers import TYPES, as_torch, to_stored
@@ -33,7 +34,7 @@ def _stored(dtype: str) -> NDArray[Any]:
         for s in (1, -1)
     ]
     if dtype not in FLOATS:
-        low, high = range_of(dtype)
+        low, high = element_type(dtype).range
         kind = {"i4": np.int8, "ui4": np.uint8}.get(dtype) or storage(dtype)
         return np.array([x for x in [0, *whole] if low <= x <= high], kind)
     special = [
@@ -86,7 +87,7 @@ def test_floats_and_truth_are_those_of_pytorch(src: str, dst: str):
 @pytest.mark.parametrize("dst", INTEGERS)
 def test_integers_are_the_nearest_even_and_saturate(src: str, dst: str):
     x = _stored(src) if src != "i1" else np.array([True, False])
-    low, high = map(int, range_of(dst))
+    low, high = map(int, element_type(dst).range)
     numbers = _numbers(x, src).tolist() if src in FLOATS else [int(v) for v in x]
     for number, got in zip(numbers, converted(x, Conversion(src, dst)).tolist(), strict=True):
         if number != number:

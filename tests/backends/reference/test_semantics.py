@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from layout_ir.backends.reference.elements import is_float, poison
+from layout_ir.backends.reference.elements import poison
 from layout_ir.backends.reference.semantics import SEMANTICS
 from layout_ir.backends.reference.tensor import Tensor, policy_element
 from layout_ir.dialects import layout, nn
+from layout_ir.dtypes import element_type
 from tests.backends.reference.catalog import MAKERS, case
 from tests.backends.reference.catalog.cases import Case
 from tests.backends.reference.catalog.numbers import to_numbers
@@ -27,7 +28,7 @@ def check(case: Case, result: Tensor) -> None:
     assert result.dtype == case.result_dtype
     actual = to_numbers(result.logical(), result.dtype)
     assert actual.shape == case.expected.shape
-    if not is_float(case.result_dtype):
+    if not element_type(case.result_dtype).is_float:
         np.testing.assert_array_equal(actual, case.expected)
         return
     scale = max(1.0, float(np.abs(case.expected[np.isfinite(case.expected)]).max(initial=0)))
