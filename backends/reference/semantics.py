@@ -12,14 +12,14 @@ dense and row-major: any layout is right for a program in which nothing is chose
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
 from xdsl.ir import Attribute, Operation
 
-from layout_ir.backends.reference import kernels_elementwise as elementwise
 from layout_ir.backends.reference import kernels_matrix as matrix
-from layout_ir.backends.reference import kernels_reduction as reduction
+from layout_ir.backends.reference import kernels_normalization as normalization
 from layout_ir.backends.reference import kernels_shape as shape
 from layout_ir.backends.reference import kernels_window as window
 from layout_ir.backends.reference.conversions import converted
@@ -58,24 +58,7 @@ def _moved(op: Operation, stored: Array) -> Tensor:
 # Elementwise ------------------------------------------------------------------------------------------------------
 
 
-def _elementwise(function: Callable[..., Array]) -> Semantics:
-    def run(op: nn.ElementwiseOp, *operands: Tensor) -> Tensor:
-        attributes = [getattr(op, name) for name in op.__fields__]
-        return _map(op, lambda arrays: function(*arrays, *attributes), operands)
-
-    return run
-
-
-def _cast(op: nn.CastOp, operand: Tensor) -> Tensor:
-    target = dtype_of(op.result.type)
-    layout = layout_at_run_time(op.result.type)
-    box = convert(aligned(operand, layout), operand.dtype, target, rounding="truncate")
-    return Tensor.store_box(box, layout, target)
-
-
-def _map(
-    op: nn.ElementwiseOp, function: Callable[[list[Array]], Array], operands: tuple[Tensor, ...]
-) -> Tensor:
+def _elementwise(op: nn.ElementwiseOp, *operands: Tensor) -> Tensor:
     type = op.result.type
     dtype, layout = dtype_of(type), layout_at_run_time(type)
     policy_holds = layout.pad != "undef" or not layout.is_padded
@@ -83,13 +66,19 @@ def _map(
     if policy_holds and plain and all(same_box(operand.layout, layout) for operand in operands):
         # One dense box for all: it does not matter where its positions are.
         result = Tensor.blank(layout, dtype)
-        result.physical()[...] = narrow(
-            function([widen(operand.physical(), dtype) for operand in operands]), dtype
-        )
+        values = op.compute(np, *(widen(operand.physical(), dtype) for operand in operands))
+        result.physical()[...] = narrow(values, dtype)
         return result
-    values = function([widen(aligned(operand, layout), dtype) for operand in operands])
+    values = op.compute(np, *(widen(aligned(operand, layout), dtype) for operand in operands))
     box = np.broadcast_to(narrow(values, dtype), layout.padded_shape)
     return Tensor.store_box(box, layout, dtype)
+
+
+def _cast(op: nn.CastOp, operand: Tensor) -> Tensor:
+    target = dtype_of(op.result.type)
+    layout = layout_at_run_time(op.result.type)
+    box = convert(aligned(operand, layout), operand.dtype, target, rounding="truncate")
+    return Tensor.store_box(box, layout, target)
 
 
 # Matrices and windows ---------------------------------------------------------------------------------------------
@@ -127,27 +116,21 @@ def _avg_pool(op: nn.AvgPoolOp, x: Tensor) -> Tensor:
 
 
 def _global_avg_pool(op: nn.GlobalAvgPoolOp, x: Tensor) -> Tensor:
-    count = int(np.prod(x.shape[2:]))
-    return _finish(op, reduction.reduce_mean(elements(x), range(2, len(x.shape)), True, count))
+    data, spatial = elements(x), tuple(range(2, len(x.shape)))
+    total = np.sum(data, axis=spatial, keepdims=True)
+    return _finish(op, total / data.dtype.type(prod(x.shape[2:])))
 
 
 def _global_max_pool(op: nn.GlobalMaxPoolOp, x: Tensor) -> Tensor:
-    return _finish(op, reduction.reduce_max(elements(x), range(2, len(x.shape)), True))
+    spatial = tuple(range(2, len(x.shape)))
+    return _finish(op, np.max(elements(x), axis=spatial, keepdims=True, initial=-np.inf))
 
 
 # Reductions and normalizations ------------------------------------------------------------------------------------
 
 
-def _reduce(function: Callable[..., Array]) -> Semantics:
-    def run(op: nn.ReduceOp, x: Tensor) -> Tensor:
-        return _finish(op, function(reduced(x, op.axes), op.axes, op.keepdims))
-
-    return run
-
-
-def _reduce_mean(op: nn.ReduceMeanOp, x: Tensor) -> Tensor:
-    count = int(np.prod([x.shape[axis] for axis in op.axes]))
-    return _finish(op, reduction.reduce_mean(reduced(x, op.axes), op.axes, op.keepdims, count))
+def _reduce(op: nn.ReduceOp, x: Tensor) -> Tensor:
+    return _finish(op, op.compute(np, reduced(x, op.axes)))
 
 
 def _along(dim: Callable[[Any], int], function: Callable[[Any, Array], Array]) -> Semantics:
@@ -164,7 +147,7 @@ def _along(dim: Callable[[Any], int], function: Callable[[Any, Array], Array]) -
 
 def _batch_norm(op: nn.BatchNormOp, *operands: Tensor) -> Tensor:
     x, scale, bias, mean, var = map(elements, operands)
-    return _finish(op, reduction.batch_norm(x, scale, bias, mean, var, op.epsilon))
+    return _finish(op, normalization.batch_norm(x, scale, bias, mean, var, op.epsilon))
 
 
 # Shapes -----------------------------------------------------------------------------------------------------------
@@ -271,33 +254,9 @@ def _axis(op: Any) -> int:
 
 
 SEMANTICS: dict[type[Operation], Semantics] = {
-    nn.ReluOp: _elementwise(elementwise.relu),
-    nn.LeakyReluOp: _elementwise(elementwise.leaky_relu),
-    nn.EluOp: _elementwise(elementwise.elu),
-    nn.SigmoidOp: _elementwise(elementwise.sigmoid),
-    nn.HardSigmoidOp: _elementwise(elementwise.hard_sigmoid),
-    nn.HardSwishOp: _elementwise(elementwise.hard_swish),
-    nn.SoftplusOp: _elementwise(elementwise.softplus),
-    nn.GeluOp: _elementwise(elementwise.gelu),
-    nn.ClipOp: _elementwise(elementwise.clip),
-    nn.TanhOp: _elementwise(np.tanh),
-    nn.ExpOp: _elementwise(np.exp),
-    nn.LogOp: _elementwise(np.log),
-    nn.SqrtOp: _elementwise(np.sqrt),
-    nn.ErfOp: _elementwise(elementwise.erf),
-    nn.NegOp: _elementwise(np.negative),
-    nn.AbsOp: _elementwise(np.abs),
-    nn.ReciprocalOp: _elementwise(elementwise.reciprocal),
-    nn.FloorOp: _elementwise(np.floor),
-    nn.CeilOp: _elementwise(np.ceil),
+    **{op: _elementwise for op in nn.NN.operations if issubclass(op, nn.ElementwiseOp)},
+    **{op: _reduce for op in nn.NN.operations if issubclass(op, nn.ReduceOp)},
     nn.CastOp: _cast,
-    nn.AddOp: _elementwise(np.add),
-    nn.SubOp: _elementwise(np.subtract),
-    nn.MulOp: _elementwise(np.multiply),
-    nn.DivOp: _elementwise(elementwise.div),
-    nn.PowOp: _elementwise(elementwise.pow),
-    nn.MinOp: _elementwise(np.minimum),
-    nn.MaxOp: _elementwise(np.maximum),
     nn.ConvOp: _conv,
     nn.MatmulOp: _matmul,
     nn.GemmOp: _gemm,
@@ -306,14 +265,9 @@ SEMANTICS: dict[type[Operation], Semantics] = {
     nn.GlobalAvgPoolOp: _global_avg_pool,
     nn.GlobalMaxPoolOp: _global_max_pool,
     nn.BatchNormOp: _batch_norm,
-    nn.LrnOp: _along(_channels, lambda op, x: reduction.lrn(x, op.size, op.alpha, op.beta, op.bias)),
-    nn.SoftmaxOp: _along(_axis, lambda op, x: reduction.softmax(x, op.axis)),
-    nn.LogSoftmaxOp: _along(_axis, lambda op, x: reduction.log_softmax(x, op.axis)),
-    nn.ReduceSumOp: _reduce(reduction.reduce_sum),
-    nn.ReduceMeanOp: _reduce_mean,
-    nn.ReduceProdOp: _reduce(reduction.reduce_prod),
-    nn.ReduceMaxOp: _reduce(reduction.reduce_max),
-    nn.ReduceMinOp: _reduce(reduction.reduce_min),
+    nn.LrnOp: _along(_channels, lambda op, x: normalization.lrn(x, op.size, op.alpha, op.beta, op.bias)),
+    nn.SoftmaxOp: _along(_axis, lambda op, x: normalization.softmax(x, op.axis)),
+    nn.LogSoftmaxOp: _along(_axis, lambda op, x: normalization.log_softmax(x, op.axis)),
     nn.ConcatOp: _concat,
     nn.PadOp: _pad,
     nn.SliceOp: _slice,

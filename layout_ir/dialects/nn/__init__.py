@@ -6,17 +6,6 @@ encodings alone.
 
 from xdsl.ir import Dialect
 
-from layout_ir.dialects.nn.activation import (
-    ClipOp,
-    EluOp,
-    GeluOp,
-    HardSigmoidOp,
-    HardSwishOp,
-    LeakyReluOp,
-    ReluOp,
-    SigmoidOp,
-    SoftplusOp,
-)
 from layout_ir.dialects.nn.common import NNOp
 from layout_ir.dialects.nn.constant import ConstantOp
 from layout_ir.dialects.nn.conv import ConvOp
@@ -26,11 +15,17 @@ from layout_ir.dialects.nn.elementwise import (
     BinaryOp,
     CastOp,
     CeilOp,
+    ClipOp,
     DivOp,
     ElementwiseOp,
+    EluOp,
     ErfOp,
     ExpOp,
     FloorOp,
+    GeluOp,
+    HardSigmoidOp,
+    HardSwishOp,
+    LeakyReluOp,
     LogOp,
     MaxOp,
     MinOp,
@@ -38,6 +33,9 @@ from layout_ir.dialects.nn.elementwise import (
     NegOp,
     PowOp,
     ReciprocalOp,
+    ReluOp,
+    SigmoidOp,
+    SoftplusOp,
     SqrtOp,
     SubOp,
     TanhOp,

@@ -1,19 +1,27 @@
-"""Elementwise ops: one number in, one number out, at every element.
+"""The table of elementwise ops: one number in, one number out, at every element.
 
-Each op is defined by its `scalar` function: the operands' elements, then the op's attributes. Kernels apply it
-to the whole padded box, so what it makes of the pad values is what the result's pads hold.
+A row of the table is a class with its decorator: name, meaning, operands (`UnaryOp`, `BinaryOp`), attributes with their
+defaults, element types, and the function that computes the op. Whoever needs to know what an op does asks that one
+function: the reference runs it on the whole padded box, and the pads of a result hold what it makes of the numbers in
+the pads of the operands.
+
+The functions take NumPy itself, `np`, which tools that compute nothing do not import; then the operands as arrays, then
+the attributes in order. Arrays are of a type that NumPy computes in (f16 and bf16 in single precision), or hold exact
+integers (dtype object).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar, TypeVar, cast
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def
 
+from layout_ir.dialects.nn.attributes import number, word
 from layout_ir.dialects.nn.common import NNOp
 from layout_ir.dialects.nn.shapes import broadcast
 from layout_ir.dialects.nn.tensors import ELEMENTS, FLOATS, NUMBERS, Shape, round_to, shape_of, tensor_type
@@ -34,14 +42,16 @@ class ElementwiseOp(NNOp):
     EXACT: ClassVar[bool] = True
     """Whether every kernel computes the op to the last bit; of one that approximates it, only limits are promised."""
 
-    @staticmethod
-    def scalar(*args: float) -> float:
-        """The op on one element of each operand, followed by the attributes."""
-        raise NotImplementedError
+    COMPUTE: ClassVar[Callable[..., Any]]
+    """The op on arrays: NumPy, the operands, the attributes."""
 
-    def apply(self, args: Sequence[float]) -> float:
-        """`scalar` with this op's attributes."""
-        return self.scalar(*args, *(getattr(self, name) for name in self.__fields__))
+    def parameters(self) -> tuple[Any, ...]:
+        """What `COMPUTE` takes behind the operands: the values of the attributes."""
+        return tuple(getattr(self, name) for name in self.__fields__)
+
+    def compute(self, np: Any, *operands: Any) -> Any:
+        """The op, with its attributes, on arrays that broadcast."""
+        return self.COMPUTE(np, *operands, *self.parameters())
 
     def infer(self) -> Shape:
         shape: Shape = ()
@@ -64,16 +74,43 @@ class ElementwiseOp(NNOp):
         known = [pad for pad in held if pad is not None]
         if not full or len(known) != len(self.operands):
             return None
-        try:
-            value = self.apply(known)
-        except (ArithmeticError, ValueError):
+        if not self.EXACT and not _LIMITS.issuperset(known):
             return None
-        if not self.EXACT and not {value, *known} <= _LIMITS:
+        floats = tuple(isinstance(tensor_type(operand).element_type, AnyFloat) for operand in self.operands)
+        value = _compute_number(self.COMPUTE, tuple(known), floats, self.parameters())
+        if value is None or not (self.EXACT or value in _LIMITS):
             return None
-        rounded = None if math.isnan(value) else round_to(value, self.infer_element())
+        element = self.infer_element()
+        rounded = round_to(value, element)
         # Half precision may be computed in a wider one, which rounds twice.
-        halves = str(self.infer_element()) in ("f16", "bf16")
-        return None if halves and rounded != value else rounded
+        twice = isinstance(element, Float16Type | BFloat16Type)
+        return None if twice and rounded != value else rounded
+
+
+@lru_cache(maxsize=1024)
+def _compute_number(
+    compute: Callable[..., Any],
+    numbers: tuple[float, ...],
+    floats: tuple[bool, ...],
+    parameters: tuple[Any, ...],
+) -> float | None:
+    """What `compute` makes of one number per operand, in double precision or exact; None where that is not certain."""
+    import numpy as np
+
+    # Pads that hold 0 hold it with either sign. Python's integers, unlike those of the element type, do not wrap.
+    operands = [
+        np.array([value, -value] if value == 0 else [value]) if is_float else np.array([int(value)], object)
+        for value, is_float in zip(numbers, floats, strict=True)
+    ]
+    # Poles, such as 1 / 0; what libraries flag at infinities is none.
+    pole = "raise" if all(map(math.isfinite, numbers)) else "ignore"
+    try:
+        with np.errstate(all="ignore", divide=pole):
+            values = compute(np, *np.ix_(*operands), *parameters).ravel().tolist()
+    except ArithmeticError:
+        return None
+    # NaN is no value either, and not equal to itself.
+    return values[0] if all(value == values[0] for value in values) else None
 
 
 class UnaryOp(ElementwiseOp):
@@ -91,210 +128,218 @@ class BinaryOp(ElementwiseOp):
     rhs = operand_def(TensorType)
 
 
-@irdl_op_definition
-class TanhOp(UnaryOp):
-    """Hyperbolic tangent."""
+Compute = Callable[[Any, Any], Any] | Callable[[Any, Any, Any], Any] | Callable[[Any, Any, Any, Any], Any]
+"""NumPy, then up to three operands and attributes."""
 
-    name = "nn.tanh"
-    EXACT: ClassVar[bool] = False
-
-    @staticmethod
-    def scalar(*args: float) -> float:
-        return math.tanh(*args)
+_Op = TypeVar("_Op", bound=ElementwiseOp)
 
 
-@irdl_op_definition
-class ExpOp(UnaryOp):
-    """e to the power of x."""
+def _elementwise_op(
+    name: str, compute: Compute, *, elements: tuple[str, ...] | None = None, exact: bool = True
+) -> Callable[[type[_Op]], type[_Op]]:
+    """Defines the op `name` that `compute` computes, for other element types than its base class has if given."""
 
-    name = "nn.exp"
-    EXACT: ClassVar[bool] = False
+    def define(op: type[_Op]) -> type[_Op]:
+        op.name = name
+        op = irdl_op_definition(op)
+        op.COMPUTE = staticmethod(cast("Callable[..., Any]", compute))
+        op.EXACT = exact
+        op.ALLOWED = elements or op.ALLOWED
+        return op
 
-    @staticmethod
-    def scalar(*args: float) -> float:
-        return math.exp(*args)
-
-
-@irdl_op_definition
-class LogOp(UnaryOp):
-    """Natural logarithm."""
-
-    name = "nn.log"
-    EXACT: ClassVar[bool] = False
-
-    @staticmethod
-    def scalar(*args: float) -> float:
-        (x,) = args
-        return math.log(x)
+    return define
 
 
-@irdl_op_definition
-class SqrtOp(UnaryOp):
-    """Square root."""
-
-    name = "nn.sqrt"
-
-    @staticmethod
-    def scalar(*args: float) -> float:
-        return math.sqrt(*args)
+# One operand ----------------------------------------------------------------------------------------------------------
 
 
-@irdl_op_definition
-class ErfOp(UnaryOp):
-    """Error function."""
-
-    name = "nn.erf"
-    EXACT: ClassVar[bool] = False
-
-    @staticmethod
-    def scalar(*args: float) -> float:
-        return math.erf(*args)
-
-
-@irdl_op_definition
+@_elementwise_op("nn.neg", lambda np, x: -x, elements=SIGNED)
 class NegOp(UnaryOp):
     """-x."""
 
-    name = "nn.neg"
-    ALLOWED: ClassVar[tuple[str, ...]] = SIGNED
 
-    @staticmethod
-    def scalar(*args: float) -> float:
-        (x,) = args
-        return -x
-
-
-@irdl_op_definition
+@_elementwise_op("nn.abs", lambda np, x: np.abs(x), elements=NUMBERS)
 class AbsOp(UnaryOp):
     """Magnitude."""
 
-    name = "nn.abs"
-    ALLOWED: ClassVar[tuple[str, ...]] = NUMBERS
 
-    @staticmethod
-    def scalar(*args: float) -> float:
-        return abs(*args)
-
-
-@irdl_op_definition
+@_elementwise_op("nn.reciprocal", lambda np, x: 1 / x)
 class ReciprocalOp(UnaryOp):
     """1 / x."""
 
-    name = "nn.reciprocal"
 
-    @staticmethod
-    def scalar(*args: float) -> float:
-        (x,) = args
-        return 1 / x
-
-
-@irdl_op_definition
+@_elementwise_op("nn.floor", lambda np, x: np.floor(x))
 class FloorOp(UnaryOp):
     """The largest integer that is not above x."""
 
-    name = "nn.floor"
 
-    @staticmethod
-    def scalar(*args: float) -> float:
-        (x,) = args
-        return float(math.floor(x)) if math.isfinite(x) else x
-
-
-@irdl_op_definition
+@_elementwise_op("nn.ceil", lambda np, x: np.ceil(x))
 class CeilOp(UnaryOp):
     """The smallest integer that is not below x."""
 
-    name = "nn.ceil"
 
-    @staticmethod
-    def scalar(*args: float) -> float:
-        (x,) = args
-        return float(math.ceil(x)) if math.isfinite(x) else x
+@_elementwise_op("nn.sqrt", lambda np, x: np.sqrt(x))
+class SqrtOp(UnaryOp):
+    """Square root."""
 
 
-@irdl_op_definition
+@_elementwise_op("nn.exp", lambda np, x: np.exp(x), exact=False)
+class ExpOp(UnaryOp):
+    """e to the power of x."""
+
+
+@_elementwise_op("nn.log", lambda np, x: np.log(x), exact=False)
+class LogOp(UnaryOp):
+    """Natural logarithm."""
+
+
+@_elementwise_op("nn.tanh", lambda np, x: np.tanh(x), exact=False)
+class TanhOp(UnaryOp):
+    """Hyperbolic tangent."""
+
+
+def _erf(np: Any, x: Any) -> Any:
+    # NumPy has none. One call per element is slow (some 10 million per second) and exact.
+    flat = map(math.erf, np.ravel(x).tolist())
+    return np.fromiter(flat, np.float64, x.size).astype(x.dtype).reshape(x.shape)
+
+
+@_elementwise_op("nn.erf", _erf, exact=False)
+class ErfOp(UnaryOp):
+    """Error function."""
+
+
+def _clip(np: Any, x: Any, low: float, high: float) -> Any:
+    if x.dtype.kind not in "iu":
+        return np.minimum(np.maximum(x, low), high)
+    info = np.iinfo(x.dtype)
+    # A bound outside the type never applies; as in the definition, the upper one wins.
+    least, most = (int(min(max(bound, float(info.min)), float(info.max))) for bound in (low, high))
+    least, most = (min(max(bound, info.min), info.max) for bound in (least, most))
+    return np.minimum(np.maximum(x, x.dtype.type(least)), x.dtype.type(most))
+
+
+@_elementwise_op("nn.clip", _clip, elements=NUMBERS)
+class ClipOp(UnaryOp):
+    """min(max(x, min), max)."""
+
+    min = number(default=-math.inf)
+    max = number(default=math.inf)
+
+
+@_elementwise_op("nn.relu", lambda np, x: np.maximum(x, x.dtype.type(0)), elements=SIGNED)
+class ReluOp(UnaryOp):
+    """max(x, 0)."""
+
+
+@_elementwise_op("nn.leaky_relu", lambda np, x, alpha: np.where(x < 0, x * alpha, x), exact=False)
+class LeakyReluOp(UnaryOp):
+    """x, or alpha * x where x is negative."""
+
+    alpha = number(default=0.01)
+
+
+@_elementwise_op("nn.elu", lambda np, x, alpha: np.where(x < 0, alpha * np.expm1(x), x), exact=False)
+class EluOp(UnaryOp):
+    """x, or alpha * (exp(x) - 1) where x is negative."""
+
+    alpha = number(default=1.0)
+
+
+def _sigmoid(np: Any, x: Any) -> Any:
+    # The exponent is never positive, so nothing overflows.
+    small = np.exp(-np.abs(x))
+    return np.where(x < 0, small, 1) / (1 + small)
+
+
+@_elementwise_op("nn.sigmoid", _sigmoid, exact=False)
+class SigmoidOp(UnaryOp):
+    """1 / (1 + exp(-x))."""
+
+
+@_elementwise_op("nn.hard_sigmoid", lambda np, x, alpha, beta: np.clip(alpha * x + beta, 0, 1), exact=False)
+class HardSigmoidOp(UnaryOp):
+    """alpha * x + beta, clipped to 0..1."""
+
+    alpha = number(default=0.2)
+    beta = number(default=0.5)
+
+
+@_elementwise_op("nn.hard_swish", lambda np, x: x * np.clip(x / 6 + 0.5, 0, 1), exact=False)
+class HardSwishOp(UnaryOp):
+    """x * (x / 6 + 0.5, clipped to 0..1)."""
+
+
+@_elementwise_op("nn.softplus", lambda np, x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))), exact=False)
+class SoftplusOp(UnaryOp):
+    """log(1 + exp(x))."""
+
+
+def _gelu(np: Any, x: Any, approximate: str) -> Any:
+    if approximate == "tanh":
+        return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    return 0.5 * x * (1 + _erf(np, x * math.sqrt(0.5)))
+
+
+@_elementwise_op("nn.gelu", _gelu, exact=False)
+class GeluOp(UnaryOp):
+    """x times the normal distribution function of x, exact or by the usual approximation with tanh."""
+
+    approximate = word(("none", "tanh"))
+
+
+def _cast(np: Any, x: Any, element: str) -> Any:
+    """Of numbers; tensors are converted as they are stored (`backends.reference.elements.convert`)."""
+    if element == "i1":
+        return np.where(x != 0, 1.0, 0.0)
+    return x if element in FLOATS else np.trunc(x)
+
+
+@_elementwise_op("nn.cast", _cast, elements=ELEMENTS)
 class CastOp(UnaryOp):
     """x as the element type of the result: floats to integers cut off the fraction, to i1 is `x != 0`.
 
     Not to be confused with `layout.cast`, which changes no element.
     """
 
-    name = "nn.cast"
-    ALLOWED: ClassVar[tuple[str, ...]] = ELEMENTS
     SAME_ELEMENT: ClassVar[bool] = False
 
-    @staticmethod
-    def scalar(*args: float) -> float:
-        (x,) = args
-        return x
-
-    def apply(self, args: Sequence[float]) -> float:
-        (x,) = args
-        match str(self.infer_element()):
-            case "i1":
-                return float(x != 0)
-            case element if element in FLOATS:
-                return x
-            case _:
-                return int(x)
+    def parameters(self) -> tuple[Any, ...]:
+        return (str(self.infer_element()),)
 
     def infer_element(self) -> Attribute:
         return tensor_type(self.result).element_type
 
 
-@irdl_op_definition
+# Two operands ---------------------------------------------------------------------------------------------------------
+
+
+@_elementwise_op("nn.add", lambda np, lhs, rhs: lhs + rhs)
 class AddOp(BinaryOp):
     """lhs + rhs."""
 
-    name = "nn.add"
 
-    @staticmethod
-    def scalar(*args: float) -> float:
-        lhs, rhs = args
-        return lhs + rhs
-
-
-@irdl_op_definition
+@_elementwise_op("nn.sub", lambda np, lhs, rhs: lhs - rhs)
 class SubOp(BinaryOp):
     """lhs - rhs."""
 
-    name = "nn.sub"
 
-    @staticmethod
-    def scalar(*args: float) -> float:
-        lhs, rhs = args
-        return lhs - rhs
-
-
-@irdl_op_definition
+@_elementwise_op("nn.mul", lambda np, lhs, rhs: lhs * rhs)
 class MulOp(BinaryOp):
     """lhs * rhs."""
 
-    name = "nn.mul"
 
-    @staticmethod
-    def scalar(*args: float) -> float:
-        lhs, rhs = args
-        return lhs * rhs
+def _div(np: Any, lhs: Any, rhs: Any) -> Any:
+    if lhs.dtype.kind not in "iuO":
+        return lhs / rhs
+    quotient = lhs // rhs  # by 0 it is 0, and an error of exact integers
+    inexact = (quotient * rhs != lhs) & (rhs != 0)
+    return quotient + (inexact & ((lhs < 0) != (rhs < 0))).astype(lhs.dtype)
 
 
-@irdl_op_definition
+@_elementwise_op("nn.div", _div)
 class DivOp(BinaryOp):
     """lhs / rhs; of integers, the quotient cut off towards zero."""
-
-    name = "nn.div"
-
-    @staticmethod
-    def scalar(*args: float) -> float:
-        lhs, rhs = args
-        return lhs / rhs
-
-    def apply(self, args: Sequence[float]) -> float:
-        if str(self.infer_element()) in FLOATS:
-            return self.scalar(*args)
-        lhs, rhs = map(int, args)
-        quotient = abs(lhs) // abs(rhs)
-        return quotient if (lhs < 0) == (rhs < 0) else -quotient
 
     def pad_reads(self, operand: int) -> tuple[PadRead, ...]:
         # Dividing integers by a zero in a pad traps, although nobody would read the quotient.
@@ -303,37 +348,26 @@ class DivOp(BinaryOp):
         return ()
 
 
-@irdl_op_definition
+def _pow(np: Any, lhs: Any, rhs: Any) -> Any:
+    if lhs.dtype.kind not in "iu":
+        return np.power(lhs, rhs)
+    # To a negative power it is 1 / lhs^|rhs| cut off, which is 0 but for 1 and -1.
+    lhs, rhs = np.broadcast_arrays(lhs, rhs)
+    exponent = np.where(rhs < 0, rhs & 1, rhs)
+    power = np.power(lhs, exponent.astype(lhs.dtype))
+    return np.where((rhs < 0) & (lhs != 1) & (lhs != -1), lhs.dtype.type(0), power)
+
+
+@_elementwise_op("nn.pow", _pow, exact=False)
 class PowOp(BinaryOp):
-    """lhs to the power of rhs."""
-
-    name = "nn.pow"
-    EXACT: ClassVar[bool] = False
-
-    @staticmethod
-    def scalar(*args: float) -> float:
-        return math.pow(*args)
+    """lhs to the power of rhs; of integers, with wrap-around."""
 
 
-@irdl_op_definition
+@_elementwise_op("nn.min", lambda np, lhs, rhs: np.minimum(lhs, rhs))
 class MinOp(BinaryOp):
     """The smaller one; NaN if either is."""
 
-    name = "nn.min"
 
-    @staticmethod
-    def scalar(*args: float) -> float:
-        lhs, rhs = args
-        return lhs if lhs < rhs or math.isnan(lhs) else rhs
-
-
-@irdl_op_definition
+@_elementwise_op("nn.max", lambda np, lhs, rhs: np.maximum(lhs, rhs))
 class MaxOp(BinaryOp):
     """The larger one; NaN if either is."""
-
-    name = "nn.max"
-
-    @staticmethod
-    def scalar(*args: float) -> float:
-        lhs, rhs = args
-        return lhs if lhs > rhs or math.isnan(lhs) else rhs

@@ -1,6 +1,7 @@
-"""Reductions over some dims.
+"""The table of reductions over some dims.
 
-A reduction goes over the pads of its dims as well, so these must hold the neutral element of the operation.
+Each folds all elements by one function of two. It goes over the pads of its dims as well, so these must hold the
+neutral element of that function.
 """
 
 from __future__ import annotations
@@ -31,7 +32,12 @@ class ReduceOp(NNOp):
 
     ALLOWED: ClassVar[tuple[str, ...]] = REDUCIBLE
     SAME_FORMAT: ClassVar[bool] = True
+
+    FOLD: ClassVar[str]
+    """The function of two elements, by its name in NumPy."""
+
     NEUTRAL: ClassVar[float]
+    """What it folds into any element without changing that."""
 
     x = operand_def(TensorType)
 
@@ -52,12 +58,24 @@ class ReduceOp(NNOp):
     def formatted_operands(self) -> Sequence[SSAValue]:
         return self.operands if self.keepdims else ()
 
-    def pad_reads(self, operand: int) -> tuple[PadRead, ...]:
-        neutral, element = self.NEUTRAL, self.infer_element()
-        if math.isinf(neutral) and not isinstance(element, AnyFloat):
+    def neutral(self) -> float:
+        """The neutral element in the element type, whose bounds stand for infinities that it does not have."""
+        element = self.infer_element()
+        if math.isinf(self.NEUTRAL) and not isinstance(element, AnyFloat):
             low, high = int_range(element)
-            neutral = low if neutral < 0 else high  # exact: a float has no 2^63 - 1
+            return low if self.NEUTRAL < 0 else high  # exact: a float has no 2^63 - 1
+        return self.NEUTRAL
+
+    def pad_reads(self, operand: int) -> tuple[PadRead, ...]:
+        neutral = self.neutral()
         return tuple(PadRead(axis, neutral) for axis in self.axes)
+
+    def compute(self, np: Any, x: Any) -> Any:
+        """The op on an array of a type that NumPy computes in; it is larger than x by the pads of the reduced dims."""
+        fold = getattr(np, self.FOLD)
+        # What NumPy makes of no elements, it knows for some functions.
+        start = {} if fold.identity is not None else {"initial": self.neutral()}
+        return fold.reduce(x, axis=self.axes, keepdims=self.keepdims, dtype=x.dtype, **start)
 
 
 @irdl_op_definition
@@ -65,15 +83,23 @@ class ReduceSumOp(ReduceOp):
     """The sum."""
 
     name = "nn.reduce_sum"
+    FOLD: ClassVar[str] = "add"
     NEUTRAL: ClassVar[float] = 0.0
 
 
 @irdl_op_definition
 class ReduceMeanOp(ReduceOp):
-    """The sum divided by the logical number of elements."""
+    """The sum divided by the logical number of elements; of integers, cut off, and 0 of none."""
 
     name = "nn.reduce_mean"
+    FOLD: ClassVar[str] = "add"
     NEUTRAL: ClassVar[float] = 0.0
+
+    def compute(self, np: Any, x: Any) -> Any:
+        total, count = super().compute(np, x), math.prod(self.shapes[0][axis] for axis in self.axes)
+        if x.dtype.kind == "f":
+            return total / x.dtype.type(count)
+        return np.trunc(total / np.float64(count)).astype(x.dtype) if count else total
 
 
 @irdl_op_definition
@@ -81,6 +107,7 @@ class ReduceProdOp(ReduceOp):
     """The product."""
 
     name = "nn.reduce_prod"
+    FOLD: ClassVar[str] = "multiply"
     NEUTRAL: ClassVar[float] = 1.0
 
 
@@ -90,6 +117,7 @@ class ReduceMaxOp(ReduceOp):
 
     name = "nn.reduce_max"
     ALLOWED: ClassVar[tuple[str, ...]] = NUMBERS
+    FOLD: ClassVar[str] = "maximum"
     NEUTRAL: ClassVar[float] = -math.inf
 
 
@@ -99,4 +127,5 @@ class ReduceMinOp(ReduceOp):
 
     name = "nn.reduce_min"
     ALLOWED: ClassVar[tuple[str, ...]] = NUMBERS
+    FOLD: ClassVar[str] = "minimum"
     NEUTRAL: ClassVar[float] = math.inf

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from layout_ir.dialects import nn
 from layout_ir.dialects.nn.shapes import broadcast
 from layout_ir.errors import shape_text
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
@@ -73,13 +74,9 @@ def _elementwise(node: Node) -> NDArray[Any] | None:
 
 
 def _divide(x: NDArray[Any], y: NDArray[Any]) -> Any:
-    if x.dtype.kind not in "iu":
-        return np.divide(x, y)
-    if not np.all(y):
+    if x.dtype.kind in "iu" and not np.all(y):
         raise OnnxImportError("division of constants by zero")
-    quotient = np.floor_divide(x, y)
-    # ONNX rounds towards zero, NumPy down.
-    return quotient + ((quotient * y != x) & ((x < 0) != (y < 0)))
+    return nn.DivOp.COMPUTE(np, x, y)
 
 
 def _power(base: NDArray[Any], exponent: NDArray[Any]) -> Any:

@@ -19,11 +19,14 @@ from layout_ir.frontends.onnx.translation import Translate, Translation
 from layout_ir.frontends.onnx.values import Constant, Value, dtype_of, element_of, shape_of
 
 
-def _unary(op: type[nn.UnaryOp], **defaults: float) -> Translate:
-    """An op with the same numeric attributes on both sides, and ONNX's `defaults` for them."""
+def _unary(op: type[nn.UnaryOp]) -> Translate:
+    """An op whose attributes have the same names and defaults on both sides."""
 
     def translate(builder: Builder, node: Node) -> Value:
-        attributes = {name: node.number(name, default) for name, default in defaults.items()}
+        attributes = {
+            name: (node.get if field.choices else node.number)(name, field.default)
+            for name, field in op.__fields__.items()
+        }
         return builder.apply(op, node.input(0), **attributes)
 
     return translate
@@ -114,41 +117,18 @@ def _scalar(constant: Constant) -> float:
     return float(constant.array.reshape(()))
 
 
-def _gelu(builder: Builder, node: Node) -> Value:
-    return builder.apply(nn.GeluOp, node.input(0), approximate=node.get("approximate", "none"))
-
-
 _OPS: dict[str, Translate] = {
-    "Abs": _unary(nn.AbsOp),
-    "Add": _binary(nn.AddOp),
+    # The dialect has ONNX's names: `nn.AbsOp` is Abs.
+    **{op.__name__[:-2]: _unary(op) for op in nn.NN.operations if issubclass(op, nn.UnaryOp)},
+    **{op.__name__[:-2]: _binary(op) for op in nn.NN.operations if issubclass(op, nn.BinaryOp)},
     "Cast": _cast,
     "CastLike": _cast_like,
-    "Ceil": _unary(nn.CeilOp),
     "Clip": _clip,
-    "Div": _binary(nn.DivOp),
-    "Elu": _unary(nn.EluOp, alpha=1.0),
-    "Erf": _unary(nn.ErfOp),
-    "Exp": _unary(nn.ExpOp),
-    "Floor": _unary(nn.FloorOp),
-    "Gelu": _gelu,
-    "HardSigmoid": _unary(nn.HardSigmoidOp, alpha=0.2, beta=0.5),
-    "HardSwish": _unary(nn.HardSwishOp),
-    "LeakyRelu": _unary(nn.LeakyReluOp, alpha=0.01),
-    "Log": _unary(nn.LogOp),
     "Max": _variadic(nn.MaxOp),
     "Mean": _mean,
     "Min": _variadic(nn.MinOp),
-    "Mul": _binary(nn.MulOp),
-    "Neg": _unary(nn.NegOp),
     "Pow": _pow,
-    "Reciprocal": _unary(nn.ReciprocalOp),
-    "Relu": _unary(nn.ReluOp),
-    "Sigmoid": _unary(nn.SigmoidOp),
-    "Softplus": _unary(nn.SoftplusOp),
-    "Sqrt": _unary(nn.SqrtOp),
-    "Sub": _binary(nn.SubOp),
     "Sum": _variadic(nn.AddOp),
-    "Tanh": _unary(nn.TanhOp),
 }
 
 TRANSLATIONS: dict[str, Translation] = {name: Translation(translate) for name, translate in _OPS.items()}

@@ -1,4 +1,4 @@
-"""Elementwise ops: NumPy's broadcast, torch's values, and what becomes of pads."""
+"""Elementwise ops: NumPy's broadcast, the values of torch and of ONNX's evaluator, and what becomes of pads."""
 
 from __future__ import annotations
 
@@ -9,28 +9,60 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from layout_ir.dialects import nn
 from layout_ir.errors import LayoutError
 from tests.dialects.nn.building import result, tensor, value
 
-shapes = st.lists(st.integers(1, 3), max_size=4).map(tuple)
-numbers = st.floats(-20, 20) | st.sampled_from([0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan])
+Array = NDArray[Any]
 
-UNARY: dict[type[nn.UnaryOp], Callable[[torch.Tensor], torch.Tensor]] = {
-    nn.AbsOp: torch.abs,
-    nn.CeilOp: torch.ceil,
-    nn.ErfOp: torch.erf,
-    nn.ExpOp: torch.exp,
-    nn.FloorOp: torch.floor,
-    nn.LogOp: torch.log,
-    nn.NegOp: torch.neg,
-    nn.ReciprocalOp: torch.reciprocal,
-    nn.SqrtOp: torch.sqrt,
-    nn.TanhOp: torch.tanh,
-}
+X = value((2,))
+shapes = st.lists(st.integers(1, 3), max_size=4).map(tuple)
+EDGES = np.array(
+    [
+        *(0.0, 0.5, 1.5, 2.5, 0.49999997, 8388609.0, 1e-45, 1e-38, 3.4e38, np.inf, np.nan, 1, 3, 6, 1e-3, 20, 88.8),
+        *(-0.0, -0.5, -1.5, -2.5, -8388609.0, -1e-45, -1e-38, -3.4e38, -np.inf, -1, -3, -1e-3, -20, -88.8, -104),
+    ],
+    np.float32,
+)  # fmt: skip
+NUMBERS = np.concatenate([np.linspace(-20, 20, 301), EDGES.astype(np.float64)])
+
+
+def pairs(x: Array) -> tuple[Array, Array]:
+    a, b = np.meshgrid(x, x)
+    return a.ravel(), b.ravel()
+
+
+UNARY: list[tuple[nn.UnaryOp, Callable[[torch.Tensor], torch.Tensor]]] = [
+    (nn.AbsOp(X), torch.abs),
+    (nn.CeilOp(X), torch.ceil),
+    (nn.ClipOp(X), lambda x: x),
+    (nn.ClipOp(X, min=-1.0, max=6.0), lambda x: torch.clamp(x, -1, 6)),
+    (nn.ClipOp(X, min=6.0, max=-1.0), lambda x: torch.clamp(x, 6, -1)),
+    (nn.EluOp(X), F.elu),
+    (nn.EluOp(X, alpha=2.5), lambda x: F.elu(x, 2.5)),
+    (nn.ErfOp(X), torch.erf),
+    (nn.ExpOp(X), torch.exp),
+    (nn.FloorOp(X), torch.floor),
+    (nn.GeluOp(X), F.gelu),
+    (nn.GeluOp(X, approximate="tanh"), lambda x: F.gelu(x, approximate="tanh")),
+    (nn.HardSigmoidOp(X, alpha=1 / 6), F.hardsigmoid),
+    (nn.HardSwishOp(X), F.hardswish),
+    (nn.LeakyReluOp(X), lambda x: F.leaky_relu(x, 0.01)),
+    (nn.LeakyReluOp(X, alpha=-0.3), lambda x: F.leaky_relu(x, -0.3)),
+    (nn.LogOp(X), torch.log),
+    (nn.NegOp(X), torch.neg),
+    (nn.ReciprocalOp(X), torch.reciprocal),
+    (nn.ReluOp(X), F.relu),
+    (nn.SigmoidOp(X), torch.sigmoid),
+    (nn.SoftplusOp(X), lambda x: F.softplus(x, threshold=1000)),
+    (nn.SqrtOp(X), torch.sqrt),
+    (nn.TanhOp(X), torch.tanh),
+]
 BINARY: dict[type[nn.BinaryOp], Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     nn.AddOp: torch.add,
     nn.DivOp: torch.div,
@@ -42,34 +74,121 @@ BINARY: dict[type[nn.BinaryOp], Callable[[torch.Tensor, torch.Tensor], torch.Ten
 }
 
 
-def evaluated(function: Callable[..., Any], *args: float) -> float | None:
-    """The value in double precision; None where Python has an error instead of inf or NaN."""
-    try:
-        return function(*args)
-    except (ArithmeticError, ValueError):
-        return None
+def computed(op: type[nn.ElementwiseOp] | nn.ElementwiseOp, *operands: Array, **attributes: Any) -> Array:
+    """What the op makes of arrays of the type that it computes in."""
+    one = op(*(X for _ in operands), **attributes) if isinstance(op, type) else op
+    with np.errstate(all="ignore"):
+        return one.compute(np, *operands)
 
 
-def close(ours: float, theirs: float) -> bool:
-    return (math.isnan(ours) and math.isnan(theirs)) or math.isclose(
-        ours, theirs, rel_tol=1e-12, abs_tol=1e-15
-    )
+def test_every_op_but_cast_has_an_oracle():
+    tested = {type(op) for op, _ in UNARY} | set(BINARY)
+    assert {op for op in nn.NN.operations if issubclass(op, nn.ElementwiseOp)} == {*tested, nn.CastOp}
 
 
-@pytest.mark.parametrize("op", UNARY)
-@given(x=numbers)
-def test_unary_scalars_agree_with_torch(op: type[nn.UnaryOp], x: float):
-    ours = evaluated(op.scalar, x)
-    theirs = UNARY[op](torch.tensor(x, dtype=torch.float64)).item()
-    assert not math.isfinite(theirs) if ours is None else close(ours, theirs)
+@pytest.mark.parametrize(("op", "oracle"), UNARY, ids=lambda value: getattr(value, "name", ""))
+def test_functions_of_one_number_agree_with_torch(
+    op: nn.UnaryOp, oracle: Callable[[torch.Tensor], torch.Tensor]
+):
+    wanted = oracle(torch.tensor(NUMBERS)).numpy()
+    np.testing.assert_allclose(computed(op, NUMBERS), wanted, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("op", BINARY)
-@given(x=numbers, y=numbers)
-def test_binary_scalars_agree_with_torch(op: type[nn.BinaryOp], x: float, y: float):
-    ours = evaluated(op.scalar, x, y)
-    theirs = BINARY[op](torch.tensor(x, dtype=torch.float64), torch.tensor(y, dtype=torch.float64)).item()
-    assert not math.isfinite(theirs) if ours is None else close(ours, theirs)
+def test_functions_of_two_numbers_agree_with_torch(op: type[nn.BinaryOp]):
+    x, y = pairs(NUMBERS)
+    wanted = BINARY[op](torch.tensor(x), torch.tensor(y)).numpy()
+    np.testing.assert_allclose(computed(op, x, y), wanted, rtol=1e-12, atol=1e-15)
+
+
+def _onnx(op: type[nn.ElementwiseOp], *inputs: Array, **attributes: Any) -> Array:
+    pytest.importorskip("onnx")
+    from onnx import helper
+    from onnx.reference import ReferenceEvaluator
+
+    names = [f"i{k}" for k in range(len(inputs))]
+    kind = helper.np_dtype_to_tensor_dtype(inputs[0].dtype)
+    values = [helper.make_tensor_value_info(n, kind, x.shape) for n, x in zip(names, inputs, strict=True)]
+    node = helper.make_node(op.__name__[:-2], names, ["y"], **attributes)
+    result = helper.make_tensor_value_info("y", kind, None)
+    graph = helper.make_graph([node], "g", values, [result])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+    with np.errstate(all="ignore"):
+        [answer] = ReferenceEvaluator(model).run(None, dict(zip(names, inputs, strict=True)))  # pyright: ignore
+    return np.asarray(answer)
+
+
+def _same(ours: Array, theirs: Array) -> None:
+    assert ours.dtype == theirs.dtype
+    np.testing.assert_allclose(ours, theirs, rtol=2e-6, atol=0)
+    if ours.dtype.kind == "f":
+        zero = theirs == 0
+        assert np.array_equal(np.signbit(ours[zero]), np.signbit(theirs[zero]))
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes"),
+    [
+        (nn.ReluOp, {}),
+        (nn.LeakyReluOp, {"alpha": 0.01}),
+        (nn.EluOp, {"alpha": 1.5}),
+        (nn.SigmoidOp, {}),
+        (nn.HardSigmoidOp, {}),
+        (nn.HardSwishOp, {}),
+        (nn.SoftplusOp, {}),
+        (nn.GeluOp, {}),
+        (nn.ErfOp, {}),
+        (nn.ReciprocalOp, {}),
+        (nn.FloorOp, {}),
+        (nn.CeilOp, {}),
+        (nn.NegOp, {}),
+        (nn.AbsOp, {}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_functions_of_one_float_agree_with_onnx(op: type[nn.UnaryOp], attributes: dict[str, float]):
+    onnx = pytest.importorskip("onnx")
+    if op in (nn.EluOp, nn.SoftplusOp) and tuple(map(int, onnx.__version__.split(".")[:2])) < (1, 23):
+        pytest.skip("the evaluator of onnx before 1.23 overflows")
+    _same(computed(op, EDGES, **attributes), _onnx(op, EDGES, **attributes))
+
+
+@pytest.mark.parametrize("op", BINARY)
+@pytest.mark.filterwarnings("ignore")
+def test_functions_of_two_floats_agree_with_onnx(op: type[nn.BinaryOp]):
+    a, b = pairs(EDGES)
+    _same(computed(op, a, b), _onnx(op, a, b))
+
+
+@pytest.mark.parametrize("op", BINARY)
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.int64])
+@pytest.mark.filterwarnings("ignore")
+def test_functions_of_two_integers_agree_with_onnx(op: type[nn.BinaryOp], kind: type[np.integer[Any]]):
+    """Left out is what ONNX does not define: division by 0, the quotient that does not fit, powers that do not fit."""
+    low, high = np.iinfo(kind).min, np.iinfo(kind).max
+    edges = [x for x in (0, 1, 2, 3, 5, 7, -1, -2, -3, -7, low, high, low + 1, high - 1) if low <= x <= high]
+    a, b = pairs(np.array(edges, kind))
+    if op is nn.DivOp:
+        keep = (b != 0) & ~((a == low) & (b.astype(np.int64) == -1))
+    elif op is nn.PowOp:
+        keep = (b < 5) & (b.astype(np.int64) >= 0) & (np.abs(a.astype(np.float64)) < 3)
+    else:
+        keep = np.ones(a.shape, np.bool_)
+    _same(computed(op, a[keep], b[keep]), _onnx(op, a[keep], b[keep]))
+
+
+@pytest.mark.parametrize("bounds", [(-1.0, 2.0), (2.0, -1.0), (0.0, np.inf), (-0.0, 0.0)])
+@pytest.mark.filterwarnings("ignore")
+def test_bounds_of_clip(bounds: tuple[float, float]):
+    """NaN stays; where the bounds are the wrong way round, the upper one wins."""
+    low, high = bounds
+    theirs = _onnx(nn.ClipOp, EDGES, np.array(low, np.float32), np.array(high, np.float32))
+    np.testing.assert_array_equal(computed(nn.ClipOp, EDGES, min=low, max=high), theirs)
+
+
+def test_negative_a_quotient_of_integers_is_not_rounded_down():
+    a, b = np.array([-7, 7, -7], np.int32), np.array([2, -2, -2], np.int32)
+    assert computed(nn.DivOp, a, b).tolist() == [-3, -3, 3]
 
 
 @given(shapes, shapes)
@@ -143,6 +262,21 @@ def test_pads_hold_what_their_element_type_does():
         np.float32(0.1) + np.float32(0.2) - np.float32(0.3)
     )
     assert nn.AddOp(i, i).pad_result([100, 27]) == 127
+
+
+def test_integer_pads_are_exact():
+    """As numbers of double precision, 2^53 + 1 would be 2^53, and the least integer plus -1 the least integer."""
+    x = value((2, 3), "i64")
+    assert nn.AddOp(x, x).pad_result([0.0, 2**53 + 1]) == 2**53 + 1
+    assert nn.AddOp(x, x).pad_result([-(2.0**63), -1]) is None
+
+
+def test_negative_a_zero_of_either_sign_is_no_divisor():
+    x = value((2, 3))
+    for zero in (0.0, -0.0):
+        assert nn.DivOp(x, x).pad_result([math.inf, zero]) is None
+        assert nn.ReciprocalOp(x).pad_result([zero]) is None
+        assert nn.LogOp(x).pad_result([zero]) is None
 
 
 def test_negative_pads_that_depend_on_the_kernel_are_unknown():

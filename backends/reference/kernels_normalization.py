@@ -1,4 +1,4 @@
-"""Reductions and normalizations on arrays of the type they are computed in.
+"""Normalizations on arrays of the type they are computed in.
 
 Each takes the box with the pads of its reduced dims still in it: they take part, as they do in a kernel that runs over
 whole blocks.
@@ -6,42 +6,9 @@ whole blocks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from layout_ir.backends.reference.elements import Array
-
-
-def reduce_sum(x: Array, axes: Sequence[int], keepdims: bool) -> Array:
-    return np.sum(x, axis=tuple(axes), keepdims=keepdims, dtype=x.dtype)
-
-
-def reduce_mean(x: Array, axes: Sequence[int], keepdims: bool, count: int) -> Array:
-    """The sum divided by `count`, the logical number of elements; of integers, cut off."""
-    total = reduce_sum(x, axes, keepdims)
-    if x.dtype.kind == "f":
-        return total / x.dtype.type(count)
-    return np.trunc(total / np.float64(count)).astype(x.dtype) if count else total
-
-
-def reduce_prod(x: Array, axes: Sequence[int], keepdims: bool) -> Array:
-    return np.prod(x, axis=tuple(axes), keepdims=keepdims, dtype=x.dtype)
-
-
-def reduce_max(x: Array, axes: Sequence[int], keepdims: bool) -> Array:
-    """The largest element; of nothing, the lowest number there is."""
-    return np.max(x, axis=tuple(axes), keepdims=keepdims, initial=lowest(x))
-
-
-def reduce_min(x: Array, axes: Sequence[int], keepdims: bool) -> Array:
-    """The smallest element; of nothing, the highest number there is."""
-    highest = np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).max
-    return np.min(x, axis=tuple(axes), keepdims=keepdims, initial=highest)
-
-
-def lowest(x: Array) -> float:
-    return -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
 
 
 def softmax(x: Array, axis: int) -> Array:
