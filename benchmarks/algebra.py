@@ -22,10 +22,10 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from layout_ir.binding import bind
-from layout_ir.format import Format
-from layout_ir.layout import Layout
-from layout_ir.refinement import refine
+from layout_ir.algebra.binding import bind
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.refinement import refine
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def timed(run: Callable[[], object]) -> tuple[float, float]:
 
 
 def _small() -> tuple[Any, Any]:
-    from layout_ir.format import Format
+    from layout_ir.algebra.format import Format
 
     return Format.of("nchw").bind(SHAPE), Format.of("nhwc").bind(SHAPE)
 

@@ -32,10 +32,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from layout_ir.algebra.format import Format
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp, dtype_of, layout_of
 from layout_ir.dialects.layout.ops import cast_obstacle
-from layout_ir.format import Format
 from layout_ir.frontends.onnx import from_onnx
 from layout_ir.passes.propagate import propagate
 from layout_ir.tools.program import shipped_network

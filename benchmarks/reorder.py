@@ -26,7 +26,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from layout_ir.backends.llvm.machines import local_machine
+from layout_ir.backends.llvm.machine.named import local_machine
 from layout_ir.errors import LayoutError
 from layout_ir.tools.benchmark.cases import chosen
 from layout_ir.tools.benchmark.measure import Result, confine, measure

@@ -19,12 +19,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from layout_ir.format import Factor, Format  # noqa: E402
-from layout_ir.layout import Layout  # noqa: E402
+from layout_ir.algebra.format import Factor, Format  # noqa: E402
+from layout_ir.algebra.layout import Layout  # noqa: E402
+from layout_ir.algebra.tag import from_tag  # noqa: E402
 from layout_ir.notations.digits import from_strides  # noqa: E402
 from layout_ir.notations.htp import format_of_pairs  # noqa: E402
 from layout_ir.notations.megengine import image2d_pack4  # noqa: E402
-from layout_ir.tag import from_tag  # noqa: E402
 
 PAGE = ROOT / "docs" / "reference-layouts.md"
 CASES = ROOT / "tests" / "cases" / "reference_layouts.json"

@@ -3,7 +3,7 @@
     import layout_ir as li
     li.Format.from_tag("nChw8c").bind((2, 17, 5, 4)).address((1, 16, 4, 3))      # 952
 
-`layout_ir.format` explains what a layout is. Names below are loaded on first use, so that importing the package
+`layout_ir.algebra.format` explains what a layout is. Names below are loaded on first use, so that importing the package
 costs nothing and the algebra never needs a compiler.
 """
 
@@ -15,42 +15,42 @@ TYPE_CHECKING = False  # that of `typing`, whose import would take longer than a
 if TYPE_CHECKING:
     from typing import Any
 
-    from layout_ir.descriptor import TensorDesc
+    from layout_ir.algebra.concat import compose, concat, split
+    from layout_ir.algebra.format import Factor, Format
+    from layout_ir.algebra.layout import HOLE, Index, Layout, Pad
+    from layout_ir.algebra.refinement import Nest, peel, refine
+    from layout_ir.api.execute import run
+    from layout_ir.api.reordering import compile_reorder, reorder
+    from layout_ir.arrays.descriptor import TensorDesc
+    from layout_ir.arrays.memory import NONE, Memory
     from layout_ir.errors import LayoutError
-    from layout_ir.execute import run
-    from layout_ir.format import Factor, Format
     from layout_ir.frontends.onnx import from_onnx
-    from layout_ir.joining import compose, concat, split
-    from layout_ir.layout import HOLE, Index, Layout, Pad
-    from layout_ir.memory import NONE, Memory
     from layout_ir.passes.optimize import optimize
-    from layout_ir.refinement import Nest, peel, refine
-    from layout_ir.reordering import compile_reorder, reorder
 
 __version__ = "0.1.0"
 
 _WHERE = {
-    "HOLE": "layout",
-    "NONE": "memory",
-    "Factor": "format",
-    "Format": "format",
-    "Index": "layout",
-    "Layout": "layout",
+    "HOLE": "algebra.layout",
+    "NONE": "arrays.memory",
+    "Factor": "algebra.format",
+    "Format": "algebra.format",
+    "Index": "algebra.layout",
+    "Layout": "algebra.layout",
     "LayoutError": "errors",
-    "Memory": "memory",
-    "Nest": "refinement",
-    "Pad": "layout",
-    "TensorDesc": "descriptor",
-    "compile_reorder": "reordering",
-    "compose": "joining",
-    "concat": "joining",
+    "Memory": "arrays.memory",
+    "Nest": "algebra.refinement",
+    "Pad": "algebra.layout",
+    "TensorDesc": "arrays.descriptor",
+    "compile_reorder": "api.reordering",
+    "compose": "algebra.concat",
+    "concat": "algebra.concat",
     "from_onnx": "frontends.onnx",
     "optimize": "passes.optimize",
-    "peel": "refinement",
-    "refine": "refinement",
-    "reorder": "reordering",
-    "run": "execute",
-    "split": "joining",
+    "peel": "algebra.refinement",
+    "refine": "algebra.refinement",
+    "reorder": "api.reordering",
+    "run": "api.execute",
+    "split": "algebra.concat",
 }
 """Every public name, and the module that defines it."""
 

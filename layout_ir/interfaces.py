@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
-from layout_ir.format import Format
+from layout_ir.algebra.format import Format
 
 
 @dataclass(frozen=True, slots=True)

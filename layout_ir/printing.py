@@ -38,9 +38,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Dialect
 from xdsl.printer import Printer
 
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.tag import name_of
 from layout_ir.dialects.layout import FormatAttr
-from layout_ir.format import Format
-from layout_ir.tag import name_of
 
 HEX_ABOVE = 100
 """Constants of more elements than this print in hexadecimal: the limit MLIR and xDSL use."""

@@ -18,6 +18,8 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp, UnregisteredOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.tag import name_of
 from layout_ir.diagnostics import name_of_op, remark
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import (
@@ -35,19 +37,17 @@ from layout_ir.dialects.layout import (
     with_format,
 )
 from layout_ir.errors import LayoutError
-from layout_ir.format import Format
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.propagate import solve
 from layout_ir.passes.report import describe, format_name, origin
 from layout_ir.passes.rewriting import replace_op, retype
-from layout_ir.passes.selection.build import Selection, build
-from layout_ir.passes.selection.costs import CostModel, load_costs, reorder_bytes, reorder_ns
-from layout_ir.passes.selection.problem import FORBIDDEN, Choice, OpNode, Problem, ValueNode
-from layout_ir.passes.selection.selection import Place
-from layout_ir.passes.selection.targets import target_named
-from layout_ir.passes.selection.tensors import OPTIONS, bound, shape_of
-from layout_ir.tag import name_of
+from layout_ir.passes.selection.costs.cost_model import CostModel, load_costs, reorder_bytes, reorder_ns
+from layout_ir.passes.selection.options.targets import target_named
+from layout_ir.passes.selection.problem.problem import FORBIDDEN, Choice, OpNode, Problem, ValueNode
+from layout_ir.passes.selection.problem.selection import Place
+from layout_ir.passes.selection.problem.tensors import OPTIONS, bound, shape_of
+from layout_ir.passes.selection.translation.from_ir import Selection, build
 
 LIMIT = 40
 """Reorders that are explained by solving again; further ones get their size and ops. One solution of a network of a

@@ -26,23 +26,23 @@ from xdsl.dialects import arith, tosa
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from layout_ir.algebra.layout import Layout
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import CastOp, FillPadsOp, ReorderOp, dtype_of, layout_of
 from layout_ir.dialects.layout.common import LayoutDialectOp
 from layout_ir.dialects.layout.ops import cast_obstacle
-from layout_ir.layout import Layout
-from layout_ir.passes.folding.moves import LayoutOnly, erase_unused, is_settled
-from layout_ir.passes.folding.regions import (
+from layout_ir.passes.folding.cost_changes import LayoutOnly, erase_unused, is_settled
+from layout_ir.passes.folding.hoist_sink import (
     carry_other_layout,
     hoist_out_of_loop,
     move_behind_branches,
     sink_into_branch,
 )
-from layout_ir.passes.folding.rerun import rerun_producers, rerun_users
+from layout_ir.passes.folding.reformat import rerun_producers, rerun_users
 from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.rewriting import erase_dead, insert_after, replace_op, retype
-from layout_ir.passes.selection.costs import reorder_ns
-from layout_ir.passes.selection.sites import weight_of
+from layout_ir.passes.selection.costs.cost_model import reorder_ns
+from layout_ir.passes.selection.problem.decision_points import weight_of
 
 Rule = Callable[[Operation], SSAValue | None]
 Move = Callable[[Operation], bool]

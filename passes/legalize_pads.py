@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
+from layout_ir.algebra.format import PadPolicy
 from layout_ir.diagnostics import PassError
 from layout_ir.dialects.layout import (
     CastOp,
@@ -25,7 +26,6 @@ from layout_ir.dialects.layout import (
     with_format,
 )
 from layout_ir.dialects.layout.types import tensor_type
-from layout_ir.format import PadPolicy
 from layout_ir.interfaces import LayoutOp
 from layout_ir.passes.fold_reorders import free_reorder, pads_only, same_type
 from layout_ir.passes.layout_pass import LayoutPass

@@ -20,8 +20,8 @@ from layout_ir.passes.layout_pass import errors_of_pass
 from layout_ir.passes.legalize_pads import legalize_pads
 from layout_ir.passes.prepack_constants import prepack_constants
 from layout_ir.passes.propagate import SelectingPass, certificate_file, propagate
-from layout_ir.passes.selection.costs import CostModel
-from layout_ir.passes.selection.problem import Solution
+from layout_ir.passes.selection.costs.cost_model import CostModel
+from layout_ir.passes.selection.problem.problem import Solution
 
 
 def optimize(

@@ -1,8 +1,8 @@
 """layout-propagate: choose a Format for every `#layout.any`, insert the reorders that are left.
 
-Choosing and rewriting are apart: `selection.build` states the problem, a solver picks the options, and
-`selection.apply` rewrites. What already has a Format keeps it. Programs without `any` are left as they are, reorders
-included; `layout-fold-reorders` cleans up behind this pass.
+Choosing and rewriting are apart: `selection.translation.from_ir` states the problem, a solver picks the options, and
+`selection.translation.apply` rewrites. What already has a Format keeps it. Programs without `any` are left as they are,
+reorders included; `layout-fold-reorders` cleans up behind this pass.
 """
 
 import json
@@ -20,18 +20,18 @@ from layout_ir.diagnostics import remark
 from layout_ir.dialects.layout import is_any, is_tensor
 from layout_ir.errors import LayoutError
 from layout_ir.files import all_or_none, write_result
-from layout_ir.passes.collecting import no_collection
+from layout_ir.passes.gc_pause import no_collection
 from layout_ir.passes.layout_pass import LayoutPass
-from layout_ir.passes.selection.apply import apply
-from layout_ir.passes.selection.build import Selection, build
-from layout_ir.passes.selection.costs import CostModel, load_costs
-from layout_ir.passes.selection.elimination import Infeasible
-from layout_ir.passes.selection.infeasible import no_choice
-from layout_ir.passes.selection.origin import origin_of, text_of
-from layout_ir.passes.selection.problem import Problem, Solution
-from layout_ir.passes.selection.solver import SOLVERS
-from layout_ir.passes.selection.solver import solve as solve_problem
-from layout_ir.passes.selection.targets import check_target, target_named
+from layout_ir.passes.selection.costs.cost_model import CostModel, load_costs
+from layout_ir.passes.selection.options.targets import check_target, target_named
+from layout_ir.passes.selection.problem.origin import origin_of, text_of
+from layout_ir.passes.selection.problem.problem import Problem, Solution
+from layout_ir.passes.selection.solver.elimination import Infeasible
+from layout_ir.passes.selection.solver.infeasible import no_choice
+from layout_ir.passes.selection.solver.solve import SOLVERS
+from layout_ir.passes.selection.solver.solve import solve as solve_problem
+from layout_ir.passes.selection.translation.apply import apply
+from layout_ir.passes.selection.translation.from_ir import Selection, build
 
 
 def solve(selection: Selection, solver: str = "exact", time_limit: float | None = None) -> Solution:
@@ -134,7 +134,7 @@ def _certified(
     origin: dict[str, Any],
 ) -> Solution:
     """Solves exactly and writes the certificate. Raises LayoutError where nothing can be chosen, and OSError."""
-    from layout_ir.passes.selection.certificate import certify
+    from layout_ir.passes.selection.solver.certificate import certify
 
     omitted = len(set(selection.omissions))
     try:

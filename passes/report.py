@@ -11,6 +11,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import ConstantLike, IsTerminator
 
+from layout_ir.algebra.tag import name_of
 from layout_ir.diagnostics import name_of_op
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import (
@@ -26,7 +27,7 @@ from layout_ir.dialects.layout import (
 )
 from layout_ir.passes.optimize import optimize
 from layout_ir.passes.propagate import propagate
-from layout_ir.passes.selection.costs import (
+from layout_ir.passes.selection.costs.cost_model import (
     CostModel,
     fill_bytes,
     fill_ns,
@@ -34,9 +35,8 @@ from layout_ir.passes.selection.costs import (
     reorder_bytes,
     reorder_ns,
 )
-from layout_ir.passes.selection.problem import Solution
-from layout_ir.passes.selection.targets import target_named
-from layout_ir.tag import name_of
+from layout_ir.passes.selection.options.targets import target_named
+from layout_ir.passes.selection.problem.problem import Solution
 
 
 @dataclass(frozen=True, slots=True)

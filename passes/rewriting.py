@@ -15,14 +15,14 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from layout_ir.algebra.format import pad_number
 from layout_ir.diagnostics import PassError, name_of_op
 from layout_ir.dialects.layout import has_layout, layout_of
 from layout_ir.errors import LayoutError, UnforeseenError, unforeseen_as_error
-from layout_ir.format import pad_number
 from layout_ir.interfaces import LayoutOp, PadRead
 
 FOREIGN = ("arith", "linalg", "math", "tensor", "tosa")
-"""Dialects of others whose ops are known: their layout behaviour is derived, see `selection.foreign`."""
+"""Dialects of others whose ops are known: their layout behaviour is derived, see `selection.options.foreign`."""
 
 
 def retype(value: SSAValue, type: Attribute) -> SSAValue:
@@ -129,7 +129,7 @@ def pad_behaviour(op: Operation) -> PadBehaviour | None:
 @cache
 def _derived() -> Callable[[Operation], PadBehaviour | None]:
     # Imported late: the models there use this module, and programs without such ops never need them.
-    from layout_ir.passes.selection.foreign.registry import behaviour_of
+    from layout_ir.passes.selection.options.foreign.registry import behaviour_of
 
     return cast("Callable[[Operation], PadBehaviour | None]", behaviour_of)
 

@@ -25,8 +25,8 @@ from layout_ir.dialects.layout import (
 )
 from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.rewriting import replace_op, retype, update_signatures
-from layout_ir.passes.selection.in_place import ATTRIBUTE as IN_PLACE
-from layout_ir.passes.selection.tensors import OPTIONS
+from layout_ir.passes.selection.options.in_place import ATTRIBUTE as IN_PLACE
+from layout_ir.passes.selection.problem.tensors import OPTIONS
 
 _LAYOUT_ONLY = (ReorderOp, CastOp, FillPadsOp)
 

@@ -11,9 +11,9 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
+from layout_ir.api.execute import run
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp, is_tensor
 from layout_ir.dialects.layout.types import tensor_type
-from layout_ir.execute import run
 from layout_ir.passes.optimize import optimize
 from layout_ir.passes.report import traffic
 from layout_ir.passes.strip import strip

@@ -116,7 +116,7 @@ def test_an_interrupt_while_a_fork_waits_leaves_no_lock_taken(monkeypatch: pytes
 def test_the_lock_of_the_bindings_is_held_while_they_call_llvm():
     """What `jit` relies on: their lock is under this name, reentrant, and every call takes it."""
     library = import_module("llvmlite.binding.ffi").lib
-    jit = import_module("layout_ir.backends.llvm.jit")
+    jit = import_module("layout_ir.backends.llvm.runtime.jit")
     assert library._lock is jit._lock
     version, answered = import_module("llvmlite.binding").get_default_triple, threading.Event()
 
@@ -138,7 +138,7 @@ import layout_ir as li
 
 class Slow:
     def find_spec(self, name, path=None, target=None):
-        if name == "layout_ir.backends.llvm.planner":
+        if name == "layout_ir.backends.llvm.planning.planner":
             inside.set()
             time.sleep(0.3)
 

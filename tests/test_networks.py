@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layout_ir.algebra.format import Format
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp, format_of, layout_of
 from layout_ir.dialects.layout.ops import cast_obstacle
-from layout_ir.format import Format
 from layout_ir.passes.optimize import optimize
 from layout_ir.passes.propagate import propagate
 from layout_ir.passes.strip import strip
@@ -43,7 +43,7 @@ def _import(source: Any) -> Any:
 @pytest.mark.parametrize("name", networks.NAMES)
 def test_random_weights_agree_with_onnx_runtime(name: str) -> None:
     onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra 'oracles'")
-    from layout_ir.execute import run
+    from layout_ir.api.execute import run
 
     model = networks.randomized(name)
     data = networks.input_shape(model)[0]
@@ -65,7 +65,7 @@ def test_random_weights_agree_with_onnx_runtime(name: str) -> None:
 
 @pytest.mark.parametrize("name", networks.NAMES)
 def test_original_weights_agree_with_the_shipped_output(name: str) -> None:
-    from layout_ir.execute import run
+    from layout_ir.api.execute import run
 
     x, want = networks.shipped_input(networks.load(name)), networks.expected(name)
     module = _import(networks.path(name))
@@ -80,7 +80,7 @@ OTHERS = ["avx512", "channels-last", "onednn", "htp", "megengine-cuda", "ort-nch
 @pytest.mark.parametrize("target", OTHERS)
 @pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])
 def test_every_target_computes_the_same(name: str, target: str) -> None:
-    from layout_ir.execute import run
+    from layout_ir.api.execute import run
 
     model = networks.randomized(name)
     x = np.random.default_rng(1).standard_normal(networks.input_shape(model)[1]).astype(np.float32)

@@ -35,8 +35,8 @@ from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
+from layout_ir.algebra.format import Format
 from layout_ir.dialects.layout import FormatAttr, LayoutDialect
-from layout_ir.format import Format
 from layout_ir.printing import HEX_ABOVE, alias_name, print_module
 from tests.oracles import mlir
 

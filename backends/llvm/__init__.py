@@ -1,14 +1,24 @@
 """Compiled reorders: from two layouts to machine code.
 
-planner     two layouts -> a plan (`plan`): boxes, loops, micro-kernels, every choice in it
-far         what the second-level cache does not hold: the order of reads, prefetches; `streaming`: stores past caches
-variants    other choices for the same plan, to be measured
-emit        a plan -> LLVM IR in its final form; `kernels` hold the micro-kernels
-jit, call   LLVM IR -> machine code -> a callable on buffers
+planning    two layouts -> a plan (`plan`): boxes, loops, micro-kernels, every choice in it; `out_of_cache`: what the
+            second-level cache does not hold, its order of reads, prefetches; `nontemporal`: stores past caches;
+            `variants`: other choices for the same plan, to be measured
+symbolic    sizes that only the run time knows, and what was assumed of them
+emission    a plan -> LLVM IR in its final form; `kernels` hold the micro-kernels
+machine     what the code is made for
+runtime     LLVM IR -> machine code (`jit`) -> a callable on buffers (`call`)
+aot         LLVM IR -> an object file with a C interface
 """
 
 from __future__ import annotations
 
-from layout_ir.backends.llvm.call import Reorder, compile_many, compile_reorder, forget, plan_reorder, reorder
+from layout_ir.backends.llvm.runtime.call import (
+    Reorder,
+    compile_many,
+    compile_reorder,
+    forget,
+    plan_reorder,
+    reorder,
+)
 
 __all__ = ["Reorder", "compile_many", "compile_reorder", "forget", "plan_reorder", "reorder"]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i64
 from xdsl.ir import Attribute, Block, Operation, Region
 
-from layout_ir.backends.llvm.loops import ONCE, Item, Level, Loop, Ragged, Table
-from layout_ir.backends.llvm.plan import (
+from layout_ir.backends.llvm.planning.loops import ONCE, Item, Level, Loop, Ragged, Table
+from layout_ir.backends.llvm.planning.plan import (
     Axis,
     ConvertRun,
     ConvertTile,

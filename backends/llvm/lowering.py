@@ -14,12 +14,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import SymbolTable
 
-from layout_ir.backends.llvm.call import plan_reorder
-from layout_ir.backends.llvm.dynamic import OpenReorder, open_reorder
 from layout_ir.backends.llvm.kernel_ir import plan_op
-from layout_ir.backends.llvm.machine import Machine
-from layout_ir.backends.llvm.machines import machine_named
-from layout_ir.backends.llvm.plan import Plan
+from layout_ir.backends.llvm.machine.machine import Machine
+from layout_ir.backends.llvm.machine.named import machine_named
+from layout_ir.backends.llvm.planning.dynamic_shapes import OpenReorder, open_reorder
+from layout_ir.backends.llvm.planning.plan import Plan
+from layout_ir.backends.llvm.runtime.call import plan_reorder
 from layout_ir.diagnostics import remark
 from layout_ir.dialects.kernel import CallOp, ConversionAttr, OpenOp, PlanOp
 from layout_ir.dialects.layout import FormatAttr, ReorderOp, format_of, layout_of

@@ -10,13 +10,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.target import Target
 
-from layout_ir.backends.llvm.ahead import check_name
-from layout_ir.backends.llvm.emit import emit_function, module_text
+from layout_ir.backends.llvm.aot.dynamic_object_file import compile_open_ahead
+from layout_ir.backends.llvm.aot.object_file import check_name
+from layout_ir.backends.llvm.emission.emit import emit_function, module_text
 from layout_ir.backends.llvm.kernel_ir import plan_of
 from layout_ir.backends.llvm.lowering import kernels_in
-from layout_ir.backends.llvm.machine import Machine
-from layout_ir.backends.llvm.machines import machine_named
-from layout_ir.backends.llvm.open_ahead import compile_open_ahead
+from layout_ir.backends.llvm.machine.machine import Machine
+from layout_ir.backends.llvm.machine.named import machine_named
 from layout_ir.dialects.kernel import OpenOp, PlanOp
 from layout_ir.errors import LayoutError, unforeseen_as_error
 from layout_ir.passes.layout_pass import readable_in_stock_tools

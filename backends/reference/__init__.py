@@ -2,7 +2,6 @@
 
 From the plain to the whole:
 
-    elements.py       element types: how they are stored, computed, rounded, poisoned
     tensor.py         a value at run time: a buffer and its layout
     operands.py       how ops read their operands, pads included
     kernels_*.py      plain functions on arrays

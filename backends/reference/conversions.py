@@ -1,4 +1,4 @@
-"""Conversions between element types in NumPy: the definition in `layout_ir.quantization`, word for word.
+"""Conversions between element types in NumPy: the definition in `layout_ir.elements.quantization`, word for word.
 
 Elements of 4 bits come one per int8 or uint8.
 """
@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from layout_ir.backends.reference.elements import Array, convert, saturated, storage, widen
-from layout_ir.dtypes import element_type
+from layout_ir.elements.numpy_types import Array, convert, saturated, storage, widen
+from layout_ir.elements.quantization import Conversion
+from layout_ir.elements.types import element_type
 from layout_ir.errors import LayoutError
-from layout_ir.quantization import Conversion
 
 _BYTES = {"i4": "i8", "ui4": "ui8"}
 """The types that hold the numbers of 4-bit ones."""

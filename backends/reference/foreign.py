@@ -17,11 +17,11 @@ from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, im
 from xdsl.ir import Operation, SSAValue
 
 from layout_ir.backends.reference import structured
-from layout_ir.backends.reference.elements import Array, poison, storage, stored_number
 from layout_ir.backends.reference.semantics import layout_at_run_time
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.layout import dtype_of, is_any, is_tensor, layout_of
 from layout_ir.dialects.layout.ops import cast_obstacle
+from layout_ir.elements.numpy_types import Array, poison, storage, stored_number
 from layout_ir.errors import LayoutError
 from layout_ir.foreign.scalar import apply, constant, evaluate, kind_of
 from layout_ir.foreign.structured import ELEMENTWISE

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from layout_ir.backends.reference.elements import Array
+from layout_ir.elements.numpy_types import Array
 
 
 def softmax(x: Array, axis: int) -> Array:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from layout_ir.backends.reference.elements import Array
+from layout_ir.elements.numpy_types import Array
 
 
 def pad(x: Array, pads: Sequence[int], mode: str, value: object) -> Array:

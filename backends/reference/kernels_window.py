@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from layout_ir.backends.reference.elements import Array
+from layout_ir.elements.numpy_types import Array
 
 Ints = tuple[int, ...]
 

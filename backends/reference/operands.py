@@ -10,9 +10,9 @@ from collections.abc import Collection
 
 import numpy as np
 
-from layout_ir.backends.reference.elements import Array, poison, widen
+from layout_ir.algebra.layout import Layout
 from layout_ir.backends.reference.tensor import Tensor, interior
-from layout_ir.layout import Layout
+from layout_ir.elements.numpy_types import Array, poison, widen
 
 
 def elements(tensor: Tensor) -> Array:

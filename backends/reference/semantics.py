@@ -18,19 +18,19 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Attribute, Operation
 
+from layout_ir.algebra.layout import Layout
 from layout_ir.backends.reference import kernels_matrix as matrix
 from layout_ir.backends.reference import kernels_normalization as normalization
 from layout_ir.backends.reference import kernels_shape as shape
 from layout_ir.backends.reference import kernels_window as window
 from layout_ir.backends.reference.conversions import converted
-from layout_ir.backends.reference.elements import Array, convert, narrow, storage, stored_number, widen
 from layout_ir.backends.reference.operands import aligned, contracted, elements, grouped, reduced
 from layout_ir.backends.reference.tensor import Tensor, interior, policy_element, same_box
 from layout_ir.dialects import layout, nn
 from layout_ir.dialects.layout import dtype_of, is_any, layout_of, strip_type
 from layout_ir.dialects.nn.constant import element_size
-from layout_ir.layout import Layout
-from layout_ir.quantization import pad_after
+from layout_ir.elements.numpy_types import Array, convert, narrow, storage, stored_number, widen
+from layout_ir.elements.quantization import pad_after
 
 Semantics = Callable[..., Tensor]
 """(op, *operands) -> result."""

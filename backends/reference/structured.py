@@ -15,14 +15,14 @@ import numpy as np
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from layout_ir.backends.reference.elements import Array, computed, narrow, poison, stored_number, widen
+from layout_ir.algebra.layout import Layout
 from layout_ir.backends.reference.semantics import layout_at_run_time
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.layout import dtype_of, is_tensor
+from layout_ir.elements.numpy_types import Array, computed, narrow, poison, stored_number, widen
 from layout_ir.errors import LayoutError
 from layout_ir.foreign.scalar import Trap, number
 from layout_ir.foreign.structured import Structured, element, is_window, loop_of, start_of
-from layout_ir.layout import Layout
 
 
 def run(s: Structured, operands: Sequence[Any]) -> tuple[Tensor, ...]:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from layout_ir.backends.reference.elements import Array, poison, storage, stored_number
+from layout_ir.algebra.format import MEMORY, pad_number
+from layout_ir.algebra.layout import Layout
+from layout_ir.elements.numpy_types import Array, poison, storage, stored_number
 from layout_ir.errors import LayoutError
-from layout_ir.format import MEMORY, pad_number
-from layout_ir.layout import Layout
 
 
 @dataclass(frozen=True, slots=True, eq=False)

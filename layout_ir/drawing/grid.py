@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from layout_ir.format import MEMORY
-from layout_ir.layout import Layout
+from layout_ir.algebra.format import MEMORY
+from layout_ir.algebra.layout import Layout
 
 _COUNTED = 1 << 14
 """Cells of a plane that are visited to number them; of larger planes only the cells that are shown are numbered."""

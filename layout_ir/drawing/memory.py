@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from layout_ir.algebra.format import MEMORY
+from layout_ir.algebra.layout import Hole, Index, Layout, Pad
 from layout_ir.errors import LayoutError
-from layout_ir.format import MEMORY
-from layout_ir.layout import Hole, Index, Layout, Pad
 
 MOST_ROWS = 256
 """Rows of a picture: as PNG they are some 8,192 pixels high, which is as much as viewers show as one image."""

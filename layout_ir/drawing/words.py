@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from layout_ir.canonical import canonical_digits
+from layout_ir.algebra.canonical import canonical_digits
+from layout_ir.algebra.format import MEMORY
+from layout_ir.algebra.layout import Hole, Index, Layout
+from layout_ir.algebra.text import print_policy
 from layout_ir.drawing.memory import Cell, Gap, MemoryView
 from layout_ir.errors import shape_text
-from layout_ir.format import MEMORY
-from layout_ir.layout import Hole, Index, Layout
-from layout_ir.text import print_policy
 
 _HELD = {"undef": "anything", "zero": "0", "zp": "the zero point"}
 

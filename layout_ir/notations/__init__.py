@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 
+from layout_ir.algebra.format import Format
 from layout_ir.errors import LayoutError
-from layout_ir.format import Format
 from layout_ir.notations.notation import Notation, Subject
 
 __all__ = ["NOTATIONS", "Notation", "Subject", "convert", "read", "spellings"]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import ClassVar
 
-from layout_ir.format import Format
+from layout_ir.algebra.format import Format
 from layout_ir.notations.named import NamedNotation
 
 _4D, _5D, _2D = "(n, c, h, w) : ", "(n, c, d, h, w) : ", "(r, c) : "

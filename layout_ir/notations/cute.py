@@ -11,11 +11,11 @@ from __future__ import annotations
 from math import prod
 from typing import ClassVar, TypeAlias
 
+from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.scan import MAX_DEPTH, Scanner
 from layout_ir.errors import LayoutError, shape_text
-from layout_ir.layout import Layout
 from layout_ir.notations.digits import layout_of
 from layout_ir.notations.notation import Notation, Subject
-from layout_ir.scan import MAX_DEPTH, Scanner
 
 Tree: TypeAlias = "int | list[Tree]"
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from layout_ir.canonical import canonical_digits, dim_key
+from layout_ir.algebra.canonical import canonical_digits, dim_key
+from layout_ir.algebra.format import Factor, Format, PadPolicy
+from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.tag import names_for
 from layout_ir.errors import LayoutError
-from layout_ir.format import Factor, Format, PadPolicy
-from layout_ir.layout import Layout
-from layout_ir.tag import names_for
 
 Chain = Sequence[tuple[int, int]]
 """The digits of one dim, coarse to fine: (count, stride in elements)."""

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.scan import MAX_DEPTH, Scanner, Token
 from layout_ir.errors import LayoutError
-from layout_ir.format import Format
-from layout_ir.layout import Layout
 from layout_ir.notations.digits import Piece, format_of_pieces, layout_of
-from layout_ir.scan import MAX_DEPTH, Scanner, Token
 
 
 @dataclass(frozen=True, slots=True)

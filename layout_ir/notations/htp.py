@@ -15,11 +15,11 @@ from __future__ import annotations
 from math import prod
 from typing import ClassVar
 
-from layout_ir.format import Factor, Format, PadPolicy
-from layout_ir.layout import Layout
+from layout_ir.algebra.format import Factor, Format, PadPolicy
+from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.scan import Scanner
 from layout_ir.notations.digits import blocked
 from layout_ir.notations.notation import Notation, Subject
-from layout_ir.scan import Scanner
 
 _FLAT = ((0, 0), (1, 0), (2, 0), (3, 0))
 NAMES: dict[str, tuple[tuple[int, int], ...]] = {

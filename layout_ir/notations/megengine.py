@@ -17,13 +17,13 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import ClassVar
 
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.scan import Scanner
 from layout_ir.errors import LayoutError, shape_text
-from layout_ir.format import Format
-from layout_ir.layout import Layout
 from layout_ir.notations.digits import Piece, format_of_pieces, from_strides, layout_of, strided
 from layout_ir.notations.named import NamedNotation
 from layout_ir.notations.notation import Subject
-from layout_ir.scan import Scanner
 
 TENSOR_FORMATS = (
     "NCHW", "NHWC", "NCHWc4", "NCHWc8", "NCHWc32", "NCHWc64", "CHWNc4", "NHCWc4",

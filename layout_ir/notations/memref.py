@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from layout_ir.dtypes import canonical_name
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.scan import Scanner
+from layout_ir.algebra.tag import names_for
+from layout_ir.elements.types import canonical_name
 from layout_ir.errors import LayoutError
-from layout_ir.format import Format
-from layout_ir.layout import Layout
 from layout_ir.notations.digits import Piece, from_strides, pieces_of, strided
 from layout_ir.notations.expressions import (
     ExpressionParser,
@@ -26,8 +28,6 @@ from layout_ir.notations.expressions import (
     digit_text,
 )
 from layout_ir.notations.notation import Notation, Subject
-from layout_ir.scan import Scanner
-from layout_ir.tag import names_for
 
 WORDS = Words("floordiv", "mod")
 _LIMIT = 1 << 63

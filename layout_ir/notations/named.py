@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
 from layout_ir.errors import LayoutError
-from layout_ir.format import Format
-from layout_ir.layout import Layout
 from layout_ir.notations.notation import Notation, Subject
 
 

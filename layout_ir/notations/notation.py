@@ -16,9 +16,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
+from layout_ir.algebra.format import MEMORY, Format, PadPolicy
+from layout_ir.algebra.layout import Layout
 from layout_ir.errors import LayoutError, shape_text
-from layout_ir.format import MEMORY, Format, PadPolicy
-from layout_ir.layout import Layout
 
 Subject = Format | Layout
 

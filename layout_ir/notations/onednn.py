@@ -21,14 +21,14 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, ClassVar
 
-from layout_ir.canonical import canonical_digits
-from layout_ir.dtypes import bits_of
+from layout_ir.algebra.canonical import canonical_digits
+from layout_ir.algebra.format import Factor, Format, PadPolicy
+from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.tag import from_tag, name_of
+from layout_ir.elements.types import bits_of
 from layout_ir.errors import LayoutError
-from layout_ir.format import Factor, Format, PadPolicy
-from layout_ir.layout import Layout
 from layout_ir.notations.digits import layout_of
 from layout_ir.notations.notation import Notation, Subject
-from layout_ir.tag import from_tag, name_of
 
 MAX_NDIMS = 12
 _ALPHABET = "abcdefghijkl"
@@ -279,7 +279,7 @@ def _same_but_pads(a: Layout, b: Layout) -> bool:
 
 
 class TagNotation(Notation):
-    """`nChw8c`, `aBcd8b`: see `layout_ir.tag` for the grammar."""
+    """`nChw8c`, `aBcd8b`: see `layout_ir.algebra.tag` for the grammar."""
 
     name: ClassVar[str] = "tag"
     about: ClassVar[str] = "oneDNN format tags, letters or names of dims: nChw8c, aBcd8b"

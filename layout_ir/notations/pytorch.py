@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.scan import Scanner
+from layout_ir.algebra.tag import from_tag, names_for
 from layout_ir.errors import LayoutError
-from layout_ir.format import Format
-from layout_ir.layout import Layout
 from layout_ir.notations.digits import from_strides, strided
 from layout_ir.notations.notation import Notation, Subject
-from layout_ir.scan import Scanner
-from layout_ir.tag import from_tag, names_for
 
 _ORDERS = {
     "contiguous_format": {},

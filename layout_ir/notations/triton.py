@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import ClassVar
 
+from layout_ir.algebra.format import MEMORY, Factor, Format
+from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.scan import Scanner
+from layout_ir.algebra.tag import names_for
 from layout_ir.errors import LayoutError, shape_text
-from layout_ir.format import MEMORY, Factor, Format
-from layout_ir.layout import Layout
 from layout_ir.notations.notation import Notation, Subject
-from layout_ir.scan import Scanner
-from layout_ir.tag import names_for
 
 Bases = dict[str, list[tuple[int, ...]]]
 """Per input dim, the image of each of its bits, least significant first."""

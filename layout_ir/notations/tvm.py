@@ -15,15 +15,15 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
+from layout_ir.algebra.format import Format, PadPolicy
+from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.scan import Scanner
+from layout_ir.algebra.tag import from_tag, names_for
 from layout_ir.errors import LayoutError
-from layout_ir.format import Format, PadPolicy
-from layout_ir.layout import Layout
 from layout_ir.notations.digits import Piece, format_of_pieces, layout_of, pieces_of
 from layout_ir.notations.expressions import ExpressionParser, Sum, Words, address_text
 from layout_ir.notations.memref import digit_results, layout_of_map
 from layout_ir.notations.notation import Notation, Subject
-from layout_ir.scan import Scanner
-from layout_ir.tag import from_tag, names_for
 
 WORDS = Words("//", "%")
 _LIMIT = 1 << 63

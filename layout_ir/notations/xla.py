@@ -17,14 +17,14 @@ from collections.abc import Sequence
 from math import prod
 from typing import ClassVar
 
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.scan import Scanner
+from layout_ir.algebra.steps import Steps, fit
+from layout_ir.algebra.tag import names_for
 from layout_ir.errors import LayoutError
-from layout_ir.format import Format
-from layout_ir.layout import Layout
 from layout_ir.notations.digits import Piece, blocked, format_of_pieces, layout_of
 from layout_ir.notations.notation import Notation, Subject
-from layout_ir.scan import Scanner
-from layout_ir.steps import Steps, fit
-from layout_ir.tag import names_for
 
 Tiles = tuple[tuple[int, ...], ...]
 _TABLE_BOUND = 1 << 16

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm import compile_reorder
-from layout_ir.backends.llvm.machine import host
-from layout_ir.backends.llvm.roof import plain_copy
-from layout_ir.format import Format
-from layout_ir.layout import Layout
-from layout_ir.passes.selection.calibration import Calibration, Curve, Point, machine_name
+from layout_ir.backends.llvm.machine.machine import host
+from layout_ir.backends.llvm.runtime.copy_bandwidth import plain_copy
+from layout_ir.passes.selection.costs.calibration import Calibration, Curve, Point, machine_name
 
 SIDES = (3, 7, 14, 28, 56, 112, 224)
 """Image sides of networks. Sides of powers of two would put all channels into the same lines of a cache."""

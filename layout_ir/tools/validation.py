@@ -123,7 +123,7 @@ def compare_runs(before: ModuleOp, after: ModuleOp, seed: int = 0) -> str | None
 def _compare_function(
     before: ModuleOp, after: ModuleOp, function: FuncOp, seed: int, condition: bool
 ) -> str | None:
-    from layout_ir.execute import run
+    from layout_ir.api.execute import run
 
     name = function.sym_name.data
     inputs = random_inputs(function, seed, condition=condition)
@@ -146,7 +146,7 @@ def _compare_function(
 
 def _numbers(array: NDArray[Any], dtype: str) -> NDArray[Any]:
     """What the bits of `array` stand for."""
-    from layout_ir.backends.reference.elements import widen
+    from layout_ir.elements.numpy_types import widen
 
     return widen(array, dtype) if dtype else array
 
@@ -161,7 +161,7 @@ def random_inputs(
     """
     import numpy as np
 
-    from layout_ir.backends.reference.elements import storage
+    from layout_ir.elements.numpy_types import storage
 
     random = np.random.default_rng(seed)
     arrays: list[NDArray[Any]] = []

@@ -8,7 +8,7 @@ import pytest
 
 from layout_ir.certificate.checking import recompute
 from layout_ir.errors import LayoutError
-from layout_ir.passes.selection.certificate import certify
+from layout_ir.passes.selection.solver.certificate import certify
 from tests.passes.selection.problems import dense_problem, hub_problem
 
 

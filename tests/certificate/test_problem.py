@@ -9,8 +9,8 @@ import pytest
 
 from layout_ir.certificate.problem import StatedProblem
 from layout_ir.errors import LayoutError
-from layout_ir.passes.selection.certificate import problem_to_json
-from layout_ir.passes.selection.problem import evaluate
+from layout_ir.passes.selection.problem.problem import evaluate
+from layout_ir.passes.selection.solver.certificate import problem_to_json
 from tests.passes.selection.problems import random_problem
 
 

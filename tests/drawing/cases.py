@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from layout_ir.format import Format
-from layout_ir.layout import Layout
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
 
 CASES: dict[str, tuple[str, tuple[int, ...]]] = {
     "scalar": ("() : []", ()),

@@ -8,11 +8,11 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 
+from layout_ir.algebra.layout import Index
 from layout_ir.drawing.compose import compose
 from layout_ir.drawing.memory import memory_view
 from layout_ir.drawing.picture import Box, Dot, Item, Line, Picture, Text
 from layout_ir.drawing.terminal import to_terminal
-from layout_ir.layout import Index
 from tests.drawing.cases import CASES, case
 from tests.layouts import random_layout, rngs
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from layout_ir.algebra.format import Format
 from layout_ir.drawing.grid import grid_of
-from layout_ir.format import Format
 from tests.drawing.cases import CASES, case
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Hole, Index, Pad
 from layout_ir.drawing.memory import Gap, memory_view
-from layout_ir.format import Format
-from layout_ir.layout import Hole, Index, Pad
 from tests.drawing.cases import CASES, case
 from tests.layouts import address_by_definition, indices, random_format, random_shape, rngs
 

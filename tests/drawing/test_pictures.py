@@ -65,9 +65,9 @@ def test_the_layouts_that_people_ask_for_are_there():
 
 def test_negative_another_picture_is_not_taken_for_the_same():
     pytest.importorskip("PIL", reason="needs the extra 'draw'")
+    from layout_ir.algebra.format import Format
     from layout_ir.drawing.compose import compose
     from layout_ir.drawing.png import to_png
-    from layout_ir.format import Format
 
     small = {tag: to_png(compose(Format.from_tag(tag).bind((1, 8, 2, 2)), "x")) for tag in ("nchw", "nhwc")}
     assert differing(small["nchw"], small["nhwc"]) > 0.02

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from layout_ir.algebra.format import Format
 from layout_ir.drawing.terminal import ASCII, to_terminal
-from layout_ir.format import Format
 from tests.drawing.cases import CASES, case
 
 ESCAPE = re.compile(r"\x1b\[[\d;]*m")

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from layout_ir.foreign.structured import Structured
-from layout_ir.passes.selection.foreign.padding import neutral
-from tests.passes.selection.foreign.ops import structured_of, the_op
+from layout_ir.passes.selection.options.foreign.padding import neutral
+from tests.passes.selection.options.foreign.ops import structured_of, the_op
 
 
 def _reduction(body: str, element: str = "i8", yields: str = "%m") -> Structured:

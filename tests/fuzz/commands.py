@@ -41,7 +41,7 @@ def _contents() -> dict[str, bytes]:
 
     import numpy as np
 
-    from layout_ir.passes.selection.certificate import certify
+    from layout_ir.passes.selection.solver.certificate import certify
     from tests.fuzz.models import valid_model
     from tests.passes.selection.problems import random_problem
 

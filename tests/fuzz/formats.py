@@ -15,9 +15,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
 from layout_ir.errors import LayoutError, UnforeseenError
-from layout_ir.format import Format
-from layout_ir.layout import Layout
 from layout_ir.notations import NOTATIONS, Notation, read
 from tests.fuzz.kinds import Kind, Wrong
 from tests.fuzz.mutation import NUMBERS, TextMutator

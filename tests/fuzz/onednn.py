@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm import compile_many
-from layout_ir.backends.reference.elements import narrow, storage
-from layout_ir.format import Format
-from layout_ir.layout import Layout
-from layout_ir.quantization import Conversion
+from layout_ir.elements.numpy_types import narrow, storage
+from layout_ir.elements.quantization import Conversion
 from tests.fuzz.kinds import Wrong
 from tests.fuzz.reorders import Counted
 from tests.oracles import onednn

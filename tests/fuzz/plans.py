@@ -19,11 +19,11 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from layout_ir.backends.llvm import plan_reorder
-from layout_ir.backends.llvm.call import load
 from layout_ir.backends.llvm.kernel_ir import plan_of, plan_op
-from layout_ir.backends.llvm.machine import host
-from layout_ir.backends.llvm.machines import NAMES, machine_named
-from layout_ir.backends.llvm.open_call import compile_open
+from layout_ir.backends.llvm.machine.machine import host
+from layout_ir.backends.llvm.machine.named import NAMES, machine_named
+from layout_ir.backends.llvm.runtime.call import load
+from layout_ir.backends.llvm.runtime.dynamic_call import compile_open
 from layout_ir.dialects.kernel import KernelDialect, OpenOp, PlanOp
 from layout_ir.dialects.layout import LayoutDialect
 from layout_ir.errors import LayoutError
@@ -35,7 +35,7 @@ from tests.fuzz.mutation import NUMBERS, SMALL, TextMutator
 from tests.fuzz.open_reorders import At
 from tests.fuzz.reorders import Case, Guarded, cases, check
 
-_FOLDER = Path(__file__).parents[2] / "filecheck" / "kernel"
+_FOLDER = Path(__file__).parents[2] / "filecheck" / "dialects" / "kernel"
 _MOST_BYTES = 1 << 22
 """Of a buffer: what is larger is not run."""
 

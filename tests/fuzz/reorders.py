@@ -22,14 +22,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from layout_ir.algebra.layout import Layout
+from layout_ir.arrays.protocols import storage_of
+from layout_ir.arrays.storage import gather, scatter
 from layout_ir.backends.llvm import compile_many
-from layout_ir.backends.llvm.machine import Machine, host, llvm
+from layout_ir.backends.llvm.machine.machine import Machine, host, llvm
 from layout_ir.backends.reference.conversions import converted
-from layout_ir.buffers import gather, scatter
-from layout_ir.dtypes import bits_of, element_type
-from layout_ir.layout import Layout
-from layout_ir.quantization import Conversion, computing_type, is_per_channel, rounded
-from layout_ir.tensor_protocols import storage_of
+from layout_ir.elements.quantization import Conversion, computing_type, is_per_channel, rounded
+from layout_ir.elements.types import bits_of, element_type
 from tests.backends.llvm.cases import random_case
 from tests.fuzz.kinds import Kind, Wrong
 

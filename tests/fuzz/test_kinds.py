@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layout_ir.algebra.layout import Layout
 from layout_ir.certificate.checking import Verdict
 from layout_ir.errors import LayoutError, UnforeseenError
-from layout_ir.layout import Layout
 from tests.fuzz import certificates, models
 from tests.fuzz.certificates import Certificates, optimum
 from tests.fuzz.commands import Commands

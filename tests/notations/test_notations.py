@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from layout_ir.algebra.format import Factor, Format
+from layout_ir.algebra.layout import Layout
 from layout_ir.errors import LayoutError
-from layout_ir.format import Factor, Format
-from layout_ir.layout import Layout
 from layout_ir.notations import NOTATIONS, convert, read, spellings
 from layout_ir.notations.cute import padded_box
 from tests.layouts import random_layout, rngs

@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
 from layout_ir.errors import LayoutError
-from layout_ir.format import Format
-from layout_ir.layout import Layout
 from layout_ir.notations import NOTATIONS
 
 NUMPY = NOTATIONS["numpy"]

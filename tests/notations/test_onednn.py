@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.tag import from_tag
 from layout_ir.errors import LayoutError
-from layout_ir.format import Format
-from layout_ir.layout import Layout
 from layout_ir.notations import NOTATIONS
 from layout_ir.notations.onednn import BlockingDesc, desc_of_tag, tag_of
-from layout_ir.tag import from_tag
 from tests.oracles import onednn
 
 ALIASES: dict[str, str] = json.loads(

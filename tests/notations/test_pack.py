@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from layout_ir.algebra.format import Format
 from layout_ir.errors import LayoutError
-from layout_ir.format import Format
 from layout_ir.notations import NOTATIONS
 from layout_ir.notations.pack import Pack
 from tests.oracles import mlir

@@ -8,13 +8,13 @@ import random
 import numpy as np
 import pytest
 
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.tag import from_tag
 from layout_ir.errors import LayoutError
-from layout_ir.format import Format
-from layout_ir.layout import Layout
 from layout_ir.notations import NOTATIONS
 from layout_ir.notations.digits import from_strides, strided
 from layout_ir.notations.pytorch import format_of, is_contiguous, preserved_strides, suggest_memory_format
-from layout_ir.tag import from_tag
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 prims = pytest.importorskip("torch._prims_common")

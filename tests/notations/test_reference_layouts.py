@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layout_ir.format import Format
-from layout_ir.layout import Index, Layout, Pad
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Index, Layout, Pad
 from layout_ir.notations import NOTATIONS
 
 ROOT = Path(__file__).parents[2]

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
 from layout_ir.errors import LayoutError
-from layout_ir.format import Format
-from layout_ir.layout import Layout
 from layout_ir.notations import NOTATIONS
 from layout_ir.notations.xla import subject_of
 

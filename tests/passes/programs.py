@@ -12,12 +12,12 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.tag import names_for
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import AnyAttr, PermuteOp, ReorderOp, ReshapeOp, with_format
 from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.dialects.nn.constant import literal
-from layout_ir.format import Format
-from layout_ir.tag import names_for
 
 Shape = tuple[int, ...]
 

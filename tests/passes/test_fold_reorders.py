@@ -15,12 +15,12 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from layout_ir.algebra.format import Format
+from layout_ir.api.execute import run
 from layout_ir.dialects.layout import ReorderOp, is_tensor
 from layout_ir.dialects.layout.types import tensor_type
-from layout_ir.execute import run
-from layout_ir.format import Format
 from layout_ir.passes.fold_reorders import MOVES, RULES, carry_other_layout, fold_reorders
-from layout_ir.passes.folding.moves import is_settled, price
+from layout_ir.passes.folding.cost_changes import is_settled, price
 from layout_ir.passes.legalize_pads import legalize_pads
 from layout_ir.passes.propagate import propagate
 from layout_ir.passes.report import traffic

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from layout_ir.api.execute import run
 from layout_ir.dialects.layout import ReorderOp, is_any, is_tensor
 from layout_ir.errors import LayoutError
-from layout_ir.execute import run
 from layout_ir.passes.fold_reorders import fold_reorders
 from layout_ir.passes.legalize_pads import legalize_pads
 from layout_ir.passes.optimize import optimize

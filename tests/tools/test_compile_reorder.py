@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layout_ir.backends.llvm.ahead import compile_ahead, elf_symbols
-from layout_ir.backends.llvm.header import header
-from layout_ir.backends.llvm.machines import TARGETS, machine_named
-from layout_ir.format import Format
-from layout_ir.quantization import conversion_between
+from layout_ir.algebra.format import Format
+from layout_ir.backends.llvm.aot.header import header
+from layout_ir.backends.llvm.aot.object_file import compile_ahead, elf_symbols
+from layout_ir.backends.llvm.machine.named import TARGETS, machine_named
+from layout_ir.elements.quantization import conversion_between
 from layout_ir.tools.layout_ir import main
 
 ARGS = ["nchw", "nChw8c", "--shape", "2x17x5x4", "--target", "aarch64"]

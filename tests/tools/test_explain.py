@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from layout_ir.format import Format
+from layout_ir.algebra.format import Format
 from layout_ir.notations import NOTATIONS
 from layout_ir.tools.commands.explanation import explain, formula
 from layout_ir.tools.layout_ir import main

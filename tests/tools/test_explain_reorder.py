@@ -8,11 +8,11 @@ import pytest
 from xdsl.context import Context
 from xdsl.parser import Parser
 
+from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm import plan_reorder
 from layout_ir.backends.llvm.kernel_ir import plan_of
-from layout_ir.backends.llvm.machines import machine_named
+from layout_ir.backends.llvm.machine.named import machine_named
 from layout_ir.dialects.kernel import KernelDialect, PlanOp
-from layout_ir.format import Format
 from layout_ir.tools.layout_ir import main
 
 

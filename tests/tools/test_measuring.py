@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from layout_ir.format import Format
-from layout_ir.passes.selection.calibration import machine_name
+from layout_ir.algebra.format import Format
+from layout_ir.passes.selection.costs.calibration import machine_name
 from layout_ir.tools import measuring
 from layout_ir.tools.measuring import calibrate, reorder_time, shapes, time_ns
 

@@ -14,9 +14,9 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from layout_ir.dtypes import canonical_name
+from layout_ir.elements.quantization import PARAMETERS, Conversion, Parameter
+from layout_ir.elements.types import canonical_name
 from layout_ir.errors import LayoutError
-from layout_ir.quantization import PARAMETERS, Conversion, Parameter
 
 Offsets = tuple[tuple[int, int], ...]
 """(source, destination) bytes of every round."""

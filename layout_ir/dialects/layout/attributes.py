@@ -16,8 +16,8 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from layout_ir.algebra.format import Format
 from layout_ir.errors import LayoutError
-from layout_ir.format import Format
 from layout_ir.interfaces import LayoutOption
 
 

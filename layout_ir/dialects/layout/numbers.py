@@ -13,8 +13,8 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, f64
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
 
+from layout_ir.elements.quantization import number_text
 from layout_ir.errors import LayoutError, shape_text
-from layout_ir.quantization import number_text
 
 Numbers = float | tuple[float, ...]
 """A number of the tensor, or one per channel."""

@@ -16,6 +16,7 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
+from layout_ir.algebra.layout import Layout
 from layout_ir.dialects.layout.common import LayoutDialectOp
 from layout_ir.dialects.layout.numbers import (
     Numbers,
@@ -32,9 +33,8 @@ from layout_ir.dialects.layout.types import (
     layout_of,
     with_format,
 )
+from layout_ir.elements.quantization import Conversion, conversion_between, pad_after
 from layout_ir.errors import LayoutError, shape_text
-from layout_ir.layout import Layout
-from layout_ir.quantization import Conversion, conversion_between, pad_after
 
 NEUTRAL = {"scale": 1.0, "zero_point": 0.0}
 """The numbers that elements stand for themselves with."""
@@ -55,7 +55,7 @@ class ReorderOp(ChangeOp):
     Where the element type changes, values are converted; `scale` and `zero_point`, each with a number for the operand
     and one for the result, say which real numbers the elements of quantized tensors stand for:
     real = (stored - zero_point) * scale. In place of a number there may be a list with one per index of `dim`.
-    `layout_ir.quantization` defines both.
+    `layout_ir.elements.quantization` defines both.
     """
 
     name = "layout.reorder"

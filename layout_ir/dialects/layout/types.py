@@ -17,12 +17,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.tag import names_for
 from layout_ir.dialects.layout.attributes import AnyAttr, FormatAttr
-from layout_ir.dtypes import ElementType, element_type, integer_type
+from layout_ir.elements.types import ElementType, element_type, integer_type
 from layout_ir.errors import LayoutError
-from layout_ir.format import Format
-from layout_ir.layout import Layout
-from layout_ir.tag import names_for
 
 Encoding = Format | Attribute | None
 _FLOATS: dict[str, Attribute] = {
@@ -99,7 +99,7 @@ def strip_type(type: Attribute) -> TensorType[Attribute]:
 
 
 def dtype_of(type: Attribute) -> str:
-    """Name of the element type, as in `layout_ir.dtypes` ("f32", "i8", "ui8"). Raises LayoutError for others."""
+    """Name of the element type as in `layout_ir.elements.types` ("f32", "i8", "ui8"). Raises LayoutError for others."""
     return _known_element(type).name
 
 
@@ -122,7 +122,7 @@ def element_type_of(element: Attribute) -> ElementType | None:
 
 
 def attribute_of(dtype: str) -> Attribute:
-    """The attribute of the IR for a float or integer type of `layout_ir.dtypes`; the opposite of `element_type_of`."""
+    """The attribute of the IR for a float or integer type, the opposite of `element_type_of`."""
     known = element_type(dtype)
     if known.is_float:
         return _FLOATS[known.name]

@@ -16,6 +16,7 @@ from xdsl.irdl import (
     prop_def,
 )
 
+from layout_ir.algebra.layout import Layout
 from layout_ir.dialects.layout.attributes import AnyAttr
 from layout_ir.dialects.layout.common import LayoutDialectOp
 from layout_ir.dialects.layout.ops import cast_obstacle
@@ -26,7 +27,6 @@ from layout_ir.dialects.layout.types import (
     with_format,
 )
 from layout_ir.errors import LayoutError, shape_text
-from layout_ir.layout import Layout
 
 
 class ViewOp(LayoutDialectOp):

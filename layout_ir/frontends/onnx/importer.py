@@ -17,9 +17,10 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.tag import names_for
 from layout_ir.dialects.layout import FormatAttr, ReorderOp
 from layout_ir.errors import LayoutError, UnforeseenError
-from layout_ir.format import Format
 from layout_ir.frontends.onnx.budget import Budget
 from layout_ir.frontends.onnx.builder import Builder, location, name_hint
 from layout_ir.frontends.onnx.errors import OnnxImportError, quoted, unforeseen_as_import_error
@@ -30,7 +31,6 @@ from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.ops import TRANSLATIONS
 from layout_ir.frontends.onnx.tensors import array_of
 from layout_ir.frontends.onnx.values import Constant, Value, element_of, shape_of, tensor_type
-from layout_ir.tag import names_for
 
 if TYPE_CHECKING:
     import onnx

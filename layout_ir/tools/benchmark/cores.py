@@ -14,9 +14,9 @@ from time import perf_counter
 
 import numpy as np
 
-from layout_ir.backends.llvm import pool
-from layout_ir.backends.llvm.jit import Code
-from layout_ir.backends.llvm.machine import host
+from layout_ir.backends.llvm.machine.machine import host
+from layout_ir.backends.llvm.runtime import thread_pool
+from layout_ir.backends.llvm.runtime.jit import Code
 
 _ROUNDS = 30_000
 """Rounds of four multiplications, one of which begins in a cycle: some 30 microseconds."""
@@ -62,14 +62,14 @@ def cores(threads: int) -> float:
 
     Where there are fewer CPUs than threads, so many of them: a kernel counts on no more.
     """
-    threads = pool.available(threads)
+    threads = thread_pool.available(threads)
     if threads == 1:
         return 1.0
     results = np.zeros(8 * threads, np.int64)
     code = _code()  # held: of threads that come first together each has its own
     where, work = int(results.ctypes.data), code.address("multiply")
     alone = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(work)
-    together = pool.ensure(threads).parallel
+    together = thread_pool.ensure(threads).parallel
     least = [float("inf")] * 2
     for _ in range(3):
         times = [perf_counter()]

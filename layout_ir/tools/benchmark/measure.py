@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.backends.llvm.call import Reorder
-from layout_ir.backends.llvm.machine import Machine
-from layout_ir.backends.llvm.open_call import OpenKernel
-from layout_ir.backends.llvm.pool import available
-from layout_ir.backends.llvm.roof import plain_copy, streaming_copy
-from layout_ir.backends.reference.elements import narrow, storage, widen
-from layout_ir.descriptor import TensorDesc
-from layout_ir.dtypes import bits_of
+from layout_ir.algebra.layout import Layout
+from layout_ir.api.reordering import ScaledReorder, compile_reorder
+from layout_ir.arrays.descriptor import TensorDesc
+from layout_ir.backends.llvm.machine.machine import Machine
+from layout_ir.backends.llvm.runtime.call import Reorder
+from layout_ir.backends.llvm.runtime.copy_bandwidth import plain_copy, streaming_copy
+from layout_ir.backends.llvm.runtime.dynamic_call import OpenKernel
+from layout_ir.backends.llvm.runtime.thread_pool import available
+from layout_ir.elements.numpy_types import narrow, storage, widen
+from layout_ir.elements.types import bits_of
 from layout_ir.errors import LayoutError
-from layout_ir.layout import Layout
-from layout_ir.reordering import ScaledReorder, compile_reorder
 from layout_ir.tools.benchmark.cases import Case
 from layout_ir.tools.benchmark.cores import apart
 from layout_ir.tools.benchmark.peers import NAMES, Side, peer

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.backends.llvm.boxes import Box, cut
-from layout_ir.backends.llvm.loops import Level, Loop
-from layout_ir.backends.llvm.machine import Machine, host
+from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.refinement import TableLoop, refine
+from layout_ir.algebra.tag import name_of
+from layout_ir.backends.llvm.machine.machine import Machine, host
+from layout_ir.backends.llvm.planning.index_splitting import Box, cut
+from layout_ir.backends.llvm.planning.loops import Level, Loop
 from layout_ir.errors import LayoutError
-from layout_ir.layout import Layout
-from layout_ir.refinement import TableLoop, refine
-from layout_ir.tag import name_of
 from layout_ir.tools.benchmark import onednn
 
 NAMES = ("numpy", "torch", *onednn.BUILDS)

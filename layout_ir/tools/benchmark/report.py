@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from layout_ir import __version__
-from layout_ir.backends.llvm.machine import Machine, host, llvm
+from layout_ir.backends.llvm.machine.machine import Machine, host, llvm
 from layout_ir.errors import LayoutError
 from layout_ir.tools.benchmark.cases import SIZES
 from layout_ir.tools.benchmark.measure import COPIES, OTHER_BYTES, Result

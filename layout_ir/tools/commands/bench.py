@@ -74,7 +74,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measures and prints. Raises LayoutError or TextError for what cannot be measured."""
-    from layout_ir.backends.llvm.machines import local_machine
+    from layout_ir.backends.llvm.machine.named import local_machine
     from layout_ir.tools.benchmark.cases import CASES, chosen
     from layout_ir.tools.benchmark.measure import Result, confine, measure
     from layout_ir.tools.benchmark.peers import hold_to
@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _own_case(args: argparse.Namespace) -> tuple[Case, str]:
     """The reorder that the command line describes."""
-    from layout_ir.dtypes import canonical_name
+    from layout_ir.elements.types import canonical_name
     from layout_ir.tools.benchmark.cases import Case
     from layout_ir.tools.commands.explain_reorder import layout_at
 
@@ -130,7 +130,7 @@ def _own_case(args: argparse.Namespace) -> tuple[Case, str]:
 
 
 def _threads(text: str) -> int:
-    from layout_ir.backends.llvm.pool import cpus
+    from layout_ir.backends.llvm.runtime.thread_pool import cpus
 
     if not text.isdecimal() or not 1 <= int(text) <= cpus():
         raise LayoutError(f"--threads is '{text}': this process may use 1 to {cpus()}")

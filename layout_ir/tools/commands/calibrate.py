@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from layout_ir.errors import LayoutError
 
 if TYPE_CHECKING:
-    from layout_ir.passes.selection.build import Selection
-    from layout_ir.passes.selection.calibration import Calibration
+    from layout_ir.passes.selection.costs.calibration import Calibration
+    from layout_ir.passes.selection.translation.from_ir import Selection
 
 
 def add_parser(subparsers: Any) -> None:
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     if args.reorders is not None:
         return _reorders(args)
     from layout_ir.files import all_or_none, write_result
-    from layout_ir.passes.selection.calibration import calibration_path
+    from layout_ir.passes.selection.costs.calibration import calibration_path
     from layout_ir.tools.measuring import calibrate
 
     path = args.output
@@ -85,8 +85,8 @@ def _reorders(args: argparse.Namespace) -> int:
     from xdsl.utils.exceptions import DiagnosticException
 
     from layout_ir.files import all_or_none, write_result
-    from layout_ir.passes.selection.build import build
-    from layout_ir.passes.selection.targets import target_named
+    from layout_ir.passes.selection.options.targets import target_named
+    from layout_ir.passes.selection.translation.from_ir import build
     from layout_ir.tools.program import load_program, pass_error
 
     with all_or_none(args.output):
@@ -110,11 +110,11 @@ def measure_reorders(selection: Selection) -> list[dict[str, Any]]:
     Reorders of constants are left out: they happen when the program is built. So are those that have no compiled
     kernel; a table leaves them to the cost model. Where tensors of one shape differ in element type the dearer counts.
     """
+    from layout_ir.algebra.tag import name_of
     from layout_ir.dialects import nn
     from layout_ir.dialects.layout import dtype_of
     from layout_ir.dialects.layout.ops import cast_obstacle
-    from layout_ir.passes.selection.models import bound, shape_of
-    from layout_ir.tag import name_of
+    from layout_ir.passes.selection.options.models import bound, shape_of
     from layout_ir.tools.measuring import reorder_time
 
     pairs: dict[tuple[Any, ...], tuple[Any, ...]] = {}

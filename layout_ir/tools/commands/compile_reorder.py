@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from layout_ir.errors import LayoutError, shape_text
 
 if TYPE_CHECKING:
-    from layout_ir.backends.llvm.ahead import Unit
-    from layout_ir.backends.llvm.machine import Machine
-    from layout_ir.format import Format
-    from layout_ir.layout import Layout
+    from layout_ir.algebra.format import Format
+    from layout_ir.algebra.layout import Layout
+    from layout_ir.backends.llvm.aot.object_file import Unit
+    from layout_ir.backends.llvm.machine.machine import Machine
 
 _SUFFIXES = {".o": "obj", ".obj": "obj", ".s": "asm", ".ll": "ir"}
 _DIALECTS = ("obj", "asm", "ir")
@@ -85,7 +85,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Writes the files. Raises LayoutError or TextError, before anything is written, and OSError."""
-    from layout_ir.backends.llvm.header import header
+    from layout_ir.backends.llvm.aot.header import header
     from layout_ir.files import all_or_none, write_result
 
     if args.list_targets:
@@ -127,7 +127,7 @@ def _kind(args: argparse.Namespace) -> str:
 
 
 def _machine(args: argparse.Namespace) -> Machine:
-    from layout_ir.backends.llvm.machines import machine_named, with_features
+    from layout_ir.backends.llvm.machine.named import machine_named, with_features
     from layout_ir.tools.commands import TextError
     from layout_ir.tools.commands.formats import pointing
 
@@ -141,9 +141,9 @@ def _machine(args: argparse.Namespace) -> Machine:
 
 
 def _unit(args: argparse.Namespace, machine: Machine) -> Unit:
-    from layout_ir.backends.llvm.ahead import check_name, compile_ahead
-    from layout_ir.backends.llvm.open_ahead import compile_open_ahead
-    from layout_ir.dtypes import canonical_name
+    from layout_ir.backends.llvm.aot.dynamic_object_file import compile_open_ahead
+    from layout_ir.backends.llvm.aot.object_file import check_name, compile_ahead
+    from layout_ir.elements.types import canonical_name
     from layout_ir.tools.commands import TextError
     from layout_ir.tools.commands.formats import read_open_shape, same_order
     from layout_ir.tools.commands.numbers import conversion_of
@@ -181,7 +181,7 @@ def _example(text: str, shape: tuple[int | None, ...]) -> tuple[int, ...]:
 
 def _format(args: argparse.Namespace, text: str) -> Format:
     """The format that `text` means where extents are open."""
-    from layout_ir.format import Format
+    from layout_ir.algebra.format import Format
     from layout_ir.tools.commands.formats import read_subject
 
     subject = read_subject(text, None, args.dtype)
@@ -201,8 +201,8 @@ def _layout(args: argparse.Namespace, text: str) -> Layout:
 
 def _needs(args: argparse.Namespace) -> tuple[str, ...]:
     """The CPU features that the code may use."""
-    from layout_ir.backends.llvm.machine import host
-    from layout_ir.backends.llvm.machines import TARGETS
+    from layout_ir.backends.llvm.machine.machine import host
+    from layout_ir.backends.llvm.machine.named import TARGETS
 
     if args.target == "host":
         needs = [part[1:] for part in host().features.split(",") if part.startswith("+")]
@@ -220,8 +220,8 @@ def _needs(args: argparse.Namespace) -> tuple[str, ...]:
 def _summary(
     args: argparse.Namespace, unit: Unit, kind: str, needs: tuple[str, ...], size: int
 ) -> dict[str, object]:
-    from layout_ir.backends.llvm.ahead import FixedUnit
-    from layout_ir.backends.llvm.open_ahead import OpenUnit
+    from layout_ir.backends.llvm.aot.dynamic_object_file import OpenUnit
+    from layout_ir.backends.llvm.aot.object_file import FixedUnit
 
     plan, to = unit.plans[-1], unit.dtype
     if plan.conversion is not None:
@@ -262,7 +262,7 @@ def _summary(
 
 
 def _targets() -> str:
-    from layout_ir.backends.llvm.machines import TARGETS
+    from layout_ir.backends.llvm.machine.named import TARGETS
 
     lines = ["host        this machine"]
     for name, target in TARGETS.items():

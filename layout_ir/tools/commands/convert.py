@@ -52,7 +52,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the layout in another notation. Raises LayoutError or TextError where there is none."""
-    from layout_ir.format import Format
+    from layout_ir.algebra.format import Format
     from layout_ir.notations import NOTATIONS
     from layout_ir.tools.commands.formats import as_indexed, note_order, read_at_shape, shape_order
     from layout_ir.tools.commands.sayings import say_all, say_lines

@@ -45,7 +45,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Draws the layout. Raises LayoutError or TextError for what is none, OSError for a file that cannot be written."""
-    from layout_ir.layout import Layout
+    from layout_ir.algebra.layout import Layout
     from layout_ir.tools.commands.formats import as_indexed, note_order, read_layout, shape_order
 
     kind = _kind(args.output)

@@ -55,7 +55,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the explanation. Raises LayoutError or TextError where there is nothing to explain."""
-    from layout_ir.layout import Layout
+    from layout_ir.algebra.layout import Layout
     from layout_ir.tools.commands.explanation import at_index, at_offset, explain
     from layout_ir.tools.commands.formats import (
         as_indexed,

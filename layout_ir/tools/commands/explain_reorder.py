@@ -6,13 +6,13 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from layout_ir.dtypes import canonical_name
+from layout_ir.elements.types import canonical_name
 from layout_ir.errors import LayoutError
 
 if TYPE_CHECKING:
-    from layout_ir.backends.llvm.machine import Machine
-    from layout_ir.layout import Layout
-    from layout_ir.quantization import Conversion
+    from layout_ir.algebra.layout import Layout
+    from layout_ir.backends.llvm.machine.machine import Machine
+    from layout_ir.elements.quantization import Conversion
 
 _EPILOG = """\
 The plan depends on the machine: the width of its registers and the sizes of its caches. `layout-opt -p
@@ -65,10 +65,10 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the plan. Raises LayoutError or TextError where there is none."""
-    from layout_ir.backends.llvm.call import choose_plan, plan_reorder
+    from layout_ir.backends.llvm.describe import choice_words, plan_words, step_words
     from layout_ir.backends.llvm.kernel_ir import plan_op
-    from layout_ir.backends.llvm.machines import machine_named
-    from layout_ir.backends.llvm.words import choice_words, plan_words, step_words
+    from layout_ir.backends.llvm.machine.named import machine_named
+    from layout_ir.backends.llvm.runtime.call import choose_plan, plan_reorder
     from layout_ir.tools.commands.formats import read_open_shape
     from layout_ir.tools.commands.numbers import conversion_of
 
@@ -121,9 +121,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_open(args: argparse.Namespace, conversion: Conversion, machine: Machine) -> int:
     """Prints the plans of a kernel for open extents: those that an object file would hold."""
-    from layout_ir.backends.llvm.open_ahead import compile_open_ahead
-    from layout_ir.backends.llvm.words import conversion_words, open_plan_words
-    from layout_ir.format import Format
+    from layout_ir.algebra.format import Format
+    from layout_ir.backends.llvm.aot.dynamic_object_file import compile_open_ahead
+    from layout_ir.backends.llvm.describe import conversion_words, open_plan_words
     from layout_ir.tools.commands.formats import read_open_shape, read_subject, same_order
 
     formats: list[Format] = []

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from math import inf, prod
 from typing import Any
 
-from layout_ir.canonical import canonical_digits
-from layout_ir.dtypes import bits_of, canonical_name
-from layout_ir.format import MEMORY, Factor, Format
-from layout_ir.layout import BoundFactor, Index, Layout, Pad
-from layout_ir.tag import name_of, names_for
-from layout_ir.text import print_policy
+from layout_ir.algebra.canonical import canonical_digits
+from layout_ir.algebra.format import MEMORY, Factor, Format
+from layout_ir.algebra.layout import BoundFactor, Index, Layout, Pad
+from layout_ir.algebra.tag import name_of, names_for
+from layout_ir.algebra.text import print_policy
+from layout_ir.elements.types import bits_of, canonical_name
 
 _ENUMERATED = 1 << 16
 

@@ -13,9 +13,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
 from layout_ir.errors import LayoutError
-from layout_ir.format import Format
-from layout_ir.layout import Layout
 from layout_ir.notations import NOTATIONS, Subject, read
 from layout_ir.tools.commands import TextError
 

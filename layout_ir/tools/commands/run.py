@@ -36,8 +36,8 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints what both programs took and how far their results are apart."""
+    from layout_ir.api.execute import entry_point, input_names
     from layout_ir.backends.reference.interpreter import check_types
-    from layout_ir.execute import entry_point, input_names
     from layout_ir.tools.program import load_program
     from layout_ir.tools.validation import TOLERANCE, relative_difference
 
@@ -129,8 +129,8 @@ def _broken(name: str, error: Exception) -> str:
 
 def _execute(module: ModuleOp, inputs: dict[str, Any]) -> tuple[list[NDArray[Any]], dict[str, float]]:
     """The results, and milliseconds in reorders and in all; constants are packed before the clock starts."""
+    from layout_ir.api.execute import run as execute
     from layout_ir.dialects.layout import FillPadsOp, ReorderOp
-    from layout_ir.execute import run as execute
 
     constants: dict[Any, Any] = {}
     execute(module, inputs, constants=constants)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from layout_ir.algebra.format import Format
 from layout_ir.errors import LayoutError
-from layout_ir.format import Format
 from layout_ir.notations import NOTATIONS, Subject
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from layout_ir.passes.selection.costs import CostModel
+    from layout_ir.passes.selection.costs.cost_model import CostModel
 
 _EPILOG = """\
 The certificate carries the selection problem, the choice, and integers that prove a lower bound of every choice.
@@ -142,8 +142,8 @@ def _about_program(
     `module` is the program that carries it. Raises LayoutError where the certificate is of another one.
     """
     from layout_ir.errors import LayoutError
-    from layout_ir.passes.selection.costs import load_costs, named
-    from layout_ir.passes.selection.origin import check_problem
+    from layout_ir.passes.selection.costs.cost_model import load_costs, named
+    from layout_ir.passes.selection.problem.origin import check_problem
     from layout_ir.tools.program import load_program
 
     given: Any = certificate.get("origin", {})
@@ -173,7 +173,7 @@ def _about_program(
 def _agreed(origin: dict[str, Any], args: argparse.Namespace) -> str:
     """The name of the target. Raises LayoutError where certificate and arguments differ, or neither names it."""
     from layout_ir.errors import LayoutError
-    from layout_ir.passes.selection.targets import target_named
+    from layout_ir.passes.selection.options.targets import target_named
 
     stated: Any = origin.get("target")
     target = stated if args.target is None else target_named(args.target).name
@@ -201,7 +201,7 @@ def _check_rewritten(
     from layout_ir.errors import LayoutError
     from layout_ir.passes.optimize import clean_up
     from layout_ir.passes.propagate import rewrite
-    from layout_ir.passes.selection.origin import check_problem, text_of
+    from layout_ir.passes.selection.problem.origin import check_problem, text_of
     from layout_ir.tools.program import parse_program
 
     before = parse_program(recorded, "the recorded program")

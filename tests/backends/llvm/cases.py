@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from layout_ir.backends.llvm.machine import Machine
-from layout_ir.backends.llvm.machines import local_machine
+from layout_ir.algebra.format import Factor, Format
+from layout_ir.algebra.layout import Layout
+from layout_ir.backends.llvm.machine.machine import Machine
+from layout_ir.backends.llvm.machine.named import local_machine
 from layout_ir.errors import LayoutError
-from layout_ir.format import Factor, Format
-from layout_ir.layout import Layout
 
 
 def machine_here(name: str) -> Machine:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm import Reorder, compile_reorder, forget
-from layout_ir.format import Format
-from layout_ir.layout import Layout
 
 STATUS = Path("/proc/self/status")
 _PAIRS = (

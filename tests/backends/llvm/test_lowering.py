@@ -8,19 +8,19 @@ from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func
 from xdsl.parser import Parser
 
+from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm import plan_reorder
-from layout_ir.backends.llvm.emit import emit_module
+from layout_ir.backends.llvm.aot.dynamic_object_file import compile_open_ahead
+from layout_ir.backends.llvm.emission.emit import emit_module
 from layout_ir.backends.llvm.kernel_ir import plan_of
 from layout_ir.backends.llvm.lowering import kernels_in, lower, plans_in
-from layout_ir.backends.llvm.machines import machine_named
-from layout_ir.backends.llvm.open_ahead import compile_open_ahead
+from layout_ir.backends.llvm.machine.named import machine_named
 from layout_ir.backends.llvm.target import llvm_ir
 from layout_ir.diagnostics import collect
 from layout_ir.dialects.kernel import CallOp, KernelDialect
 from layout_ir.dialects.layout import LayoutDialect, ReorderOp
+from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError
-from layout_ir.format import Format
-from layout_ir.quantization import Conversion
 
 PROGRAM = """
 func.func @reorder_0(%x : tensor<2x17x5x4xf32>) -> tensor<2x17x5x4xf32, #layout.tag<nChw8c>> {

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from layout_ir.backends.llvm import entry, pool
-from layout_ir.backends.llvm.call import plan_reorder
-from layout_ir.backends.llvm.emit import emit_module
-from layout_ir.backends.llvm.kinds import codes
-from layout_ir.backends.llvm.machine import host, llvm
-from layout_ir.format import Format
+from layout_ir.algebra.format import Format
+from layout_ir.backends.llvm.emission.emit import emit_module
+from layout_ir.backends.llvm.machine.machine import host, llvm
+from layout_ir.backends.llvm.runtime import entry, thread_pool
+from layout_ir.backends.llvm.runtime.array_kinds import codes
+from layout_ir.backends.llvm.runtime.call import plan_reorder
 
 VERSION = llvm.llvm_version_info[0]
 COMPILER = shutil.which(f"clang-{VERSION}")
@@ -41,7 +41,7 @@ Edit = Callable[[str], str]
 def _sources() -> dict[str, str]:
     """The LLVM IR of everything that is emitted by hand, and of a kernel, by the name of its file."""
     return {
-        "pool": pool._source(host()),  # pyright: ignore[reportPrivateUsage]
+        "pool": thread_pool._source(host()),  # pyright: ignore[reportPrivateUsage]
         "entry": entry._source(),  # pyright: ignore[reportPrivateUsage]
         "kernel": _kernel(ROWS, COLS),
     }

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
-from layout_ir.format import Format
-from layout_ir.layout import Layout
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
 from tests.layouts import LETTERS, random_format
 
 Shape = tuple[int, ...]

@@ -20,12 +20,12 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.utils.test_value import create_ssa_value
 
+from layout_ir.algebra.format import Format
 from layout_ir.backends.reference.tensor import Tensor, interior
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import FormatAttr, layout_of, with_format
 from layout_ir.dialects.nn.tensors import round_to
 from layout_ir.dialects.nn.verification import operand_pads
-from layout_ir.format import Format
 from tests.backends.reference.catalog.cases import Case
 from tests.backends.reference.formats import roomy_format
 

@@ -10,9 +10,9 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from layout_ir.algebra.format import Format
 from layout_ir.dialects.layout import Encoding, ReorderOp, ViewOp, with_format
 from layout_ir.dialects.nn import NNOp
-from layout_ir.format import Format
 from tests.backends.reference.formats import roomy_format
 
 

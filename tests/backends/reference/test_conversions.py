@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from layout_ir.api.reordering import compile_reorder
+from layout_ir.arrays.descriptor import TensorDesc
+from layout_ir.arrays.protocols import storage_of
 from layout_ir.backends.reference.conversions import converted
-from layout_ir.backends.reference.elements import storage
-from layout_ir.descriptor import TensorDesc
-from layout_ir.dtypes import element_type
+from layout_ir.elements.numpy_types import storage
+from layout_ir.elements.quantization import Conversion, conversion_between
+from layout_ir.elements.types import element_type
 from layout_ir.errors import LayoutError
-from layout_ir.quantization import Conversion, conversion_between
-from layout_ir.reordering import compile_reorder
-from layout_ir.tensor_protocols import storage_of
 from tests.backends.reference.catalog.numbers import TYPES, as_torch, to_stored
 from tests.oracles import onednn
 
@@ -144,7 +144,7 @@ ARITHMETIC: dict[str, tuple[onednn.Attributes, dict[str, Any]]] = {
 @pytest.mark.parametrize("dst", ("f32", "f16", "bf16", "i32", "i8", "ui8"))
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_onednn_writes_the_same(src: str, dst: str):
-    """With its known differences left out: see `layout_ir.quantization`."""
+    """With its known differences left out: see `layout_ir.elements.quantization`."""
     random = np.random.default_rng(0)
     drawn = np.round(random.normal(0, 90, (40, 6)) * 4) / 4
     ties = [0.5, 1.5, -0.5, 126.5, 127.5, -128.5, 254.5, 255.5, 300, -300]

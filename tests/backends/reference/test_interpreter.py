@@ -13,13 +13,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
+from layout_ir.algebra.format import Format
+from layout_ir.api.execute import run
 from layout_ir.backends.reference.interpreter import ReferenceFunctions, check_supported, interpreter_of
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.layout import ReorderOp, layout_of
 from layout_ir.dialects.nn import ConstantOp
 from layout_ir.errors import LayoutError
-from layout_ir.execute import run
-from layout_ir.format import Format
 from tests.backends.reference.rewriting import with_random_formats
 from tests.backends.reference.texts import NETWORK, network_inputs, parse
 

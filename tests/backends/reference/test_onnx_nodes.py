@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from layout_ir.execute import run
+from layout_ir.api.execute import run
 
 onnx: Any = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 

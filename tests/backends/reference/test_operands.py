@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from layout_ir.algebra.format import Format
 from layout_ir.backends.reference.operands import aligned, contracted, grouped, reduced
 from layout_ir.backends.reference.tensor import Tensor
-from layout_ir.format import Format
 
 
 def tensor(values: NDArray[Any], text: str) -> Tensor:

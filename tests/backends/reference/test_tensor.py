@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from layout_ir.backends.reference.elements import poison
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import HOLE, Index, Layout
 from layout_ir.backends.reference.tensor import Tensor, interior, is_row_major, policy_element
+from layout_ir.elements.numpy_types import poison
 from layout_ir.errors import LayoutError
-from layout_ir.format import Format
-from layout_ir.layout import HOLE, Index, Layout
 from tests.backends.reference.formats import roomy_format
 from tests.layouts import random_shape
 

@@ -25,9 +25,9 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from layout_ir.algebra.format import Format
 from layout_ir.dialects.layout import AnyAttr, FormatAttr, LayoutDialect
 from layout_ir.dialects.nn import NN
-from layout_ir.format import Format
 
 ELEMENTS: dict[str, Attribute] = {
     "f16": Float16Type(),

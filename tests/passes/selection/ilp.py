@@ -26,13 +26,13 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from layout_ir.certificate.checking import verify
-from layout_ir.passes.selection.apply import apply
-from layout_ir.passes.selection.build import build
-from layout_ir.passes.selection.certificate import certify
-from layout_ir.passes.selection.costs import parse_costs
-from layout_ir.passes.selection.elimination import Infeasible
-from layout_ir.passes.selection.problem import Choice, OpNode, Problem, ValueNode
-from layout_ir.passes.selection.targets import target_named
+from layout_ir.passes.selection.costs.cost_model import parse_costs
+from layout_ir.passes.selection.options.targets import target_named
+from layout_ir.passes.selection.problem.problem import Choice, OpNode, Problem, ValueNode
+from layout_ir.passes.selection.solver.certificate import certify
+from layout_ir.passes.selection.solver.elimination import Infeasible
+from layout_ir.passes.selection.translation.apply import apply
+from layout_ir.passes.selection.translation.from_ir import build
 from tests.passes.selection import problems
 from tests.passes.selection.ir_programs import optimum
 from tests.passes.selection.ir_programs.costs import Costs

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from layout_ir.algebra.format import Format
+from layout_ir.api.execute import run
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp, format_of, layout_of
 from layout_ir.dialects.layout.ops import cast_obstacle
-from layout_ir.execute import run
-from layout_ir.format import Format
 from layout_ir.passes.optimize import optimize
-from layout_ir.passes.selection.models import same_format_options
-from layout_ir.passes.selection.targets import target_named
+from layout_ir.passes.selection.options.models import same_format_options
+from layout_ir.passes.selection.options.targets import target_named
 from tests.passes.texts import parse
 
 onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")

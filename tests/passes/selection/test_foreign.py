@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from layout_ir.algebra.format import Format
+from layout_ir.api.execute import run
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp, format_of, is_any, is_tensor, layout_of
-from layout_ir.execute import run
-from layout_ir.format import Format
 from layout_ir.passes.optimize import optimize
-from layout_ir.passes.selection.costs import parse_costs
+from layout_ir.passes.selection.costs.cost_model import parse_costs
 from layout_ir.passes.strip import strip
 from layout_ir.printing import print_module
-from tests.passes.selection.foreign.ops import generic
+from tests.passes.selection.options.foreign.ops import generic
 from tests.passes.texts import parse
 
 TARGETS = ("avx2", "avx512", "channels-last", "onednn", "htp")

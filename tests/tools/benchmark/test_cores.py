@@ -6,7 +6,7 @@ import ctypes
 
 import pytest
 
-from layout_ir.backends.llvm import pool
+from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.tools.benchmark.cores import apart, cores
 
 
@@ -30,8 +30,8 @@ def test_threads_that_take_turns_have_one_core(monkeypatch: pytest.MonkeyPatch, 
     def ensure(_threads: int) -> _Pool:
         return _Pool(turns)
 
-    monkeypatch.setattr(pool, "available", available)
-    monkeypatch.setattr(pool, "ensure", ensure)
+    monkeypatch.setattr(thread_pool, "available", available)
+    monkeypatch.setattr(thread_pool, "ensure", ensure)
     # Another process may come between the one thread and the two: not always.
     found = sorted(cores(2) for _ in range(25))[12]
     assert found == pytest.approx(wanted, rel=0.2)
@@ -39,7 +39,7 @@ def test_threads_that_take_turns_have_one_core(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_real_threads_have_up_to_two_cores():
-    if pool.available(2) < 2:
+    if thread_pool.available(2) < 2:
         pytest.skip("this process may use one CPU")
     assert 0 < cores(2) <= 2
 
@@ -50,10 +50,10 @@ def test_negative_one_thread_has_one_core(monkeypatch: pytest.MonkeyPatch):
     def one(_threads: int) -> int:
         return 1
 
-    monkeypatch.setattr(pool, "available", one)
+    monkeypatch.setattr(thread_pool, "available", one)
     assert cores(2) == 1.0
     assert not apart(2)
 
 
 def test_negative_threads_beyond_the_cpus_have_no_cores():
-    assert 0 < cores(pool.cpus() + 1) <= pool.cpus()
+    assert 0 < cores(thread_pool.cpus() + 1) <= thread_pool.cpus()

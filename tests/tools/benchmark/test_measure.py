@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layout_ir.backends.llvm.pool import cpus
+from layout_ir.backends.llvm.runtime.thread_pool import cpus
 from layout_ir.errors import LayoutError
 from layout_ir.tools.benchmark import measure as module
 from layout_ir.tools.benchmark.cases import Case

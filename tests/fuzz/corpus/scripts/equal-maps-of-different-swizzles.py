@@ -1,6 +1,6 @@
 """`same_map` is true where every element is at the same address, however the swizzle is spelled."""
 
-from layout_ir.format import Format
+from layout_ir.algebra.format import Format
 from layout_ir.notations import read
 
 plain = Format.parse("(a, b) : [a, b]").bind((1, 4))

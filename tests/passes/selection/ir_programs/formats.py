@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
+from layout_ir.algebra.format import Format
 from layout_ir.dialects import nn
-from layout_ir.format import Format
 
 SHAPE = (3, 5)
 ANY = "tensor<3x5xf32, #layout.any>"

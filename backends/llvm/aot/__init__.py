@@ -1,0 +1,1 @@
+"""Reorders compiled ahead of time: object files with a C interface, and their headers."""

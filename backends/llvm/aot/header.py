@@ -1,0 +1,188 @@
+"""The C header of a reorder that was compiled ahead of time: everything its caller must know."""
+
+from __future__ import annotations
+
+from layout_ir.algebra.format import PadPolicy
+from layout_ir.backends.llvm.aot.dynamic_object_file import OpenUnit
+from layout_ir.backends.llvm.aot.object_file import Argument, FixedUnit, Unit
+from layout_ir.backends.llvm.describe import arithmetic_words
+from layout_ir.elements.quantization import pad_after
+from layout_ir.elements.types import bits_of
+from layout_ir.errors import shape_text
+
+_MEANINGS = {
+    "src_zero": "the zero point of the source",
+    "ratio": "the source's scale / the destination's, where a side that is not quantized has 1",
+    "beta": "the factor of what the destination held, which is added",
+    "dst_zero": "the zero point of the destination",
+}
+
+
+def header(unit: Unit, needs: tuple[str, ...] = ()) -> str:
+    """Declarations of `unit`, for C and C++. `needs`: the CPU features that the caller has to make sure of."""
+    name, upper = unit.name, unit.name.upper()
+    comment = "\n".join(f" * {line}".rstrip() for line in _facts(unit, needs))
+    return f"""\
+/* {name}: a reorder of tensor elements in memory, compiled ahead of time by layout-ir.
+ *
+{comment}
+ */
+#ifndef LAYOUT_IR_{upper}_H
+#define LAYOUT_IR_{upper}_H
+
+#include <stdint.h>
+
+{_sizes(unit)}#ifdef __cplusplus
+extern "C" {{
+#endif
+
+{_functions(unit)}
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+
+
+_SHARES = """\
+/* Moves share `part` (from 0) of `parts` (at least 1) about equal ones. The shares may run in any order or at once;
+ * where two write the same byte they write the same value. After all of them the tensor is moved. */
+"""
+
+
+_SHARES_OF_HALVES = """\
+/* Moves share `part` (from 0) of `parts` (at least 1) about equal ones. The shares may run in any order, but one after
+ * the other: two may write halves of one byte. After all of them the tensor is moved. */
+"""
+
+
+def _sizes(unit: Unit) -> str:
+    if isinstance(unit, OpenUnit):
+        return ""
+    (plan,), upper = unit.plans, unit.name.upper()
+    sizes = (("SRC", plan.src_bytes), ("DST", plan.dst_bytes))
+    return "\n".join([*(f"#define {upper}_{side}_BYTES INT64_C({size})" for side, size in sizes), "\n"])
+
+
+def _functions(unit: Unit) -> str:
+    name = unit.name
+    if not isinstance(unit, OpenUnit):
+        more = "".join(f", const {argument.type} *{argument.name}" for argument in _arguments(unit))
+        shares = _SHARES_OF_HALVES if unit.plans[0].shares_bytes else _SHARES
+        return (
+            f"/* Moves the whole tensor. */\nvoid {name}(const void *src, void *dst{more});\n\n{shares}"
+            f"void {name}_part(const void *src, void *dst, int64_t part, int64_t parts{more});\n"
+        )
+    return (
+        "/* Bytes of the buffers, pads included, for a tensor of these extents. */\n"
+        f"int64_t {name}_src_bytes(const int64_t *extents);\n"
+        f"int64_t {name}_dst_bytes(const int64_t *extents);\n\n"
+        "/* Moves the whole tensor. */\n"
+        f"void {name}(const void *src, void *dst, const int64_t *extents);\n\n{_SHARES}"
+        f"void {name}_part(const void *src, void *dst, int64_t part, int64_t parts, const int64_t *extents);\n"
+    )
+
+
+def _arguments(unit: Unit) -> tuple[Argument, ...]:
+    return unit.arguments if isinstance(unit, FixedUnit) else ()
+
+
+def _elements(unit: Unit) -> str:
+    plan = unit.plans[-1]
+    if plan.conversion is None or plan.conversion.is_identity:
+        return f"elements {unit.dtype}" + ("" if plan.shares_bytes else f" of {plan.width} bytes")
+    return f"elements {plan.conversion.src} become {plan.conversion.dst}"
+
+
+def _halves(unit: Unit) -> list[str]:
+    conversion = unit.plans[-1].conversion
+    if conversion is None or min(bits_of(conversion.src), bits_of(conversion.dst)) >= 8:
+        return []
+    return ["Two elements of 4 bits share a byte, the even one in the low half."]
+
+
+def _argument_lines(unit: Unit) -> list[str]:
+    """What a call brings along."""
+    lines: list[str] = []
+    for argument in _arguments(unit):
+        conversion = unit.plans[-1].conversion
+        each = conversion is not None and conversion.parameters[argument.name] == "channel"
+        where = f", one for each index of dim {conversion.dim}" if conversion is not None and each else ""
+        number = f"{argument.count} {argument.type}{'' if argument.count == 1 else 's'}{where}"
+        lines += [f"{argument.name:<13}{number}:", f"{'':<13}{_MEANINGS[argument.name]}"]
+    return lines
+
+
+def _pad(unit: Unit) -> PadPolicy:
+    """The policy of the destination's pads, a zero point that is compiled in in place of `zp`."""
+    pad, conversion = unit.formats[1].pad, unit.plans[-1].conversion
+    return pad if conversion is None else pad_after(pad, conversion)
+
+
+def _facts(unit: Unit, needs: tuple[str, ...]) -> list[str]:
+    (source, destination), plan = unit.formats, unit.plans[-1]
+    shape = shape_text(unit.shape)
+    buffers = f"buffers      source {plan.src_bytes} bytes, destination {plan.dst_bytes} bytes, pads included"
+    if isinstance(unit, OpenUnit):
+        count = len(unit.shape)
+        buffers = f"extents      {count} numbers, one per dim; those that the shape gives are not read"
+    lines = [
+        f"source       {_safe(str(source))}",
+        f"destination  {_safe(str(destination))}",
+        f"shape        {shape}, {_elements(unit)}",
+        buffers,
+        *_argument_lines(unit),
+        f"machine      {unit.machine.triple}, {unit.machine.cpu}",
+    ]
+    if needs:
+        lines += _wrapped("needs        ", needs)
+    if plan.conversion is not None and (converting := arithmetic_words(plan.conversion)):
+        lines += ["", "Elements:", *(f"  {line}" for line in converting)]
+    lines += ["", _alignment(unit)]
+    if _arguments(unit):
+        lines[-1] += " Numbers lie as C has them."
+    lines += _halves(unit)
+    if isinstance(unit, OpenUnit):
+        lines.append(
+            "Extents below 1 make the tensor empty, and nothing is done, not even pads are written. "
+            "Buffers are smaller than 2^59 bytes."
+        )
+    if unit.in_place:
+        lines.append(
+            "Aliasing: src and dst may be the same address; otherwise the two buffers do not overlap."
+        )
+    else:
+        lines.append("Aliasing: the two buffers do not overlap.")
+    if destination.pad == "undef":
+        lines.append("Pads: those of the source are not read, those of the destination not written.")
+    else:
+        lines.append(f"Pads: those of the source are not read, those of the destination become {_pad(unit)}.")
+    lines.append("Bytes that are neither elements nor pads of the destination keep what they hold.")
+    lines.append(
+        "The functions call nothing, keep no state and may run in any number of threads"
+        + (f"; a call takes {unit.stack_bytes} bytes of stack." if unit.stack_bytes else ".")
+    )
+    return lines
+
+
+def _alignment(unit: Unit) -> str:
+    if unit.alignment == 1:
+        return "Alignment: none is needed; multiples of 64 bytes are fastest."
+    return (
+        f"Alignment: both addresses are multiples of {unit.alignment} bytes, as C has it for such elements."
+    )
+
+
+def _wrapped(first: str, words: tuple[str, ...]) -> list[str]:
+    lines = [first]
+    for word in words:
+        if len(lines[-1]) + len(word) > 100:
+            lines.append(" " * len(first))
+        lines[-1] += ("" if lines[-1].endswith(" ") else " ") + word
+    return lines
+
+
+def _safe(text: str) -> str:
+    """`text` inside a comment."""
+    return text.replace("*/", "* /").replace("/*", "/ *")

@@ -1,0 +1,280 @@
+"""A plan in words, for people who ask why a reorder is as fast as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from layout_ir.backends.llvm.machine.machine import Machine
+from layout_ir.backends.llvm.planning.dynamic_shapes import OpenPlan
+from layout_ir.backends.llvm.planning.loops import Item, Loop, Table
+from layout_ir.backends.llvm.planning.nontemporal import in_few_streams, streaming_volume
+from layout_ir.backends.llvm.planning.plan import (
+    ConvertRun,
+    ConvertTile,
+    ConvertWeave,
+    Copy,
+    Elements,
+    Fill,
+    Kernel,
+    Padded,
+    Plan,
+    Staged,
+    Step,
+    Tile,
+    Weave,
+)
+from layout_ir.backends.llvm.runtime.tuning import Choice
+from layout_ir.backends.llvm.symbolic.guards import generic
+from layout_ir.elements.quantization import Conversion
+from layout_ir.elements.types import bits_of, element_type
+
+_SIDES = "in the source", "in the destination"
+
+
+def choice_words(choice: Choice) -> list[str]:
+    """A line that says how a plan was chosen by measuring."""
+    if choice.of == 1:
+        return ["there is one plan, nothing to measure"]
+    rank = "the planner's first" if choice.number == 0 else f"number {choice.number + 1}"
+    known = "remembered as the fastest" if choice.remembered else "measured as the fastest"
+    return [f"plan chosen among {choice.of}: {rank}, {known}"]
+
+
+def plan_words(plan: Plan, machine: Machine, threads: int = 1) -> list[str]:
+    """Lines that say what `plan`, made for `threads` on `machine`, does and which choices depend on the machine."""
+    caches = ", ".join(map(_size, (machine.l1, machine.l2, machine.l3)))
+    lines = [
+        f"{_element_words(plan)}; the source is {plan.src_bytes} bytes, the destination {plan.dst_bytes}",
+        *conversion_words(plan.conversion),
+        f"for {machine.cpu}: registers of {machine.vector} bytes, caches of {caches}",
+        _streaming_words(plan, machine, threads),
+    ]
+    if not plan.steps:
+        return [*lines, "there is nothing to do"]
+    if plan.keeps_places:
+        lines.append("every element stays at its place: one buffer may be source and destination")
+    number = len(plan.steps)
+    lines.append("one step:" if number == 1 else f"{number} steps, in any order:")
+    for k, step in enumerate(plan.steps, 1):
+        first, *rest = step_words(step)
+        lines += [f"  {k}. {first}", *(f"     {line}" for line in rest)]
+    return lines
+
+
+@generic
+def open_plan_words(choice: OpenPlan) -> list[str]:
+    """Lines that say what one plan of a kernel for open extents does, and which extents it serves."""
+    given = choice.symbols.conditions_text()
+    lines = [f"where {', '.join(given)}:" if given else "for all others:"]
+    for k, step in enumerate(choice.plan.steps, 1):
+        first, *rest = step_words(step)
+        lines += [f"  {k}. {first}", *(f"     {line}" for line in rest)]
+    return lines
+
+
+def _element_words(plan: Plan) -> str:
+    if plan.conversion is None:
+        return f"elements of {plan.width} bytes"
+    return f"elements of {plan.conversion.src} become {plan.conversion.dst}"
+
+
+def conversion_words(conversion: Conversion | None) -> list[str]:
+    """How elements lie in a byte, and what becomes of them, step by step."""
+    if conversion is None:
+        return []
+    packed = [
+        s
+        for s, d in zip(("source", "destination"), (conversion.src, conversion.dst), strict=True)
+        if bits_of(d) < 8
+    ]
+    halves = (
+        [f"two elements share a byte: numbers of the {' and the '.join(packed)} count half bytes"]
+        if packed
+        else []
+    )
+    return halves + arithmetic_words(conversion)
+
+
+def arithmetic_words(conversion: Conversion) -> list[str]:
+    """What becomes of the elements, step by step; nothing where they stay what they are."""
+    if conversion.is_identity:
+        return []
+    dst, lines = conversion.dst, list[str]()
+    verbs = {
+        "src_zero": "subtract the source's zero point",
+        "ratio": "multiply by the ratio of the scales",
+        "beta": "add what the destination holds, times beta",
+        "dst_zero": "add the destination's zero point",
+    }
+    for name, value in conversion.parameters.items():
+        each, brought = f"one for each index of dim {conversion.dim}", "which each call brings along"
+        which = {"tensor": brought, "channel": f"{each}, {brought}"}
+        text = which[value] if isinstance(value, str) else each if isinstance(value, tuple) else value
+        lines.append(f"  {verbs[name]}, {text}")
+    if lines:
+        lines.insert(0, f"in {conversion.computes}, each step rounded:")
+    if dst == "i1":
+        return [*lines, "an element is 1 where that is not 0"]
+    if element_type(dst).is_float:
+        return [
+            *lines,
+            f"rounded to the nearest {dst}, ties to even; too large becomes infinity, NaN stays NaN",
+        ]
+    return [
+        *lines,
+        f"rounded to the nearest integer, ties to even, saturated to the range of {dst}; NaN becomes 0",
+    ]
+
+
+def _streaming_words(plan: Plan, machine: Machine, threads: int) -> str:
+    most = streaming_volume(machine, threads)
+    limit = _size(most)
+    if any(step.kernel.streaming for step in plan.steps):
+        return f"source and destination are more than the {limit} that caches serve well: stores bypass the caches"
+    if not machine.streams:
+        return "stores go through the caches: this machine has no others"
+    volume = plan.src_bytes + plan.dst_bytes
+    few = streaming_volume(machine, threads, few_streams=True)
+    if plan.conversion is None and most < few and volume <= few and in_few_streams(plan.steps):
+        limit = _size(few)
+        return (
+            f"stores go through the caches: up to {limit}, read and written in few sequences, that is faster"
+        )
+    if volume > most:
+        return (
+            "stores go through the caches: too few bytes are elements, or no step writes whole lines in order"
+        )
+    return f"stores go through the caches: up to {limit} of source and destination that is faster"
+
+
+def step_words(step: Step) -> list[str]:
+    """One line per loop and for the micro-kernel."""
+    lines = [f"from byte {step.src} {_SIDES[0]} and {step.dst} {_SIDES[1]}"]
+    if isinstance(step.kernel, Fill):
+        lines = [f"from byte {step.dst} {_SIDES[1]}"]
+    for depth, item in enumerate(step.loops):
+        words = item_words(item, fills=isinstance(step.kernel, Fill))
+        lines.append(words + "".join(_notes(step, depth)))
+    first, *rest = kernel_words(step.kernel)
+    return [*lines, first + "".join(_notes(step, len(step.loops))), *rest]
+
+
+def _notes(step: Step, depth: int) -> Iterator[str]:
+    if depth == step.split:
+        yield "; threads share these rounds"
+    if depth == step.ahead:
+        yield "; the source of the next round is asked for ahead"
+
+
+def item_words(item: Item, *, fills: bool = False) -> str:
+    """A loop; with `fills` there is no source."""
+    if isinstance(item, Loop):
+        where = f"{item.dst} bytes apart {_SIDES[1]}"
+        if not fills:
+            where = f"{item.src} bytes apart {_SIDES[0]}, {where}"
+        return f"{item.count} times, {where}"
+    if isinstance(item, Table):
+        return f"at {item.count} places from a table"
+    return (
+        f"for positions {item.start} to {item.stop - 1} of a dim of {len(item.levels)} digits, "
+        "with bounds that vary from round to round"
+    )
+
+
+def _runs(kernel: Staged) -> str:
+    if not kernel.pitch:
+        return ""
+    text = f", {kernel.runs} runs of {kernel.size} bytes to places {kernel.stride} bytes apart"
+    if kernel.along > 1:
+        text += f", continued {kernel.along - 1} times with {kernel.step} bytes between in the source"
+    return text
+
+
+def kernel_words(kernel: Kernel) -> list[str]:
+    """The micro-kernel: what it moves, then what it consists of."""
+    if isinstance(kernel, Staged):
+        size = _size(kernel.extent)
+        lines = [
+            f"fill a buffer of {size} in the cache, then stream it to the destination{_runs(kernel)}; into it:"
+        ]
+        for step in kernel.steps:
+            first, *rest = step_words(step)
+            lines += [f"  {first}", *(f"    {line}" for line in rest)]
+        return lines
+    if isinstance(kernel, Tile | ConvertTile):
+        return _tile_words(kernel)
+    if isinstance(kernel, Copy):
+        return [f"copy {kernel.run} bytes{_inner(kernel.inner)}{_stream(kernel)}"]
+    if isinstance(kernel, Fill):
+        value = f"{kernel.value:#0{2 + 2 * kernel.width}x}"
+        return [
+            f"fill {kernel.run} bytes of pads with {value}{_inner(kernel.inner, fills=True)}{_stream(kernel)}"
+        ]
+    if isinstance(kernel, ConvertRun):
+        return [f"convert {kernel.count} elements in order{_inner(kernel.inner)}{_stream(kernel)}"]
+    if isinstance(kernel, ConvertWeave):
+        strands = f"{kernel.strands.count} runs of {kernel.count} elements, {kernel.strands.stride} apart"
+        verb = f"split one run into {strands}" if kernel.splits else f"weave {strands}, into one run"
+        return [f"{verb}, {kernel.block} elements of each at a time, and convert{_stream(kernel)}"]
+    if isinstance(kernel, Padded):
+        value = f"{kernel.value:#0{2 + 2 * kernel.width}x}"
+        what = (
+            f"copy {kernel.valid} bytes and {kernel.run - kernel.valid} bytes of pads of {value} behind them"
+        )
+        return [f"{what}{_inner(kernel.inner)}{_stream(kernel)}"]
+    if isinstance(kernel, Elements):
+        return [f"move one element of {kernel.width} bytes, {item_words(kernel.inner)}"]
+    return [_weave_words(kernel)]
+
+
+def _tile_words(tile: Tile | ConvertTile) -> list[str]:
+    rows, cols = tile.rows, tile.cols
+    high, wide = (next(c.size for c in reversed(tile.cuts) if c.axis == axis) for axis in ("rows", "cols"))
+    count = f"{rows.count} rows of {cols.count} elements"
+    if isinstance(tile, ConvertTile):  # where sides of 4-bit elements do not count bytes
+        unit, verb = "", f"convert and transpose {count} in registers, at the narrower width"
+    else:
+        unit, verb = " bytes", f"transpose {count} of {tile.width} bytes in registers"
+    lines = [
+        f"{verb}, tiles of {high} x {wide}{_stream(tile)}",
+        f"rows are {rows.stride}{unit} apart {_SIDES[0]}, columns {cols.stride} {_SIDES[1]}",
+        "order: " + ", ".join(f"{cut.axis} by {cut.size}" for cut in tile.cuts),
+    ]
+    if isinstance(tile, Tile):
+        lines += _moving_words(tile)
+    if tile.reach:
+        lines.append(f"every row asks for what lies {tile.reach} bytes ahead")
+    return lines
+
+
+def _moving_words(tile: Tile) -> Iterator[str]:
+    """What a tile that converts does not have."""
+    if tile.valid:
+        yield f"only {tile.valid} of the rows are in the source, the others become pads of {tile.pad:#x}"
+    if tile.cols.fold:
+        yield f"every {tile.cols.fold} columns begin {tile.cols.far} bytes behind the last {tile.cols.fold}"
+    if tile.whole:
+        yield "rows are loaded in whole registers, line by line of the source"
+
+
+def _weave_words(weave: Weave) -> str:
+    strands = (
+        f"{weave.strands} runs of {weave.count} elements of {weave.width} bytes, {weave.stride} bytes apart"
+    )
+    verb = f"split one run into {strands}" if weave.splits else f"weave {strands}, into one run"
+    return f"{verb}, {weave.block} elements of each at a time{_stream(weave)}"
+
+
+def _inner(loop: Loop, *, fills: bool = False) -> str:
+    return "" if loop.count == 1 else f", {item_words(loop, fills=fills)}"
+
+
+def _stream(kernel: Kernel) -> str:
+    return ", stores bypass the caches" if kernel.streaming else ""
+
+
+def _size(count: int) -> str:
+    for unit, size in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= size and count % size == 0:
+            return f"{count // size} {unit}"
+    return f"{count} bytes"

@@ -1,0 +1,1 @@
+"""From a plan to LLVM IR in its final form."""

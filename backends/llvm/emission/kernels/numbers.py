@@ -1,0 +1,358 @@
+"""Vectors of elements of one type as vectors of another: what `layout_ir.elements.quantization` defines in LLVM IR.
+
+Elements come and go as integers of their width (those of 4 bits as i8), any number of lanes at once, so that kernels
+move and shuffle them without caring what they mean. Only generic operations are used, no intrinsics of a target, and
+none that becomes a library call: halves are made of integers where the target has no instruction for them, and bf16
+everywhere (x86's own conversion flushes subnormals). Selections are spelled so that x86's min and max match them. The
+one exception is f32 to bytes on x86 without masks (`packs`).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from layout_ir.backends.llvm.emission.builder import Builder, shuffle
+from layout_ir.backends.llvm.emission.kernels.packs import packed, packs
+from layout_ir.backends.llvm.machine.machine import Machine
+from layout_ir.elements.quantization import Conversion
+from layout_ir.elements.types import bits_of, element_type
+
+_FLOATS = {"f32": ("float", 32, 1.5 * 2**23), "f64": ("double", 64, 1.5 * 2**52)}
+"""Of a type that is computed in: its name, its bits, and what makes every small number an integer when added."""
+
+
+def lane(dtype: str) -> str:
+    """The integer in which an element travels."""
+    return f"i{max(bits_of(dtype), 8)}"
+
+
+def literal(value: float, dtype: str) -> str:
+    """The number of `dtype` next to `value` as LLVM writes it, which is by the bits of an f64 for both types."""
+    if dtype == "f32":
+        [value] = struct.unpack(">f", struct.pack(">f", value))
+    return f"0x{int.from_bytes(struct.pack('>d', value)):016X}"
+
+
+def has_halves(machine: Machine) -> bool:
+    """Whether f16 to f32 and back are instructions: with AVX2 there is F16C."""
+    return machine.vector >= 32 or machine.triple.startswith("aarch64")
+
+
+def has_rounding(machine: Machine) -> bool:
+    """Whether rounding to an integer is an instruction."""
+    return machine.vector >= 32 or machine.triple.startswith("aarch64")
+
+
+@dataclass(slots=True)
+class Numbers:
+    """Emits arithmetic on vectors of `size` lanes."""
+
+    b: Builder
+    machine: Machine
+    size: int
+
+    def converted(
+        self, value: str, conversion: Conversion, parameters: Mapping[str, str], old: str | None
+    ) -> str:
+        """Lanes of the source type as lanes of the destination type.
+
+        `parameters` are vectors of the computing type; `old` is what the destination holds, where there is a beta.
+        """
+        src, dst = conversion.src, conversion.dst
+        if not conversion.parameters:
+            return self.cast(value, src, dst)
+        number, b = conversion.computes, self.b
+        vector = self.vector(_FLOATS[number][0])
+        y = self.widened(value, src, number)
+        if "src_zero" in parameters:
+            y = b.put(f"fsub {vector} {y}, {parameters['src_zero']}")
+        if "ratio" in parameters:
+            y = b.put(f"fmul {vector} {y}, {parameters['ratio']}")
+        if "beta" in parameters:
+            assert old is not None
+            held = self.widened(old, dst, number)
+            if "dst_zero" in parameters:
+                held = b.put(f"fsub {vector} {held}, {parameters['dst_zero']}")
+            held = b.put(f"fmul {vector} {parameters['beta']}, {held}")
+            y = b.put(f"fadd {vector} {y}, {held}")
+        if "dst_zero" in parameters:
+            y = b.put(f"fadd {vector} {y}, {parameters['dst_zero']}")
+        return self.narrowed(y, number, dst)
+
+    def cast(self, value: str, src: str, dst: str) -> str:
+        """The same numbers, as near as `dst` can; exact where it can."""
+        if src == dst:
+            return value
+        if not element_type(src).is_float and not element_type(dst).is_float:
+            return self.whole(value, src, dst)
+        if src in ("i64", "ui64") and dst == "bf16":
+            return self.narrowed(self.jammed(value, src), "f64", dst)
+        wide = {src, dst} & {"f64"} or (src in ("i64", "ui64") and dst == "f16")
+        if (src, dst) == ("bf16", "f32"):
+            return self.quiet(value)
+        number = "f64" if wide or (src in ("i32", "ui32") and dst == "bf16") else "f32"
+        return self.narrowed(self.widened(value, src, number), number, dst)
+
+    def quiet(self, value: str) -> str:
+        """bf16 as f32. The bits are those of bf16, but for a signalling NaN, which no arithmetic makes quiet here."""
+        word = self.vector("i32")
+        wide = self.b.put(f"bitcast {self.vector('float')} {self.single(value, 'bf16')} to {word}")
+        nan = self.compare("ugt", self.bits("and", wide, 0x7FFFFFFF), 0x7F800000)
+        return self.choose(nan, "i32", self.bits("or", wide, 0x400000), wide)
+
+    # Integers ---------------------------------------------------------------------------------------------------
+
+    def whole(self, value: str, src: str, dst: str) -> str:
+        """Integers as integers that saturate."""
+        from_, to = self.vector(lane(src)), self.vector(lane(dst))
+        if dst == "i1":
+            return self.truth(self.b.put(f"icmp ne {from_} {value}, zeroinitializer"))
+        if src == "i1":
+            value = self.truth(self.b.put(f"icmp ne {from_} {value}, zeroinitializer"))
+            return self.resized(value, "i8", dst, signed=False)
+        (low, high), (least, most) = element_type(src).range, element_type(dst).range
+        signed = element_type(src).is_signed
+        if least > low:
+            value = self.bound("max", value, src, int(least))
+        if most < high:
+            value = self.bound("min", value, src, int(most))
+        return value if from_ == to else self.resized(value, lane(src), dst, signed=signed)
+
+    def bound(self, which: str, value: str, dtype: str, limit: int) -> str:
+        vector, sign = self.vector(lane(dtype)), "s" if element_type(dtype).is_signed else "u"
+        name = f"llvm.{sign}{which}.v{self.size}{lane(dtype)}"
+        return self.b.put(
+            f"call {vector} @{name}({vector} {value}, {vector} {self.splat(lane(dtype), limit)})"
+        )
+
+    def resized(self, value: str, from_: str, dst: str, *, signed: bool) -> str:
+        old, new = int(from_[1:]), int(lane(dst)[1:])
+        if old == new:
+            return value
+        verb = "trunc" if new < old else "sext" if signed else "zext"
+        return self.b.put(f"{verb} {self.vector(from_)} {value} to {self.vector(lane(dst))}")
+
+    def truth(self, flags: str) -> str:
+        return self.b.put(f"zext {self.vector('i1')} {flags} to {self.vector('i8')}")
+
+    # To floats and back -----------------------------------------------------------------------------------------
+
+    def widened(self, value: str, src: str, number: str) -> str:
+        """Elements as f32 or f64; exact, but for integers that are too large."""
+        b, float_ = self.b, _FLOATS[number][0]
+        vector, from_ = self.vector(float_), self.vector(lane(src))
+        if src == number:
+            return b.put(f"bitcast {from_} {value} to {vector}")
+        if src == "f64":
+            wide = b.put(f"bitcast {from_} {value} to {self.vector('double')}")
+            return b.put(f"fptrunc {self.vector('double')} {wide} to {vector}")
+        if element_type(src).is_float:
+            single = self.single(value, src)
+            return single if number == "f32" else b.put(f"fpext {self.vector('float')} {single} to {vector}")
+        if src == "i1":
+            value = self.truth(b.put(f"icmp ne {from_} {value}, zeroinitializer"))
+        if bits_of(src) < 32:
+            value = self.resized(value, lane(src), "i32", signed=element_type(src).is_signed)
+            from_ = self.vector("i32")
+        verb = "uitofp" if src in ("ui32", "ui64") else "sitofp"
+        return b.put(f"{verb} {from_} {value} to {vector}")
+
+    def single(self, value: str, src: str) -> str:
+        """f32, f16 or bf16 as f32."""
+        b, word, single = self.b, self.vector("i32"), self.vector("float")
+        if src == "f32":
+            return b.put(f"bitcast {word} {value} to {single}")
+        if src == "bf16":
+            wide = b.put(f"zext {self.vector('i16')} {value} to {word}")
+            wide = b.put(f"shl {word} {wide}, {self.splat('i32', 16)}")
+            return b.put(f"bitcast {word} {wide} to {single}")
+        if has_halves(self.machine):
+            half = b.put(f"bitcast {self.vector('i16')} {value} to {self.vector('half')}")
+            return b.put(f"fpext {self.vector('half')} {half} to {single}")
+        # The exponent is moved by a multiplication that is exact, subnormals included; infinity and NaN by hand.
+        wide = b.put(f"zext {self.vector('i16')} {value} to {word}")
+        magnitude = self.bits("shl", self.bits("and", wide, 0x7FFF), 13)
+        sign = self.bits("shl", self.bits("and", wide, 0x8000), 16)
+        number = b.put(f"bitcast {word} {magnitude} to {single}")
+        scaled = b.put(f"fmul {single} {number}, {self.splat('float', literal(2.0**112, 'f32'))}")
+        finite = b.put(f"bitcast {single} {scaled} to {word}")
+        special = self.bits("or", magnitude, 0x7F800000)
+        nan = self.compare("ugt", magnitude, 0x0F800000)
+        special = self.choose(nan, "i32", self.bits("or", special, 0x400000), special)
+        result = self.choose(self.compare("uge", magnitude, 0x0F800000), "i32", special, finite)
+        return b.put(f"bitcast {word} {b.put(f'or {word} {result}, {sign}')} to {single}")
+
+    def narrowed(self, y: str, number: str, dst: str) -> str:
+        """f32 or f64 as elements."""
+        b, (float_, bits, _) = self.b, _FLOATS[number]
+        vector = self.vector(float_)
+        if dst == number:
+            return b.put(f"bitcast {vector} {y} to {self.vector(lane(dst))}")
+        if dst == "i1":
+            return self.truth(b.put(f"fcmp une {vector} {y}, zeroinitializer"))
+        if dst == "f64":
+            wide = b.put(f"fpext {vector} {y} to {self.vector('double')}")
+            return b.put(f"bitcast {self.vector('double')} {wide} to {self.vector('i64')}")
+        if dst == "f32":
+            single = b.put(f"fptrunc {vector} {y} to {self.vector('float')}")
+            return b.put(f"bitcast {self.vector('float')} {single} to {self.vector('i32')}")
+        if element_type(dst).is_float:
+            single = y if number == "f32" else self.rounded_to_odd(y)
+            return self.bf16(single) if dst == "bf16" else self.half(single)
+        if bits_of(dst) < 32 or (bits_of(dst) == 32 and bits == 64):
+            return self.small_integer(y, number, dst)
+        return self.large_integer(y, number, dst)
+
+    def small_integer(self, y: str, number: str, dst: str) -> str:
+        """By the sum with a number so large that nothing behind the point remains: its low bits are the integer."""
+        b, (float_, bits, magic) = self.b, _FLOATS[number]
+        vector, word = self.vector(float_), f"i{bits}"
+        low, high = element_type(dst).range
+        saturates = number == "f32" and packs(self.machine, dst, self.size)
+        # Against a bound of 0 NaN loses anyway. Masked registers take the result's lanes away for nothing.
+        masked = self.machine.vector == 64
+        number_ = b.put(f"fcmp ord {vector} {y}, zeroinitializer") if low < 0 or saturates else ""
+        if number_ and not masked:
+            y = self.choose(number_, float_, y, "zeroinitializer")
+        # What saturates needs no lower bound.
+        for relation, bound in (("ogt", low), ("olt", high))[saturates:]:
+            limit = self.splat(float_, literal(bound, number))
+            inside = b.put(f"fcmp {relation} {vector} {y}, {limit}")
+            y = self.choose(inside, float_, y, limit)
+        if saturates:
+            return packed(b, self.machine, self.size, y, signed=low < 0)
+        y = b.put(f"fadd {vector} {y}, {self.splat(float_, literal(magic, number))}")
+        if number_ and masked:
+            y = self.choose(number_, float_, y, "zeroinitializer")
+        return self.low(b.put(f"bitcast {vector} {y} to {self.vector(word)}"), word, lane(dst))
+
+    def low(self, value: str, word: str, element: str) -> str:
+        """The low bits of words."""
+        bits, wanted = int(word[1:]), int(element[1:])
+        while self.machine.vector == 64 and wanted < bits and self.size * wanted >= 512:
+            # Halves of two registers are one shuffle, where narrowing one takes two operations.
+            bits //= 2
+            halves = self.b.put(
+                f"bitcast {self.vector(f'i{2 * bits}')} {value} to <{2 * self.size} x i{bits}>"
+            )
+            mask = list(range(0, 2 * self.size, 2))
+            value = shuffle(self.b, f"i{bits}", halves, "poison", 2 * self.size, mask)
+        return self.resized(value, f"i{bits}", element, signed=False)
+
+    def large_integer(self, y: str, number: str, dst: str) -> str:
+        float_ = _FLOATS[number][0]
+        vector, to = self.vector(float_), self.vector(lane(dst))
+        y = self.rint(y, number)
+        verb = "fptosi" if element_type(dst).is_signed else "fptoui"
+        name = f"llvm.{verb}.sat.v{self.size}{lane(dst)}.v{self.size}{number}"
+        return self.b.put(f"call {to} @{name}({vector} {y})")
+
+    def rint(self, y: str, number: str) -> str:
+        """To an integer, ties to even."""
+        b, float_ = self.b, _FLOATS[number][0]
+        vector = self.vector(float_)
+        if has_rounding(self.machine):
+            return b.put(f"call {vector} @llvm.roundeven.v{self.size}{number}({vector} {y})")
+        name = f"v{self.size}{number}"
+        large = self.splat(float_, literal(2.0 ** element_type(number).mantissa, number))
+        shift = b.put(f"call {vector} @llvm.copysign.{name}({vector} {large}, {vector} {y})")
+        near = b.put(f"fsub {vector} {b.put(f'fadd {vector} {y}, {shift}')}, {shift}")
+        size = b.put(f"call {vector} @llvm.fabs.{name}({vector} {y})")
+        return self.choose(b.put(f"fcmp olt {vector} {size}, {large}"), float_, near, y)
+
+    # Narrow floats ----------------------------------------------------------------------------------------------
+
+    def bf16(self, y: str) -> str:
+        """f32 to bf16: half of the last place is added, a little less where the result is even."""
+        b, word = self.b, self.vector("i32")
+        bits = b.put(f"bitcast {self.vector('float')} {y} to {word}")
+        if self.machine.vector == 64:
+            # A mask and a blend, where there are masks, are one operation less than to shift the bit out.
+            odd = self.compare("ne", self.bits("and", bits, 0x10000), 0)
+            half = self.choose(odd, "i32", self.splat("i32", 0x8000), self.splat("i32", 0x7FFF))
+        else:
+            half = self.bits("add", self.bits("and", self.bits("lshr", bits, 16), 1), 0x7FFF)
+        rounded = b.put(f"add {word} {bits}, {half}")
+        nan = b.put(f"fcmp uno {self.vector('float')} {y}, zeroinitializer")
+        result = self.choose(nan, "i32", self.bits("or", bits, 0x400000), rounded)
+        if self.machine.vector == 64 and self.size >= 32:
+            # The upper halves of two registers are one shuffle.
+            halves = b.put(f"bitcast {word} {result} to <{2 * self.size} x i16>")
+            return shuffle(b, "i16", halves, "poison", 2 * self.size, list(range(1, 2 * self.size, 2)))
+        return b.put(f"trunc {word} {self.bits('lshr', result, 16)} to {self.vector('i16')}")
+
+    def half(self, y: str) -> str:
+        """f32 to f16."""
+        b, word, single = self.b, self.vector("i32"), self.vector("float")
+        if has_halves(self.machine):
+            half = b.put(f"fptrunc {single} {y} to {self.vector('half')}")
+            return b.put(f"bitcast {self.vector('half')} {half} to {self.vector('i16')}")
+        bits = b.put(f"bitcast {single} {y} to {word}")
+        magnitude = self.bits("and", bits, 0x7FFFFFFF)
+        sign = self.bits("and", self.bits("lshr", bits, 16), 0x8000)
+        odd = self.bits("and", self.bits("lshr", magnitude, 13), 1)
+        shifted = b.put(f"add {word} {self.bits('add', magnitude, 0xFFF - (112 << 23))}, {odd}")
+        normal = self.bits("lshr", shifted, 13)
+        # Adding 1/2 rounds a subnormal to the place it has as an f16: the sum's low bits are the result.
+        number = b.put(f"bitcast {word} {magnitude} to {single}")
+        sum_ = b.put(f"fadd {single} {number}, {self.splat('float', literal(0.5, 'f32'))}")
+        small = self.bits("sub", b.put(f"bitcast {single} {sum_} to {word}"), 0x3F000000)
+        nan = self.bits("or", self.bits("and", self.bits("lshr", magnitude, 13), 0x3FF), 0x7E00)
+        result = self.choose(self.compare("ult", magnitude, 0x38800000), "i32", small, normal)
+        result = self.choose(
+            self.compare("uge", magnitude, 0x47800000), "i32", self.splat("i32", 0x7C00), result
+        )
+        result = self.choose(self.compare("ugt", magnitude, 0x7F800000), "i32", nan, result)
+        return b.put(f"trunc {word} {b.put(f'or {word} {result}, {sign}')} to {self.vector('i16')}")
+
+    def rounded_to_odd(self, y: str) -> str:
+        """f64 as an f32 whose last bit is set where something was lost, so that a second rounding is right."""
+        b, word = self.b, self.vector("i32")
+        wide, single = self.vector("double"), self.vector("float")
+        near = b.put(f"fptrunc {wide} {y} to {single}")
+        back = b.put(f"fpext {single} {near} to {wide}")
+        bits = b.put(f"bitcast {single} {near} to {word}")
+        lost = b.put(f"fcmp one {wide} {back}, {y}")
+        even = self.compare("eq", self.bits("and", bits, 1), 0)
+        size = [b.put(f"call {wide} @llvm.fabs.v{self.size}f64({wide} {x})") for x in (back, y)]
+        outside = b.put(f"fcmp ogt {wide} {size[0]}, {size[1]}")
+        step = self.choose(outside, "i32", self.splat("i32", -1), self.splat("i32", 1))
+        moves = b.put(f"and {self.vector('i1')} {lost}, {even}")
+        odd = self.choose(moves, "i32", b.put(f"add {word} {bits}, {step}"), bits)
+        return b.put(f"bitcast {word} {odd} to {single}")
+
+    def jammed(self, value: str, src: str) -> str:
+        """64-bit integers as f64, with a bit where something was lost: far below what any narrower float shows."""
+        b, vector = self.b, self.vector("i64")
+        zero, limit = self.splat("i64", 0), self.splat("i64", (1 << 53) - 1)
+        lost = b.put(f"icmp ne {vector} {self.bits('and', value, 0x7FF, 'i64')}, {zero}")
+        sticky = self.choose(lost, "i64", self.splat("i64", 0x800), zero)
+        kept = b.put(f"or {vector} {self.bits('and', value, -0x800, 'i64')}, {sticky}")
+        if element_type(src).is_signed:
+            moved = b.put(f"add {vector} {value}, {self.splat('i64', 1 << 53)}")
+            fits = b.put(f"icmp ult {vector} {moved}, {self.splat('i64', 1 << 54)}")
+        else:
+            fits = b.put(f"icmp ule {vector} {value}, {limit}")
+        chosen = self.choose(fits, "i64", value, kept)
+        verb = "sitofp" if element_type(src).is_signed else "uitofp"
+        return b.put(f"{verb} {vector} {chosen} to {self.vector('double')}")
+
+    # Spelling ---------------------------------------------------------------------------------------------------
+
+    def vector(self, element: str) -> str:
+        return f"<{self.size} x {element}>"
+
+    def splat(self, element: str, value: int | str) -> str:
+        return f"splat ({element} {value})"
+
+    def bits(self, verb: str, value: str, constant: int, element: str = "i32") -> str:
+        return self.b.put(f"{verb} {self.vector(element)} {value}, {self.splat(element, constant)}")
+
+    def compare(self, relation: str, value: str, constant: int, element: str = "i32") -> str:
+        return self.b.put(f"icmp {relation} {self.vector(element)} {value}, {self.splat(element, constant)}")
+
+    def choose(self, flags: str, element: str, yes: str, no: str) -> str:
+        vector = self.vector(element)
+        return self.b.put(f"select {self.vector('i1')} {flags}, {vector} {yes}, {vector} {no}")

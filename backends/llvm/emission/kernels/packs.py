@@ -1,0 +1,57 @@
+"""f32 to bytes by the packs of x86, which saturate: half of the operations that it takes without them.
+
+With masks (AVX-512) there are others that are as few.
+"""
+
+from __future__ import annotations
+
+from layout_ir.backends.llvm.emission.builder import Builder, shuffle
+from layout_ir.backends.llvm.machine.machine import Machine
+
+
+def packs(machine: Machine, dst: str, size: int) -> bool:
+    """Whether f32 become `dst` by packs that saturate, `size` at a time."""
+    return (
+        dst in ("i8", "ui8")
+        and machine.architecture == "x86_64"
+        and machine.vector < 64
+        and size >= machine.vector
+        and size & (size - 1) == 0
+    )
+
+
+def packed(b: Builder, machine: Machine, size: int, y: str, *, signed: bool) -> str:
+    """`size` f32, none of them NaN or above the range, as i8 or ui8; what is below saturates on the way.
+
+    Above the range of an i32, and for NaN, the conversion would give the least of them.
+    """
+    each, sign = machine.vector // 4, "s" if signed else "u"
+    short = each == 4
+    convert, words, halves = (
+        ("sse2.cvtps2dq", "sse2.packssdw.128", f"sse2.pack{sign}swb.128")
+        if short
+        else ("avx.cvt.ps2dq.256", "avx2.packssdw", f"avx2.pack{sign}swb")
+    )
+    registers = [
+        b.put(
+            f"call <{each} x i32> @llvm.x86.{convert}(<{each} x float> "
+            f"{shuffle(b, 'float', y, 'poison', size, list(range(first, first + each)))})"
+        )
+        for first in range(0, size, each)
+    ]
+    for count, element, pack in ((each, "i32", words), (2 * each, "i16", halves)):
+        from_, to = f"<{count} x {element}>", f"<{2 * count} x i{int(element[1:]) // 2}>"
+        registers = [
+            b.put(f"call {to} @llvm.x86.{pack}({from_} {x}, {from_} {z})")
+            for x, z in zip(registers[::2], registers[1::2], strict=True)
+        ]
+    size = 4 * each
+    if not short:
+        # Both packs keep to lanes of 16 bytes, so that groups of four elements are in this order now.
+        places = [4 * group + k for group in (0, 4, 1, 5, 2, 6, 3, 7) for k in range(4)]
+        registers = [shuffle(b, "i8", x, "poison", size, places) for x in registers]
+    while len(registers) > 1:
+        pairs = zip(registers[::2], registers[1::2], strict=True)
+        registers = [shuffle(b, "i8", x, z, size, list(range(2 * size))) for x, z in pairs]
+        size *= 2
+    return registers[0]

@@ -1,0 +1,1 @@
+"""What code is made for: CPUs, their vector registers and caches, here or by name."""

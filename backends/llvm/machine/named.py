@@ -1,0 +1,159 @@
+"""Machines by name, so that a plan can be looked at, or compiled, for a CPU that is not at hand.
+
+The cache sizes are those of a common member of each family; a plan for `host` is made with the sizes of this machine.
+A machine needs the features listed with it; more of them can be switched on or off by `+name` and `-name`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from layout_ir.backends.llvm.machine.machine import Machine, host, llvm
+from layout_ir.errors import LayoutError
+
+_X86 = "x86_64-unknown-linux-gnu"
+_ARM = "aarch64-unknown-linux-gnu"
+_RISCV = "riscv64-unknown-linux-gnu"
+
+_V2 = ("cx16", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3")
+_V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
+_V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
+_ZEN4 = ("avx512bf16", "avx512bitalg", "avx512ifma", "avx512vbmi", "avx512vbmi2", "avx512vnni",
+         "avx512vpopcntdq", "gfni", "vaes", "vpclmulqdq")  # fmt: skip
+_GC = ("m", "a", "f", "d", "c")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A named machine, the features that its code needs, and who it is."""
+
+    machine: Machine
+    needs: tuple[str, ...]
+    what: str
+
+
+def _riscv(*features: str, vector: int) -> Machine:
+    # Many implementations trap on unaligned accesses, so elements are accessed where C puts them.
+    text = ",".join(f"+{name}" for name in features)
+    return Machine(
+        _RISCV, "generic-rv64", text, vector, 32 << 10, 512 << 10, 2 << 20, unaligned=False, abi="lp64d"
+    )
+
+
+TARGETS = {
+    "x86-64-v2": Target(
+        Machine(_X86, "x86-64-v2", "", 16, 32 << 10, 256 << 10, 8 << 20),
+        _V2,
+        "SSE4.2, registers of 16 bytes",
+    ),
+    "haswell": Target(
+        Machine(_X86, "haswell", "", 32, 32 << 10, 256 << 10, 8 << 20), _V3, "x86-64-v3 with its caches"
+    ),
+    "x86-64-v3": Target(
+        Machine(_X86, "x86-64-v3", "", 32, 32 << 10, 512 << 10, 16 << 20),
+        _V3,
+        "AVX2, registers of 32 bytes",
+    ),
+    "znver4": Target(
+        Machine(_X86, "znver4", "", 64, 32 << 10, 1 << 20, 32 << 20),
+        (*_V4, *_ZEN4),
+        "x86-64-v4 and what Zen 4 has",
+    ),
+    "x86-64-v4": Target(
+        Machine(_X86, "x86-64-v4", "", 64, 32 << 10, 1 << 20, 32 << 20),
+        _V4,
+        "AVX-512, registers of 64 bytes",
+    ),
+    "aarch64": Target(
+        Machine(_ARM, "generic", "", 16, 64 << 10, 1 << 20, 8 << 20), ("neon",), "Armv8-A with NEON"
+    ),
+    "riscv64": Target(_riscv(*_GC, vector=8), _GC, "rv64gc, no vectors"),
+    "riscv64-v": Target(_riscv(*_GC, "v", vector=16), (*_GC, "v"), "rv64gcv, vectors of at least 16 bytes"),
+}
+
+NAMES = ("host", *TARGETS)
+
+_FEATURES = {
+    "x86_64": frozenset((*_V4, *_ZEN4, "avx512fp16", "prefer-256-bit", "prefer-no-gather", "adx", "aes", "sha")),
+    "aarch64": frozenset(("neon", "sve", "sve2", "fullfp16", "bf16", "dotprod", "i8mm", "lse", "crc")),
+    "riscv64": frozenset((*_GC, "v", "zba", "zbb", "zbc", "zbs", "zvl128b", "zvl256b", "zihintntl")),
+}  # fmt: skip
+"""Features that `with_features` knows, by architecture."""
+
+_CONVENTIONS = {"lp64d": ("f", "d")}
+"""Features that calling conventions need."""
+
+
+def machine_named(name: str) -> Machine:
+    """The machine of that name, `host` for this one. Raises LayoutError where there is none."""
+    if name == "host":
+        return host()
+    if name not in TARGETS:
+        raise LayoutError(f"unknown cpu '{name}': known are {', '.join(NAMES)}")
+    return TARGETS[name].machine
+
+
+def local_machine(name: str) -> Machine:
+    """The machine of that name, whose code this process can run. Raises LayoutError where it cannot."""
+    machine, here = machine_named(name), host()
+    if name == "host":
+        return machine
+    if machine.architecture != here.architecture:
+        raise LayoutError(
+            f"code for {name} does not run on this {here.architecture}: layout-ir compile-reorder writes it to a file"
+        )
+    features = llvm.get_host_cpu_features()
+    missing = [feature for feature in TARGETS[name].needs if not features.get(feature, False)]
+    if missing:
+        raise LayoutError(f"code for {name} needs {', '.join(missing)}, which this {here.cpu} has not")
+    # The caches are those of the machine that will run it, and so is the linker's idea of the system.
+    return replace(machine, triple=here.triple, l1=here.l1, l2=here.l2, l3=here.l3)
+
+
+def runnable(target: Machine | str | None) -> Machine:
+    """The machine `target`, this one for None. Raises LayoutError where this process cannot run its code."""
+    if isinstance(target, str):
+        return local_machine(target)
+    here = host()
+    if target is not None and target.architecture != here.architecture:
+        raise LayoutError(
+            f"code for {target.triple} does not run on this {here.architecture}: layout-ir compile-reorder writes it "
+            "to a file"
+        )
+    return target or here
+
+
+def with_features(machine: Machine, changes: str) -> Machine:
+    """`machine` with features switched on (`+name`) and off (`-name`), separated by commas.
+
+    Registers follow: AVX-512 (bw and vl) makes them 64 bytes, AVX2 32, RISC-V's v 16. Raises LayoutError, with the
+    place, for what is no known feature of the architecture.
+    """
+    known = _FEATURES.get(machine.architecture, frozenset())
+    at, vector, added = 0, machine.vector, set[str]()
+    for part in changes.split(","):
+        name, span = part.strip()[1:], (at, at + max(len(part), 1))
+        at += len(part) + 1
+        if part.strip()[:1] not in ("+", "-"):
+            raise LayoutError(f"expected +feature or -feature, found '{part}'", span)
+        if name not in known:
+            raise LayoutError(
+                f"unknown feature '{name}' of {machine.architecture}: known are {', '.join(sorted(known))}",
+                span,
+            )
+        if part.strip()[0] == "-" and name in _CONVENTIONS.get(machine.abi, ()):
+            raise LayoutError(f"feature '{name}' is needed to pass numbers as {machine.abi} does", span)
+        if part.strip()[0] == "+":
+            added.add(name)
+            vector = max(vector, {"avx2": 32, "v": 16}.get(name, 0))
+        elif machine.architecture == "x86_64":
+            narrow = (
+                16 if name in ("avx", "avx2") else 32 if name in ("avx512bw", "avx512vl", "avx512f") else 64
+            )
+            vector = min(vector, narrow)
+        elif name == "v":
+            vector = 8
+    if {"avx512bw", "avx512vl"} <= added:
+        vector = 64
+    features = ",".join(filter(None, (machine.features, *(part.strip() for part in changes.split(",")))))
+    return replace(machine, features=features, vector=vector)

@@ -1,0 +1,1 @@
+"""From LLVM IR to callables: machine code, its cache, threads, and the way in from Python."""

@@ -1,0 +1,326 @@
+"""Compiled reorders as Python callables."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layout_ir.algebra.layout import Layout
+from layout_ir.backends.llvm.emission.emit import emit_module, version
+from layout_ir.backends.llvm.machine.machine import Machine, host
+from layout_ir.backends.llvm.machine.named import runnable
+from layout_ir.backends.llvm.planning.conversion import make_conversion_plan
+from layout_ir.backends.llvm.planning.pad_fills import pad_bits
+from layout_ir.backends.llvm.planning.plan import Plan
+from layout_ir.backends.llvm.planning.planner import candidates, make_plan
+from layout_ir.backends.llvm.runtime import thread_pool
+from layout_ir.backends.llvm.runtime.array_kinds import check_kind
+from layout_ir.backends.llvm.runtime.entry import entry
+from layout_ir.backends.llvm.runtime.jit import Code
+from layout_ir.backends.llvm.runtime.tuning import Choice, choose
+from layout_ir.elements.quantization import PARAMETERS, Conversion, pad_after
+from layout_ir.elements.types import bits_of, canonical_name
+from layout_ir.errors import LayoutError, shape_text
+from layout_ir.forking import loading
+
+_SHARE = 2 << 20
+"""Bytes of source and destination that a thread is woken for: waking one can take 50 us."""
+
+_LIGHT_SHARE = 80 << 10
+"""Bytes of source and destination that are worth the hand-over to a thread that is awake."""
+
+Values = Mapping[str, Any]
+"""Numbers that a call brings along, by the name of the parameter."""
+
+_SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+
+def check_buffer(array: NDArray[Any], plan: Plan, *, writes: bool, size: int) -> None:
+    """Raises LayoutError where `array` is no row of at least `size` bytes of the elements that `plan` takes there.
+
+    It is the destination where the plan `writes` it, else the source.
+    """
+    side, width = "destination" if writes else "source", plan.widths[writes]
+    if array.itemsize != width:
+        raise LayoutError(f"the {side} has elements of {array.itemsize} bytes, the kernel moves {width}")
+    check_kind(array.dtype, side, plan.elements[writes])
+    if not array.flags.c_contiguous:
+        raise LayoutError(f"the {side} is not contiguous: strides {array.strides}")
+    if array.nbytes < size:
+        raise LayoutError(f"the {side} has {array.size} elements, its layout needs {size // width}")
+    if writes and not array.flags.writeable:
+        raise LayoutError("the destination is read-only")
+
+
+def _addressed(address: int, side: str, size: int) -> int:
+    """`address`, if `size` bytes can begin there: whether they do, only the caller knows. Raises LayoutError."""
+    if not (0 < address < (1 << 64) - size or size == 0):
+        raise LayoutError(f"the {side} cannot begin at address {address:#x}: {size} bytes are needed there")
+    return address
+
+
+class Reorder:
+    """A compiled reorder: `kernel(source, destination)`.
+
+    Both are contiguous NumPy arrays (anything with a buffer) of elements as wide as the kernel's and, where it converts
+    them, of their kind (see `array_kinds`),
+    at least `plan.src_bytes` and `plan.dst_bytes` long, or integer addresses, which are trusted. They must not
+    overlap, except that one buffer may be both where source and destination place every element alike. Source
+    pads are never read; of the destination only elements, and pads if its layout has a policy, are written. The GIL
+    is released meanwhile. LayoutError says what does not fit.
+
+    Where the elements are converted with parameters that are not compiled in, a call brings them along:
+    `kernel(source, destination, values)`, a dict of arrays by the names that `plan.conversion.at_run_time` lists.
+    """
+
+    # A call finds the compiled entry in the slot of this name: no Python frame in between.
+    __slots__ = ("__call__", "_checked", "plan")
+
+    __call__: Callable[..., None]
+
+    def __init__(self, plan: Plan, code: Code, name: str, threads: int = 1) -> None:
+        self.plan = plan
+        checked = _Checked(plan, code, name, threads)
+        self._checked = checked
+        if plan.conversion is not None and plan.conversion.at_run_time:
+            self.__call__ = checked
+            return
+        parallel = thread_pool.ensure(threads).address if threads > 1 else 0
+        threads = checked.threads
+        sizes = (plan.src_bytes, plan.dst_bytes)
+        self.__call__ = entry(
+            checked.kernel, parallel, threads, sizes, plan.widths, plan.keeps_places, checked, plan.elements
+        )
+
+    def run_part(self, src: int, dst: int, part: int, parts: int, values: Values | None = None) -> None:
+        """The share `part` of `parts` of the work, between trusted addresses."""
+        places, _keep = self._checked.arguments(src, dst, values)
+        self._checked.call(*places, part, parts)
+
+
+class _Checked:
+    """The slow way into a kernel: every argument is looked at, and refused with a reason."""
+
+    def __init__(self, plan: Plan, code: Code, name: str, threads: int = 1) -> None:
+        self.plan = plan
+        self.code = code  # keeps the machine code
+        self.call = _SIGNATURE(code.address(name))
+        light = threads > 1 and plan.src_bytes + plan.dst_bytes < threads * _SHARE
+        self.threads = threads + thread_pool.LIGHT if light else threads
+        self.kernel = code.address(name)
+
+    def __call__(self, src: Any, dst: Any, values: Values | None = None) -> None:
+        a = self.address(src, self.plan.src_bytes, writes=False)
+        b = self.address(dst, self.plan.dst_bytes, writes=True)
+        apart = a >= b + self.plan.dst_bytes or b >= a + self.plan.src_bytes
+        if not apart and not (a == b and self.plan.keeps_places):
+            raise LayoutError("source and destination overlap: a reorder needs two buffers")
+        (a, b), _keep = self.arguments(a, b, values)
+        if self.threads == 1:
+            self.call(a, b, 0, 1)
+        else:
+            thread_pool.ensure(self.threads % thread_pool.LIGHT).parallel(self.kernel, a, b, self.threads)
+
+    def arguments(self, src: int, dst: int, values: Values | None) -> tuple[tuple[int, int], object]:
+        """The two addresses that the kernel takes, and what must outlive the call."""
+        conversion = self.plan.conversion
+        names = conversion.at_run_time if conversion is not None else ()
+        given: Values = {} if values is None else values
+        if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise LayoutError(f"parameters are a dict of arrays by name, given is a {type(values).__name__}")
+        if set(given) != set(names):
+            raise LayoutError(
+                f"the kernel takes {', '.join(names) or 'no parameters'}, "
+                f"given are {', '.join(map(str, given)) or 'none'}"
+            )
+        if conversion is None or not names:
+            return (src, dst), None
+        number = np.dtype(np.float32 if conversion.computes == "f32" else np.float64)
+        arrays: dict[str, NDArray[Any]] = {}
+        for name in names:
+            try:
+                array = arrays[name] = np.ascontiguousarray(given[name], number)
+            except (TypeError, ValueError) as error:
+                raise LayoutError(f"{name} is no array of {number}: {error}") from error
+            wanted = conversion.channels if conversion.parameters[name] == "channel" else 1
+            if array.size != wanted:
+                raise LayoutError(f"{name} has {array.size} numbers, the kernel takes {wanted}")
+        pointers = [int(arrays[name].ctypes.data) if name in arrays else 0 for name in PARAMETERS]
+        block = np.array([src, dst, *pointers], np.uint64)
+        return (int(block.ctypes.data), 0), (block, arrays)
+
+    def address(self, buffer: Any, size: int, *, writes: bool) -> int:
+        """Where `buffer`, an array or an address, begins, if it fits."""
+        side = "destination" if writes else "source"
+        given: object = buffer
+        kind = type(given).__name__
+        if isinstance(given, int) and not isinstance(given, bool):
+            return _addressed(given, side, size)
+        try:
+            # A list would be copied, so it is not accepted.
+            view = cast(Any, buffer if isinstance(given, np.ndarray) else memoryview(buffer))
+            array: NDArray[Any] = np.asarray(view)
+        except (TypeError, ValueError, NotImplementedError) as error:
+            raise LayoutError(
+                f"the {side} is a {kind}, which is no buffer of elements ({error}): give a NumPy "
+                "array, another buffer or an address"
+            ) from error
+        check_buffer(array, self.plan, writes=writes, size=size)
+        return int(array.ctypes.data)
+
+
+def plan_reorder(
+    src: Layout,
+    dst: Layout,
+    dtype: str = "f32",
+    *,
+    conversion: Conversion | None = None,
+    threads: int = 1,
+    target: Machine | None = None,
+) -> Plan:
+    """The plan that `compile_reorder` compiles.
+
+    `conversion` says what becomes of the elements; without it they are, and stay, `dtype`. `threads` share a call at
+    most; any plan may be run by any number.
+
+    Raises LayoutError where there is none, or where a buffer has 2^63 bytes or more, which no address has.
+    """
+    machine = target or host()
+    if conversion is None and bits_of(dtype) % 8:
+        conversion = Conversion(canonical_name(dtype), canonical_name(dtype))
+    if conversion is None or (conversion.is_identity and bits_of(conversion.src) % 8 == 0):
+        dtype = dtype if conversion is None else conversion.src
+        plan = make_plan(src, dst, bits_of(dtype) // 8, pad_bits(dst.pad, dtype), machine, threads)
+    else:
+        pad = pad_bits(pad_after(dst.pad, conversion), conversion.dst)
+        plan = make_conversion_plan(src, dst, conversion, pad, machine, threads)
+    for side, layout, size in (("source", src, plan.src_bytes), ("destination", dst, plan.dst_bytes)):
+        if size >= 1 << 63:
+            raise LayoutError(
+                f"the {side}, {shape_text(layout.shape)} in {layout.format}, has {size} bytes: not below 2^63"
+            )
+    return plan
+
+
+def compile_reorder(
+    src: Layout,
+    dst: Layout,
+    dtype: str = "f32",
+    *,
+    dst_dtype: str | None = None,
+    conversion: Conversion | None = None,
+    threads: int | None = None,
+    target: Machine | str | None = None,
+    tune: bool = False,
+) -> Reorder:
+    """The reorder from `src` to `dst` of elements of `dtype` as machine code; compiled once per plan and CPU.
+
+    Elements become `dst_dtype`, if given, or what `conversion` says, which then names both types (see
+    `layout_ir.elements.quantization`). `threads` is how many threads share a call at most (None: as many as there are
+    CPUs to run on); small reorders take fewer. `target` is what the code is made for: this machine, or a name such as
+    "x86-64-v3". With `tune` a handful of plans is measured and the fastest kept, on disk as well, for every later call
+    with `tune`; where elements are converted there is only one plan.
+
+    Raises LayoutError where the shapes differ, the destination keeps two elements at one address, a layout is not a
+    matter of plain memory, or the target's code does not run here.
+    """
+    if threads is not None and threads < 1:
+        raise LayoutError(f"a reorder cannot run on {threads} threads")
+    machine = runnable(target)
+    if conversion is None:
+        name = canonical_name(dtype)
+        conversion = Conversion(name, name if dst_dtype is None else canonical_name(dst_dtype))
+    return _prepared(src, dst, conversion, threads or thread_pool.cpus(), machine, tune)
+
+
+@lru_cache(maxsize=1024)
+def _prepared(
+    src: Layout, dst: Layout, conversion: Conversion, threads: int, machine: Machine, tune: bool
+) -> Reorder:
+    plan = plan_reorder(
+        src, dst, conversion=conversion, threads=thread_pool.available(threads), target=machine
+    )
+    if tune and plan.conversion is None:
+        plan = choose_plan(src, dst, conversion.src, threads=threads, target=machine).plan
+    return load(plan, machine, _shares(plan, threads))
+
+
+def _shares(plan: Plan, threads: int) -> int:
+    """Threads that `plan` is worth."""
+    return 1 if plan.shares_bytes else shares(plan.src_bytes + plan.dst_bytes, threads)
+
+
+def shares(size: int, threads: int) -> int:
+    """Threads that moving `size` bytes of source and destination is worth."""
+    return thread_pool.available(min(threads, max(1, size // _LIGHT_SHARE)))
+
+
+def choose_plan(
+    src: Layout, dst: Layout, dtype: str = "f32", *, threads: int | None = None, target: Machine | None = None,
+    measure: bool = True,
+) -> Choice:  # fmt: skip
+    """The plan that `compile_reorder` compiles with `tune`: remembered, or the fastest of a handful.
+
+    Raises LayoutError where nothing is remembered and `measure` forbids to find out, as for a target that is not here.
+    """
+    machine, threads = target or host(), thread_pool.available(threads or thread_pool.cpus())
+    plans = candidates(src, dst, bits_of(dtype) // 8, pad_bits(dst.pad, dtype), machine, threads)
+    most = _shares(plans[0], threads)
+    return choose(plans, machine, most, (lambda plan: load(plan, machine, most)) if measure else None)
+
+
+@lru_cache(maxsize=1024)
+def load(plan: Plan, machine: Machine, threads: int = 1) -> Reorder:
+    """The machine code of `plan`, kept for the next who asks."""
+    key = f"{version()} {plan!r}"
+    code = Code(lambda: emit_module({"reorder": plan}, machine), machine, ("reorder",), key=key)
+    return Reorder(plan, code, "reorder", threads)
+
+
+def forget() -> None:
+    """Drops the kernels that are kept for the next who asks; those in use stay until their users drop them."""
+    with loading:
+        from layout_ir.api import reordering
+        from layout_ir.backends.llvm.runtime import dynamic_call
+
+    reordering.forget()
+    dynamic_call.forget()
+    _prepared.cache_clear()
+    load.cache_clear()
+
+
+def compile_many(
+    requests: Sequence[tuple[Layout, Layout, str | Conversion]], *, target: Machine | None = None
+) -> list[Reorder]:
+    """`compile_reorder` for many pairs in one module, which is faster per kernel."""
+    machine = target or host()
+    plans = [
+        plan_reorder(src, dst, what, target=machine)
+        if isinstance(what, str)
+        else plan_reorder(src, dst, conversion=what, target=machine)
+        for src, dst, what in requests
+    ]
+    names = {plan: f"reorder{k}" for k, plan in enumerate(dict.fromkeys(plans))}
+    code = Code(
+        emit_module({name: plan for plan, name in names.items()}, machine), machine, tuple(names.values())
+    )
+    return [Reorder(plan, code, names[plan]) for plan in plans]
+
+
+def reorder(
+    x: NDArray[Any], src: Layout, dst: Layout, dtype: str = "f32", out: NDArray[Any] | None = None
+) -> NDArray[Any]:
+    """Buffer `x` in layout `src` as a buffer in layout `dst` (1-D, `dst.extent` elements).
+
+    A fresh result is zeroed where the reorder does not write; pass `out` to keep what it holds.
+    """
+    kernel = compile_reorder(src, dst, dtype)
+    if out is None:
+        out = np.zeros(dst.extent, x.dtype)
+    kernel(x, out)
+    return out

@@ -1,0 +1,256 @@
+"""Compiled reorders for open extents, as Python callables."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import lru_cache
+from operator import index
+from threading import RLock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layout_ir.algebra.format import Format
+from layout_ir.backends.llvm.emission.emit import module_text
+from layout_ir.backends.llvm.machine.machine import Machine
+from layout_ir.backends.llvm.machine.named import runnable
+from layout_ir.backends.llvm.planning.conversion import bytes_of
+from layout_ir.backends.llvm.planning.dynamic_shapes import Extents, OpenPlan, OpenReorder, open_reorder
+from layout_ir.backends.llvm.planning.planner import check_addresses
+from layout_ir.backends.llvm.runtime import thread_pool
+from layout_ir.backends.llvm.runtime.call import check_buffer, compile_reorder, shares
+from layout_ir.backends.llvm.runtime.jit import Code
+from layout_ir.elements.quantization import Conversion
+from layout_ir.elements.types import bits_of, canonical_name
+from layout_ir.errors import LayoutError, shape_text
+from layout_ir.forking import fork_safe
+
+_MOST_PLANS = 32
+_MOST_SHAPES = 4096
+_LEAST = 4 << 10
+"""Bytes of source and destination below which no plan is made: the one that serves everything does."""
+
+# Who finds out which plan serves a shape. As for the compiler's lock, a process that forks waits for it.
+_lock = RLock()
+fork_safe(_lock)
+
+_SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+# The pool calls functions of two pointers, so what a kernel needs is put into a block: source, destination, extents.
+_ENTRY = """\
+define void @reorder(ptr %block, ptr %none, i64 %part, i64 %parts) nounwind {
+  %at = getelementptr ptr, ptr %block, i64 1
+  %extents = getelementptr ptr, ptr %block, i64 2
+  %src = load ptr, ptr %block
+  %dst = load ptr, ptr %at
+  tail call void @body(ptr %src, ptr %dst, i64 %part, i64 %parts, ptr %extents)
+  ret void
+}"""
+
+
+class _Compiled:
+    """The machine code of one plan."""
+
+    def __init__(self, open_plan: OpenPlan) -> None:
+        function = open_plan.function("body")  # first: it may add conditions
+        self.open_plan = open_plan
+        text = module_text([function, _ENTRY], open_plan.machine)
+        self.code = Code(text, open_plan.machine, ["reorder"], key=text)
+        self.address = self.code.address("reorder")
+        self.call = _SIGNATURE(self.address)
+
+
+class OpenKernel:
+    """A reorder of tensors of many shapes: `kernel(source, destination)`.
+
+    Both are C-contiguous NumPy arrays in the physical shapes of their formats (one axis per factor, outermost first),
+    from which the extents are taken; or, with the extents in `shape`, any contiguous arrays of elements as wide as
+    the kernel's that are large enough. Machine code is made for the first shape of each class of shapes, and serves the
+    others. Otherwise as `Reorder`.
+    """
+
+    def __init__(self, reorder: OpenReorder, threads: int) -> None:
+        self.reorder = reorder
+        self.threads = threads
+        self._plans: list[_Compiled] = []
+        self._plain = _Compiled(reorder.plain())
+        self._shapes: dict[tuple[int, ...], tuple[_Compiled, int, int, int]] = {}
+
+    @property
+    def plans(self) -> tuple[OpenPlan, ...]:
+        """The plans made so far; the last serves all shapes."""
+        return tuple(x.open_plan for x in (*self._plans, self._plain))
+
+    def __call__(self, source: Any, destination: Any, shape: Sequence[int] | None = None) -> None:
+        x, y = _array(source, "source"), _array(destination, "destination")
+        extents = self._extents(x, y) if shape is None else _integers(shape)
+        known = self._shapes.get(extents)
+        compiled, src_bytes, dst_bytes, threads = known if known is not None else self._prepare(extents)
+        plan = compiled.open_plan.plan
+        check_buffer(x, plan, writes=False, size=src_bytes)
+        check_buffer(y, plan, writes=True, size=dst_bytes)
+        a, b = int(x.ctypes.data), int(y.ctypes.data)
+        if a < b + dst_bytes and b < a + src_bytes:
+            raise LayoutError("source and destination overlap: a reorder needs two buffers")
+        if 0 in extents:
+            self._write_pads(a, b, extents)
+            return
+        block = np.array((a, b, *extents), np.int64)
+        if threads == 1:
+            compiled.call(block.ctypes.data, 0, 0, 1)
+        else:
+            thread_pool.ensure(threads).parallel(compiled.address, block.ctypes.data, 0, threads)
+
+    def run_part(self, src: int, dst: int, part: int, parts: int, shape: Sequence[int]) -> None:
+        """Share `part` of `parts` of a call with the buffers at two addresses, which are trusted."""
+        compiled, *_ = self._prepare(tuple(shape))
+        if 0 not in shape:
+            block = np.array((src, dst, *shape), np.int64)
+            compiled.call(block.ctypes.data, 0, part, parts)
+        elif part == 0:
+            self._write_pads(src, dst, tuple(shape))
+
+    def _write_pads(self, src: int, dst: int, extents: tuple[int, ...]) -> None:
+        """Writes the pads of an empty tensor, which has some where its empty dims have pads in front.
+
+        Plans assume extents of 1 at least, so this is a kernel of its own.
+        """
+        reorder = self.reorder
+        source, target = reorder.src.bind(extents), reorder.dst.bind(extents)
+        if target.extent and target.pad != "undef":
+            machine = self._plain.open_plan.machine
+            kernel = compile_reorder(source, target, conversion=reorder.conversion, threads=1, target=machine)
+            kernel.run_part(src, dst, 0, 1)
+
+    def buffer_bytes(self, shape: Sequence[int]) -> tuple[int, int]:
+        """Bytes that source and destination have, pads included."""
+        _, src, dst, _ = self._prepare(tuple(shape))
+        return src, dst
+
+    def plan_for(self, shape: Sequence[int]) -> OpenPlan:
+        """The plan that a call with tensors of that shape runs."""
+        return self._prepare(tuple(shape))[0].open_plan
+
+    def _prepare(self, extents: tuple[int, ...]) -> tuple[_Compiled, int, int, int]:
+        """The code for a shape, bytes of both sides, threads. Raises LayoutError where the shape does not fit."""
+        reorder = self.reorder
+        fits = len(extents) == len(reorder.shape)
+        if not fits or any(x not in (None, y) for x, y in zip(reorder.shape, extents, strict=True)):
+            raise LayoutError(
+                f"a kernel for shapes {shape_text(reorder.shape)} was given {shape_text(extents)}"
+            )
+        src, dst = reorder.src.bind(extents), reorder.dst.bind(extents)
+        check_addresses(src, dst)
+        # What was compiled assumed large extents; whether elements meet may depend on how large.
+        if dst.is_injective(padded=dst.pad != "undef") is False:
+            raise LayoutError(
+                f"the destination {dst.format} keeps several elements of {shape_text(extents)} at one address"
+            )
+        sizes = bytes_of(src.extent, reorder.dtypes[0]), bytes_of(dst.extent, reorder.dtypes[1])
+        threads = 1 if self._plain.open_plan.plan.shares_bytes else shares(sum(sizes), self.threads)
+        with _lock:
+            compiled = self._plain if 0 in extents else self._serving(extents, sum(sizes))
+            if len(self._shapes) >= _MOST_SHAPES:
+                self._shapes.clear()
+            return self._shapes.setdefault(extents, (compiled, *sizes, threads))
+
+    def _serving(self, extents: tuple[int, ...], size: int) -> _Compiled:
+        for compiled in self._plans:
+            if compiled.open_plan.serves(extents):
+                return compiled
+        if size < _LEAST:
+            return self._plain
+        if len(self._plans) >= _MOST_PLANS:
+            # The oldest makes room.
+            gone = self._plans.pop(0)
+            self._shapes = {shape: found for shape, found in self._shapes.items() if found[0] is not gone}
+        self._plans.append(_Compiled(self.reorder.like(extents)))
+        return self._plans[-1]
+
+    def _extents(self, x: NDArray[Any], y: NDArray[Any]) -> tuple[int, ...]:
+        """The logical extents, from the physical shapes of both sides."""
+        result = list(self.reorder.shape)
+        sides = ("source", self.reorder.src, x), ("destination", self.reorder.dst, y)
+        for (side, format, array), dtype in zip(sides, self.reorder.dtypes, strict=True):
+            if bits_of(dtype) < 8:
+                raise LayoutError(f"elements of {dtype} share bytes, so the arrays say no shape: say shape=")
+            if array.ndim != len(format.all_factors):
+                raise LayoutError(
+                    f"the {side} has {array.ndim} axes, {format} has {len(format.all_factors)} factors: "
+                    "one axis per factor, or say shape="
+                )
+            for dim, axes in enumerate(_axes(format)):
+                if result[dim] is None and len(axes) == 1:
+                    result[dim] = array.shape[axes[0]]
+        if None in result:
+            name = self.reorder.src.names[result.index(None)]
+            raise LayoutError(
+                f"dim '{name}' is blocked on both sides, so arrays do not tell its extent: say shape="
+            )
+        extents = tuple(x for x in result if x is not None)
+        for side, format, array in sides:
+            wanted = tuple(factor.count for factor in format.bind(extents).factors)
+            if array.shape != wanted:
+                raise LayoutError(
+                    f"the {side} has shape {array.shape}, a tensor of {shape_text(extents)} in {format} has {wanted}"
+                )
+        return extents
+
+
+def compile_open(
+    src: Format,
+    dst: Format,
+    shape: Extents,
+    dtype: str = "f32",
+    *,
+    conversion: Conversion | None = None,
+    threads: int | None = None,
+    target: Machine | str | None = None,
+) -> OpenKernel:
+    """The reorder from `src` to `dst` of tensors of `shape`, where None is any extent; otherwise as `compile_reorder`.
+
+    `conversion` says what becomes of the elements; without it they are, and stay, `dtype`. Its numbers are compiled in.
+    Raises LayoutError where no kernel serves all extents.
+    """
+    if threads is not None and threads < 1:
+        raise LayoutError(f"a reorder cannot run on {threads} threads")
+    machine = runnable(target)
+    if conversion is None:
+        conversion = Conversion(canonical_name(dtype), canonical_name(dtype))
+    return _open_kernel(src, dst, tuple(shape), conversion, threads or thread_pool.cpus(), machine)
+
+
+@lru_cache(maxsize=1024)
+def _open_kernel(
+    src: Format, dst: Format, shape: Extents, conversion: Conversion, threads: int, machine: Machine
+) -> OpenKernel:
+    return OpenKernel(open_reorder(src, dst, shape, conversion, machine), threads)
+
+
+def _array(given: object, side: str) -> Any:
+    if not isinstance(given, np.ndarray):
+        raise LayoutError(f"the {side} is a {type(given).__name__}, not a NumPy array")
+    return given  # pyright: ignore[reportUnknownVariableType]
+
+
+def _integers(shape: Sequence[int]) -> tuple[int, ...]:
+    """`shape` as numbers of Python. Raises LayoutError where it has others than integers."""
+    try:
+        return tuple(map(index, shape))
+    except TypeError as error:
+        raise LayoutError(f"shape = {shape!r} is no list of integers: {error}") from error
+
+
+def forget() -> None:
+    """Drops the kernels that are kept for the next who asks."""
+    _open_kernel.cache_clear()
+
+
+def _axes(format: Format) -> list[list[int]]:
+    """Per dim, the axes of a physical array that its factors are."""
+    axes: list[list[int]] = [[] for _ in range(format.rank)]
+    for axis, factor in enumerate(format.all_factors):
+        axes[factor.dim].append(axis)
+    return axes

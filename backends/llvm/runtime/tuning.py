@@ -1,0 +1,117 @@
+"""Which plan of a handful is the fastest here: measured once, remembered per machine.
+
+What is remembered is the winner among the plans that were measured, by their texts: a planner that thinks of other
+plans is asked again. Plans of one problem take turns, round after round; the planner's own first choice loses only to
+one that is faster by more than the noise. Whoever asks again gets the same answer without measuring, in this process
+and in the next (`code_cache`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import RLock
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layout_ir.backends.llvm.machine.machine import Machine
+from layout_ir.backends.llvm.planning.plan import Plan
+from layout_ir.backends.llvm.runtime import code_cache
+from layout_ir.errors import LayoutError
+from layout_ir.forking import fork_safe
+
+ROUNDS, BATCH = 9, 0.001
+"""Turns of every plan, and seconds of calls in each."""
+
+MARGIN = 0.03
+"""How much faster a plan must be to be preferred to the one before it: what two turns of one plan differ by."""
+
+_known: dict[str, str] = {}
+"""The winner's text by the name of the choice: what this process has read or measured."""
+
+_lock = RLock()  # one measurement at a time: two would slow each other
+fork_safe(_lock)
+
+Kernel = Callable[[Any, Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of the plans that were asked for."""
+
+    plan: Plan
+    number: int
+    """Its place among them; 0 is the planner's own first choice."""
+    of: int
+    remembered: bool
+    """Whether it was known before."""
+
+
+def choose(
+    plans: Sequence[Plan], machine: Machine, threads: int, load: Callable[[Plan], Kernel] | None
+) -> Choice:
+    """The fastest of `plans` (the planner's first choice first) on `machine`, shared by `threads`.
+
+    `load` makes a kernel of a plan; without it nothing is measured, and LayoutError says so where nothing is
+    remembered. All plans do the same work on buffers of the same sizes.
+    """
+    if len(plans) == 1:
+        return Choice(plans[0], 0, 1, True)
+    texts = [_digest(plan) for plan in plans]
+    name = code_cache.name("choice", machine, threads, *texts)
+    with _lock:
+        remembered = _known.get(name) or (code_cache.read(name) or b"").decode(errors="replace")
+        if remembered in texts:
+            _known[name], number = remembered, texts.index(remembered)
+            return Choice(plans[number], number, len(plans), True)
+        if load is None:
+            raise LayoutError(
+                f"no choice among {len(plans)} plans is remembered for {machine.cpu}, and only plans for this machine "
+                "can be measured"
+            )
+        number = fastest([load(plan) for plan in plans], plans[0])
+        _known[name] = texts[number]
+        code_cache.write(name, texts[number].encode())
+        return Choice(plans[number], number, len(plans), False)
+
+
+def _digest(plan: Plan) -> str:
+    return hashlib.sha256(repr(plan).encode()).hexdigest()
+
+
+def fastest(kernels: Sequence[Kernel], plan: Plan) -> int:
+    """The number of the fastest of `kernels`, which move the bytes of `plan`."""
+    buffers = _buffer(plan.src_bytes), _buffer(plan.dst_bytes)
+    x, y = (int(buffer.ctypes.data) for buffer in buffers)
+    calls: list[int] = []
+    for kernel in kernels:
+        kernel(x, y)
+        start = perf_counter()
+        kernel(x, y)
+        calls.append(max(1, int(BATCH / max(perf_counter() - start, 1e-7))))
+    rounds: list[list[float]] = [[] for _ in kernels]
+    for _ in range(ROUNDS):
+        for kernel, number, times in zip(kernels, calls, rounds, strict=True):
+            start = perf_counter()
+            for _ in range(number):
+                kernel(x, y)
+            times.append((perf_counter() - start) / number)
+    # What else the machine does only adds, so the least time of each is the truest.
+    return preferred([min(times) for times in rounds])
+
+
+def preferred(times: Sequence[float]) -> int:
+    """The least of `times`, where it is below the first by more than the margin; else the first."""
+    least = min(range(len(times)), key=lambda k: times[k])
+    return least if times[least] < (1 - MARGIN) * times[0] else 0
+
+
+def _buffer(size: int) -> NDArray[np.uint8]:
+    """`size` bytes at the start of a page, all of them touched."""
+    data = np.ones(size + 4096, np.uint8)
+    start = -int(data.ctypes.data) % 4096
+    return data[start : start + size]

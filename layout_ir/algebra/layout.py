@@ -1,0 +1,399 @@
+"""A Format bound to a shape: where every element is, and what the other addresses are.
+
+A Layout holds the factors of its Format with their counts and strides filled in, outermost first. Seen per dim
+they are *digits*: digit (unit, count, stride) of dim d takes (y div unit) mod count and contributes that many
+strides, where y = x + lo is the index shifted by the pads in front. So
+
+    address(x) = offset + sum over dims d of f_d(x_d),       f_d(x) = sum over digits of ((x + lo) div u mod n) * s
+
+Units of a dim divide each other, fine to coarse, which is what the canonical form rests on: two such functions
+agree on [0, X) iff their digits do after dropping digits that never move (u >= X) and merging digits that continue
+each other (s = (u / u') s'). Three levels of sameness follow, each implying the one before:
+
+    same_map        every element at the same address          a read-only cast is free
+    same_store      and the same pads and trailing bytes       a reorder moves nothing
+    same_contract   and the same pad policy                    a reorder does nothing
+
+All strides and offsets count elements. Chunks (right of the bar) lie one behind the other unless a chunk table says
+otherwise; `chunk_size` is how many elements each holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from layout_ir.algebra.cached_property import once
+from layout_ir.algebra.format import MEMORY, Format, PadPolicy
+from layout_ir.errors import LayoutError, public_methods
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class BoundFactor:
+    """`count` steps of dim number `dim`, `stride` elements apart (places apart, on another axis than memory)."""
+
+    dim: int
+    count: int
+    stride: int
+    axis: str = MEMORY
+
+
+@dataclass(frozen=True, slots=True)
+class Digit:
+    """(y div unit) mod count of a shifted index y moves the address by `stride` elements each."""
+
+    unit: int
+    count: int
+    stride: int
+    axis: str = MEMORY
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An address that holds the element of logical index `index`."""
+
+    index: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pad:
+    """An address inside the padded box that no index reaches. `position` is where in the padded box."""
+
+    position: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """An address between or beyond elements that belongs to no position of the padded box."""
+
+
+HOLE = Hole()
+
+
+@public_methods
+@dataclass(frozen=True)
+class Layout:
+    """The layout of one tensor. Made by `Format.bind` and by the view operations.
+
+    `shape` are the logical extents; `factors` run outermost first; `chunk_rank` counts the factors right of the
+    bar; `lo` has one entry per dim. `offset` is the address of position 0 of the padded box. `size` is what the
+    Format asked the buffer to hold at least.
+    """
+
+    names: tuple[str, ...]
+    shape: tuple[int, ...]
+    factors: tuple[BoundFactor, ...]
+    lo: tuple[int, ...]
+    chunk_rank: int = 0
+    pad: PadPolicy = "undef"
+    offset: int = 0
+    size: int | None = None
+    swizzle: tuple[int, int, int] | None = None
+
+    # Structure ------------------------------------------------------------------------------------------------
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def nelems(self) -> int:
+        """Number of elements, pads not counted."""
+        return prod(self.shape)
+
+    @once
+    def digits(self) -> tuple[tuple[Digit, ...], ...]:
+        """Per dim, its digits fine to coarse."""
+        units = [1] * self.rank
+        result: list[list[Digit]] = [[] for _ in self.shape]
+        for factor in reversed(self.factors):
+            result[factor.dim].append(Digit(units[factor.dim], factor.count, factor.stride, factor.axis))
+            units[factor.dim] *= factor.count
+        return tuple(tuple(digits) for digits in result)
+
+    @once
+    def padded_shape(self) -> tuple[int, ...]:
+        """Extents of the padded box, in elements per dim."""
+        extents = [1] * self.rank
+        for factor in self.factors:
+            extents[factor.dim] *= factor.count
+        return tuple(extents)
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether the padded box is larger than the tensor."""
+        return self.padded_shape != self.shape
+
+    def padded_dims(self) -> tuple[int, ...]:
+        """Numbers of the dims that carry padding."""
+        return tuple(d for d, (x, p) in enumerate(zip(self.shape, self.padded_shape, strict=True)) if x != p)
+
+    @property
+    def chunk_size(self) -> int:
+        """Elements per chunk; 0 where memory is not chunked."""
+        return (
+            prod(f.count for f in self.factors[len(self.factors) - self.chunk_rank :])
+            if self.chunk_rank
+            else 0
+        )
+
+    @once
+    def axes(self) -> tuple[str, ...]:
+        """The axes other than memory on which elements are placed, sorted."""
+        return tuple(sorted({f.axis for f in self.factors if f.axis != MEMORY and f.count > 1}))
+
+    @once
+    def format(self) -> Format:
+        """The Format that binds to this layout at this shape, in canonical spelling."""
+        from layout_ir.algebra.binding import format_of
+
+        return format_of(self)
+
+    def __str__(self) -> str:
+        return f"{self.format} of {'x'.join(map(str, self.shape)) or 'a scalar'}"
+
+    # Addresses ------------------------------------------------------------------------------------------------
+
+    def address(self, index: Sequence[int]) -> int:
+        """Element offset of logical index `index`. Raises LayoutError outside the shape."""
+        if len(index) != self.rank:
+            raise LayoutError(
+                f"rank mismatch between index {tuple(index)} and shape {self.shape}: {len(index)} != {self.rank}"
+            )
+        for dim, (x, extent) in enumerate(zip(index, self.shape, strict=True)):
+            if not 0 <= x < extent:
+                raise LayoutError(
+                    f"index {tuple(index)} is outside shape {self.shape}: dim {dim} has {extent} elements"
+                )
+        return self.position_address([x + low for x, low in zip(index, self.lo, strict=True)])
+
+    def position_address(self, position: Sequence[int]) -> int:
+        """Element offset of a position of the padded box (pads included); no bounds check."""
+        total = self.offset
+        for y, digits in zip(position, self.digits, strict=True):
+            for digit in digits:
+                if digit.axis == MEMORY:
+                    total += y // digit.unit % digit.count * digit.stride
+        return self._swizzled(total)
+
+    def _swizzled(self, address: Any) -> Any:
+        """`address` (int or integer array) after the XOR swizzle."""
+        if self.swizzle is None:
+            return address
+        bits, base, shift = self.swizzle
+        return address ^ ((address >> (base + shift)) & ((1 << bits) - 1)) << base
+
+    def addresses(self, *, padded: bool = False) -> NDArray[np.int64]:
+        """Element offsets of all indices: int64 array of shape `shape` (`padded_shape` with `padded`)."""
+        import numpy as np
+
+        total = np.full((1,) * self.rank, self.offset, dtype=np.int64)
+        for dim in range(self.rank):
+            offsets = self.offsets(dim, padded=padded)
+            total = total + offsets.reshape((-1,) + (1,) * (self.rank - 1 - dim))
+        return self._swizzled(total)
+
+    def pad_addresses(self) -> NDArray[np.int64]:
+        """Element offsets of all pads, each position of the padded box once: one-dimensional int64 array."""
+        import numpy as np
+
+        found = [np.empty(0, np.int64)]
+        for at in self.padded_dims():
+            # Dims before `at` inside the tensor, `at` in its pads, dims behind anywhere: the pads, without overlap.
+            total = np.full(1, self.offset, np.int64)
+            for dim in range(self.rank):
+                offsets = self.offsets(dim, padded=dim >= at)
+                if dim == at:
+                    offsets = np.delete(offsets, slice(self.lo[dim], self.lo[dim] + self.shape[dim]))
+                total = (total[:, None] + offsets).ravel()
+            found.append(self._swizzled(total))
+        return np.concatenate(found)
+
+    def offsets(self, dim: int, *, padded: bool = False) -> NDArray[np.int64]:
+        """f_dim at every index of the dim (every position, with `padded`): int64, elements."""
+        import numpy as np
+
+        start, extent = (0, self.padded_shape[dim]) if padded else (self.lo[dim], self.shape[dim])
+        y = np.arange(start, start + extent, dtype=np.int64)
+        total = np.zeros_like(y)
+        for digit in self.digits[dim]:
+            if digit.axis == MEMORY:
+                total += y // digit.unit % digit.count * digit.stride
+        return total
+
+    def chunk_address(self, index: Sequence[int]) -> tuple[int, int]:
+        """(chunk number, element offset inside the chunk) of logical index `index`."""
+        if not self.chunk_rank:
+            raise LayoutError(f"layout {self} has no chunks: its format has no bar")
+        return divmod(self.address(index), self.chunk_size)
+
+    def place(self, index: Sequence[int]) -> dict[str, int]:
+        """Per named axis, the place of logical index `index` on it (memory not included)."""
+        places: dict[str, int] = {}
+        for x, low, digits in zip(index, self.lo, self.digits, strict=True):
+            for digit in digits:
+                if digit.axis != MEMORY:
+                    step = (x + low) // digit.unit % digit.count * digit.stride
+                    places[digit.axis] = places.get(digit.axis, 0) + step
+        return places
+
+    def inverse(self, address: int) -> Index | Pad | Hole:
+        """What lies at `address` (elements): an index, a pad, or a hole.
+
+        Where several indices share the address (broadcast), the first in row-major order of the digits is given.
+        """
+        from layout_ir.algebra.inverse import positions_at
+
+        target = self._swizzled(address) if self.swizzle else address  # the XOR swizzle is its own inverse
+        fallback: Pad | Hole = HOLE
+        for position in positions_at(self, target - self.offset):
+            index = tuple(y - low for y, low in zip(position, self.lo, strict=True))
+            if all(0 <= x < extent for x, extent in zip(index, self.shape, strict=True)):
+                return Index(index)
+            fallback = Pad(position)
+        return fallback
+
+    # Size -----------------------------------------------------------------------------------------------------
+
+    @once
+    def span(self) -> int:
+        """Elements from the first to the last address of the padded box, both included; 0 if it is empty."""
+        if 0 in self.padded_shape:
+            return 0
+        return 1 + sum((f.count - 1) * abs(f.stride) for f in self.factors if f.axis == MEMORY)
+
+    @property
+    def first_address(self) -> int:
+        """Lowest address of the padded box, in elements (below `offset` where strides are negative)."""
+        return self.offset + sum((f.count - 1) * min(f.stride, 0) for f in self.factors if f.axis == MEMORY)
+
+    @property
+    def extent(self) -> int:
+        """Elements a buffer that starts at address 0 must hold."""
+        reach = self.first_address + self.span if self.span else 0
+        if self.swizzle is not None and reach:
+            bits, base, shift = self.swizzle
+            window = 1 << (base + shift + bits)
+            reach = -(-reach // window) * window
+        return max(reach, self.size or 0)
+
+    def nbytes(self, dtype: str | int) -> int:
+        """Bytes of the buffer for elements of `dtype` (a name such as "f32", or bits per element)."""
+        from layout_ir.elements.types import bits_of
+
+        return -(-self.extent * bits_of(dtype) // 8)
+
+    def is_dense(self) -> bool:
+        """Whether the padded box fills an interval of addresses, each address once."""
+        running = 1
+        strides = sorted((abs(f.stride), f.count) for f in self.factors if f.count > 1 and f.axis == MEMORY)
+        for stride, count in strides:
+            if stride != running:
+                return False
+            running *= count
+        return True
+
+    def is_injective(self, *, padded: bool = True) -> bool | None:
+        """Whether no two positions of the padded box (no two elements, without `padded`) share an address.
+
+        None: not decided, because the strides are not nested and there is too much to enumerate.
+        """
+        from layout_ir.algebra.canonical import overlaps
+
+        shared = overlaps(self, padded=padded)
+        return None if shared is None else not shared
+
+    def is_contiguous(self, order: Format | str | None = None) -> bool:
+        """Whether the elements lie as the dense layout of `order` (a tag or Format; None: row-major) has them.
+
+        May hold for several orders at once: dims of size 1 lie nowhere.
+        """
+        other = Format.row_major(self.names) if order is None else Format.of(order)
+        dense = other.bind(self.shape)
+        return replace(self, offset=0).same_map(replace(dense, offset=0))
+
+    # Sameness -------------------------------------------------------------------------------------------------
+
+    @once
+    def canonical(self) -> tuple[object, ...]:
+        """A key of the address map: two layouts of one shape have equal keys iff every element has one address.
+
+        Where their swizzles differ, equal keys are sufficient, not necessary; `same_map` decides.
+        """
+        from layout_ir.algebra.canonical import map_key
+
+        return map_key(self)
+
+    def same_map(self, other: Layout) -> bool:
+        """Whether every element has the same address in both. Raises LayoutError if the shapes differ.
+
+        Layouts whose different swizzles reach beyond bit 10 of the address, or with extents beyond 2^16, may count as
+        different though they are the same: comparing them would take long.
+        """
+        if self.shape != other.shape:
+            raise LayoutError(
+                f"layouts of different shapes cannot be the same map: {self.shape} != {other.shape}"
+            )
+        if 0 in self.shape or self.canonical == other.canonical:
+            return True
+        if self.swizzle == other.swizzle:
+            return False
+        from layout_ir.algebra.canonical import same_swizzled_map
+
+        return same_swizzled_map(self, other)
+
+    def same_store(self, other: Layout) -> bool:
+        """`same_map`, and pads and trailing elements are the same too."""
+        from layout_ir.algebra.canonical import box_key
+
+        return self.same_map(other) and box_key(self) == box_key(other)
+
+    def same_contract(self, other: Layout) -> bool:
+        """`same_store`, and pads hold the same. A tensor without pads fulfils every policy."""
+        return self.same_store(other) and (self.pad == other.pad or not self.is_padded)
+
+    # Views ----------------------------------------------------------------------------------------------------
+
+    def permute(self, order: Sequence[int]) -> Layout:
+        """The layout of the transposed tensor: its dim k is dim `order[k]` of this one (as numpy.transpose)."""
+        from layout_ir.algebra.views import permute
+
+        return permute(self, order)
+
+    def reshape(self, shape: Sequence[int], *, keep_pads: bool = False) -> Layout:
+        """The layout of the same buffer seen as `shape`. Raises LayoutError where no layout says that."""
+        from layout_ir.algebra.reshape import reshape
+
+        return reshape(self, shape, keep_pads=keep_pads)
+
+    def merge_dims(self, dim: int, count: int) -> Layout:
+        """Dims [dim, dim + count) as one. Raises LayoutError where no layout says that."""
+        from layout_ir.algebra.reshape import merge_dims
+
+        return merge_dims(self, dim, count)
+
+    def split_dim(self, dim: int, extents: Sequence[int]) -> Layout:
+        """`dim` as several dims of `extents`. Raises LayoutError where no layout says that."""
+        from layout_ir.algebra.reshape import split_dim
+
+        return split_dim(self, dim, extents)
+
+    def slice(
+        self, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int] | None = None
+    ) -> Layout:
+        """The layout of `sizes` indices per dim from `starts` on, `steps` apart (None: 1), in the same buffer."""
+        from layout_ir.algebra.views import slice_
+
+        return slice_(self, starts, sizes, steps)
+
+    def broadcast(self, shape: Sequence[int]) -> Layout:
+        """The layout of the tensor broadcast to `shape` (as numpy.broadcast_to)."""
+        from layout_ir.algebra.views import broadcast
+
+        return broadcast(self, shape)

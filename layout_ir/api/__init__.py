@@ -1,0 +1,1 @@
+"""The public calls that need a backend."""

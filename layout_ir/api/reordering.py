@@ -1,0 +1,466 @@
+"""Reorders of NumPy arrays: the compiled kernels under the names that a user of the algebra would look for.
+
+    reorder(x, "nchw", "nhwc", dtype="i8", scale=0.05, zero_point=3)      quantizes an f32 array on the way
+
+A tensor in a Format is seen as an array of *physical* shape: one axis per factor, in memory order. 2x17x5x4 in
+nChw8c is an array of shape (2, 3, 5, 4, 8). A plain Format has one axis per dim, so its array is the transposed
+tensor: nhwc gives (2, 5, 4, 17). Layouts that are not dense (row pitch, offset, halo) are strided views of their
+buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from layout_ir.algebra.binding import check_addresses
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
+from layout_ir.arrays.descriptor import TensorDesc
+from layout_ir.arrays.protocols import storage_of
+from layout_ir.elements.quantization import Conversion, conversion_between
+from layout_ir.elements.types import ELEMENT_TYPES, bits_of, canonical_name
+from layout_ir.errors import LayoutError, public
+from layout_ir.forking import loading
+
+if TYPE_CHECKING:
+    from layout_ir.backends.llvm import Reorder
+    from layout_ir.backends.llvm.machine.machine import Machine
+    from layout_ir.backends.llvm.planning.plan import Plan
+    from layout_ir.backends.llvm.runtime.dynamic_call import OpenKernel
+
+# The algebra imports these when it is first asked. Kernels are made for formats of any kind, by any thread, so they
+# are here before, and no fork comes in between.
+for _name in ("binding", "canonical", "inverse", "reshape", "tag", "text", "views"):
+    import_module(f"layout_ir.algebra.{_name}")
+
+_NAMES = {
+    known.array_name: known.name
+    for known in ELEMENT_TYPES
+    if not (known.is_packed or known.is_moved_only or known.name == "ui16")
+}
+"""The element types of NumPy's types. Arrays of uint16 may hold ui16 or the bits of bf16: an argument says which."""
+
+
+def physical_shape(layout: Layout) -> tuple[int, ...]:
+    """One extent per factor, outermost first, in elements."""
+    return tuple(factor.count for factor in layout.factors)
+
+
+def _is_row_of_factors(layout: Layout) -> bool:
+    """Whether a C-contiguous array of the physical shape is the buffer: address 0 first, the last factor fastest."""
+    running = 1
+    for factor in reversed(layout.factors):
+        if factor.count > 1 and factor.stride != running:
+            return False
+        running *= factor.count
+    return layout.offset == 0 and layout.extent == running and layout.swizzle is None and not layout.axes
+
+
+def physical_array(buffer: NDArray[Any], layout: Layout) -> NDArray[Any]:
+    """`buffer` (one-dimensional, `layout.extent` elements or more) seen in the physical shape of `layout`.
+
+    Raises LayoutError where the buffer is too small, where the layout has addresses below 0, at which a buffer begins,
+    and where strides do not say it: a swizzle, another axis than memory.
+    """
+    check_addresses(layout)
+    if layout.swizzle is not None or layout.axes:
+        what = "a swizzle" if layout.swizzle is not None else "places on other axes than memory"
+        raise LayoutError(f"{layout} has {what}, so it is no array of its physical shape")
+    if buffer.ndim != 1 or buffer.size < layout.extent:
+        raise LayoutError(
+            f"a buffer of {buffer.size} elements is too small for {layout}, which needs {layout.extent}"
+        )
+    strides = [factor.stride * buffer.itemsize for factor in layout.factors]
+    return as_strided(buffer[layout.offset :], physical_shape(layout), strides)
+
+
+def reorder(
+    x: NDArray[Any],
+    source: Format | str,
+    destination: Format | str,
+    *,
+    shape: Sequence[int] | None = None,
+    out: NDArray[Any] | None = None,
+    dtype: str | None = None,
+    source_dtype: str | None = None,
+    scale: Any = None,
+    zero_point: Any = None,
+    beta: Any = None,
+    dim: int | None = None,
+    threads: int | None = None,
+) -> NDArray[Any]:
+    """The tensor `x`, which lies in `source`, in `destination`: an array of its physical shape.
+
+    `x` is an array of the physical shape of `source`, C-contiguous or not. `shape` are the logical extents; without
+    it they are what `x` can hold (a blocked `x` is then taken to be full). `out` is a C-contiguous array of the
+    destination's physical shape to write to.
+
+    `dtype` names the elements of the result (those of `x`, if not given), `source_dtype` those of `x` where NumPy has
+    no type of its own: bf16 in uint16 (which `dtype="bf16"` alone means as well). Elements of 4 bits are a row of
+    bytes, two in each, on either side. `scale`, `zero_point` and `beta` are what
+    `layout_ir.elements.quantization.conversion_between` takes: numbers, or one for each channel along `dim`.
+
+    Arrays in another byte order than this machine's are converted first.
+
+    Raises LayoutError where shapes, formats, arrays or numbers do not fit.
+    """
+    if shape is None and source_dtype is None and beta is None and dim is None and threads is None:
+        try:
+            known = _known(source, destination, x.shape, x.dtype, dtype, scale, zero_point)
+        except (TypeError, AttributeError):  # an array among the numbers; what is no array
+            known = None
+        if known is not None:
+            kernel, wanted, kind = known
+            try:
+                fits = out is None or (out.shape == wanted and out.dtype == kind)
+            except (TypeError, AttributeError):
+                fits = False  # what is no array: the long way says so
+            if fits:
+                target = np.empty(wanted, kind) if out is None else out
+                try:
+                    kernel(x, target)
+                    return target
+                except LayoutError:
+                    pass  # an array that is not contiguous, say: the long way copies it, or says what is wrong
+    return _reorder(
+        x, source, destination, shape, out, dtype, source_dtype, scale, zero_point, beta, dim, threads
+    )
+
+
+@public
+def _reorder(
+    x: NDArray[Any],
+    source: Format | str,
+    destination: Format | str,
+    shape: Sequence[int] | None,
+    out: NDArray[Any] | None,
+    dtype: str | None,
+    source_dtype: str | None,
+    scale: Any,
+    zero_point: Any,
+    beta: Any,
+    dim: int | None,
+    threads: int | None,
+) -> NDArray[Any]:
+    """What `reorder` gives, for whatever arguments."""
+    for name, value in (("x", x), ("out", x if out is None else out)):
+        if not isinstance(value, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise LayoutError(f"{name} is {_kind(value)}, expected a NumPy array")
+    x = x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
+    source, destination = Format.of(source), Format.of(destination)
+    src_name = _source_dtype(x, source_dtype, dtype)
+    dst_name = src_name if dtype is None else canonical_name(dtype)
+    if bits_of(src_name) < 8 and shape is None:
+        raise LayoutError(f"elements of {src_name} share bytes, so the array says no shape: give it")
+    src = source.bind(_logical_shape(x, source) if shape is None else shape)
+    dst = destination.bind(src.shape)
+    buffer = x.reshape(-1) if bits_of(src_name) < 8 else _checked_source(x, src)
+    kernel = _bound_kernel(src, dst, (src_name, dst_name), (scale, zero_point, beta), dim, threads=threads)
+    kind = x.dtype if dst_name == src_name else storage_of(dst_name)
+    packed = bits_of(dst_name) < 8
+    if out is None:
+        target = np.zeros(dst.nbytes(dst_name) if packed else dst.extent, kind)
+        kernel(buffer, target)
+        return target if packed else physical_array(target, dst)
+    wanted = (dst.nbytes(dst_name),) if packed else physical_shape(dst)
+    if out.shape != wanted or out.dtype != kind or not out.flags.c_contiguous or not _is_row_of_factors(dst):
+        raise LayoutError(f"out is {out.shape} of {out.dtype}, expected a C-contiguous {wanted} of {kind}")
+    kernel(buffer, out.reshape(-1))
+    return out
+
+
+def _kind(value: object) -> str:
+    """What `value` is, in a message."""
+    return "None" if value is None else f"of type {type(value).__name__}"
+
+
+@lru_cache(maxsize=256)
+def _known(
+    source: Format | str,
+    destination: Format | str,
+    shape: tuple[int, ...],
+    kind: np.dtype[Any],
+    dtype: str | None,
+    scale: Any,
+    zero_point: Any,
+) -> tuple[Reorder | ScaledReorder, tuple[int, ...], np.dtype[Any]] | None:
+    """The kernel for arrays of that shape, and what it makes of them, where the arrays are the buffers.
+
+    Everything about a call that does not depend on its data: finding it out takes thirty times as long as the call.
+    None where a buffer has places that are no element and are not written, and where something is wrong with the
+    arguments, which the long way says.
+    """
+    try:
+        source, destination = Format.of(source), Format.of(destination)
+        like = np.broadcast_to(np.zeros((), kind), shape)
+        extents = _logical_shape(like, source)
+        src, dst = source.bind(extents), destination.bind(extents)
+        src_name = _source_dtype(like, None, dtype)
+        dst_name = src_name if dtype is None else canonical_name(dtype)
+        if not kind.isnative or shape != physical_shape(src) or min(bits_of(src_name), bits_of(dst_name)) < 8:
+            return None
+        kernel = _bound_kernel(src, dst, (src_name, dst_name), (scale, zero_point, None))
+    except LayoutError:
+        return None
+    padded = dst.padded_shape != dst.shape
+    if not (_is_row_of_factors(src) and _is_row_of_factors(dst)) or (padded and dst.pad == "undef"):
+        return None
+    return kernel, physical_shape(dst), kind if dst_name == src_name else storage_of(dst_name)
+
+
+def forget() -> None:
+    """Drops the kernels that `reorder` keeps for arrays that it has seen."""
+    _known.cache_clear()
+
+
+@public
+def compile_reorder(
+    source: TensorDesc | Layout,
+    destination: TensorDesc | Layout,
+    dtype: str | None = None,
+    *,
+    dst_dtype: str | None = None,
+    scale: Any = None,
+    zero_point: Any = None,
+    beta: Any = None,
+    dim: int | None = None,
+    threads: int | None = None,
+    target: Machine | str | None = None,
+    tune: bool = False,
+) -> Reorder | ScaledReorder | OpenKernel:
+    """A kernel `kernel(source_buffer, destination_buffer)`; see `layout_ir.backends.llvm.compile_reorder`.
+
+    Descriptors bring their element type, scale and zero point; of bare layouts `dtype` names the source's elements
+    (f32 without it) and `dst_dtype` the destination's (those of the source without it). Where types or quantization
+    differ, elements are converted as `layout_ir.elements.quantization` defines. `scale`, `zero_point` and `beta` are
+    what `conversion_between` takes there. Numbers are compiled in; where arrays are given, the result is a
+    `ScaledReorder`, whose calls may bring others. Where extents of the descriptors are None, the kernel serves every
+    size of them, and its numbers must be compiled in; see `layout_ir.backends.llvm.runtime.dynamic_call.OpenKernel`.
+
+    Raises LayoutError where descriptors and arguments disagree, and where no kernel moves the layouts.
+    """
+    src_name = _named(source, dtype) or "f32"
+    dst_name = _named(destination, dst_dtype) or src_name
+    if any(isinstance(side, TensorDesc) and None in side.shape for side in (source, destination)):
+        numbers = (*_quantization(source, destination, scale, zero_point), beta)
+        return _open_kernel(
+            source, destination, (src_name, dst_name), numbers, dim, threads=threads, target=target
+        )
+    src, dst = (side.layout if isinstance(side, TensorDesc) else side for side in (source, destination))
+    if dst.pad == "zp" and isinstance(destination, TensorDesc):
+        dst = replace(dst, pad=destination.zero_point)
+    numbers = (*_quantization(source, destination, scale, zero_point), beta)
+    return _bound_kernel(
+        src, dst, (src_name, dst_name), numbers, dim, threads=threads, target=target, tune=tune
+    )
+
+
+def _bound_kernel(
+    src: Layout, dst: Layout, dtypes: tuple[str, str], numbers: tuple[Any, Any, Any], dim: int | None = None, *,
+    threads: int | None = None, target: Machine | str | None = None, tune: bool = False,
+) -> Reorder | ScaledReorder:  # fmt: skip
+    """The kernel between layouts, with `numbers` for scale, zero point and beta."""
+    with loading:
+        from layout_ir.backends.llvm import compile_reorder as compile_
+
+    channels = _channels(src.shape, dim) or 0
+
+    def convert(scale: Any, zero_point: Any, beta: Any) -> tuple[Conversion, dict[str, NDArray[Any]]]:
+        return conversion_between(
+            *dtypes, scale=scale, zero_point=zero_point, beta=beta, dim=dim, channels=channels
+        )
+
+    conversion, values = convert(*numbers)
+    kernel = compile_(src, dst, conversion=conversion, threads=threads, target=target, tune=tune)
+    return ScaledReorder(kernel, convert, numbers, values) if values else kernel
+
+
+def _open_kernel(
+    source: TensorDesc | Layout,
+    destination: TensorDesc | Layout,
+    dtypes: tuple[str, str],
+    numbers: tuple[Any, Any, Any],
+    dim: int | None,
+    *,
+    threads: int | None,
+    target: Machine | str | None,
+) -> Reorder | ScaledReorder | OpenKernel:
+    """The kernel where extents are open on one side at least; an extent that the other side knows is known."""
+    with loading:
+        from layout_ir.backends.llvm.runtime.dynamic_call import compile_open
+
+    formats = source.format, destination.format
+    for side, format in (("source", formats[0]), ("destination", formats[1])):
+        if format is None:
+            raise LayoutError(
+                f"the {side} has no format: open extents need one, open strides cannot be compiled"
+            )
+    if len(source.shape) != len(destination.shape) or any(
+        None not in (x, y) and x != y for x, y in zip(source.shape, destination.shape, strict=True)
+    ):
+        raise LayoutError(
+            f"a reorder keeps the shape: source has {source.shape}, destination has {destination.shape}"
+        )
+    shape = tuple(y if x is None else x for x, y in zip(source.shape, destination.shape, strict=True))
+    assert formats[0] is not None and formats[1] is not None
+    src, dst = formats[0], formats[1]
+    if dst.pad == "zp" and isinstance(destination, TensorDesc):
+        dst = dst.with_pad(destination.zero_point)
+    if None not in shape:
+        extents = [x for x in shape if x is not None]
+        return _bound_kernel(
+            src.bind(extents), dst.bind(extents), dtypes, numbers, dim, threads=threads, target=target
+        )
+    channels = _channels(shape, dim)
+    if channels is None:
+        raise LayoutError(
+            f"one number per channel needs the extent of dim {dim}, which is open: give that extent, or one number"
+        )
+    scale, zero_point, beta = numbers
+    conversion, _ = conversion_between(
+        *dtypes, scale=scale, zero_point=zero_point, beta=beta, dim=dim, channels=channels
+    )
+    return compile_open(src, dst, shape, conversion=conversion, threads=threads, target=target)
+
+
+def _channels(shape: Sequence[int | None], dim: int | None) -> int | None:
+    """The extent of `dim`, 0 for no dim, None where it is open. Raises LayoutError where there is no such dim."""
+    if dim is None:
+        return 0
+    if not 0 <= dim < len(shape):
+        raise LayoutError(f"channels along dim {dim} of a tensor of rank {len(shape)}: dims count from 0")
+    return shape[dim]
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledReorder:
+    """A compiled reorder with the scales, zero points and beta that its calls bring along."""
+
+    kernel: Reorder
+    _convert: Callable[..., tuple[Conversion, dict[str, NDArray[Any]]]]
+    _given: tuple[Any, Any, Any]
+    _values: dict[str, NDArray[Any]]
+
+    def __call__(
+        self, source: Any, destination: Any, *, scale: Any = None, zero_point: Any = None, beta: Any = None
+    ) -> None:
+        """As `Reorder`; what is given takes the place of what was given to `compile_reorder`.
+
+        Raises LayoutError where the machine code cannot take it: numbers that are compiled in do not change, and one
+        array takes the place of another of its shape.
+        """
+        values = self._values
+        if any(x is not None for x in (scale, zero_point, beta)):
+            chosen = [
+                new if new is not None else old
+                for new, old in zip((scale, zero_point, beta), self._given, strict=True)
+            ]
+            conversion, values = self._convert(*chosen)
+            if conversion != self.kernel.plan.conversion:
+                raise LayoutError(
+                    f"the kernel is compiled for {self.kernel.plan.conversion}, not for {conversion}"
+                )
+        self.kernel(source, destination, values)
+
+    @property
+    def plan(self) -> Plan:
+        """What is compiled."""
+        return self.kernel.plan
+
+
+def _named(side: TensorDesc | Layout, dtype: str | None) -> str | None:
+    """The element type of a side. Raises LayoutError where the descriptor says another than the argument."""
+    given = None if dtype is None else canonical_name(dtype)
+    if isinstance(side, Layout):
+        return given
+    if given is not None and given != side.dtype:
+        raise LayoutError(f"the descriptor has elements of {side.dtype}, the argument says {given}")
+    return side.dtype
+
+
+def _quantization(
+    source: TensorDesc | Layout, destination: TensorDesc | Layout, scale: Any, zero_point: Any
+) -> tuple[Any, Any]:
+    """Scales and zero points as pairs, where descriptors have any."""
+    sides = [side for side in (source, destination) if isinstance(side, TensorDesc)]
+    scales: Any = tuple(
+        side.scale if isinstance(side, TensorDesc) else None for side in (source, destination)
+    )
+    zeros: Any = tuple(
+        (side.zero_point or None) if isinstance(side, TensorDesc) else None for side in (source, destination)
+    )
+    if (
+        len(sides) == 2
+        and scales[0] == scales[1]
+        and zeros[0] == zeros[1]
+        and sides[0].dtype == sides[1].dtype
+    ):
+        return scale, zero_point  # the same numbers mean the same
+    has_any = any(side.scale is not None or side.zero_point for side in sides)
+    if has_any and (scale is not None or zero_point is not None):
+        raise LayoutError("scale and zero point are given by a descriptor and by an argument: give them once")
+    return (scales, zeros) if has_any else (scale, zero_point)
+
+
+def _source_dtype(x: NDArray[Any], given: str | None, wanted: str | None) -> str:
+    """The element type of `x`. Raises LayoutError where NumPy has no such type and none is given."""
+    if given is None and x.dtype.name in _NAMES:
+        return _NAMES[x.dtype.name]
+    name = given if given is not None else wanted
+    if name is None:
+        return _dtype(x)
+    name = canonical_name(name)
+    if storage_of(name).itemsize != x.itemsize:
+        raise LayoutError(
+            f"the array has elements of {8 * x.itemsize} bits, {name} is kept in {storage_of(name)}"
+        )
+    return name
+
+
+def _checked_source(x: NDArray[Any], layout: Layout) -> NDArray[Any]:
+    if x.shape != physical_shape(layout):
+        raise LayoutError(
+            f"the array has shape {x.shape}, a tensor of shape {layout.shape} in {layout.format} has "
+            f"{physical_shape(layout)}"
+        )
+    return _source_buffer(x, layout)
+
+
+def _dtype(x: NDArray[Any]) -> str:
+    if x.dtype.name not in _NAMES:
+        raise LayoutError(f"arrays of {x.dtype} cannot be reordered: known are {', '.join(_NAMES)}")
+    return _NAMES[x.dtype.name]
+
+
+def _logical_shape(x: NDArray[Any], fmt: Format) -> tuple[int, ...]:
+    """The largest extents that a tensor in `fmt` with the physical shape of `x` can have."""
+    if x.ndim != len(fmt.all_factors):
+        raise LayoutError(
+            f"the array has {x.ndim} axes, {fmt} has {len(fmt.all_factors)} factors: one axis per factor"
+        )
+    extents = [1] * fmt.rank
+    for factor, count in zip(fmt.all_factors, x.shape, strict=True):
+        extents[factor.dim] *= count
+    return tuple(extents)
+
+
+def _source_buffer(x: NDArray[Any], layout: Layout) -> NDArray[Any]:
+    """`x` as the buffer that `layout` addresses: itself where it lies so, else a copy."""
+    if _is_row_of_factors(layout) and x.flags.c_contiguous:
+        return x.reshape(-1)
+    if layout.is_injective() is not True:
+        raise LayoutError(
+            f"the source {layout.format} keeps several elements at one address, so an array of its physical shape may "
+            "hold more than it: compile_reorder takes its buffer"
+        )
+    buffer = np.zeros(layout.extent, x.dtype)
+    physical_array(buffer, layout)[...] = x
+    return buffer

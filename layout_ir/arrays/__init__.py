@@ -1,0 +1,1 @@
+"""Objects that hold data: descriptors, memory, and what is shared with other libraries."""

@@ -1,0 +1,142 @@
+"""Changes of layout as things with a price: the ops that make them, and what they cost where they stand.
+
+The price is estimated time, weighed by how often the block runs, as selection weighs it. A cast is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects import arith, tensor, tosa
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from layout_ir.algebra.layout import Layout
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import (
+    CastOp,
+    FillPadsOp,
+    ReorderOp,
+    dtype_of,
+    has_layout,
+    layout_of,
+)
+from layout_ir.dialects.layout.ops import cast_obstacle
+from layout_ir.dialects.layout.types import encoding_of
+from layout_ir.passes.selection.costs.cost_model import BYTES_PER_NS, CALL_NS, reorder_ns
+from layout_ir.passes.selection.problem.decision_points import weight_of
+
+LayoutOnly = ReorderOp | CastOp | FillPadsOp
+
+
+def is_settled(op: object) -> bool:
+    """Whether `op` changes layouts alone, between layouts that are known, of tensors whose extents are."""
+    if not isinstance(op, LayoutOnly) or op.is_open:
+        return False
+    return (
+        has_layout(op.source_type)
+        and has_layout(op.result_type)
+        and (not isinstance(op, ReorderOp) or op.keeps_elements)
+    )
+
+
+def fill_ns(layout: Layout, dtype: str) -> int:
+    """Estimated time of writing the pads of a tensor."""
+    total = layout.nbytes(dtype)
+    pads = total - layout.nelems * total // max(layout.extent, 1)
+    return CALL_NS + pads // BYTES_PER_NS
+
+
+def move_ns(source: Layout, result: Layout, dtype: str) -> int:
+    """Estimated time of getting from one layout to the other, by whichever op does it."""
+    if cast_obstacle(source, result) is None:
+        return 0
+    if source.same_store(result) and result.pad != "undef":
+        return fill_ns(result, dtype)
+    return reorder_ns(source, result, dtype)
+
+
+def price(op: Operation) -> int:
+    """What a settled layout op costs where it stands."""
+    assert isinstance(op, LayoutOnly)
+    source, result, dtype = layout_of(op.source_type), layout_of(op.result_type), dtype_of(op.result_type)
+    if isinstance(op, ReorderOp):
+        return reorder_ns(source, result, dtype) * weight_of(op)
+    return fill_ns(result, dtype) * weight_of(op) if isinstance(op, FillPadsOp) else 0
+
+
+def move(value: SSAValue, type: Attribute) -> Operation | None:
+    """The op, not inserted yet, that gives `value` as `type`; None where it has that type."""
+    if value.type == type:
+        return None
+    source, result = layout_of(value.type), layout_of(type)
+    if cast_obstacle(source, result) is None:
+        return CastOp(value, encoding_of(type))
+    if source.same_store(result) and result.pad != "undef":
+        return FillPadsOp(value, encoding_of(type))
+    return ReorderOp(value, encoding_of(type))
+
+
+@dataclass(eq=False, slots=True)
+class Draft:
+    """Ops made on trial, in order, each with the op of the program in front of which it would stand."""
+
+    ops: list[tuple[Operation, Operation]] = field(default_factory=list[tuple[Operation, Operation]])
+    cost: int = 0
+    moves: int = 0
+
+    def add(self, op: Operation, before: Operation) -> SSAValue:
+        op.location = before.location
+        self.ops.append((op, before))
+        return op.results[0]
+
+    def move(self, value: SSAValue, type: Attribute, before: Operation) -> SSAValue:
+        """`value` as `type`, by an op that is counted; one made before is used again."""
+        for op, _ in self.ops:
+            if isinstance(op, LayoutOnly) and op.input is value and op.result.type == type:
+                return op.result
+        op = move(value, type)
+        if op is None:
+            return value
+        source, result = layout_of(value.type), layout_of(type)
+        self.cost += move_ns(source, result, dtype_of(type)) * weight_of(before)
+        self.moves += 1
+        return self.add(op, before)
+
+    def drop(self) -> None:
+        """Unmakes everything."""
+        for op, _ in reversed(self.ops):
+            op.erase()
+        self.ops.clear()
+
+    def commit(self) -> None:
+        """Puts everything in its place."""
+        for op, before in self.ops:
+            block = before.parent
+            assert isinstance(block, Block)
+            block.insert_op_before(op, before)
+
+
+def erase_unused(values: Sequence[SSAValue]) -> None:
+    """Erases the ops without effects behind `values` that nothing uses any more, and what only they used."""
+    for value in values:
+        owner = value.owner
+        if isinstance(owner, Block) or owner.parent is None or any(result.uses for result in owner.results):
+            continue
+        if is_disposable(owner):
+            inputs = list(owner.operands)
+            owner.detach()
+            owner.erase()
+            erase_unused(inputs)
+
+
+def is_disposable(op: Operation) -> bool:
+    """Whether an unused `op` may go: layout ops and literals, which compute nothing."""
+    return isinstance(op, LayoutOnly) or is_literal(op)
+
+
+def is_literal(op: object) -> bool:
+    """Whether `op` makes a tensor out of nothing, in any Format for the same price."""
+    return isinstance(op, nn.ConstantOp | arith.ConstantOp | tosa.ConstOp) or (
+        isinstance(op, tensor.EmptyOp) and not op.operands
+    )

@@ -1,0 +1,1 @@
+"""What moving and computing costs: built in, from a table, or measured."""

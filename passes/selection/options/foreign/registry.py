@@ -1,0 +1,53 @@
+"""Which model and which padding behaviour belong to which class of ops."""
+
+from __future__ import annotations
+
+from xdsl.dialects import tosa
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.ops import BroadcastOp, ReduceOp
+from xdsl.ir import Operation
+
+from layout_ir.dialects.layout import is_tensor
+from layout_ir.foreign.structured import ELEMENTWISE
+from layout_ir.passes.rewriting import PadBehaviour
+from layout_ir.passes.selection.options.foreign import padding, shapes
+from layout_ir.passes.selection.options.foreign.options import structured_options
+from layout_ir.passes.selection.options.models import Model
+
+STRUCTURED: tuple[type[Operation], ...] = (
+    LinalgStructuredOperation,
+    BroadcastOp,
+    ReduceOp,
+    *ELEMENTWISE,
+    tosa.ElementwiseOperation,
+    tosa.ClampOp,
+    tosa.ReductionOperation,
+)
+
+_MODELS: tuple[tuple[tuple[type[Operation], ...], Model], ...] = (
+    (STRUCTURED, structured_options),
+    (shapes.RESHAPES, shapes.reshape_options),
+    (shapes.MAKERS, shapes.maker_options),
+    (shapes.CONCATS, shapes.concat_options),
+    (shapes.CUTS, shapes.cut_options),
+)
+
+_DERIVED = PadBehaviour(padding.reads, padding.leaves)
+_MOVING = PadBehaviour(leaves=shapes.writes_zero)
+_VIEW = PadBehaviour(leaves=shapes.keeps_view)
+
+
+def model_of(op: Operation) -> Model | None:
+    """The model of an op of another dialect; None where it is only known by its types."""
+    if not any(is_tensor(result.type) for result in op.results):
+        return None
+    return next((model for classes, model in _MODELS if isinstance(op, classes)), None)
+
+
+def behaviour_of(op: Operation) -> PadBehaviour | None:
+    """The padding behaviour of an op of another dialect; None where nothing is known of it."""
+    if isinstance(op, STRUCTURED):
+        return _DERIVED
+    if isinstance(op, shapes.RESHAPES):
+        return _VIEW
+    return _MOVING if isinstance(op, (*shapes.MAKERS, *shapes.CONCATS, *shapes.CUTS)) else None

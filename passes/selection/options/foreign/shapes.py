@@ -1,0 +1,145 @@
+"""Ops of other dialects that move elements: reshapes, slices, concatenation, padding, and ops that make a tensor.
+
+Reshapes run in every Format that has an image under the algebra, as `layout.reshape` does. The others run in one
+Format, in which they cut and join at whole blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from xdsl.dialects import arith, tensor, tosa
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import Operation, SSAValue
+
+from layout_ir.algebra.format import Format, pad_number
+from layout_ir.dialects.layout import is_any, is_tensor, layout_of
+from layout_ir.errors import LayoutError
+from layout_ir.interfaces import LayoutOption
+from layout_ir.passes.selection.costs.cost_model import stream_ns
+from layout_ir.passes.selection.options.models import Candidates, bound, is_recipe, nbytes, plain, shape_of
+from layout_ir.passes.selection.options.targets import Target
+from layout_ir.passes.selection.problem.tensors import cuts_at_blocks, widens_at_blocks
+
+RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp)
+MAKERS = (tensor.EmptyOp, tensor.SplatOp, arith.ConstantOp, tosa.ConstOp)
+"""Ops that make a tensor in whatever Format is asked for, pads as its type says."""
+CONCATS = (tensor.ConcatOp, tosa.ConcatOp)
+CUTS = (tensor.ExtractSliceOp, tensor.InsertSliceOp, tensor.PadOp, tensor.CastOp)
+
+Fits = Callable[[Format], bool]
+
+
+def reshape_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+    """Every Format of one side that the algebra carries to the other; free. A shape operand is plain."""
+    source, result = op.operands[0], op.results[0]
+    rest = tuple(plain(value) for value in op.operands[1:] if is_tensor(value.type))
+    pairs: dict[tuple[Format, Format], None] = {}
+    for value, other in ((source, result), (result, source)):
+        for fmt in (plain(value), *candidates(value)):
+            layout = bound(fmt, value)
+            try:
+                image = None if layout is None else layout.reshape(shape_of(other)).format
+            except LayoutError:
+                continue
+            if image is not None:
+                pairs[(fmt, image) if value is source else (image, fmt)] = None
+    for here, there in pairs:
+        yield LayoutOption((here, *rest), (there,), 0)
+
+
+def maker_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+    """Any Format; free, for something has to make the tensor anyway."""
+    (result,) = op.results
+    for fmt in dict.fromkeys((plain(result), *candidates(result))):
+        if bound(fmt, result) is not None:
+            yield LayoutOption((), (fmt,), 0)
+
+
+def concat_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+    """One Format for all, in which every part but the last ends with a whole block."""
+    axis = axis_of(op)
+
+    def fits(fmt: Format) -> bool:
+        return all(shape_of(value)[axis] % fmt.blocks()[axis] == 0 for value in op.operands[:-1])
+
+    yield from _same_format(op, candidates, fits)
+
+
+def cut_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+    """One Format for all, in which slices and pads are whole blocks; plain where the rank changes."""
+    tensors = _tensors(op)
+    shapes = [shape_of(value) for value in tensors]
+    if len({len(shape) for shape in shapes}) > 1:
+        yield _option(op, {value: plain(value) for value in tensors})
+        return
+    yield from _same_format(op, candidates, lambda fmt: _cuts_whole_blocks(op, fmt))
+
+
+def _cuts_whole_blocks(op: Operation, fmt: Format) -> bool:
+    """Whether what `op` cuts out, puts in or adds is whole blocks; numbers that only the run time knows are not."""
+    blocks = fmt.blocks()
+    if isinstance(op, tensor.ExtractSliceOp | tensor.InsertSliceOp):
+        whole = shape_of(op.operands[0] if isinstance(op, tensor.ExtractSliceOp) else op.results[0])
+        fields = (op.static_offsets, op.static_sizes, op.static_strides)
+        starts, sizes, steps = (tuple(field.get_values()) for field in fields)
+        return all(
+            block == 1 or (DYNAMIC_INDEX not in cut and cuts_at_blocks(block, extent, *cut))
+            for block, extent, cut in zip(blocks, whole, zip(starts, sizes, steps, strict=True), strict=True)
+        )
+    if isinstance(op, tensor.PadOp):
+        whole = shape_of(op.operands[0])
+        more = zip(op.static_low.get_values(), op.static_high.get_values(), strict=True)
+        return all(
+            block == 1 or (DYNAMIC_INDEX not in ends and widens_at_blocks(block, extent, *ends))
+            for block, extent, ends in zip(blocks, whole, more, strict=True)
+        )
+    return True
+
+
+def _tensors(op: Operation) -> list[SSAValue]:
+    return [value for value in (*op.operands, *op.results) if is_tensor(value.type)]
+
+
+def _same_format(op: Operation, candidates: Candidates, fits: Fits) -> Iterator[LayoutOption]:
+    tensors = _tensors(op)
+    alike = len({shape_of(value) for value in tensors}) == 1
+    for fmt in dict.fromkeys((plain(op.results[0]), *(f for value in tensors for f in candidates(value)))):
+        fmt = fmt.with_pad("undef")
+        bounds = all(bound(fmt, value) is not None for value in tensors)
+        if bounds and (alike or is_recipe(fmt)) and fits(fmt):
+            yield _option(op, dict.fromkeys(tensors, fmt))
+
+
+def _option(op: Operation, formats: dict[SSAValue, Format]) -> LayoutOption:
+    total = sum(nbytes(formats[value], value) for value in _tensors(op))
+    ins = tuple(formats[value] for value in op.operands if is_tensor(value.type))
+    return LayoutOption(ins, tuple(formats[value] for value in op.results), stream_ns(total))
+
+
+def axis_of(op: Operation) -> int:
+    """The dim that a concat joins along."""
+    if isinstance(op, tensor.ConcatOp):
+        return op.dim.value.data
+    assert isinstance(op, tosa.ConcatOp)
+    return op.axis.value.data
+
+
+# Pads ----------------------------------------------------------------------------------------------------------------
+
+
+def writes_zero(op: Operation) -> float | None:
+    """Ops that move elements write 0 into the pads of what they make, as those of `nn` do."""
+    return 0.0
+
+
+def keeps_view(op: Operation) -> float | None:
+    """A reshape shows the pads of its operand where the algebra says that they are pads of the result."""
+    source, result = op.operands[0], op.results[0]
+    if is_any(source.type) or is_any(result.type):
+        return None
+    try:
+        view = layout_of(source.type).reshape(shape_of(result))
+    except LayoutError:
+        return None
+    return pad_number(view.pad)

@@ -1,0 +1,397 @@
+"""Options of ops: in which Formats each op can run, given the Formats that reach it.
+
+A model is a function of (op, candidates, target) that yields LayoutOptions; `candidates` gives the Formats known so
+far for a value. Convolutions propose Formats on their own; most other ops run in any Format that reaches them, as
+long as the dims they treat specially are not blocked. Views run in every Format that has an image. An op without a
+model takes and gives row-major tensors, or what its types already say.
+
+Another compiler adds its ops with `register`, by class or by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from math import prod
+from typing import cast
+
+from xdsl.dialects.builtin import ArrayAttr, UnregisteredOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from layout_ir.algebra.format import Format
+from layout_ir.diagnostics import PassError, name_of_op
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import (
+    OptionAttr,
+    ReorderOp,
+    ViewOp,
+    dtype_of,
+    format_of,
+    has_layout,
+    is_tensor,
+)
+from layout_ir.errors import LayoutError, UnforeseenError, unforeseen_as_error
+from layout_ir.interfaces import LayoutOption
+from layout_ir.passes.rewriting import FOREIGN, states_pads
+from layout_ir.passes.selection.costs.cost_model import COST_LIMIT, stream_ns
+from layout_ir.passes.selection.options.conv_kernels import ConvShape, Target
+from layout_ir.passes.selection.options.in_place import check_pairs, obstacle
+from layout_ir.passes.selection.options.matmul import gemm_options, matmul_options
+from layout_ir.passes.selection.problem.tensors import (
+    OPTIONS,
+    Candidates,
+    bound,
+    cuts_at_blocks,
+    is_recipe,
+    nbytes,
+    plain,
+    shape_of,
+    widens_at_blocks,
+)
+
+Model = Callable[[Operation, Candidates, Target], Iterable[LayoutOption]]
+
+
+# Convolution -----------------------------------------------------------------------------------------------------
+
+
+def conv_shape(op: nn.ConvOp) -> ConvShape:
+    """What a target chooses the kernels of `op` by."""
+    x, w = shape_of(op.x), shape_of(op.w)
+    windows = op.strides, op.pads, op.dilations
+    return ConvShape(
+        x[0], x[1], w[0], op.group, x[2:], w[2:], *windows, dtype_of(op.x.type), op.b is not None
+    )
+
+
+def conv_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+    """The target's kernels; time is the arithmetic on padded channels over the kernel's rate."""
+    assert isinstance(op, nn.ConvOp)
+    y = shape_of(op.result)
+    bias = () if op.b is None else (plain(op.b),)
+    for kernel in target.conv_kernels(conv_shape(op)):
+        weights, out = bound(kernel.w, op.w), bound(kernel.y, op.result)
+        if weights is None or out is None or bound(kernel.x, op.x) is None:
+            continue
+        operations = 2 * prod(weights.padded_shape) * y[0] * prod(out.padded_shape[2:])
+        yield LayoutOption((kernel.x, kernel.w, *bias), (kernel.y,), operations // kernel.rate)
+
+
+# Ops that run in any format that reaches them -----------------------------------------------------------------------
+
+
+def same_format_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+    """One Format for the tensors that need one, row-major for the rest; time is the bytes read and written."""
+    assert isinstance(op, nn.NNOp)
+    shared = [op.result, *op.formatted_operands()]
+    keeps = _keeps(op)
+    seen: set[Format] = set()
+    for fmt in (plain(op.result), *(f for value in shared for f in candidates(value))):
+        fmt = fmt.with_pad("zero" if fmt.pad != "undef" or any(b > 1 for b in fmt.blocks()) else "undef")
+        if fmt in seen:
+            continue
+        seen.add(fmt)
+        if not is_recipe(fmt) and len({shape_of(value) for value in shared}) > 1:
+            continue
+        if any(bound(fmt, value) is None for value in shared) or not keeps(fmt):
+            continue
+        ins = tuple(fmt if value in shared else plain(value) for value in op.operands)
+        total = sum(nbytes(f, value) for f, value in zip((*ins, fmt), (*op.operands, op.result), strict=True))
+        yield LayoutOption(ins, (fmt,), stream_ns(total))
+
+
+def _keeps(op: nn.NNOp) -> Callable[[Format], bool]:
+    """Whether the op can run in a Format: which dims it treats specially, and what they must be like."""
+    if isinstance(op, nn.ConcatOp):
+        return lambda fmt: _concat_keeps(op, fmt)
+    if isinstance(op, nn.SliceOp):
+        return lambda fmt: _slice_keeps(op, fmt)
+    if isinstance(op, nn.PadOp):
+        return lambda fmt: _pad_keeps(op, fmt)
+    if isinstance(op, nn.ResizeOp):
+        old, new = shape_of(op.operands[0]), shape_of(op.result)
+        changed = [d for d in range(len(old)) if old[d] != new[d]]
+        return lambda fmt: all(fmt.blocks()[d] == 1 for d in changed)
+    if isinstance(op, nn.DivOp) and op.pad_reads(1):
+        # Integers: a division by a pad ends the program, so there are none.
+        return lambda fmt: not fmt.bind(shape_of(op.result)).is_padded
+    return lambda fmt: True
+
+
+def _slice_keeps(op: nn.SliceOp, fmt: Format) -> bool:
+    """Whether a slice takes whole blocks of each dim."""
+    dims = zip(fmt.blocks(), shape_of(op.operands[0]), op.starts, op.sizes, op.steps, strict=True)
+    return all(cuts_at_blocks(*dim) for dim in dims)
+
+
+def _pad_keeps(op: nn.PadOp, fmt: Format) -> bool:
+    """Whether the elements of x stay in their blocks; those of other modes than constant are copies from anywhere."""
+    rank = fmt.rank
+    dims = zip(fmt.blocks(), shape_of(op.operands[0]), op.pads[:rank], op.pads[rank:], strict=True)
+    return all(
+        block == 1
+        or begin == end == 0
+        or (op.mode == "constant" and widens_at_blocks(block, extent, begin, end))
+        for block, extent, begin, end in dims
+    )
+
+
+def _concat_keeps(op: nn.ConcatOp, fmt: Format) -> bool:
+    """Whether each part of a concat starts at a block of its own."""
+    axis = op.axis % fmt.rank
+    return all(shape_of(value)[axis] % fmt.blocks()[axis] == 0 for value in op.operands[:-1])
+
+
+# Views, constants, reorders ----------------------------------------------------------------------------------------
+
+
+def view_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+    """Every Format of the operand that has an image, and every Format of the result that is one; free."""
+    assert isinstance(op, ViewOp)
+    fallback: list[tuple[Format, Format]] = []
+    for fmt in (plain(op.input), *candidates(op.input)):
+        layout = bound(fmt, op.input)
+        if layout is not None:
+            try:
+                fallback.append((fmt, op.view(layout).format))
+            except LayoutError:
+                continue
+    for fmt in (plain(op.result), *candidates(op.result)):
+        layout = bound(fmt, op.result)
+        if layout is not None and layout.rank == len(shape_of(op.result)):
+            try:
+                source = op.unview(layout)
+            except LayoutError:
+                continue
+            fallback.append((source.format, fmt))
+    for source, result in dict.fromkeys(fallback):
+        yield LayoutOption((source,), (result,), 0)
+
+
+def constant_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+    """Any Format: the bytes are written when the program is built."""
+    result = op.results[0]
+    for fmt in dict.fromkeys((plain(result), *candidates(result))):
+        if bound(fmt, result) is not None:
+            yield LayoutOption((), (fmt,), 0)
+
+
+def reorder_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+    """A reorder asks for a Format and is itself free: what the change costs is counted where it is inserted."""
+    assert isinstance(op, ReorderOp)
+    fixed = format_of(op.result.type)
+    for fmt in (
+        (fixed,) if fixed is not None else dict.fromkeys((*candidates(op.input), *candidates(op.result)))
+    ):
+        if bound(fmt, op.result) is not None:
+            yield LayoutOption((fmt,), (fmt,), 0)
+
+
+def default_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+    """What the types say, and row-major where they leave it open."""
+
+    def formats(values: Sequence[SSAValue]) -> Iterator[Format]:
+        for value in values:
+            if has_layout(value.type):
+                yield format_of(value.type) or plain(value)
+
+    yield LayoutOption(tuple(formats(op.operands)), tuple(formats(op.results)), 0)
+
+
+_MODELS: list[tuple[type[Operation], Model]] = [
+    (nn.ConvOp, conv_options),
+    (nn.GemmOp, gemm_options),
+    (nn.MatmulOp, matmul_options),
+    (nn.ConstantOp, constant_options),
+    (ReorderOp, reorder_options),
+    (ViewOp, view_options),
+]
+_BY_NAME: dict[str, Model] = {}
+_LOCAL = frozenset(model for _, model in _MODELS)
+
+
+def is_local(op: Operation, target: Target) -> bool:
+    """Whether the options of ops of the class of `op` follow from their attributes, types and candidates alone.
+
+    What others register, what is derived for other dialects, and what a target refines may look at the neighbours.
+    """
+    if target.refine is not None or op.name in _BY_NAME or isinstance(op, UnregisteredOp):
+        return False
+    for cls, model in _MODELS:
+        if isinstance(op, cls):
+            return model in _LOCAL
+    return isinstance(op, nn.NNOp) or op.dialect_name() not in FOREIGN
+
+
+_REGISTERED: list[Model] = []
+"""The models that others gave, whose options are checked as carried ones are."""
+
+
+def register(op: type[Operation] | str, model: Model) -> None:
+    """Gives the ops of a class, or those of a name (unregistered ones too), a model.
+
+    Of an op that does not state its padding (`LayoutOp`, `register_pads`), the pad policies in the Formats say it, as
+    in options that an op carries: what the pads of operands must hold, and what those of results will.
+    """
+    if not any(model is other for other in _REGISTERED):
+        _REGISTERED.append(model)
+    if isinstance(op, str):
+        _BY_NAME[op] = model
+    else:
+        _MODELS.insert(0, (op, model))
+
+
+def _registered(op: Operation) -> Model | None:
+    """The model that someone gave the op, or None."""
+    if (name := name_of_op(op)) in _BY_NAME:
+        return _BY_NAME[name]
+    model = next((model for cls, model in _MODELS if isinstance(op, cls)), None)
+    return model if any(model is other for other in _REGISTERED) else None
+
+
+def says_pads(op: Operation) -> bool:
+    """Whether the pad policies in the options of `op` say what it does with pads."""
+    return OPTIONS in op.attributes or (_registered(op) is not None and not states_pads(op))
+
+
+def options_of(op: Operation, candidates: Candidates, target: Target) -> Iterable[LayoutOption]:
+    """The options of `op`: those it carries as `layout.options`, else what the target makes of those of its model.
+
+    Raises PassError, naming op and model, where options do not fit the op.
+    """
+    if OPTIONS in op.attributes:
+        return carried_options(op)
+    model = _registered(op)
+    if model is None:
+        options = model_options(op, candidates, target)
+    else:
+        options = _asked(f"model {_name(model)}", op, lambda: model(op, candidates, target))
+    if target.refine is None:
+        return options
+    refine = target.refine
+    return _asked(f"target {target.name}", op, lambda: refine(op, options))
+
+
+def _name(model: Model) -> str:
+    return getattr(model, "__qualname__", None) or repr(model)
+
+
+def _asked(who: str, op: Operation, options: Callable[[], Iterable[LayoutOption]]) -> list[LayoutOption]:
+    """The options that someone else's function gives, checked."""
+    subject = f"{who} of {name_of_op(op)}"
+    try:
+        with unforeseen_as_error(subject, PassError):
+            given = cast("object", options())
+            if given is None:
+                raise LayoutError("gives None: no options")
+            return checked(op, list(cast("Iterable[object]", given)), f"{subject}: options")
+    except UnforeseenError as error:
+        raise PassError(str(error), op) from error
+    except LayoutError as error:
+        raise PassError(f"{subject}: {error}", op) from error
+
+
+def model_options(op: Operation, candidates: Candidates, target: Target) -> Iterable[LayoutOption]:
+    """The options of the op's model: by name, by class, or by what the op says of itself."""
+    if (name := name_of_op(op)) in _BY_NAME:
+        return _BY_NAME[name](op, candidates, target)
+    if any(is_tensor(value.type) and not has_layout(value.type) for value in (*op.operands, *op.results)):
+        # The models below speak of all tensors of an op.
+        return default_options(op, candidates, target)
+    for cls, model in _MODELS:
+        if isinstance(op, cls):
+            return model(op, candidates, target)
+    if isinstance(op, nn.NNOp) and op.SAME_FORMAT:
+        return same_format_options(op, candidates, target)
+    if op.dialect_name() in FOREIGN and (model := _derived()(op)) is not None:
+        return model(op, candidates, target)
+    return default_options(op, candidates, target)
+
+
+@cache
+def _derived() -> Callable[[Operation], Model | None]:
+    # Imported late: the derived models use this module, and programs without such ops never need them.
+    from layout_ir.passes.selection.options.foreign.registry import model_of
+
+    return model_of
+
+
+def carried_options(op: Operation) -> list[LayoutOption]:
+    """The options in the attribute `layout.options`. Raises PassError where they do not fit the op."""
+    attribute = op.attributes[OPTIONS]
+    entries = cast("ArrayAttr[Attribute]", attribute).data if isinstance(attribute, ArrayAttr) else ()
+    if not entries:
+        raise PassError(f"{OPTIONS} = {attribute} is no list of #layout.option", op)
+    for k, entry in enumerate(entries):
+        if not isinstance(entry, OptionAttr):
+            raise PassError(f"{OPTIONS}[{k}] = {entry} is no #layout.option", op)
+    return checked(op, [entry.data for entry in entries if isinstance(entry, OptionAttr)], OPTIONS)
+
+
+def checked(op: Operation, given: Sequence[object], source: str) -> list[LayoutOption]:
+    """The options `given` for `op`, without those that write over an operand which must be kept.
+
+    Raises PassError, naming `source` and the number of the option, where one does not fit the op, or two contradict.
+    """
+    operands = [value for value in op.operands if has_layout(value.type)]
+    results = [value for value in op.results if has_layout(value.type)]
+    options: list[LayoutOption] = []
+    for k, option in enumerate(given):
+        try:
+            options.append(_fitting(option, operands, results))
+        except LayoutError as error:
+            raise PassError(f"{source}[{k}] {error}", op) from error
+        for j, other in enumerate(options[:-1]):
+            _compare(op, source, (j, other), (k, options[-1]))
+    reasons = [obstacle(option, op, operands) for option in options]
+    if reasons and None not in reasons:
+        raise PassError(f"{source}: every option writes over an operand, but {reasons[0]}", op)
+    return [option for option, reason in zip(options, reasons, strict=True) if reason is None]
+
+
+def _fitting(option: object, operands: Sequence[SSAValue], results: Sequence[SSAValue]) -> LayoutOption:
+    """`option`, which is one for these tensors. Raises LayoutError where it is not."""
+    if not isinstance(option, LayoutOption):
+        raise LayoutError(f"= {option!r} is no LayoutOption")
+    for kind, given, values in (("ins", option.ins, operands), ("outs", option.outs, results)):
+        formats = cast("object", given)
+        if not isinstance(formats, tuple | list):
+            raise LayoutError(f"{kind} = {formats!r} is no tuple of Formats")
+        formats = cast("Sequence[object]", formats)
+        if len(formats) != len(values):
+            raise LayoutError(f"has {len(formats)} {kind}, the op has {len(values)} such tensors")
+        for fmt, value in zip(formats, values, strict=True):
+            if fmt is None and kind == "ins":
+                continue
+            if not isinstance(fmt, Format):
+                hint = f": Format.from_tag({fmt!r}) may be meant" if isinstance(fmt, str) else ""
+                raise LayoutError(f"{kind}: {fmt!r} is no Format{hint}")
+            try:
+                fmt.bind(shape_of(value))
+            except LayoutError as error:
+                raise LayoutError(f"{kind}: {error}") from error
+    cost = cast("object", option.cost)
+    if not isinstance(cost, int) or isinstance(cost, bool):
+        raise LayoutError(f"cost = {cost!r} is no int")
+    if not 0 <= cost < COST_LIMIT:
+        raise LayoutError(f"cost = {cost} is not in [0, 2^48)")
+    pairs = cast("Iterable[object]", option.in_place)
+    for pair in pairs:
+        numbers = cast("Sequence[object]", pair if isinstance(pair, tuple | list) else ())
+        if len(numbers) != 2 or any(type(n) is not int or n < 0 for n in numbers):
+            raise LayoutError(f"in_place: {pair!r} is no pair of an operand and a result")
+    check_pairs(option, operands, results)
+    return replace(option, ins=tuple(option.ins), outs=tuple(option.outs))
+
+
+def _compare(
+    op: Operation, source: str, one: tuple[int, LayoutOption], two: tuple[int, LayoutOption]
+) -> None:
+    """Raises PassError where two options, each with its number, contradict each other."""
+    (j, other), (k, option) = one, two
+    alike = (other.ins, other.outs, other.in_place) == (option.ins, option.outs, option.in_place)
+    if alike and other.cost != option.cost:
+        raise PassError(f"{source}[{k}] contradicts {source}[{j}]: cost {option.cost} != {other.cost}", op)
+    if [fmt is None for fmt in other.ins] != [fmt is None for fmt in option.ins]:
+        raise PassError(f"{source}[{k}] leaves other operands open than {source}[{j}]", op)

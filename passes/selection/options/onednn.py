@@ -1,0 +1,76 @@
+"""oneDNN as a target: the formats that the installed library answers to `any`, per convolution.
+
+Where the library cannot be asked (not installed, no CPU engine, an element type it has no kernel for), the rule holds
+that its version 3.13 follows on AVX2: nhwc activations, weights in blocks of 16 to 32 outputs; `missing` says so.
+
+What it is asked: everything `any`; input and output in nchw; input and output in blocks of 8 and of 16. Rates go by
+the implementation that answers: 100 for compiled kernels on nhwc, 79 on blocks, 62 for a matrix product over unrolled
+windows, 1 for the reference (measured at 0.05 to 0.1 operations per ns, and rates are whole numbers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from layout_ir.passes.selection.options import onednn_query
+from layout_ir.passes.selection.options.conv_kernels import (
+    ConvKernel,
+    ConvShape,
+    activation,
+    plain_kernel,
+    weight,
+)
+
+FLOATS = ("f32", "bf16", "f16")
+
+
+def missing() -> str | None:
+    """Why the library is not asked; None where it is."""
+    reason = onednn_query.unavailable()
+    return None if reason is None else f"oneDNN cannot be asked ({reason}): its rules for AVX2 are used"
+
+
+def conv_kernels(conv: ConvShape) -> Iterator[ConvKernel]:
+    answers = _asked(conv) if conv.dtype in FLOATS and onednn_query.unavailable() is None else ()
+    yield from answers or _by_rule(conv)
+
+
+@lru_cache(maxsize=4096)
+def _asked(conv: ConvShape) -> tuple[ConvKernel, ...]:
+    """The library's kernels; empty where it has none for this convolution."""
+    rank = conv.spatial_rank
+    plain = activation(rank, "ncS")
+    wanted = [None, plain]
+    wanted += [activation(rank, "ncS", ("c", block)) for block in (8, 16) if conv.channels % block == 0]
+    found: list[ConvKernel] = []
+    for fmt in wanted:
+        answer = onednn_query.ask(conv, fmt, fmt)
+        if answer is not None:
+            kernel = ConvKernel(answer.x, answer.w, answer.y, _rate(answer, conv))
+            found = [
+                kernel,
+                *(k for k in found if (k.x, k.y) != (kernel.x, kernel.y) or k.rate > kernel.rate),
+            ]
+    return tuple(reversed(found))
+
+
+def _rate(answer: onednn_query.Answer, conv: ConvShape) -> int:
+    if "ref" in answer.implementation:
+        return 1
+    if "gemm" in answer.implementation and "brg" not in answer.implementation:
+        return 62
+    last = activation(conv.spatial_rank, "nSc")
+    rate = 100 if answer.x == last and answer.y == last else 79
+    return rate // 2 if conv.group > 1 else rate
+
+
+def _by_rule(conv: ConvShape) -> Iterator[ConvKernel]:
+    rank = conv.spatial_rank
+    last = activation(rank, "nSc")
+    if conv.group == 1:
+        block = 32 if conv.outputs % 32 == 0 else 24 if conv.outputs % 24 == 0 else 16
+        yield ConvKernel(last, weight(rank, "oSi", ("o", block)), last, 100)
+    else:
+        yield ConvKernel(last, weight(rank, "oSi"), last, 50)
+    yield plain_kernel(conv, 62)

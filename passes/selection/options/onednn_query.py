@@ -1,0 +1,258 @@
+"""Which formats the installed oneDNN wants for a convolution: its C API, loaded with ctypes.
+
+A primitive descriptor is made with descriptors whose format is `any` and asked what it chose; nothing is executed.
+The library is looked for where the package `onednn` of the Python environment puts it. That build needs its runtime
+libraries loaded first, and the driver of its CPU device named in an environment variable before its engine is made.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_void_p
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from layout_ir.algebra.format import Factor, Format
+from layout_ir.errors import LayoutError
+from layout_ir.notations.onednn import BlockingDesc
+from layout_ir.passes.selection.options.conv_kernels import ConvShape, activation, weight
+
+_NDIMS = 12
+_DTYPES = {"f16": 1, "bf16": 2, "f32": 3}
+_BEFORE = (
+    "libimf.so", "libintlc.so.5", "libsvml.so", "libirng.so", "libhwloc.so.15", "libtbb.so.12",
+    "libumf.so.1", "libur_loader.so.0", "libsycl.so.9",
+)  # fmt: skip
+"""What the library links to, in an order in which each finds its own."""
+
+# Values of the C enumerations, which are part of the ABI of version 3.
+_CPU, _TAG_ANY, _INFERENCE, _CONVOLUTION_AUTO = 1, 1, 96, 3
+_IMPLEMENTATION, _SRC, _WEIGHTS, _DST = 8, 129, 131, 133
+_STRIDES, _NUMBER_OF_DIMS, _DIMS, _OFFSET, _PADDED, _PADDED_OFFSETS = 14, 256, 257, 259, 260, 261
+_INNER_COUNT, _INNER_BLOCKS, _INNER_DIMS = 263, 264, 265
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Formats of input, weights and output, and the implementation that takes them, as the library names it."""
+
+    x: Format
+    w: Format
+    y: Format
+    implementation: str
+
+
+class _Refused(Exception):
+    """The library returned another status than success."""
+
+
+@lru_cache(maxsize=1)
+def _library() -> tuple[ctypes.CDLL, c_void_p]:
+    """The library and a CPU engine. Raises OSError or _Refused."""
+    folder = Path(sys.prefix) / "lib"
+    path = folder / "libdnnl.so.3"
+    if not path.exists():
+        raise OSError("the package 'onednn' is not installed")
+    driver = folder / "libintelocl.so"
+    if driver.exists():
+        os.environ.setdefault("OCL_ICD_FILENAMES", str(driver))
+    for name in _BEFORE:
+        if (folder / name).exists():
+            ctypes.CDLL(str(folder / name), mode=ctypes.RTLD_GLOBAL)
+    library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+    library.dnnl_primitive_desc_query_md.restype = c_void_p
+    library.dnnl_primitive_desc_query_md.argtypes = [c_void_p, c_int, c_int]
+    library.dnnl_primitive_desc_query.argtypes = [c_void_p, c_int, c_int, c_void_p]
+    library.dnnl_primitive_desc_destroy.argtypes = [c_void_p]
+    library.dnnl_memory_desc_query.argtypes = [c_void_p, c_int, c_void_p]
+    library.dnnl_memory_desc_destroy.argtypes = [c_void_p]
+    library.dnnl_engine_create.argtypes = [c_void_p, c_int, c_size_t]
+    engine = c_void_p()
+    _check(library.dnnl_engine_create(byref(engine), _CPU, 0))
+    return library, engine
+
+
+@lru_cache(maxsize=1)
+def unavailable() -> str | None:
+    """Why the library cannot be asked; None where it can."""
+    try:
+        _library()
+    except OSError as error:
+        return str(error)
+    except _Refused:
+        return "libdnnl offers no CPU engine"
+    return None
+
+
+def ask(conv: ConvShape, x: Format | None, y: Format | None) -> Answer | None:
+    """What the library chooses for a convolution with input in `x` and output in `y`, None for `any`.
+
+    None where it has no kernel, or one whose formats have no name here.
+    """
+    out = _output(conv)
+    group = () if conv.group == 1 else (conv.group,)
+    weights = (*group, conv.outputs_per_group, conv.inputs_per_group, *conv.kernel)
+    rank = conv.spatial_rank
+    pads = conv.pads
+    try:
+        library, engine = _library()
+        with (
+            _desc((conv.batch, conv.channels, *conv.image), conv.dtype, x) as src,
+            _desc(weights, conv.dtype, None) as wei,
+            _desc(out, conv.dtype, y) as dst,
+            _desc((conv.outputs,), conv.dtype, None) as bias,
+        ):
+            pd = c_void_p()
+            call = library.dnnl_convolution_forward_primitive_desc_create
+            _check(
+                call(
+                    byref(pd), engine, _INFERENCE, _CONVOLUTION_AUTO,
+                    src, wei, bias if conv.bias else None, dst,
+                    _array(conv.strides), _array([d - 1 for d in conv.dilations]),
+                    _array(pads[:rank]), _array(pads[rank:]), None,
+                )
+            )  # fmt: skip
+        try:
+            return _answer(conv, pd)
+        finally:
+            library.dnnl_primitive_desc_destroy(pd)
+    except (_Refused, LayoutError):
+        return None
+
+
+def _output(conv: ConvShape) -> tuple[int, ...]:
+    rank = conv.spatial_rank
+    space = tuple(
+        (conv.image[d] + conv.pads[d] + conv.pads[rank + d] - conv.dilations[d] * (conv.kernel[d] - 1) - 1)
+        // conv.strides[d]
+        + 1
+        for d in range(rank)
+    )
+    return conv.batch, conv.outputs, *space
+
+
+def _answer(conv: ConvShape, pd: c_void_p) -> Answer:
+    library, _ = _library()
+    name = c_char_p()
+    _check(library.dnnl_primitive_desc_query(pd, _IMPLEMENTATION, 0, byref(name)))
+    src, wei, dst = (
+        _numbers(c_void_p(library.dnnl_primitive_desc_query_md(pd, what, 0)))
+        for what in (_SRC, _WEIGHTS, _DST)
+    )
+    return Answer(_activation(src), _weights(wei, conv), _activation(dst), (name.value or b"").decode())
+
+
+def _activation(desc: BlockingDesc) -> Format:
+    """The recipe of a descriptor, spelled as others spell it where the bytes are the same."""
+    rank = len(desc.dims) - 2
+    layout = desc.layout()
+    usual = [activation(rank, "nSc"), activation(rank, "ncS")]
+    usual += [activation(rank, "ncS", ("c", block)) for block in (8, 16)]
+    for fmt in usual:
+        if fmt.bind(desc.dims).same_map(layout):
+            return fmt
+    found = Format(usual[0].names, tuple(_factors(desc)), pad="zero" if desc.inner_blks else "undef")
+    if not found.bind(desc.dims).same_map(layout):
+        raise LayoutError(f"no recipe for {layout}")
+    return found
+
+
+def _weights(desc: BlockingDesc, conv: ConvShape) -> Format:
+    """The same for weights; the library's dim of groups is the coarse part of our output channels."""
+    names = weight(conv.spatial_rank, "oiS").names
+    pad = "zero" if desc.inner_blks else "undef"
+    if conv.group == 1:
+        return Format(names, tuple(_factors(desc)), pad=pad)
+    if any(padded != extent for padded, extent in zip(desc.padded_dims[1:], desc.dims[1:], strict=True)):
+        raise LayoutError("channels that are padded per group have no recipe")
+    outer = desc.dims[1] // desc.blocks[1]
+    factors: list[Factor] = []
+    for factor in _factors(desc):
+        if factor.dim == 1 and factor.size is None:
+            if outer > 1:
+                factors.append(Factor(0, outer))
+        else:
+            factors.append(Factor(max(factor.dim - 1, 0), factor.size))
+    open_ = [k for k, factor in enumerate(factors) if factor.dim == 0 and factor.size is None]
+    if not open_ or any(factor.dim == 0 for factor in factors[: open_[0]]):
+        raise LayoutError("groups inside their channels have no recipe")
+    return Format(names, tuple(factors), pad=pad)
+
+
+def _factors(desc: BlockingDesc) -> Iterator[Factor]:
+    """Outer factors by falling stride, then the inner blocks."""
+    for dim in sorted(range(len(desc.dims)), key=lambda d: -desc.strides[d]):
+        yield Factor(dim)
+    for size, dim in zip(desc.inner_blks, desc.inner_idxs, strict=True):
+        yield Factor(dim, size)
+
+
+# The C API -----------------------------------------------------------------------------------------------------------
+
+
+def _check(status: int) -> None:
+    if status:
+        raise _Refused(status)
+
+
+def _array(values: Sequence[int]) -> ctypes.Array[c_int64]:
+    return (c_int64 * _NDIMS)(*values)
+
+
+@contextmanager
+def _desc(dims: Sequence[int], dtype: str, fmt: Format | None) -> Generator[c_void_p]:
+    """A memory descriptor: `any` without a Format, else the one of its layout."""
+    library, _ = _library()
+    handle = c_void_p()
+    if fmt is None:
+        call = library.dnnl_memory_desc_create_with_tag
+        _check(call(byref(handle), len(dims), _array(dims), _DTYPES[dtype], _TAG_ANY))
+    else:
+        call = library.dnnl_memory_desc_create_with_string_tag
+        tag = _tag(fmt)
+        _check(call(byref(handle), len(dims), _array(dims), _DTYPES[dtype], tag.encode()))
+    try:
+        yield handle
+    finally:
+        library.dnnl_memory_desc_destroy(handle)
+
+
+def _tag(fmt: Format) -> str:
+    """The canonical tag of a recipe: a letter per outer dim in memory order, then sizes and letters of blocks."""
+    blocked = {factor.dim for factor in fmt.factors if factor.size is not None}
+    text = ""
+    for factor in fmt.factors:
+        letter = "abcdefghijkl"[factor.dim]
+        text += (
+            f"{factor.size}{letter}"
+            if factor.size is not None
+            else letter.upper()
+            if factor.dim in blocked
+            else letter
+        )
+    return text
+
+
+def _numbers(md: c_void_p) -> BlockingDesc:
+    library, _ = _library()
+
+    def number(what: int) -> int:
+        value = c_int64() if what == _OFFSET else c_int()
+        _check(library.dnnl_memory_desc_query(md, what, byref(value)))
+        return int(value.value)
+
+    def vector(what: int, count: int) -> tuple[int, ...]:
+        value = POINTER(c_int64)()
+        _check(library.dnnl_memory_desc_query(md, what, byref(value)))
+        return tuple(int(value[k]) for k in range(count))
+
+    n, blocks = number(_NUMBER_OF_DIMS), number(_INNER_COUNT)
+    return BlockingDesc(
+        vector(_DIMS, n), vector(_PADDED, n), vector(_PADDED_OFFSETS, n), number(_OFFSET), vector(_STRIDES, n),
+        vector(_INNER_BLOCKS, blocks), vector(_INNER_DIMS, blocks),
+    )  # fmt: skip

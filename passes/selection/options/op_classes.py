@@ -1,0 +1,60 @@
+"""Which ops are alike, so that what is found for one holds for all: the options, and what they cost.
+
+Networks repeat themselves. Two ops are of one kind if they have the same class, attributes and types, and take one
+value twice in the same places; for ops whose options follow from that and from the Formats that reach them
+(`models.is_local`), work is done per kind and not per op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from layout_ir.dialects.layout import format_of, is_tensor
+from layout_ir.passes.selection.options.models import OPTIONS, is_local
+from layout_ir.passes.selection.options.targets import Target
+
+
+class Kinds:
+    """Numbers for attributes, equal for equal ones, and for ops that are alike."""
+
+    def __init__(self, target: Target):
+        self.target = target
+        self._attributes: dict[object, int] = {}
+        # The program keeps its attributes while this is in use, so that ids stay what they are.
+        self._by_id: dict[int, int] = {}
+        self._kinds: dict[object, int] = {}
+        self._local: dict[type[Operation], bool] = {}
+
+    def attribute(self, attribute: Attribute) -> int:
+        """The number of `attribute`. Hashing one is slow, and most are met again as the same object."""
+        number = self._by_id.get(id(attribute))
+        if number is None:
+            number = self._by_id[id(attribute)] = self._attributes.setdefault(
+                (attribute, _names(attribute)), len(self._attributes)
+            )
+        return number
+
+    def of(self, op: Operation, values: Sequence[SSAValue], places: tuple[int, ...]) -> int | None:
+        """The number of the kind of `op`, or None where it must be asked itself.
+
+        `values` are its operands and results; `places` says which of them are the same.
+        """
+        cls = type(op)
+        local = self._local.get(cls)
+        if local is None:
+            local = self._local[cls] = is_local(op, self.target)
+        if not local or OPTIONS in op.attributes:
+            return None
+        number = self.attribute
+        said = [(name, number(given)) for name, given in op.attributes.items()]
+        said += [(name, number(given)) for name, given in op.properties.items()]
+        key = cls, tuple(said), tuple([number(value.type) for value in values]), places
+        return self._kinds.setdefault(key, len(self._kinds))
+
+
+def _names(attribute: Attribute) -> tuple[str, ...]:
+    """Formats are equal whatever their dims are called, but a program is printed with its own names."""
+    fmt = format_of(attribute) if is_tensor(attribute) else None
+    return () if fmt is None else fmt.names

@@ -1,0 +1,1 @@
+"""Pads in the problem: what ops ask of them and leave in them, and which states a format has."""

@@ -1,0 +1,335 @@
+"""Which states of its pads each format of each value has.
+
+Few are enough, and most formats keep one:
+
+    useful     numbers that some use asks for, or that an op makes into something useful (relu of 0 is 0)
+    anything   only where the op that makes the format may leave something else than the one useful number
+
+A convolution leaves zeros and asks for zeros, so a chain of convolutions and relus has one state everywhere.
+Three sweeps over the program find them: forward what ops make, backward what of it is of use, forward what else may
+turn up. Pads may also be given in front of an op what makes them right behind it, for a reorder writes them anyway and
+a fill may serve several ops: tried there are 0, 1, and what is asked for somewhere, with either sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from xdsl.ir import Operation
+
+from layout_ir.algebra.layout import Layout
+from layout_ir.passes.selection.pads.behaviour import Ends, Held, Rule, States, rule_of
+from layout_ir.passes.selection.problem.omission import Omission
+from layout_ir.passes.selection.problem.problem import Choice, OpNode
+from layout_ir.passes.selection.problem.selection import Selection
+
+NUMBERS = 16
+"""Numbers that ops leave in the pads of one format; networks have one. A loop that adds 1 would make them without end.
+Further ones are an omission of the problem."""
+
+COMBINATIONS = 1 << 13
+"""States of operands tried together; beyond, only those where all operands agree, which is an omission, too. Two
+operands of NUMBERS numbers and those that are asked for have some 500, three 9,000."""
+
+At = tuple[int, int]
+"""A value and a format of it, both by number."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaddedChoice:
+    """A choice of an op that touches a padded format: formats of operands and results, and what it does with pads."""
+
+    ins: tuple[At, ...]
+    outs: tuple[At, ...]
+    rule: Rule
+
+
+class PadStates:
+    """Which states of pads each padded format has."""
+
+    def __init__(
+        self,
+        selection: Selection,
+        layouts: Sequence[tuple[Layout, ...]],
+        kinds: Sequence[int | None],
+    ):
+        self.selection = selection
+        self.layouts = layouts
+        known = {id(own): tuple(layout.is_padded for layout in own) for own in layouts}
+        self._padded = [known[id(own)] for own in layouts]
+        self.useful: dict[At, tuple[float, ...]] = {}
+        self.unknown: set[At] = set()
+        self.choices: dict[tuple[int, int], PaddedChoice] = {}
+        """By op node and choice; places alike share the rules."""
+        self._outcomes: dict[object, list[tuple[States, States]]] = {}
+        self._ways: dict[object, list[tuple[States, States]]] = {}
+        self._crowded: set[At] = set()
+        """Where pads may hold more than NUMBERS numbers."""
+        self._mattering: set[At] = set()
+        """Where what pads hold may decide what those hold that an op asks for."""
+        self._untried: set[int] = set()
+        """The rules, by id, of which not all combinations were tried."""
+        if not any(map(any, known.values())):
+            return
+        shared: dict[object, Rule] = {}
+        for number, (node, kind) in enumerate(zip(selection.problem.ops, kinds, strict=True)):
+            for k, choice in enumerate(node.choices):
+                ins, outs = ends_of(node, choice)
+                if not any(map(self.is_padded, ins + outs)):
+                    continue
+                tensors = tuple([layouts[v][f] for v, f in ins + outs])
+                key = kind, k, tuple(map(id, tensors))
+                rule = None if kind is None else shared.get(key)
+                if rule is None:
+                    values = tuple(selection.values[v] for v, _ in ins + outs)
+                    formats = tuple(selection.formats[v][f] for v, f in ins + outs)
+                    rule = rule_of(selection.places[number], k, Ends(values, formats, tensors, len(ins)))
+                    shared[key] = rule
+                self.choices[number, k] = PaddedChoice(ins, outs, rule)
+        self._find(list(self.choices.values()))
+
+    def _find(self, choices: Sequence[PaddedChoice]) -> None:
+        asked: dict[At, set[float]] = {}
+        for choice in choices:
+            for at, ask in zip(choice.ins, choice.rule.asks, strict=True):
+                if ask is not None:
+                    asked.setdefault(at, set()).add(ask)
+        if not asked:
+            return
+        useful = self._useful(choices, asked, self._possible(choices, asked))
+        self._mattering = self._leading_to(choices, set(asked))
+        self.useful = {at: tuple(sorted(numbers)) for at, numbers in useful.items() if numbers}
+        self._find_unknown(choices)
+
+    def omissions(self) -> Iterator[Omission]:
+        """Where numbers in pads, or combinations of them, were left out."""
+        for value in dict.fromkeys(at[0] for at in self._crowded if at in self._mattering):
+            owner = self.selection.values[value].owner
+            op = owner if isinstance(owner, Operation) else owner.parent_op()
+            if op is not None:
+                yield Omission(
+                    op, f"of the numbers that pads of a value may hold, {NUMBERS} take part in the choice"
+                )
+        for (number, _), choice in self.choices.items():
+            if id(choice.rule) in self._untried:
+                what = "of the numbers that pads of its operands may hold together, only equal ones take part"
+                yield Omission(self.selection.places[number].site.op, f"{what} in the choice")
+
+    def _leading_to(self, choices: Sequence[PaddedChoice], asked: set[At]) -> set[At]:
+        """Where pads are asked for, and whose pads show in such pads."""
+        found = set(asked)
+        changed = True
+        while changed:
+            changed = False
+            for choice in choices:
+                if not found.isdisjoint(choice.outs):
+                    new = {at for at, seen in zip(choice.ins, choice.rule.seen, strict=True) if seen} - found
+                    found |= new
+                    changed |= bool(new)
+        return found
+
+    def _possible(
+        self, choices: Sequence[PaddedChoice], asked: dict[At, set[float]]
+    ) -> dict[At, tuple[float, ...]]:
+        """What pads may hold: what ops make, and what is asked of them."""
+        found = {at: set(numbers) for at, numbers in asked.items()}
+
+        def add(at: At, held: Held) -> bool:
+            numbers = found.setdefault(at, set())
+            if held is None or not self.is_padded(at) or held in numbers:
+                return False
+            if len(numbers) >= NUMBERS:
+                self._crowded.add(at)
+                return False
+            numbers.add(held)
+            return True
+
+        changed = True
+        while changed:
+            changed = False
+            for choice in choices:
+                ins, outs, rule = choice.ins, choice.outs, choice.rule
+                if rule.agrees:
+                    for held in {held for at in ins for held in found.get(at, ())}:
+                        for at in outs:
+                            changed |= add(at, held)
+                    continue
+                for _, left in self._outcomes_of(rule, [(*sorted(found.get(at, ())), None) for at in ins]):
+                    for at, held in zip(outs, left, strict=True):
+                        changed |= add(at, held)
+        return {at: tuple(sorted(numbers)) for at, numbers in found.items()}
+
+    def _useful(
+        self,
+        choices: Sequence[PaddedChoice],
+        asked: dict[At, set[float]],
+        possible: dict[At, tuple[float, ...]],
+    ) -> dict[At, set[float]]:
+        """What of it an op asks for, or makes into something that is of use."""
+        useful = {at: set(numbers) for at, numbers in asked.items()}
+        tried = {0.0, 1.0, -1.0}.union(*asked.values())
+        tried |= {-held for held in tried}
+        changed = True
+        while changed:
+            changed = False
+            for choice in reversed(choices):
+                ins, outs, rule = choice.ins, choice.outs, choice.rule
+                wanted = [useful.get(at, set[float]()) for at in outs]
+                if not any(wanted):
+                    continue
+                if rule.agrees:
+                    helpful = [(held,) * len(ins) for numbers in wanted for held in numbers]
+                    together = set[float]().union(*wanted)
+                    changed |= any(numbers != together for numbers in wanted)
+                    useful.update((at, set(together)) for at in outs if self.is_padded(at))
+                else:
+                    known = [tried.union(possible.get(at, ())) if self.is_padded(at) else () for at in ins]
+                    made = self._outcomes_of(rule, [(*sorted(numbers), None) for numbers in known])
+                    helpful = _chosen(
+                        [
+                            (states, left)
+                            for states, left in made
+                            if any(held in numbers for held, numbers in zip(left, wanted, strict=True))
+                        ],
+                        [possible.get(at, ()) for at in ins],
+                    )
+                for states in helpful:
+                    for at, held in zip(ins, states, strict=True):
+                        if held is not None and self.is_padded(at) and held not in useful.get(at, ()):
+                            useful.setdefault(at, set()).add(held)
+                            changed = True
+        return useful
+
+    def _find_unknown(self, choices: Sequence[PaddedChoice]) -> None:
+        """Where pads may hold none of the useful numbers."""
+        self.unknown = {at for at, numbers in self.useful.items() if len(numbers) > 1}
+        changed = True
+        while changed:
+            changed = False
+            for choice in choices:
+                outs = [at for at in choice.outs if at in self.useful and at not in self.unknown]
+                if outs:
+                    made = {
+                        at
+                        for _, left in self.ways(choice)
+                        for at, held in zip(choice.outs, left, strict=True)
+                        if held is None
+                    }
+                    found = outs if choice.rule.agrees and made else made.intersection(outs)
+                    self.unknown.update(found)
+                    changed |= bool(found)
+
+    def _outcomes_of(self, rule: Rule, states: Sequence[States]) -> list[tuple[States, States]]:
+        """What a rule leaves for every combination of these states of its operands that is worth having."""
+        key = id(rule), tuple(states)
+        if key not in self._outcomes:
+            combinations, whole = _combinations(rule, states)
+            if not whole:
+                self._untried.add(id(rule))
+            made = [(given, rule.leaves(given)) for given in combinations]
+            self._outcomes[key] = _least(made)
+        return self._outcomes[key]
+
+    def is_padded(self, at: At) -> bool:
+        return self._padded[at[0]][at[1]]
+
+    def of(self, at: At) -> States:
+        """The states of a format, None first: one where nothing about its pads matters."""
+        numbers = self.useful.get(at, ())
+        return (None, *numbers) if at in self.unknown or not numbers else numbers
+
+    def _serving(self, at: At, held: Held) -> Held:
+        """The state of an operand that serves where its pads must be `held`."""
+        states = self.of(at)
+        return held if held in states else states[0]
+
+    def _telling(self, at: At, held: Held) -> Held:
+        """What of `held` the states of a result tell."""
+        return held if held in self.useful.get(at, ()) else None
+
+    def ways(self, choice: PaddedChoice) -> Sequence[tuple[States, States]]:
+        """The states in which a choice can run: those of the operands, those of the results."""
+        ins, outs, rule = choice.ins, choice.outs, choice.rule
+        if rule.agrees:
+            known = {held for at in outs for held in self.useful.get(at, ())}
+            loose = (
+                not known or any(None in self.of(at) for at in ins) or any(at in self.unknown for at in outs)
+            )
+            return [
+                (tuple(self._serving(at, held) for at in ins), tuple(self._telling(at, held) for at in outs))
+                for held in (*([None] if loose else []), *sorted(known))
+            ]
+        states = tuple([self.of(at) for at in ins])
+        key = id(rule), states, tuple([self.useful.get(at, ()) for at in outs])
+        if key not in self._ways:
+            self._ways[key] = _least(
+                [
+                    (
+                        tuple(self._serving(at, held) for at, held in zip(ins, given, strict=True)),
+                        tuple(self._telling(at, held) for at, held in zip(outs, left, strict=True)),
+                    )
+                    for given, left in self._outcomes_of(rule, states)
+                ]
+            )
+        return self._ways[key]
+
+
+def ends_of(node: OpNode, choice: Choice) -> tuple[tuple[At, ...], tuple[At, ...]]:
+    """The formats that a choice of a node has for its operands and for its results."""
+    return (
+        tuple(zip(node.operands, choice.ins, strict=True)),
+        tuple(zip(node.results, choice.outs, strict=True)),
+    )
+
+
+def _combinations(rule: Rule, states: Sequence[States]) -> tuple[list[States], bool]:
+    """States of the operands to try together: what is asked for, else all where they show, else anything.
+
+    The second says whether these are all that there are.
+    """
+    own: list[States] = []
+    for ask, seen, known in zip(rule.asks, rule.seen, states, strict=True):
+        own.append((ask,) if ask is not None else known if seen else (None if None in known else known[0],))
+    if prod(len(s) for s in own) <= COMBINATIONS:
+        return list(product(*own)), True
+    equal = dict.fromkeys(held for s in own for held in s)
+    return [tuple(held if held in s else s[0] for s in own) for held in equal], False
+
+
+def _least(made: Sequence[tuple[States, States]]) -> list[tuple[States, States]]:
+    """Those that leave something which no other leaves that asks for less."""
+    distinct = list(dict.fromkeys(made))
+    return [
+        (states, left)
+        for states, left in distinct
+        if not any(
+            left == other_left
+            and other != states
+            and all(o is None or o == s for o, s in zip(other, states, strict=True))
+            for other, other_left in distinct
+        )
+    ]
+
+
+def _chosen(made: Sequence[tuple[States, States]], possible: Sequence[tuple[float, ...]]) -> list[States]:
+    """Of the ways to leave the same and to take the same of what may be there anyway, the one that adds the plainest.
+
+    One number that is added is dropped where one that may be there does as well, for writing either costs the same.
+    With several operands it is kept: they may come of one value, and one write of one number serves all.
+    """
+    groups: dict[tuple[States, tuple[Held | str, ...]], list[States]] = {}
+    for states, left in made:
+        natural = tuple(
+            held if held is None or held in known else "added"
+            for held, known in zip(states, possible, strict=True)
+        )
+        groups.setdefault((left, natural), []).append(states)
+    partly = {left for left, natural in groups if not {None, "added"}.issuperset(natural)}
+    return [
+        min(ways, key=lambda states: [abs(held or 0.0) for held in states])
+        for (left, natural), ways in groups.items()
+        if left not in partly or natural.count("added") != 1 or not {None, "added"}.issuperset(natural)
+    ]

@@ -1,0 +1,36 @@
+"""A selection problem together with the program that it is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from layout_ir.algebra.format import Format
+from layout_ir.interfaces import LayoutOption
+from layout_ir.passes.selection.problem.decision_points import Site, Use
+from layout_ir.passes.selection.problem.omission import Omission
+from layout_ir.passes.selection.problem.problem import Problem
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Place:
+    """One op node of the problem in the program: the uses it decides, and the option behind each of its choices."""
+
+    site: Site
+    uses: tuple[Use, ...]
+    options: tuple[LayoutOption, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Selection:
+    """A problem and the program it came from: places and values by number, Formats of each value by number.
+
+    Where something was left out, the optimum of the problem need not be that of the program.
+    """
+
+    problem: Problem
+    places: tuple[Place, ...]
+    values: tuple[SSAValue, ...]
+    formats: tuple[tuple[Format, ...], ...]
+    omissions: tuple[Omission, ...] = ()

@@ -1,0 +1,1 @@
+"""A choice of least cost, and the bound that proves it."""

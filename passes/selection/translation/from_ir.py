@@ -1,0 +1,410 @@
+"""From a program to a selection problem: which values, which Formats each may have, which options each place has.
+
+Formats spread from the ops that ask for them: options are enumerated until no new Format turns up. Programs are long
+and repeat themselves, so whatever follows from the kind of an op and the Formats of its values is worked out once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from layout_ir.algebra.format import Format
+from layout_ir.diagnostics import PassError, name_of_op
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import dtype_of, format_of, has_layout, is_any, is_tensor
+from layout_ir.errors import LayoutError
+from layout_ir.interfaces import LayoutOption
+from layout_ir.passes.rewriting import pad_reads
+from layout_ir.passes.selection.costs.cost_model import CostModel
+from layout_ir.passes.selection.options.models import bound, options_of, plain, says_pads, shape_of
+from layout_ir.passes.selection.options.op_classes import Kinds
+from layout_ir.passes.selection.options.targets import Target
+from layout_ir.passes.selection.pads.split import with_pads
+from layout_ir.passes.selection.problem.cycles import check_acyclic
+from layout_ir.passes.selection.problem.decision_points import Site, Weights, calls_of, sites
+from layout_ir.passes.selection.problem.format_sets import DERIVED_LIMIT, FormatList, FormatLists
+from layout_ir.passes.selection.problem.omission import Omission
+from layout_ir.passes.selection.problem.problem import FORBIDDEN, Choice, Matrix, OpNode, Problem, ValueNode
+from layout_ir.passes.selection.problem.selection import Place, Selection
+from layout_ir.passes.selection.problem.tensors import Candidates
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was found for one place and holds for all alike: its options, and the lists of its values behind them.
+
+    `left_out` has the Formats that were not taken into the lists, per value.
+    """
+
+    options: list[LayoutOption]
+    after: tuple[FormatList, ...]
+    left_out: tuple[frozenset[Format], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """What a place is in the problem: the uses (by number) that its options speak of, and the options worth having."""
+
+    named: tuple[int, ...]
+    choices: tuple[Choice, ...]
+    options: tuple[LayoutOption, ...]
+
+
+class _Builder:
+    def __init__(self, target: Target, costs: CostModel, found: list[Site]):
+        self.target = target
+        self.costs = costs
+        self.sites = found
+        self.lists = FormatLists()
+        self.kinds = Kinds(target)
+        self.asked = 0
+        """How often a model was asked for options: per kind and Formats, not per op."""
+        self.numbers: dict[SSAValue, int] = {}
+        self.values: list[SSAValue] = []
+        self.types: list[int] = []
+        """Per value the number of its type."""
+        self.formats: list[FormatList] = []
+        """Per value the Formats known so far."""
+        self.touching: list[list[int]] = []
+        """Per value the sites that use or make it."""
+        self._start: dict[int, FormatList] = {}
+        # Per site: its values, uses before defs, each once; per use and def, which of them it is; and its kind.
+        self.members: list[tuple[int, ...]] = []
+        self.positions: list[tuple[int, ...]] = []
+        self.kind: list[int | None] = []
+        for number, site in enumerate(found):
+            self._enter(number, site)
+        self._found: dict[object, _Found] = {}
+        self._own: dict[int, tuple[tuple[FormatList, ...], _Found]] = {}
+        """For sites that are like no other."""
+        self._nodes: dict[object, _Node] = {}
+        self._value_nodes: dict[object, ValueNode] = {}
+        self._extended: dict[FormatList, FormatList] = {}
+
+    def _enter(self, number: int, site: Site) -> None:
+        values = [*(user.operands[k] for user, k in site.uses), *site.defs]
+        given = [self._value(value) for value in values]
+        place = {v: k for k, v in enumerate(dict.fromkeys(given))}
+        positions = tuple([place[v] for v in given])
+        for v in place:
+            self.touching[v].append(number)
+        self.members.append(tuple(place))
+        self.positions.append(positions)
+        self.kind.append(None if site.is_slot else self.kinds.of(site.op, values, positions))
+
+    def _value(self, value: SSAValue) -> int:
+        number = self.numbers.get(value)
+        if number is None:
+            number = self.numbers[value] = len(self.values)
+            kind = self.kinds.attribute(value.type)
+            start = self._start.get(kind)
+            if start is None:
+                start = self.lists.of(shape_of(value))
+                known = format_of(value.type)
+                if known is not None:
+                    start = start.adding(known)
+                self._start[kind] = start
+            self.values.append(value)
+            self.types.append(kind)
+            self.formats.append(start)
+            self.touching.append([])
+        return number
+
+    def candidates(self, value: SSAValue) -> Sequence[Format]:
+        return self.formats[self._value(value)].formats
+
+    def options(self, site: Site, candidates: Candidates | None = None) -> list[LayoutOption]:
+        """The options at `site` that agree with the types that are already fixed."""
+        self.asked += 1
+        candidates = candidates or self.candidates
+        given = (
+            self.agreements(site, candidates)
+            if site.is_slot
+            else options_of(site.op, candidates, self.target)
+        )
+        return [
+            option
+            for option in given
+            if all(_agrees(value, fmt) for value, fmt in zip(site.defs, option.outs, strict=True))
+            and _asks_one_number(site, option)
+        ]
+
+    def asked_for(self, site: Site) -> list[set[Format]]:
+        """Per tensor of `site`, the Formats that it asks for whatever the others ask for."""
+
+        def declared(value: SSAValue) -> Sequence[Format]:
+            known = format_of(value.type)
+            return () if known is None else (known,)
+
+        options = self.options(site, declared)
+        columns = zip(*((*option.ins, *option.outs) for option in options), strict=True)
+        return [{fmt for fmt in column if fmt is not None} for column in columns]
+
+    def agreements(self, site: Site, candidates: Candidates) -> Iterator[LayoutOption]:
+        """One Format for all of a slot: the declared one, or any that its values may have."""
+        values = [*(user.operands[k] for user, k in site.uses), *site.defs]
+        known = None if site.declared is None else format_of(site.declared)
+        formats = [known] if known is not None else [fmt for v in values for fmt in candidates(v)]
+        for fmt in dict.fromkeys((*formats, plain(values[0])) if known is None else formats):
+            if all(bound(fmt, value) is not None for value in values):
+                yield LayoutOption((fmt,) * len(site.uses), (fmt,) * len(site.defs), 0)
+
+    def spread(self) -> None:
+        """Lets the Formats spread as far as they go.
+
+        A site is looked at again when one of its values got a new Format, so the work follows the Formats and not
+        the length of the program.
+        """
+        pending = deque(range(len(self.sites)))
+        waiting = bytearray(b"\1") * len(self.sites)
+        while pending:
+            number = pending.popleft()
+            waiting[number] = 0
+            members = self.members[number]
+            after = self.found(number).after
+            for v, grown in zip(members, after, strict=True):
+                if self.formats[v] is not grown:
+                    self.formats[v] = grown
+                    for other in self.touching[v]:
+                        if not waiting[other]:
+                            waiting[other] = 1
+                            pending.append(other)
+
+    def found(self, number: int) -> _Found:
+        """The options of a site, given the Formats that its values have so far."""
+        kind = self.kind[number]
+        before = tuple([self.formats[v] for v in self.members[number]])
+        if kind is None:
+            known, found = self._own.get(number, ((), None))
+            if known != before:
+                found = None
+        else:
+            found = self._found.get((kind, before))
+        if found is None:
+            found = self._find(number, before)
+            if kind is None:
+                self._own[number] = before, found
+            else:
+                self._found[kind, before] = found
+        return found
+
+    def _find(self, number: int, before: tuple[FormatList, ...]) -> _Found:
+        site, positions = self.sites[number], self.positions[number]
+        options = self.options(site)
+        after = list(before)
+        left_out: list[set[Format]] = [set() for _ in before]
+        asked: list[set[Format]] | None = None
+        for option in options:
+            for k, (place, fmt) in enumerate(zip(positions, (*option.ins, *option.outs), strict=True)):
+                if fmt is None:
+                    continue
+                longer = after[place].adding(fmt)
+                if longer is not after[place] and len(after[place].formats) >= DERIVED_LIMIT:
+                    asked = asked or self.asked_for(site)
+                    if not asked or fmt not in asked[k]:
+                        left_out[place].add(fmt)
+                        continue
+                after[place] = longer
+        return _Found(options, tuple(after), tuple(map(frozenset, left_out)))
+
+    def omissions(self) -> Iterator[Omission]:
+        """Where Formats were left out: at the op that makes the value, how many."""
+        left_out: dict[int, set[Format]] = {}
+        for number, members in enumerate(self.members):
+            for v, formats in zip(members, self.found(number).left_out, strict=True):
+                if formats:
+                    left_out.setdefault(v, set()).update(formats)
+        for v, formats in left_out.items():
+            value = self.values[v]
+            place = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
+            name = "a value" if value.name_hint is None else f"%{value.name_hint}"
+            assert place is not None
+            yield Omission(
+                place,
+                f"of the formats that reach {name} from other ops, {len(formats)} take no part in the choice: "
+                f"it has {len(self.formats[v].formats)} already",
+            )
+
+    def extended(self, formats: FormatList) -> FormatList:
+        """The list with the Formats through which reorders may pass."""
+        longer = self._extended.get(formats)
+        if longer is None:
+            longer = formats
+            for fmt in self.costs.formats(formats.shape):
+                longer = longer.adding(fmt)
+            self._extended[formats] = longer
+        return longer
+
+    def node(self, number: int) -> _Node:
+        """What a site is in the problem, after the Formats have spread."""
+        kind = self.kind[number]
+        if kind is None:
+            return self._node(number)
+        key = kind, tuple([self.formats[v] for v in self.members[number]])
+        node = self._nodes.get(key)
+        if node is None:
+            node = self._nodes[key] = self._node(number)
+        return node
+
+    def _node(self, number: int) -> _Node:
+        site, options = self.sites[number], self.found(number).options
+        if not options:
+            raise self._no_option(site)
+        lists = [self.extended(self.formats[self.members[number][k]]) for k in self.positions[number]]
+        named = tuple(k for k, fmt in enumerate(options[0].ins) if fmt is not None)
+        given = [lists[k] for k in named]
+        made = lists[len(site.uses) :]
+        shapes = [own.shape for own in (*given, *made)]
+        # The same formats at a higher cost can never win.
+        best: dict[object, tuple[Choice, LayoutOption]] = {}
+        for option in options:
+            wanted = [fmt for fmt in option.ins if fmt is not None]
+            if len(wanted) != len(given):
+                raise PassError(
+                    f"{name_of_op(site.op)} leaves an operand open in some options and not in others", site.op
+                )
+            ins = _numbers(given, wanted)
+            outs = _numbers(made, option.outs)
+            if ins is None or outs is None:
+                continue
+            choice = Choice(ins, outs, self.costs.op(name_of_op(site.op), option, shapes))
+            # Formats of options may say what the op does with pads, which may be worth a cost.
+            pads = tuple(fmt.pad for fmt in (*wanted, *option.outs)) if says_pads(site.op) else ()
+            key = (ins, outs, pads)
+            if key not in best or choice.cost < best[key][0].cost:
+                best[key] = (choice, option)
+        if not best:
+            raise self._no_option(site)
+        choices, kept = zip(*best.values(), strict=True)
+        return _Node(named, choices, kept)
+
+    def _no_option(self, site: Site) -> PassError:
+        types = ", ".join(str(value.type) for value in site.defs) or "its operands"
+        return PassError(
+            f"{name_of_op(site.op)} has no option on target {self.target.name} for {types}", site.op
+        )
+
+    def value_node(self, number: int, weights: Weights) -> ValueNode:
+        """What a value is in the problem."""
+        value, formats = self.values[number], self.extended(self.formats[number])
+        # Every format of a constant is made when the program is built.
+        weight = None if isinstance(value.owner, nn.ConstantOp) else weights.around(value)
+        key = formats, self.types[number], weight
+        node = self._value_nodes.get(key)
+        if node is None:
+            if weight is None:
+                node = ValueNode(((0,) * len(formats.formats),) * len(formats.formats))
+            else:
+                node = ValueNode(_reorders(formats, dtype_of(value.type), self.costs), weight)
+            self._value_nodes[key] = node
+        return node
+
+
+def _agrees(value: SSAValue, fmt: Format) -> bool:
+    known = format_of(value.type)
+    if known is None:
+        return True
+    ours, theirs = bound(known, value), bound(fmt, value)
+    return ours is not None and theirs is not None and ours.same_map(theirs)
+
+
+def _asks_one_number(site: Site, option: LayoutOption) -> bool:
+    """Whether the op wants one number in the pads of each operand, as a type can promise; our own ops do."""
+    if site.is_slot or isinstance(site.op, nn.NNOp) or says_pads(site.op):
+        return True
+    for (user, k), fmt in zip(site.uses, option.ins, strict=True):
+        layout = None if fmt is None else bound(fmt, user.operands[k])
+        if layout is not None and layout.is_padded:
+            padded = layout.padded_dims()
+            if len({read.neutral for read in pad_reads(user, k) if read.dim in padded}) > 1:
+                return False
+    return True
+
+
+def _check_types(module: ModuleOp) -> None:
+    """Raises PassError for a tensor that asks for a layout and can have none."""
+    for op in module.walk():
+        for value in (
+            *op.results,
+            *(arg for region in op.regions for block in region.blocks for arg in block.args),
+        ):
+            if is_tensor(value.type) and is_any(value.type) and not has_layout(value.type):
+                try:
+                    dtype_of(value.type)
+                    reason = "its extents must be static"
+                except LayoutError as error:
+                    reason = str(error)
+                raise PassError(f"no layout can be chosen for {value.type}: {reason}", op)
+
+
+def build(
+    module: ModuleOp, target: Target, costs: CostModel | None = None, *, everything: bool = False
+) -> Selection:
+    """The selection problem of a module: of all that is connected to an open layout, or of `everything`.
+
+    Raises PassError where a place has no option that agrees with the types it already has, or values form a cycle.
+    """
+    _check_types(module)
+    check_acyclic(module)
+    weights = Weights(calls_of(module))
+    builder = _Builder(target, costs or CostModel(), sites(module, weights, everything=everything))
+    builder.spread()
+    nodes: list[OpNode] = []
+    places: list[Place] = []
+    for number, site in enumerate(builder.sites):
+        node = builder.node(number)
+        members, positions = builder.members[number], builder.positions[number]
+        operands = tuple([members[positions[k]] for k in node.named])
+        results = tuple([members[k] for k in positions[len(site.uses) :]])
+        uses = site.uses if len(operands) == len(site.uses) else tuple([site.uses[k] for k in node.named])
+        nodes.append(OpNode(operands, results, node.choices, site.weight))
+        places.append(Place(site, uses, node.options))
+    values = tuple([builder.value_node(v, weights) for v in range(len(builder.values))])
+    lists = [builder.extended(own) for own in builder.formats]
+    formats = tuple([own.formats for own in lists])
+    selection = Selection(
+        Problem(tuple(nodes), values),
+        tuple(places),
+        tuple(builder.values),
+        formats,
+        tuple(builder.omissions()),
+    )
+    whole = with_pads(selection, [own.layouts for own in lists], builder.kind, builder.costs)
+    omissions = (*whole.omissions, *weights.omissions())
+    return replace(whole, problem=_with_dead_blocks(whole.problem), omissions=omissions)
+
+
+def _with_dead_blocks(problem: Problem) -> Problem:
+    """`problem` where reorders in blocks that never run cost nothing, and those that are forbidden stay so."""
+    if all(value.weight for value in problem.values):
+        return problem
+    values = [
+        value
+        if value.weight
+        else ValueNode(
+            tuple([tuple([FORBIDDEN * (cost >= FORBIDDEN) for cost in row]) for row in value.reorder])
+        )
+        for value in problem.values
+    ]
+    return replace(problem, values=tuple(values))
+
+
+def _numbers(lists: Sequence[FormatList], formats: Sequence[Format]) -> tuple[int, ...] | None:
+    """The number of each Format in its list, or None where one of them is in none."""
+    found = [own.number(fmt) for own, fmt in zip(lists, formats, strict=True)]
+    return None if None in found else tuple([k for k in found if k is not None])
+
+
+def _reorders(formats: FormatList, dtype: str, costs: CostModel) -> Matrix:
+    return tuple(
+        tuple(
+            0 if source is destination else min(costs.reorder(source, destination, dtype), FORBIDDEN)
+            for destination in formats.layouts
+        )
+        for source in formats.layouts
+    )

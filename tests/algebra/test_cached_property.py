@@ -1,0 +1,47 @@
+"""Properties that are computed once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from time import sleep
+
+import pytest
+
+from layout_ir.algebra.cached_property import once
+
+
+class _Slow:
+    def __init__(self) -> None:
+        self.times = 0
+
+    @once
+    def value(self) -> int:
+        """What it is."""
+        self.times += 1
+        sleep(0.2 if self.times == 1 else 0)
+        return 42
+
+
+def test_a_value_is_computed_once():
+    thing = _Slow()
+    assert (thing.value, thing.value, thing.times) == (42, 42, 1)
+    assert _Slow.value.__doc__ == "What it is."
+    assert _Slow().value == 42
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+def test_a_child_that_is_forked_meanwhile_does_not_wait():
+    thing = _Slow()
+    other = threading.Thread(target=lambda: thing.value)
+    other.start()
+    while not thing.times:
+        sleep(0.001)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        os._exit(0 if _Slow().value == 42 and thing.value == 42 else 1)
+    other.join()
+    assert os.waitpid(child, 0)[1] == 0

@@ -1,0 +1,62 @@
+"""f32 to bytes on machines without masks: saturation, ties and NaN by packs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from layout_ir.algebra.format import Format
+from layout_ir.backends.llvm import compile_reorder
+from layout_ir.backends.llvm.emission.emit import emit_module
+from layout_ir.backends.llvm.emission.kernels.packs import packs
+from layout_ir.backends.llvm.machine.named import machine_named
+from layout_ir.backends.llvm.runtime.call import plan_reorder
+from layout_ir.backends.llvm.runtime.jit import assembly
+from layout_ir.elements.quantization import Conversion
+from tests.backends.llvm.cases import machine_here
+
+SPECIAL = np.array(
+    [
+        *(0.0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 126.5, 127.49, 127.5, 128.0, -127.5, -128.5, -129.0),
+        *(254.5, 255.5, 256.0, 32767.0, 32768.0, -32768.0, -32769.0, 65536.0, 1e38, -1e38, 1e-40),
+        *(2.0**31, -(2.0**31), 2.0**31 - 128, -(2.0**31) - 256, 2.0**32, np.inf, -np.inf, np.nan, -np.nan),
+    ],
+    np.float32,
+)
+"""Where packs, conversions and rounding have their edges."""
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3"])
+@pytest.mark.parametrize("dtype", ["i8", "ui8"])
+@pytest.mark.parametrize("ratio", [None, 0.1])
+def test_bytes_saturate_and_nan_is_zero(cpu: str, dtype: str, ratio: float | None):
+    machine = machine_here(cpu)
+    rng = np.random.default_rng(3)
+    bits = rng.integers(0, 1 << 32, 4000, np.uint32).view(np.float32)
+    x = np.concatenate([np.repeat(SPECIAL, 3), rng.normal(0, 100, 4000).astype(np.float32), bits, SPECIAL])
+    kind = np.dtype(np.int8 if dtype == "i8" else np.uint8)
+    y = np.full(x.size, 77, kind)
+    layout = Format.of("a").bind(x.shape)
+    compile_reorder(layout, layout, conversion=Conversion("f32", dtype, ratio=ratio), target=machine)(x, y)
+    with np.errstate(all="ignore"):
+        scaled = x if ratio is None else x * np.float32(ratio)
+        wanted = np.clip(np.rint(np.nan_to_num(scaled, nan=0.0)), np.iinfo(kind).min, np.iinfo(kind).max)
+    assert np.array_equal(y, wanted.astype(kind))
+
+
+def test_long_runs_are_packed_a_register_at_a_time():
+    machine = machine_named("x86-64-v3")
+    layout = Format.of("a").bind((25600,))
+    for dtype, pack in (("i8", "vpacksswb"), ("ui8", "vpackuswb")):
+        plan = plan_reorder(layout, layout, conversion=Conversion("f32", dtype), target=machine)
+        text = assembly(emit_module({"reorder": plan}, machine), machine)
+        assert text.count(pack) == 4
+        assert "vpshufb" not in text
+
+
+def test_negative_masks_and_other_architectures_need_no_packs():
+    assert packs(machine_named("x86-64-v3"), "i8", 32)
+    assert not packs(machine_named("x86-64-v3"), "i4", 32)
+    assert not packs(machine_named("x86-64-v3"), "i8", 8)
+    assert not packs(machine_named("x86-64-v4"), "i8", 64)
+    assert not packs(machine_named("aarch64"), "i8", 16)

@@ -1,0 +1,39 @@
+"""Programs on one padded tensor whose ops say what they need of its pads, and the problems that they are."""
+
+from __future__ import annotations
+
+from layout_ir.passes.propagate import solve
+from layout_ir.passes.selection.costs.cost_model import parse_costs
+from layout_ir.passes.selection.options.targets import target_named
+from layout_ir.passes.selection.translation.from_ir import Selection, build
+from tests.passes.texts import parse
+
+TYPE = "tensor<1x17x4x4xf32, #layout.any>"
+BLOCKED = "tensor<1x17x4x4xf32, #layout.tag<nChw8c>>"
+PLAIN = "tensor<1x17x4x4xf32, #layout.tag<nchw>>"
+OPEN = "#layout.format<(n, c, h, w) : [n, c, h, w, c:8]>"
+NEEDS_ZERO = (
+    "layout.options = [#layout.option<ins = [#layout.tag<nChw8c>], outs = [#layout.tag<nChw8c>], cost = 5>]"
+)
+NEEDS_NOTHING = f"layout.options = [#layout.option<ins = [{OPEN}], outs = [{OPEN}], cost = 5>]"
+
+
+def selected(body: str, result: str = "%y", costs: object = None) -> tuple[Selection, int]:
+    """The problem of `body`, which makes %y of %x, and the least cost; ops count nothing unless they say so."""
+    text = f"""func.func @main(%x : {BLOCKED}, %p : i1) -> {TYPE} {{
+      {body}
+      func.return {result} : {TYPE}
+    }}"""
+    table = parse_costs(
+        {
+            "op": [
+                {"name": f"nn.{name}", "ins": ["nChw8c"], "outs": ["nChw8c"], "cost": 0}
+                for name in ("exp", "relu", "sigmoid", "neg")
+            ]
+        }
+        if costs is None
+        else costs,
+        "test",
+    )
+    selection = build(parse(text), target_named("avx2"), table)
+    return selection, solve(selection).cost

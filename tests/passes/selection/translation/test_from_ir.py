@@ -1,0 +1,303 @@
+"""Stating the problem takes work that follows the kinds of ops and not their number, and alike is not the same."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import BlockArgument, Operation
+
+from layout_ir.algebra.format import Format
+from layout_ir.certificate.checking import verify
+from layout_ir.diagnostics import Severity, collect
+from layout_ir.dialects import nn
+from layout_ir.passes.propagate import LayoutPropagatePass, propagate
+from layout_ir.passes.selection.options import models
+from layout_ir.passes.selection.options.op_classes import Kinds
+from layout_ir.passes.selection.options.targets import target_named
+from layout_ir.passes.selection.problem.format_sets import FormatLists
+from layout_ir.passes.selection.translation import apply as applying
+from layout_ir.passes.selection.translation import from_ir as building
+from layout_ir.passes.selection.translation.from_ir import build
+from tests.passes.texts import parse
+
+ANY = "tensor<1x16x8x8xf32, #layout.any>"
+PLAIN = "tensor<1x16x8x8xf32>"
+WEIGHT = "tensor<16x16x1x1xf32>"
+
+
+def _chain(blocks: int) -> ModuleOp:
+    """Convolutions with one weight, additions and activations; every value open."""
+    lines = [f"func.func @f(%x : {PLAIN}, %w : {WEIGHT}) -> {PLAIN} {{"]
+    x, type = "%x", PLAIN
+    for k in range(blocks):
+        lines.append(f"  %c{k} = nn.conv {x}, %w : ({type}, {WEIGHT}) -> {ANY}")
+        lines.append(f"  %r{k} = nn.relu %c{k} : {ANY}")
+        lines.append(f"  %a{k} = nn.add %r{k}, %c{k} : {ANY}")
+        x, type = f"%a{k}", ANY
+    lines.append(f"  %y = layout.reorder {x} : {type} -> {PLAIN}")
+    lines += [f"  func.return %y : {PLAIN}", "}"]
+    return parse("\n".join(lines))
+
+
+class _Counted(list[Any]):
+    """A list that counts what is read of it."""
+
+    read = 0
+
+    def __iter__(self) -> Any:
+        _Counted.read += len(self)
+        return super().__iter__()
+
+
+def _work(blocks: int, patch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often the slow steps are taken in the pass, over a chain of so many blocks."""
+    work: Counter[str] = Counter()
+
+    def counted(where: Any, name: str) -> None:
+        inner = getattr(where, name)
+
+        def outer(*args: Any, **options: Any) -> Any:
+            work[name] += 1
+            return inner(*args, **options)
+
+        patch.setattr(where, name, outer)
+
+    module = _chain(blocks)
+    for where, name in (
+        (building, "options_of"),
+        (building, "bound"),
+        (building, "_reorders"),
+        (models, "shape_of"),
+        (applying, "with_format"),
+        (applying, "needed_pad"),
+        (Format, "bind"),
+    ):
+        counted(where, name)
+    propagate(module, "avx2")
+    patch.undo()
+    return work
+
+
+def test_slow_steps_follow_the_kinds_of_ops_and_not_their_number(monkeypatch: pytest.MonkeyPatch):
+    few, many = _work(40, monkeypatch), _work(160, monkeypatch)
+    assert few == many and few["options_of"] < 30
+
+
+def test_a_value_of_very_many_uses_is_read_as_often_as_it_has_uses(monkeypatch: pytest.MonkeyPatch):
+    from layout_ir.passes.selection.problem.problem import Problem
+    from layout_ir.passes.selection.solver.solve import solve_exact
+
+    inner = Problem.uses
+    monkeypatch.setattr(Problem, "uses", lambda self: [_Counted(own) for own in inner(self)])  # pyright: ignore
+    read: list[int] = []
+    for blocks in (50, 200):
+        problem = build(_chain(blocks), target_named("avx2")).problem
+        assert max(len(uses) for uses in inner(problem)) == blocks
+        _Counted.read = 0
+        solve_exact(problem)
+        read.append(_Counted.read)
+    assert 0 < read[1] < 5 * read[0]
+
+
+def test_a_choice_that_is_not_proven_is_said_to_be_so():
+    with collect() as found:
+        LayoutPropagatePass(target="avx2", time_limit=0.0).apply(Context(), _chain(6))
+    assert [d.severity for d in found] == [Severity.REMARK]
+    assert "may not be the cheapest" in found[0].message
+    with collect() as found:
+        LayoutPropagatePass(target="avx2").apply(Context(), _chain(6))
+    assert not found
+
+
+def test_problem_of_equal_ops_shares_what_is_equal():
+    selection = build(_chain(6), target_named("avx2"))
+    convs = [node.choices for node, place in zip(selection.problem.ops, selection.places, strict=True)
+             if isinstance(place.site.op, nn.ConvOp)]  # fmt: skip
+    # The first one reads the argument.
+    assert len({id(choices) for choices in convs[1:]}) == 1
+
+
+def _kinds(text: str) -> list[int | None]:
+    kinds = Kinds(target_named("avx2"))
+    found: list[int | None] = []
+    for op in parse(text).walk():
+        if isinstance(op, nn.NNOp):
+            values = [*op.operands, *op.results]
+            found.append(kinds.of(op, values, tuple(values.index(value) for value in values)))
+    return found
+
+
+def test_negative_ops_of_other_attributes_types_or_operands_are_not_alike():
+    found = _kinds(f"""func.func @f(%x : {ANY}, %z : {ANY}, %s : tensor<1x16x8x8xf64, #layout.any>) {{
+  %0 = nn.relu %x : {ANY}
+  %1 = nn.relu %z : {ANY}
+  %2 = nn.sigmoid %x : {ANY}
+  %3 = nn.relu %s : tensor<1x16x8x8xf64, #layout.any>
+  %4 = nn.add %x, %z : {ANY}
+  %5 = nn.add %x, %x : {ANY}
+  %6 = nn.softmax %x axis = 1 : {ANY}
+  %7 = nn.softmax %x axis = 2 : {ANY}
+  %8 = nn.relu %x {{note = 1 : i64}} : {ANY}
+  func.return
+}}""")
+    assert None not in found
+    assert found[0] == found[1] and len(set(found)) == len(found) - 1
+
+
+def test_formats_keep_the_names_they_were_given():
+    formats = [f"#layout.format<({names}) : [{names}]>" for names in ("n, c, h, w", "a, b, c, d")]
+    text = ""
+    for k, fmt in enumerate(formats):
+        type = f"tensor<1x16x8x8xf32, {fmt}>"
+        text += f"""func.func @f{k}(%x : {type}) -> {type} {{
+  %0 = nn.relu %x : ({type}) -> {ANY}
+  %1 = layout.reorder %0 : {ANY} -> {type}
+  func.return %1 : {type}
+}}
+"""
+    selection = build(parse(text), target_named("avx2"))
+    named = [
+        own[0].names
+        for value, own in zip(selection.values, selection.formats, strict=True)
+        if isinstance(value, BlockArgument)
+    ]
+    assert named == [("n", "c", "h", "w"), ("a", "b", "c", "d")]
+
+
+def test_negative_models_of_others_are_asked_for_every_op(monkeypatch: pytest.MonkeyPatch):
+    asked: list[Operation] = []
+
+    def model(op: Operation, candidates: Any, target: Any) -> Any:
+        asked.append(op)
+        return models.same_format_options(op, candidates, target)
+
+    monkeypatch.setattr(models, "_MODELS", [(nn.ReluOp, model), *models._MODELS])  # pyright: ignore
+    build(_chain(5), target_named("avx2"))
+    assert len(set(asked)) == 5
+
+
+def test_lists_are_shared_and_never_change():
+    lists = FormatLists()
+    nchw, nhwc, blocked = (Format.from_tag(tag) for tag in ("nchw", "nhwc", "nChw8c"))
+    one = lists.of((1, 16, 8, 8)).adding(nchw)
+    two = one.adding(nhwc)
+    assert lists.of((1, 16, 8, 8)).adding(nchw) is one and one.adding(nhwc) is two
+    assert one.formats == (nchw,) and two.formats == (nchw, nhwc)
+    assert two.adding(nhwc) is two and two.number(nhwc) == 1
+    assert one.number(nhwc) is None and two.number(blocked) is None
+
+
+def test_formats_of_the_same_bytes_are_one():
+    pixel = FormatLists().of((1, 16, 1, 1)).adding(Format.from_tag("nchw"))
+    assert pixel.adding(Format.from_tag("nhwc")) is pixel and pixel.number(Format.from_tag("nhwc")) == 0
+
+
+def test_negative_formats_that_do_not_fit_are_not_added():
+    own = FormatLists().of((1, 16, 8, 8))
+    assert own.adding(Format.from_tag("ab")) is own
+
+
+def _many(options: int) -> str:
+    """An op that makes a value in one of many formats, the dearest first, and one that takes it in the last of them.
+
+    The cheapest choice is the last option of the one and the first of the other.
+    """
+    formats = [
+        f"#layout.format<(n, c, h, w) : [n, c, h, w, c:{block}], pad = zero>"
+        for block in range(2, options + 2)
+    ]
+    makes = ", ".join(
+        f"#layout.option<ins = [], outs = [{fmt}], cost = {100 - k}>" for k, fmt in enumerate(formats)
+    )
+    takes = f"#layout.option<ins = [{formats[-1]}], outs = [], cost = 5>"
+    return f"""func.func @f() {{
+  %a = "test.op"() {{layout.options = [{makes}]}} : () -> {ANY}
+  "test.op"(%a) {{layout.options = [{takes}]}} : ({ANY}) -> ()
+  func.return
+}}"""
+
+
+@pytest.mark.parametrize("options", [2, 13, 16, 40, 98])
+def test_every_option_that_an_op_carries_takes_part(options: int):
+    solution = propagate(parse(_many(options)), "avx2")
+    assert solution is not None and solution.is_optimal
+    assert solution.cost == 100 - (options - 1) + 5
+
+
+def test_formats_that_are_asked_for_take_part_beyond_the_limit_of_derived_ones(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(building, "DERIVED_LIMIT", 3)
+    with collect() as found:
+        solution = propagate(parse(_many(40)), "avx2")
+    assert solution is not None and solution.is_optimal and solution.cost == 66
+    assert not found
+
+
+def test_negative_where_derived_formats_are_left_out_nothing_is_proven(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """The relu knows the formats only from its neighbours."""
+    text = _many(20).replace('"test.op"(%a)', f'%r = nn.relu %a : {ANY}\n  "test.op"(%r)')
+    best = propagate(parse(text), "avx2")
+    assert best is not None and best.is_optimal
+    monkeypatch.setattr(building, "DERIVED_LIMIT", 3)
+    proof = tmp_path / "proof.json"
+    module = parse(text)
+    with collect() as found:
+        LayoutPropagatePass(target="avx2", report=str(proof)).apply(Context(), module)
+    module.verify()
+    assert found and all("take no part in the choice" in d.message for d in found)
+    assert {d.severity for d in found} == {Severity.REMARK}
+    solution = propagate(parse(text), "avx2")
+    assert solution is not None and solution.bound is None and solution.omitted and not solution.is_optimal
+    assert solution.cost >= best.cost
+    assert not verify(json.loads(proof.read_text())).is_optimal
+
+
+def test_negative_blocks_that_run_too_often_leave_nothing_proven():
+    loop = f"""func.func @f(%x : {ANY}) -> {ANY} {{
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %many = arith.constant 100000 : index
+  %y = scf.for %i = %zero to %many step %one iter_args(%a = %x) -> ({ANY}) {{
+    %z = scf.for %j = %zero to %many step %one iter_args(%b = %a) -> ({ANY}) {{
+      %c = nn.relu %b : {ANY}
+      scf.yield %c : {ANY}
+    }}
+    scf.yield %z : {ANY}
+  }}
+  func.return %y : {ANY}
+}}"""
+    with collect() as found:
+        solution = propagate(parse(loop), "avx2")
+    assert solution is not None and solution.bound is None
+    assert any("runs 10000000000 times and is counted as 16777216" in d.message for d in found)
+    few = propagate(parse(loop.replace("100000", "1000")), "avx2")
+    assert few is not None and few.is_optimal
+
+
+def test_formats_derived_in_a_loop_end():
+    """Each turn of the loop cuts the tensor in another way, so that formats derive from formats without end."""
+    block = "#layout.format<(a, b) : [a, b, a:2, b:3]>"
+    any = "tensor<64x729xf32, #layout.any>"
+    text = f"""func.func @f(%x : tensor<64x729xf32, {block}>, %n : index) {{
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %s = layout.reorder %x : tensor<64x729xf32, {block}> -> {any}
+  %y = scf.for %i = %zero to %n step %one iter_args(%a = %s) -> ({any}) {{
+    %b = layout.permute %a perm = [1, 0] : {any} -> tensor<729x64xf32, #layout.any>
+    %c = layout.reshape %b : tensor<729x64xf32, #layout.any> -> {any}
+    %d = nn.relu %c : {any}
+    scf.yield %d : {any}
+  }}
+  func.return
+}}"""
+    solution = propagate(parse(text), "avx2")
+    assert solution is not None
