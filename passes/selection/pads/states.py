@@ -8,7 +8,9 @@ Few are enough, and most formats keep one:
 A convolution leaves zeros and asks for zeros, so a chain of convolutions and relus has one state everywhere.
 Three sweeps over the program find them: forward what ops make, backward what of it is of use, forward what else may
 turn up. Pads may also be given in front of an op what makes them right behind it, for a reorder writes them anyway and
-a fill may serve several ops: tried there are 0, 1, and what is asked for somewhere, with either sign.
+a fill may serve several ops: tried there are 0, 1, and what is asked for somewhere, with either sign. Of these, numbers
+are left out for which 0 does as well in the whole program: where ops make of zeros in their place the same, or zeros
+where they made such a number, every choice with them is one without, which costs no more (`_worth_trying`).
 """
 
 from __future__ import annotations
@@ -170,8 +172,7 @@ class PadStates:
     ) -> dict[At, set[float]]:
         """What of it an op asks for, or makes into something that is of use."""
         useful = {at: set(numbers) for at, numbers in asked.items()}
-        tried = {0.0, 1.0, -1.0}.union(*asked.values())
-        tried |= {-held for held in tried}
+        tried = self._worth_trying(choices, asked, possible)
         changed = True
         while changed:
             changed = False
@@ -188,20 +189,67 @@ class PadStates:
                 else:
                     known = [tried.union(possible.get(at, ())) if self.is_padded(at) else () for at in ins]
                     made = self._outcomes_of(rule, [(*sorted(numbers), None) for numbers in known])
-                    helpful = _chosen(
-                        [
-                            (states, left)
-                            for states, left in made
-                            if any(held in numbers for held, numbers in zip(left, wanted, strict=True))
-                        ],
-                        [possible.get(at, ()) for at in ins],
-                    )
+                    helpful = [
+                        states
+                        for states, left in made
+                        if any(held in numbers for held, numbers in zip(left, wanted, strict=True))
+                    ]
                 for states in helpful:
                     for at, held in zip(ins, states, strict=True):
                         if held is not None and self.is_padded(at) and held not in useful.get(at, ()):
                             useful.setdefault(at, set()).add(held)
                             changed = True
         return useful
+
+    def _worth_trying(
+        self,
+        choices: Sequence[PaddedChoice],
+        asked: dict[At, set[float]],
+        possible: dict[At, tuple[float, ...]],
+    ) -> set[float]:
+        """The numbers to give pads that nobody asks for there and no op leaves there.
+
+        Let h take 0 for some of the numbers that are tried, and leave all that are asked for or possible anywhere as
+        they are. Where every rule makes of h(x) what h takes for what it makes of x, h takes every choice for one that
+        asks for the same and costs no more: moves cost what they did, and equal numbers stay equal. So the numbers for
+        which h takes 0 need no states. Numbers with which a rule does otherwise (exp of 0 is 1, and not 0) are kept.
+        """
+        tried = {0.0, 1.0, -1.0}.union(*asked.values())
+        tried |= {-held for held in tried}
+        kept = {0.0}.union(*possible.values())
+        made: dict[tuple[int, tuple[States, ...]], tuple[Rule, Sequence[At]]] = {}
+        for choice in choices:
+            if not choice.rule.agrees:
+                known = tuple(
+                    (*sorted(tried.union(possible.get(at, ()))), None) if self.is_padded(at) else (None,)
+                    for at in choice.ins
+                )
+                made[id(choice.rule), known] = choice.rule, choice.outs
+        steps: list[tuple[Rule, States, States]] = []
+        for (_, known), (rule, outs) in made.items():
+            combinations, whole = _combinations(rule, known)
+            if not whole:
+                return tried
+            for states in combinations:
+                left = tuple(
+                    held if held in tried or held in possible.get(at, ()) else None
+                    for at, held in zip(outs, rule.leaves(states), strict=True)
+                )
+                if any(held is not None for held in left):
+                    steps.append((rule, states, left))
+        changed = True
+        while changed:
+            changed = False
+            for rule, states, left in steps:
+                dropped = {held for held in (*states, *left) if held is not None and held not in kept}
+                if not dropped:
+                    continue
+                new = rule.leaves(tuple(0.0 if held in dropped else held for held in states))
+                wanted = [0.0 if held in dropped else held for held in left]
+                if any(held is not None and held != got for held, got in zip(wanted, new, strict=True)):
+                    kept |= dropped
+                    changed = True
+        return tried & kept
 
     def _find_unknown(self, choices: Sequence[PaddedChoice]) -> None:
         """Where pads may hold none of the useful numbers."""
@@ -311,25 +359,4 @@ def _least(made: Sequence[tuple[States, States]]) -> list[tuple[States, States]]
             and all(o is None or o == s for o, s in zip(other, states, strict=True))
             for other, other_left in distinct
         )
-    ]
-
-
-def _chosen(made: Sequence[tuple[States, States]], possible: Sequence[tuple[float, ...]]) -> list[States]:
-    """Of the ways to leave the same and to take the same of what may be there anyway, the one that adds the plainest.
-
-    One number that is added is dropped where one that may be there does as well, for writing either costs the same.
-    With several operands it is kept: they may come of one value, and one write of one number serves all.
-    """
-    groups: dict[tuple[States, tuple[Held | str, ...]], list[States]] = {}
-    for states, left in made:
-        natural = tuple(
-            held if held is None or held in known else "added"
-            for held, known in zip(states, possible, strict=True)
-        )
-        groups.setdefault((left, natural), []).append(states)
-    partly = {left for left, natural in groups if not {None, "added"}.issuperset(natural)}
-    return [
-        min(ways, key=lambda states: [abs(held or 0.0) for held in states])
-        for (left, natural), ways in groups.items()
-        if left not in partly or natural.count("added") != 1 or not {None, "added"}.issuperset(natural)
     ]

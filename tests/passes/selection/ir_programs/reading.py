@@ -89,14 +89,31 @@ class Reading:
                     self._slot([value], [call.results[k] for call in here])
         for op in module.walk():
             self._read(op)
-        self.numbers |= {
-            float(result)
-            for op in self.ops
-            for held in product(sorted(self.numbers), repeat=len(op.operands))
-            if type(op) in FUNCTIONS
-            for result in [FUNCTIONS[type(op)](*held)]
-        }
+        self.numbers = self._worth_writing()
         self.nodes = [*self._slot_nodes(), *(self._node(op) for op in self.ops)]
+
+    def _worth_writing(self) -> set[float]:
+        """What pads may be given: 0, 1 and what is asked for, with either sign, what ops make of these, and of all that
+        what ops make into something that is asked for, on whatever way."""
+        asked = {0.0, *self.numbers}
+        base = asked | {1.0} | {-held for held in (*asked, 1.0)}
+        functions = {(FUNCTIONS[type(op)], len(op.operands)) for op in self.ops if type(op) in FUNCTIONS}
+        numbers = base | {
+            float(function(*held))
+            for function, count in functions
+            for held in product(sorted(base), repeat=count)
+        }
+        made = [
+            (held, float(function(*held)))
+            for function, count in functions
+            for held in product(sorted(numbers), repeat=count)
+        ]
+        useful = set[float]()
+        new = asked
+        while new - useful:
+            useful |= new
+            new = {x for held, result in made if result in useful for x in held}
+        return useful
 
     def _slot(self, uses: list[SSAValue], defs: list[SSAValue]) -> None:
         self.slots.append((uses, defs))
