@@ -66,6 +66,9 @@ class NumpyNotation(Notation):
         layout = self.bound(subject)
         width = _itemsize(dtype)
         strides, offset = strided(layout, self.name)
+        for what, value in (("offset", offset), *(("stride", s) for s in strides)):
+            if not -(1 << 63) <= value * width < 1 << 63:
+                raise self.refuse(layout, f"its {what} of {value * width} bytes is no integer of 64 bits")
         in_bytes = tuple(s * width for s in strides)
         return f"shape={layout.shape}, strides={in_bytes}, offset={offset * width}, itemsize={width}"
 

@@ -159,6 +159,8 @@ def _run_plan(op: PlanOp, rng: Random) -> None:
     before, outside = source.page.copy(), target.page.copy()
     values: dict[str, np.ndarray] = {}
     if plan.conversion is not None:
+        if plan.conversion.channels > _MOST_BYTES:
+            return
         for name in plan.conversion.at_run_time:
             count = plan.conversion.channels if plan.conversion.parameters[name] == "channel" else 1
             values[name] = np.ones(count, np.float32 if plan.conversion.computes == "f32" else np.float64)

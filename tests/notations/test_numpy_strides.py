@@ -67,3 +67,11 @@ def test_negative_texts(text: str, dtype: str | None, reason: str):
 def test_negative_blocked_layouts_have_no_strides():
     with pytest.raises(LayoutError, match=r"numpy cannot say .* one stride per dim"):
         NUMPY.print(Format.from_tag("nChw8c").bind((2, 16, 5, 4)), "f32")
+
+
+def test_negative_bytes_that_no_64_bits_hold():
+    layout = Format.parse("(a, b) : [a, b], offset = 4611686018427387904").bind((2, 3))
+    with pytest.raises(
+        LayoutError, match="its offset of 36893488147419103232 bytes is no integer of 64 bits"
+    ):
+        NUMPY.print(layout, "f64")
