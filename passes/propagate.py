@@ -22,7 +22,8 @@ from layout_ir.errors import LayoutError
 from layout_ir.files import all_or_none, write_result
 from layout_ir.passes.gc_pause import no_collection
 from layout_ir.passes.layout_pass import LayoutPass
-from layout_ir.passes.selection.costs.cost_model import CostModel, load_costs
+from layout_ir.passes.selection.costs.cost_model import CostModel
+from layout_ir.passes.selection.costs.cost_table import load_costs
 from layout_ir.passes.selection.options.targets import check_target, target_named
 from layout_ir.passes.selection.problem.origin import origin_of, text_of
 from layout_ir.passes.selection.problem.problem import Problem, Solution
