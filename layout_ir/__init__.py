@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from layout_ir.errors import LayoutError
     from layout_ir.frontends.onnx import from_onnx
     from layout_ir.passes.optimize import optimize
-
-__version__ = "0.1.0"
+    from layout_ir.version import __version__ as __version__
 
 _WHERE = {
+    "__version__": "version",
     "HOLE": "algebra.layout",
     "NONE": "arrays.memory",
     "Factor": "algebra.format",
@@ -86,8 +86,21 @@ def __getattr__(name: str) -> Any:
 
     with loading:
         value = getattr(import_module(f"layout_ir.{_WHERE[name]}"), name)
+        if name == "Memory":
+            from layout_ir.arrays.moving import register_compiler
+
+            register_compiler(_compile)
     globals()[name] = value
     return value
+
+
+def _compile(source: Layout, destination: Layout, dtype: str) -> Any:
+    """The kernel that moves a large tensor; the arrays know no compiler, and it is loaded for the first such tensor."""
+    from layout_ir.forking import loading
+
+    with loading:
+        from layout_ir.api.reordering import compile_reorder
+    return compile_reorder(source, destination, dtype)
 
 
 def __dir__() -> list[str]:

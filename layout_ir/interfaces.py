@@ -3,15 +3,56 @@
 Padding is part of the meaning of a blocked tensor, so each op says two things about it: what it needs the pads
 of its operands to hold (`pad_reads`), and what it leaves in the pads of its result (`pad_result`). Everything
 else (verifiers, `layout-legalize-pads`, selection) follows from these two answers.
+
+An op of another compiler says it in one of four ways:
+
+    class MyOp(LayoutOp)                                        pads, by the op itself
+    register_pads(MyOp, PadBehaviour(...))                      pads, from outside
+    passes.selection.options.models.register(MyOp, model)       options, from outside
+    layout.options = [#layout.option<...>]                      options, in the program and without Python
+
+and `passes.dialect_extensions.register_extension` does for a whole dialect what the second and third do for a class.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from xdsl.ir import Operation, SSAValue
 
 from layout_ir.algebra.format import Format
+from layout_ir.diagnostics import name_of_op
+
+Entry = TypeVar("Entry")
+
+
+class OpRegistry(Generic[Entry]):
+    """What others say of ops: by name, which goes first, or by class, of several the most derived one."""
+
+    def __init__(self) -> None:
+        self._entries: dict[type[Operation] | str, Entry] = {}
+
+    def register(self, op: type[Operation] | str, entry: Entry) -> None:
+        """Says `entry` of the ops of a class, or of those of a name, unregistered ones too."""
+        self._entries[op] = entry
+
+    def find(self, op: Operation) -> Entry | None:
+        """What is said of `op`; None where nothing is."""
+        if not self._entries:
+            return None
+        keys = (name_of_op(op), *type(op).__mro__)
+        return next((self._entries[key] for key in keys if key in self._entries), None)
+
+    @contextmanager
+    def isolated(self) -> Generator[None]:
+        """Inside, nothing is registered at first; what is registered inside is forgotten at the end."""
+        entries, self._entries = self._entries, {}
+        try:
+            yield
+        finally:
+            self._entries = entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +73,35 @@ class LayoutOp(Operation, ABC):
     @abstractmethod
     def pad_result(self, pads: Sequence[float | None]) -> float | None:
         """What the pads of the result hold when those of operand k hold `pads[k]` (None: unknown)."""
+
+
+def _reads_nothing(op: Operation, operand: int) -> tuple[PadRead, ...]:
+    return ()
+
+
+def _leaves_unknown(op: Operation) -> float | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class PadBehaviour:
+    """What ops of a class that is not ours do with pads: the two answers of `LayoutOp`, given from outside.
+
+    `reads(op, operand)` is `pad_reads`; `leaves(op)` is what the result's pads hold, given the types of op's operands
+    and the Format of its result (None: unknown).
+    """
+
+    reads: Callable[[Operation, int], tuple[PadRead, ...]] = _reads_nothing
+    leaves: Callable[[Operation], float | None] = _leaves_unknown
+
+
+PAD_BEHAVIOURS = OpRegistry[PadBehaviour]()
+"""Of ops that do not implement `LayoutOp`."""
+
+
+def register_pads(op: type[Operation], behaviour: PadBehaviour) -> None:
+    """Says what ops of class `op`, which do not implement `LayoutOp`, do with pads."""
+    PAD_BEHAVIOURS.register(op, behaviour)
 
 
 @dataclass(frozen=True, slots=True)

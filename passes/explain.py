@@ -42,7 +42,8 @@ from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.propagate import solve
 from layout_ir.passes.report import describe, format_name, origin
 from layout_ir.passes.rewriting import replace_op, retype
-from layout_ir.passes.selection.costs.cost_model import CostModel, load_costs, reorder_bytes, reorder_ns
+from layout_ir.passes.selection.costs.cost_model import CostModel, reorder_bytes, reorder_ns
+from layout_ir.passes.selection.costs.cost_table import load_costs
 from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.problem.problem import FORBIDDEN, Choice, OpNode, Problem, ValueNode
 from layout_ir.passes.selection.problem.selection import Place

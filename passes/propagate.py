@@ -7,22 +7,21 @@ reorders included; `layout-fold-reorders` cleans up behind this pass.
 
 import json
 from abc import abstractmethod
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Operation, SSAValue
 
 from layout_ir.certificate.checking import ATTRIBUTE as CERTIFICATE
 from layout_ir.diagnostics import remark
-from layout_ir.dialects.layout import is_any, is_tensor
 from layout_ir.errors import LayoutError
 from layout_ir.files import all_or_none, write_result
 from layout_ir.passes.gc_pause import no_collection
 from layout_ir.passes.layout_pass import LayoutPass
-from layout_ir.passes.selection.costs.cost_model import CostModel, load_costs
+from layout_ir.passes.selection.costs.cost_model import CostModel
+from layout_ir.passes.selection.costs.cost_table import load_costs
 from layout_ir.passes.selection.options.targets import check_target, target_named
 from layout_ir.passes.selection.problem.origin import origin_of, text_of
 from layout_ir.passes.selection.problem.problem import Problem, Solution
@@ -31,7 +30,7 @@ from layout_ir.passes.selection.solver.infeasible import no_choice
 from layout_ir.passes.selection.solver.solve import SOLVERS
 from layout_ir.passes.selection.solver.solve import solve as solve_problem
 from layout_ir.passes.selection.translation.apply import apply
-from layout_ir.passes.selection.translation.from_ir import Selection, build
+from layout_ir.passes.selection.translation.from_ir import Selection, build, is_open
 
 
 def solve(selection: Selection, solver: str = "exact", time_limit: float | None = None) -> Solution:
@@ -49,11 +48,6 @@ def _of_program(selection: Selection, solution: Solution) -> Solution:
     """`solution`, whose bound is one of the program only if the problem states all of its choice."""
     omitted = tuple(dict.fromkeys(omission.what for omission in selection.omissions))
     return replace(solution, bound=None, omitted=omitted) if omitted else solution
-
-
-def is_open(module: ModuleOp) -> bool:
-    """Whether some tensor of `module` has a layout that is to be chosen."""
-    return any(needs_selection(value) for op in module.walk() for value in _defined(op))
 
 
 def propagate(
@@ -151,18 +145,6 @@ def _certified(
     if path is not None:
         write_result(json.dumps(certificate), path)
     return solution
-
-
-def needs_selection(value: SSAValue) -> bool:
-    return is_tensor(value.type) and is_any(value.type)
-
-
-def _defined(op: Operation) -> Iterator[SSAValue]:
-    """The values that `op` makes: its results, and the arguments of its blocks."""
-    yield from op.results
-    for region in op.regions:
-        for block in region.blocks:
-            yield from block.args
 
 
 LARGE = "some value may be needed in more formats at once than could be told apart"

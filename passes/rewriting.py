@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
 from typing import cast
 
 from xdsl.dialects import arith, tosa
@@ -19,10 +17,8 @@ from layout_ir.algebra.format import pad_number
 from layout_ir.diagnostics import PassError, name_of_op
 from layout_ir.dialects.layout import has_layout, layout_of
 from layout_ir.errors import LayoutError, UnforeseenError, unforeseen_as_error
-from layout_ir.interfaces import LayoutOp, PadRead
-
-FOREIGN = ("arith", "linalg", "math", "tensor", "tosa")
-"""Dialects of others whose ops are known: their layout behaviour is derived, see `selection.options.foreign`."""
+from layout_ir.interfaces import PAD_BEHAVIOURS, LayoutOp, PadBehaviour, PadRead
+from layout_ir.passes.dialect_extensions import extension_of
 
 
 def retype(value: SSAValue, type: Attribute) -> SSAValue:
@@ -90,48 +86,12 @@ def update_signatures(module: ModuleOp) -> None:
 # Pads ----------------------------------------------------------------------------------------------------------------
 
 
-def _reads_nothing(op: Operation, operand: int) -> tuple[PadRead, ...]:
-    return ()
-
-
-def _leaves_unknown(op: Operation) -> float | None:
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class PadBehaviour:
-    """What ops of a class that is not ours do with pads: the two answers of `LayoutOp`, given from outside.
-
-    `reads(op, operand)` is `pad_reads`; `leaves(op)` is what the result's pads hold, given the types of op's operands
-    and the Format of its result (None: unknown).
-    """
-
-    reads: Callable[[Operation, int], tuple[PadRead, ...]] = _reads_nothing
-    leaves: Callable[[Operation], float | None] = _leaves_unknown
-
-
-_BEHAVIOURS: dict[type[Operation], PadBehaviour] = {}
-
-
-def register_pads(op: type[Operation], behaviour: PadBehaviour) -> None:
-    """Says what ops of class `op`, which do not implement `LayoutOp`, do with pads."""
-    _BEHAVIOURS[op] = behaviour
-
-
 def pad_behaviour(op: Operation) -> PadBehaviour | None:
-    """What is registered for the class of `op` or one it derives from, or derived for ops of known dialects."""
-    for cls in type(op).__mro__:
-        if cls in _BEHAVIOURS:
-            return _BEHAVIOURS[cls]
-    return _derived()(op) if op.dialect_name() in FOREIGN else None
-
-
-@cache
-def _derived() -> Callable[[Operation], PadBehaviour | None]:
-    # Imported late: the models there use this module, and programs without such ops never need them.
-    from layout_ir.passes.selection.options.foreign.registry import behaviour_of
-
-    return cast("Callable[[Operation], PadBehaviour | None]", behaviour_of)
+    """What is registered for the class of `op` or one it derives from, or what an extension of its dialect derives."""
+    behaviour = PAD_BEHAVIOURS.find(op)
+    if behaviour is None and (extension := extension_of(op)) is not None:
+        return extension.behaviour_of(op)
+    return behaviour
 
 
 def states_pads(op: Operation) -> bool:

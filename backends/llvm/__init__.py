@@ -16,9 +16,9 @@ from layout_ir.backends.llvm.runtime.call import (
     Reorder,
     compile_many,
     compile_reorder,
-    forget,
     plan_reorder,
     reorder,
 )
+from layout_ir.caches import forget
 
 __all__ = ["Reorder", "compile_many", "compile_reorder", "forget", "plan_reorder", "reorder"]

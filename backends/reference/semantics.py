@@ -19,6 +19,7 @@ import numpy as np
 from xdsl.ir import Attribute, Operation
 
 from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.pads import pad_after
 from layout_ir.backends.reference import kernels_matrix as matrix
 from layout_ir.backends.reference import kernels_normalization as normalization
 from layout_ir.backends.reference import kernels_shape as shape
@@ -30,7 +31,6 @@ from layout_ir.dialects import layout, nn
 from layout_ir.dialects.layout import dtype_of, is_any, layout_of, strip_type
 from layout_ir.dialects.nn.constant import element_size
 from layout_ir.elements.numpy_types import Array, convert, narrow, storage, stored_number, widen
-from layout_ir.elements.quantization import pad_after
 
 Semantics = Callable[..., Tensor]
 """(op, *operands) -> result."""

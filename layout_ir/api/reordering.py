@@ -25,6 +25,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.arrays.descriptor import TensorDesc
 from layout_ir.arrays.protocols import storage_of
+from layout_ir.caches import keeps_kernels
 from layout_ir.elements.quantization import Conversion, conversion_between
 from layout_ir.elements.types import ELEMENT_TYPES, bits_of, canonical_name
 from layout_ir.errors import LayoutError, public
@@ -182,6 +183,7 @@ def _kind(value: object) -> str:
     return "None" if value is None else f"of type {type(value).__name__}"
 
 
+@keeps_kernels
 @lru_cache(maxsize=256)
 def _known(
     source: Format | str,
@@ -214,11 +216,6 @@ def _known(
     if not (_is_row_of_factors(src) and _is_row_of_factors(dst)) or (padded and dst.pad == "undef"):
         return None
     return kernel, physical_shape(dst), kind if dst_name == src_name else storage_of(dst_name)
-
-
-def forget() -> None:
-    """Drops the kernels that `reorder` keeps for arrays that it has seen."""
-    _known.cache_clear()
 
 
 @public

@@ -35,8 +35,9 @@ from operator import index
 from layout_ir.algebra.binding import check_overlap, strided_layout
 from layout_ir.algebra.format import Format, PadPolicy
 from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.pads import check_pad
 from layout_ir.algebra.tag import names_for
-from layout_ir.elements.quantization import check_pad, check_quantization
+from layout_ir.elements.quantization import check_quantization
 from layout_ir.elements.types import canonical_name
 from layout_ir.errors import LayoutError, public_methods
 

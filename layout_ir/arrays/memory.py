@@ -31,13 +31,13 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.arrays.descriptor import TensorDesc
 from layout_ir.arrays.interop import Exchange
+from layout_ir.arrays.moving import moved
 from layout_ir.arrays.protocols import element_type_of, lying, storage_of, strides_of
 from layout_ir.arrays.storage import Storage, allocate, gather, row_of, scatter
 from layout_ir.elements.numpy_types import narrow, widen
 from layout_ir.elements.quantization import to_real, to_stored
 from layout_ir.elements.types import bits_of, element_type
 from layout_ir.errors import LayoutError, public_methods
-from layout_ir.forking import loading
 
 Array = NDArray[Any]
 Mode = Literal["r", "w", "rw"]
@@ -190,7 +190,7 @@ class Memory(Exchange):
         layout = self.desc.layout
         if self._is_compiled():
             result = np.empty(layout.shape, self._row.dtype)
-            if _moved((layout, self._row), lying(result), self.desc.dtype):
+            if moved((layout, self._row), lying(result), self.desc.dtype):
                 return result
         return self._gather(layout.addresses())
 
@@ -222,7 +222,7 @@ class Memory(Exchange):
             view[...] = array
         elif self._is_compiled():
             stored = np.asarray(array, self._row.dtype, order="C")
-            if _moved(lying(stored), (self.desc.layout, self._row), self.desc.dtype):
+            if moved(lying(stored), (self.desc.layout, self._row), self.desc.dtype):
                 if self.desc.layout.pad == "zp":  # a number that only the descriptor knows
                     self._fill_pads()
                 return
@@ -372,22 +372,3 @@ class Memory(Exchange):
     def __repr__(self) -> str:
         held = "no buffer" if self._storage.data is None else f"{self._storage.data.nbytes} bytes"
         return f"Memory({self.desc}, {held})"
-
-
-Row = tuple[Layout, Array]
-"""A tensor and the buffer it lies in."""
-
-
-def _moved(source: Row | None, destination: Row | None, dtype: str) -> bool:
-    """Copies the tensor, and writes pads, by a compiled reorder; False where there is none between these layouts."""
-    with loading:
-        from layout_ir.api.reordering import compile_reorder
-
-    if source is None or destination is None:
-        return False
-    try:
-        kernel = compile_reorder(source[0], destination[0], dtype)
-    except LayoutError:
-        return False
-    kernel(source[1], destination[1])
-    return True

@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _version() -> str:
-    from layout_ir import __version__
+    from layout_ir.version import __version__
 
     return f"layout-ir {__version__}"
 

@@ -34,7 +34,7 @@ from xdsl.utils.exceptions import (
 )
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from layout_ir import __version__, registry
+from layout_ir import registry
 from layout_ir.diagnostics import Diagnostic, Location, Severity, handling, unforeseen_in_pass
 from layout_ir.errors import LayoutError, UnforeseenError, unforeseen_as_error
 from layout_ir.files import all_or_none, write_result
@@ -51,6 +51,7 @@ from layout_ir.tools.process import show_traceback
 from layout_ir.tools.program import check_output
 from layout_ir.tools.usage import Abort, abort, check_repeated, did_you_mean, improve_usage
 from layout_ir.tools.verify import verify_module
+from layout_ir.version import __version__
 
 _SPLIT = re.compile(r"^// -----[ \t]*\r?$", re.MULTILINE)
 

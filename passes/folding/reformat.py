@@ -19,6 +19,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, ViewOp, format_of, is_any, is_tensor, layout_of, with_format
 from layout_ir.errors import LayoutError
+from layout_ir.passes.dialect_extensions import is_extended
 from layout_ir.passes.folding.cost_changes import (
     Draft,
     LayoutOnly,
@@ -27,7 +28,7 @@ from layout_ir.passes.folding.cost_changes import (
     is_settled,
     price,
 )
-from layout_ir.passes.rewriting import FOREIGN, needed_pad, provided_pad, retype, states_pads
+from layout_ir.passes.rewriting import needed_pad, provided_pad, retype, states_pads
 from layout_ir.passes.selection.options.foreign.conform import alike
 from layout_ir.passes.selection.options.models import OPTIONS, bound, options_of
 from layout_ir.passes.selection.options.targets import target_named
@@ -50,7 +51,7 @@ def is_movable(op: Operation) -> bool:
         return True
     if isinstance(op, nn.NNOp):
         return op.SAME_FORMAT
-    return bool(op.operands) and op.dialect_name() in FOREIGN and states_pads(op) and not _has_kernel(op)
+    return bool(op.operands) and is_extended(op) and states_pads(op) and not _has_kernel(op)
 
 
 def _has_kernel(op: Operation) -> bool:

@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given
 from numpy.typing import NDArray
 
+from layout_ir import NONE, Memory
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.arrays.descriptor import TensorDesc
-from layout_ir.arrays.memory import NONE, Memory
 from layout_ir.errors import LayoutError
 from tests.layouts import random_format, random_shape, rngs
 

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from xdsl.dialects import test
 from xdsl.ir import Operation
 
-from layout_ir.interfaces import PadRead
-from layout_ir.passes import rewriting
-from layout_ir.passes.rewriting import PadBehaviour, needed_pad, provided_pad, register_pads, states_pads
+from layout_ir.interfaces import PAD_BEHAVIOURS, PadBehaviour, PadRead, register_pads
+from layout_ir.passes.rewriting import needed_pad, provided_pad, states_pads
 from tests.passes.texts import parse
 
 BLOCKED = "tensor<1x17x5x4xf32, #layout.format<(n, c, h, w) : [n, c, h, w, c:8], pad = zero>>"
 
 
 @pytest.fixture
-def op(monkeypatch: pytest.MonkeyPatch) -> Operation:
+def op() -> Iterator[Operation]:
     """An op that nobody knows, on blocked tensors; what a test registers is forgotten after it."""
-    monkeypatch.setattr(rewriting, "_BEHAVIOURS", {})
     module = parse(f"""
 func.func @main(%x : {BLOCKED}) {{
   %r = "test.op"(%x) : ({BLOCKED}) -> {BLOCKED}
   func.return
 }}""")
-    return next(op for op in module.walk() if isinstance(op, test.TestOp))
+    with PAD_BEHAVIOURS.isolated():
+        yield next(op for op in module.walk() if isinstance(op, test.TestOp))
 
 
 def test_negative_of_an_op_that_nobody_knows_nothing_is_known(op: Operation):

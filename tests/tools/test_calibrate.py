@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from layout_ir.passes.selection.costs.calibration import calibration_path, load_calibration
-from layout_ir.passes.selection.costs.cost_model import TableCosts, load_costs
+from layout_ir.passes.selection.costs.cost_table import TableCosts, load_costs
 from layout_ir.tools import measuring
 from layout_ir.tools.layout_ir import main
 

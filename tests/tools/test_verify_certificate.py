@@ -11,7 +11,7 @@ import pytest
 from layout_ir.certificate.checking import ATTRIBUTE, seal
 from layout_ir.passes.optimize import optimize
 from layout_ir.passes.propagate import propagate
-from layout_ir.passes.selection.costs.cost_model import load_costs, parse_costs
+from layout_ir.passes.selection.costs.cost_table import load_costs, parse_costs
 from layout_ir.passes.selection.solver.certificate import certify
 from layout_ir.printing import print_module
 from layout_ir.tools.layout_ir import main

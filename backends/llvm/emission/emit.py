@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from layout_ir import __version__
 from layout_ir.backends.llvm.emission.builder import Builder, Value
 from layout_ir.backends.llvm.emission.convert_emit import emit_conversion
 from layout_ir.backends.llvm.emission.kernels.linear import (
@@ -45,6 +44,7 @@ from layout_ir.backends.llvm.planning.plan import (
 )
 from layout_ir.backends.llvm.symbolic.registers import emitting
 from layout_ir.backends.llvm.symbolic.symint import Open, Symbols
+from layout_ir.version import __version__
 
 
 @cache

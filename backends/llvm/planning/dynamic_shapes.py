@@ -21,6 +21,7 @@ from typing import Any
 
 from layout_ir.algebra.binding import bind
 from layout_ir.algebra.format import Format
+from layout_ir.algebra.pads import pad_after
 from layout_ir.algebra.refinement import refine
 from layout_ir.backends.llvm.emission.emit import emit_function, stage_bound
 from layout_ir.backends.llvm.machine.machine import Machine
@@ -40,7 +41,7 @@ from layout_ir.backends.llvm.planning.planner import make_plan, pad_boxes, produ
 from layout_ir.backends.llvm.planning.schedule import finished, merged
 from layout_ir.backends.llvm.symbolic.guards import generic
 from layout_ir.backends.llvm.symbolic.symint import Symbols, in_example, is_open
-from layout_ir.elements.quantization import Conversion, pad_after
+from layout_ir.elements.quantization import Conversion
 from layout_ir.elements.types import bits_of
 from layout_ir.errors import LayoutError, shape_text
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.pads import pad_after
 from layout_ir.backends.llvm.emission.emit import emit_module, version
 from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.llvm.machine.named import runnable
@@ -23,10 +24,10 @@ from layout_ir.backends.llvm.runtime.array_kinds import check_kind
 from layout_ir.backends.llvm.runtime.entry import entry
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.backends.llvm.runtime.tuning import Choice, choose
-from layout_ir.elements.quantization import PARAMETERS, Conversion, pad_after
+from layout_ir.caches import keeps_kernels
+from layout_ir.elements.quantization import PARAMETERS, Conversion
 from layout_ir.elements.types import bits_of, canonical_name
 from layout_ir.errors import LayoutError, shape_text
-from layout_ir.forking import loading
 
 _SHARE = 2 << 20
 """Bytes of source and destination that a thread is woken for: waking one can take 50 us."""
@@ -238,6 +239,7 @@ def compile_reorder(
     return _prepared(src, dst, conversion, threads or thread_pool.cpus(), machine, tune)
 
 
+@keeps_kernels
 @lru_cache(maxsize=1024)
 def _prepared(
     src: Layout, dst: Layout, conversion: Conversion, threads: int, machine: Machine, tune: bool
@@ -274,24 +276,13 @@ def choose_plan(
     return choose(plans, machine, most, (lambda plan: load(plan, machine, most)) if measure else None)
 
 
+@keeps_kernels
 @lru_cache(maxsize=1024)
 def load(plan: Plan, machine: Machine, threads: int = 1) -> Reorder:
     """The machine code of `plan`, kept for the next who asks."""
     key = f"{version()} {plan!r}"
     code = Code(lambda: emit_module({"reorder": plan}, machine), machine, ("reorder",), key=key)
     return Reorder(plan, code, "reorder", threads)
-
-
-def forget() -> None:
-    """Drops the kernels that are kept for the next who asks; those in use stay until their users drop them."""
-    with loading:
-        from layout_ir.api import reordering
-        from layout_ir.backends.llvm.runtime import dynamic_call
-
-    reordering.forget()
-    dynamic_call.forget()
-    _prepared.cache_clear()
-    load.cache_clear()
 
 
 def compile_many(

@@ -28,7 +28,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from layout_ir import __version__
+from layout_ir.version import __version__
 
 VERSION = 3
 """Of the files, and of whatever makes code that does not show in its LLVM IR."""

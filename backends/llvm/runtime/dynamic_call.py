@@ -22,6 +22,7 @@ from layout_ir.backends.llvm.planning.planner import check_addresses
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.llvm.runtime.call import check_buffer, compile_reorder, shares
 from layout_ir.backends.llvm.runtime.jit import Code
+from layout_ir.caches import keeps_kernels
 from layout_ir.elements.quantization import Conversion
 from layout_ir.elements.types import bits_of, canonical_name
 from layout_ir.errors import LayoutError, shape_text
@@ -222,6 +223,7 @@ def compile_open(
     return _open_kernel(src, dst, tuple(shape), conversion, threads or thread_pool.cpus(), machine)
 
 
+@keeps_kernels
 @lru_cache(maxsize=1024)
 def _open_kernel(
     src: Format, dst: Format, shape: Extents, conversion: Conversion, threads: int, machine: Machine
@@ -241,11 +243,6 @@ def _integers(shape: Sequence[int]) -> tuple[int, ...]:
         return tuple(map(index, shape))
     except TypeError as error:
         raise LayoutError(f"shape = {shape!r} is no list of integers: {error}") from error
-
-
-def forget() -> None:
-    """Drops the kernels that are kept for the next who asks."""
-    _open_kernel.cache_clear()
 
 
 def _axes(format: Format) -> list[list[int]]:

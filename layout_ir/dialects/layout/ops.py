@@ -17,6 +17,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.pads import pad_after
 from layout_ir.dialects.layout.common import LayoutDialectOp
 from layout_ir.dialects.layout.numbers import (
     Numbers,
@@ -33,7 +34,7 @@ from layout_ir.dialects.layout.types import (
     layout_of,
     with_format,
 )
-from layout_ir.elements.quantization import Conversion, conversion_between, pad_after
+from layout_ir.elements.quantization import Conversion, conversion_between
 from layout_ir.errors import LayoutError, shape_text
 
 NEUTRAL = {"scale": 1.0, "zero_point": 0.0}

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from layout_ir import __version__
 from layout_ir.backends.llvm.machine.machine import Machine, host, llvm
 from layout_ir.errors import LayoutError
 from layout_ir.tools.benchmark.cases import SIZES
 from layout_ir.tools.benchmark.measure import COPIES, OTHER_BYTES, Result
 from layout_ir.tools.benchmark.onednn import BUILDS
 from layout_ir.tools.benchmark.peers import version
+from layout_ir.version import __version__
 
 _LEAST = {"f32": 0.5}
 _LEAST_OTHER = 0.4

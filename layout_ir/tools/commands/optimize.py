@@ -115,7 +115,7 @@ def compared(module: ModuleOp, args: argparse.Namespace) -> tuple[Report, Module
 
     from layout_ir.diagnostics import Severity, collect
     from layout_ir.passes.report import compare
-    from layout_ir.passes.selection.costs.cost_model import load_costs
+    from layout_ir.passes.selection.costs.cost_table import load_costs
     from layout_ir.tools.diagnostics import Renderer
     from layout_ir.tools.program import pass_error
 
@@ -136,7 +136,7 @@ def compared(module: ModuleOp, args: argparse.Namespace) -> tuple[Report, Module
 def _reasons(optimized: ModuleOp, args: argparse.Namespace) -> list[str]:
     """Why each reorder of an activation remains."""
     from layout_ir.passes.explain import explain
-    from layout_ir.passes.selection.costs.cost_model import load_costs
+    from layout_ir.passes.selection.costs.cost_table import load_costs
 
     costs = None if args.costs is None else load_costs(args.costs)
     return [str(explanation) for explanation in explain(optimized, args.target, costs)]

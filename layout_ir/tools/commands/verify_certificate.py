@@ -142,7 +142,8 @@ def _about_program(
     `module` is the program that carries it. Raises LayoutError where the certificate is of another one.
     """
     from layout_ir.errors import LayoutError
-    from layout_ir.passes.selection.costs.cost_model import load_costs, named
+    from layout_ir.passes.selection.costs.cost_model import named
+    from layout_ir.passes.selection.costs.cost_table import load_costs
     from layout_ir.passes.selection.problem.origin import check_problem
     from layout_ir.tools.program import load_program
 

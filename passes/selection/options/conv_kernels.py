@@ -14,6 +14,7 @@ from xdsl.ir import Operation
 
 from layout_ir.algebra.format import Factor, Format
 from layout_ir.interfaces import LayoutOption
+from layout_ir.passes.selection.problem.tensors import Candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,10 @@ class Target:
     """Why the target is not what its name says on this machine; None where it is."""
     panel: int = 0
     """Columns of a panel in which its matrix products take the right operand packed; 0: they pack it themselves."""
+
+
+Model = Callable[[Operation, Candidates, Target], Iterable[LayoutOption]]
+"""The options of an op, given the Formats that are known so far for a value, and the target."""
 
 
 # Formats ---------------------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from math import prod
 from typing import cast
 
@@ -32,10 +31,11 @@ from layout_ir.dialects.layout import (
     is_tensor,
 )
 from layout_ir.errors import LayoutError, UnforeseenError, unforeseen_as_error
-from layout_ir.interfaces import LayoutOption
-from layout_ir.passes.rewriting import FOREIGN, states_pads
+from layout_ir.interfaces import LayoutOption, OpRegistry
+from layout_ir.passes.dialect_extensions import extension_of, is_extended
+from layout_ir.passes.rewriting import states_pads
 from layout_ir.passes.selection.costs.cost_model import COST_LIMIT, stream_ns
-from layout_ir.passes.selection.options.conv_kernels import ConvShape, Target
+from layout_ir.passes.selection.options.conv_kernels import ConvShape, Model, Target
 from layout_ir.passes.selection.options.in_place import check_pairs, obstacle
 from layout_ir.passes.selection.options.matmul import gemm_options, matmul_options
 from layout_ir.passes.selection.problem.tensors import (
@@ -49,9 +49,6 @@ from layout_ir.passes.selection.problem.tensors import (
     shape_of,
     widens_at_blocks,
 )
-
-Model = Callable[[Operation, Candidates, Target], Iterable[LayoutOption]]
-
 
 # Convolution -----------------------------------------------------------------------------------------------------
 
@@ -199,32 +196,16 @@ def default_options(op: Operation, candidates: Candidates, target: Target) -> It
     yield LayoutOption(tuple(formats(op.operands)), tuple(formats(op.results)), 0)
 
 
-_MODELS: list[tuple[type[Operation], Model]] = [
+_BUILT_IN: tuple[tuple[type[Operation], Model], ...] = (
     (nn.ConvOp, conv_options),
     (nn.GemmOp, gemm_options),
     (nn.MatmulOp, matmul_options),
     (nn.ConstantOp, constant_options),
     (ReorderOp, reorder_options),
     (ViewOp, view_options),
-]
-_BY_NAME: dict[str, Model] = {}
-_LOCAL = frozenset(model for _, model in _MODELS)
+)
 
-
-def is_local(op: Operation, target: Target) -> bool:
-    """Whether the options of ops of the class of `op` follow from their attributes, types and candidates alone.
-
-    What others register, what is derived for other dialects, and what a target refines may look at the neighbours.
-    """
-    if target.refine is not None or op.name in _BY_NAME or isinstance(op, UnregisteredOp):
-        return False
-    for cls, model in _MODELS:
-        if isinstance(op, cls):
-            return model in _LOCAL
-    return isinstance(op, nn.NNOp) or op.dialect_name() not in FOREIGN
-
-
-_REGISTERED: list[Model] = []
+MODELS = OpRegistry[Model]()
 """The models that others gave, whose options are checked as carried ones are."""
 
 
@@ -234,25 +215,22 @@ def register(op: type[Operation] | str, model: Model) -> None:
     Of an op that does not state its padding (`LayoutOp`, `register_pads`), the pad policies in the Formats say it, as
     in options that an op carries: what the pads of operands must hold, and what those of results will.
     """
-    if not any(model is other for other in _REGISTERED):
-        _REGISTERED.append(model)
-    if isinstance(op, str):
-        _BY_NAME[op] = model
-    else:
-        _MODELS.insert(0, (op, model))
+    MODELS.register(op, model)
 
 
-def _registered(op: Operation) -> Model | None:
-    """The model that someone gave the op, or None."""
-    if (name := name_of_op(op)) in _BY_NAME:
-        return _BY_NAME[name]
-    model = next((model for cls, model in _MODELS if isinstance(op, cls)), None)
-    return model if any(model is other for other in _REGISTERED) else None
+def is_local(op: Operation, target: Target) -> bool:
+    """Whether the options of ops of the class of `op` follow from their attributes, types and candidates alone.
+
+    What others register, what is derived for other dialects, and what a target refines may look at the neighbours.
+    """
+    if target.refine is not None or isinstance(op, UnregisteredOp) or MODELS.find(op) is not None:
+        return False
+    return isinstance(op, (nn.NNOp, *(cls for cls, _ in _BUILT_IN))) or not is_extended(op)
 
 
 def says_pads(op: Operation) -> bool:
     """Whether the pad policies in the options of `op` say what it does with pads."""
-    return OPTIONS in op.attributes or (_registered(op) is not None and not states_pads(op))
+    return OPTIONS in op.attributes or (MODELS.find(op) is not None and not states_pads(op))
 
 
 def options_of(op: Operation, candidates: Candidates, target: Target) -> Iterable[LayoutOption]:
@@ -262,9 +240,9 @@ def options_of(op: Operation, candidates: Candidates, target: Target) -> Iterabl
     """
     if OPTIONS in op.attributes:
         return carried_options(op)
-    model = _registered(op)
+    model = MODELS.find(op)
     if model is None:
-        options = model_options(op, candidates, target)
+        options = _known_options(op, candidates, target)
     else:
         options = _asked(f"model {_name(model)}", op, lambda: model(op, candidates, target))
     if target.refine is None:
@@ -292,29 +270,19 @@ def _asked(who: str, op: Operation, options: Callable[[], Iterable[LayoutOption]
         raise PassError(f"{subject}: {error}", op) from error
 
 
-def model_options(op: Operation, candidates: Candidates, target: Target) -> Iterable[LayoutOption]:
-    """The options of the op's model: by name, by class, or by what the op says of itself."""
-    if (name := name_of_op(op)) in _BY_NAME:
-        return _BY_NAME[name](op, candidates, target)
+def _known_options(op: Operation, candidates: Candidates, target: Target) -> Iterable[LayoutOption]:
+    """The options of an op that nobody registered a model for: by class, or by what the op says of itself."""
     if any(is_tensor(value.type) and not has_layout(value.type) for value in (*op.operands, *op.results)):
         # The models below speak of all tensors of an op.
         return default_options(op, candidates, target)
-    for cls, model in _MODELS:
+    for cls, model in _BUILT_IN:
         if isinstance(op, cls):
             return model(op, candidates, target)
     if isinstance(op, nn.NNOp) and op.SAME_FORMAT:
         return same_format_options(op, candidates, target)
-    if op.dialect_name() in FOREIGN and (model := _derived()(op)) is not None:
+    if (extension := extension_of(op)) is not None and (model := extension.model_of(op)) is not None:
         return model(op, candidates, target)
     return default_options(op, candidates, target)
-
-
-@cache
-def _derived() -> Callable[[Operation], Model | None]:
-    # Imported late: the derived models use this module, and programs without such ops never need them.
-    from layout_ir.passes.selection.options.foreign.registry import model_of
-
-    return model_of
 
 
 def carried_options(op: Operation) -> list[LayoutOption]:

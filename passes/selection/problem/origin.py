@@ -21,7 +21,7 @@ from layout_ir.passes.selection.costs.cost_model import CostModel
 from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.problem.problem import Problem
 from layout_ir.passes.selection.solver.certificate import problem_to_json
-from layout_ir.passes.selection.translation.from_ir import build
+from layout_ir.passes.selection.translation.from_ir import build, is_open
 from layout_ir.printing import print_module
 
 ELIDED = 16
@@ -50,8 +50,6 @@ def check_problem(
     certificate: dict[str, Any], module: ModuleOp, target: str, costs: CostModel | None
 ) -> None:
     """Raises LayoutError where the problem of `module`, nothing in it chosen yet, is not the certificate's."""
-    from layout_ir.passes.propagate import is_open
-
     problem = build(module, target_named(target), costs).problem if is_open(module) else Problem((), ())
     ours, stated = problem_to_json(problem), certificate["problem"]
     if ours == stated:

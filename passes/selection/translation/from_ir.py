@@ -342,6 +342,19 @@ def _check_types(module: ModuleOp) -> None:
                 raise PassError(f"no layout can be chosen for {value.type}: {reason}", op)
 
 
+def is_open(module: ModuleOp) -> bool:
+    """Whether some tensor of `module` has a layout that is to be chosen."""
+    return any(is_tensor(v.type) and is_any(v.type) for op in module.walk() for v in _defined(op))
+
+
+def _defined(op: Operation) -> Iterator[SSAValue]:
+    """The values that `op` makes: its results, and the arguments of its blocks."""
+    yield from op.results
+    for region in op.regions:
+        for block in region.blocks:
+            yield from block.args
+
+
 def build(
     module: ModuleOp, target: Target, costs: CostModel | None = None, *, everything: bool = False
 ) -> Selection:

@@ -26,7 +26,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from layout_ir.certificate.checking import verify
-from layout_ir.passes.selection.costs.cost_model import parse_costs
+from layout_ir.passes.selection.costs.cost_table import parse_costs
 from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.problem.problem import Choice, OpNode, Problem, ValueNode
 from layout_ir.passes.selection.solver.certificate import certify

@@ -14,7 +14,7 @@ from xdsl.parser import Parser
 
 from layout_ir.dialects.layout import LayoutDialect, ReorderOp
 from layout_ir.passes.propagate import propagate
-from layout_ir.passes.selection.costs.cost_model import parse_costs
+from layout_ir.passes.selection.costs.cost_table import parse_costs
 
 CASES: dict[str, Any] = json.loads((Path(__file__).parents[2] / "cases" / "selection_cases.json").read_text())
 SCALE = 100

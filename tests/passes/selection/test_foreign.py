@@ -13,7 +13,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.api.execute import run
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp, format_of, is_any, is_tensor, layout_of
 from layout_ir.passes.optimize import optimize
-from layout_ir.passes.selection.costs.cost_model import parse_costs
+from layout_ir.passes.selection.costs.cost_table import parse_costs
 from layout_ir.passes.strip import strip
 from layout_ir.printing import print_module
 from tests.passes.selection.options.foreign.ops import generic

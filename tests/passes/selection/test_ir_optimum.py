@@ -10,7 +10,7 @@ import pytest
 
 from layout_ir.certificate.checking import verify
 from layout_ir.errors import LayoutError
-from layout_ir.passes.selection.costs.cost_model import parse_costs
+from layout_ir.passes.selection.costs.cost_table import parse_costs
 from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.solver.certificate import certify
 from layout_ir.passes.selection.solver.elimination import Infeasible

@@ -9,10 +9,10 @@ from xdsl.ir import Operation
 
 from layout_ir.dialects.layout import is_tensor
 from layout_ir.foreign.structured import ELEMENTWISE
-from layout_ir.passes.rewriting import PadBehaviour
+from layout_ir.interfaces import PadBehaviour
+from layout_ir.passes.selection.options.conv_kernels import Model
 from layout_ir.passes.selection.options.foreign import padding, shapes
 from layout_ir.passes.selection.options.foreign.options import structured_options
-from layout_ir.passes.selection.options.models import Model
 
 STRUCTURED: tuple[type[Operation], ...] = (
     LinalgStructuredOperation,

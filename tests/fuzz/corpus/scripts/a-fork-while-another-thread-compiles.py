@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 import layout_ir as li
-from layout_ir.backends.llvm.runtime.call import forget
+from layout_ir.caches import forget
 
 x = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
 stop = False

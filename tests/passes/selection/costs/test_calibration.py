@@ -23,7 +23,8 @@ from layout_ir.passes.selection.costs.calibration import (
     load_calibration,
     machine_name,
 )
-from layout_ir.passes.selection.costs.cost_model import CostModel, load_costs
+from layout_ir.passes.selection.costs.cost_model import CostModel
+from layout_ir.passes.selection.costs.cost_table import load_costs
 
 CURVE = Curve(((1000, 100), (2000, 150), (10_000, 1150)))
 

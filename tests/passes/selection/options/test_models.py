@@ -13,12 +13,9 @@ from xdsl.ir import Operation
 from layout_ir.algebra.format import Format
 from layout_ir.diagnostics import PassError
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp, format_of
-from layout_ir.interfaces import LayoutOption, PadRead
-from layout_ir.passes import rewriting
+from layout_ir.interfaces import PAD_BEHAVIOURS, LayoutOption, PadBehaviour, PadRead, register_pads
 from layout_ir.passes.optimize import optimize
-from layout_ir.passes.rewriting import PadBehaviour, register_pads
-from layout_ir.passes.selection.options import models
-from layout_ir.passes.selection.options.models import register
+from layout_ir.passes.selection.options.models import MODELS, register
 from layout_ir.printing import print_module
 from tests.passes.texts import parse
 
@@ -30,12 +27,10 @@ PACKED = "#layout.tag<OIhw8i8o>"
 
 
 @pytest.fixture(autouse=True)
-def forget(monkeypatch: pytest.MonkeyPatch):
+def forget():
     """What a test registers is forgotten after it."""
-    monkeypatch.setattr(models, "_MODELS", list(models._MODELS))  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(models, "_BY_NAME", {})
-    monkeypatch.setattr(models, "_REGISTERED", [])
-    monkeypatch.setattr(rewriting, "_BEHAVIOURS", {})
+    with MODELS.isolated(), PAD_BEHAVIOURS.isolated():
+        yield
 
 
 def _program(options: str = "") -> ModuleOp:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from layout_ir.passes.propagate import solve
-from layout_ir.passes.selection.costs.cost_model import parse_costs
+from layout_ir.passes.selection.costs.cost_table import parse_costs
 from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.translation.from_ir import Selection, build
 from tests.passes.texts import parse

@@ -170,15 +170,16 @@ def test_formats_keep_the_names_they_were_given():
     assert named == [("n", "c", "h", "w"), ("a", "b", "c", "d")]
 
 
-def test_negative_models_of_others_are_asked_for_every_op(monkeypatch: pytest.MonkeyPatch):
+def test_negative_models_of_others_are_asked_for_every_op():
     asked: list[Operation] = []
 
     def model(op: Operation, candidates: Any, target: Any) -> Any:
         asked.append(op)
         return models.same_format_options(op, candidates, target)
 
-    monkeypatch.setattr(models, "_MODELS", [(nn.ReluOp, model), *models._MODELS])  # pyright: ignore
-    build(_chain(5), target_named("avx2"))
+    with models.MODELS.isolated():
+        models.register(nn.ReluOp, model)
+        build(_chain(5), target_named("avx2"))
     assert len(set(asked)) == 5
 
 

@@ -1,0 +1,36 @@
+"""What pad policies mean for element types: which of them pads can hold, and what a conversion makes of one."""
+
+from __future__ import annotations
+
+from layout_ir.algebra.format import PadPolicy
+from layout_ir.elements.quantization import Conversion
+from layout_ir.elements.types import element_type
+from layout_ir.errors import LayoutError
+
+
+def check_pad(pad: PadPolicy, dtype: str) -> None:
+    """Raises LayoutError where a pad of `dtype` cannot hold what the policy says."""
+    element = element_type(dtype)
+    if pad == "zp" and element.is_float:
+        raise LayoutError(f"pad = zp needs a quantized element type, but {dtype} has no zero point")
+    if not isinstance(pad, str) and not element.holds(pad):
+        low, high = element.range
+        raise LayoutError(f"pad = {pad} is no value of {dtype}: integers from {low} to {high}")
+
+
+def pad_after(pad: PadPolicy, conversion: Conversion) -> PadPolicy:
+    """The policy `pad` of what `conversion` makes, the zero point in place of `zp` where there is one.
+
+    Raises LayoutError where there are several, or where it is not known before the call.
+    """
+    zero = conversion.dst_zero
+    if pad != "zp" or zero is None:
+        return pad
+    if isinstance(zero, float):
+        return int(zero)
+    several = f"one for each index of dim {conversion.dim}: use another policy"
+    brought = "which each call brings along: give a number when compiling, or use another policy"
+    raise LayoutError(
+        "pad = zp writes the zero point of the destination, "
+        + (f"of which there is {several}" if isinstance(zero, tuple) else brought)
+    )

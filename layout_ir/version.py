@@ -1,0 +1,3 @@
+"""The version of this release, which compiled code in the cache is keyed by."""
+
+__version__ = "0.1.0"

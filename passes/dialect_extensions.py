@@ -1,0 +1,52 @@
+"""What is known of the ops of dialects that are not ours, loaded when a program has such ops.
+
+As an extension of MLIR's `DialectRegistry` does, one of these gives ops of a dialect what they do not bring along:
+options, and what they do with pads. That of arith, linalg, math, tensor and tosa (`selection.options.foreign`) derives
+both from what the ops say of themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from layout_ir.interfaces import PadBehaviour
+    from layout_ir.passes.selection.options.conv_kernels import Model
+
+
+class DialectExtension(Protocol):
+    """Two functions, which a module may be."""
+
+    def model_of(self, op: Operation) -> Model | None:
+        """The model of `op`; None where it is only known by its types."""
+        ...
+
+    def behaviour_of(self, op: Operation) -> PadBehaviour | None:
+        """What `op` does with pads; None where nothing is known of it."""
+        ...
+
+
+_loaders: dict[str, Callable[[], DialectExtension]] = {}
+
+
+def register_extension(dialect: str, load: Callable[[], DialectExtension]) -> None:
+    """Ops of `dialect` are asked of what `load` gives, which is called for the first of them.
+
+    What `models.register` and `register_pads` say of single classes goes first.
+    """
+    _loaders[dialect] = cache(load)
+
+
+def is_extended(op: Operation) -> bool:
+    """Whether there is an extension of the dialect of `op`."""
+    return op.dialect_name() in _loaders
+
+
+def extension_of(op: Operation) -> DialectExtension | None:
+    """The extension of the dialect of `op`; None where there is none."""
+    load = _loaders.get(op.dialect_name())
+    return None if load is None else load()
