@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import arith, tensor, tosa
-from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseIntOrFPElementsAttr
+from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, DenseIntOrFPElementsAttr, IntegerType
 from xdsl.dialects.linalg import Linalg
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
 from xdsl.ir import Operation, SSAValue
@@ -88,12 +88,14 @@ def _reshape(op: Operation, operands: Sequence[Any]) -> Tensor:
     return Tensor(x.buffer, target, x.dtype)
 
 
-def _indices(static: Any, dynamic: Sequence[Any]) -> list[int]:
+def _indices(static: DenseArrayBase[IntegerType], dynamic: Sequence[Any]) -> list[int]:
     given = iter(dynamic)
     return [int(next(given)) if value == DYNAMIC_INDEX else value for value in static.get_values()]
 
 
-def _where(op: Any, operands: Sequence[Any], first: int) -> tuple[slice, ...]:
+def _where(
+    op: tensor.ExtractSliceOp | tensor.InsertSliceOp, operands: Sequence[Any], first: int
+) -> tuple[slice, ...]:
     """The box that extract_slice and insert_slice name; `first` operands are tensors."""
     counts = (len(op.offsets), len(op.sizes), len(op.strides))
     ends = [first + sum(counts[:k]) for k in range(4)]

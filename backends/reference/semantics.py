@@ -249,7 +249,7 @@ def _channels(op: nn.NNOp) -> int:
     return 1
 
 
-def _axis(op: Any) -> int:
+def _axis(op: nn.SoftmaxOp | nn.LogSoftmaxOp) -> int:
     return op.axis
 
 

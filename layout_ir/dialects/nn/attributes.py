@@ -155,6 +155,7 @@ _WORD = Kind(
     str,
 )
 
+IntDefault = int | Callable[[Any], int] | Required
 IntsDefault = tuple[int, ...] | Callable[[Any], tuple[int, ...]] | Required
 FloatsDefault = tuple[float, ...] | Required
 
@@ -169,7 +170,7 @@ def floats(default: FloatsDefault = REQUIRED) -> tuple[float, ...]:
     return cast("tuple[float, ...]", Field(_FLOATS, default))
 
 
-def integer(default: int | Required = REQUIRED) -> int:
+def integer(default: IntDefault = REQUIRED) -> int:
     """An integer."""
     return cast(int, Field(_INT, default))
 

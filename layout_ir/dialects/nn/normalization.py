@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
@@ -74,7 +74,7 @@ class LrnOp(NNOp):
         return (PadRead(1, 0.0),)
 
 
-def _last_dim(op: Any) -> int:
+def _last_dim(op: NNOp) -> int:
     return len(op.shapes[0]) - 1
 
 
@@ -85,7 +85,7 @@ class SoftmaxLikeOp(NNOp):
 
     x = operand_def(TensorType)
 
-    axis = integer(default=_last_dim)  # pyright: ignore[reportArgumentType]
+    axis = integer(default=_last_dim)
 
     def infer(self) -> Shape:
         (x,) = self.shapes

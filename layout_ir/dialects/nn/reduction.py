@@ -23,7 +23,7 @@ from layout_ir.errors import LayoutError
 REDUCIBLE = (*FLOATS, "i32", "i64")
 
 
-def _all_dims(op: Any) -> tuple[int, ...]:
+def _all_dims(op: NNOp) -> tuple[int, ...]:
     return tuple(range(len(op.shapes[0])))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.irdl import irdl_op_definition, operand_def, var_operand_def
@@ -94,7 +94,7 @@ class PadOp(NNOp):
         return tuple(result)
 
 
-def _unit_steps(op: Any) -> tuple[int, ...]:
+def _unit_steps(op: NNOp) -> tuple[int, ...]:
     return (1,) * len(op.shapes[0])
 
 

@@ -11,9 +11,14 @@ from layout_ir.errors import LayoutError
 from layout_ir.tools.commands.optimize import add_arguments, compared, time_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.dialects.func import FuncOp
+    from xdsl.ir import Operation
+
+    from layout_ir.backends.reference.tensor import Tensor
 
 
 def add_parser(subparsers: Any) -> None:
@@ -132,11 +137,11 @@ def _execute(module: ModuleOp, inputs: dict[str, Any]) -> tuple[list[NDArray[Any
     from layout_ir.api.execute import run as execute
     from layout_ir.dialects.layout import FillPadsOp, ReorderOp
 
-    constants: dict[Any, Any] = {}
+    constants: dict[Operation, Tensor] = {}
     execute(module, inputs, constants=constants)
     reorders = 0.0
 
-    def trace(op: Any, tensors: Any, seconds: float) -> None:
+    def trace(op: Operation, tensors: Sequence[Tensor], seconds: float) -> None:
         nonlocal reorders
         if isinstance(op, ReorderOp | FillPadsOp):
             reorders += seconds

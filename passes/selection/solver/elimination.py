@@ -71,7 +71,7 @@ class Elimination:
         self._trail: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
         self.done = bytearray(len(plan.buckets))
         """Which buckets have been eliminated."""
-        constants: dict[Any, list[int]] = {}
+        constants: dict[tuple[Any, ...], list[int]] = {}
         for number, factor in enumerate(factors.factors):
             if not factor.scope:
                 constants.setdefault(factor.signature, []).append(number)
