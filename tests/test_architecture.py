@@ -76,8 +76,7 @@ def test_the_walk_of_optimize_is_where_its_imports_lead():
 
 def test_the_walk_of_compile_reorder_is_where_its_imports_lead():
     walk = named(section("`compile_reorder(source, destination)`")) - {"backends/llvm/aot"}
-    ways = reached("layout_ir.backends.llvm.runtime.call") | {"layout_ir/api", "layout_ir/arrays"}
-    assert walk == ways - SUPPORT
+    assert walk == reached("layout_ir.api.reordering") - SUPPORT
 
 
 def test_files_that_the_page_names_exist():
