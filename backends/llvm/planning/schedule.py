@@ -203,7 +203,7 @@ def _folded(loops: list[Loop], cols: Loop, width: int) -> tuple[list[Loop], Axis
     if outer is None or is_open(outer.count) or size % LINE == 0 or size >= _FEW_COLS:
         return loops, Axis(cols.count, cols.dst)
     # Enough for whole tiles; the places of all of them are a table in the first-level cache.
-    times = max(k for k in range(1, outer.count + 1) if outer.count % k == 0 and k <= LINE // width)
+    times = max(k for k in range(1, min(outer.count, LINE // width) + 1) if outer.count % k == 0)
     rest = [x for x in loops if x is not outer]
     if times < outer.count:
         rest.append(Loop(outer.count // times, times * outer.src, times * outer.dst))
