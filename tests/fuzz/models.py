@@ -490,9 +490,7 @@ class Models(Kind):
         }
         layout_ir.optimize(module, target="avx2")
         results = layout_ir.run(module, inputs)
-        if any(node.op_type == "LRN" for node in model.graph.node) and any(map(_has_nan, results)):
-            # A sum that runs along the channels, as ONNX Runtime keeps, stays NaN behind the window that had one, and
-            # the evaluator of onnx leaves channels out where there are fewer batches.
+        if any(node.op_type in _OPEN_ABOUT_NAN for node in model.graph.node) and any(map(_has_nan, results)):
             return
         for reference in (_runtime, _evaluator):
             # Where the two disagree with each other (strides of 2^40), either will do.
@@ -539,6 +537,12 @@ def _inputs_of(model: onnx.ModelProto) -> Mapping[str, tuple[int, ...]]:
         for value in model.graph.input
         if value.name not in known
     }
+
+
+_OPEN_ABOUT_NAN = ("LRN", "MaxPool", "GlobalMaxPool")
+"""Ops of which ONNX does not say what NaN does. The largest of numbers and NaN is either; a sum that runs along the
+channels, as ONNX Runtime keeps for LRN, stays NaN behind the window that had one, and the evaluator of onnx leaves
+channels out where there are fewer batches."""
 
 
 def _has_nan(array: Array) -> bool:
