@@ -70,7 +70,7 @@ def test_inputs_come_from_a_file(program: str, tmp_path: Path, capsys: pytest.Ca
             "'x' holds Python objects, which are not read",
         ),
         (_npz({"x.npy": HUGE}), "'x'"),
-        (_npz({"x": b"text"}), "'x'"),  # NumPy 2.3.0 fails on it, later ones give its bytes
+        (_npz({"x": b"text"}), "'x' is no array"),
     ],
     ids=range(10),
 )

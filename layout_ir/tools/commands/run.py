@@ -12,6 +12,7 @@ from layout_ir.tools.commands.optimize import add_arguments, compared, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from zipfile import ZipFile
 
     from numpy.typing import NDArray
     from xdsl.dialects.builtin import ModuleOp
@@ -112,7 +113,11 @@ def _read_arrays(path: str) -> dict[str, Any]:
         arrays: dict[str, Any] = {}
         with np.load(path, allow_pickle=False) as data:
             for name in data.files:
+                if not _may_be_array(data.zip, name):
+                    raise LayoutError(f"{path}: not an .npz file of arrays: '{name}' is no array")
                 arrays[name] = data[name]
+    except LayoutError:
+        raise
     except MemoryError as error:
         raise LayoutError(f"{path}: '{name}' needs more memory than there is: {error}") from error
     except Exception as error:
@@ -122,6 +127,17 @@ def _read_arrays(path: str) -> dict[str, Any]:
     if wrong:
         raise LayoutError(f"{path}: not an .npz file of arrays: '{wrong[0]}' is no array")
     return arrays
+
+
+def _may_be_array(archive: ZipFile, name: str) -> bool:
+    """Whether member `name` is called as arrays are (NumPy leaves out .npy) or begins as they do.
+
+    NumPy 2.3.0 fails on others with an error of its own; later versions give their bytes.
+    """
+    if name not in archive.namelist():
+        return True
+    with archive.open(name) as member:
+        return member.read(6) == b"\x93NUMPY"
 
 
 def _broken(name: str, error: Exception) -> str:
