@@ -217,24 +217,23 @@ class PadStates:
         tried = {0.0, 1.0, -1.0}.union(*asked.values())
         tried |= {-held for held in tried}
         kept = {0.0}.union(*possible.values())
-        made: dict[tuple[int, tuple[States, ...]], tuple[Rule, Sequence[At]]] = {}
+        # A rule is shared by ops whose results may hold different numbers, so all that are known anywhere count.
+        known_anywhere = tried | kept
+        made: dict[tuple[int, tuple[States, ...]], Rule] = {}
         for choice in choices:
             if not choice.rule.agrees:
                 known = tuple(
                     (*sorted(tried.union(possible.get(at, ()))), None) if self.is_padded(at) else (None,)
                     for at in choice.ins
                 )
-                made[id(choice.rule), known] = choice.rule, choice.outs
+                made[id(choice.rule), known] = choice.rule
         steps: list[tuple[Rule, States, States]] = []
-        for (_, known), (rule, outs) in made.items():
+        for (_, known), rule in made.items():
             combinations, whole = _combinations(rule, known)
             if not whole:
                 return tried
             for states in combinations:
-                left = tuple(
-                    held if held in tried or held in possible.get(at, ()) else None
-                    for at, held in zip(outs, rule.leaves(states), strict=True)
-                )
+                left = tuple(held if held in known_anywhere else None for held in rule.leaves(states))
                 if any(held is not None for held in left):
                     steps.append((rule, states, left))
         changed = True
