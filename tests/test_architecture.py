@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -77,6 +80,80 @@ def test_the_walk_of_optimize_is_where_its_imports_lead():
 def test_the_walk_of_compile_reorder_is_where_its_imports_lead():
     walk = named(section("`compile_reorder(source, destination)`")) - {"backends/llvm/aot"}
     assert walk == reached("layout_ir.api.reordering") - SUPPORT
+
+
+def rooms_of_the_tree(heading: str) -> list[str]:
+    """The rooms of a walk, as the first block of its section lists them: one a line."""
+    block = re.findall(r"```\n(.*?)```", section(heading), re.DOTALL)[0]
+    return [room for line in block.splitlines() for room in named(line + " ")]
+
+
+@pytest.mark.parametrize("heading", ["`optimize(module, target)`", "`compile_reorder(source, destination)`"])
+def test_a_walk_passes_every_room_once_and_its_picture_shows_imports(heading: str):
+    walk = rooms_of_the_tree(heading)
+    assert sorted(set(walk)) == sorted(walk)
+    arrows = re.findall(r"^  (\S+) --> (\S+)$", section(heading), re.MULTILINE)
+    assert {room for arrow in arrows for room in arrow} == set(walk)
+    for source, destination in arrows:
+        assert destination in imported_rooms(source), f"nothing in {source} imports from {destination}"
+
+
+@cache
+def imported_rooms(room: str) -> set[str]:
+    """The rooms that the files of a room import from."""
+    files = [module for module, path in modules().items() if str(path.parent) == room]
+    return {str(modules()[name].parent) for module in files for name in imported(module)}
+
+
+PARALLEL = {"onnx", "onednn", "megengine"}
+"""Names of systems: one file per kind of thing that is said of them."""
+
+DIALECTS = "layout_ir/dialects/"
+"""Folders that have the same parts: attributes, ops, types."""
+
+COMMANDS = "layout_ir/tools/commands/"
+"""Files are named after commands of the command line, whatever else has that name."""
+
+
+def test_no_file_name_stands_twice():
+    places: dict[str, set[str]] = {}
+    for path in modules().values():
+        folder = str(path.parent) + "/"
+        if path.stem != "__init__" and path.stem not in PARALLEL and folder != COMMANDS:
+            places.setdefault(path.stem, set()).add(DIALECTS if folder.startswith(DIALECTS) else folder)
+    assert {stem: folders for stem, folders in places.items() if len(folders) > 1} == {}
+
+
+def test_what_another_file_calls_has_a_docstring():
+    used: dict[str, set[str]] = {}
+    trees = {name: ast.parse((ROOT / path).read_text(encoding="utf-8")) for name, path in modules().items()}
+    for name, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name | ast.Attribute):
+                used.setdefault(node.id if isinstance(node, ast.Name) else node.attr, set()).add(name)
+    bare = [
+        f"{modules()[name]}:{node.lineno}: {node.name}"
+        for name, tree in trees.items()
+        for scope in [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]
+        for node in scope.body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+        if not ast.get_docstring(node) and used.get(node.name, set()) - {name}
+        if not (isinstance(scope, ast.ClassDef) and is_said_elsewhere(name, scope.name, node))
+    ]
+    assert bare == []
+
+
+def is_said_elsewhere(module: str, owner: str, function: ast.FunctionDef) -> bool:
+    """Whether a base class, or the getter of a setter, says what a method does; xDSL speaks for its own hooks."""
+    if any(ast.unparse(decorator).endswith((".setter", "overload")) for decorator in function.decorator_list):
+        return True
+    bases = [
+        base for base in getattr(import_module(module), owner).__mro__[1:] if function.name in vars(base)
+    ]
+    return any(
+        not base.__module__.startswith("layout_ir") or getattr(vars(base)[function.name], "__doc__", None)
+        for base in bases
+    )
 
 
 def test_files_that_the_page_names_exist():
