@@ -39,7 +39,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from layout_ir.passes.selection.problem.problem import Choice, OpNode, Problem, ValueNode
+from layout_ir.passes.selection.solver.selection_problem import Choice, OpNode, Problem, ValueNode
 
 Choices = tuple[Choice, ...]
 

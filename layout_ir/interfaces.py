@@ -124,6 +124,10 @@ class RegionLinks(Operation, ABC):
         """What must agree; each use and each value in one link at most."""
 
 
+OPTIONS = "layout.options"
+"""The attribute by which an op of any dialect carries its options in the program."""
+
+
 @dataclass(frozen=True, slots=True)
 class LayoutOption:
     """One way to run an op: the Formats of its tensor operands and results, in order, and what it costs.

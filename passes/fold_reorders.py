@@ -42,7 +42,7 @@ from layout_ir.passes.folding.reformat import rerun_producers, rerun_users
 from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.rewriting import erase_dead, insert_after, replace_op, retype
 from layout_ir.passes.selection.costs.cost_model import reorder_ns
-from layout_ir.passes.selection.problem.decision_points import weight_of
+from layout_ir.passes.selection.problem.frequency import weight_of
 
 Rule = Callable[[Operation], SSAValue | None]
 Move = Callable[[Operation], bool]

@@ -29,15 +29,8 @@ from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.interfaces import LayoutOp
 from layout_ir.passes.fold_reorders import free_reorder, pads_only, same_type
 from layout_ir.passes.layout_pass import LayoutPass
-from layout_ir.passes.rewriting import (
-    erase_dead,
-    insert_after,
-    needed_pad,
-    provided_pad,
-    replace_op,
-    retype,
-    states_pads,
-)
+from layout_ir.passes.pad_queries import needed_pad, provided_pad, states_pads
+from layout_ir.passes.rewriting import erase_dead, insert_after, replace_op, retype
 
 ONE_TYPE = ("arith", "math")
 """Dialects whose ops want all tensors of one type: an operand with other pads would be of another."""

@@ -25,8 +25,8 @@ from itertools import groupby
 from math import prod
 from typing import Any
 
-from layout_ir.certificate.factors import Factors
-from layout_ir.certificate.problem import FAR, index
+from layout_ir.certificate.stated_cost_functions import Factors
+from layout_ir.certificate.stated_problem import FAR, index
 from layout_ir.errors import LayoutError
 
 Message = tuple[int, int, list[int], list[int]]

@@ -14,8 +14,8 @@ from math import inf
 from typing import Any, cast
 
 from layout_ir.certificate.bound import Clusters
-from layout_ir.certificate.factors import Factors
-from layout_ir.certificate.problem import FAR, Budget, StatedProblem
+from layout_ir.certificate.stated_cost_functions import Factors
+from layout_ir.certificate.stated_problem import FAR, Budget, StatedProblem
 from layout_ir.errors import LayoutError
 
 ATTRIBUTE = "layout.certificate"

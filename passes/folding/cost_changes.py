@@ -23,8 +23,8 @@ from layout_ir.dialects.layout import (
 )
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.dialects.layout.types import encoding_of
-from layout_ir.passes.selection.costs.cost_model import BYTES_PER_NS, CALL_NS, reorder_ns
-from layout_ir.passes.selection.problem.decision_points import weight_of
+from layout_ir.passes.selection.costs.cost_model import fill_ns, reorder_ns
+from layout_ir.passes.selection.problem.frequency import weight_of
 
 LayoutOnly = ReorderOp | CastOp | FillPadsOp
 
@@ -38,13 +38,6 @@ def is_settled(op: object) -> bool:
         and has_layout(op.result_type)
         and (not isinstance(op, ReorderOp) or op.keeps_elements)
     )
-
-
-def fill_ns(layout: Layout, dtype: str) -> int:
-    """Estimated time of writing the pads of a tensor."""
-    total = layout.nbytes(dtype)
-    pads = total - layout.nelems * total // max(layout.extent, 1)
-    return CALL_NS + pads // BYTES_PER_NS
 
 
 def move_ns(source: Layout, result: Layout, dtype: str) -> int:

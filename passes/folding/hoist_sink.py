@@ -14,7 +14,7 @@ from layout_ir.dialects.layout import ReorderOp, dtype_of, layout_of
 from layout_ir.dialects.layout.types import encoding_of
 from layout_ir.passes.folding.cost_changes import LayoutOnly, is_settled, move_ns, price
 from layout_ir.passes.rewriting import retype
-from layout_ir.passes.selection.problem.decision_points import weight_of
+from layout_ir.passes.selection.problem.frequency import weight_of
 
 
 def hoist_out_of_loop(op: Operation) -> bool:

@@ -19,6 +19,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, ViewOp, format_of, is_any, is_tensor, layout_of, with_format
 from layout_ir.errors import LayoutError
+from layout_ir.interfaces import OPTIONS
 from layout_ir.passes.dialect_extensions import is_extended
 from layout_ir.passes.folding.cost_changes import (
     Draft,
@@ -28,10 +29,12 @@ from layout_ir.passes.folding.cost_changes import (
     is_settled,
     price,
 )
-from layout_ir.passes.rewriting import needed_pad, provided_pad, retype, states_pads
+from layout_ir.passes.pad_queries import needed_pad, provided_pad, states_pads
+from layout_ir.passes.rewriting import retype
 from layout_ir.passes.selection.options.foreign.conform import alike
-from layout_ir.passes.selection.options.models import OPTIONS, bound, options_of
+from layout_ir.passes.selection.options.models import options_of
 from layout_ir.passes.selection.options.targets import target_named
+from layout_ir.passes.selection.options.tensor_formats import bound
 
 REACH = 8
 """Ops that a walk goes through. Longer chains of reorders around nothing are left to layout-propagate."""

@@ -9,7 +9,7 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition
 
 from layout_ir.interfaces import PAD_BEHAVIOURS, PadBehaviour, register_pads
 from layout_ir.passes.dialect_extensions import extension_of, is_extended, register_extension
-from layout_ir.passes.rewriting import pad_behaviour, states_pads
+from layout_ir.passes.pad_queries import pad_behaviour, states_pads
 from layout_ir.passes.selection.options.conv_kernels import Model
 
 ZEROS, ONES = PadBehaviour(leaves=lambda op: 0.0), PadBehaviour(leaves=lambda op: 1.0)

@@ -23,7 +23,7 @@ from layout_ir.passes.fold_reorders import MOVES, RULES, carry_other_layout, fol
 from layout_ir.passes.folding.cost_changes import is_settled, price
 from layout_ir.passes.legalize_pads import legalize_pads
 from layout_ir.passes.propagate import propagate
-from layout_ir.passes.report import traffic
+from layout_ir.passes.reorder_report import traffic
 from layout_ir.passes.rewriting import insert_after
 from layout_ir.passes.strip import strip
 from layout_ir.printing import print_module

@@ -144,7 +144,7 @@ def _about_program(
     from layout_ir.errors import LayoutError
     from layout_ir.passes.selection.costs.cost_model import named
     from layout_ir.passes.selection.costs.cost_table import load_costs
-    from layout_ir.passes.selection.problem.origin import check_problem
+    from layout_ir.passes.selection.translation.origin import check_problem
     from layout_ir.tools.program import load_program
 
     given: Any = certificate.get("origin", {})
@@ -200,9 +200,9 @@ def _check_rewritten(
 ) -> None:
     """Raises LayoutError unless the choice makes `module` of the program that the certificate records."""
     from layout_ir.errors import LayoutError
-    from layout_ir.passes.optimize import clean_up
+    from layout_ir.passes.optimize_pipeline import clean_up
     from layout_ir.passes.propagate import rewrite
-    from layout_ir.passes.selection.problem.origin import check_problem, text_of
+    from layout_ir.passes.selection.translation.origin import check_problem, text_of
     from layout_ir.tools.program import parse_program
 
     before = parse_program(recorded, "the recorded program")

@@ -14,7 +14,7 @@ from xdsl.ir import Operation
 
 from layout_ir.algebra.format import Factor, Format
 from layout_ir.interfaces import LayoutOption
-from layout_ir.passes.selection.problem.tensors import Candidates
+from layout_ir.passes.selection.options.tensor_formats import Candidates
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import CastOp, FillPadsOp, ReorderOp, ViewOp, dtype_of
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOption
-from layout_ir.passes.selection.problem.tensors import shape_of
+from layout_ir.passes.selection.options.tensor_formats import shape_of
 
 ATTRIBUTE = "layout.in_place"
 """What a selected op carries from then on: the pairs of its option, as [operand, result]."""

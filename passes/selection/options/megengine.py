@@ -21,7 +21,6 @@ from xdsl.ir import Operation, SSAValue
 from layout_ir.algebra.format import Factor, Format
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, ViewOp, dtype_of, is_tensor
-from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.elements.types import bits_of, element_type
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.options.conv_kernels import (
@@ -31,6 +30,7 @@ from layout_ir.passes.selection.options.conv_kernels import (
     plain_kernel,
     weight,
 )
+from layout_ir.passes.selection.options.tensor_formats import shape_of
 
 _RATE = 5000
 """Operations per ns of the plain kernels: a GPU with 5 TFLOP/s; the rest relative to it, by lanes."""
@@ -105,7 +105,7 @@ def refine(op: Operation, options: Iterable[LayoutOption]) -> Iterable[LayoutOpt
 def _accepts(op: nn.NNOp, option: LayoutOption) -> bool:
     values = [*(v for v in op.operands if is_tensor(v.type)), *op.results]
     for value, fmt in zip(values, (*option.ins, *option.outs), strict=True):
-        shape = tensor_type(value.type).get_shape()
+        shape = shape_of(value)
         if fmt is None or fmt.bind(shape).same_map(Format.row_major(fmt.names).bind(shape)):
             continue
         if not isinstance(op, _FOLLOW) or len(shape) != 4 or not _fits(fmt, value, shape):

@@ -31,15 +31,14 @@ from layout_ir.dialects.layout import (
     is_tensor,
 )
 from layout_ir.errors import LayoutError, UnforeseenError, unforeseen_as_error
-from layout_ir.interfaces import LayoutOption, OpRegistry
+from layout_ir.interfaces import OPTIONS, LayoutOption, OpRegistry
 from layout_ir.passes.dialect_extensions import extension_of, is_extended
-from layout_ir.passes.rewriting import states_pads
+from layout_ir.passes.pad_queries import states_pads
 from layout_ir.passes.selection.costs.cost_model import COST_LIMIT, stream_ns
 from layout_ir.passes.selection.options.conv_kernels import ConvShape, Model, Target
 from layout_ir.passes.selection.options.in_place import check_pairs, obstacle
-from layout_ir.passes.selection.options.matmul import gemm_options, matmul_options
-from layout_ir.passes.selection.problem.tensors import (
-    OPTIONS,
+from layout_ir.passes.selection.options.matmul_options import gemm_options, matmul_options
+from layout_ir.passes.selection.options.tensor_formats import (
     Candidates,
     bound,
     cuts_at_blocks,

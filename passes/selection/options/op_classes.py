@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from layout_ir.dialects.layout import format_of, is_tensor
-from layout_ir.passes.selection.options.models import OPTIONS, is_local
-from layout_ir.passes.selection.options.targets import Target
+from layout_ir.interfaces import OPTIONS
+from layout_ir.passes.selection.options.conv_kernels import Target
+from layout_ir.passes.selection.options.models import is_local
 
 
 class Kinds:

@@ -11,7 +11,7 @@ MegEngine's CUDA kernels (`megengine.py`), `onednn` asks the library itself wher
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from layout_ir.algebra.format import Format
@@ -55,42 +55,58 @@ def _htp(conv: ConvShape) -> Iterator[ConvKernel]:
     yield ConvKernel(last, weight(rank, "Sio"), last, 100)
 
 
-_TARGETS = {
-    target.name: target
-    for target in (
-        Target("avx2", "nChw8c convolutions, 8 floats per vector", _blocked(8, 80, 60), panel=16),
-        Target("avx512", "nChw16c convolutions, 16 floats per vector", _blocked(16, 150, 100), panel=32),
-        Target("channels-last", "nhwc convolutions", _channels_last),
-        Target("onednn", "what oneDNN answers to any", onednn.conv_kernels, caveat=onednn.missing),
-        Target("htp", "Hexagon croutons", _htp),
-        Target("megengine-cuda", "NCHW4, NCHW32, NCHW64, CHWN4", megengine.conv_kernels, megengine.refine),
-        nchwc.target(8),
-        nchwc.target(16),
-    )
-}
+# The registry ---------------------------------------------------------------------------------------------------------
 
-NAMES = ("host", *(name for name in _TARGETS if not name.startswith("ort-nchwc")), "ort-nchwc")
-"""The names of the help texts; ort-nchwc8 and ort-nchwc16 are ort-nchwc with a block of one's choice."""
+_targets: dict[str, Target] = {}
+
+_BY_PROCESSOR: dict[str, Callable[[str], str]] = {
+    "host": lambda host: host,
+    "ort-nchwc": lambda host: "ort-nchwc16" if host == "avx512" else "ort-nchwc8",
+}
+"""Names of which this machine's processor says what target they stand for."""
+
+
+def register_target(target: Target) -> None:
+    """Lets passes and commands find `target` by its name. Raises LayoutError where another has that name."""
+    if target.name in _targets or target.name in _BY_PROCESSOR:
+        raise LayoutError(f"there is a target '{target.name}' already")
+    _targets[target.name] = target
+
+
+for _target in (
+    Target("avx2", "nChw8c convolutions, 8 floats per vector", _blocked(8, 80, 60), panel=16),
+    Target("avx512", "nChw16c convolutions, 16 floats per vector", _blocked(16, 150, 100), panel=32),
+    Target("channels-last", "nhwc convolutions", _channels_last),
+    Target("onednn", "what oneDNN answers to any", onednn.conv_kernels, caveat=onednn.missing),
+    Target("htp", "Hexagon croutons", _htp),
+    Target("megengine-cuda", "NCHW4, NCHW32, NCHW64, CHWN4", megengine.conv_kernels, megengine.refine),
+    nchwc.target(8),
+    nchwc.target(16),
+):
+    register_target(_target)
+
+
+def target_names() -> tuple[str, ...]:
+    """The names of help texts: without ort-nchwc8 and ort-nchwc16, which are ort-nchwc with a block of one's choice."""
+    return ("host", *(name for name in _targets if not name.startswith("ort-nchwc")), "ort-nchwc")
 
 
 def check_target(name: str) -> None:
     """Raises LayoutError for an unknown target."""
-    if name not in _TARGETS and name not in NAMES:
-        raise LayoutError(f"unknown target '{name}': targets are {', '.join(NAMES)}")
+    if name not in _targets and name not in _BY_PROCESSOR:
+        raise LayoutError(f"unknown target '{name}': targets are {', '.join(target_names())}")
 
 
 def target_named(name: str) -> Target:
     """The target called `name`. "host" is the one of this machine, "ort-nchwc" has the block that ONNX Runtime uses
     on it. Raises LayoutError for an unknown name; a remark says where the target is not quite what its name says."""
     check_target(name)
-    if name == "host":
-        name = _host()
-    elif name == "ort-nchwc":
-        name = "ort-nchwc16" if _host() == "avx512" else "ort-nchwc8"
-    caveat = _TARGETS[name].caveat()
+    if name in _BY_PROCESSOR:
+        name = _BY_PROCESSOR[name](_host())
+    caveat = _targets[name].caveat()
     if caveat is not None:
         emit(Diagnostic(Severity.REMARK, f"target {name}: {caveat}"))
-    return _TARGETS[name]
+    return _targets[name]
 
 
 @lru_cache(maxsize=1)

@@ -29,7 +29,7 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import CastOp, FillPadsOp, ReorderOp, ViewOp, format_of, with_format
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOp
-from layout_ir.passes.rewriting import needed_pad, pad_behaviour, pad_reads, pad_result, provided_pad
+from layout_ir.passes.pad_queries import needed_pad, pad_behaviour, pad_reads, pad_result, provided_pad
 from layout_ir.passes.selection.options.models import says_pads
 from layout_ir.passes.selection.problem.selection import Place
 

@@ -22,8 +22,15 @@ from layout_ir.dialects.layout import dtype_of, is_any
 from layout_ir.passes.selection.costs.cost_model import CostModel
 from layout_ir.passes.selection.pads.behaviour import Held
 from layout_ir.passes.selection.pads.states import At, PadStates, ends_of
-from layout_ir.passes.selection.problem.problem import FORBIDDEN, Choice, Matrix, OpNode, Problem, ValueNode
 from layout_ir.passes.selection.problem.selection import Place, Selection
+from layout_ir.passes.selection.solver.selection_problem import (
+    FORBIDDEN,
+    Choice,
+    Matrix,
+    OpNode,
+    Problem,
+    ValueNode,
+)
 
 
 def with_pads(

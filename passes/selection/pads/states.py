@@ -24,9 +24,8 @@ from xdsl.ir import Operation
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.passes.selection.pads.behaviour import Ends, Held, Rule, States, rule_of
-from layout_ir.passes.selection.problem.omission import Omission
-from layout_ir.passes.selection.problem.problem import Choice, OpNode
-from layout_ir.passes.selection.problem.selection import Selection
+from layout_ir.passes.selection.problem.selection import Omission, Selection
+from layout_ir.passes.selection.solver.selection_problem import Choice, OpNode
 
 NUMBERS = 16
 """Numbers that ops leave in the pads of one format; networks have one. A loop that adds 1 would make them without end.

@@ -8,36 +8,24 @@ says what must agree (`interfaces.RegionLinks`).
 
 Only places with a tensor whose layout is open take part. What they use and none of them makes comes as its type says.
 
-A block that runs often weighs more: by `layout.frequency = N` on the op around it, else by the trip count of an
-`scf.for` with constant bounds, else by LOOP_TRIPS. A function runs as often as it is called, and once if it is not,
-or as its own frequency says.
+How often a decision point runs is said by `frequency.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects import cf, scf
-from xdsl.dialects.arith import ConstantOp
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from layout_ir.diagnostics import PassError, name_of_op
 from layout_ir.dialects.layout import has_layout, is_any, is_tensor, with_format
-from layout_ir.interfaces import RegionLinks
-from layout_ir.passes.selection.problem.omission import Omission
-from layout_ir.passes.selection.problem.tensors import OPTIONS, plain, shape_of
-
-LOOP_TRIPS = 10
-"""How often a loop of unknown length is taken to run: enough that nothing movable stays inside."""
-
-MOST = 1 << 24
-"""How often a block runs at most, for selection: more would leave no room for costs in 64 bits. What runs more often is
-counted as this often, which is an omission of the problem."""
-
-FREQUENCY = "layout.frequency"
+from layout_ir.interfaces import OPTIONS, RegionLinks
+from layout_ir.passes.selection.options.tensor_formats import plain, shape_of
+from layout_ir.passes.selection.problem.frequency import FREQUENCY, Weights, calls_of, frequency_of
 
 _AGREEING = (
     cf.BranchOp,
@@ -90,7 +78,7 @@ def sites(module: ModuleOp, weights: Weights | None = None, *, everything: bool 
         if isinstance(op, CallOp) and op.callee.string_value() not in functions and touches_any(op):
             raise PassError(f"call of @{op.callee.string_value()}, which the module does not define", op)
         if FREQUENCY in op.attributes:
-            _frequency(op)
+            frequency_of(op)
         if OPTIONS in op.attributes and isinstance(op, _AGREEING) and touches_any(op):
             raise PassError(
                 f"{OPTIONS} on {op.name}, whose tensors have the layouts of the ops around it: it chooses none",
@@ -160,15 +148,6 @@ def _branches(op: Operation) -> Iterator[tuple[Use, SSAValue]]:
     for block, first in taken:
         for k, arg in enumerate(block.args):
             yield (op, first + k), arg
-
-
-def calls_of(module: ModuleOp) -> dict[str, list[CallOp]]:
-    """The calls of each function, by its name."""
-    calls: dict[str, list[CallOp]] = {}
-    for op in module.walk():
-        if isinstance(op, CallOp):
-            calls.setdefault(op.callee.string_value(), []).append(op)
-    return calls
 
 
 def _sites_of(
@@ -285,88 +264,3 @@ def _slot(
         raise PassError(
             f"{name_of_op(op)} makes one tensor of {types[0]} and {other}: they have no layout in common", op
         )
-
-
-class Weights:
-    """How often ops run, worked out once per block. `calls` has those of each function, by its name."""
-
-    def __init__(self, calls: Mapping[str, Sequence[CallOp]] | None = None) -> None:
-        self._calls = calls or {}
-        self._blocks: dict[Block | None, int] = {}
-        self._functions: dict[FuncOp, int] = {}
-        self._clipped: dict[Operation, int] = {}
-        """By the first op of a block that runs too often, how often that is."""
-
-    def omissions(self) -> Iterator[Omission]:
-        """The blocks that run more often than is counted."""
-        for op, often in self._clipped.items():
-            yield Omission(op, f"the block of {op.name} runs {often} times and is counted as {MOST} times")
-
-    def of(self, op: Operation) -> int:
-        block = op.parent
-        weight = self._blocks.get(block)
-        if weight is None:
-            function = _function_around(op)
-            often = 1 if function is None else self._function(function)
-            runs = weight_of(op) * often
-            if runs > MOST:
-                self._clipped[op] = runs
-            weight = self._blocks[block] = min(runs, MOST)
-        return weight
-
-    def _function(self, function: FuncOp) -> int:
-        if function not in self._functions:
-            self._functions[function] = 1  # for calls of itself
-            calls = self._calls.get(function.sym_name.data, ())
-            given = FREQUENCY in function.attributes
-            self._functions[function] = (
-                _frequency(function) if given else sum(map(self.of, calls)) if calls else 1
-            )
-        return self._functions[function]
-
-    def around(self, value: SSAValue) -> int:
-        """How often the block runs in which a value is defined: its reorders stand right behind it."""
-        owner = value.owner
-        if isinstance(owner, Operation):
-            return self.of(owner)
-        first = owner.first_op
-        return 1 if first is None else self.of(first)
-
-
-def _function_around(op: Operation) -> FuncOp | None:
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, FuncOp):
-        parent = parent.parent_op()
-    return parent
-
-
-def weight_of(op: Operation) -> int:
-    """How often `op` runs per run of its function."""
-    weight = 1
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, FuncOp):
-        weight *= _frequency(parent)
-        parent = parent.parent_op()
-    return weight
-
-
-def _frequency(op: Operation) -> int:
-    given = op.attributes.get(FREQUENCY)
-    if given is not None:
-        if not isinstance(given, IntegerAttr) or given.value.data < 0:
-            raise PassError(f"{FREQUENCY} = {given} is no count: a whole number from 0 on", op)
-        return given.value.data
-    if isinstance(op, scf.ForOp):
-        bounds = [_constant(value) for value in (op.lb, op.ub, op.step)]
-        low, high, step = bounds
-        if low is not None and high is not None and step:
-            return max(-(-(high - low) // step), 0)
-        return LOOP_TRIPS
-    return LOOP_TRIPS if isinstance(op, scf.WhileOp) else 1
-
-
-def _constant(value: SSAValue) -> int | None:
-    owner = value.owner
-    if isinstance(owner, ConstantOp) and isinstance(owner.value, IntegerAttr):
-        return owner.value.value.data
-    return None

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from layout_ir.algebra.format import Format
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.problem.decision_points import Site, Use
-from layout_ir.passes.selection.problem.omission import Omission
-from layout_ir.passes.selection.problem.problem import Problem
+from layout_ir.passes.selection.solver.selection_problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Omission:
+    """Something that the program leaves open and the problem does not state: at which op, and in words."""
+
+    op: Operation
+    what: str
 
 
 @dataclass(frozen=True, eq=False, slots=True)

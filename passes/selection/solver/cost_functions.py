@@ -35,8 +35,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.passes.selection.problem.problem import FORBIDDEN, Choice, Matrix, Problem
 from layout_ir.passes.selection.solver.demand_sets import Needs, count_sets, nested, sets_of
+from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN, Choice, Matrix, Problem
 
 Table = NDArray[np.int64]
 Scope = tuple[int, ...]

@@ -6,7 +6,7 @@ the formats they were produced in. Nothing looks ahead and nothing is shared whe
 
 from __future__ import annotations
 
-from layout_ir.passes.selection.problem.problem import OpNode, Problem, Solution, evaluate, tree_cost
+from layout_ir.passes.selection.solver.selection_problem import OpNode, Problem, Solution, evaluate, tree_cost
 
 
 def solve_greedy(problem: Problem) -> Solution:

@@ -15,13 +15,14 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, ViewOp, format_of, is_any, layout_of, with_format
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.dialects.layout.types import encoding_of
-from layout_ir.passes.rewriting import insert_after, needed_pad, provided_pad, retype, update_signatures
+from layout_ir.interfaces import OPTIONS
+from layout_ir.passes.pad_queries import needed_pad, provided_pad
+from layout_ir.passes.rewriting import insert_after, retype, update_signatures
 from layout_ir.passes.selection.options.foreign.conform import conform
 from layout_ir.passes.selection.options.in_place import ATTRIBUTE as IN_PLACE
 from layout_ir.passes.selection.options.models import says_pads
-from layout_ir.passes.selection.problem.problem import tree_edges, value_demand
-from layout_ir.passes.selection.problem.tensors import OPTIONS
-from layout_ir.passes.selection.translation.from_ir import Place, Selection
+from layout_ir.passes.selection.problem.selection import Place, Selection
+from layout_ir.passes.selection.solver.selection_problem import tree_edges, value_demand
 
 
 def apply(module: ModuleOp, selection: Selection, choices: tuple[int, ...], *, share: bool = True) -> None:

@@ -19,19 +19,26 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of, format_of, has_layout, is_any, is_tensor
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOption
-from layout_ir.passes.rewriting import pad_reads
+from layout_ir.passes.pad_queries import pad_reads
 from layout_ir.passes.selection.costs.cost_model import CostModel
-from layout_ir.passes.selection.options.models import bound, options_of, plain, says_pads, shape_of
+from layout_ir.passes.selection.options.conv_kernels import Target
+from layout_ir.passes.selection.options.models import options_of, says_pads
 from layout_ir.passes.selection.options.op_classes import Kinds
-from layout_ir.passes.selection.options.targets import Target
+from layout_ir.passes.selection.options.tensor_formats import Candidates, bound, plain, shape_of
 from layout_ir.passes.selection.pads.split import with_pads
 from layout_ir.passes.selection.problem.cycles import check_acyclic
-from layout_ir.passes.selection.problem.decision_points import Site, Weights, calls_of, sites
-from layout_ir.passes.selection.problem.format_sets import DERIVED_LIMIT, FormatList, FormatLists
-from layout_ir.passes.selection.problem.omission import Omission
-from layout_ir.passes.selection.problem.problem import FORBIDDEN, Choice, Matrix, OpNode, Problem, ValueNode
-from layout_ir.passes.selection.problem.selection import Place, Selection
-from layout_ir.passes.selection.problem.tensors import Candidates
+from layout_ir.passes.selection.problem.decision_points import Site, sites
+from layout_ir.passes.selection.problem.frequency import MOST, Weights, calls_of
+from layout_ir.passes.selection.problem.selection import Omission, Place, Selection
+from layout_ir.passes.selection.solver.selection_problem import (
+    FORBIDDEN,
+    Choice,
+    Matrix,
+    OpNode,
+    Problem,
+    ValueNode,
+)
+from layout_ir.passes.selection.translation.format_lists import DERIVED_LIMIT, FormatList, FormatLists
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,7 +395,11 @@ def build(
         tuple(builder.omissions()),
     )
     whole = with_pads(selection, [own.layouts for own in lists], builder.kind, builder.costs)
-    omissions = (*whole.omissions, *weights.omissions())
+    clipped = (
+        Omission(op, f"the block of {op.name} runs {often} times and is counted as {MOST} times")
+        for op, often in weights.clipped.items()
+    )
+    omissions = (*whole.omissions, *clipped)
     return replace(whole, problem=_with_dead_blocks(whole.problem), omissions=omissions)
 
 

@@ -28,9 +28,9 @@ from xdsl.dialects.builtin import ModuleOp
 from layout_ir.certificate.checking import verify
 from layout_ir.passes.selection.costs.cost_table import parse_costs
 from layout_ir.passes.selection.options.targets import target_named
-from layout_ir.passes.selection.problem.problem import Choice, OpNode, Problem, ValueNode
 from layout_ir.passes.selection.solver.certificate import certify
 from layout_ir.passes.selection.solver.elimination import Infeasible
+from layout_ir.passes.selection.solver.selection_problem import Choice, OpNode, Problem, ValueNode
 from layout_ir.passes.selection.translation.apply import apply
 from layout_ir.passes.selection.translation.from_ir import build
 from tests.passes.selection import problems

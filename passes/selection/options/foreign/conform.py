@@ -14,8 +14,6 @@ from collections.abc import Iterator, Sequence
 
 from xdsl.ir import Attribute, Operation
 
-from layout_ir.algebra.format import Format
-from layout_ir.algebra.layout import Layout
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import (
     CastOp,
@@ -29,8 +27,8 @@ from layout_ir.dialects.layout import (
 )
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.dialects.layout.types import encoding_of
-from layout_ir.errors import LayoutError
 from layout_ir.foreign.structured import structured
+from layout_ir.passes.selection.options.tensor_formats import bound_to
 
 
 def conform(ops: Sequence[Operation]) -> None:
@@ -81,15 +79,8 @@ def _one_recipe(op: Operation) -> Iterator[tuple[int, Attribute]]:
         if own is None or fmt is None or own == fmt or value not in op.formatted_operands():
             continue
         here, there = layout_of(value.type), layout_of(op.result.type)
-        as_result, as_operand = _bound(own, there.shape), _bound(fmt, here.shape)
+        as_result, as_operand = bound_to(own, there.shape), bound_to(fmt, here.shape)
         if as_result is not None and as_result.same_map(there):
             continue
         if as_operand is not None and as_operand.same_map(here):
             yield k, with_format(value.type, fmt.with_pad(own.pad))
-
-
-def _bound(fmt: Format, shape: tuple[int, ...]) -> Layout | None:
-    try:
-        return fmt.bind(shape)
-    except LayoutError:
-        return None

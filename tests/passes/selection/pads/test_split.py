@@ -6,7 +6,7 @@ import pytest
 
 from layout_ir.algebra.format import Format
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp
-from layout_ir.passes.optimize import optimize
+from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.selection.costs.cost_model import CALL_NS, fill_ns
 from tests.passes.selection.pads.padded_programs import (
     BLOCKED,

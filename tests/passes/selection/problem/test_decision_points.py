@@ -21,9 +21,10 @@ from layout_ir.diagnostics import PassError
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, format_of
 from layout_ir.interfaces import RegionLink, RegionLinks
-from layout_ir.passes.optimize import optimize
+from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.propagate import propagate
-from layout_ir.passes.selection.problem.decision_points import MOST, Weights, calls_of, sites
+from layout_ir.passes.selection.problem.decision_points import sites
+from layout_ir.passes.selection.problem.frequency import MOST, Weights, calls_of
 from layout_ir.registry import DIALECTS
 from tests.passes.texts import parse
 

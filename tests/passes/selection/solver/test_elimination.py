@@ -10,13 +10,20 @@ import numpy as np
 import pytest
 
 from layout_ir.certificate.checking import verify
-from layout_ir.passes.selection.problem.problem import Choice, OpNode, Problem, ValueNode, evaluate, tree_cost
 from layout_ir.passes.selection.solver import demand_sets
 from layout_ir.passes.selection.solver.certificate import certify
 from layout_ir.passes.selection.solver.cost_functions import Factors, steiner
 from layout_ir.passes.selection.solver.demand_sets import sets_of
 from layout_ir.passes.selection.solver.elimination import Elimination, prepare
 from layout_ir.passes.selection.solver.elimination_order import make_plan
+from layout_ir.passes.selection.solver.selection_problem import (
+    Choice,
+    OpNode,
+    Problem,
+    ValueNode,
+    evaluate,
+    tree_cost,
+)
 from tests.passes.selection.problems import (
     brute_force,
     cyclic_problem,
@@ -131,7 +138,7 @@ def test_hub_of_many_uses_adds_up_far_more_than_fits_a_message():
 
 
 def _tree(reorder: tuple[tuple[int, ...], ...], root: int, needed: set[int]) -> int:
-    from layout_ir.passes.selection.problem.problem import tree_cost
+    from layout_ir.passes.selection.solver.selection_problem import tree_cost
 
     return tree_cost(reorder, root, needed)
 

@@ -8,9 +8,16 @@ import time
 import pytest
 
 from layout_ir.errors import LayoutError
-from layout_ir.passes.selection.problem.problem import FORBIDDEN, Choice, OpNode, Problem, ValueNode, evaluate
 from layout_ir.passes.selection.solver.elimination import Elimination, Infeasible, prepare
 from layout_ir.passes.selection.solver.greedy import solve_greedy, solve_preferred
+from layout_ir.passes.selection.solver.selection_problem import (
+    FORBIDDEN,
+    Choice,
+    OpNode,
+    Problem,
+    ValueNode,
+    evaluate,
+)
 from layout_ir.passes.selection.solver.solve import solve, solve_exact
 from tests.passes.selection.problems import brute_force, dense_problem, random_problem, tangled_problem
 

@@ -20,9 +20,9 @@ from layout_ir.passes.propagate import LayoutPropagatePass, propagate
 from layout_ir.passes.selection.options import models
 from layout_ir.passes.selection.options.op_classes import Kinds
 from layout_ir.passes.selection.options.targets import target_named
-from layout_ir.passes.selection.problem.format_sets import FormatLists
 from layout_ir.passes.selection.translation import apply as applying
 from layout_ir.passes.selection.translation import from_ir as building
+from layout_ir.passes.selection.translation.format_lists import FormatLists
 from layout_ir.passes.selection.translation.from_ir import build
 from tests.passes.texts import parse
 
@@ -90,7 +90,7 @@ def test_slow_steps_follow_the_kinds_of_ops_and_not_their_number(monkeypatch: py
 
 
 def test_a_value_of_very_many_uses_is_read_as_often_as_it_has_uses(monkeypatch: pytest.MonkeyPatch):
-    from layout_ir.passes.selection.problem.problem import Problem
+    from layout_ir.passes.selection.solver.selection_problem import Problem
     from layout_ir.passes.selection.solver.solve import solve_exact
 
     inner = Problem.uses

@@ -25,7 +25,7 @@ from layout_ir.dialects.layout import (
     is_tensor,
     layout_of,
 )
-from layout_ir.passes.optimize import optimize
+from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.propagate import propagate
 from layout_ir.passes.selection.costs.cost_model import (
     CostModel,
@@ -36,7 +36,7 @@ from layout_ir.passes.selection.costs.cost_model import (
     reorder_ns,
 )
 from layout_ir.passes.selection.options.targets import target_named
-from layout_ir.passes.selection.problem.problem import Solution
+from layout_ir.passes.selection.solver.selection_problem import Solution
 
 
 @dataclass(frozen=True, slots=True)

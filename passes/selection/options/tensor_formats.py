@@ -13,21 +13,6 @@ from layout_ir.dialects.layout import dtype_of, format_of
 from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.errors import LayoutError
 
-__all__ = [
-    "OPTIONS",
-    "Candidates",
-    "bound",
-    "cuts_at_blocks",
-    "is_recipe",
-    "nbytes",
-    "plain",
-    "shape_of",
-    "widens_at_blocks",
-]
-
-OPTIONS = "layout.options"
-"""The attribute by which an op of any dialect states its options in the program."""
-
 Candidates = Callable[[SSAValue], Sequence[Format]]
 """The Formats known so far for a value."""
 
@@ -51,8 +36,13 @@ def is_recipe(fmt: Format) -> bool:
 
 def bound(fmt: Format, value: SSAValue) -> Layout | None:
     """`fmt` at the shape of `value`, or None where it does not fit."""
+    return bound_to(fmt, shape_of(value))
+
+
+def bound_to(fmt: Format, shape: tuple[int, ...]) -> Layout | None:
+    """`fmt` at `shape`, or None where it does not fit."""
     try:
-        return fmt.bind(shape_of(value))
+        return fmt.bind(shape)
     except LayoutError:
         return None
 

@@ -25,7 +25,7 @@ from itertools import combinations, product
 from math import comb, prod
 from typing import Any
 
-from layout_ir.certificate.problem import FAR, StatedProblem, at
+from layout_ir.certificate.stated_problem import FAR, StatedProblem, at
 from layout_ir.errors import LayoutError
 
 Name = tuple[str, int, int]

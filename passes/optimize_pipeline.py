@@ -21,7 +21,7 @@ from layout_ir.passes.legalize_pads import legalize_pads
 from layout_ir.passes.prepack_constants import prepack_constants
 from layout_ir.passes.propagate import SelectingPass, certificate_file, propagate
 from layout_ir.passes.selection.costs.cost_model import CostModel
-from layout_ir.passes.selection.problem.problem import Solution
+from layout_ir.passes.selection.solver.selection_problem import Solution
 
 
 def optimize(
@@ -71,13 +71,4 @@ class LayoutOptimizePass(SelectingPass):
 
     name = "layout-optimize"
 
-    def transform(self, module: ModuleOp, costs: CostModel | None) -> Solution | None:
-        return optimize(
-            module,
-            self.target,
-            self.solver,
-            costs,
-            time_limit=self.time_limit,
-            report=self.report,
-            attach=self.attach,
-        )
+    select = staticmethod(optimize)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
-from layout_ir.errors import LayoutError
+from layout_ir.passes.selection.options.tensor_formats import bound_to
 
 DERIVED_LIMIT = 96
 """Formats of a value beyond which no more are derived from those of its neighbours, which views in loops would do
@@ -37,7 +37,7 @@ class FormatList:
         """The number of `fmt`; None where it does not fit the shape or is not in the list."""
         key = fmt, fmt.names
         if key not in self._numbers:
-            layout = self._bound(fmt)
+            layout = bound_to(fmt, self.shape)
             self._numbers[key] = None if layout is None else self._keys.get(_bytes(layout))
         return self._numbers[key]
 
@@ -47,17 +47,11 @@ class FormatList:
         longer = self._longer.get(key)
         if longer is None:
             longer = self
-            layout = self._bound(fmt)
+            layout = bound_to(fmt, self.shape)
             if layout is not None and self.number(fmt) is None:
                 longer = FormatList(self.shape, (*self.formats, fmt), (*self.layouts, layout))
             self._longer[key] = longer
         return longer
-
-    def _bound(self, fmt: Format) -> Layout | None:
-        try:
-            return fmt.bind(self.shape)
-        except LayoutError:
-            return None
 
 
 def _bytes(layout: Layout) -> object:

@@ -25,7 +25,7 @@ from layout_ir.dialects import nn
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.costs.cost_model import stream_ns
 from layout_ir.passes.selection.options.conv_kernels import Target
-from layout_ir.passes.selection.problem.tensors import Candidates, bound, nbytes, plain, shape_of
+from layout_ir.passes.selection.options.tensor_formats import Candidates, bound, nbytes, plain, shape_of
 
 _RATE = 80
 """Floating-point operations per ns of a packed matrix product on one core."""

@@ -22,17 +22,11 @@ from layout_ir.dialects.layout import dtype_of, is_tensor
 from layout_ir.foreign.structured import Structured, is_window, loop_of, shape, structured
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.costs.cost_model import stream_ns
+from layout_ir.passes.selection.options.conv_kernels import ConvShape, Target
 from layout_ir.passes.selection.options.foreign.padding import divisors, neutral, runs_along
 from layout_ir.passes.selection.options.foreign.transfer import transfer
-from layout_ir.passes.selection.options.models import (
-    Candidates,
-    bound,
-    default_options,
-    is_recipe,
-    nbytes,
-    plain,
-)
-from layout_ir.passes.selection.options.targets import ConvShape, Target
+from layout_ir.passes.selection.options.models import default_options
+from layout_ir.passes.selection.options.tensor_formats import Candidates, bound, is_recipe, nbytes, plain
 
 ONE_LAYOUT = ("arith", "math")
 """Dialects whose ops take tensors only in the layout of their result."""

@@ -37,18 +37,18 @@ from layout_ir.dialects.layout import (
     with_format,
 )
 from layout_ir.errors import LayoutError
-from layout_ir.interfaces import LayoutOption
+from layout_ir.interfaces import OPTIONS, LayoutOption
 from layout_ir.passes.layout_pass import LayoutPass
-from layout_ir.passes.propagate import solve
-from layout_ir.passes.report import describe, format_name, origin
+from layout_ir.passes.reorder_report import describe, format_name, origin
 from layout_ir.passes.rewriting import replace_op, retype
 from layout_ir.passes.selection.costs.cost_model import CostModel, reorder_bytes, reorder_ns
 from layout_ir.passes.selection.costs.cost_table import load_costs
 from layout_ir.passes.selection.options.targets import target_named
-from layout_ir.passes.selection.problem.problem import FORBIDDEN, Choice, OpNode, Problem, ValueNode
-from layout_ir.passes.selection.problem.selection import Place
-from layout_ir.passes.selection.problem.tensors import OPTIONS, bound, shape_of
-from layout_ir.passes.selection.translation.from_ir import Selection, build
+from layout_ir.passes.selection.options.tensor_formats import bound, shape_of
+from layout_ir.passes.selection.problem.selection import Place, Selection
+from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN, Choice, OpNode, Problem, ValueNode
+from layout_ir.passes.selection.translation.from_ir import build
+from layout_ir.passes.selection.translation.program_solution import solve_program
 
 LIMIT = 40
 """Reorders that are explained by solving again; further ones get their size and ops. One solution of a network of a
@@ -101,7 +101,7 @@ def explain(module: ModuleOp, target: str = "host", costs: CostModel | None = No
     copy, names = _reopened(module)
     unit = "ns" if costs is None else costs.unit
     selection = build(copy, target_named(target), costs, everything=True)
-    solution = solve(selection, "exact")
+    solution = solve_program(selection)
     numbers = {value: k for k, value in enumerate(selection.values)}
     missing = _missing(selection, solution.cost, left, costs or CostModel()) if solution.is_optimal else {}
     found: list[Explanation] = []
@@ -183,7 +183,7 @@ def _inner_arguments(op: Operation) -> Iterator[SSAValue]:
 
 def _solved(problem: Problem, selection: Selection) -> int:
     try:
-        return solve(replace(selection, problem=problem), "exact").cost
+        return solve_program(replace(selection, problem=problem)).cost
     except LayoutError:
         return FORBIDDEN
 

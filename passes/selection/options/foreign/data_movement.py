@@ -17,9 +17,17 @@ from layout_ir.dialects.layout import is_any, is_tensor, layout_of
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.costs.cost_model import stream_ns
-from layout_ir.passes.selection.options.models import Candidates, bound, is_recipe, nbytes, plain, shape_of
-from layout_ir.passes.selection.options.targets import Target
-from layout_ir.passes.selection.problem.tensors import cuts_at_blocks, widens_at_blocks
+from layout_ir.passes.selection.options.conv_kernels import Target
+from layout_ir.passes.selection.options.tensor_formats import (
+    Candidates,
+    bound,
+    cuts_at_blocks,
+    is_recipe,
+    nbytes,
+    plain,
+    shape_of,
+    widens_at_blocks,
+)
 
 RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp)
 MAKERS = (tensor.EmptyOp, tensor.SplatOp, arith.ConstantOp, tosa.ConstOp)
