@@ -45,7 +45,7 @@ _WHERE = {
     "compose": "algebra.concat",
     "concat": "algebra.concat",
     "from_onnx": "frontends.onnx",
-    "optimize": "passes.optimize",
+    "optimize": "passes.optimize_pipeline",
     "peel": "algebra.refinement",
     "refine": "algebra.refinement",
     "reorder": "api.reordering",
