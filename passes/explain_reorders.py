@@ -45,7 +45,7 @@ from layout_ir.passes.selection.costs.cost_model import CostModel, reorder_bytes
 from layout_ir.passes.selection.costs.cost_table import load_costs
 from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.options.tensor_formats import bound, shape_of
-from layout_ir.passes.selection.problem.selection import Place, Selection
+from layout_ir.passes.selection.problem.selection import Decision, Selection
 from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN, Choice, OpNode, Problem, ValueNode
 from layout_ir.passes.selection.translation.from_ir import build
 from layout_ir.passes.selection.translation.program_solution import solve_program
@@ -205,7 +205,7 @@ def _without(selection: Selection, value: int) -> int:
     return _solved(Problem(selection.problem.ops, tuple(values)), selection)
 
 
-def _kind(op: Operation) -> str:
+def _kernel_class(op: Operation) -> str:
     """Ops that one kernel would serve: the name, and the shape of operands that are broadcast."""
     if isinstance(op, nn.BinaryOp):
         small = [v for v in op.operands if v not in op.formatted_operands()]
@@ -217,68 +217,82 @@ def _kind(op: Operation) -> str:
     return name_of_op(op)
 
 
-Kinds = frozenset[str]
+KernelClasses = frozenset[str]
 
 
 def _missing(
     selection: Selection, cost: int, left: Sequence[ReorderOp], costs: CostModel
-) -> dict[Kinds, tuple[int, str]]:
+) -> dict[KernelClasses, tuple[int, str]]:
     """Per kind of op: what is saved, and in words, if it accepted a Format that it does not.
 
     Per pair of kinds for reorders that no single one removes: a reorder between two ops that both lack a Format only
     moves on if one of them gets it.
     """
-    kinds = sorted({_kind(place.site.op) for place in selection.places if _may_learn(place)})
-    found = _capabilities(selection, cost, [frozenset([kind]) for kind in kinds], costs)
+    classes = sorted(
+        {
+            _kernel_class(decision.point.op)
+            for decision in selection.decisions
+            if _can_be_given_kernels(decision)
+        }
+    )
+    found = _capabilities(selection, cost, [frozenset([kernel_class]) for kernel_class in classes], costs)
     stuck = [_sides(op) for op in left if not any(group & _sides(op) for group in found)]
-    around = sorted(frozenset[str]().union(*stuck).intersection(kinds))
+    around = sorted(frozenset[str]().union(*stuck).intersection(classes))
     pairs = [frozenset(pair) for pair in combinations(around, 2)]
     return {**found, **_capabilities(selection, cost, pairs[:PAIRS], costs)}
 
 
 def _capabilities(
-    selection: Selection, cost: int, groups: Sequence[Kinds], costs: CostModel
-) -> dict[Kinds, tuple[int, str]]:
+    selection: Selection, cost: int, groups: Sequence[KernelClasses], costs: CostModel
+) -> dict[KernelClasses, tuple[int, str]]:
     demand_formats = _formats_of_interest(selection)
-    result: dict[Kinds, tuple[int, str]] = {}
-    for kinds in groups:
+    result: dict[KernelClasses, tuple[int, str]] = {}
+    for classes in groups:
         for fmt in demand_formats:
-            problem, taught = _taught(selection, kinds, fmt, costs)
-            if taught:
+            problem, changed = _with_kernels(selection, classes, fmt, costs)
+            if changed:
                 saved = cost - _solved(problem, selection)
-                if saved > result.get(kinds, (0, ""))[0]:
+                if saved > result.get(classes, (0, ""))[0]:
                     name = name_of(fmt) or str(fmt)
-                    result[kinds] = (
+                    result[classes] = (
                         saved,
-                        f"{saved} {costs.unit} less in all if {' and '.join(sorted(kinds))} accepted {name}",
+                        f"{saved} {costs.unit} less in all if {' and '.join(sorted(classes))} accepted {name}",
                     )
     return result
 
 
-def _sides(op: ReorderOp) -> Kinds:
+def _sides(op: ReorderOp) -> KernelClasses:
     """The kinds of the ops on both sides of a reorder."""
     source = origin(op.input)
     users = [use.operation for use in op.result.uses]
-    return frozenset(_kind(side) for side in (*users, *([source] if isinstance(source, Operation) else [])))
+    return frozenset(
+        _kernel_class(side) for side in (*users, *([source] if isinstance(source, Operation) else []))
+    )
 
 
-def _may_learn(place: Place) -> bool:
-    op = place.site.op
-    return not place.site.is_slot and isinstance(op, nn.NNOp) and not isinstance(op, nn.ConstantOp | ViewOp)
+def _can_be_given_kernels(decision: Decision) -> bool:
+    op = decision.point.op
+    return (
+        not decision.point.is_equality
+        and isinstance(op, nn.NNOp)
+        and not isinstance(op, nn.ConstantOp | ViewOp)
+    )
 
 
 def _formats_of_interest(selection: Selection) -> list[Format]:
     """The blocked or permuted activation Formats that convolutions use: what other ops may lack."""
     found: dict[Format, None] = {}
-    for place in selection.places:
-        if isinstance(place.site.op, nn.ConvOp) and not place.site.is_slot:
-            for option in place.options:
+    for decision in selection.decisions:
+        if isinstance(decision.point.op, nn.ConvOp) and not decision.point.is_equality:
+            for option in decision.options:
                 found.setdefault(option.outs[0])
     return list(found)[:4]
 
 
-def _taught(selection: Selection, kinds: Kinds, fmt: Format, costs: CostModel) -> tuple[Problem, bool]:
-    """The problem in which ops of `kinds` also run with all tensors of the Format's rank in it, at their least cost."""
+def _with_kernels(
+    selection: Selection, classes: KernelClasses, fmt: Format, costs: CostModel
+) -> tuple[Problem, bool]:
+    """The problem in which ops of `classes` also run with all tensors of `fmt`'s rank in it, at their least cost."""
     values = list(selection.problem.values)
     formats = list(selection.formats)
 
@@ -304,22 +318,22 @@ def _taught(selection: Selection, kinds: Kinds, fmt: Format, costs: CostModel) -
         return len(formats[value]) - 1
 
     ops: list[OpNode] = []
-    taught = False
-    for node, place in zip(selection.problem.ops, selection.places, strict=True):
-        if _may_learn(place) and _kind(place.site.op) in kinds:
+    changed = False
+    for node, decision in zip(selection.problem.ops, selection.decisions, strict=True):
+        if _can_be_given_kernels(decision) and _kernel_class(decision.point.op) in classes:
             first = node.choices[0]
             ins = tuple(number(v, own) for v, own in zip(node.operands, first.ins, strict=True))
             outs = tuple(number(v, own) for v, own in zip(node.results, first.outs, strict=True))
             if all((c.ins, c.outs) != (ins, outs) for c in node.choices):
                 choice = Choice(ins, outs, min(c.cost for c in node.choices))
                 node = OpNode(node.operands, node.results, (*node.choices, choice), node.weight)
-                taught = True
+                changed = True
         ops.append(node)
-    return Problem(tuple(ops), tuple(values)), taught
+    return Problem(tuple(ops), tuple(values)), changed
 
 
 def _explained(
-    op: ReorderOp, extra: int | None, missing: dict[Kinds, tuple[int, str]], unit: str
+    op: ReorderOp, extra: int | None, missing: dict[KernelClasses, tuple[int, str]], unit: str
 ) -> Explanation:
     source, users = origin(op.input), [use.operation for use in op.result.uses]
     nbytes = reorder_bytes(layout_of(op.source_type), layout_of(op.result_type), dtype_of(op.result_type))
@@ -327,7 +341,7 @@ def _explained(
     consumer = describe(users[0]) if users else "nothing"
     sides = _sides(op)
     # One capability is less to ask for than two.
-    known = [(-len(kinds), *found) for kinds, found in missing.items() if kinds & sides]
+    known = [(-len(classes), *found) for classes, found in missing.items() if classes & sides]
     beside = [*([source] if isinstance(source, Operation) else []), *users]
     fixed = next((name_of_op(side) for side in beside if isinstance(side, UnregisteredOp)), "")
     best = max(known)[2] if known else None

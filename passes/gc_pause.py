@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def no_collection() -> Generator[None]:
+def gc_paused() -> Generator[None]:
     """Garbage is not looked for meanwhile.
 
     The collector visits all objects whenever there are a quarter more of them; a program of 10^5 ops has some

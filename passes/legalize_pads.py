@@ -29,7 +29,7 @@ from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.interfaces import LayoutOp
 from layout_ir.passes.fold_reorders import free_reorder, pads_only, same_type
 from layout_ir.passes.layout_pass import LayoutPass
-from layout_ir.passes.pad_queries import needed_pad, provided_pad, states_pads
+from layout_ir.passes.pad_queries import has_pad_behaviour, needed_pad, provided_pad
 from layout_ir.passes.rewriting import erase_dead, insert_after, replace_op, retype
 
 ONE_TYPE = ("arith", "math")
@@ -42,7 +42,7 @@ def legalize_pads(module: ModuleOp) -> None:
         if isinstance(op, LayoutOp):
             _fill_operands(op)
             _claim(op)
-        elif states_pads(op):
+        elif has_pad_behaviour(op):
             _fill_operands(op)
         else:
             value = same_type(op) or pads_only(op) or free_reorder(op)
@@ -56,7 +56,7 @@ def legalize_pads(module: ModuleOp) -> None:
     erase_dead(list(fills))
 
 
-def _is_settled(op: Operation) -> bool:
+def _has_known_layouts(op: Operation) -> bool:
     return not any(
         is_tensor(value.type) and (is_any(value.type) or not has_layout(value.type))
         for value in (*op.operands, *op.results)
@@ -67,7 +67,12 @@ def _claim(op: LayoutOp) -> None:
     """Strengthens an undef result to what the op provides, where no signature or view hangs on its type."""
     result = op.results[0]
     fmt = format_of(result.type)
-    if not _is_settled(op) or fmt is None or fmt.pad != "undef" or not layout_of(result.type).is_padded:
+    if (
+        not _has_known_layouts(op)
+        or fmt is None
+        or fmt.pad != "undef"
+        or not layout_of(result.type).is_padded
+    ):
         return
     if not all(isinstance(use.operation, LayoutOp | FillPadsOp | ReorderOp | CastOp) for use in result.uses):
         return
@@ -78,7 +83,7 @@ def _claim(op: LayoutOp) -> None:
 
 def _fill_operands(op: Operation) -> None:
     """Inserts the fills that `op` needs and its operands do not promise."""
-    if not _is_settled(op):
+    if not _has_known_layouts(op):
         return
     for k, operand in enumerate(op.operands):
         needed = needed_pad(op, k)
@@ -108,7 +113,7 @@ def _filled(value: SSAValue, policy: PadPolicy) -> SSAValue:
 
 def _needs_fill(user: Operation, index: int, fill: FillPadsOp) -> bool:
     """Whether `user` needs what `fill` promises: for itself, or to keep the promise of its own result."""
-    if not isinstance(user, LayoutOp) or not _is_settled(user):
+    if not isinstance(user, LayoutOp) or not _has_known_layouts(user):
         return True
     if needed_pad(user, index) is not None:
         return True

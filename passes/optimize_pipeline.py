@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 
 from layout_ir.errors import LayoutError
-from layout_ir.passes.fold_reorders import PLACEMENTS, RULES, SETTLED, fold_reorders
+from layout_ir.passes.fold_reorders import CODE_MOTION, COST_FREE_RULES, RULES, fold_reorders
 from layout_ir.passes.layout_pass import errors_of_pass
 from layout_ir.passes.legalize_pads import legalize_pads
 from layout_ir.passes.prepack_constants import prepack_constants
@@ -58,11 +58,11 @@ def optimize(
 
 def clean_up(module: ModuleOp, costs: CostModel | None) -> None:
     """What follows the choice in the pipeline."""
-    rules = RULES if costs is None else SETTLED
-    fold_reorders(module, rules, PLACEMENTS)
+    rules = RULES if costs is None else COST_FREE_RULES
+    fold_reorders(module, rules, CODE_MOTION)
     prepack_constants(module)
     legalize_pads(module)
-    fold_reorders(module, rules, PLACEMENTS)
+    fold_reorders(module, rules, CODE_MOTION)
 
 
 @dataclass(frozen=True)

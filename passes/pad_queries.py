@@ -29,7 +29,7 @@ def pad_behaviour(op: Operation) -> PadBehaviour | None:
     return behaviour
 
 
-def states_pads(op: Operation) -> bool:
+def has_pad_behaviour(op: Operation) -> bool:
     """Whether it is known what `op` does with pads."""
     return isinstance(op, LayoutOp) or pad_behaviour(op) is not None
 

@@ -17,7 +17,7 @@ from layout_ir.certificate.checking import ATTRIBUTE as CERTIFICATE
 from layout_ir.diagnostics import remark
 from layout_ir.errors import LayoutError
 from layout_ir.files import all_or_none, write_result
-from layout_ir.passes.gc_pause import no_collection
+from layout_ir.passes.gc_pause import gc_paused
 from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.selection.costs.cost_model import CostModel
 from layout_ir.passes.selection.costs.cost_table import load_costs
@@ -57,7 +57,7 @@ def propagate(
     # What an earlier run wrote there would be taken for a proof of this program.
     if not opened and report is None and not attach:
         return None
-    with certificate_file(report), no_collection():
+    with certificate_file(report), gc_paused():
         chosen = target_named(target)
         selection = build(module, chosen, costs) if opened else Selection(Problem((), ()), (), (), ())
         for omission in dict.fromkeys(selection.omissions):

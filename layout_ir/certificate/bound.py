@@ -25,8 +25,8 @@ from itertools import groupby
 from math import prod
 from typing import Any
 
-from layout_ir.certificate.stated_cost_functions import Factors
-from layout_ir.certificate.stated_problem import FAR, index
+from layout_ir.certificate.stated_cost_functions import StatedCostFunctions
+from layout_ir.certificate.stated_problem import INFINITE, index
 from layout_ir.errors import LayoutError
 
 Message = tuple[int, int, list[int], list[int]]
@@ -43,15 +43,17 @@ LARGEST = 1 << 23
 class Clusters:
     """The tables of all clusters, messages included. Raises LayoutError where a factor is in none or in two."""
 
-    def __init__(self, factors: Factors, scale: int, given: list[dict[str, Any]], messages: list[Message]):
+    def __init__(
+        self, functions: StatedCostFunctions, scale: int, given: list[dict[str, Any]], messages: list[Message]
+    ):
         if scale < 1:
             raise LayoutError(f"scale is {scale}, at least 1 is needed")
-        self._size = factors.size
-        self._budget = factors.problem.budget
+        self._size = functions.size
+        self._budget = functions.problem.budget
         self._scale = scale
         self._scopes: list[list[int]] = []
         self._tables: dict[int, list[int]] = {}
-        missing = factors.names()
+        missing = functions.names()
         for cluster in given:
             scope: list[int] = cluster["scope"]
             if len(set(scope)) != len(scope) or any(x < 0 for x in scope):
@@ -61,7 +63,7 @@ class Clusters:
                 if (kind, number, op) not in missing:
                     raise LayoutError(f"factor {kind} {number} {op} does not exist, or is in two clusters")
                 missing.remove((kind, number, op))
-                own, costs = factors.table((kind, number, op))
+                own, costs = functions.table((kind, number, op))
                 table = self._plus(scope, table, own, [scale * cost for cost in costs])
             self._tables[len(self._scopes)] = table
             self._scopes.append(scope)
@@ -127,7 +129,7 @@ class Clusters:
         self._budget.spend(prod(len(live[x]) for x in scope), f"the least entry of cluster {c}")
         if all(len(live[x]) == self._size(x) for x in scope):
             return min(tables[c])
-        return min((tables[c][k] for k in self._places(scope, scope, live)), default=FAR)
+        return min((tables[c][k] for k in self._places(scope, scope, live)), default=INFINITE)
 
     def _least_by_state(self, c: int, tables: dict[int, list[int]], live: _Live, x: int) -> dict[int, int]:
         """Per live state of `x`, the least entry of the cluster with that state."""
@@ -137,7 +139,7 @@ class Clusters:
         places = self._places([x, *(y for y in scope if y != x)], scope, live)
         step = entries // max(len(live[x]), 1)
         return {
-            state: min((tables[c][place] for place in places[n * step : (n + 1) * step]), default=FAR)
+            state: min((tables[c][place] for place in places[n * step : (n + 1) * step]), default=INFINITE)
             for n, state in enumerate(live[x])
         }
 
@@ -161,7 +163,7 @@ class Clusters:
                 worst.append(rest + sum(own[k] for own in by_state))
                 live[x] = [state for state in live[x] if state != k]
                 for c, own in zip(around, by_state, strict=True):
-                    least[c] = min((own[state] for state in live[x]), default=FAR)
+                    least[c] = min((own[state] for state in live[x]), default=INFINITE)
             total = rest + sum(least[c] for c in around)
         if "split" in node:
             x = node["split"]

@@ -25,14 +25,14 @@ from itertools import combinations, product
 from math import comb, prod
 from typing import Any
 
-from layout_ir.certificate.stated_problem import FAR, StatedProblem, at
+from layout_ir.certificate.stated_problem import INFINITE, StatedProblem, at
 from layout_ir.errors import LayoutError
 
 Name = tuple[str, int, int]
 """A factor: ("op", o, 0), ("value", v, 0), ("link", v, o) or ("tail", v, 0)."""
 
 
-class Factors:
+class StatedCostFunctions:
     """Variables and factors of a problem. Raises LayoutError where `given`, the sets, are not sets of its values."""
 
     def __init__(self, problem: StatedProblem, given: list[list[Any]]):
@@ -140,7 +140,9 @@ class Factors:
             entries = self._states(tail) * self._states(number)
             problem.budget.spend(entries, f"the table of value {number} and its tail, {entries} entries,")
             own = [self._variable(tail), self._variable(number)]
-            costs = [0 if set(i) <= set(s) else FAR for i in self._sets[tail] for s in self._sets[number]]
+            costs = [
+                0 if set(i) <= set(s) else INFINITE for i in self._sets[tail] for s in self._sets[number]
+            ]
         return [x for x in own if self.size(x) > 1], costs
 
     def _variable(self, v: int) -> int:
@@ -156,7 +158,7 @@ class Factors:
         table: list[int] = []
         for ins, _, _ in choices:
             needed = {ins[k] for k in asked}
-            table += [0 if needed <= s else FAR for s in sets]
+            table += [0 if needed <= s else INFINITE for s in sets]
             table += lacks_nothing
         return table
 

@@ -29,7 +29,7 @@ from layout_ir.passes.selection.problem.frequency import weight_of
 LayoutOnly = ReorderOp | CastOp | FillPadsOp
 
 
-def is_settled(op: object) -> bool:
+def is_layout_change(op: object) -> bool:
     """Whether `op` changes layouts alone, between layouts that are known, of tensors whose extents are."""
     if not isinstance(op, LayoutOnly) or op.is_open:
         return False
@@ -40,7 +40,7 @@ def is_settled(op: object) -> bool:
     )
 
 
-def move_ns(source: Layout, result: Layout, dtype: str) -> int:
+def change_ns(source: Layout, result: Layout, dtype: str) -> int:
     """Estimated time of getting from one layout to the other, by whichever op does it."""
     if cast_obstacle(source, result) is None:
         return 0
@@ -58,7 +58,7 @@ def price(op: Operation) -> int:
     return fill_ns(result, dtype) * weight_of(op) if isinstance(op, FillPadsOp) else 0
 
 
-def move(value: SSAValue, type: Attribute) -> Operation | None:
+def change_layout(value: SSAValue, type: Attribute) -> Operation | None:
     """The op, not inserted yet, that gives `value` as `type`; None where it has that type."""
     if value.type == type:
         return None
@@ -76,24 +76,24 @@ class Draft:
 
     ops: list[tuple[Operation, Operation]] = field(default_factory=list[tuple[Operation, Operation]])
     cost: int = 0
-    moves: int = 0
+    changes: int = 0
 
     def add(self, op: Operation, before: Operation) -> SSAValue:
         op.location = before.location
         self.ops.append((op, before))
         return op.results[0]
 
-    def move(self, value: SSAValue, type: Attribute, before: Operation) -> SSAValue:
+    def change_layout(self, value: SSAValue, type: Attribute, before: Operation) -> SSAValue:
         """`value` as `type`, by an op that is counted; one made before is used again."""
         for op, _ in self.ops:
             if isinstance(op, LayoutOnly) and op.input is value and op.result.type == type:
                 return op.result
-        op = move(value, type)
+        op = change_layout(value, type)
         if op is None:
             return value
         source, result = layout_of(value.type), layout_of(type)
-        self.cost += move_ns(source, result, dtype_of(type)) * weight_of(before)
-        self.moves += 1
+        self.cost += change_ns(source, result, dtype_of(type)) * weight_of(before)
+        self.changes += 1
         return self.add(op, before)
 
     def drop(self) -> None:

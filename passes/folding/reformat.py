@@ -25,21 +25,21 @@ from layout_ir.passes.folding.cost_changes import (
     Draft,
     LayoutOnly,
     erase_unused,
+    is_layout_change,
     is_literal,
-    is_settled,
     price,
 )
-from layout_ir.passes.pad_queries import needed_pad, provided_pad, states_pads
+from layout_ir.passes.pad_queries import has_pad_behaviour, needed_pad, provided_pad
 from layout_ir.passes.rewriting import retype
 from layout_ir.passes.selection.options.foreign.conform import alike
 from layout_ir.passes.selection.options.models import options_of
 from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.options.tensor_formats import bound
 
-REACH = 8
+PATH_LIMIT = 8
 """Ops that a walk goes through. Longer chains of reorders around nothing are left to layout-propagate."""
 
-Choice = tuple[tuple[Format | None, ...], Format]
+OperandFormats = tuple[tuple[Format | None, ...], Format]
 """Formats of the operands (None: stays as it is) and of the result."""
 
 
@@ -54,7 +54,7 @@ def is_movable(op: Operation) -> bool:
         return True
     if isinstance(op, nn.NNOp):
         return op.SAME_FORMAT
-    return bool(op.operands) and is_extended(op) and states_pads(op) and not _has_kernel(op)
+    return bool(op.operands) and is_extended(op) and has_pad_behaviour(op) and not _has_kernel(op)
 
 
 def _has_kernel(op: Operation) -> bool:
@@ -62,10 +62,10 @@ def _has_kernel(op: Operation) -> bool:
     return "conv" in op.name or "matmul" in op.name or "pool" in op.name
 
 
-def choice(op: Operation, value: SSAValue, fmt: Format) -> Choice | None:
+def formats_where(op: Operation, value: SSAValue, fmt: Format) -> OperandFormats | None:
     """How `op` runs when `value`, one of its operands or its result, has `fmt`; None where it cannot."""
     if isinstance(op, ViewOp):
-        return _view_choice(op, value, fmt)
+        return _view_formats(op, value, fmt)
     wanted = bound(fmt, value)
     if wanted is None:
         return None
@@ -83,7 +83,7 @@ def choice(op: Operation, value: SSAValue, fmt: Format) -> Choice | None:
     return None
 
 
-def _view_choice(op: ViewOp, value: SSAValue, fmt: Format) -> Choice | None:
+def _view_formats(op: ViewOp, value: SSAValue, fmt: Format) -> OperandFormats | None:
     layout = bound(fmt, value)
     if layout is None:
         return None
@@ -98,9 +98,9 @@ def _view_choice(op: ViewOp, value: SSAValue, fmt: Format) -> Choice | None:
 # Walks ---------------------------------------------------------------------------------------------------------------
 
 
-def rerun_users(op: Operation) -> bool:
+def reformat_users(op: Operation) -> bool:
     """Takes users of a reorder to the Format in front of it, where that is cheaper; whether it was."""
-    if not isinstance(op, ReorderOp) or not is_settled(op):
+    if not isinstance(op, ReorderOp) or not is_layout_change(op):
         return False
     fmt = format_of(op.source_type)
     assert fmt is not None
@@ -110,23 +110,23 @@ def rerun_users(op: Operation) -> bool:
     return False
 
 
-def rerun_producers(op: Operation) -> bool:
+def reformat_producers(op: Operation) -> bool:
     """Takes what makes the operand of a reorder to the Format behind it, where that is cheaper; whether it was."""
-    if not isinstance(op, ReorderOp) or not is_settled(op):
+    if not isinstance(op, ReorderOp) or not is_layout_change(op):
         return False
     fmt = format_of(op.result_type)
     assert fmt is not None
     return any(_is_better(path) for path in _up(op.input, fmt))
 
 
-Path = list[tuple[Operation, Choice]]
+Path = list[tuple[Operation, OperandFormats]]
 
 
 def _down(user: Operation, value: SSAValue, fmt: Format) -> Iterator[Path]:
     """Ever longer chains of ops behind `value`."""
     path: Path = []
-    while len(path) < REACH and is_movable(user):
-        chosen = choice(user, value, fmt)
+    while len(path) < PATH_LIMIT and is_movable(user):
+        chosen = formats_where(user, value, fmt)
         if chosen is None:
             return
         path.append((user, chosen))
@@ -141,7 +141,7 @@ def _down(user: Operation, value: SSAValue, fmt: Format) -> Iterator[Path]:
 def _up(value: SSAValue, fmt: Format) -> Iterator[Path]:
     """Ever longer chains of ops in front of `value`, first op first."""
     path: Path = []
-    while len(path) < REACH:
+    while len(path) < PATH_LIMIT:
         op = value.owner
         if (
             not isinstance(op, Operation)
@@ -149,7 +149,7 @@ def _up(value: SSAValue, fmt: Format) -> Iterator[Path]:
             or (path and op.parent is not path[0][0].parent)
         ):
             return
-        chosen = choice(op, value, fmt)
+        chosen = formats_where(op, value, fmt)
         if chosen is None:
             return
         path.insert(0, (op, chosen))
@@ -173,11 +173,11 @@ def _is_better(path: Path) -> bool:
     replaced = _replaced(inside)
     draft = Draft()
     made = _trial(path, draft)
-    results = None if made is None else _demands(path, made, draft)
+    results = None if made is None else _use_changes(path, made, draft)
     still_used = {operand for op, _ in draft.ops for operand in op.operands}
     gone = [op for op in replaced if op.results[0] not in still_used]
     now = sum(price(op) for op in gone), len(gone)
-    if results is None or (draft.cost, draft.moves) >= now:
+    if results is None or (draft.cost, draft.changes) >= now:
         draft.drop()
         return False
     draft.commit()
@@ -202,11 +202,11 @@ def _replaced(inside: set[Operation]) -> list[Operation]:
     for op in inside:
         for operand in op.operands:
             owner = operand.owner
-            if is_settled(owner) and all(use.operation in inside for use in operand.uses):
+            if is_layout_change(owner) and all(use.operation in inside for use in operand.uses):
                 assert isinstance(owner, Operation)
                 found[owner] = None
         for use in op.results[0].uses:
-            if use.operation not in inside and is_settled(use.operation):
+            if use.operation not in inside and is_layout_change(use.operation):
                 found[use.operation] = None
     return list(found)
 
@@ -227,7 +227,7 @@ def _trial(path: Path, draft: Draft) -> dict[SSAValue, SSAValue] | None:
                 held = bound(fmt, value)
                 if held is None or not held.same_store(layout_of(value.type)):
                     return None
-                operands.append(draft.move(value, _with_pads_of(value, fmt), op))
+                operands.append(draft.change_layout(value, _with_pads_of(value, fmt), op))
             else:
                 operands.append(_supply(operand, fmt, draft, op))
         made[op.results[0]] = _make(op, operands, out, draft)
@@ -243,7 +243,9 @@ def _make(op: Operation, operands: Sequence[SSAValue], out: Format, draft: Draft
         needed = needed_pad(new, k)
         fmt = format_of(operand.type) if needed is not None else None
         if needed is not None and fmt is not None and fmt.with_pad(needed) != fmt:
-            new.operands[k] = draft.move(operand, with_format(operand.type, fmt.with_pad(needed)), op)
+            new.operands[k] = draft.change_layout(
+                operand, with_format(operand.type, fmt.with_pad(needed)), op
+            )
     if isinstance(new, ViewOp):
         view = new.view(layout_of(new.input.type))
         result = retype(result, with_format(result.type, view.format))
@@ -253,7 +255,7 @@ def _make(op: Operation, operands: Sequence[SSAValue], out: Format, draft: Draft
         result = retype(result, with_format(result.type, out.with_pad(held)))
     for cast in alike(new):
         draft.add(cast, op)
-        draft.moves += 1
+        draft.changes += 1
         draft.cost += price(cast) if isinstance(cast, ReorderOp) else 0
     result.name_hint = op.results[0].name_hint
     return draft.add(new, op)
@@ -273,7 +275,7 @@ def _with_pads_of(value: SSAValue, fmt: Format) -> Attribute:
 def _supply(value: SSAValue, fmt: Format, draft: Draft, before: Operation) -> SSAValue:
     """`value`, or what it is a reorder of, in `fmt`, by the cheapest move; literals are made again for nothing."""
     sources = [value]
-    while isinstance(owner := sources[-1].owner, LayoutOnly) and is_settled(owner):
+    while isinstance(owner := sources[-1].owner, LayoutOnly) and is_layout_change(owner):
         sources.append(owner.input)
     literal = sources[-1].owner
     if isinstance(literal, Operation) and is_literal(literal):
@@ -287,26 +289,26 @@ def _supply(value: SSAValue, fmt: Format, draft: Draft, before: Operation) -> SS
         if own is not None and layout.same_map(fmt.bind(layout.shape)):
             wanted = with_format(source.type, fmt.with_pad(own.pad))
             if layout_of(wanted).extent <= layout.extent:
-                return draft.move(source, wanted, before)
-    return draft.move(sources[-1], with_format(value.type, _usual(fmt)), before)
+                return draft.change_layout(source, wanted, before)
+    return draft.change_layout(sources[-1], with_format(value.type, _usual(fmt)), before)
 
 
-Demand = tuple[Operation, int | None, SSAValue]
+UseChange = tuple[Operation, int | None, SSAValue]
 """A user, the operand of it to be replaced (None: it is a layout op that goes), and by what."""
 
 
-def _demands(path: Path, made: dict[SSAValue, SSAValue], draft: Draft) -> list[Demand]:
+def _use_changes(path: Path, made: dict[SSAValue, SSAValue], draft: Draft) -> list[UseChange]:
     """What users outside of `path` get instead of the old results."""
     inside = {op for op, _ in path}
-    found: list[Demand] = []
+    found: list[UseChange] = []
     for op, _ in path:
         old = op.results[0]
         for use in old.uses:
             user = use.operation
             if user in inside:
                 continue
-            if is_settled(user):
-                found.append((user, None, draft.move(made[old], user.results[0].type, op)))
+            if is_layout_change(user):
+                found.append((user, None, draft.change_layout(made[old], user.results[0].type, op)))
             else:
-                found.append((user, use.index, draft.move(made[old], old.type, op)))
+                found.append((user, use.index, draft.change_layout(made[old], old.type, op)))
     return found

@@ -125,7 +125,7 @@ def _format(lead: str, rank: int, order: str, blocks: tuple[tuple[str, int], ...
 # Kernels that several targets have --------------------------------------------------------------------------------
 
 
-def plain_kernel(conv: ConvShape, rate: int) -> ConvKernel:
+def row_major_kernel(conv: ConvShape, rate: int) -> ConvKernel:
     """Row-major everything, a matrix product over unrolled windows: at `rate` where there are no groups.
 
     Each group is a product of its own, as narrow as the group: `_DEPTHWISE` for one channel, near `rate` for many.

@@ -25,7 +25,7 @@ from layout_ir.dialects import nn
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.costs.cost_model import stream_ns
 from layout_ir.passes.selection.options.conv_kernels import Target
-from layout_ir.passes.selection.options.tensor_formats import Candidates, bound, nbytes, plain, shape_of
+from layout_ir.passes.selection.options.tensor_formats import Candidates, bound, nbytes, row_major, shape_of
 
 _RATE = 80
 """Floating-point operations per ns of a packed matrix product on one core."""
@@ -40,7 +40,7 @@ def gemm_options(op: Operation, candidates: Candidates, target: Target) -> Itera
     a, b = op.operands[:2]
     n = shape_of(op.result)[1]
     k = shape_of(a)[0 if op.trans_a else 1]
-    rest = tuple(plain(value) for value in op.operands[2:])
+    rest = tuple(row_major(value) for value in op.operands[2:])
     yield from _products(op, candidates, target, columns=0 if op.trans_b else 1)
     if op.trans_a:
         return
@@ -51,8 +51,8 @@ def gemm_options(op: Operation, candidates: Candidates, target: Target) -> Itera
             right = None if left is None else _matching_right(left, n, k, panel, transposed=op.trans_b)
             if right is not None:
                 cost = _cost((m, -(-n // panel) * panel), k) if panel else _cost((m, n), k)
-                cost += 0 if panel else stream_ns(nbytes(plain(b), b))
-                yield LayoutOption((fmt, right, *rest), (plain(op.result),), cost)
+                cost += 0 if panel else stream_ns(nbytes(row_major(b), b))
+                yield LayoutOption((fmt, right, *rest), (row_major(op.result),), cost)
 
 
 def matmul_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
@@ -63,7 +63,7 @@ def matmul_options(op: Operation, candidates: Candidates, target: Target) -> Ite
 def _products(op: Operation, candidates: Candidates, target: Target, columns: int) -> Iterator[LayoutOption]:
     """`columns` is the dim of the right operand that is one of the result."""
     a, b, y = op.operands[0], op.operands[1], op.results[0]
-    rest = tuple(plain(value) for value in op.operands[2:])
+    rest = tuple(row_major(value) for value in op.operands[2:])
     shape, right = shape_of(y), shape_of(b)
     k = right[0] if len(right) == 1 else right[2 * len(right) - 3 - columns]
     tried = [_strided(value, candidates) for value in (a, b, y)]
@@ -71,7 +71,7 @@ def _products(op: Operation, candidates: Candidates, target: Target, columns: in
         cost = _cost(shape, k) + stream_ns(nbytes(right_format, b))
         yield LayoutOption((left_format, right_format, *rest), (out,), cost)
     if target.panel and len(right) > 1:
-        panels = _panels(plain(b), columns, target.panel)
+        panels = _panels(row_major(b), columns, target.panel)
         width = -(-shape[-1] // target.panel) * target.panel
         for left_format, out in product(tried[0], tried[2]):
             yield LayoutOption((left_format, panels, *rest), (out,), _cost((*shape[:-1], width), k))
@@ -84,7 +84,7 @@ def _cost(shape: tuple[int, ...], k: int) -> int:
 def _strided(value: SSAValue, candidates: Candidates) -> list[Format]:
     """Row-major, and what of the Formats known for `value` a strided kernel takes."""
     known = [fmt for fmt in candidates(value) if _is_strided(bound(fmt, value))]
-    return list(dict.fromkeys((plain(value), *known)))[:_TRIED]
+    return list(dict.fromkeys((row_major(value), *known)))[:_TRIED]
 
 
 def _is_strided(layout: Layout | None) -> bool:

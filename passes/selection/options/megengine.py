@@ -27,7 +27,7 @@ from layout_ir.passes.selection.options.conv_kernels import (
     ConvKernel,
     ConvShape,
     activation,
-    plain_kernel,
+    row_major_kernel,
     weight,
 )
 from layout_ir.passes.selection.options.tensor_formats import shape_of
@@ -65,7 +65,7 @@ def conv_kernels(conv: ConvShape) -> Iterator[ConvKernel]:
         if bits_of(conv.dtype) == 8 and not element_type(conv.dtype).is_float and _dense(conv, 4):
             last = activation(2, "nSc")
             yield ConvKernel(last, weight(2, "oSi"), last, _RATE * 16)
-    yield plain_kernel(conv, _RATE)
+    yield row_major_kernel(conv, _RATE)
 
 
 def _dense(conv: ConvShape, block: int) -> bool:

@@ -33,7 +33,7 @@ from layout_ir.dialects.layout import (
 from layout_ir.errors import LayoutError, UnforeseenError, unforeseen_as_error
 from layout_ir.interfaces import OPTIONS, LayoutOption, OpRegistry
 from layout_ir.passes.dialect_extensions import extension_of, is_extended
-from layout_ir.passes.pad_queries import states_pads
+from layout_ir.passes.pad_queries import has_pad_behaviour
 from layout_ir.passes.selection.costs.cost_model import COST_LIMIT, stream_ns
 from layout_ir.passes.selection.options.conv_kernels import ConvShape, Model, Target
 from layout_ir.passes.selection.options.in_place import check_pairs, obstacle
@@ -42,9 +42,9 @@ from layout_ir.passes.selection.options.tensor_formats import (
     Candidates,
     bound,
     cuts_at_blocks,
-    is_recipe,
+    is_shape_free,
     nbytes,
-    plain,
+    row_major,
     shape_of,
     widens_at_blocks,
 )
@@ -65,7 +65,7 @@ def conv_options(op: Operation, candidates: Candidates, target: Target) -> Itera
     """The target's kernels; time is the arithmetic on padded channels over the kernel's rate."""
     assert isinstance(op, nn.ConvOp)
     y = shape_of(op.result)
-    bias = () if op.b is None else (plain(op.b),)
+    bias = () if op.b is None else (row_major(op.b),)
     for kernel in target.conv_kernels(conv_shape(op)):
         weights, out = bound(kernel.w, op.w), bound(kernel.y, op.result)
         if weights is None or out is None or bound(kernel.x, op.x) is None:
@@ -83,16 +83,16 @@ def same_format_options(op: Operation, candidates: Candidates, target: Target) -
     shared = [op.result, *op.formatted_operands()]
     keeps = _keeps(op)
     seen: set[Format] = set()
-    for fmt in (plain(op.result), *(f for value in shared for f in candidates(value))):
+    for fmt in (row_major(op.result), *(f for value in shared for f in candidates(value))):
         fmt = fmt.with_pad("zero" if fmt.pad != "undef" or any(b > 1 for b in fmt.blocks()) else "undef")
         if fmt in seen:
             continue
         seen.add(fmt)
-        if not is_recipe(fmt) and len({shape_of(value) for value in shared}) > 1:
+        if not is_shape_free(fmt) and len({shape_of(value) for value in shared}) > 1:
             continue
         if any(bound(fmt, value) is None for value in shared) or not keeps(fmt):
             continue
-        ins = tuple(fmt if value in shared else plain(value) for value in op.operands)
+        ins = tuple(fmt if value in shared else row_major(value) for value in op.operands)
         total = sum(nbytes(f, value) for f, value in zip((*ins, fmt), (*op.operands, op.result), strict=True))
         yield LayoutOption(ins, (fmt,), stream_ns(total))
 
@@ -146,14 +146,14 @@ def view_options(op: Operation, candidates: Candidates, target: Target) -> Itera
     """Every Format of the operand that has an image, and every Format of the result that is one; free."""
     assert isinstance(op, ViewOp)
     fallback: list[tuple[Format, Format]] = []
-    for fmt in (plain(op.input), *candidates(op.input)):
+    for fmt in (row_major(op.input), *candidates(op.input)):
         layout = bound(fmt, op.input)
         if layout is not None:
             try:
                 fallback.append((fmt, op.view(layout).format))
             except LayoutError:
                 continue
-    for fmt in (plain(op.result), *candidates(op.result)):
+    for fmt in (row_major(op.result), *candidates(op.result)):
         layout = bound(fmt, op.result)
         if layout is not None and layout.rank == len(shape_of(op.result)):
             try:
@@ -168,7 +168,7 @@ def view_options(op: Operation, candidates: Candidates, target: Target) -> Itera
 def constant_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
     """Any Format: the bytes are written when the program is built."""
     result = op.results[0]
-    for fmt in dict.fromkeys((plain(result), *candidates(result))):
+    for fmt in dict.fromkeys((row_major(result), *candidates(result))):
         if bound(fmt, result) is not None:
             yield LayoutOption((), (fmt,), 0)
 
@@ -190,7 +190,7 @@ def default_options(op: Operation, candidates: Candidates, target: Target) -> It
     def formats(values: Sequence[SSAValue]) -> Iterator[Format]:
         for value in values:
             if has_layout(value.type):
-                yield format_of(value.type) or plain(value)
+                yield format_of(value.type) or row_major(value)
 
     yield LayoutOption(tuple(formats(op.operands)), tuple(formats(op.results)), 0)
 
@@ -227,9 +227,9 @@ def is_local(op: Operation, target: Target) -> bool:
     return isinstance(op, (nn.NNOp, *(cls for cls, _ in _BUILT_IN))) or not is_extended(op)
 
 
-def says_pads(op: Operation) -> bool:
+def options_state_pads(op: Operation) -> bool:
     """Whether the pad policies in the options of `op` say what it does with pads."""
-    return OPTIONS in op.attributes or (MODELS.find(op) is not None and not states_pads(op))
+    return OPTIONS in op.attributes or (MODELS.find(op) is not None and not has_pad_behaviour(op))
 
 
 def options_of(op: Operation, candidates: Candidates, target: Target) -> Iterable[LayoutOption]:

@@ -37,7 +37,7 @@ from layout_ir.passes.selection.options.conv_kernels import (
     Target,
     activation,
     blocked_kernels,
-    plain_kernel,
+    row_major_kernel,
 )
 from layout_ir.passes.selection.options.tensor_formats import bound, shape_of
 
@@ -53,12 +53,12 @@ def target(block: int) -> Target:
 
     def conv_kernels(conv: ConvShape) -> Iterator[ConvKernel]:
         if conv.dtype == "f32" and conv.spatial_rank == 2:
-            plain = activation(2, "ncS")
+            row_major = activation(2, "ncS")
             direct = conv.group == 1 and conv.channels < block
             for kernel in blocked_kernels(conv, block, 80):
-                if (kernel.x == plain) == direct and (direct or conv.channels % ALIGNMENT == 0):
+                if (kernel.x == row_major) == direct and (direct or conv.channels % ALIGNMENT == 0):
                     yield kernel
-        yield plain_kernel(conv, 60)
+        yield row_major_kernel(conv, 60)
 
     def refine(op: Operation, options: Iterable[LayoutOption]) -> Iterable[LayoutOption]:
         return _refine(op, options, block)

@@ -17,7 +17,7 @@ from layout_ir.passes.selection.options.conv_kernels import Target
 from layout_ir.passes.selection.options.models import is_local
 
 
-class Kinds:
+class OpClasses:
     """Numbers for attributes, equal for equal ones, and for ops that are alike."""
 
     def __init__(self, target: Target):
@@ -25,7 +25,7 @@ class Kinds:
         self._attributes: dict[object, int] = {}
         # The program keeps its attributes while this is in use, so that ids stay what they are.
         self._by_id: dict[int, int] = {}
-        self._kinds: dict[object, int] = {}
+        self._classes: dict[object, int] = {}
         self._local: dict[type[Operation], bool] = {}
 
     def attribute(self, attribute: Attribute) -> int:
@@ -52,7 +52,7 @@ class Kinds:
         said = [(name, number(given)) for name, given in op.attributes.items()]
         said += [(name, number(given)) for name, given in op.properties.items()]
         key = cls, tuple(said), tuple([number(value.type) for value in values]), places
-        return self._kinds.setdefault(key, len(self._kinds))
+        return self._classes.setdefault(key, len(self._classes))
 
 
 def _names(attribute: Attribute) -> tuple[str, ...]:

@@ -26,22 +26,22 @@ from layout_ir.passes.selection.options.conv_kernels import (
     activation,
     blocked_kernels,
     channels_last_kernel,
-    plain_kernel,
+    row_major_kernel,
     weight,
 )
 
 
-def _blocked(block: int, fast: int, plain: int) -> ConvKernels:
+def _blocked(block: int, fast: int, row_major: int) -> ConvKernels:
     def kernels(conv: ConvShape) -> Iterator[ConvKernel]:
         yield from blocked_kernels(conv, block, fast)
-        yield plain_kernel(conv, plain)
+        yield row_major_kernel(conv, row_major)
 
     return kernels
 
 
 def _channels_last(conv: ConvShape) -> Iterator[ConvKernel]:
     yield channels_last_kernel(conv, 90)
-    yield plain_kernel(conv, 62)
+    yield row_major_kernel(conv, 62)
 
 
 def _htp(conv: ConvShape) -> Iterator[ConvKernel]:

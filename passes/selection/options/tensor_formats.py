@@ -21,14 +21,14 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
     return tensor_type(value.type).get_shape()
 
 
-def plain(value: SSAValue) -> Format:
+def row_major(value: SSAValue) -> Format:
     """Dense row-major, with the dim names the type has or the usual ones."""
     known = format_of(value.type)
     names = known.names if known is not None else names_for(len(shape_of(value)))
     return Format.row_major(names)
 
 
-def is_recipe(fmt: Format) -> bool:
+def is_shape_free(fmt: Format) -> bool:
     """Whether `fmt` fits other shapes too: nothing in it was computed for one tensor."""
     computed = any(f.stride is not None for f in fmt.all_factors)
     return not (computed or fmt.offset or fmt.lo or fmt.size is not None or fmt.swizzle is not None)

@@ -24,8 +24,8 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from layout_ir.diagnostics import PassError, name_of_op
 from layout_ir.dialects.layout import has_layout, is_any, is_tensor, with_format
 from layout_ir.interfaces import OPTIONS, RegionLinks
-from layout_ir.passes.selection.options.tensor_formats import plain, shape_of
-from layout_ir.passes.selection.problem.frequency import FREQUENCY, Weights, calls_of, frequency_of
+from layout_ir.passes.selection.options.tensor_formats import row_major, shape_of
+from layout_ir.passes.selection.problem.frequency import FREQUENCY, BlockFrequencies, calls_of, frequency_of
 
 _AGREEING = (
     cf.BranchOp,
@@ -46,8 +46,8 @@ Use = tuple[Operation, int]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Site:
-    """One place of choice. `op` is the one to blame; `is_slot` tells agreement from an op with options.
+class DecisionPoint:
+    """One place of choice. `op` is the one to blame; `is_equality` tells agreement from an op with options.
 
     `declared` is the type that a signature fixes for all of a slot, or None.
     """
@@ -56,7 +56,7 @@ class Site:
     uses: tuple[Use, ...]
     defs: tuple[SSAValue, ...]
     weight: int
-    is_slot: bool = False
+    is_equality: bool = False
     declared: Attribute | None = None
 
     def values(self) -> Iterator[SSAValue]:
@@ -66,14 +66,16 @@ class Site:
         yield from self.defs
 
 
-def sites(module: ModuleOp, weights: Weights | None = None, *, everything: bool = False) -> list[Site]:
+def decision_points(
+    module: ModuleOp, weights: BlockFrequencies | None = None, *, everything: bool = False
+) -> list[DecisionPoint]:
     """The places of choice of a module that have something to choose, in program order; with `everything`, all.
 
     Raises PassError for a malformed frequency, and for options on an op that has none to choose from.
     """
     functions = {op.sym_name.data for op in module.walk() if isinstance(op, FuncOp)}
     calls = calls_of(module)
-    weights = weights or Weights(calls)
+    weights = weights or BlockFrequencies(calls)
     for op in module.walk():
         if isinstance(op, CallOp) and op.callee.string_value() not in functions and touches_any(op):
             raise PassError(f"call of @{op.callee.string_value()}, which the module does not define", op)
@@ -84,16 +86,16 @@ def sites(module: ModuleOp, weights: Weights | None = None, *, everything: bool 
                 f"{OPTIONS} on {op.name}, whose tensors have the layouts of the ops around it: it chooses none",
                 op,
             )
-    found: list[Site] = []
-    late: list[Site] = []
+    found: list[DecisionPoint] = []
+    late: list[DecisionPoint] = []
     linked = _linked(module)
     for op in module.walk():
-        found += _sites_of(op, calls, weights, linked)
+        found += _points_of(op, calls, weights, linked)
         if isinstance(op, FuncOp):
             late += _results(op, calls.get(op.sym_name.data, []))
     found += late
     if not everything:
-        found = [site for site in found if any(is_any(value.type) for value in site.values())]
+        found = [point for point in found if any(is_any(value.type) for value in point.values())]
     return _with_sources(found)
 
 
@@ -102,15 +104,15 @@ def touches_any(op: Operation) -> bool:
     return any(is_tensor(value.type) and is_any(value.type) for value in (*op.operands, *op.results))
 
 
-def _with_sources(found: list[Site]) -> list[Site]:
+def _with_sources(found: list[DecisionPoint]) -> list[DecisionPoint]:
     """`found`, behind one place for each value that they use and none of them makes: it comes as its type says."""
-    made = {value for site in found for value in site.defs}
+    made = {value for point in found for value in point.defs}
     given: dict[SSAValue, None] = {}
-    for site in found:
-        given.update((value, None) for value in site.values() if value not in made)
+    for point in found:
+        given.update((value, None) for value in point.values() if value not in made)
     return [
         *(
-            Site(
+            DecisionPoint(
                 value.owner if isinstance(value.owner, Operation) else user, (), (value,), 1, True, value.type
             )
             for value, user in ((value, _user(value)) for value in given)
@@ -150,9 +152,9 @@ def _branches(op: Operation) -> Iterator[tuple[Use, SSAValue]]:
             yield (op, first + k), arg
 
 
-def _sites_of(
-    op: Operation, calls: dict[str, list[CallOp]], weights: Weights, linked: set[Use]
-) -> Iterator[Site]:
+def _points_of(
+    op: Operation, calls: dict[str, list[CallOp]], weights: BlockFrequencies, linked: set[Use]
+) -> Iterator[DecisionPoint]:
     match op:
         case ModuleOp():
             pass
@@ -161,17 +163,17 @@ def _sites_of(
         case scf.ForOp():
             yielded = op.body.block.last_op
             for k, (arg, result) in enumerate(zip(op.body.block.args[1:], op.results, strict=True)):
-                yield from _slot(op, ((op, 3 + k), (yielded, k)), (arg, result))
+                yield from _equality(op, ((op, 3 + k), (yielded, k)), (arg, result))
         case scf.IfOp():
             ends = [block.last_op for region in op.regions for block in region.blocks]
             for k, result in enumerate(op.results):
-                yield from _slot(op, tuple((end, k) for end in ends), (result,))
+                yield from _equality(op, tuple((end, k) for end in ends), (result,))
         case scf.WhileOp():
             before, after = op.before_region.block, op.after_region.block
             for k, arg in enumerate(before.args):
-                yield from _slot(op, ((op, k), (after.last_op, k)), (arg,))
+                yield from _equality(op, ((op, k), (after.last_op, k)), (arg,))
             for k, (arg, result) in enumerate(zip(after.args, op.results, strict=True)):
-                yield from _slot(op, ((before.last_op, 1 + k),), (arg, result))
+                yield from _equality(op, ((before.last_op, 1 + k),), (arg, result))
         case ReturnOp() | CallOp() | scf.ConditionOp():
             pass
         case scf.YieldOp() if isinstance(op.parent_op(), scf.ForOp | scf.IfOp | scf.WhileOp):
@@ -180,11 +182,11 @@ def _sites_of(
             yield from _ordinary(op, weights, linked)
 
 
-def _ordinary(op: Operation, weights: Weights, linked: set[Use]) -> Iterator[Site]:
+def _ordinary(op: Operation, weights: BlockFrequencies, linked: set[Use]) -> Iterator[DecisionPoint]:
     """An op with options. What crosses its regions is row-major (or as its types say), but for what it links."""
     links = list(op.links()) if isinstance(op, RegionLinks) else []
     for link in links:
-        yield from _slot(op, tuple(link.uses), tuple(link.values))
+        yield from _equality(op, tuple(link.uses), tuple(link.values))
     bound = {value for link in links for value in link.values}
     own = [(op, k) for k, value in enumerate(op.operands) if has_layout(value.type)]
     uses = tuple([use for use in own if use not in linked])
@@ -192,22 +194,22 @@ def _ordinary(op: Operation, weights: Weights, linked: set[Use]) -> Iterator[Sit
     if len(uses) < len(own) or bound:
         # Options speak of all tensors of an op: where some are linked, the others are row-major one by one.
         for use in uses:
-            yield from _slot(op, (use,), (), _row_major(op.operands[use[1]]))
+            yield from _equality(op, (use,), (), _row_major(op.operands[use[1]]))
         for value in defs:
-            yield from _slot(op, (), (value,), _row_major(value))
+            yield from _equality(op, (), (value,), _row_major(value))
     elif uses or defs:
-        yield Site(op, uses, defs, weights.of(op))
+        yield DecisionPoint(op, uses, defs, weights.of(op))
     for region in op.regions:
         for number, block in enumerate(region.blocks):
             for arg in block.args:
                 if has_layout(arg.type) and arg not in bound:
                     uses = _incoming(block, arg) if number else ()
-                    yield from _slot(op, uses, (arg,), None if uses else _row_major(arg))
+                    yield from _equality(op, uses, (arg,), None if uses else _row_major(arg))
 
 
 def _row_major(value: SSAValue) -> Attribute:
     """The type of `value` as it is where its layout is known, and else row-major."""
-    return with_format(value.type, plain(value)) if is_any(value.type) else value.type
+    return with_format(value.type, row_major(value)) if is_any(value.type) else value.type
 
 
 def _incoming(block: Block, arg: BlockArgument) -> tuple[Use, ...]:
@@ -217,47 +219,47 @@ def _incoming(block: Block, arg: BlockArgument) -> tuple[Use, ...]:
     return tuple(use for end in ends if end is not None for use, taken in _branches(end) if taken is arg)
 
 
-def _function(op: FuncOp, calls: list[CallOp]) -> Iterator[Site]:
+def _function(op: FuncOp, calls: list[CallOp]) -> Iterator[DecisionPoint]:
     """Parameters agree with the arguments of every call."""
     if not op.body.blocks:
         for call in calls:
             for k, declared in enumerate(op.function_type.inputs):
-                yield from _slot(op, ((call, k),), (), declared)
+                yield from _equality(op, ((call, k),), (), declared)
             for result in call.results:
-                yield from _slot(op, (), (result,))
+                yield from _equality(op, (), (result,))
         return
     for number, block in enumerate(op.body.blocks):
         for k, arg in enumerate(block.args):
             if number:
                 uses = _incoming(block, arg)
                 known = None if uses or not has_layout(arg.type) else _row_major(arg)
-                yield from _slot(op, uses, (arg,), known)
+                yield from _equality(op, uses, (arg,), known)
             else:
-                yield from _slot(op, tuple((call, k) for call in calls), (arg,))
+                yield from _equality(op, tuple((call, k) for call in calls), (arg,))
 
 
-def _results(op: FuncOp, calls: list[CallOp]) -> Iterator[Site]:
+def _results(op: FuncOp, calls: list[CallOp]) -> Iterator[DecisionPoint]:
     """What a function returns agrees with what its calls give. An open result that no one calls for is free."""
     returns = [block.last_op for block in op.body.blocks if isinstance(block.last_op, ReturnOp)]
     for k, declared in enumerate(op.function_type.outputs):
         defs = tuple(call.results[k] for call in calls)
         fixed = is_tensor(declared) and not is_any(declared)
         if fixed or defs or len(returns) > 1:
-            yield from _slot(op, tuple((end, k) for end in returns), defs, declared if fixed else None)
+            yield from _equality(op, tuple((end, k) for end in returns), defs, declared if fixed else None)
 
 
-def _slot(
+def _equality(
     op: Operation,
     uses: tuple[tuple[Operation | None, int], ...],
     defs: tuple[SSAValue, ...],
     declared: Attribute | None = None,
-) -> Iterator[Site]:
+) -> Iterator[DecisionPoint]:
     known = tuple((user, k) for user, k in uses if user is not None)
     types = [user.operands[k].type for user, k in known] + [value.type for value in defs]
     if types and all(has_layout(type) for type in types):
         shapes = {shape_of(value) for value in (*(user.operands[k] for user, k in known), *defs)}
         if len(shapes) == 1:
-            yield Site(op, known, defs, 1, True, declared)
+            yield DecisionPoint(op, known, defs, 1, True, declared)
             return
     if any(is_tensor(type) and is_any(type) for type in types):
         other = next((type for type in types if not has_layout(type)), types[-1])

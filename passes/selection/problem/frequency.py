@@ -20,7 +20,7 @@ from layout_ir.diagnostics import PassError
 LOOP_TRIPS = 10
 """How often a loop of unknown length is taken to run: enough that nothing movable stays inside."""
 
-MOST = 1 << 24
+MOST_RUNS = 1 << 24
 """How often a block runs at most, for selection: more would leave no room for costs in 64 bits. What runs more often is
 counted as this often, which is an omission of the problem."""
 
@@ -36,7 +36,7 @@ def calls_of(module: ModuleOp) -> dict[str, list[CallOp]]:
     return calls
 
 
-class Weights:
+class BlockFrequencies:
     """How often ops run, worked out once per block. `calls` has those of each function, by its name."""
 
     def __init__(self, calls: Mapping[str, Sequence[CallOp]] | None = None) -> None:
@@ -53,9 +53,9 @@ class Weights:
             function = _function_around(op)
             often = 1 if function is None else self._function(function)
             runs = weight_of(op) * often
-            if runs > MOST:
+            if runs > MOST_RUNS:
                 self.clipped[op] = runs
-            weight = self._blocks[block] = min(runs, MOST)
+            weight = self._blocks[block] = min(runs, MOST_RUNS)
         return weight
 
     def _function(self, function: FuncOp) -> int:

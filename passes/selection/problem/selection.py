@@ -8,7 +8,7 @@ from xdsl.ir import Operation, SSAValue
 
 from layout_ir.algebra.format import Format
 from layout_ir.interfaces import LayoutOption
-from layout_ir.passes.selection.problem.decision_points import Site, Use
+from layout_ir.passes.selection.problem.decision_points import DecisionPoint, Use
 from layout_ir.passes.selection.solver.selection_problem import Problem
 
 
@@ -21,10 +21,10 @@ class Omission:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Place:
+class Decision:
     """One op node of the problem in the program: the uses it decides, and the option behind each of its choices."""
 
-    site: Site
+    point: DecisionPoint
     uses: tuple[Use, ...]
     options: tuple[LayoutOption, ...]
 
@@ -37,7 +37,7 @@ class Selection:
     """
 
     problem: Problem
-    places: tuple[Place, ...]
+    decisions: tuple[Decision, ...]
     values: tuple[SSAValue, ...]
     formats: tuple[tuple[Format, ...], ...]
     omissions: tuple[Omission, ...] = ()

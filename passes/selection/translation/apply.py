@@ -20,9 +20,9 @@ from layout_ir.passes.pad_queries import needed_pad, provided_pad
 from layout_ir.passes.rewriting import insert_after, retype, update_signatures
 from layout_ir.passes.selection.options.foreign.conform import conform
 from layout_ir.passes.selection.options.in_place import ATTRIBUTE as IN_PLACE
-from layout_ir.passes.selection.options.models import says_pads
-from layout_ir.passes.selection.problem.selection import Place, Selection
-from layout_ir.passes.selection.solver.selection_problem import tree_edges, value_demand
+from layout_ir.passes.selection.options.models import options_state_pads
+from layout_ir.passes.selection.problem.selection import Decision, Selection
+from layout_ir.passes.selection.solver.selection_problem import demands, tree_edges
 
 
 def apply(module: ModuleOp, selection: Selection, choices: tuple[int, ...], *, share: bool = True) -> None:
@@ -30,11 +30,11 @@ def apply(module: ModuleOp, selection: Selection, choices: tuple[int, ...], *, s
     applier = _Applier(selection, choices, share)
     for op in list(module.walk()):
         applier.connect(op)
-        if op in applier.places:
+        if op in applier.decisions:
             applier.claim_pads(op)
             applier.mark_in_place(op)
             op.attributes.pop(OPTIONS, None)
-    conform(list(applier.places))
+    conform(list(applier.decisions))
     update_signatures(module)
 
 
@@ -43,7 +43,7 @@ class _Applier:
         self.selection = selection
         self.choices = choices
         self.share = share
-        self.demand = value_demand(selection.problem, choices)
+        self.demand = demands(selection.problem, choices)
         self.made: dict[tuple[SSAValue, Attribute], SSAValue] = {}
         # Types are few; making one and binding its layout is slow.
         self._types: dict[tuple[Attribute, int], TensorType[Attribute]] = {}
@@ -51,12 +51,12 @@ class _Applier:
         self.open = [is_any(value.type) for value in selection.values]
         # Per op: the uses that are decided (operand number, place, position in it), and the place it is itself.
         self.uses: dict[Operation, list[tuple[int, int, int]]] = {}
-        self.places: dict[Operation, int] = {}
-        for number, place in enumerate(selection.places):
-            for position, (user, k) in enumerate(place.uses):
+        self.decisions: dict[Operation, int] = {}
+        for number, decision in enumerate(selection.decisions):
+            for position, (user, k) in enumerate(decision.uses):
                 self.uses.setdefault(user, []).append((k, number, position))
-            if not place.site.is_slot:
-                self.places[place.site.op] = number
+            if not decision.point.is_equality:
+                self.decisions[decision.point.op] = number
         self.current = [
             retype(value, self.typed(value.type, formats[produced])) if is_open else value
             for value, is_open, formats, (produced, _) in zip(
@@ -68,14 +68,14 @@ class _Applier:
 
     def spell_alike(self) -> None:
         """Gives the values of a slot one type, where their Formats are only the same bytes."""
-        for number, place in enumerate(self.selection.places):
+        for number, decision in enumerate(self.selection.decisions):
             defs = self.selection.problem.ops[number].results
-            if not place.site.is_slot or not defs:
+            if not decision.point.is_equality or not defs:
                 continue
             types = [self.current[value].type for value in defs]
             known = [type for value, type in zip(defs, types, strict=True) if not self.open[value]]
-            if place.site.declared is not None and not is_any(place.site.declared):
-                known.insert(0, place.site.declared)
+            if decision.point.declared is not None and not is_any(decision.point.declared):
+                known.insert(0, decision.point.declared)
             for value in defs:
                 if self.open[value]:
                     self.current[value] = retype(self.current[value], (*known, *types)[0])
@@ -102,22 +102,24 @@ class _Applier:
             value = self.supply(node.operands[position], wanted)
             if op.operands[k] is not value:
                 op.operands[k] = value
-            type = self.required(op, k, self.selection.places[number], number, position)
+            type = self.required(op, k, self.selection.decisions[number], number, position)
             if type is not None and type != op.operands[k].type:
                 op.operands[k] = self.reorder(op.operands[k], type)
 
-    def required(self, op: Operation, k: int, place: Place, number: int, position: int) -> Attribute | None:
+    def required(
+        self, op: Operation, k: int, decision: Decision, number: int, position: int
+    ) -> Attribute | None:
         """The type that operand `k` must have beyond its Format: all of it in a slot, the pads an op reads."""
         source = op.operands[k]
-        if place.site.is_slot:
+        if decision.point.is_equality:
             defs = self.selection.problem.ops[number].results
-            return self.current[defs[0]].type if defs else place.site.declared
+            return self.current[defs[0]].type if defs else decision.point.declared
         if not self.is_padded(source.type):
             return None
         fmt = format_of(source.type)
         policy = needed_pad(op, k)
-        if says_pads(op):
-            option = place.options[self.choices[number]]
+        if options_state_pads(op):
+            option = decision.options[self.choices[number]]
             asked = [entry for entry in option.ins if entry is not None][position]
             policy = asked.pad if asked.pad != "undef" else None
         return None if policy is None or fmt is None else with_format(source.type, fmt.with_pad(policy))
@@ -147,16 +149,16 @@ class _Applier:
 
     def mark_in_place(self, op: Operation) -> None:
         """Writes down which buffers the chosen option shares, for whoever allocates them."""
-        number = self.places[op]
-        pairs = self.selection.places[number].options[self.choices[number]].in_place
+        number = self.decisions[op]
+        pairs = self.selection.decisions[number].options[self.choices[number]].in_place
         if pairs:
             entries = [ArrayAttr([IntegerAttr(n, 64) for n in pair]) for pair in pairs]
             op.attributes[IN_PLACE] = ArrayAttr(entries)
 
     def claim_pads(self, op: Operation) -> None:
         """Weakens the pad policy of what `op` makes to what it really leaves there."""
-        number = self.places[op]
-        option = self.selection.places[number].options[self.choices[number]]
+        number = self.decisions[op]
+        option = self.selection.decisions[number].options[self.choices[number]]
         for value, chosen in zip(self.selection.problem.ops[number].results, option.outs, strict=True):
             result = self.current[value]
             fmt = format_of(result.type)
@@ -166,7 +168,7 @@ class _Applier:
                 fmt = _view_format(op, fmt)
             elif not self.is_padded(result.type) or isinstance(op, ReorderOp | nn.ConstantOp):
                 continue
-            elif says_pads(op):
+            elif options_state_pads(op):
                 fmt = fmt.with_pad(chosen.pad)
             else:
                 # What the op provides must not depend on what its result claims so far.

@@ -59,14 +59,14 @@ def _of_program(selection: Selection, solution: Solution) -> Solution:
 
 def _no_choice(selection: Selection) -> Exception:
     """The error for `selection`, which has no choice: PassError at the op to blame, or LayoutError if that is none."""
-    for node, place in zip(selection.problem.ops, selection.places, strict=True):
+    for node, decision in zip(selection.problem.ops, selection.decisions, strict=True):
         least = node.weight * min(choice.cost for choice in node.choices)
         if least >= FORBIDDEN:
             often = f", which runs {node.weight} times," if node.weight > 1 else ""
             return PassError(
-                f"{name_of_op(place.site.op)}{often} costs {least} at least, and selection adds up costs "
+                f"{name_of_op(decision.point.op)}{often} costs {least} at least, and selection adds up costs "
                 "below 2^56: its tensors are too large, or its options too dear",
-                place.site.op,
+                decision.point.op,
             )
     for value, node, formats in zip(
         selection.values, selection.problem.values, selection.formats, strict=True

@@ -138,8 +138,8 @@ class _Program:
         self._rows.append((row, -np.inf, limit))
 
     def least(self) -> int | None:
-        places = [(k, x, a) for k, (row, _, _) in enumerate(self._rows) for x, a in row.items()]
-        rows, columns, entries = zip(*places, strict=True)
+        decisions = [(k, x, a) for k, (row, _, _) in enumerate(self._rows) for x, a in row.items()]
+        rows, columns, entries = zip(*decisions, strict=True)
         matrix = sparse.csr_array((entries, (rows, columns)), shape=(len(self._rows), len(self._cost)))
         # The solver of older SciPy takes indices of 32 bits alone.
         matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)

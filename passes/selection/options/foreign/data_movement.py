@@ -22,9 +22,9 @@ from layout_ir.passes.selection.options.tensor_formats import (
     Candidates,
     bound,
     cuts_at_blocks,
-    is_recipe,
+    is_shape_free,
     nbytes,
-    plain,
+    row_major,
     shape_of,
     widens_at_blocks,
 )
@@ -41,10 +41,10 @@ Fits = Callable[[Format], bool]
 def reshape_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
     """Every Format of one side that the algebra carries to the other; free. A shape operand is plain."""
     source, result = op.operands[0], op.results[0]
-    rest = tuple(plain(value) for value in op.operands[1:] if is_tensor(value.type))
+    rest = tuple(row_major(value) for value in op.operands[1:] if is_tensor(value.type))
     pairs: dict[tuple[Format, Format], None] = {}
     for value, other in ((source, result), (result, source)):
-        for fmt in (plain(value), *candidates(value)):
+        for fmt in (row_major(value), *candidates(value)):
             layout = bound(fmt, value)
             try:
                 image = None if layout is None else layout.reshape(shape_of(other)).format
@@ -59,7 +59,7 @@ def reshape_options(op: Operation, candidates: Candidates, target: Target) -> It
 def maker_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
     """Any Format; free, for something has to make the tensor anyway."""
     (result,) = op.results
-    for fmt in dict.fromkeys((plain(result), *candidates(result))):
+    for fmt in dict.fromkeys((row_major(result), *candidates(result))):
         if bound(fmt, result) is not None:
             yield LayoutOption((), (fmt,), 0)
 
@@ -79,7 +79,7 @@ def cut_options(op: Operation, candidates: Candidates, target: Target) -> Iterat
     tensors = _tensors(op)
     shapes = [shape_of(value) for value in tensors]
     if len({len(shape) for shape in shapes}) > 1:
-        yield _option(op, {value: plain(value) for value in tensors})
+        yield _option(op, {value: row_major(value) for value in tensors})
         return
     yield from _same_format(op, candidates, lambda fmt: _cuts_whole_blocks(op, fmt))
 
@@ -112,10 +112,12 @@ def _tensors(op: Operation) -> list[SSAValue]:
 def _same_format(op: Operation, candidates: Candidates, fits: Fits) -> Iterator[LayoutOption]:
     tensors = _tensors(op)
     alike = len({shape_of(value) for value in tensors}) == 1
-    for fmt in dict.fromkeys((plain(op.results[0]), *(f for value in tensors for f in candidates(value)))):
+    for fmt in dict.fromkeys(
+        (row_major(op.results[0]), *(f for value in tensors for f in candidates(value)))
+    ):
         fmt = fmt.with_pad("undef")
         bounds = all(bound(fmt, value) is not None for value in tensors)
-        if bounds and (alike or is_recipe(fmt)) and fits(fmt):
+        if bounds and (alike or is_shape_free(fmt)) and fits(fmt):
             yield _option(op, dict.fromkeys(tensors, fmt))
 
 

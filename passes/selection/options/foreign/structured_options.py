@@ -26,7 +26,13 @@ from layout_ir.passes.selection.options.conv_kernels import ConvShape, Target
 from layout_ir.passes.selection.options.foreign.padding import divisors, neutral, runs_along
 from layout_ir.passes.selection.options.foreign.transfer import transfer
 from layout_ir.passes.selection.options.models import default_options
-from layout_ir.passes.selection.options.tensor_formats import Candidates, bound, is_recipe, nbytes, plain
+from layout_ir.passes.selection.options.tensor_formats import (
+    Candidates,
+    bound,
+    is_shape_free,
+    nbytes,
+    row_major,
+)
 
 ONE_LAYOUT = ("arith", "math")
 """Dialects whose ops take tensors only in the layout of their result."""
@@ -50,10 +56,10 @@ def _options(s: Structured, candidates: Candidates, target: Target) -> Iterator[
     if isinstance(s.op, Conv2DNchwFchwOp):
         yield from _kernels(s.op, target)
     for k, (_, value) in enumerate(s.tensors):
-        for fmt in (plain(value), *candidates(value)):
+        for fmt in (row_major(value), *candidates(value)):
             ways = [carry(s, k, fmt)]
             if s.op.dialect_name() not in ONE_LAYOUT:
-                others = [fmt if j == k else plain(other) for j, other in enumerate(values)]
+                others = [fmt if j == k else row_major(other) for j, other in enumerate(values)]
                 ways.append(_tied(s, others, k))
             for formats in ways:
                 layouts = limits.layouts(formats)
@@ -70,7 +76,7 @@ def carry(s: Structured, k: int, fmt: Format) -> list[Format] | None:
             found.append(fmt)
             continue
         other_format = (
-            transfer(fmt, ours, exprs, s.reductions, plain(other).names) if is_recipe(fmt) else None
+            transfer(fmt, ours, exprs, s.reductions, row_major(other).names) if is_shape_free(fmt) else None
         )
         if other_format is None:
             return None
@@ -112,7 +118,7 @@ class Limits:
         extents: dict[int, int] = {}
         for (exprs, value), fmt in zip(self.s.tensors, formats, strict=True):
             layout = bound(fmt, value)
-            if layout is None or (layout.is_padded and not is_recipe(fmt)):
+            if layout is None or (layout.is_padded and not is_shape_free(fmt)):
                 return None
             for dim, expr in enumerate(exprs):
                 padded = layout.padded_shape[dim]

@@ -8,7 +8,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.diagnostics import collect
 from layout_ir.errors import LayoutError
 from layout_ir.passes.selection.options import onednn_query, targets
-from layout_ir.passes.selection.options.conv_kernels import ConvShape, Target, plain_kernel
+from layout_ir.passes.selection.options.conv_kernels import ConvShape, Target, row_major_kernel
 from layout_ir.passes.selection.options.targets import (
     check_target,
     register_target,
@@ -95,7 +95,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
 
 def test_a_registered_target_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(targets, "_targets", dict(vars(targets)["_targets"]))
-    own = Target("toy", "row-major convolutions", lambda conv: [plain_kernel(conv, 1)])
+    own = Target("toy", "row-major convolutions", lambda conv: [row_major_kernel(conv, 1)])
     with pytest.raises(LayoutError, match="unknown target 'toy'"):
         check_target("toy")
     register_target(own)

@@ -12,11 +12,11 @@ from tests.passes.texts import parse
 TYPE = "tensor<1x17x4x4xf32, #layout.any>"
 BLOCKED = "tensor<1x17x4x4xf32, #layout.tag<nChw8c>>"
 PLAIN = "tensor<1x17x4x4xf32, #layout.tag<nchw>>"
-OPEN = "#layout.format<(n, c, h, w) : [n, c, h, w, c:8]>"
+UNDECIDED = "#layout.format<(n, c, h, w) : [n, c, h, w, c:8]>"
 NEEDS_ZERO = (
     "layout.options = [#layout.option<ins = [#layout.tag<nChw8c>], outs = [#layout.tag<nChw8c>], cost = 5>]"
 )
-NEEDS_NOTHING = f"layout.options = [#layout.option<ins = [{OPEN}], outs = [{OPEN}], cost = 5>]"
+NEEDS_NOTHING = f"layout.options = [#layout.option<ins = [{UNDECIDED}], outs = [{UNDECIDED}], cost = 5>]"
 
 
 def selected(body: str, result: str = "%y", costs: object = None) -> tuple[Selection, int]:

@@ -23,8 +23,8 @@ from layout_ir.dialects.layout import ReorderOp, format_of
 from layout_ir.interfaces import RegionLink, RegionLinks
 from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.propagate import propagate
-from layout_ir.passes.selection.problem.decision_points import sites
-from layout_ir.passes.selection.problem.frequency import MOST, Weights, calls_of
+from layout_ir.passes.selection.problem.decision_points import decision_points
+from layout_ir.passes.selection.problem.frequency import MOST_RUNS, BlockFrequencies, calls_of
 from layout_ir.registry import DIALECTS
 from tests.passes.texts import parse
 
@@ -32,7 +32,7 @@ T = "tensor<1x64x8x8xf32, #layout.any>"
 
 
 def _weights(module: ModuleOp) -> dict[str, int]:
-    weights = Weights(calls_of(module))
+    weights = BlockFrequencies(calls_of(module))
     return {
         str(op.results[0].name_hint): weights.of(op) for op in module.walk() if isinstance(op, nn.UnaryOp)
     }
@@ -108,7 +108,7 @@ func.func @main(%x : {T}) -> {T} {{
   {_loops(trips).replace("BODY", "nn.relu %b").replace(f": ({T}) -> {T}", f": {T}")}
   func.return %r : {T}
 }}""")
-    assert _weights(module) == {"c": MOST}
+    assert _weights(module) == {"c": MOST_RUNS}
     solution = propagate(module, "avx2")
     assert solution is not None and solution.bound is None and solution.omitted
 
@@ -121,7 +121,7 @@ def test_negative_a_frequency_that_is_no_count(place: str):
         f"func.func @f(%x : {T}) -> {T} {on_function} {{ %y = nn.relu %x {on_op} : {T} func.return %y : {T} }}"
     )
     with pytest.raises(PassError, match="is no count: a whole number from 0 on"):
-        sites(module)
+        decision_points(module)
 
 
 @pytest.mark.parametrize("op", ["func.call", "func.return"])

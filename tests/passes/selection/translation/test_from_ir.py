@@ -18,7 +18,7 @@ from layout_ir.diagnostics import Severity, collect
 from layout_ir.dialects import nn
 from layout_ir.passes.propagate import LayoutPropagatePass, propagate
 from layout_ir.passes.selection.options import models
-from layout_ir.passes.selection.options.op_classes import Kinds
+from layout_ir.passes.selection.options.op_classes import OpClasses
 from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.translation import apply as applying
 from layout_ir.passes.selection.translation import from_ir as building
@@ -117,14 +117,14 @@ def test_a_choice_that_is_not_proven_is_said_to_be_so():
 
 def test_problem_of_equal_ops_shares_what_is_equal():
     selection = build(_chain(6), target_named("avx2"))
-    convs = [node.choices for node, place in zip(selection.problem.ops, selection.places, strict=True)
-             if isinstance(place.site.op, nn.ConvOp)]  # fmt: skip
+    convs = [node.choices for node, place in zip(selection.problem.ops, selection.decisions, strict=True)
+             if isinstance(place.point.op, nn.ConvOp)]  # fmt: skip
     # The first one reads the argument.
     assert len({id(choices) for choices in convs[1:]}) == 1
 
 
 def _kinds(text: str) -> list[int | None]:
-    kinds = Kinds(target_named("avx2"))
+    kinds = OpClasses(target_named("avx2"))
     found: list[int | None] = []
     for op in parse(text).walk():
         if isinstance(op, nn.NNOp):
