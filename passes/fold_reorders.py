@@ -1,7 +1,9 @@
 """layout-fold-reorders: remove, merge, share and move reorders. Local, cheap, and never for the worse.
 
 Rules are two tables. Those of RULES look at one layout op (and the one in front of it) and return the value that
-replaces its result, or None. Those of MOVES take a reorder, change whatever they have to, and say whether they did.
+replaces its result, or None. Those of REWRITES take a reorder, change whatever they have to, and return whether they
+did.
+
 Requirements on a rule:
 
     1. the logical value is unchanged, and so is every pad that the type of the replacement promises;
@@ -129,7 +131,7 @@ def shared(op: Operation) -> SSAValue | None:
         return None
     for use in op.operands[0].uses:
         other = use.operation
-        # A reorder with numbers of its own has the same type, perhaps, but not the same elements.
+        # A reorder with quantization parameters may have the same type, but not the same elements.
         alike = other is not op and type(other) is type(op) and is_layout_change(other)
         alike = alike and other.results[0].type == op.results[0].type
         if alike and isinstance(other.parent, Block):
@@ -170,16 +172,16 @@ REWRITES: tuple[Rewrite, ...] = (
 
 
 COST_FREE_RULES: tuple[Rule, ...] = tuple(rule for rule in RULES if rule is not chain)
-"""Rules that hold whatever reorders cost: behind a cost table, a chain may be the cheapest way there is."""
+"""Rules that lower the measure whatever reorders cost: under a cost table a chain may be cheaper than its merger."""
 
 CODE_MOTION: tuple[Rewrite, ...] = (hoist_out_of_loop, sink_into_branch)
-"""Moves that leave every op in its Format: what a selection decided for its target stays decided."""
+"""Rewrites that leave every op in its Format, so that what a selection decided for its target stays so."""
 
 
 def fold_reorders(
-    module: ModuleOp, rules: Sequence[Rule] = RULES, moves: Sequence[Rewrite] = REWRITES
+    module: ModuleOp, rules: Sequence[Rule] = RULES, rewrites: Sequence[Rewrite] = REWRITES
 ) -> int:
-    """Applies the rules until none fits; returns how often one did."""
+    """Applies the rules in place until none fits; returns how many were applied."""
     applied = 0
     changed = True
     while changed:
@@ -197,14 +199,14 @@ def fold_reorders(
                     changed = True
         if changed:
             continue
-        # Only programs in which nothing simple is left are worth the search.
+        # Rewrites search for something cheaper, which pays only when nothing is left for the simple rules.
         for op in ops:
-            moved = next((rule for rule in moves if op.parent is not None and rule(op)), None)
-            if moved is not None:
+            done = next((rule for rule in rewrites if op.parent is not None and rule(op)), None)
+            if done is not None:
                 applied += 1
                 changed = True
-            if moved is carry_other_layout:
-                # It leaves chains. Before they fold, the costs that other moves go by are not those of the program.
+            if done is carry_other_layout:
+                # It leaves chains. Before they are merged, other rewrites would compare with costs that are too high.
                 break
     return applied
 
@@ -216,4 +218,5 @@ class LayoutFoldReordersPass(LayoutPass):
     name = "layout-fold-reorders"
 
     def rewrite(self, module: ModuleOp) -> None:
+        """Applies all rules until none fits."""
         fold_reorders(module)

@@ -134,4 +134,5 @@ class LayoutLegalizePadsPass(LayoutPass):
     name = "layout-legalize-pads"
 
     def rewrite(self, module: ModuleOp) -> None:
+        """Legalizes; raises PassError where a type cannot promise the pads that its op needs."""
         legalize_pads(module)

@@ -1,6 +1,6 @@
-"""Changes of layout as things with a price: the ops that make them, and what they cost where they stand.
+"""Changes of layout: the ops that make them, and what they cost where they stand.
 
-The price is estimated time, weighed by how often the block runs, as selection weighs it. A cast is free.
+A cost is estimated time in nanoseconds, multiplied by how often the block runs, as in selection. A cast is free.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def is_layout_change(op: object) -> bool:
 
 
 def change_ns(source: Layout, result: Layout, dtype: str) -> int:
-    """Estimated time of getting from one layout to the other, by whichever op does it."""
+    """Estimated time of changing from one layout to the other: by a cast, a fill of pads, or a reorder."""
     if cast_obstacle(source, result) is None:
         return 0
     if source.same_store(result) and result.pad != "undef":
@@ -49,8 +49,8 @@ def change_ns(source: Layout, result: Layout, dtype: str) -> int:
     return reorder_ns(source, result, dtype)
 
 
-def price(op: Operation) -> int:
-    """What a settled layout op costs where it stands."""
+def cost_of(op: Operation) -> int:
+    """What `op`, for which `is_layout_change` holds, costs where it stands."""
     assert isinstance(op, LayoutOnly)
     source, result, dtype = layout_of(op.source_type), layout_of(op.result_type), dtype_of(op.result_type)
     if isinstance(op, ReorderOp):
@@ -72,19 +72,24 @@ def change_layout(value: SSAValue, type: Attribute) -> Operation | None:
 
 @dataclass(eq=False, slots=True)
 class Draft:
-    """Ops made on trial, in order, each with the op of the program in front of which it would stand."""
+    """New ops on trial, in order, each with the op of the program in front of which it would stand.
+
+    `cost` and `changes` are the cost and number of the changes of layout among them.
+    """
 
     ops: list[tuple[Operation, Operation]] = field(default_factory=list[tuple[Operation, Operation]])
     cost: int = 0
     changes: int = 0
 
     def add(self, op: Operation, before: Operation) -> SSAValue:
+        """Takes in `op`, to be inserted in front of `before`, whose location it gets; returns its result."""
         op.location = before.location
         self.ops.append((op, before))
         return op.results[0]
 
     def change_layout(self, value: SSAValue, type: Attribute, before: Operation) -> SSAValue:
-        """`value` as `type`, by an op that is counted; one made before is used again."""
+        """`value` changed to `type` by an op in front of `before`, whose cost is added; an op made before is used
+        again."""
         for op, _ in self.ops:
             if isinstance(op, LayoutOnly) and op.input is value and op.result.type == type:
                 return op.result
@@ -97,13 +102,13 @@ class Draft:
         return self.add(op, before)
 
     def drop(self) -> None:
-        """Unmakes everything."""
+        """Erases all new ops."""
         for op, _ in reversed(self.ops):
             op.erase()
         self.ops.clear()
 
     def commit(self) -> None:
-        """Puts everything in its place."""
+        """Inserts all new ops into the program."""
         for op, before in self.ops:
             block = before.parent
             assert isinstance(block, Block)

@@ -1,4 +1,4 @@
-"""Reorders that move across the borders of loops and branches.
+"""Code motion of reorders across the borders of loops and branches.
 
 A reorder of what a loop does not change goes in front of it. One that only one branch needs goes into that branch. One
 at both ends of a loop-carried value goes around the loop, if the loop is taken to run often enough. One that every
@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from layout_ir.dialects.layout import ReorderOp, dtype_of, layout_of
 from layout_ir.dialects.layout.types import encoding_of
-from layout_ir.passes.folding.cost_changes import LayoutOnly, change_ns, is_layout_change, price
+from layout_ir.passes.folding.cost_changes import LayoutOnly, change_ns, cost_of, is_layout_change
 from layout_ir.passes.rewriting import retype
 from layout_ir.passes.selection.problem.frequency import weight_of
 
@@ -57,8 +57,8 @@ def sink_into_branch(op: Operation) -> bool:
 def carry_other_layout(op: Operation) -> bool:
     """for (a: A) { reorder a to B ... reorder b to A; yield }   =>   reorder to B; for (a: B) { ... }; reorder to A
 
-    Where the moves that are left, around the loop and in it, cost less than those that go. `op` is the reorder of the
-    loop-carried value.
+    Where the changes of layout that are left, around the loop and in it, cost less than those that go. `op` is the
+    reorder of the loop-carried value.
     """
     if not isinstance(op, ReorderOp) or not is_layout_change(op):
         return False
@@ -95,7 +95,7 @@ def carry_other_layout(op: Operation) -> bool:
         kept.add(old)
     after = around * (cost(nearest.type, new) + (cost(new, old) if result.uses else 0))
     after += within * (cost(source.type, new) + sum(cost(new, type) for type in kept))
-    if after >= sum(price(other) for other in gone):
+    if after >= sum(cost_of(other) for other in gone):
         return False
     # What is put in here and what was there before fold as chains.
     loop.operands[3 + k] = _inserted(ReorderOp(nearest, encoding_of(new)), loop)

@@ -1,9 +1,9 @@
 """Ops that run in another Format, so that the reorders around them vanish.
 
-From a reorder the walk goes down to its users, or up to its producer, along ops that run in whatever Format they are
-given (`is_movable`). After each step the ops so far are made anew on trial in the Formats of the other side of the
-reorder, with every change of layout that this takes: of other operands, of pads that they read, of results that others
-use. If the trial costs less than what it replaces, it stays; if not, it is dropped and the walk goes on.
+From a reorder, paths go down to its users or up to its producer, along ops that run in any Format (`is_reformattable`).
+For each path its ops are made anew on trial in the Format of the other side of the reorder, with every change of layout
+that this takes: of other operands, of pads that they read, of results that others use. If the trial costs less than
+what it replaces, it stays; if not, it is dropped and a longer path is tried.
 
 Which Formats an op can run in is asked of its model, and what its pads must hold of the op, so broadcasts, concats,
 slices, pads, pools, reductions, reshapes and transpositions need no rules of their own.
@@ -24,10 +24,10 @@ from layout_ir.passes.dialect_extensions import is_extended
 from layout_ir.passes.folding.cost_changes import (
     Draft,
     LayoutOnly,
+    cost_of,
     erase_unused,
     is_layout_change,
     is_literal,
-    price,
 )
 from layout_ir.passes.pad_queries import has_pad_behaviour, needed_pad, provided_pad
 from layout_ir.passes.rewriting import retype
@@ -37,14 +37,14 @@ from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.options.tensor_formats import bound
 
 PATH_LIMIT = 8
-"""Ops that a walk goes through. Longer chains of reorders around nothing are left to layout-propagate."""
+"""Ops of a path at most. Longer chains of ops between reorders are left to layout-propagate."""
 
 OperandFormats = tuple[tuple[Format | None, ...], Format]
 """Formats of the operands (None: stays as it is) and of the result."""
 
 
-def is_movable(op: Operation) -> bool:
-    """Whether `op` can be made to run in another Format: known layouts, one result, and no kernel of its own."""
+def is_reformattable(op: Operation) -> bool:
+    """Whether `op` may be made to run in another Format: known layouts, one result, and the same speed in any."""
     if len(op.results) != 1 or OPTIONS in op.attributes or op.successors:
         return False
     values = [value for value in (*op.operands, *op.results) if is_tensor(value.type)]
@@ -58,12 +58,12 @@ def is_movable(op: Operation) -> bool:
 
 
 def _has_kernel(op: Operation) -> bool:
-    """Whether another layout might be slower for what the op computes, which is for selection to weigh."""
+    """Whether `op` has kernels whose speed depends on the layout, which is for selection to weigh."""
     return "conv" in op.name or "matmul" in op.name or "pool" in op.name
 
 
 def formats_where(op: Operation, value: SSAValue, fmt: Format) -> OperandFormats | None:
-    """How `op` runs when `value`, one of its operands or its result, has `fmt`; None where it cannot."""
+    """The Formats in which `op` runs when `value`, an operand or its result, has `fmt`; None where it cannot."""
     if isinstance(op, ViewOp):
         return _view_formats(op, value, fmt)
     wanted = bound(fmt, value)
@@ -99,7 +99,7 @@ def _view_formats(op: ViewOp, value: SSAValue, fmt: Format) -> OperandFormats | 
 
 
 def reformat_users(op: Operation) -> bool:
-    """Takes users of a reorder to the Format in front of it, where that is cheaper; whether it was."""
+    """Lets users of a reorder run in the Format in front of it, where that is cheaper; returns whether any does."""
     if not isinstance(op, ReorderOp) or not is_layout_change(op):
         return False
     fmt = format_of(op.source_type)
@@ -111,7 +111,7 @@ def reformat_users(op: Operation) -> bool:
 
 
 def reformat_producers(op: Operation) -> bool:
-    """Takes what makes the operand of a reorder to the Format behind it, where that is cheaper; whether it was."""
+    """Lets the producer of a reorder's operand run in the Format behind it, where that is cheaper; whether it does."""
     if not isinstance(op, ReorderOp) or not is_layout_change(op):
         return False
     fmt = format_of(op.result_type)
@@ -125,7 +125,7 @@ Path = list[tuple[Operation, OperandFormats]]
 def _down(user: Operation, value: SSAValue, fmt: Format) -> Iterator[Path]:
     """Ever longer chains of ops behind `value`."""
     path: Path = []
-    while len(path) < PATH_LIMIT and is_movable(user):
+    while len(path) < PATH_LIMIT and is_reformattable(user):
         chosen = formats_where(user, value, fmt)
         if chosen is None:
             return
@@ -145,7 +145,7 @@ def _up(value: SSAValue, fmt: Format) -> Iterator[Path]:
         op = value.owner
         if (
             not isinstance(op, Operation)
-            or not is_movable(op)
+            or not is_reformattable(op)
             or (path and op.parent is not path[0][0].parent)
         ):
             return
@@ -157,7 +157,7 @@ def _up(value: SSAValue, fmt: Format) -> Iterator[Path]:
         inner = [
             (operand, needed)
             for operand, needed in zip(op.operands, chosen[0], strict=True)
-            if needed is not None and isinstance(operand.owner, Operation) and is_movable(operand.owner)
+            if needed is not None and isinstance(operand.owner, Operation) and is_reformattable(operand.owner)
         ]
         if len(inner) != 1 or len({use.operation for use in inner[0][0].uses}) != 1:
             return
@@ -168,7 +168,7 @@ def _up(value: SSAValue, fmt: Format) -> Iterator[Path]:
 
 
 def _is_better(path: Path) -> bool:
-    """Makes the ops of `path` anew; keeps that and returns True if it costs less than what is there."""
+    """Makes the ops of `path` anew; keeps them and returns True if they cost less than what they replace."""
     inside = {op for op, _ in path}
     replaced = _replaced(inside)
     draft = Draft()
@@ -176,7 +176,7 @@ def _is_better(path: Path) -> bool:
     results = None if made is None else _use_changes(path, made, draft)
     still_used = {operand for op, _ in draft.ops for operand in op.operands}
     gone = [op for op in replaced if op.results[0] not in still_used]
-    now = sum(price(op) for op in gone), len(gone)
+    now = sum(cost_of(op) for op in gone), len(gone)
     if results is None or (draft.cost, draft.changes) >= now:
         draft.drop()
         return False
@@ -235,7 +235,8 @@ def _trial(path: Path, draft: Draft) -> dict[SSAValue, SSAValue] | None:
 
 
 def _make(op: Operation, operands: Sequence[SSAValue], out: Format, draft: Draft) -> SSAValue:
-    """`op` on other operands with a result in `out`; pads are filled where it reads them, and claimed honestly."""
+    """`op` on other operands with a result in `out`; pads are filled where it reads them, and its result promises what
+    it leaves."""
     new = op.clone()
     new.operands = operands
     result = retype(new.results[0], with_format(new.results[0].type, out.with_pad("undef")))
@@ -256,13 +257,13 @@ def _make(op: Operation, operands: Sequence[SSAValue], out: Format, draft: Draft
     for cast in alike(new):
         draft.add(cast, op)
         draft.changes += 1
-        draft.cost += price(cast) if isinstance(cast, ReorderOp) else 0
+        draft.cost += cost_of(cast) if isinstance(cast, ReorderOp) else 0
     result.name_hint = op.results[0].name_hint
     return draft.add(new, op)
 
 
 def _usual(fmt: Format) -> Format:
-    """`fmt` with the pads that everybody expects: where nothing tells against it, that spares a cast or a fill."""
+    """`fmt` with the usual pad policy, zero if it has blocks: where any will do, that spares a cast or a fill."""
     return fmt.with_pad("zero" if any(block > 1 for block in fmt.blocks()) else "undef")
 
 
@@ -294,11 +295,11 @@ def _supply(value: SSAValue, fmt: Format, draft: Draft, before: Operation) -> SS
 
 
 UseChange = tuple[Operation, int | None, SSAValue]
-"""A user, the operand of it to be replaced (None: it is a layout op that goes), and by what."""
+"""A user, the number of its operand that is replaced (None: it is a layout op, which goes), and by what."""
 
 
 def _use_changes(path: Path, made: dict[SSAValue, SSAValue], draft: Draft) -> list[UseChange]:
-    """What users outside of `path` get instead of the old results."""
+    """What each use outside of `path` gets in place of an old result."""
     inside = {op for op, _ in path}
     found: list[UseChange] = []
     for op, _ in path:

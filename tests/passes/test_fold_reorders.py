@@ -20,7 +20,7 @@ from layout_ir.api.execute import run
 from layout_ir.dialects.layout import ReorderOp, is_tensor
 from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.passes.fold_reorders import REWRITES, RULES, carry_other_layout, fold_reorders
-from layout_ir.passes.folding.cost_changes import is_layout_change, price
+from layout_ir.passes.folding.cost_changes import cost_of, is_layout_change
 from layout_ir.passes.legalize_pads import legalize_pads
 from layout_ir.passes.propagate import propagate
 from layout_ir.passes.reorder_report import traffic
@@ -76,7 +76,7 @@ def random_case(seed: int) -> tuple[ModuleOp, Any, list[Any]]:
 
 
 def weighed(module: ModuleOp) -> int:
-    return sum(price(op) for op in module.walk() if is_layout_change(op))
+    return sum(cost_of(op) for op in module.walk() if is_layout_change(op))
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -117,7 +117,7 @@ def test_every_single_rule_lowers_the_measure(seed: int, monkeypatch: pytest.Mon
     moves = {rule: watched(rule) for rule in REWRITES}
     # Which of them moved is asked by its name in the module.
     monkeypatch.setattr("layout_ir.passes.fold_reorders.carry_other_layout", moves[carry_other_layout])
-    assert fold_reorders(module, moves=tuple(moves.values())) > 0
+    assert fold_reorders(module, rewrites=tuple(moves.values())) > 0
     assert moved, "no move: nothing is tested"
 
 

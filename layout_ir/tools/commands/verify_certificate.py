@@ -142,7 +142,7 @@ def _about_program(
     `module` is the program that carries it. Raises LayoutError where the certificate is of another one.
     """
     from layout_ir.errors import LayoutError
-    from layout_ir.passes.selection.costs.cost_model import named
+    from layout_ir.passes.selection.costs.cost_model import proven_for
     from layout_ir.passes.selection.costs.cost_table import load_costs
     from layout_ir.passes.selection.translation.origin import check_problem
     from layout_ir.tools.program import load_program
@@ -155,7 +155,7 @@ def _about_program(
     costs = None if args.costs is None else load_costs(args.costs)
     if module is None:
         check_problem(certificate, load_program(args.program), target, costs)
-        return [f"that this is the problem of {args.program} for {named(costs, target)}"], [
+        return [f"that this is the problem of {args.program} for {proven_for(costs, target)}"], [
             "that any program was rewritten as the choice says"
         ]
     recorded, chosen_by = origin.get("program"), origin.get("pass")
@@ -166,7 +166,7 @@ def _about_program(
         )
     _check_rewritten(certificate, module, recorded, chosen_by, target, costs)
     return [
-        f"that this is the problem of the program before, for {named(costs, target)}",
+        f"that this is the problem of the program before, for {proven_for(costs, target)}",
         f"that the choice and {chosen_by} make this program of it",
     ], ["the values of constants of more than 16 elements", "that the recorded program is the one you had"]
 

@@ -31,7 +31,7 @@ _RATE = 80
 """Floating-point operations per ns of a packed matrix product on one core."""
 
 _TRIED = 4
-"""Strided Formats tried per tensor, row-major first: all combinations for three tensors are options."""
+"""How many strided Formats of a tensor are in options, row-major first: options are all combinations of three."""
 
 
 def gemm_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
@@ -61,7 +61,8 @@ def matmul_options(op: Operation, candidates: Candidates, target: Target) -> Ite
 
 
 def _products(op: Operation, candidates: Candidates, target: Target, columns: int) -> Iterator[LayoutOption]:
-    """`columns` is the dim of the right operand that is one of the result."""
+    """Strided matrices, and a right one in panels; `columns` is the dim of the right operand that the result has
+    too."""
     a, b, y = op.operands[0], op.operands[1], op.results[0]
     rest = tuple(row_major(value) for value in op.operands[2:])
     shape, right = shape_of(y), shape_of(b)
@@ -82,7 +83,7 @@ def _cost(shape: tuple[int, ...], k: int) -> int:
 
 
 def _strided(value: SSAValue, candidates: Candidates) -> list[Format]:
-    """Row-major, and what of the Formats known for `value` a strided kernel takes."""
+    """Row-major, and the Formats known for `value` that a strided kernel takes."""
     known = [fmt for fmt in candidates(value) if _is_strided(bound(fmt, value))]
     return list(dict.fromkeys((row_major(value), *known)))[:_TRIED]
 
@@ -96,7 +97,7 @@ def _is_strided(layout: Layout | None) -> bool:
 
 
 def _panels(fmt: Format, columns: int, width: int) -> Format:
-    """The right operand as rows of `width` columns after one another, batches outermost."""
+    """`fmt` in panels of `width` columns, one after the other, batches outermost."""
     order = (*range(fmt.rank - 2), columns, 2 * fmt.rank - 3 - columns)
     return Format(fmt.names, (*(Factor(dim) for dim in order), Factor(columns, width)))
 

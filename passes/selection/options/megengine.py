@@ -9,7 +9,7 @@
 
 Its formats do not pad: channels are whole blocks or the kernel is not there. Elementwise ops and pools run in the
 same formats as convolutions of their element type; concat, slices and everything else need NCHW. Rates are whole
-multiples of the plain kernel's: what they rank is by vector loads (4) and by matrix units (32, 64).
+multiples of the row-major kernel's: what they rank is by vector loads (4) and by matrix units (32, 64).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from layout_ir.passes.selection.options.conv_kernels import (
 from layout_ir.passes.selection.options.tensor_formats import shape_of
 
 _RATE = 5000
-"""Operations per ns of the plain kernels: a GPU with 5 TFLOP/s; the rest relative to it, by lanes."""
+"""Operations per ns of the row-major kernels: a GPU with 5 TFLOP/s; the rest relative to it, by lanes."""
 
 
 def _chwn4() -> Format:
@@ -58,6 +58,7 @@ def activations(dtype: str) -> dict[str, Format]:
 
 
 def conv_kernels(conv: ConvShape) -> Iterator[ConvKernel]:
+    """The CUDA kernels for a convolution, by element type, and the row-major one."""
     if conv.spatial_rank == 2:
         for name, x in activations(conv.dtype).items():
             if name != "NCHW" and (w := _weights(conv, name)) is not None:

@@ -2,7 +2,7 @@
 
 A model is a function of (op, candidates, target) that yields LayoutOptions; `candidates` gives the Formats known so
 far for a value. Convolutions propose Formats on their own; most other ops run in any Format that reaches them, as
-long as the dims they treat specially are not blocked. Views run in every Format that has an image. An op without a
+long as the dims they treat specially are not blocked. Views run in every Format that has a view. An op without a
 model takes and gives row-major tensors, or what its types already say.
 
 Another compiler adds its ops with `register`, by class or by name.
@@ -143,14 +143,14 @@ def _concat_keeps(op: nn.ConcatOp, fmt: Format) -> bool:
 
 
 def view_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
-    """Every Format of the operand that has an image, and every Format of the result that is one; free."""
+    """Every Format of the operand that has a view, and every Format of the result that is the view of one; free."""
     assert isinstance(op, ViewOp)
-    fallback: list[tuple[Format, Format]] = []
+    pairs: list[tuple[Format, Format]] = []
     for fmt in (row_major(op.input), *candidates(op.input)):
         layout = bound(fmt, op.input)
         if layout is not None:
             try:
-                fallback.append((fmt, op.view(layout).format))
+                pairs.append((fmt, op.view(layout).format))
             except LayoutError:
                 continue
     for fmt in (row_major(op.result), *candidates(op.result)):
@@ -160,13 +160,13 @@ def view_options(op: Operation, candidates: Candidates, target: Target) -> Itera
                 source = op.unview(layout)
             except LayoutError:
                 continue
-            fallback.append((source.format, fmt))
-    for source, result in dict.fromkeys(fallback):
+            pairs.append((source.format, fmt))
+    for source, result in dict.fromkeys(pairs):
         yield LayoutOption((source,), (result,), 0)
 
 
 def constant_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
-    """Any Format: the bytes are written when the program is built."""
+    """Any Format, free: the bytes are written when the program is built."""
     result = op.results[0]
     for fmt in dict.fromkeys((row_major(result), *candidates(result))):
         if bound(fmt, result) is not None:
@@ -185,7 +185,7 @@ def reorder_options(op: Operation, candidates: Candidates, target: Target) -> It
 
 
 def default_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
-    """What the types say, and row-major where they leave it open."""
+    """One option: the Formats of the types, and row-major where a type leaves it to be chosen."""
 
     def formats(values: Sequence[SSAValue]) -> Iterator[Format]:
         for value in values:
@@ -205,7 +205,7 @@ _BUILT_IN: tuple[tuple[type[Operation], Model], ...] = (
 )
 
 MODELS = OpRegistry[Model]()
-"""The models that others gave, whose options are checked as carried ones are."""
+"""The models registered by users of the package, whose options are checked as carried ones are."""
 
 
 def register(op: type[Operation] | str, model: Model) -> None:
@@ -228,7 +228,7 @@ def is_local(op: Operation, target: Target) -> bool:
 
 
 def options_state_pads(op: Operation) -> bool:
-    """Whether the pad policies in the options of `op` say what it does with pads."""
+    """Whether it is the pad policies in the options of `op` that say what it does with pads."""
     return OPTIONS in op.attributes or (MODELS.find(op) is not None and not has_pad_behaviour(op))
 
 
@@ -255,7 +255,7 @@ def _name(model: Model) -> str:
 
 
 def _asked(who: str, op: Operation, options: Callable[[], Iterable[LayoutOption]]) -> list[LayoutOption]:
-    """The options that someone else's function gives, checked."""
+    """The options that a registered function gives, checked. Raises PassError that names `who` and the op."""
     subject = f"{who} of {name_of_op(op)}"
     try:
         with unforeseen_as_error(subject, PassError):

@@ -32,6 +32,7 @@ def missing() -> str | None:
 
 
 def conv_kernels(conv: ConvShape) -> Iterator[ConvKernel]:
+    """The kernels that the installed library answers, or those of the rule where it has none or cannot be asked."""
     answers = _asked(conv) if conv.dtype in FLOATS and onednn_query.unavailable() is None else ()
     yield from answers or _by_rule(conv)
 

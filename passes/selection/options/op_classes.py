@@ -1,8 +1,8 @@
-"""Which ops are alike, so that what is found for one holds for all: the options, and what they cost.
+"""Classes of ops that are alike, so that the options of one, and their costs, hold for all.
 
-Networks repeat themselves. Two ops are of one kind if they have the same class, attributes and types, and take one
-value twice in the same places; for ops whose options follow from that and from the Formats that reach them
-(`models.is_local`), work is done per kind and not per op.
+Networks repeat themselves. Two ops are of one class if they have the same Python class, attributes and types, and the
+same operands are one value; for ops whose options follow from that and from the Formats that reach them
+(`models.is_local`), work is done per class and not per op.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class OpClasses:
         self._local: dict[type[Operation], bool] = {}
 
     def attribute(self, attribute: Attribute) -> int:
-        """The number of `attribute`. Hashing one is slow, and most are met again as the same object."""
+        """The number of `attribute`, equal for equal ones that print alike."""
+        # Hashing one is slow, and most are met again as the same object.
         number = self._by_id.get(id(attribute))
         if number is None:
             number = self._by_id[id(attribute)] = self._attributes.setdefault(
@@ -38,7 +39,7 @@ class OpClasses:
         return number
 
     def of(self, op: Operation, values: Sequence[SSAValue], places: tuple[int, ...]) -> int | None:
-        """The number of the kind of `op`, or None where it must be asked itself.
+        """The number of the class of `op`, or None where its options may depend on more, so that it is like no other.
 
         `values` are its operands and results; `places` says which of them are the same.
         """

@@ -1,7 +1,7 @@
 """Targets: which Formats the kernels of a machine or library accept, and how fast they are.
 
 Everything but convolutions (elementwise ops, pools, concat, views) follows the Formats that convolutions ask for, by
-the models in `models.py`; a library that is choosier says so in a hook (see `conv_kernels.Target`). Rates are
+the models in `models.py`; a library that takes fewer Formats has a hook (`conv_kernels.Target.refine`). Rates are
 floating-point operations per nanosecond of one core. For AVX2 they are what oneDNN reaches on ResNet-50 layers: 79 in
 nChw8c, 62 in nchw (by a matrix product over unrolled windows), 100 in nhwc; the others scale these by vector width.
 
@@ -111,7 +111,7 @@ def target_named(name: str) -> Target:
 
 @lru_cache(maxsize=1)
 def _host() -> str:
-    """The target of this machine's processor, by the flags that the kernel reports."""
+    """The name of the target of this machine's processor, by the flags that the operating system reports."""
     try:
         with open("/proc/cpuinfo") as info:
             flags = next((line for line in info if line.startswith("flags")), "").split()

@@ -1,14 +1,14 @@
-"""What a place of choice does with pads: what it needs in its operands, what it leaves in its results.
+"""What a decision point does with pads: what it needs in those of its operands, what it leaves in its results'.
 
-A place is asked once per option, because the option says which tensors have pads at all. The answers come from the
-ops themselves (`LayoutOp`, `PadBehaviour`, the policies of a carried option, the image of a view); here they are only
-brought into one form, a `PadRule`, that speaks of states instead of types:
+It is asked once per option, because the option says which tensors have pads at all. The answers come from the ops
+themselves (`LayoutOp`, `PadBehaviour`, the policies of a carried option, the image of a view); here they are brought
+into one form, a `PadRule`, whose terms are pad values instead of types:
 
     a number      the pads hold it
     None          the pads hold anything
 
-These are the states that a type can promise. A third one between them, "some finite number", would only pay where a
-product with zero pads swallows it; nothing makes it, for an element that is read into a pad may be infinite.
+These are what a type can promise. A third one between them, "some finite number", would only pay where it is
+multiplied by zero pads; but no op promises it, for an element that is read into a pad may be infinite.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ PadValues = tuple[PadValue, ...]
 
 @dataclass(frozen=True, slots=True)
 class PadRule:
-    """Pads of one option. Operands and results are those that the op node of the problem names, in order.
+    """What one option does with pads. Operands and results are those that the op node of the problem names, in order.
 
-    `asks` has per operand what its pads must hold, `seen` whether they show in a result, and `leaves` gives those of
-    the results from those of the operands. `agrees`: operands and results are one tensor, so that whatever is asked of
-    the results is asked of the operands; with no operands, the pads of the results are whatever is asked for.
+    `asks` has per operand what its pads must hold, `seen` whether they show in a result, and `leaves` maps the pad
+    values of the operands to those of the results. `agrees`: operands and results are one tensor, so that whatever is
+    asked of the results is asked of the operands; with no operands, the pads of the results are whatever is asked for.
     """
 
     asks: PadValues
@@ -63,6 +63,7 @@ class OptionTensors:
 
     @property
     def results(self) -> int:
+        """How many of the tensors are results."""
         return len(self.values) - self.operands
 
 
@@ -75,17 +76,17 @@ def rule_of(decision: Decision, option: int, ends: OptionTensors) -> PadRule:
         given += [format_of(value.type) for value in ends.values[ends.operands :]]
         known = next((fmt for fmt in given if fmt is not None), None)
         return (
-            _agreement(ends) if known is None else _constant(ends, pad_number_of(known), pad_number_of(known))
+            _equality(ends) if known is None else _constant(ends, pad_number_of(known), pad_number_of(known))
         )
     if isinstance(op, nn.ConstantOp):
-        return _agreement(ends)
+        return _equality(ends)
     if isinstance(op, ReorderOp | CastOp | FillPadsOp):
         # A fill writes pads, and so does a reorder that has to move elements anyway, to convert them.
         writes = isinstance(op, FillPadsOp) or op.source_type.element_type != op.result_type.element_type
         held = fixed[0]
         if held is not _UNDECIDED:
             return _constant(ends, None if writes else held, held)
-        return _constant(ends, None, None) if writes else _agreement(ends)
+        return _constant(ends, None, None) if writes else _equality(ends)
     if options_state_pads(op):
         carried = decision.options[option]
         named = [fmt for fmt in carried.ins if fmt is not None]
@@ -109,7 +110,7 @@ def rule_of(decision: Decision, option: int, ends: OptionTensors) -> PadRule:
 
 
 class Undecided(Enum):
-    """In place of what a type promises: the type is still to be chosen."""
+    """Stands for what a type promises where the type is still to be chosen."""
 
     UNDECIDED = auto()
 
@@ -124,12 +125,13 @@ def promised(value: SSAValue) -> PadValue | Undecided:
 
 
 def pad_number_of(fmt: Format) -> PadValue:
+    """The number that `fmt` promises of pads; None where it promises none, or NaN, which equals nothing."""
     number = pad_number(fmt.pad)
     return None if number is not None and math.isnan(number) else number
 
 
 def _fixed(rule: PadRule, fixed: Sequence[PadValue | Undecided]) -> PadRule:
-    """`rule`, where results with a type hold what that says."""
+    """`rule`, where the pads of results whose type is known hold what that promises."""
     if all(held is _UNDECIDED for held in fixed):
         return rule
 
@@ -141,7 +143,7 @@ def _fixed(rule: PadRule, fixed: Sequence[PadValue | Undecided]) -> PadRule:
     return PadRule(rule.asks, seen, leaves)
 
 
-# One function per kind of op -----------------------------------------------------------------------------------------
+# One function per sort of op -----------------------------------------------------------------------------------------
 
 
 def _constant(ends: OptionTensors, asked: PadValue, left: PadValue) -> PadRule:
@@ -149,7 +151,7 @@ def _constant(ends: OptionTensors, asked: PadValue, left: PadValue) -> PadRule:
     return PadRule(asks, (False,) * ends.operands, lambda states: (left,) * ends.results)
 
 
-def _agreement(ends: OptionTensors) -> PadRule:
+def _equality(ends: OptionTensors) -> PadRule:
     nothing: PadValues = (None,) * ends.operands
     return PadRule(nothing, (True,) * ends.operands, lambda states: (None,) * ends.results, agrees=True)
 
@@ -192,7 +194,7 @@ def _layout_op(op: LayoutOp, operands: Sequence[int], ends: OptionTensors) -> Pa
 
 
 def _foreign(op: Operation, operands: Sequence[int], ends: OptionTensors) -> PadRule:
-    """An op whose behaviour is asked by the types of its tensors: asked of a copy that has them."""
+    """The rule of an op whose behaviour depends on the types of its tensors: each question is put to a typed copy."""
     formats = ends.formats[ends.operands :]
 
     def leaves(states: PadValues) -> PadValues:

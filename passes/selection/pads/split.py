@@ -1,11 +1,11 @@
-"""Pads in the problem: a format of a value becomes several, one for each thing its pads may hold that matters.
+"""Pads in the problem: a format of a value is split into one for each number in its pads that matters.
 
-What `from_ir` states knows one format per map of addresses. Here every such format that pads its value is split by the
-state of the pads (`states` says which there are), the options of ops by the states they ask for and leave, and
-between two states of one map there is a reorder that writes pads only: free where it forgets what they hold, the time
-of a fill otherwise. A reorder that moves elements writes the pads as well, at no extra cost. From then on a fill is a
-reorder like any other: shared between uses, weighed by how often it runs, traded against formats without pads, part of
-the proof.
+The problem that `from_ir` states first has one format per map of addresses. Here every such format that pads its value
+is split by the state of the pads (`states` finds which there are), the options of ops by the states they ask for and
+leave, and between two states of one map there is a reorder that writes pads only: free where the new state promises
+nothing, the time of a fill otherwise. A reorder that moves elements writes the pads as well, at no extra cost. From
+then on a fill is a reorder like any other: shared between uses, weighed by how often it runs, compared with formats
+without pads, part of the proof.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _lifted(selection: Selection, states: PadStates, costs: CostModel) -> Select
 
 
 def _spelled(value: SSAValue, fmt: Format, states: PadStates, at: ValueFormat, held: PadValue) -> Format:
-    """`fmt` with what it says of pads: nothing where that matters to nobody, unless it can be had for free."""
+    """`fmt` with the pad policy of `held`; where no op depends on the pads, undef, unless a policy costs nothing."""
     if at in states.useful:
         return fmt.with_pad("undef" if held is None else held)
     free = isinstance(value.owner, nn.ConstantOp) or not is_any(value.type)
@@ -135,6 +135,6 @@ def _value(
 
 
 def _arc(move: int, held: PadValue, wanted: PadValue, fill: int) -> int:
-    """What it costs to move (0: nothing moves) and to have the pads right."""
+    """The cost of a reorder with the pads: `move` where elements move (0: none do), else `fill` if pads must change."""
     right = move > 0 or wanted is None or wanted == held
     return move if right else min(fill, FORBIDDEN)

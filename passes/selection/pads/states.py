@@ -1,6 +1,6 @@
-"""Which states of its pads each format of each value has.
+"""The states of its pads that each format of each value has in the problem.
 
-Few are enough, and most formats keep one:
+Few are enough, and most formats have one:
 
     useful     numbers that some use asks for, or that an op makes into something useful (relu of 0 is 0)
     anything   only where the op that makes the format may leave something else than the one useful number
@@ -49,7 +49,7 @@ class PaddedChoice:
 
 
 class PadStates:
-    """Which states of pads each padded format has."""
+    """The states of pads of each padded format, found on construction."""
 
     def __init__(
         self,
@@ -64,13 +64,13 @@ class PadStates:
         self.useful: dict[ValueFormat, tuple[float, ...]] = {}
         self.unknown: set[ValueFormat] = set()
         self.choices: dict[tuple[int, int], PaddedChoice] = {}
-        """By op node and choice; places alike share the rules."""
+        """By op node and choice, both by number; decisions alike share the rules."""
         self._outcomes: dict[object, list[tuple[PadValues, PadValues]]] = {}
         self._ways: dict[object, list[tuple[PadValues, PadValues]]] = {}
         self._crowded: set[ValueFormat] = set()
-        """Where pads may hold more than NUMBERS numbers."""
+        """Formats whose pads may hold more than NUMBERS numbers."""
         self._mattering: set[ValueFormat] = set()
-        """Where what pads hold may decide what those hold that an op asks for."""
+        """Formats whose pads an op asks for, or show in such pads."""
         self._untried: set[int] = set()
         """The rules, by id, of which not all combinations were tried."""
         if not any(map(any, known.values())):
@@ -137,7 +137,7 @@ class PadStates:
     def _possible(
         self, choices: Sequence[PaddedChoice], asked: dict[ValueFormat, set[float]]
     ) -> dict[ValueFormat, tuple[float, ...]]:
-        """What pads may hold: what ops make, and what is asked of them."""
+        """Per format, the numbers that its pads may hold: what ops leave there, and what is asked of them."""
         found = {at: set(numbers) for at, numbers in asked.items()}
 
         def add(at: ValueFormat, held: PadValue) -> bool:
@@ -171,7 +171,7 @@ class PadStates:
         asked: dict[ValueFormat, set[float]],
         possible: dict[ValueFormat, tuple[float, ...]],
     ) -> dict[ValueFormat, set[float]]:
-        """What of it an op asks for, or makes into something that is of use."""
+        """Of the possible numbers, those that an op asks for, or makes into one that is of use."""
         useful = {at: set(numbers) for at, numbers in asked.items()}
         tried = self._worth_trying(choices, asked, possible)
         changed = True
@@ -252,7 +252,7 @@ class PadStates:
         return tried & kept
 
     def _find_unknown(self, choices: Sequence[PaddedChoice]) -> None:
-        """Where pads may hold none of the useful numbers."""
+        """Finds the formats whose pads may hold none of their useful numbers."""
         self.unknown = {at for at, numbers in self.useful.items() if len(numbers) > 1}
         changed = True
         while changed:
@@ -271,7 +271,8 @@ class PadStates:
                     changed |= bool(found)
 
     def _outcomes_of(self, rule: PadRule, states: Sequence[PadValues]) -> list[tuple[PadValues, PadValues]]:
-        """What a rule leaves for every combination of these states of its operands that is worth having."""
+        """Pairs (pads of the operands, pads of the results) of a rule for these pad values of its operands, without
+        those that ask for more than another pair that leaves the same."""
         key = id(rule), tuple(states)
         if key not in self._outcomes:
             combinations, whole = _combinations(rule, states)
@@ -282,6 +283,7 @@ class PadStates:
         return self._outcomes[key]
 
     def is_padded(self, at: ValueFormat) -> bool:
+        """Whether the value has pads in that format."""
         return self._padded[at[0]][at[1]]
 
     def of(self, at: ValueFormat) -> PadValues:
@@ -290,16 +292,16 @@ class PadStates:
         return (None, *numbers) if at in self.unknown or not numbers else numbers
 
     def _serving(self, at: ValueFormat, held: PadValue) -> PadValue:
-        """The state of an operand that serves where its pads must be `held`."""
+        """The state in which an operand is used where its pads must hold `held`."""
         states = self.of(at)
         return held if held in states else states[0]
 
     def _telling(self, at: ValueFormat, held: PadValue) -> PadValue:
-        """What of `held` the states of a result tell."""
+        """The state of a result whose pads hold `held`: None where that number is of no use."""
         return held if held in self.useful.get(at, ()) else None
 
     def ways(self, choice: PaddedChoice) -> Sequence[tuple[PadValues, PadValues]]:
-        """The states in which a choice can run: those of the operands, those of the results."""
+        """The pad values with which a choice can run: pairs (of the operands, of the results)."""
         ins, outs, rule = choice.ins, choice.outs, choice.rule
         if rule.agrees:
             known = {held for at in outs for held in self.useful.get(at, ())}
@@ -350,7 +352,7 @@ def _combinations(rule: PadRule, states: Sequence[PadValues]) -> tuple[list[PadV
 
 
 def _least(made: Sequence[tuple[PadValues, PadValues]]) -> list[tuple[PadValues, PadValues]]:
-    """Those that leave something which no other leaves that asks for less."""
+    """The pairs without those that ask for more than another pair which leaves the same."""
     distinct = list(dict.fromkeys(made))
     return [
         (states, left)

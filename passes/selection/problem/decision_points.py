@@ -1,12 +1,13 @@
-"""Where a program chooses: each place that uses and makes tensors under one common choice.
+"""The decision points of a program: what uses and makes tensors under one common choice.
 
-An op with options is one such place. A loop-carried tensor is another: what comes in, what the body sees, what it
-yields and what comes out are one layout, whichever ops name them. The branches of an `scf.if` meet in its result, the
-arguments of all calls of a function in its parameters, those of branches in the arguments of a block. Such places have
-no cost of their own; they only agree. What crosses the regions of an op that nobody knows is row-major, unless the op
-says what must agree (`interfaces.RegionLinks`).
+An op with options is a decision point. An equality constraint is the other kind: tensors that ops of control flow pass
+on under several names must have one layout. A loop-carried tensor is one: what comes in, what the body sees, what it
+yields and what comes out. The branches of an `scf.if` meet in its result, the arguments of all calls of a function in
+its parameters, those of branches in the arguments of a block. Equality constraints cost nothing. What crosses the
+regions of an op that nobody knows is row-major, unless the op states constraints itself (`interfaces.RegionLinks`).
 
-Only places with a tensor whose layout is open take part. What they use and none of them makes comes as its type says.
+Only decision points with a tensor whose layout is to be chosen take part. A value that they use and none of them makes
+has the layout of its type, by a constraint of its own.
 
 How often a decision point runs is said by `frequency.py`.
 """
@@ -39,7 +40,7 @@ _AGREEING = (
     scf.YieldOp,
     scf.ConditionOp,
 )
-"""Ops whose operands and results are parts of slots."""
+"""Ops whose operands and results take part in equality constraints, and which choose nothing themselves."""
 
 Use = tuple[Operation, int]
 """An op and the number of one of its operands."""
@@ -47,9 +48,10 @@ Use = tuple[Operation, int]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DecisionPoint:
-    """One place of choice. `op` is the one to blame; `is_equality` tells agreement from an op with options.
+    """An op with options, or, where `is_equality`, tensors that must have one layout.
 
-    `declared` is the type that a signature fixes for all of a slot, or None.
+    `op` is the op that errors name. `declared` is the type that a signature fixes for all tensors of a constraint, or
+    None.
     """
 
     op: Operation
@@ -60,7 +62,7 @@ class DecisionPoint:
     declared: Attribute | None = None
 
     def values(self) -> Iterator[SSAValue]:
-        """What it uses, then what it makes."""
+        """The values that it uses, then those that it makes."""
         for user, k in self.uses:
             yield user.operands[k]
         yield from self.defs
@@ -69,7 +71,7 @@ class DecisionPoint:
 def decision_points(
     module: ModuleOp, weights: BlockFrequencies | None = None, *, everything: bool = False
 ) -> list[DecisionPoint]:
-    """The places of choice of a module that have something to choose, in program order; with `everything`, all.
+    """The decision points of a module that have something to choose, in program order; with `everything`, all.
 
     Raises PassError for a malformed frequency, and for options on an op that has none to choose from.
     """
@@ -105,7 +107,7 @@ def touches_any(op: Operation) -> bool:
 
 
 def _with_sources(found: list[DecisionPoint]) -> list[DecisionPoint]:
-    """`found`, behind one place for each value that they use and none of them makes: it comes as its type says."""
+    """`found`, behind one constraint for each value that they use and none of them makes: it has its type's layout."""
     made = {value for point in found for value in point.defs}
     given: dict[SSAValue, None] = {}
     for point in found:
@@ -122,14 +124,14 @@ def _with_sources(found: list[DecisionPoint]) -> list[DecisionPoint]:
 
 
 def _user(value: SSAValue) -> Operation:
-    """The op to blame for an argument of a block: the one around it."""
+    """The op that errors about an argument of a block name: the one around it, or else a user."""
     owner = value.owner
     around = owner if isinstance(owner, Operation) else owner.parent_op()
     return around if around is not None else next(iter(value.uses)).operation
 
 
 def _linked(module: ModuleOp) -> set[Use]:
-    """The uses that `RegionLinks` and branches say themselves."""
+    """The uses that equality constraints of `RegionLinks` and of branches speak of."""
     return {use for op in module.walk() for use, _ in _branches(op)} | {
         (link_op, k)
         for op in module.walk()
@@ -183,7 +185,10 @@ def _points_of(
 
 
 def _ordinary(op: Operation, weights: BlockFrequencies, linked: set[Use]) -> Iterator[DecisionPoint]:
-    """An op with options. What crosses its regions is row-major (or as its types say), but for what it links."""
+    """The decision points of an op that is no control flow: itself, with its options, and what crosses its regions.
+
+    Tensors that cross a region are row-major, or as their types say, but for those that the op links.
+    """
     links = list(op.links()) if isinstance(op, RegionLinks) else []
     for link in links:
         yield from _equality(op, tuple(link.uses), tuple(link.values))
@@ -192,7 +197,7 @@ def _ordinary(op: Operation, weights: BlockFrequencies, linked: set[Use]) -> Ite
     uses = tuple([use for use in own if use not in linked])
     defs = tuple([value for value in op.results if has_layout(value.type) and value not in bound])
     if len(uses) < len(own) or bound:
-        # Options speak of all tensors of an op: where some are linked, the others are row-major one by one.
+        # Options speak of all tensors of an op: where some are linked, each of the others is row-major.
         for use in uses:
             yield from _equality(op, (use,), (), _row_major(op.operands[use[1]]))
         for value in defs:
@@ -208,7 +213,7 @@ def _ordinary(op: Operation, weights: BlockFrequencies, linked: set[Use]) -> Ite
 
 
 def _row_major(value: SSAValue) -> Attribute:
-    """The type of `value` as it is where its layout is known, and else row-major."""
+    """The type of `value`, row-major where its layout is to be chosen."""
     return with_format(value.type, row_major(value)) if is_any(value.type) else value.type
 
 
@@ -220,7 +225,7 @@ def _incoming(block: Block, arg: BlockArgument) -> tuple[Use, ...]:
 
 
 def _function(op: FuncOp, calls: list[CallOp]) -> Iterator[DecisionPoint]:
-    """Parameters agree with the arguments of every call."""
+    """The constraints of a function: a parameter has the layout of the arguments of all calls."""
     if not op.body.blocks:
         for call in calls:
             for k, declared in enumerate(op.function_type.inputs):
@@ -239,7 +244,7 @@ def _function(op: FuncOp, calls: list[CallOp]) -> Iterator[DecisionPoint]:
 
 
 def _results(op: FuncOp, calls: list[CallOp]) -> Iterator[DecisionPoint]:
-    """What a function returns agrees with what its calls give. An open result that no one calls for is free."""
+    """The constraints of a function's results, with those of its calls. One that is open and never called is free."""
     returns = [block.last_op for block in op.body.blocks if isinstance(block.last_op, ReturnOp)]
     for k, declared in enumerate(op.function_type.outputs):
         defs = tuple(call.results[k] for call in calls)
@@ -254,6 +259,10 @@ def _equality(
     defs: tuple[SSAValue, ...],
     declared: Attribute | None = None,
 ) -> Iterator[DecisionPoint]:
+    """The equality constraint of `uses` and `defs`; none where they are no tensors that can have a layout.
+
+    Raises PassError where a layout is to be chosen for some and others can have none, or their shapes differ.
+    """
     known = tuple((user, k) for user, k in uses if user is not None)
     types = [user.operands[k].type for user, k in known] + [value.type for value in defs]
     if types and all(has_layout(type) for type in types):

@@ -18,13 +18,14 @@ from xdsl.ir import Block, Operation, SSAValue
 from layout_ir.diagnostics import PassError
 
 LOOP_TRIPS = 10
-"""How often a loop of unknown length is taken to run: enough that nothing movable stays inside."""
+"""How often a loop of unknown length is taken to run: enough that what can be hoisted out of it is."""
 
 MOST_RUNS = 1 << 24
 """How often a block runs at most, for selection: more would leave no room for costs in 64 bits. What runs more often is
 counted as this often, which is an omission of the problem."""
 
 FREQUENCY = "layout.frequency"
+"""The attribute of an op that says how often its regions run per run of the op."""
 
 
 def calls_of(module: ModuleOp) -> dict[str, list[CallOp]]:
@@ -47,6 +48,7 @@ class BlockFrequencies:
         """By the first op of a block that runs too often, how often that is."""
 
     def of(self, op: Operation) -> int:
+        """How often `op` runs in the program, MOST_RUNS at most. Raises PassError for a malformed frequency."""
         block = op.parent
         weight = self._blocks.get(block)
         if weight is None:
@@ -69,7 +71,7 @@ class BlockFrequencies:
         return self._functions[function]
 
     def around(self, value: SSAValue) -> int:
-        """How often the block runs in which a value is defined: its reorders stand right behind it."""
+        """How often the block that defines `value` runs, and with it the reorders of the value, right behind it."""
         owner = value.owner
         if isinstance(owner, Operation):
             return self.of(owner)
@@ -95,6 +97,7 @@ def weight_of(op: Operation) -> int:
 
 
 def frequency_of(op: Operation) -> int:
+    """How often the regions of `op` run per run of `op`. Raises PassError for a malformed `layout.frequency`."""
     given = op.attributes.get(FREQUENCY)
     if given is not None:
         if not isinstance(given, IntegerAttr) or given.value.data < 0:

@@ -14,7 +14,7 @@ from layout_ir.passes.selection.solver.selection_problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class Omission:
-    """Something that the program leaves open and the problem does not state: at which op, and in words."""
+    """A part of the program's choice that the problem does not state: at which op, and what, in words."""
 
     op: Operation
     what: str
@@ -22,7 +22,8 @@ class Omission:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Decision:
-    """One op node of the problem in the program: the uses it decides, and the option behind each of its choices."""
+    """An op node of the problem in its program: its decision point, the uses that it decides on, and the option of each
+    of its choices, by number."""
 
     point: DecisionPoint
     uses: tuple[Use, ...]
@@ -31,7 +32,7 @@ class Decision:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Selection:
-    """A problem and the program it came from: places and values by number, Formats of each value by number.
+    """A problem and its program: places and values by number, Formats of each value by number.
 
     Where something was left out, the optimum of the problem need not be that of the program.
     """

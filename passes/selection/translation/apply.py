@@ -26,7 +26,10 @@ from layout_ir.passes.selection.solver.selection_problem import demands, tree_ed
 
 
 def apply(module: ModuleOp, selection: Selection, choices: tuple[int, ...], *, share: bool = True) -> None:
-    """Rewrites `module` as `choices` say. Without `share` every use gets reorders of its own (the naive program)."""
+    """Rewrites `module` in place so that op node o takes choices[o].
+
+    Without `share` every use gets reorders of its own, as in the naive program.
+    """
     applier = _Applier(selection, choices, share)
     for op in list(module.walk()):
         applier.connect(op)
@@ -49,9 +52,10 @@ class _Applier:
         self._types: dict[tuple[Attribute, int], TensorType[Attribute]] = {}
         self._padded: dict[Attribute, bool] = {}
         self.open = [is_any(value.type) for value in selection.values]
-        # Per op: the uses that are decided (operand number, place, position in it), and the place it is itself.
         self.uses: dict[Operation, list[tuple[int, int, int]]] = {}
+        """Per op, its operands that are decided on: operand number, number of the decision, position in its uses."""
         self.decisions: dict[Operation, int] = {}
+        """Per op with options, the number of the decision about it."""
         for number, decision in enumerate(selection.decisions):
             for position, (user, k) in enumerate(decision.uses):
                 self.uses.setdefault(user, []).append((k, number, position))
@@ -67,7 +71,7 @@ class _Applier:
         self.spell_alike()
 
     def spell_alike(self) -> None:
-        """Gives the values of a slot one type, where their Formats are only the same bytes."""
+        """Gives the values of an equality constraint one type, where their Formats are only the same bytes."""
         for number, decision in enumerate(self.selection.decisions):
             defs = self.selection.problem.ops[number].results
             if not decision.point.is_equality or not defs:
@@ -81,7 +85,7 @@ class _Applier:
                     self.current[value] = retype(self.current[value], (*known, *types)[0])
 
     def typed(self, type: Attribute, fmt: Format) -> TensorType[Attribute]:
-        """`type` in one of the Formats of the selection, which live as long as this."""
+        """`type` with the encoding `fmt`, a Format of the selection (they outlive this object, so ids are keys)."""
         key = type, id(fmt)
         known = self._types.get(key)
         if known is None:
@@ -95,7 +99,7 @@ class _Applier:
         return known
 
     def connect(self, op: Operation) -> None:
-        """Lets every operand of `op` be what the choices need."""
+        """Replaces every operand of `op` by the value in the Format, and with the pads, that its choice needs."""
         for k, number, position in self.uses.get(op, ()):
             node = self.selection.problem.ops[number]
             wanted = node.choices[self.choices[number]].ins[position]
@@ -109,7 +113,8 @@ class _Applier:
     def required(
         self, op: Operation, k: int, decision: Decision, number: int, position: int
     ) -> Attribute | None:
-        """The type that operand `k` must have beyond its Format: all of it in a slot, the pads an op reads."""
+        """The type that operand `k` must have for an equality constraint, or for the pads that its op reads; or
+        None."""
         source = op.operands[k]
         if decision.point.is_equality:
             defs = self.selection.problem.ops[number].results
@@ -148,7 +153,7 @@ class _Applier:
         return op.result
 
     def mark_in_place(self, op: Operation) -> None:
-        """Writes down which buffers the chosen option shares, for whoever allocates them."""
+        """Records in an attribute which buffers the chosen option shares, for the allocation of buffers."""
         number = self.decisions[op]
         pairs = self.selection.decisions[number].options[self.choices[number]].in_place
         if pairs:
@@ -156,7 +161,7 @@ class _Applier:
             op.attributes[IN_PLACE] = ArrayAttr(entries)
 
     def claim_pads(self, op: Operation) -> None:
-        """Weakens the pad policy of what `op` makes to what it really leaves there."""
+        """Sets the pad policies of the results of `op` to what it really leaves in their pads."""
         number = self.decisions[op]
         option = self.selection.decisions[number].options[self.choices[number]]
         for value, chosen in zip(self.selection.problem.ops[number].results, option.outs, strict=True):

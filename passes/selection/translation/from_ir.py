@@ -1,7 +1,7 @@
-"""From a program to a selection problem: which values, which Formats each may have, which options each place has.
+"""From a program to a selection problem: its values, the Formats each may have, the options of each decision point.
 
 Formats spread from the ops that ask for them: options are enumerated until no new Format turns up. Programs are long
-and repeat themselves, so whatever follows from the kind of an op and the Formats of its values is worked out once.
+and repeat themselves, so whatever follows from the class of an op and the Formats of its values is worked out once.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ from layout_ir.passes.selection.translation.format_lists import DERIVED_LIMIT, F
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What was found for one place and holds for all alike: its options, and the lists of its values behind them.
+    """The options of a decision point for given lists of Formats, the same for all points alike.
 
-    `left_out` has the Formats that were not taken into the lists, per value.
+    `after` has the lists of its values with the Formats of the options added, `left_out` the Formats that were not
+    added, both per value.
     """
 
     options: list[LayoutOption]
@@ -55,7 +56,8 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """What a place is in the problem: the uses (by number) that its options speak of, and the options worth having."""
+    """A decision point in the problem: the uses (by number) that its options speak of, and its choices with the option
+    of each."""
 
     named: tuple[int, ...]
     choices: tuple[Choice, ...]
@@ -70,7 +72,7 @@ class _Builder:
         self.lists = FormatLists()
         self.op_classes = OpClasses(target)
         self.asked = 0
-        """How often a model was asked for options: per kind and Formats, not per op."""
+        """How often a model was asked for options: once per op class and Formats, not per op."""
         self.numbers: dict[SSAValue, int] = {}
         self.values: list[SSAValue] = []
         self.types: list[int] = []
@@ -126,11 +128,11 @@ class _Builder:
         return self.formats[self._value(value)].formats
 
     def options(self, point: DecisionPoint, candidates: Candidates | None = None) -> list[LayoutOption]:
-        """The options at `point` that agree with the types that are already fixed."""
+        """The options of `point` that agree with the Formats that types already state."""
         self.asked += 1
         candidates = candidates or self.candidates
         given = (
-            self.agreements(point, candidates)
+            self.equality_options(point, candidates)
             if point.is_equality
             else options_of(point.op, candidates, self.target)
         )
@@ -142,7 +144,7 @@ class _Builder:
         ]
 
     def asked_for(self, point: DecisionPoint) -> list[set[Format]]:
-        """Per tensor of `point`, the Formats that it asks for whatever the others ask for."""
+        """Per tensor of `point`, the Formats that its options have for it before any Format reached it from others."""
 
         def declared(value: SSAValue) -> Sequence[Format]:
             known = format_of(value.type)
@@ -152,8 +154,8 @@ class _Builder:
         columns = zip(*((*option.ins, *option.outs) for option in options), strict=True)
         return [{fmt for fmt in column if fmt is not None} for column in columns]
 
-    def agreements(self, point: DecisionPoint, candidates: Candidates) -> Iterator[LayoutOption]:
-        """One Format for all of a slot: the declared one, or any that its values may have."""
+    def equality_options(self, point: DecisionPoint, candidates: Candidates) -> Iterator[LayoutOption]:
+        """The options of an equality constraint: one Format for all tensors, the declared one or any they may have."""
         values = [*(user.operands[k] for user, k in point.uses), *point.defs]
         known = None if point.declared is None else format_of(point.declared)
         formats = [known] if known is not None else [fmt for v in values for fmt in candidates(v)]
@@ -162,7 +164,7 @@ class _Builder:
                 yield LayoutOption((fmt,) * len(point.uses), (fmt,) * len(point.defs), 0)
 
     def spread(self) -> None:
-        """Lets the Formats spread as far as they go.
+        """Lets the Formats spread until no value gets a new one.
 
         A site is looked at again when one of its values got a new Format, so the work follows the Formats and not
         the length of the program.
@@ -228,11 +230,11 @@ class _Builder:
                     left_out.setdefault(v, set()).update(formats)
         for v, formats in left_out.items():
             value = self.values[v]
-            place = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
+            op = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
             name = "a value" if value.name_hint is None else f"%{value.name_hint}"
-            assert place is not None
+            assert op is not None
             yield Omission(
-                place,
+                op,
                 f"of the formats that reach {name} from other ops, {len(formats)} take no part in the choice: "
                 f"it has {len(self.formats[v].formats)} already",
             )
@@ -368,7 +370,8 @@ def build(
 ) -> Selection:
     """The selection problem of a module: of all that is connected to an open layout, or of `everything`.
 
-    Raises PassError where a place has no option that agrees with the types it already has, or values form a cycle.
+    Raises PassError where a decision point has no option that agrees with the types it already has, or values form a
+    cycle.
     """
     _check_types(module)
     check_acyclic(module)

@@ -1,9 +1,8 @@
 """Which program a certificate is of, and whether it really is.
 
-A certificate proves that a choice is the cheapest of the problem that it states. That the problem is the one of some
-program, a target and a cost model is another question, which the checker of proofs cannot answer: the problem is
-stated again here, by the code that stated it first, and compared number by number. So this trusts `from_ir`, and not
-the certificate.
+A certificate proves that a choice is the cheapest of the problem that it states. Whether that is the problem of some
+program, target and cost model the checker of proofs cannot tell: the problem is stated again here, by the code that
+stated it first, and compared number by number. So this trusts `from_ir`, and not the certificate.
 
 `origin` of a certificate says where the problem came from: the target, the cost table by name, and, where the program
 carries its certificate, the pass that chose and the text of the program before it chose.

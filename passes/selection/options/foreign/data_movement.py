@@ -1,7 +1,7 @@
 """Ops of other dialects that move elements: reshapes, slices, concatenation, padding, and ops that make a tensor.
 
 Reshapes run in every Format that has an image under the algebra, as `layout.reshape` does. The others run in one
-Format, in which they cut and join at whole blocks.
+Format, in which they cut and concatenate at whole blocks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Fits = Callable[[Format], bool]
 
 
 def reshape_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
-    """Every Format of one side that the algebra carries to the other; free. A shape operand is plain."""
+    """Every Format of one side that the algebra carries to the other; free. A shape operand is row-major."""
     source, result = op.operands[0], op.results[0]
     rest = tuple(row_major(value) for value in op.operands[1:] if is_tensor(value.type))
     pairs: dict[tuple[Format, Format], None] = {}
@@ -75,7 +75,7 @@ def concat_options(op: Operation, candidates: Candidates, target: Target) -> Ite
 
 
 def cut_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
-    """One Format for all, in which slices and pads are whole blocks; plain where the rank changes."""
+    """One Format for all, in which slices and pads are whole blocks; row-major where the rank changes."""
     tensors = _tensors(op)
     shapes = [shape_of(value) for value in tensors]
     if len({len(shape) for shape in shapes}) > 1:

@@ -1,4 +1,7 @@
-"""Which model and which padding behaviour belong to which class of ops."""
+"""The extension of arith, linalg, math, tensor and tosa: model and padding behaviour, by class of op.
+
+It is a `DialectExtension`, which `layout_ir.passes` registers for these dialects.
+"""
 
 from __future__ import annotations
 

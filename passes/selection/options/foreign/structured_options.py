@@ -100,12 +100,12 @@ def _tied(s: Structured, formats: list[Format], k: int) -> list[Format]:
 
 
 class Limits:
-    """Which pads the loops of an op bear; asked of many options, so worked out once."""
+    """The loops of an op that may run over pads; asked for each of many options, so worked out once."""
 
     def __init__(self, s: Structured):
         self.s = s
         self.runs = divisors(s)
-        self.bearable: dict[int, bool] = {}
+        self._paddable: dict[int, bool] = {}
         self.windows = {
             loop for exprs, _ in s.tensors for expr in exprs if is_window(expr) for loop in expr.used_dims()
         }
@@ -127,23 +127,23 @@ class Limits:
                     if padded != layout.shape[dim] or (is_window(expr) and fmt.blocks()[dim] > 1):
                         return None
                 elif extents.setdefault(loop, padded) != padded or (
-                    padded != layout.shape[dim] and not self.bears(loop)
+                    padded != layout.shape[dim] and not self.may_be_padded(loop)
                 ):
                     return None
             found.append(layout)
         return found
 
-    def bears(self, loop: int) -> bool:
+    def may_be_padded(self, loop: int) -> bool:
         """Whether the op may run over pads along `loop`."""
-        if loop not in self.bearable:
+        if loop not in self._paddable:
             # Ones in pads of all tensors would be a promise that no type of the op gives.
             fits = self.runs is not None and loop not in self.windows and not (self.runs and self.s.one_type)
             if fits and loop in self.s.reductions:
                 fits = neutral(self.s, loop) is not None
             elif fits:
                 fits = self.runs is not None and runs_along(self.s, loop, self.runs)
-            self.bearable[loop] = fits
-        return self.bearable[loop]
+            self._paddable[loop] = fits
+        return self._paddable[loop]
 
 
 def _option(s: Structured, formats: Sequence[Format], layouts: Sequence[Layout]) -> LayoutOption:
