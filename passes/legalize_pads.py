@@ -1,8 +1,8 @@
 """layout-legalize-pads: pads are filled where a consumer needs them and they are not already right.
 
-Three steps, each along the program: result types claim all that their op provides (relu of zero pads is zero, exp of
-them is one); uses that need a value in the pads which is not promised get a `layout.fill_pads`; and fills that no
-use needs are taken out again. What a value promises in a signature is never changed.
+Three steps, each along the program: result types promise all that their op leaves in the pads (relu of zero is zero,
+exp of it is one); uses that need a number in the pads which is not promised get a `layout.fill_pads`; and fills that no
+use needs are removed again. What a value promises in a signature is never changed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def legalize_pads(module: ModuleOp) -> None:
     for op in list(module.walk()):
         if isinstance(op, LayoutOp):
             _fill_operands(op)
-            _claim(op)
+            _promise_provided_pads(op)
         elif has_pad_behaviour(op):
             _fill_operands(op)
         else:
@@ -57,14 +57,15 @@ def legalize_pads(module: ModuleOp) -> None:
 
 
 def _has_known_layouts(op: Operation) -> bool:
+    """Whether no tensor of `op` has a layout that is still to be chosen, or can have none."""
     return not any(
         is_tensor(value.type) and (is_any(value.type) or not has_layout(value.type))
         for value in (*op.operands, *op.results)
     )
 
 
-def _claim(op: LayoutOp) -> None:
-    """Strengthens an undef result to what the op provides, where no signature or view hangs on its type."""
+def _promise_provided_pads(op: LayoutOp) -> None:
+    """Lets a result with undefined pads promise what the op leaves there, unless a signature or view has its type."""
     result = op.results[0]
     fmt = format_of(result.type)
     if (

@@ -1,4 +1,4 @@
-"""What an op does with pads, whoever says it: what it needs in those of its operands, what it leaves in its result's.
+"""What an op does with pads: what it needs in those of its operands, and what it leaves in those of its result.
 
 An op of ours says it itself (`LayoutOp`); for others it is registered (`interfaces.register_pads`) or derived by the
 extension of their dialect. Answers are checked here once: one that makes no sense is a PassError that names the op.
@@ -30,7 +30,7 @@ def pad_behaviour(op: Operation) -> PadBehaviour | None:
 
 
 def has_pad_behaviour(op: Operation) -> bool:
-    """Whether it is known what `op` does with pads."""
+    """Whether it is known what `op` does with pads, from itself, a registration or an extension."""
     return isinstance(op, LayoutOp) or pad_behaviour(op) is not None
 
 
@@ -84,7 +84,7 @@ def _is_pad(number: object) -> bool:
 
 @contextmanager
 def _saying(op: Operation, question: str) -> Generator[None]:
-    """What goes wrong where an op is asked about its pads, as a PassError that names both."""
+    """Raises errors of the body as PassErrors that name `question` and the op asked."""
     subject = f"{question} of {name_of_op(op)}"
     try:
         with unforeseen_as_error(subject, PassError):

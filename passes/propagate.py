@@ -54,7 +54,7 @@ def propagate(
     _check(solver, time_limit, report or (f"the module's {CERTIFICATE}" if attach else None))
     check_target(target)
     opened = is_open(module)
-    # What an earlier run wrote there would be taken for a proof of this program.
+    # A certificate that an earlier run wrote to `report` would be taken for one of this program.
     if not opened and report is None and not attach:
         return None
     with certificate_file(report), gc_paused():
@@ -78,15 +78,15 @@ def propagate(
     return solution if opened else None
 
 
-def rewrite(module: ModuleOp, choices: Sequence[int], target: str, costs: CostModel | None) -> None:
-    """Rewrites `module` in place as `choices` say, which are those of its problem. Raises LayoutError."""
+def apply_choices(module: ModuleOp, choices: Sequence[int], target: str, costs: CostModel | None) -> None:
+    """Rewrites `module` in place so that op node o of its problem takes choices[o]. Raises LayoutError."""
     if is_open(module):
         apply(module, build(module, target_named(target), costs), tuple(choices))
 
 
 @contextmanager
 def certificate_file(path: str | None) -> Generator[None]:
-    """Let the certificate be written to `path` when the body ends well. Raises LayoutError where it cannot be."""
+    """Writes the certificate to `path` only if the body ends without an error. Raises LayoutError where it cannot."""
     try:
         with all_or_none(path):
             yield
@@ -97,6 +97,7 @@ def certificate_file(path: str | None) -> Generator[None]:
 
 
 def _check(solver: str, time_limit: float | None, report: str | None) -> None:
+    """Raises LayoutError for an unknown solver, a certificate of one that proves nothing, and a bad time limit."""
     if solver not in SOLVERS:
         raise LayoutError(f"unknown solver '{solver}': solvers are {', '.join(SOLVERS)}")
     if report is not None and solver != "exact":
@@ -106,7 +107,7 @@ def _check(solver: str, time_limit: float | None, report: str | None) -> None:
 
 
 LARGE = "some value may be needed in more formats at once than could be told apart"
-"""Why a search without a limit may end without a proof."""
+"""Why a search without a time limit may end without a proof, in words."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What all passes share when they rewrite: retyping values, placing reorders, keeping locations and signatures."""
+"""Rewriting, as all passes do it: values are retyped, ops inserted and replaced, locations and signatures kept."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def retype(value: SSAValue, type: Attribute) -> SSAValue:
 
 
 def _retype_literal(op: arith.ConstantOp | tosa.ConstOp, type: Attribute) -> None:
-    """Literals of these ops repeat the type of the result, encoding included."""
+    """Gives the literal of `op` the type of the result, encoding included, which these ops repeat there."""
     name = "value" if isinstance(op, arith.ConstantOp) else "values"
     literal = op.properties[name]
     if isinstance(literal, DenseIntOrFPElementsAttr):

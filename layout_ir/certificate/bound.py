@@ -1,21 +1,21 @@
-"""A lower bound of the sum of all factors.
+"""A lower bound of the sum of all cost functions.
 
-Every factor belongs to exactly one cluster, a set of variables that contains the factor's. A message is a table of any
-integers over variables that two clusters share; it is taken from one and added to the other. Whatever the messages
-are, the clusters still add up to the factors, at every assignment; so
+Every cost function (an entry of `factors`) belongs to exactly one cluster, a set of variables that contains its own. A
+message is a table of any integers over variables that two clusters share; it is taken from one and added to the other.
+Whatever the messages are, the clusters still add up to the cost functions, at every assignment; so
 
-    cost of any choice  >=  sum over clusters of the least entry of (its factors + messages in - messages out).
+    cost of any choice  >=  sum over clusters of the least entry of (its functions + messages in - messages out).
 
 Variable elimination gives messages for which this is an equality: one cluster per eliminated variable, whose message
-is the least cost over that variable. Tables of a core that cannot be eliminated are clusters of their own; each
-trades with the clusters of its single variables, which is duality of the linear relaxation.
+is the least cost over that variable. Tables of a core that cannot be eliminated are clusters of their own; costs
+are shifted between them and the clusters of their single variables, which is duality of the linear relaxation.
 
 **Search.** `proofs` bound a part of the clusters by cases. A node adds messages to its ancestors'; `drop` lists
 (variable, state) one after the other, each bounded with that state alone and then left out; `then` goes on with what
 is left, `split` names a variable and has a node per state left, and a node with neither is bounded by the sum of
 minima. Each assignment falls into a dropped state or into a leaf, so the least of these bounds holds for all.
 
-All factors are multiplied by `scale`, and the sum is divided by it and rounded up, costs being integers.
+All cost functions are multiplied by `scale`, and the sum is divided by it and rounded up, costs being integers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LARGEST = 1 << 23
 
 
 class Clusters:
-    """The tables of all clusters, messages included. Raises LayoutError where a factor is in none or in two."""
+    """The tables of all clusters, messages included. Raises LayoutError where a cost function is in none or in two."""
 
     def __init__(
         self, functions: StatedCostFunctions, scale: int, given: list[dict[str, Any]], messages: list[Message]
@@ -72,7 +72,7 @@ class Clusters:
         self._move(self._tables, messages)
 
     def bound(self, proofs: list[dict[str, Any]]) -> int:
-        """The bound of the sum of all factors: by cases where a proof says so, else by the least entries."""
+        """The bound of the sum of all cost functions: by cases where a proof says so, else by the least entries."""
         bound = 0
         proven: set[int] = set()
         for proof in proofs:
@@ -86,7 +86,7 @@ class Clusters:
         return -(-bound // self._scale)
 
     def _entries(self, scope: Sequence[int], what: str, steps: int = 1) -> int:
-        """How many entries a table over `scope` has, which are to take `steps` each."""
+        """How many entries a table over `scope` has; spends `steps` of the budget for each. Raises LayoutError."""
         if any(x < 0 for x in scope):
             raise LayoutError(f"{list(scope)} is not a set of variables")
         entries = prod(self._size(x) for x in scope)

@@ -25,7 +25,7 @@ FORMAT = "layout-ir selection certificate 2"
 
 
 _WORDS = ("format", "seal", "origin")
-"""What proves nothing and may hold text."""
+"""Entries that prove nothing and may hold text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ class Verdict:
 
     @property
     def is_optimal(self) -> bool:
+        """Whether the choice is proven the cheapest that the program has."""
         return self.cost == self.bound and not self.omitted
 
 

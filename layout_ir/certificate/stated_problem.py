@@ -15,9 +15,10 @@ INFINITE = 1 << 100
 """More than any cost."""
 
 STEPS = 1 << 27
-"""Some twenty seconds."""
+"""Steps that checking may take at least: some twenty seconds."""
 
 STEPS_PER_NUMBER = 256
+"""Steps more for each number that the certificate has."""
 
 
 class Budget:
@@ -113,7 +114,7 @@ class StatedProblem:
 
 
 class _Trees:
-    """The cheapest reorders between the formats of a value: from one format to some format, where they split in two.
+    """The cheapest trees of reorders between the formats of a value: each leads to some format and splits there.
 
     Sets of formats are numbers whose bit f is format f.
     """

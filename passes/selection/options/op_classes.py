@@ -38,10 +38,10 @@ class OpClasses:
             )
         return number
 
-    def of(self, op: Operation, values: Sequence[SSAValue], places: tuple[int, ...]) -> int | None:
+    def of(self, op: Operation, values: Sequence[SSAValue], positions: tuple[int, ...]) -> int | None:
         """The number of the class of `op`, or None where its options may depend on more, so that it is like no other.
 
-        `values` are its operands and results; `places` says which of them are the same.
+        `values` are its operands and results; `positions` says which of them are the same value.
         """
         cls = type(op)
         local = self._local.get(cls)
@@ -52,7 +52,7 @@ class OpClasses:
         number = self.attribute
         said = [(name, number(given)) for name, given in op.attributes.items()]
         said += [(name, number(given)) for name, given in op.properties.items()]
-        key = cls, tuple(said), tuple([number(value.type) for value in values]), places
+        key = cls, tuple(said), tuple([number(value.type) for value in values]), positions
         return self._classes.setdefault(key, len(self._classes))
 
 

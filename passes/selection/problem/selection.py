@@ -32,9 +32,9 @@ class Decision:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Selection:
-    """A problem and its program: places and values by number, Formats of each value by number.
+    """A problem and its program: the decision of each op node, the value of each value node and its Formats, by number.
 
-    Where something was left out, the optimum of the problem need not be that of the program.
+    Where there are omissions, the optimum of the problem need not be that of the program.
     """
 
     problem: Problem

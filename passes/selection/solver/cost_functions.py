@@ -21,8 +21,8 @@ uses of v are all the uses of w, and ask for the same formats of both, then they
 Otherwise all users of a block would be neighbours of each other, and tables grow as formats ** layers.
 
 Values that cost nothing whatever is chosen (constants, say) have no table, and ops of one choice are not variables:
-they only fix formats. Nothing is tabled before it is needed, and then in bulk: factors of one `signature` have tables
-of one shape that the same array operations fill.
+they only fix formats. Nothing is tabled before it is needed, and then in bulk: cost functions of one `signature` have
+tables of one shape that the same array operations fill.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class CostFunctions:
         self.functions: list[CostFunction] = []
         self.demand_sets: dict[int, DemandSets] = {}
         """The values that have sets."""
-        # Few signatures, many factors: equal ones are kept once.
+        # Few signatures, many cost functions: equal ones are kept once.
         self._signatures: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         for number, op in enumerate(problem.ops):
             scope = (number,) if len(op.choices) > 1 else ()

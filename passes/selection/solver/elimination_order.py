@@ -8,7 +8,8 @@ two, until none is below the limit; the rest is the core.
 All go in rounds, no two neighbours in one round. That makes the tree of eliminations as deep as the logarithm of the
 program and lets a round be computed as one array operation.
 
-A `Bucket` is one elimination: the factors and messages it adds up. Messages over the same scope share a slot.
+A `Bucket` is one elimination: the cost functions and messages that it adds up. Messages over the same scope are added
+up in one slot.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Bucket:
 
     variable: int
     rest: Scope
-    """The neighbours, ascending."""
+    """The neighbours of the variable, ascending."""
     functions: tuple[int, ...]
     slots: tuple[int, ...]
     out: int
@@ -52,7 +53,7 @@ class EliminationOrder:
     buckets: list[Bucket]
     slots: list[Scope]
     consumer: list[int] = field(default_factory=list[int])
-    """Per slot the bucket that takes it, -1 for those that are left to the core."""
+    """Per slot the bucket that takes its messages, -1 where they are left to the core."""
     core_functions: list[int] = field(default_factory=list[int])
     core_variables: list[int] = field(default_factory=list[int])
 
@@ -104,7 +105,7 @@ class _OrderSearch:
                     self.near[v].update(scope)
         for v, near in self.near.items():
             near.discard(v)
-        # Items are factors (their number) and slots (-1 - number).
+        # Items are cost functions (their number) and slots (-1 - number).
         self.used_function = bytearray(len(scopes))
         self.slot_of: dict[Scope, int] = {}
         self.writers: list[int] = []

@@ -138,7 +138,7 @@ class _Applier:
             return self.current[value]
         for start, end in tree_edges(self.selection.problem.values[value].reorder, produced, needed):
             if formats[end] == formats[start].with_pad("undef"):
-                # Whoever needs nothing of the pads takes them as they are.
+                # A use that does not depend on the pads takes them as they are.
                 reached[end] = reached[start]
             else:
                 reached[end] = self.reorder(reached[start], self.typed(reached[start].type, formats[end]))

@@ -80,17 +80,17 @@ class _Builder:
         self.formats: list[FormatList] = []
         """Per value the Formats known so far."""
         self.touching: list[list[int]] = []
-        """Per value the sites that use or make it."""
+        """Per value, the numbers of the decision points that use or make it."""
         self._start: dict[int, FormatList] = {}
-        # Per site: its values, uses before defs, each once; per use and def, which of them it is; and its kind.
+        # Per decision point: its values, uses before defs, each once; per use and def, which of them it is; its class.
         self.members: list[tuple[int, ...]] = []
         self.positions: list[tuple[int, ...]] = []
-        self.op_class: list[int | None] = []
+        self.classes: list[int | None] = []
         for number, point in enumerate(found):
             self._enter(number, point)
         self._found: dict[object, _Found] = {}
         self._own: dict[int, tuple[tuple[FormatList, ...], _Found]] = {}
-        """For sites that are like no other."""
+        """Of decision points that are like no other: the lists its values had, and what was found for these."""
         self._nodes: dict[object, _Node] = {}
         self._value_nodes: dict[object, ValueNode] = {}
         self._extended: dict[FormatList, FormatList] = {}
@@ -104,7 +104,7 @@ class _Builder:
             self.touching[v].append(number)
         self.members.append(tuple(place))
         self.positions.append(positions)
-        self.op_class.append(None if point.is_equality else self.op_classes.of(point.op, values, positions))
+        self.classes.append(None if point.is_equality else self.op_classes.of(point.op, values, positions))
 
     def _value(self, value: SSAValue) -> int:
         number = self.numbers.get(value)
@@ -166,8 +166,8 @@ class _Builder:
     def spread(self) -> None:
         """Lets the Formats spread until no value gets a new one.
 
-        A site is looked at again when one of its values got a new Format, so the work follows the Formats and not
-        the length of the program.
+        A decision point is looked at again when one of its values got a new Format, so the work follows the Formats and
+        not the length of the program.
         """
         pending = deque(range(len(self.points)))
         waiting = bytearray(b"\1") * len(self.points)
@@ -185,8 +185,8 @@ class _Builder:
                             pending.append(other)
 
     def found(self, number: int) -> _Found:
-        """The options of a site, given the Formats that its values have so far."""
-        op_class = self.op_class[number]
+        """The options of a decision point, given the Formats that its values have so far."""
+        op_class = self.classes[number]
         before = tuple([self.formats[v] for v in self.members[number]])
         if op_class is None:
             known, found = self._own.get(number, ((), None))
@@ -222,7 +222,7 @@ class _Builder:
         return _Found(options, tuple(after), tuple(map(frozenset, left_out)))
 
     def omissions(self) -> Iterator[Omission]:
-        """Where Formats were left out: at the op that makes the value, how many."""
+        """Per value with Formats that were left out: the op that makes it, and how many there are."""
         left_out: dict[int, set[Format]] = {}
         for number, members in enumerate(self.members):
             for v, formats in zip(members, self.found(number).left_out, strict=True):
@@ -240,7 +240,7 @@ class _Builder:
             )
 
     def extended(self, formats: FormatList) -> FormatList:
-        """The list with the Formats through which reorders may pass."""
+        """The list with the Formats, of a cost table, through which reorders may pass."""
         longer = self._extended.get(formats)
         if longer is None:
             longer = formats
@@ -250,8 +250,8 @@ class _Builder:
         return longer
 
     def node(self, number: int) -> _Node:
-        """What a site is in the problem, after the Formats have spread."""
-        op_class = self.op_class[number]
+        """The node of a decision point, after the Formats have spread. Raises PassError where it has no option."""
+        op_class = self.classes[number]
         if op_class is None:
             return self._node(number)
         key = op_class, tuple([self.formats[v] for v in self.members[number]])
@@ -300,7 +300,7 @@ class _Builder:
         )
 
     def value_node(self, number: int, weights: BlockFrequencies) -> ValueNode:
-        """What a value is in the problem."""
+        """The node of a value: what reorders between its Formats cost, and how often they run."""
         value, formats = self.values[number], self.extended(self.formats[number])
         # Every format of a constant is made when the program is built.
         weight = None if isinstance(value.owner, nn.ConstantOp) else weights.around(value)
@@ -398,7 +398,7 @@ def build(
         formats,
         tuple(builder.omissions()),
     )
-    whole = with_pads(selection, [own.layouts for own in lists], builder.op_class, builder.costs)
+    whole = with_pads(selection, [own.layouts for own in lists], builder.classes, builder.costs)
     clipped = (
         Omission(op, f"the block of {op.name} runs {often} times and is counted as {MOST_RUNS} times")
         for op, often in weights.clipped.items()

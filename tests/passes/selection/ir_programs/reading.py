@@ -70,7 +70,7 @@ class Reading:
 
     def __init__(self, module: ModuleOp, costs: Costs):
         self.costs = costs
-        self.slots: list[tuple[list[SSAValue], list[SSAValue]]] = []
+        self.constraints: list[tuple[list[SSAValue], list[SSAValue]]] = []
         self.ops: list[Operation] = []
         self.parents: dict[SSAValue, SSAValue] = {}
         self.asked: dict[SSAValue, set[int]] = {}
@@ -116,7 +116,7 @@ class Reading:
         return useful
 
     def _equality(self, uses: list[SSAValue], defs: list[SSAValue]) -> None:
-        self.slots.append((uses, defs))
+        self.constraints.append((uses, defs))
         for value in (*uses, *defs):
             self._join(value, (uses or defs)[0])
 
@@ -174,7 +174,7 @@ class Reading:
                 pass
 
     def maps(self, value: SSAValue) -> list[int]:
-        """The maps that reach `value` through ops and slots that keep them."""
+        """The maps that reach `value` through ops and constraints that keep them."""
         root = self._find(value)
         near = {m for other, asked in self.asked.items() if self._find(other) is root for m in asked}
         return sorted(near | {0})
@@ -183,7 +183,7 @@ class Reading:
         return [None, *sorted(self.numbers)] if PADDED[map] else [None]
 
     def _slot_nodes(self) -> Iterator[Node]:
-        for uses, defs in self.slots:
+        for uses, defs in self.constraints:
             values = [*uses, *defs]
             fixed = {state for value in (defs or uses) if (state := fixed_state(value)) is not None}
             states = fixed or {(m, held) for m in self.maps(values[0]) for held in self.held(m)}

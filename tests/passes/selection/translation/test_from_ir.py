@@ -1,4 +1,4 @@
-"""Stating the problem takes work that follows the kinds of ops and not their number, and alike is not the same."""
+"""Stating the problem takes work that follows the classes of ops and not their number, and alike is not the same."""
 
 from __future__ import annotations
 
@@ -124,12 +124,12 @@ def test_problem_of_equal_ops_shares_what_is_equal():
 
 
 def _kinds(text: str) -> list[int | None]:
-    kinds = OpClasses(target_named("avx2"))
+    op_classes = OpClasses(target_named("avx2"))
     found: list[int | None] = []
     for op in parse(text).walk():
         if isinstance(op, nn.NNOp):
             values = [*op.operands, *op.results]
-            found.append(kinds.of(op, values, tuple(values.index(value) for value in values)))
+            found.append(op_classes.of(op, values, tuple(values.index(value) for value in values)))
     return found
 
 

@@ -1,4 +1,4 @@
-"""What passes ask of ops when they rewrite."""
+"""What ops need in pads and leave there, as passes ask it."""
 
 from __future__ import annotations
 
