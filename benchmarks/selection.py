@@ -39,7 +39,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from layout_ir.passes.selection.problem.problem import Choice, OpNode, Problem, ValueNode
+from layout_ir.passes.selection.solver.selection_problem import Choice, OpNode, Problem, ValueNode
 
 Choices = tuple[Choice, ...]
 
@@ -191,7 +191,7 @@ def measure_solver(graph: str, ops: int, formats: int, width: int) -> dict[str, 
 
 def measure_pass(graph: str, ops: int, formats: int, width: int) -> dict[str, Any]:
     from layout_ir.frontends.onnx import from_onnx
-    from layout_ir.passes.gc_pause import no_collection
+    from layout_ir.passes.gc_pause import gc_paused
     from layout_ir.passes.propagate import propagate
     from layout_ir.passes.selection.options.targets import target_named
     from layout_ir.passes.selection.solver.solve import solve_exact
@@ -200,7 +200,7 @@ def measure_pass(graph: str, ops: int, formats: int, width: int) -> dict[str, An
     module = from_onnx(GRAPHS[graph](OnnxMaker(width), ops))
     before = _peak()
     start = time.process_time()
-    with no_collection():
+    with gc_paused():
         selection = build(module, target_named("avx2"))
         built = time.process_time()
         solve_exact(selection.problem)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from layout_ir.arrays.memory import NONE, Memory
     from layout_ir.errors import LayoutError
     from layout_ir.frontends.onnx import from_onnx
-    from layout_ir.passes.optimize import optimize
+    from layout_ir.passes.optimize_pipeline import optimize
     from layout_ir.version import __version__ as __version__
 
 _WHERE = {
@@ -45,7 +45,7 @@ _WHERE = {
     "compose": "algebra.concat",
     "concat": "algebra.concat",
     "from_onnx": "frontends.onnx",
-    "optimize": "passes.optimize",
+    "optimize": "passes.optimize_pipeline",
     "peel": "algebra.refinement",
     "refine": "algebra.refinement",
     "reorder": "api.reordering",

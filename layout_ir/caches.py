@@ -1,6 +1,6 @@
-"""Compiled kernels are kept for the next who asks: the one list of where, so that `forget` can drop them all.
+"""The caches of compiled kernels, in one list, so that `forget` can empty them all.
 
-A module registers what it keeps, so that nobody who drops kernels has to know, or to import, everyone who keeps some.
+A module registers its caches here, so that code that drops kernels need not import every module that caches some.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from typing import Protocol, TypeVar
 
 
 class Cache(Protocol):
-    """Anything that `functools.lru_cache` makes."""
+    """What `functools.lru_cache` makes, as far as it is needed here."""
 
-    def cache_clear(self) -> None: ...
+    def cache_clear(self) -> None:
+        """Drops all results."""
+        ...
 
 
 AnyCache = TypeVar("AnyCache", bound=Cache)
@@ -20,12 +22,12 @@ _caches: list[Cache] = []
 
 
 def keeps_kernels(cache: AnyCache) -> AnyCache:
-    """Decorates a cached function whose results are kernels, or hold some: `forget` empties it."""
+    """Decorates a cached function whose results are kernels, or refer to some: `forget` empties its cache."""
     _caches.append(cache)
     return cache
 
 
 def forget() -> None:
-    """Drops the kernels that are kept for the next who asks; those in use stay until their users drop them."""
+    """Drops all cached kernels; one in use lives on until its users drop it."""
     for cache in _caches:
         cache.cache_clear()

@@ -29,17 +29,18 @@ Entry = TypeVar("Entry")
 
 
 class OpRegistry(Generic[Entry]):
-    """What others say of ops: by name, which goes first, or by class, of several the most derived one."""
+    """Entries for ops, registered by name or by class; a name takes precedence, then the most derived class."""
 
     def __init__(self) -> None:
         self._entries: dict[type[Operation] | str, Entry] = {}
 
     def register(self, op: type[Operation] | str, entry: Entry) -> None:
-        """Says `entry` of the ops of a class, or of those of a name, unregistered ones too."""
+        """Registers `entry` for the ops of a class, or for those of a name, unregistered ones too; the last one
+        holds."""
         self._entries[op] = entry
 
     def find(self, op: Operation) -> Entry | None:
-        """What is said of `op`; None where nothing is."""
+        """The entry for `op`; None where there is none."""
         if not self._entries:
             return None
         keys = (name_of_op(op), *type(op).__mro__)
@@ -47,7 +48,7 @@ class OpRegistry(Generic[Entry]):
 
     @contextmanager
     def isolated(self) -> Generator[None]:
-        """Inside, nothing is registered at first; what is registered inside is forgotten at the end."""
+        """In the body nothing is registered at first; what is registered there is forgotten behind it. For tests."""
         entries, self._entries = self._entries, {}
         try:
             yield
@@ -96,17 +97,17 @@ class PadBehaviour:
 
 
 PAD_BEHAVIOURS = OpRegistry[PadBehaviour]()
-"""Of ops that do not implement `LayoutOp`."""
+"""The padding behaviour of ops that do not implement `LayoutOp`."""
 
 
 def register_pads(op: type[Operation], behaviour: PadBehaviour) -> None:
-    """Says what ops of class `op`, which do not implement `LayoutOp`, do with pads."""
+    """Registers what ops of class `op`, which do not implement `LayoutOp`, do with pads."""
     PAD_BEHAVIOURS.register(op, behaviour)
 
 
 @dataclass(frozen=True, slots=True)
 class RegionLink:
-    """One tensor under several names: what is used at `uses` (ops and numbers of operands) and is then `values`.
+    """An equality constraint: `uses` (ops and numbers of operands) and `values` are one tensor under several names.
 
     The operands of the op itself and of the ops that end its regions are uses, its results and the arguments of its
     blocks values. All have one shape, and get one Format.
@@ -122,6 +123,10 @@ class RegionLinks(Operation, ABC):
     @abstractmethod
     def links(self) -> Iterable[RegionLink]:
         """What must agree; each use and each value in one link at most."""
+
+
+OPTIONS = "layout.options"
+"""The attribute by which an op of any dialect carries its options in the program."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,15 +33,24 @@ DIALECTS: dict[str, Callable[[], Dialect]] = {
 }
 
 _PASSES = (
-    ("propagate", "choose a format for every #layout.any, insert the reorders that are left"),
-    ("fold-reorders", "remove, merge, share and move reorders; never makes a program worse"),
-    ("prepack-constants", "reorder constants at compile time"),
-    ("legalize-pads", "fill pads where a consumer needs them and they are not already right"),
-    ("explain", "a remark per remaining reorder: bytes, the ops that force it, what would remove it"),
-    ("strip", "erase every reorder and encoding: what is left is what the program computes"),
-    ("optimize", "the pipeline of the above"),
+    ("propagate", "propagate", "choose a format for every #layout.any, insert the reorders that are left"),
+    ("fold-reorders", "fold_reorders", "remove, merge, share and move reorders; never makes a program worse"),
+    ("prepack-constants", "prepack_constants", "reorder constants at compile time"),
+    (
+        "legalize-pads",
+        "legalize_pads",
+        "fill pads where a consumer needs them and they are not already right",
+    ),
+    (
+        "explain",
+        "explain_reorders",
+        "a remark per remaining reorder: bytes, the ops that force it, what would remove it",
+    ),
+    ("strip", "strip", "erase every reorder and encoding: what is left is what the program computes"),
+    ("optimize", "optimize_pipeline", "the pipeline of the above"),
 )
-"""The passes in the order of a pipeline. `layout-fold-reorders` is `LayoutFoldReordersPass` in `fold_reorders`."""
+"""The passes in the order of a pipeline: name behind `layout-`, module in `passes/`, and what it does, in one line.
+The class of `layout-fold-reorders` is `LayoutFoldReordersPass`."""
 
 
 def _class_name(name: str) -> str:
@@ -49,12 +58,11 @@ def _class_name(name: str) -> str:
 
 
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {
-    f"layout-{name}": lazy(f"layout_ir.passes.{name.replace('-', '_')}", _class_name(name))
-    for name, _ in _PASSES
+    f"layout-{name}": lazy(f"layout_ir.passes.{module}", _class_name(name)) for name, module, _ in _PASSES
 }
 PASSES["convert-layout-to-kernel"] = lazy("layout_ir.backends.llvm.lowering", "ConvertLayoutToKernelPass")
 
-SUMMARIES: dict[str, str] = {f"layout-{name}": summary for name, summary in _PASSES}
+SUMMARIES: dict[str, str] = {f"layout-{name}": summary for name, _, summary in _PASSES}
 """What each pass does, in one line, for help texts: asking the pass itself would import it."""
 SUMMARIES["convert-layout-to-kernel"] = "each reorder as the plan that is compiled: loops and micro-kernels"
 

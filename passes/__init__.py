@@ -8,9 +8,9 @@ if __name__ != "layout_ir.passes":
 
 
 def _derived() -> DialectExtension:
-    from layout_ir.passes.selection.options.foreign import registry
+    from layout_ir.passes.selection.options.foreign import derived_extension
 
-    return registry
+    return derived_extension
 
 
 for _dialect in ("arith", "linalg", "math", "tensor", "tosa"):

@@ -1,8 +1,8 @@
-"""What is known of the ops of dialects that are not ours, loaded when a program has such ops.
+"""Extensions of dialects that are not ours, loaded when a program has ops of them.
 
-As an extension of MLIR's `DialectRegistry` does, one of these gives ops of a dialect what they do not bring along:
-options, and what they do with pads. That of arith, linalg, math, tensor and tosa (`selection.options.foreign`) derives
-both from what the ops say of themselves.
+As an extension of MLIR's `DialectRegistry` does, an extension gives the ops of a dialect what they do not bring along:
+options, and what they do with pads. The one of arith, linalg, math, tensor and tosa (`selection.options.foreign`)
+derives both from what the ops say of themselves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class DialectExtension(Protocol):
-    """Two functions, which a module may be."""
+    """Two functions; a module that has them is an extension."""
 
     def model_of(self, op: Operation) -> Model | None:
         """The model of `op`; None where it is only known by its types."""
@@ -34,9 +34,9 @@ _loaders: dict[str, Callable[[], DialectExtension]] = {}
 
 
 def register_extension(dialect: str, load: Callable[[], DialectExtension]) -> None:
-    """Ops of `dialect` are asked of what `load` gives, which is called for the first of them.
+    """Lets the extension that `load` returns speak for the ops of `dialect`; `load` is called at the first such op.
 
-    What `models.register` and `register_pads` say of single classes goes first.
+    What `models.register` and `register_pads` say of single classes takes precedence.
     """
     _loaders[dialect] = cache(load)
 

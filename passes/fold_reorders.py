@@ -1,7 +1,9 @@
 """layout-fold-reorders: remove, merge, share and move reorders. Local, cheap, and never for the worse.
 
 Rules are two tables. Those of RULES look at one layout op (and the one in front of it) and return the value that
-replaces its result, or None. Those of MOVES take a reorder, change whatever they have to, and say whether they did.
+replaces its result, or None. Those of REWRITES take a reorder, change whatever they have to, and return whether they
+did.
+
 Requirements on a rule:
 
     1. the logical value is unchanged, and so is every pad that the type of the replacement promises;
@@ -31,21 +33,21 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import CastOp, FillPadsOp, ReorderOp, dtype_of, layout_of
 from layout_ir.dialects.layout.common import LayoutDialectOp
 from layout_ir.dialects.layout.ops import cast_obstacle
-from layout_ir.passes.folding.cost_changes import LayoutOnly, erase_unused, is_settled
+from layout_ir.passes.folding.cost_changes import LayoutOnly, erase_unused, is_layout_change
 from layout_ir.passes.folding.hoist_sink import (
     carry_other_layout,
     hoist_out_of_loop,
     move_behind_branches,
     sink_into_branch,
 )
-from layout_ir.passes.folding.reformat import rerun_producers, rerun_users
+from layout_ir.passes.folding.reformat import reformat_producers, reformat_users
 from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.rewriting import erase_dead, insert_after, replace_op, retype
 from layout_ir.passes.selection.costs.cost_model import reorder_ns
-from layout_ir.passes.selection.problem.decision_points import weight_of
+from layout_ir.passes.selection.problem.frequency import weight_of
 
 Rule = Callable[[Operation], SSAValue | None]
-Move = Callable[[Operation], bool]
+Rewrite = Callable[[Operation], bool]
 
 
 def _layouts(op: LayoutDialectOp) -> tuple[Layout, Layout]:
@@ -65,12 +67,12 @@ def _insert(op: Operation, new: Operation) -> SSAValue:
 
 def same_type(op: Operation) -> SSAValue | None:
     """reorder x : T -> T   =>   x"""
-    return op.operands[0] if is_settled(op) and op.operands[0].type == op.results[0].type else None
+    return op.operands[0] if is_layout_change(op) and op.operands[0].type == op.results[0].type else None
 
 
 def free_reorder(op: Operation) -> SSAValue | None:
     """A reorder or fill that changes nothing in memory   =>   cast"""
-    if not isinstance(op, ReorderOp | FillPadsOp) or not is_settled(op):
+    if not isinstance(op, ReorderOp | FillPadsOp) or not is_layout_change(op):
         return None
     source, result = _layouts(op)
     if cast_obstacle(source, result) is not None:
@@ -80,7 +82,7 @@ def free_reorder(op: Operation) -> SSAValue | None:
 
 def pads_only(op: Operation) -> SSAValue | None:
     """A reorder between layouts that store alike but promise other pads   =>   fill_pads"""
-    if not isinstance(op, ReorderOp) or not is_settled(op):
+    if not isinstance(op, ReorderOp) or not is_layout_change(op):
         return None
     source, result = _layouts(op)
     if result.pad == "undef" or not source.same_store(result):
@@ -94,7 +96,7 @@ def pads_only(op: Operation) -> SSAValue | None:
 def chain(op: Operation) -> SSAValue | None:
     """(A -> B) then (B -> C)   =>   A -> C, where that is no dearer than B -> C or B has no other use"""
     inner = op.operands[0].owner if op.operands else None
-    if not is_settled(op) or not isinstance(inner, Operation) or not is_settled(inner):
+    if not is_layout_change(op) or not isinstance(inner, Operation) or not is_layout_change(inner):
         return None
     assert isinstance(op, LayoutOnly) and isinstance(inner, LayoutOnly)
     start, middle = _layouts(inner)
@@ -125,12 +127,12 @@ def chain(op: Operation) -> SSAValue | None:
 
 def shared(op: Operation) -> SSAValue | None:
     """The same change of the same value twice   =>   the first one, where it is seen from the second"""
-    if not is_settled(op):
+    if not is_layout_change(op):
         return None
     for use in op.operands[0].uses:
         other = use.operation
-        # A reorder with numbers of its own has the same type, perhaps, but not the same elements.
-        alike = other is not op and type(other) is type(op) and is_settled(other)
+        # A reorder with quantization parameters may have the same type, but not the same elements.
+        alike = other is not op and type(other) is type(op) and is_layout_change(other)
         alike = alike and other.results[0].type == op.results[0].type
         if alike and isinstance(other.parent, Block):
             place = op if other.parent is op.parent else other.parent.find_ancestor_op_in_block(op)
@@ -145,7 +147,7 @@ def shared(op: Operation) -> SSAValue | None:
 def of_constant(op: Operation) -> SSAValue | None:
     """A change of a literal   =>   the literal in that layout"""
     owner = op.operands[0].owner if op.operands else None
-    if not is_settled(op) or not isinstance(owner, nn.ConstantOp | arith.ConstantOp | tosa.ConstOp):
+    if not is_layout_change(op) or not isinstance(owner, nn.ConstantOp | arith.ConstantOp | tosa.ConstOp):
         return None
     again = owner.clone()
     again.results[0].name_hint = owner.results[0].name_hint
@@ -158,26 +160,28 @@ def of_constant(op: Operation) -> SSAValue | None:
 RULES: tuple[Rule, ...] = (same_type, free_reorder, pads_only, chain, shared, of_constant)
 """Rules that replace one layout op by a value."""
 
-MOVES: tuple[Move, ...] = (
+REWRITES: tuple[Rewrite, ...] = (
     hoist_out_of_loop,
     carry_other_layout,
     move_behind_branches,
-    rerun_users,
-    rerun_producers,
+    reformat_users,
+    reformat_producers,
     sink_into_branch,
 )
 """Rules that change more than one op; each returns whether it did."""
 
 
-SETTLED: tuple[Rule, ...] = tuple(rule for rule in RULES if rule is not chain)
-"""Rules that hold whatever reorders cost: behind a cost table, a chain may be the cheapest way there is."""
+COST_FREE_RULES: tuple[Rule, ...] = tuple(rule for rule in RULES if rule is not chain)
+"""Rules that lower the measure whatever reorders cost: under a cost table a chain may be cheaper than its merger."""
 
-PLACEMENTS: tuple[Move, ...] = (hoist_out_of_loop, sink_into_branch)
-"""Moves that leave every op in its Format: what a selection decided for its target stays decided."""
+CODE_MOTION: tuple[Rewrite, ...] = (hoist_out_of_loop, sink_into_branch)
+"""Rewrites that leave every op in its Format, so that what a selection decided for its target stays so."""
 
 
-def fold_reorders(module: ModuleOp, rules: Sequence[Rule] = RULES, moves: Sequence[Move] = MOVES) -> int:
-    """Applies the rules until none fits; returns how often one did."""
+def fold_reorders(
+    module: ModuleOp, rules: Sequence[Rule] = RULES, rewrites: Sequence[Rewrite] = REWRITES
+) -> int:
+    """Applies the rules in place until none fits; returns how many were applied."""
     applied = 0
     changed = True
     while changed:
@@ -195,14 +199,14 @@ def fold_reorders(module: ModuleOp, rules: Sequence[Rule] = RULES, moves: Sequen
                     changed = True
         if changed:
             continue
-        # Only programs in which nothing simple is left are worth the search.
+        # Rewrites search for something cheaper, which pays only when nothing is left for the simple rules.
         for op in ops:
-            moved = next((rule for rule in moves if op.parent is not None and rule(op)), None)
-            if moved is not None:
+            done = next((rule for rule in rewrites if op.parent is not None and rule(op)), None)
+            if done is not None:
                 applied += 1
                 changed = True
-            if moved is carry_other_layout:
-                # It leaves chains. Before they fold, the costs that other moves go by are not those of the program.
+            if done is carry_other_layout:
+                # It leaves chains. Before they are merged, other rewrites would compare with costs that are too high.
                 break
     return applied
 
@@ -214,4 +218,5 @@ class LayoutFoldReordersPass(LayoutPass):
     name = "layout-fold-reorders"
 
     def rewrite(self, module: ModuleOp) -> None:
+        """Applies all rules until none fits."""
         fold_reorders(module)

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def no_collection() -> Generator[None]:
-    """Garbage is not looked for meanwhile.
+def gc_paused() -> Generator[None]:
+    """The garbage collector is off in the body, and on again behind it if it was.
 
-    The collector visits all objects whenever there are a quarter more of them; a program of 10^5 ops has some
-    millions, and what is made here stays: nothing is found, for a third of the time. What is dropped meanwhile and
-    is part of a cycle (erased ops are) waits for the next collection.
+    The collector visits all objects whenever there are a quarter more of them. A program of 10^5 ops has some millions,
+    and what selection makes stays: collections take a third of the time and find nothing. Garbage in cycles, as erased
+    ops are, waits for the next collection.
     """
     was = gc.isenabled()
     gc.disable()

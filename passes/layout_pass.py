@@ -1,4 +1,4 @@
-"""What all passes of this package are to whoever runs them: errors and remarks that name a place.
+"""The base class of all passes: errors and remarks that name a place, whichever tool runs them.
 
 A pass states its work as `rewrite`. `LayoutPass.apply` is the one place where an exception that nobody foresaw becomes
 an error that names the pass and the op it looked at, and where the stock tools of xDSL, which listen to no remarks and

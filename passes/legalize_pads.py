@@ -1,8 +1,8 @@
 """layout-legalize-pads: pads are filled where a consumer needs them and they are not already right.
 
-Three steps, each along the program: result types claim all that their op provides (relu of zero pads is zero, exp of
-them is one); uses that need a value in the pads which is not promised get a `layout.fill_pads`; and fills that no
-use needs are taken out again. What a value promises in a signature is never changed.
+Three steps, each along the program: result types promise all that their op leaves in the pads (relu of zero is zero,
+exp of it is one); uses that need a number in the pads which is not promised get a `layout.fill_pads`; and fills that no
+use needs are removed again. What a value promises in a signature is never changed.
 """
 
 from __future__ import annotations
@@ -29,15 +29,8 @@ from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.interfaces import LayoutOp
 from layout_ir.passes.fold_reorders import free_reorder, pads_only, same_type
 from layout_ir.passes.layout_pass import LayoutPass
-from layout_ir.passes.rewriting import (
-    erase_dead,
-    insert_after,
-    needed_pad,
-    provided_pad,
-    replace_op,
-    retype,
-    states_pads,
-)
+from layout_ir.passes.pad_queries import has_pad_behaviour, needed_pad, provided_pad
+from layout_ir.passes.rewriting import erase_dead, insert_after, replace_op, retype
 
 ONE_TYPE = ("arith", "math")
 """Dialects whose ops want all tensors of one type: an operand with other pads would be of another."""
@@ -48,8 +41,8 @@ def legalize_pads(module: ModuleOp) -> None:
     for op in list(module.walk()):
         if isinstance(op, LayoutOp):
             _fill_operands(op)
-            _claim(op)
-        elif states_pads(op):
+            _promise_provided_pads(op)
+        elif has_pad_behaviour(op):
             _fill_operands(op)
         else:
             value = same_type(op) or pads_only(op) or free_reorder(op)
@@ -63,18 +56,24 @@ def legalize_pads(module: ModuleOp) -> None:
     erase_dead(list(fills))
 
 
-def _is_settled(op: Operation) -> bool:
+def _has_known_layouts(op: Operation) -> bool:
+    """Whether no tensor of `op` has a layout that is still to be chosen, or can have none."""
     return not any(
         is_tensor(value.type) and (is_any(value.type) or not has_layout(value.type))
         for value in (*op.operands, *op.results)
     )
 
 
-def _claim(op: LayoutOp) -> None:
-    """Strengthens an undef result to what the op provides, where no signature or view hangs on its type."""
+def _promise_provided_pads(op: LayoutOp) -> None:
+    """Lets a result with undefined pads promise what the op leaves there, unless a signature or view has its type."""
     result = op.results[0]
     fmt = format_of(result.type)
-    if not _is_settled(op) or fmt is None or fmt.pad != "undef" or not layout_of(result.type).is_padded:
+    if (
+        not _has_known_layouts(op)
+        or fmt is None
+        or fmt.pad != "undef"
+        or not layout_of(result.type).is_padded
+    ):
         return
     if not all(isinstance(use.operation, LayoutOp | FillPadsOp | ReorderOp | CastOp) for use in result.uses):
         return
@@ -85,7 +84,7 @@ def _claim(op: LayoutOp) -> None:
 
 def _fill_operands(op: Operation) -> None:
     """Inserts the fills that `op` needs and its operands do not promise."""
-    if not _is_settled(op):
+    if not _has_known_layouts(op):
         return
     for k, operand in enumerate(op.operands):
         needed = needed_pad(op, k)
@@ -115,7 +114,7 @@ def _filled(value: SSAValue, policy: PadPolicy) -> SSAValue:
 
 def _needs_fill(user: Operation, index: int, fill: FillPadsOp) -> bool:
     """Whether `user` needs what `fill` promises: for itself, or to keep the promise of its own result."""
-    if not isinstance(user, LayoutOp) or not _is_settled(user):
+    if not isinstance(user, LayoutOp) or not _has_known_layouts(user):
         return True
     if needed_pad(user, index) is not None:
         return True
@@ -136,4 +135,5 @@ class LayoutLegalizePadsPass(LayoutPass):
     name = "layout-legalize-pads"
 
     def rewrite(self, module: ModuleOp) -> None:
+        """Legalizes; raises PassError where a type cannot promise the pads that its op needs."""
         legalize_pads(module)

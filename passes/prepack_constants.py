@@ -42,4 +42,5 @@ class LayoutPrepackConstantsPass(LayoutPass):
     name = "layout-prepack-constants"
 
     def rewrite(self, module: ModuleOp) -> None:
+        """Makes a constant of every reorder, cast and fill of one."""
         prepack_constants(module)

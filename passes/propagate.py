@@ -9,8 +9,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
@@ -18,36 +17,18 @@ from layout_ir.certificate.checking import ATTRIBUTE as CERTIFICATE
 from layout_ir.diagnostics import remark
 from layout_ir.errors import LayoutError
 from layout_ir.files import all_or_none, write_result
-from layout_ir.passes.gc_pause import no_collection
+from layout_ir.passes.gc_pause import gc_paused
 from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.selection.costs.cost_model import CostModel
 from layout_ir.passes.selection.costs.cost_table import load_costs
 from layout_ir.passes.selection.options.targets import check_target, target_named
-from layout_ir.passes.selection.problem.origin import origin_of, text_of
-from layout_ir.passes.selection.problem.problem import Problem, Solution
-from layout_ir.passes.selection.solver.elimination import Infeasible
-from layout_ir.passes.selection.solver.infeasible import no_choice
+from layout_ir.passes.selection.problem.selection import Selection
+from layout_ir.passes.selection.solver.selection_problem import Problem, Solution
 from layout_ir.passes.selection.solver.solve import SOLVERS
-from layout_ir.passes.selection.solver.solve import solve as solve_problem
 from layout_ir.passes.selection.translation.apply import apply
-from layout_ir.passes.selection.translation.from_ir import Selection, build, is_open
-
-
-def solve(selection: Selection, solver: str = "exact", time_limit: float | None = None) -> Solution:
-    """The choice that `solver` makes; without a bound where the problem leaves something out.
-
-    Raises LayoutError for an unknown solver or where no choice is possible.
-    """
-    try:
-        return _of_program(selection, solve_problem(selection.problem, solver, time_limit))
-    except Infeasible as error:
-        raise no_choice(selection) from error
-
-
-def _of_program(selection: Selection, solution: Solution) -> Solution:
-    """`solution`, whose bound is one of the program only if the problem states all of its choice."""
-    omitted = tuple(dict.fromkeys(omission.what for omission in selection.omissions))
-    return replace(solution, bound=None, omitted=omitted) if omitted else solution
+from layout_ir.passes.selection.translation.from_ir import build, is_open
+from layout_ir.passes.selection.translation.origin import origin_of, text_of
+from layout_ir.passes.selection.translation.program_solution import certify_program, solve_program
 
 
 def propagate(
@@ -73,10 +54,10 @@ def propagate(
     _check(solver, time_limit, report or (f"the module's {CERTIFICATE}" if attach else None))
     check_target(target)
     opened = is_open(module)
-    # What an earlier run wrote there would be taken for a proof of this program.
+    # A certificate that an earlier run wrote to `report` would be taken for one of this program.
     if not opened and report is None and not attach:
         return None
-    with certificate_file(report), no_collection():
+    with certificate_file(report), gc_paused():
         chosen = target_named(target)
         selection = build(module, chosen, costs) if opened else Selection(Problem((), ()), (), (), ())
         for omission in dict.fromkeys(selection.omissions):
@@ -84,23 +65,28 @@ def propagate(
         if report is not None or attach:
             program = text_of(module) if attach else None
             origin = origin_of(chosen.name, costs, program, chosen_by)
-            solution = _certified(module, selection, time_limit, report, attach, origin)
+            solution, certificate = certify_program(selection, time_limit, origin)
+            if attach:
+                text = json.dumps(certificate, separators=(",", ":"))
+                module.attributes[CERTIFICATE] = StringAttr(text)
+            if report is not None:
+                write_result(json.dumps(certificate), report)
         else:
-            solution = solve(selection, solver, time_limit)
+            solution = solve_program(selection, solver, time_limit)
         if opened:
             apply(module, selection, solution.choices, share=solver != "naive")
     return solution if opened else None
 
 
-def rewrite(module: ModuleOp, choices: Sequence[int], target: str, costs: CostModel | None) -> None:
-    """Rewrites `module` in place as `choices` say, which are those of its problem. Raises LayoutError."""
+def apply_choices(module: ModuleOp, choices: Sequence[int], target: str, costs: CostModel | None) -> None:
+    """Rewrites `module` in place so that op node o of its problem takes choices[o]. Raises LayoutError."""
     if is_open(module):
         apply(module, build(module, target_named(target), costs), tuple(choices))
 
 
 @contextmanager
 def certificate_file(path: str | None) -> Generator[None]:
-    """Let the certificate be written to `path` when the body ends well. Raises LayoutError where it cannot be."""
+    """Writes the certificate to `path` only if the body ends without an error. Raises LayoutError where it cannot."""
     try:
         with all_or_none(path):
             yield
@@ -111,6 +97,7 @@ def certificate_file(path: str | None) -> Generator[None]:
 
 
 def _check(solver: str, time_limit: float | None, report: str | None) -> None:
+    """Raises LayoutError for an unknown solver, a certificate of one that proves nothing, and a bad time limit."""
     if solver not in SOLVERS:
         raise LayoutError(f"unknown solver '{solver}': solvers are {', '.join(SOLVERS)}")
     if report is not None and solver != "exact":
@@ -119,36 +106,8 @@ def _check(solver: str, time_limit: float | None, report: str | None) -> None:
         raise LayoutError(f"time_limit = {time_limit} is no number of seconds from 0 on")
 
 
-def _certified(
-    module: ModuleOp,
-    selection: Selection,
-    time_limit: float | None,
-    path: str | None,
-    attach: bool,
-    origin: dict[str, Any],
-) -> Solution:
-    """Solves exactly and writes the certificate. Raises LayoutError where nothing can be chosen, and OSError."""
-    from layout_ir.passes.selection.solver.certificate import certify
-
-    omitted = len(set(selection.omissions))
-    try:
-        solution, certificate = certify(
-            selection.problem,
-            time_limit,
-            extra={"origin": origin, **({"omitted": omitted} if omitted else {})},
-        )
-    except Infeasible as error:
-        raise no_choice(selection) from error
-    solution = _of_program(selection, solution)
-    if attach:
-        module.attributes[CERTIFICATE] = StringAttr(json.dumps(certificate, separators=(",", ":")))
-    if path is not None:
-        write_result(json.dumps(certificate), path)
-    return solution
-
-
 LARGE = "some value may be needed in more formats at once than could be told apart"
-"""Why a search without a limit may end without a proof."""
+"""Why a search without a time limit may end without a proof, in words."""
 
 
 @dataclass(frozen=True)
@@ -164,12 +123,31 @@ class SelectingPass(LayoutPass):
     report: str | None = None
     attach: bool = False
 
+    @staticmethod
     @abstractmethod
-    def transform(self, module: ModuleOp, costs: CostModel | None) -> Solution | None:
-        """Rewrites `module`; returns what was chosen. Raises LayoutError or PassError."""
+    def select(
+        module: ModuleOp,
+        target: str,
+        solver: str,
+        costs: CostModel | None,
+        *,
+        time_limit: float | None,
+        report: str | None,
+        attach: bool,
+    ) -> Solution | None:
+        """What the pass does, with its options as `propagate` takes them: a function with the parameters of that."""
 
     def rewrite(self, module: ModuleOp) -> None:
-        solution = self.transform(module, None if self.costs is None else load_costs(self.costs))
+        """Selects; a remark says so where the choice is not proven the cheapest. Raises LayoutError or PassError."""
+        solution = self.select(
+            module,
+            self.target,
+            self.solver,
+            None if self.costs is None else load_costs(self.costs),
+            time_limit=self.time_limit,
+            report=self.report,
+            attach=self.attach,
+        )
         if solution is not None and solution.bound is not None and not solution.is_optimal:
             remark(
                 module,
@@ -184,13 +162,4 @@ class LayoutPropagatePass(SelectingPass):
 
     name = "layout-propagate"
 
-    def transform(self, module: ModuleOp, costs: CostModel | None) -> Solution | None:
-        return propagate(
-            module,
-            self.target,
-            self.solver,
-            costs,
-            time_limit=self.time_limit,
-            report=self.report,
-            attach=self.attach,
-        )
+    select = staticmethod(propagate)

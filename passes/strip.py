@@ -23,10 +23,10 @@ from layout_ir.dialects.layout import (
     is_tensor,
     strip_type,
 )
+from layout_ir.interfaces import OPTIONS
 from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.rewriting import replace_op, retype, update_signatures
 from layout_ir.passes.selection.options.in_place import ATTRIBUTE as IN_PLACE
-from layout_ir.passes.selection.problem.tensors import OPTIONS
 
 _LAYOUT_ONLY = (ReorderOp, CastOp, FillPadsOp)
 
@@ -78,4 +78,5 @@ class LayoutStripPass(LayoutPass):
     name = "layout-strip"
 
     def rewrite(self, module: ModuleOp) -> None:
+        """Strips; never fails."""
         strip(module)

@@ -74,7 +74,7 @@ def test_every_room_is_named_and_every_name_is_a_room():
 
 def test_the_walk_of_optimize_is_where_its_imports_lead():
     walk = named(section("`optimize(module, target)`")) | {"passes"}
-    assert walk == reached("layout_ir.passes.optimize") - SUPPORT
+    assert walk == reached("layout_ir.passes.optimize_pipeline") - SUPPORT
 
 
 def test_the_walk_of_compile_reorder_is_where_its_imports_lead():

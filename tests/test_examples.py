@@ -14,8 +14,8 @@ from xdsl.dialects.func import FuncOp
 from layout_ir.api.execute import run
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp, is_tensor
 from layout_ir.dialects.layout.types import tensor_type
-from layout_ir.passes.optimize import optimize
-from layout_ir.passes.report import traffic
+from layout_ir.passes.optimize_pipeline import optimize
+from layout_ir.passes.reorder_report import traffic
 from layout_ir.passes.strip import strip
 from layout_ir.printing import print_module
 from layout_ir.tools.verify import verify_module

@@ -12,7 +12,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp, format_of, layout_of
 from layout_ir.dialects.layout.ops import cast_obstacle
-from layout_ir.passes.optimize import optimize
+from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.propagate import propagate
 from layout_ir.passes.strip import strip
 from layout_ir.printing import print_module

@@ -4,8 +4,8 @@ A certificate carries the problem (options of every op, reorder costs of every v
 that prove a lower bound of *every* choice. Checking needs no solver: integers are added up and compared. Nothing here
 imports anything but the standard library and the error class, and the proof is read in the order of the files:
 
-problem.py    what a choice costs
-factors.py    that cost as a sum of tables, each over few variables
-bound.py      the tables moved around until the sum of their least entries is a bound of the sum
-checking.py   cost and bound recomputed, and compared with what the certificate states
+stated_problem.py          what a choice costs
+stated_cost_functions.py   that cost as a sum of tables, each over few variables
+bound.py                   costs shifted between the tables until the sum of their minima is a bound of the sum
+checking.py                cost and bound recomputed, and compared with what the certificate states
 """

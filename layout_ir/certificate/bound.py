@@ -1,21 +1,21 @@
-"""A lower bound of the sum of all factors.
+"""A lower bound of the sum of all cost functions.
 
-Every factor belongs to exactly one cluster, a set of variables that contains the factor's. A message is a table of any
-integers over variables that two clusters share; it is taken from one and added to the other. Whatever the messages
-are, the clusters still add up to the factors, at every assignment; so
+Every cost function (an entry of `factors`) belongs to exactly one cluster, a set of variables that contains its own. A
+message is a table of any integers over variables that two clusters share; it is taken from one and added to the other.
+Whatever the messages are, the clusters still add up to the cost functions, at every assignment; so
 
-    cost of any choice  >=  sum over clusters of the least entry of (its factors + messages in - messages out).
+    cost of any choice  >=  sum over clusters of the least entry of (its functions + messages in - messages out).
 
 Variable elimination gives messages for which this is an equality: one cluster per eliminated variable, whose message
-is the least cost over that variable. Tables of a core that cannot be eliminated are clusters of their own; each
-trades with the clusters of its single variables, which is duality of the linear relaxation.
+is the least cost over that variable. Tables of a core that cannot be eliminated are clusters of their own; costs
+are shifted between them and the clusters of their single variables, which is duality of the linear relaxation.
 
 **Search.** `proofs` bound a part of the clusters by cases. A node adds messages to its ancestors'; `drop` lists
 (variable, state) one after the other, each bounded with that state alone and then left out; `then` goes on with what
 is left, `split` names a variable and has a node per state left, and a node with neither is bounded by the sum of
 minima. Each assignment falls into a dropped state or into a leaf, so the least of these bounds holds for all.
 
-All factors are multiplied by `scale`, and the sum is divided by it and rounded up, costs being integers.
+All cost functions are multiplied by `scale`, and the sum is divided by it and rounded up, costs being integers.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from itertools import groupby
 from math import prod
 from typing import Any
 
-from layout_ir.certificate.factors import Factors
-from layout_ir.certificate.problem import FAR, index
+from layout_ir.certificate.stated_cost_functions import StatedCostFunctions
+from layout_ir.certificate.stated_problem import INFINITE, index
 from layout_ir.errors import LayoutError
 
 Message = tuple[int, int, list[int], list[int]]
@@ -41,17 +41,19 @@ LARGEST = 1 << 23
 
 
 class Clusters:
-    """The tables of all clusters, messages included. Raises LayoutError where a factor is in none or in two."""
+    """The tables of all clusters, messages included. Raises LayoutError where a cost function is in none or in two."""
 
-    def __init__(self, factors: Factors, scale: int, given: list[dict[str, Any]], messages: list[Message]):
+    def __init__(
+        self, functions: StatedCostFunctions, scale: int, given: list[dict[str, Any]], messages: list[Message]
+    ):
         if scale < 1:
             raise LayoutError(f"scale is {scale}, at least 1 is needed")
-        self._size = factors.size
-        self._budget = factors.problem.budget
+        self._size = functions.size
+        self._budget = functions.problem.budget
         self._scale = scale
         self._scopes: list[list[int]] = []
         self._tables: dict[int, list[int]] = {}
-        missing = factors.names()
+        missing = functions.names()
         for cluster in given:
             scope: list[int] = cluster["scope"]
             if len(set(scope)) != len(scope) or any(x < 0 for x in scope):
@@ -61,7 +63,7 @@ class Clusters:
                 if (kind, number, op) not in missing:
                     raise LayoutError(f"factor {kind} {number} {op} does not exist, or is in two clusters")
                 missing.remove((kind, number, op))
-                own, costs = factors.table((kind, number, op))
+                own, costs = functions.table((kind, number, op))
                 table = self._plus(scope, table, own, [scale * cost for cost in costs])
             self._tables[len(self._scopes)] = table
             self._scopes.append(scope)
@@ -70,7 +72,7 @@ class Clusters:
         self._move(self._tables, messages)
 
     def bound(self, proofs: list[dict[str, Any]]) -> int:
-        """The bound of the sum of all factors: by cases where a proof says so, else by the least entries."""
+        """The bound of the sum of all cost functions: by cases where a proof says so, else by the least entries."""
         bound = 0
         proven: set[int] = set()
         for proof in proofs:
@@ -84,7 +86,7 @@ class Clusters:
         return -(-bound // self._scale)
 
     def _entries(self, scope: Sequence[int], what: str, steps: int = 1) -> int:
-        """How many entries a table over `scope` has, which are to take `steps` each."""
+        """How many entries a table over `scope` has; spends `steps` of the budget for each. Raises LayoutError."""
         if any(x < 0 for x in scope):
             raise LayoutError(f"{list(scope)} is not a set of variables")
         entries = prod(self._size(x) for x in scope)
@@ -127,7 +129,7 @@ class Clusters:
         self._budget.spend(prod(len(live[x]) for x in scope), f"the least entry of cluster {c}")
         if all(len(live[x]) == self._size(x) for x in scope):
             return min(tables[c])
-        return min((tables[c][k] for k in self._places(scope, scope, live)), default=FAR)
+        return min((tables[c][k] for k in self._places(scope, scope, live)), default=INFINITE)
 
     def _least_by_state(self, c: int, tables: dict[int, list[int]], live: _Live, x: int) -> dict[int, int]:
         """Per live state of `x`, the least entry of the cluster with that state."""
@@ -137,7 +139,7 @@ class Clusters:
         places = self._places([x, *(y for y in scope if y != x)], scope, live)
         step = entries // max(len(live[x]), 1)
         return {
-            state: min((tables[c][place] for place in places[n * step : (n + 1) * step]), default=FAR)
+            state: min((tables[c][place] for place in places[n * step : (n + 1) * step]), default=INFINITE)
             for n, state in enumerate(live[x])
         }
 
@@ -161,7 +163,7 @@ class Clusters:
                 worst.append(rest + sum(own[k] for own in by_state))
                 live[x] = [state for state in live[x] if state != k]
                 for c, own in zip(around, by_state, strict=True):
-                    least[c] = min((own[state] for state in live[x]), default=FAR)
+                    least[c] = min((own[state] for state in live[x]), default=INFINITE)
             total = rest + sum(least[c] for c in around)
         if "split" in node:
             x = node["split"]

@@ -14,8 +14,8 @@ from math import inf
 from typing import Any, cast
 
 from layout_ir.certificate.bound import Clusters
-from layout_ir.certificate.factors import Factors
-from layout_ir.certificate.problem import FAR, Budget, StatedProblem
+from layout_ir.certificate.stated_cost_functions import StatedCostFunctions
+from layout_ir.certificate.stated_problem import INFINITE, Budget, StatedProblem
 from layout_ir.errors import LayoutError
 
 ATTRIBUTE = "layout.certificate"
@@ -25,7 +25,7 @@ FORMAT = "layout-ir selection certificate 2"
 
 
 _WORDS = ("format", "seal", "origin")
-"""What proves nothing and may hold text."""
+"""Entries that prove nothing and may hold text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ class Verdict:
 
     @property
     def is_optimal(self) -> bool:
+        """Whether the choice is proven the cheapest that the program has."""
         return self.cost == self.bound and not self.omitted
 
 
@@ -87,7 +88,9 @@ def _recomputed(certificate: Any, is_ours: bool) -> Verdict:
     given = cast(dict[str, Any], certificate)
     numbers = sum(_integers(value) for key, value in given.items() if key not in _WORDS)
     problem = StatedProblem(given["problem"], Budget(inf if is_ours else numbers))
-    clusters = Clusters(Factors(problem, given["sets"]), given["scale"], given["clusters"], given["messages"])
+    clusters = Clusters(
+        StatedCostFunctions(problem, given["sets"]), given["scale"], given["clusters"], given["messages"]
+    )
     omitted = given.get("omitted", 0)
     if type(omitted) is not int or omitted < 0:
         raise LayoutError(f"omitted = {omitted!r} is no number of things that were left out")
@@ -101,7 +104,7 @@ def _integers(node: Any) -> int:
     if isinstance(node, list):
         return sum(map(_integers, cast(list[Any], node)))
     if type(node) is int:
-        if abs(node) >= FAR:
+        if abs(node) >= INFINITE:
             raise LayoutError(f"a number of {node.bit_length()} bits is more than any cost")
     elif node not in ("op", "value", "link", "tail"):
         raise LayoutError(f"{node!r} is not an integer")

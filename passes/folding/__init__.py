@@ -1,6 +1,6 @@
 """The parts of layout-fold-reorders that take more than a few lines.
 
-cost_changes.py   what a change of layout costs where it stands, and making one
-reformat.py       ops taken to another Format, so that reorders around them vanish
-hoist_sink.py     reorders moved out of loops, into branches, around loop-carried values
+cost_changes.py   changes of layout: the op that makes one, and what it costs where it stands
+reformat.py       ops that run in another Format, so that reorders around them vanish
+hoist_sink.py     code motion of reorders: out of loops, into branches, around loop-carried values
 """

@@ -1,6 +1,6 @@
-"""Changes of layout as things with a price: the ops that make them, and what they cost where they stand.
+"""Changes of layout: the ops that make them, and what they cost where they stand.
 
-The price is estimated time, weighed by how often the block runs, as selection weighs it. A cast is free.
+A cost is estimated time in nanoseconds, multiplied by how often the block runs, as in selection. A cast is free.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from layout_ir.dialects.layout import (
 )
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.dialects.layout.types import encoding_of
-from layout_ir.passes.selection.costs.cost_model import BYTES_PER_NS, CALL_NS, reorder_ns
-from layout_ir.passes.selection.problem.decision_points import weight_of
+from layout_ir.passes.selection.costs.cost_model import fill_ns, reorder_ns
+from layout_ir.passes.selection.problem.frequency import weight_of
 
 LayoutOnly = ReorderOp | CastOp | FillPadsOp
 
 
-def is_settled(op: object) -> bool:
+def is_layout_change(op: object) -> bool:
     """Whether `op` changes layouts alone, between layouts that are known, of tensors whose extents are."""
     if not isinstance(op, LayoutOnly) or op.is_open:
         return False
@@ -40,15 +40,8 @@ def is_settled(op: object) -> bool:
     )
 
 
-def fill_ns(layout: Layout, dtype: str) -> int:
-    """Estimated time of writing the pads of a tensor."""
-    total = layout.nbytes(dtype)
-    pads = total - layout.nelems * total // max(layout.extent, 1)
-    return CALL_NS + pads // BYTES_PER_NS
-
-
-def move_ns(source: Layout, result: Layout, dtype: str) -> int:
-    """Estimated time of getting from one layout to the other, by whichever op does it."""
+def change_ns(source: Layout, result: Layout, dtype: str) -> int:
+    """Estimated time of changing from one layout to the other: by a cast, a fill of pads, or a reorder."""
     if cast_obstacle(source, result) is None:
         return 0
     if source.same_store(result) and result.pad != "undef":
@@ -56,8 +49,8 @@ def move_ns(source: Layout, result: Layout, dtype: str) -> int:
     return reorder_ns(source, result, dtype)
 
 
-def price(op: Operation) -> int:
-    """What a settled layout op costs where it stands."""
+def cost_of(op: Operation) -> int:
+    """What `op`, for which `is_layout_change` holds, costs where it stands."""
     assert isinstance(op, LayoutOnly)
     source, result, dtype = layout_of(op.source_type), layout_of(op.result_type), dtype_of(op.result_type)
     if isinstance(op, ReorderOp):
@@ -65,7 +58,7 @@ def price(op: Operation) -> int:
     return fill_ns(result, dtype) * weight_of(op) if isinstance(op, FillPadsOp) else 0
 
 
-def move(value: SSAValue, type: Attribute) -> Operation | None:
+def change_layout(value: SSAValue, type: Attribute) -> Operation | None:
     """The op, not inserted yet, that gives `value` as `type`; None where it has that type."""
     if value.type == type:
         return None
@@ -79,38 +72,43 @@ def move(value: SSAValue, type: Attribute) -> Operation | None:
 
 @dataclass(eq=False, slots=True)
 class Draft:
-    """Ops made on trial, in order, each with the op of the program in front of which it would stand."""
+    """New ops on trial, in order, each with the op of the program in front of which it would stand.
+
+    `cost` and `changes` are the cost and number of the changes of layout among them.
+    """
 
     ops: list[tuple[Operation, Operation]] = field(default_factory=list[tuple[Operation, Operation]])
     cost: int = 0
-    moves: int = 0
+    changes: int = 0
 
     def add(self, op: Operation, before: Operation) -> SSAValue:
+        """Takes in `op`, to be inserted in front of `before`, whose location it gets; returns its result."""
         op.location = before.location
         self.ops.append((op, before))
         return op.results[0]
 
-    def move(self, value: SSAValue, type: Attribute, before: Operation) -> SSAValue:
-        """`value` as `type`, by an op that is counted; one made before is used again."""
+    def change_layout(self, value: SSAValue, type: Attribute, before: Operation) -> SSAValue:
+        """`value` changed to `type` by an op in front of `before`, whose cost is added; an op made before is used
+        again."""
         for op, _ in self.ops:
             if isinstance(op, LayoutOnly) and op.input is value and op.result.type == type:
                 return op.result
-        op = move(value, type)
+        op = change_layout(value, type)
         if op is None:
             return value
         source, result = layout_of(value.type), layout_of(type)
-        self.cost += move_ns(source, result, dtype_of(type)) * weight_of(before)
-        self.moves += 1
+        self.cost += change_ns(source, result, dtype_of(type)) * weight_of(before)
+        self.changes += 1
         return self.add(op, before)
 
     def drop(self) -> None:
-        """Unmakes everything."""
+        """Erases all new ops."""
         for op, _ in reversed(self.ops):
             op.erase()
         self.ops.clear()
 
     def commit(self) -> None:
-        """Puts everything in its place."""
+        """Inserts all new ops into the program."""
         for op, before in self.ops:
             block = before.parent
             assert isinstance(block, Block)

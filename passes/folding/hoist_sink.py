@@ -1,4 +1,4 @@
-"""Reorders that move across the borders of loops and branches.
+"""Code motion of reorders across the borders of loops and branches.
 
 A reorder of what a loop does not change goes in front of it. One that only one branch needs goes into that branch. One
 at both ends of a loop-carried value goes around the loop, if the loop is taken to run often enough. One that every
@@ -12,14 +12,14 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from layout_ir.dialects.layout import ReorderOp, dtype_of, layout_of
 from layout_ir.dialects.layout.types import encoding_of
-from layout_ir.passes.folding.cost_changes import LayoutOnly, is_settled, move_ns, price
+from layout_ir.passes.folding.cost_changes import LayoutOnly, change_ns, cost_of, is_layout_change
 from layout_ir.passes.rewriting import retype
-from layout_ir.passes.selection.problem.decision_points import weight_of
+from layout_ir.passes.selection.problem.frequency import weight_of
 
 
 def hoist_out_of_loop(op: Operation) -> bool:
     """loop { reorder x }   =>   reorder x; loop { }, where x comes from outside and the loop runs more than once"""
-    if not is_settled(op) or op.parent is None:
+    if not is_layout_change(op) or op.parent is None:
         return False
     assert isinstance(op, LayoutOnly)
     loop = op.parent_op()
@@ -34,7 +34,7 @@ def hoist_out_of_loop(op: Operation) -> bool:
 
 def sink_into_branch(op: Operation) -> bool:
     """reorder x; if { uses } else { }   =>   if { reorder x; uses } else { }, where that runs no more often"""
-    if not is_settled(op) or op.parent is None:
+    if not is_layout_change(op) or op.parent is None:
         return False
     users = [use.operation for use in op.results[0].uses]
     places = [_ancestor(user, op.parent) for user in users]
@@ -57,10 +57,10 @@ def sink_into_branch(op: Operation) -> bool:
 def carry_other_layout(op: Operation) -> bool:
     """for (a: A) { reorder a to B ... reorder b to A; yield }   =>   reorder to B; for (a: B) { ... }; reorder to A
 
-    Where the moves that are left, around the loop and in it, cost less than those that go. `op` is the reorder of the
-    loop-carried value.
+    Where the changes of layout that are left, around the loop and in it, cost less than those that go. `op` is the
+    reorder of the loop-carried value.
     """
-    if not isinstance(op, ReorderOp) or not is_settled(op):
+    if not isinstance(op, ReorderOp) or not is_layout_change(op):
         return False
     argument = op.input
     block = argument.owner
@@ -73,10 +73,10 @@ def carry_other_layout(op: Operation) -> bool:
         return False
     start, yielded, result = loop.operands[3 + k], yielding.operands[k], loop.results[k]
     old, new = argument.type, op.result.type
-    gone = [use.operation for use in argument.uses if is_settled(use.operation)]
+    gone = [use.operation for use in argument.uses if is_layout_change(use.operation)]
     last = yielded.owner
     source = yielded
-    if isinstance(last, LayoutOnly) and is_settled(last) and last.parent is block:
+    if isinstance(last, LayoutOnly) and is_layout_change(last) and last.parent is block:
         source = last.input
         if all(use.operation is yielding for use in yielded.uses) and last not in gone:
             gone.append(last)
@@ -84,10 +84,10 @@ def carry_other_layout(op: Operation) -> bool:
     within, around = weight_of(op), weight_of(loop)
 
     def cost(value: Attribute, wanted: Attribute) -> int:
-        return move_ns(layout_of(value), layout_of(wanted), dtype)
+        return change_ns(layout_of(value), layout_of(wanted), dtype)
 
     starts = [start]
-    while isinstance(owner := starts[-1].owner, LayoutOnly) and is_settled(owner):
+    while isinstance(owner := starts[-1].owner, LayoutOnly) and is_layout_change(owner):
         starts.append(owner.input)
     nearest = min(starts, key=lambda value: cost(value.type, new))
     kept = {other.results[0].type for other in gone if other is not last} - {new}
@@ -95,7 +95,7 @@ def carry_other_layout(op: Operation) -> bool:
         kept.add(old)
     after = around * (cost(nearest.type, new) + (cost(new, old) if result.uses else 0))
     after += within * (cost(source.type, new) + sum(cost(new, type) for type in kept))
-    if after >= sum(price(other) for other in gone):
+    if after >= sum(cost_of(other) for other in gone):
         return False
     # What is put in here and what was there before fold as chains.
     loop.operands[3 + k] = _inserted(ReorderOp(nearest, encoding_of(new)), loop)
@@ -128,7 +128,7 @@ def _replace_other_uses(value: SSAValue) -> None:
 
 def move_behind_branches(op: Operation) -> bool:
     """if { yield reorder a } else { yield reorder b }   =>   reorder (if { yield a } else { yield b })"""
-    if not isinstance(op, ReorderOp) or not is_settled(op):
+    if not isinstance(op, ReorderOp) or not is_layout_change(op):
         return False
     uses = list(op.result.uses)
     branch = op.parent_op()
@@ -141,7 +141,7 @@ def move_behind_branches(op: Operation) -> bool:
         if end is None or k >= len(end.operands):
             return False
         made = end.operands[k].owner
-        if not isinstance(made, ReorderOp) or not is_settled(made) or len(list(made.result.uses)) != 1:
+        if not isinstance(made, ReorderOp) or not is_layout_change(made) or len(list(made.result.uses)) != 1:
             return False
         if made.parent_op() is not branch or made.source_type != op.source_type:
             return False

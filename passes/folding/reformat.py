@@ -1,9 +1,9 @@
 """Ops that run in another Format, so that the reorders around them vanish.
 
-From a reorder the walk goes down to its users, or up to its producer, along ops that run in whatever Format they are
-given (`is_movable`). After each step the ops so far are made anew on trial in the Formats of the other side of the
-reorder, with every change of layout that this takes: of other operands, of pads that they read, of results that others
-use. If the trial costs less than what it replaces, it stays; if not, it is dropped and the walk goes on.
+From a reorder, paths go down to its users or up to its producer, along ops that run in any Format (`is_reformattable`).
+For each path its ops are made anew on trial in the Format of the other side of the reorder, with every change of layout
+that this takes: of other operands, of pads that they read, of results that others use. If the trial costs less than
+what it replaces, it stays; if not, it is dropped and a longer path is tried.
 
 Which Formats an op can run in is asked of its model, and what its pads must hold of the op, so broadcasts, concats,
 slices, pads, pools, reductions, reshapes and transpositions need no rules of their own.
@@ -19,29 +19,32 @@ from layout_ir.algebra.format import Format
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, ViewOp, format_of, is_any, is_tensor, layout_of, with_format
 from layout_ir.errors import LayoutError
+from layout_ir.interfaces import OPTIONS
 from layout_ir.passes.dialect_extensions import is_extended
 from layout_ir.passes.folding.cost_changes import (
     Draft,
     LayoutOnly,
+    cost_of,
     erase_unused,
+    is_layout_change,
     is_literal,
-    is_settled,
-    price,
 )
-from layout_ir.passes.rewriting import needed_pad, provided_pad, retype, states_pads
+from layout_ir.passes.pad_queries import has_pad_behaviour, needed_pad, provided_pad
+from layout_ir.passes.rewriting import retype
 from layout_ir.passes.selection.options.foreign.conform import alike
-from layout_ir.passes.selection.options.models import OPTIONS, bound, options_of
+from layout_ir.passes.selection.options.models import options_of
 from layout_ir.passes.selection.options.targets import target_named
+from layout_ir.passes.selection.options.tensor_formats import bound
 
-REACH = 8
-"""Ops that a walk goes through. Longer chains of reorders around nothing are left to layout-propagate."""
+PATH_LIMIT = 8
+"""Ops of a path at most. Longer chains of ops between reorders are left to layout-propagate."""
 
-Choice = tuple[tuple[Format | None, ...], Format]
+OperandFormats = tuple[tuple[Format | None, ...], Format]
 """Formats of the operands (None: stays as it is) and of the result."""
 
 
-def is_movable(op: Operation) -> bool:
-    """Whether `op` can be made to run in another Format: known layouts, one result, and no kernel of its own."""
+def is_reformattable(op: Operation) -> bool:
+    """Whether `op` may be made to run in another Format: known layouts, one result, and the same speed in any."""
     if len(op.results) != 1 or OPTIONS in op.attributes or op.successors:
         return False
     values = [value for value in (*op.operands, *op.results) if is_tensor(value.type)]
@@ -51,18 +54,18 @@ def is_movable(op: Operation) -> bool:
         return True
     if isinstance(op, nn.NNOp):
         return op.SAME_FORMAT
-    return bool(op.operands) and is_extended(op) and states_pads(op) and not _has_kernel(op)
+    return bool(op.operands) and is_extended(op) and has_pad_behaviour(op) and not _has_kernel(op)
 
 
 def _has_kernel(op: Operation) -> bool:
-    """Whether another layout might be slower for what the op computes, which is for selection to weigh."""
+    """Whether `op` has kernels whose speed depends on the layout, which is for selection to weigh."""
     return "conv" in op.name or "matmul" in op.name or "pool" in op.name
 
 
-def choice(op: Operation, value: SSAValue, fmt: Format) -> Choice | None:
-    """How `op` runs when `value`, one of its operands or its result, has `fmt`; None where it cannot."""
+def formats_where(op: Operation, value: SSAValue, fmt: Format) -> OperandFormats | None:
+    """The Formats in which `op` runs when `value`, an operand or its result, has `fmt`; None where it cannot."""
     if isinstance(op, ViewOp):
-        return _view_choice(op, value, fmt)
+        return _view_formats(op, value, fmt)
     wanted = bound(fmt, value)
     if wanted is None:
         return None
@@ -80,7 +83,7 @@ def choice(op: Operation, value: SSAValue, fmt: Format) -> Choice | None:
     return None
 
 
-def _view_choice(op: ViewOp, value: SSAValue, fmt: Format) -> Choice | None:
+def _view_formats(op: ViewOp, value: SSAValue, fmt: Format) -> OperandFormats | None:
     layout = bound(fmt, value)
     if layout is None:
         return None
@@ -95,9 +98,9 @@ def _view_choice(op: ViewOp, value: SSAValue, fmt: Format) -> Choice | None:
 # Walks ---------------------------------------------------------------------------------------------------------------
 
 
-def rerun_users(op: Operation) -> bool:
-    """Takes users of a reorder to the Format in front of it, where that is cheaper; whether it was."""
-    if not isinstance(op, ReorderOp) or not is_settled(op):
+def reformat_users(op: Operation) -> bool:
+    """Lets users of a reorder run in the Format in front of it, where that is cheaper; returns whether any does."""
+    if not isinstance(op, ReorderOp) or not is_layout_change(op):
         return False
     fmt = format_of(op.source_type)
     assert fmt is not None
@@ -107,23 +110,23 @@ def rerun_users(op: Operation) -> bool:
     return False
 
 
-def rerun_producers(op: Operation) -> bool:
-    """Takes what makes the operand of a reorder to the Format behind it, where that is cheaper; whether it was."""
-    if not isinstance(op, ReorderOp) or not is_settled(op):
+def reformat_producers(op: Operation) -> bool:
+    """Lets the producer of a reorder's operand run in the Format behind it, where that is cheaper; whether it does."""
+    if not isinstance(op, ReorderOp) or not is_layout_change(op):
         return False
     fmt = format_of(op.result_type)
     assert fmt is not None
     return any(_is_better(path) for path in _up(op.input, fmt))
 
 
-Path = list[tuple[Operation, Choice]]
+Path = list[tuple[Operation, OperandFormats]]
 
 
 def _down(user: Operation, value: SSAValue, fmt: Format) -> Iterator[Path]:
     """Ever longer chains of ops behind `value`."""
     path: Path = []
-    while len(path) < REACH and is_movable(user):
-        chosen = choice(user, value, fmt)
+    while len(path) < PATH_LIMIT and is_reformattable(user):
+        chosen = formats_where(user, value, fmt)
         if chosen is None:
             return
         path.append((user, chosen))
@@ -138,15 +141,15 @@ def _down(user: Operation, value: SSAValue, fmt: Format) -> Iterator[Path]:
 def _up(value: SSAValue, fmt: Format) -> Iterator[Path]:
     """Ever longer chains of ops in front of `value`, first op first."""
     path: Path = []
-    while len(path) < REACH:
+    while len(path) < PATH_LIMIT:
         op = value.owner
         if (
             not isinstance(op, Operation)
-            or not is_movable(op)
+            or not is_reformattable(op)
             or (path and op.parent is not path[0][0].parent)
         ):
             return
-        chosen = choice(op, value, fmt)
+        chosen = formats_where(op, value, fmt)
         if chosen is None:
             return
         path.insert(0, (op, chosen))
@@ -154,7 +157,7 @@ def _up(value: SSAValue, fmt: Format) -> Iterator[Path]:
         inner = [
             (operand, needed)
             for operand, needed in zip(op.operands, chosen[0], strict=True)
-            if needed is not None and isinstance(operand.owner, Operation) and is_movable(operand.owner)
+            if needed is not None and isinstance(operand.owner, Operation) and is_reformattable(operand.owner)
         ]
         if len(inner) != 1 or len({use.operation for use in inner[0][0].uses}) != 1:
             return
@@ -165,16 +168,16 @@ def _up(value: SSAValue, fmt: Format) -> Iterator[Path]:
 
 
 def _is_better(path: Path) -> bool:
-    """Makes the ops of `path` anew; keeps that and returns True if it costs less than what is there."""
+    """Makes the ops of `path` anew; keeps them and returns True if they cost less than what they replace."""
     inside = {op for op, _ in path}
     replaced = _replaced(inside)
     draft = Draft()
     made = _trial(path, draft)
-    results = None if made is None else _demands(path, made, draft)
+    results = None if made is None else _use_changes(path, made, draft)
     still_used = {operand for op, _ in draft.ops for operand in op.operands}
     gone = [op for op in replaced if op.results[0] not in still_used]
-    now = sum(price(op) for op in gone), len(gone)
-    if results is None or (draft.cost, draft.moves) >= now:
+    now = sum(cost_of(op) for op in gone), len(gone)
+    if results is None or (draft.cost, draft.changes) >= now:
         draft.drop()
         return False
     draft.commit()
@@ -199,11 +202,11 @@ def _replaced(inside: set[Operation]) -> list[Operation]:
     for op in inside:
         for operand in op.operands:
             owner = operand.owner
-            if is_settled(owner) and all(use.operation in inside for use in operand.uses):
+            if is_layout_change(owner) and all(use.operation in inside for use in operand.uses):
                 assert isinstance(owner, Operation)
                 found[owner] = None
         for use in op.results[0].uses:
-            if use.operation not in inside and is_settled(use.operation):
+            if use.operation not in inside and is_layout_change(use.operation):
                 found[use.operation] = None
     return list(found)
 
@@ -224,7 +227,7 @@ def _trial(path: Path, draft: Draft) -> dict[SSAValue, SSAValue] | None:
                 held = bound(fmt, value)
                 if held is None or not held.same_store(layout_of(value.type)):
                     return None
-                operands.append(draft.move(value, _with_pads_of(value, fmt), op))
+                operands.append(draft.change_layout(value, _with_pads_of(value, fmt), op))
             else:
                 operands.append(_supply(operand, fmt, draft, op))
         made[op.results[0]] = _make(op, operands, out, draft)
@@ -232,7 +235,8 @@ def _trial(path: Path, draft: Draft) -> dict[SSAValue, SSAValue] | None:
 
 
 def _make(op: Operation, operands: Sequence[SSAValue], out: Format, draft: Draft) -> SSAValue:
-    """`op` on other operands with a result in `out`; pads are filled where it reads them, and claimed honestly."""
+    """`op` on other operands with a result in `out`; pads are filled where it reads them, and its result promises what
+    it leaves."""
     new = op.clone()
     new.operands = operands
     result = retype(new.results[0], with_format(new.results[0].type, out.with_pad("undef")))
@@ -240,7 +244,9 @@ def _make(op: Operation, operands: Sequence[SSAValue], out: Format, draft: Draft
         needed = needed_pad(new, k)
         fmt = format_of(operand.type) if needed is not None else None
         if needed is not None and fmt is not None and fmt.with_pad(needed) != fmt:
-            new.operands[k] = draft.move(operand, with_format(operand.type, fmt.with_pad(needed)), op)
+            new.operands[k] = draft.change_layout(
+                operand, with_format(operand.type, fmt.with_pad(needed)), op
+            )
     if isinstance(new, ViewOp):
         view = new.view(layout_of(new.input.type))
         result = retype(result, with_format(result.type, view.format))
@@ -250,14 +256,14 @@ def _make(op: Operation, operands: Sequence[SSAValue], out: Format, draft: Draft
         result = retype(result, with_format(result.type, out.with_pad(held)))
     for cast in alike(new):
         draft.add(cast, op)
-        draft.moves += 1
-        draft.cost += price(cast) if isinstance(cast, ReorderOp) else 0
+        draft.changes += 1
+        draft.cost += cost_of(cast) if isinstance(cast, ReorderOp) else 0
     result.name_hint = op.results[0].name_hint
     return draft.add(new, op)
 
 
 def _usual(fmt: Format) -> Format:
-    """`fmt` with the pads that everybody expects: where nothing tells against it, that spares a cast or a fill."""
+    """`fmt` with the usual pad policy, zero if it has blocks: where any will do, that spares a cast or a fill."""
     return fmt.with_pad("zero" if any(block > 1 for block in fmt.blocks()) else "undef")
 
 
@@ -270,7 +276,7 @@ def _with_pads_of(value: SSAValue, fmt: Format) -> Attribute:
 def _supply(value: SSAValue, fmt: Format, draft: Draft, before: Operation) -> SSAValue:
     """`value`, or what it is a reorder of, in `fmt`, by the cheapest move; literals are made again for nothing."""
     sources = [value]
-    while isinstance(owner := sources[-1].owner, LayoutOnly) and is_settled(owner):
+    while isinstance(owner := sources[-1].owner, LayoutOnly) and is_layout_change(owner):
         sources.append(owner.input)
     literal = sources[-1].owner
     if isinstance(literal, Operation) and is_literal(literal):
@@ -284,26 +290,26 @@ def _supply(value: SSAValue, fmt: Format, draft: Draft, before: Operation) -> SS
         if own is not None and layout.same_map(fmt.bind(layout.shape)):
             wanted = with_format(source.type, fmt.with_pad(own.pad))
             if layout_of(wanted).extent <= layout.extent:
-                return draft.move(source, wanted, before)
-    return draft.move(sources[-1], with_format(value.type, _usual(fmt)), before)
+                return draft.change_layout(source, wanted, before)
+    return draft.change_layout(sources[-1], with_format(value.type, _usual(fmt)), before)
 
 
-Demand = tuple[Operation, int | None, SSAValue]
-"""A user, the operand of it to be replaced (None: it is a layout op that goes), and by what."""
+UseChange = tuple[Operation, int | None, SSAValue]
+"""A user, the number of its operand that is replaced (None: it is a layout op, which goes), and by what."""
 
 
-def _demands(path: Path, made: dict[SSAValue, SSAValue], draft: Draft) -> list[Demand]:
-    """What users outside of `path` get instead of the old results."""
+def _use_changes(path: Path, made: dict[SSAValue, SSAValue], draft: Draft) -> list[UseChange]:
+    """What each use outside of `path` gets in place of an old result."""
     inside = {op for op, _ in path}
-    found: list[Demand] = []
+    found: list[UseChange] = []
     for op, _ in path:
         old = op.results[0]
         for use in old.uses:
             user = use.operation
             if user in inside:
                 continue
-            if is_settled(user):
-                found.append((user, None, draft.move(made[old], user.results[0].type, op)))
+            if is_layout_change(user):
+                found.append((user, None, draft.change_layout(made[old], user.results[0].type, op)))
             else:
-                found.append((user, use.index, draft.move(made[old], old.type, op)))
+                found.append((user, use.index, draft.change_layout(made[old], old.type, op)))
     return found

@@ -46,9 +46,9 @@ def _stranger(formats: int, uses: int) -> dict[str, Any]:
     return {"format": FORMAT, "problem": problem, **empty, "scale": 1, "choices": [0] * (uses + 1)}
 
 
-def _cluster(uses: int, *factors: list[Any]) -> dict[str, Any]:
+def _cluster(uses: int, *functions: list[Any]) -> dict[str, Any]:
     scope = list(range(uses + 1))
-    return {"scope": scope, "factors": list(factors)}
+    return {"scope": scope, "factors": list(functions)}
 
 
 _TOO_LARGE: list[tuple[int, int, dict[str, Any]]] = [

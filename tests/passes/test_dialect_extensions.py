@@ -9,7 +9,7 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition
 
 from layout_ir.interfaces import PAD_BEHAVIOURS, PadBehaviour, register_pads
 from layout_ir.passes.dialect_extensions import extension_of, is_extended, register_extension
-from layout_ir.passes.rewriting import pad_behaviour, states_pads
+from layout_ir.passes.pad_queries import has_pad_behaviour, pad_behaviour
 from layout_ir.passes.selection.options.conv_kernels import Model
 
 ZEROS, ONES = PadBehaviour(leaves=lambda op: 0.0), PadBehaviour(leaves=lambda op: 1.0)
@@ -37,7 +37,7 @@ def test_an_extension_is_loaded_once_for_the_first_op_of_its_dialect():
 
     register_extension("extended", load)
     assert is_extended(ExtendedOp()) and not loads
-    assert pad_behaviour(ExtendedOp()) is ZEROS and states_pads(ExtendedOp())
+    assert pad_behaviour(ExtendedOp()) is ZEROS and has_pad_behaviour(ExtendedOp())
     assert extension_of(ExtendedOp()) is extension_of(ExtendedOp())
     assert loads == ["extended"]
 

@@ -19,11 +19,11 @@ from layout_ir.algebra.format import Format
 from layout_ir.api.execute import run
 from layout_ir.dialects.layout import ReorderOp, is_tensor
 from layout_ir.dialects.layout.types import tensor_type
-from layout_ir.passes.fold_reorders import MOVES, RULES, carry_other_layout, fold_reorders
-from layout_ir.passes.folding.cost_changes import is_settled, price
+from layout_ir.passes.fold_reorders import REWRITES, RULES, carry_other_layout, fold_reorders
+from layout_ir.passes.folding.cost_changes import cost_of, is_layout_change
 from layout_ir.passes.legalize_pads import legalize_pads
 from layout_ir.passes.propagate import propagate
-from layout_ir.passes.report import traffic
+from layout_ir.passes.reorder_report import traffic
 from layout_ir.passes.rewriting import insert_after
 from layout_ir.passes.strip import strip
 from layout_ir.printing import print_module
@@ -76,7 +76,7 @@ def random_case(seed: int) -> tuple[ModuleOp, Any, list[Any]]:
 
 
 def weighed(module: ModuleOp) -> int:
-    return sum(price(op) for op in module.walk() if is_settled(op))
+    return sum(cost_of(op) for op in module.walk() if is_layout_change(op))
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -114,10 +114,10 @@ def test_every_single_rule_lowers_the_measure(seed: int, monkeypatch: pytest.Mon
 
         return apply
 
-    moves = {rule: watched(rule) for rule in MOVES}
+    moves = {rule: watched(rule) for rule in REWRITES}
     # Which of them moved is asked by its name in the module.
     monkeypatch.setattr("layout_ir.passes.fold_reorders.carry_other_layout", moves[carry_other_layout])
-    assert fold_reorders(module, moves=tuple(moves.values())) > 0
+    assert fold_reorders(module, rewrites=tuple(moves.values())) > 0
     assert moved, "no move: nothing is tested"
 
 
@@ -214,9 +214,9 @@ def test_folding_behind_legalization_leaves_right_pads_alone():
 
 
 def test_the_tables_name_each_rule_once():
-    names = [rule.__name__ for rule in (*RULES, *MOVES)]
+    names = [rule.__name__ for rule in (*RULES, *REWRITES)]
     assert len(set(names)) == len(names)
-    assert all(rule.__doc__ for rule in (*RULES, *MOVES))
+    assert all(rule.__doc__ for rule in (*RULES, *REWRITES))
 
 
 def test_a_loop_that_changes_its_layout_twice_settles():

@@ -19,7 +19,7 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import AnyAttr, FillPadsOp, ReorderOp, format_of, layout_of, with_format
 from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.dialects.nn.constant import literal
-from layout_ir.passes.optimize import optimize
+from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.selection.costs.cost_table import parse_costs
 from layout_ir.printing import print_module
 from tests.passes.texts import parse

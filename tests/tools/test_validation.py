@@ -9,7 +9,7 @@ from xdsl.parser import Parser
 
 from layout_ir.diagnostics import Location
 from layout_ir.dialects import nn
-from layout_ir.passes.optimize import optimize
+from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.rewriting import replace_op
 from layout_ir.tools.program import context
 from layout_ir.tools.validation import Validator, compare_runs, relative_difference

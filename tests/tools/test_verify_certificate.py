@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from layout_ir.certificate.checking import ATTRIBUTE, seal
-from layout_ir.passes.optimize import optimize
+from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.propagate import propagate
 from layout_ir.passes.selection.costs.cost_table import load_costs, parse_costs
 from layout_ir.passes.selection.solver.certificate import certify

@@ -11,7 +11,7 @@ from layout_ir.errors import LayoutError
 
 if TYPE_CHECKING:
     from layout_ir.passes.selection.costs.calibration import Calibration
-    from layout_ir.passes.selection.translation.from_ir import Selection
+    from layout_ir.passes.selection.problem.selection import Selection
 
 
 def add_parser(subparsers: Any) -> None:
@@ -114,7 +114,7 @@ def measure_reorders(selection: Selection) -> list[dict[str, Any]]:
     from layout_ir.dialects import nn
     from layout_ir.dialects.layout import dtype_of
     from layout_ir.dialects.layout.ops import cast_obstacle
-    from layout_ir.passes.selection.options.models import bound, shape_of
+    from layout_ir.passes.selection.options.tensor_formats import bound, shape_of
     from layout_ir.tools.measuring import reorder_time
 
     pairs: dict[tuple[Any, ...], tuple[Any, ...]] = {}

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from xdsl.dialects.builtin import ModuleOp
 
-    from layout_ir.passes.report import Remaining, Report
+    from layout_ir.passes.reorder_report import Remaining, Report
 
 TARGETS = ("host", "avx2", "avx512", "channels-last", "onednn", "htp", "megengine-cuda", "ort-nchwc")
 
@@ -114,7 +114,7 @@ def compared(module: ModuleOp, args: argparse.Namespace) -> tuple[Report, Module
     from xdsl.utils.exceptions import DiagnosticException
 
     from layout_ir.diagnostics import Severity, collect
-    from layout_ir.passes.report import compare
+    from layout_ir.passes.reorder_report import compare
     from layout_ir.passes.selection.costs.cost_table import load_costs
     from layout_ir.tools.diagnostics import Renderer
     from layout_ir.tools.program import pass_error
@@ -135,7 +135,7 @@ def compared(module: ModuleOp, args: argparse.Namespace) -> tuple[Report, Module
 
 def _reasons(optimized: ModuleOp, args: argparse.Namespace) -> list[str]:
     """Why each reorder of an activation remains."""
-    from layout_ir.passes.explain import explain
+    from layout_ir.passes.explain_reorders import explain
     from layout_ir.passes.selection.costs.cost_table import load_costs
 
     costs = None if args.costs is None else load_costs(args.costs)

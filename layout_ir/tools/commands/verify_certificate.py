@@ -142,9 +142,9 @@ def _about_program(
     `module` is the program that carries it. Raises LayoutError where the certificate is of another one.
     """
     from layout_ir.errors import LayoutError
-    from layout_ir.passes.selection.costs.cost_model import named
+    from layout_ir.passes.selection.costs.cost_model import proven_for
     from layout_ir.passes.selection.costs.cost_table import load_costs
-    from layout_ir.passes.selection.problem.origin import check_problem
+    from layout_ir.passes.selection.translation.origin import check_problem
     from layout_ir.tools.program import load_program
 
     given: Any = certificate.get("origin", {})
@@ -155,7 +155,7 @@ def _about_program(
     costs = None if args.costs is None else load_costs(args.costs)
     if module is None:
         check_problem(certificate, load_program(args.program), target, costs)
-        return [f"that this is the problem of {args.program} for {named(costs, target)}"], [
+        return [f"that this is the problem of {args.program} for {proven_for(costs, target)}"], [
             "that any program was rewritten as the choice says"
         ]
     recorded, chosen_by = origin.get("program"), origin.get("pass")
@@ -166,7 +166,7 @@ def _about_program(
         )
     _check_rewritten(certificate, module, recorded, chosen_by, target, costs)
     return [
-        f"that this is the problem of the program before, for {named(costs, target)}",
+        f"that this is the problem of the program before, for {proven_for(costs, target)}",
         f"that the choice and {chosen_by} make this program of it",
     ], ["the values of constants of more than 16 elements", "that the recorded program is the one you had"]
 
@@ -200,14 +200,14 @@ def _check_rewritten(
 ) -> None:
     """Raises LayoutError unless the choice makes `module` of the program that the certificate records."""
     from layout_ir.errors import LayoutError
-    from layout_ir.passes.optimize import clean_up
-    from layout_ir.passes.propagate import rewrite
-    from layout_ir.passes.selection.problem.origin import check_problem, text_of
+    from layout_ir.passes.optimize_pipeline import clean_up
+    from layout_ir.passes.propagate import apply_choices
+    from layout_ir.passes.selection.translation.origin import check_problem, text_of
     from layout_ir.tools.program import parse_program
 
     before = parse_program(recorded, "the recorded program")
     check_problem(certificate, before, target, costs)
-    rewrite(before, certificate["choices"], target, costs)
+    apply_choices(before, certificate["choices"], target, costs)
     if chosen_by == "layout-optimize":
         clean_up(before, costs)
     elif chosen_by != "layout-propagate":

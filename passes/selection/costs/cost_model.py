@@ -81,11 +81,11 @@ class CostModel:
 
 
 CALIBRATED = "calibrated"
-"""What to give instead of a file for the costs of this machine, as `layout-ir calibrate` measured them."""
+"""Stands for a file where the costs of this machine are meant, as `layout-ir calibrate` measured them."""
 
 
-def named(costs: CostModel | None, target: str) -> str:
-    """What an optimum is one for, in words: the costs and the target."""
+def proven_for(costs: CostModel | None, target: str) -> str:
+    """What an optimum is proven for, in words: the costs and the target."""
     if costs is None or (costs.source is None and type(costs) is CostModel):
         return f"the cost model of target {target}"
     if costs.source == CALIBRATED:

@@ -24,10 +24,10 @@ from layout_ir.errors import LayoutError
 from layout_ir.files import read_bounded
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.costs.cost_model import CALIBRATED, COST_LIMIT, CostModel, fill_ns, reorder_ns
-from layout_ir.passes.selection.problem.problem import FORBIDDEN
+from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN
 
 _MOST_BYTES = 1 << 26
-"""Of a cost table: half a million entries. Reading one takes ten times as many bytes of memory."""
+"""Bytes of a cost table at most: half a million entries. Reading one takes ten times as many bytes of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,8 @@ class TableCosts(CostModel):
     _found: dict[object, int] = field(default_factory=dict[object, int], repr=False)
 
     def reorder(self, source: Layout, destination: Layout, dtype: str) -> int:
+        """The cost of the first entry of these Formats, or of the built-in model, or FORBIDDEN; 0 for the same
+        store."""
         if source.same_store(destination):
             return 0
         key = (source, destination, dtype)
@@ -65,6 +67,7 @@ class TableCosts(CostModel):
         return self._found[key]
 
     def fill(self, layout: Layout, dtype: str) -> int:
+        """The cost of the first entry from the Format of `layout` to itself, or of the built-in model."""
         for entry in self.reorders:
             if (
                 entry.shape in (None, layout.shape)
@@ -83,6 +86,8 @@ class TableCosts(CostModel):
         return FORBIDDEN if self.forbid else reorder_ns(source, destination, dtype)
 
     def op(self, name: str, option: LayoutOption, shapes: Sequence[tuple[int, ...]]) -> int:
+        """The cost of the first entry of that name whose Formats are the option's at these shapes, or the option's
+        own."""
         given = [fmt for fmt in (*option.ins, *option.outs) if fmt is not None]
         if len(given) != len(shapes):
             return option.cost
@@ -98,6 +103,7 @@ class TableCosts(CostModel):
         return option.cost
 
     def formats(self, shape: tuple[int, ...]) -> Sequence[Format]:
+        """The Formats that reorders of the table have for tensors of this shape."""
         entries = [e for e in self.reorders if e.shape in (None, shape) and e.source.rank == len(shape)]
         return list(dict.fromkeys(fmt for e in entries for fmt in (e.source, e.destination)))
 

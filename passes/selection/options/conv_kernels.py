@@ -1,7 +1,7 @@
-"""What a target is made of: convolution kernels by the Formats they take, and a word on every other op.
+"""Targets as data: the Formats that their convolution kernels take, and which options of other ops they have.
 
-A target is data. Its convolution kernels are enumerated from the shape of the convolution; every other op runs in
-the Formats that reach it, by its model in `models.py`, unless the target's `refine` hook says otherwise.
+The convolution kernels of a target are enumerated from the shape of the convolution; every other op runs in the
+Formats that reach it, by its model in `models.py`, unless the `refine` hook of the target takes options away.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from xdsl.ir import Operation
 
 from layout_ir.algebra.format import Factor, Format
 from layout_ir.interfaces import LayoutOption
-from layout_ir.passes.selection.problem.tensors import Candidates
+from layout_ir.passes.selection.options.tensor_formats import Candidates
 
 
 @dataclass(frozen=True, slots=True)
 class ConvShape:
-    """What a conv kernel is chosen by. Extents in elements; per spatial dim where there is a tuple.
+    """What the kernels of a convolution depend on. Extents in elements; per spatial dim where there is a tuple.
 
     `image` and `kernel` are the spatial extents of input and weights, `pads` the begins and then the ends.
     """
@@ -38,18 +38,22 @@ class ConvShape:
 
     @property
     def spatial_rank(self) -> int:
+        """How many dims the windows have: 1 to 3."""
         return len(self.image)
 
     @property
     def inputs_per_group(self) -> int:
+        """Input channels that one output channel reads."""
         return self.channels // self.group
 
     @property
     def outputs_per_group(self) -> int:
+        """Output channels that read the same input channels."""
         return self.outputs // self.group
 
     @property
     def is_depthwise(self) -> bool:
+        """Whether each output channel reads one input channel of its own."""
         return self.group > 1 and self.inputs_per_group == self.outputs_per_group == 1
 
 
@@ -71,6 +75,7 @@ Refine = Callable[[Operation, Iterable[LayoutOption]], Iterable[LayoutOption]]
 
 
 def no_caveat() -> str | None:
+    """The caveat of a target that is what its name says: None."""
     return None
 
 
@@ -90,11 +95,11 @@ class Target:
     caveat: Callable[[], str | None] = no_caveat
     """Why the target is not what its name says on this machine; None where it is."""
     panel: int = 0
-    """Columns of a panel in which its matrix products take the right operand packed; 0: they pack it themselves."""
+    """Columns of a panel, where its matrix products take the right operand packed in panels; 0 where they do not."""
 
 
 Model = Callable[[Operation, Candidates, Target], Iterable[LayoutOption]]
-"""The options of an op, given the Formats that are known so far for a value, and the target."""
+"""Gives the options of an op from the Formats known so far for its values, and the target."""
 
 
 # Formats ---------------------------------------------------------------------------------------------------------
@@ -110,7 +115,7 @@ def activation(rank: int, order: str, *blocks: tuple[str, int]) -> Format:
 
 @lru_cache(maxsize=256)
 def weight(rank: int, order: str, *blocks: tuple[str, int]) -> Format:
-    """The same for weights (o, i, space)."""
+    """A Format of weights (o, i, space), with `order` and `blocks` as for `activation`."""
     return _format("oi", rank, order, blocks)
 
 
@@ -125,8 +130,8 @@ def _format(lead: str, rank: int, order: str, blocks: tuple[tuple[str, int], ...
 # Kernels that several targets have --------------------------------------------------------------------------------
 
 
-def plain_kernel(conv: ConvShape, rate: int) -> ConvKernel:
-    """Row-major everything, a matrix product over unrolled windows: at `rate` where there are no groups.
+def row_major_kernel(conv: ConvShape, rate: int) -> ConvKernel:
+    """All tensors row-major, as a matrix product over unrolled windows: at `rate` where there are no groups.
 
     Each group is a product of its own, as narrow as the group: `_DEPTHWISE` for one channel, near `rate` for many.
     """
@@ -143,13 +148,14 @@ _DEPTHWISE = 19
 
 
 def channels_last_kernel(conv: ConvShape, rate: int) -> ConvKernel:
-    """nhwc activations and ohwi weights, at `rate`."""
+    """The kernel of nhwc activations and ohwi weights, at `rate` operations per ns."""
     last = activation(conv.spatial_rank, "nSc")
     return ConvKernel(last, weight(conv.spatial_rank, "oSi"), last, rate)
 
 
 def blocked_kernels(conv: ConvShape, block: int, rate: int) -> Iterator[ConvKernel]:
-    """Channels in blocks of one vector: nChw8c with OIhw8i8o, and what else such libraries have."""
+    """The kernels of a library whose channels are in blocks of one vector of `block` elements: nChw8c with OIhw8i8o,
+    depthwise, grouped, and the first layer of a network."""
     rank = conv.spatial_rank
     blocked = activation(rank, "ncS", ("c", block))
     if conv.group == 1:

@@ -1,10 +1,10 @@
-"""Options that write a result over an operand: whether the operand's buffer may go.
+"""Options that write a result over an operand: whether the operand's buffer may be overwritten.
 
 An option may say `in_place = [0 -> 0]`: operand 0 and result 0 are one buffer. Then both have one format, and nothing
-may read the operand, or a view of it, behind the op. A buffer that the op does not see the end of is never given up:
-that of a constant, of an argument, or of a value from outside of the block. What needs the operand in another format
-is no harm before the op, but counts as a use behind it, although its reorder stands in front: which format a use needs
-is not known yet.
+may read the operand, or a view of it, behind the op. A buffer that others may read later is never overwritten: that of
+a constant, of an argument, or of a value from outside of the block. A use in front of the op does no harm. One behind
+it does, even if it will need another format, whose reorder would stand in front: which format it needs is not known
+yet.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import CastOp, FillPadsOp, ReorderOp, ViewOp, dtype_of
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOption
-from layout_ir.passes.selection.problem.tensors import shape_of
+from layout_ir.passes.selection.options.tensor_formats import shape_of
 
 ATTRIBUTE = "layout.in_place"
-"""What a selected op carries from then on: the pairs of its option, as [operand, result]."""
+"""The attribute of an op after selection that has the pairs of its option, as [operand, result]."""
 
 _CARRIERS = (scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp, CallOp)
-"""Ops that hand tensors on, whose results may be the buffers of their operands or of what their regions yield."""
+"""Ops of control flow, whose results may be the buffers of their operands or of what their regions yield."""
 
 _SAME_BUFFER = (ViewOp, CastOp, FillPadsOp, ReorderOp)
 
@@ -54,7 +54,7 @@ def check_pairs(option: LayoutOption, operands: Sequence[SSAValue], results: Seq
 
 
 def obstacle(option: LayoutOption, op: Operation, operands: Sequence[SSAValue]) -> str | None:
-    """Why an operand of `op` that the option writes over must be kept; None where all may go."""
+    """Why an operand of `op` that the option writes over must be kept, in words; None where all may be overwritten."""
     for k, _ in option.in_place:
         reason = _kept(operands[k], op)
         if reason is not None:

@@ -9,7 +9,7 @@
 
 Its formats do not pad: channels are whole blocks or the kernel is not there. Elementwise ops and pools run in the
 same formats as convolutions of their element type; concat, slices and everything else need NCHW. Rates are whole
-multiples of the plain kernel's: what they rank is by vector loads (4) and by matrix units (32, 64).
+multiples of the row-major kernel's: what they rank is by vector loads (4) and by matrix units (32, 64).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from xdsl.ir import Operation, SSAValue
 from layout_ir.algebra.format import Factor, Format
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, ViewOp, dtype_of, is_tensor
-from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.elements.types import bits_of, element_type
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.options.conv_kernels import (
     ConvKernel,
     ConvShape,
     activation,
-    plain_kernel,
+    row_major_kernel,
     weight,
 )
+from layout_ir.passes.selection.options.tensor_formats import shape_of
 
 _RATE = 5000
-"""Operations per ns of the plain kernels: a GPU with 5 TFLOP/s; the rest relative to it, by lanes."""
+"""Operations per ns of the row-major kernels: a GPU with 5 TFLOP/s; the rest relative to it, by lanes."""
 
 
 def _chwn4() -> Format:
@@ -58,6 +58,7 @@ def activations(dtype: str) -> dict[str, Format]:
 
 
 def conv_kernels(conv: ConvShape) -> Iterator[ConvKernel]:
+    """The CUDA kernels for a convolution, by element type, and the row-major one."""
     if conv.spatial_rank == 2:
         for name, x in activations(conv.dtype).items():
             if name != "NCHW" and (w := _weights(conv, name)) is not None:
@@ -65,7 +66,7 @@ def conv_kernels(conv: ConvShape) -> Iterator[ConvKernel]:
         if bits_of(conv.dtype) == 8 and not element_type(conv.dtype).is_float and _dense(conv, 4):
             last = activation(2, "nSc")
             yield ConvKernel(last, weight(2, "oSi"), last, _RATE * 16)
-    yield plain_kernel(conv, _RATE)
+    yield row_major_kernel(conv, _RATE)
 
 
 def _dense(conv: ConvShape, block: int) -> bool:
@@ -105,7 +106,7 @@ def refine(op: Operation, options: Iterable[LayoutOption]) -> Iterable[LayoutOpt
 def _accepts(op: nn.NNOp, option: LayoutOption) -> bool:
     values = [*(v for v in op.operands if is_tensor(v.type)), *op.results]
     for value, fmt in zip(values, (*option.ins, *option.outs), strict=True):
-        shape = tensor_type(value.type).get_shape()
+        shape = shape_of(value)
         if fmt is None or fmt.bind(shape).same_map(Format.row_major(fmt.names).bind(shape)):
             continue
         if not isinstance(op, _FOLLOW) or len(shape) != 4 or not _fits(fmt, value, shape):

@@ -2,7 +2,7 @@
 
 A model is a function of (op, candidates, target) that yields LayoutOptions; `candidates` gives the Formats known so
 far for a value. Convolutions propose Formats on their own; most other ops run in any Format that reaches them, as
-long as the dims they treat specially are not blocked. Views run in every Format that has an image. An op without a
+long as the dims they treat specially are not blocked. Views run in every Format that has a view. An op without a
 model takes and gives row-major tensors, or what its types already say.
 
 Another compiler adds its ops with `register`, by class or by name.
@@ -31,21 +31,20 @@ from layout_ir.dialects.layout import (
     is_tensor,
 )
 from layout_ir.errors import LayoutError, UnforeseenError, unforeseen_as_error
-from layout_ir.interfaces import LayoutOption, OpRegistry
+from layout_ir.interfaces import OPTIONS, LayoutOption, OpRegistry
 from layout_ir.passes.dialect_extensions import extension_of, is_extended
-from layout_ir.passes.rewriting import states_pads
+from layout_ir.passes.pad_queries import has_pad_behaviour
 from layout_ir.passes.selection.costs.cost_model import COST_LIMIT, stream_ns
 from layout_ir.passes.selection.options.conv_kernels import ConvShape, Model, Target
 from layout_ir.passes.selection.options.in_place import check_pairs, obstacle
-from layout_ir.passes.selection.options.matmul import gemm_options, matmul_options
-from layout_ir.passes.selection.problem.tensors import (
-    OPTIONS,
+from layout_ir.passes.selection.options.matmul_options import gemm_options, matmul_options
+from layout_ir.passes.selection.options.tensor_formats import (
     Candidates,
     bound,
     cuts_at_blocks,
-    is_recipe,
+    is_shape_free,
     nbytes,
-    plain,
+    row_major,
     shape_of,
     widens_at_blocks,
 )
@@ -66,7 +65,7 @@ def conv_options(op: Operation, candidates: Candidates, target: Target) -> Itera
     """The target's kernels; time is the arithmetic on padded channels over the kernel's rate."""
     assert isinstance(op, nn.ConvOp)
     y = shape_of(op.result)
-    bias = () if op.b is None else (plain(op.b),)
+    bias = () if op.b is None else (row_major(op.b),)
     for kernel in target.conv_kernels(conv_shape(op)):
         weights, out = bound(kernel.w, op.w), bound(kernel.y, op.result)
         if weights is None or out is None or bound(kernel.x, op.x) is None:
@@ -84,16 +83,16 @@ def same_format_options(op: Operation, candidates: Candidates, target: Target) -
     shared = [op.result, *op.formatted_operands()]
     keeps = _keeps(op)
     seen: set[Format] = set()
-    for fmt in (plain(op.result), *(f for value in shared for f in candidates(value))):
+    for fmt in (row_major(op.result), *(f for value in shared for f in candidates(value))):
         fmt = fmt.with_pad("zero" if fmt.pad != "undef" or any(b > 1 for b in fmt.blocks()) else "undef")
         if fmt in seen:
             continue
         seen.add(fmt)
-        if not is_recipe(fmt) and len({shape_of(value) for value in shared}) > 1:
+        if not is_shape_free(fmt) and len({shape_of(value) for value in shared}) > 1:
             continue
         if any(bound(fmt, value) is None for value in shared) or not keeps(fmt):
             continue
-        ins = tuple(fmt if value in shared else plain(value) for value in op.operands)
+        ins = tuple(fmt if value in shared else row_major(value) for value in op.operands)
         total = sum(nbytes(f, value) for f, value in zip((*ins, fmt), (*op.operands, op.result), strict=True))
         yield LayoutOption(ins, (fmt,), stream_ns(total))
 
@@ -144,32 +143,32 @@ def _concat_keeps(op: nn.ConcatOp, fmt: Format) -> bool:
 
 
 def view_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
-    """Every Format of the operand that has an image, and every Format of the result that is one; free."""
+    """Every Format of the operand that has a view, and every Format of the result that is the view of one; free."""
     assert isinstance(op, ViewOp)
-    fallback: list[tuple[Format, Format]] = []
-    for fmt in (plain(op.input), *candidates(op.input)):
+    pairs: list[tuple[Format, Format]] = []
+    for fmt in (row_major(op.input), *candidates(op.input)):
         layout = bound(fmt, op.input)
         if layout is not None:
             try:
-                fallback.append((fmt, op.view(layout).format))
+                pairs.append((fmt, op.view(layout).format))
             except LayoutError:
                 continue
-    for fmt in (plain(op.result), *candidates(op.result)):
+    for fmt in (row_major(op.result), *candidates(op.result)):
         layout = bound(fmt, op.result)
         if layout is not None and layout.rank == len(shape_of(op.result)):
             try:
                 source = op.unview(layout)
             except LayoutError:
                 continue
-            fallback.append((source.format, fmt))
-    for source, result in dict.fromkeys(fallback):
+            pairs.append((source.format, fmt))
+    for source, result in dict.fromkeys(pairs):
         yield LayoutOption((source,), (result,), 0)
 
 
 def constant_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
-    """Any Format: the bytes are written when the program is built."""
+    """Any Format, free: the bytes are written when the program is built."""
     result = op.results[0]
-    for fmt in dict.fromkeys((plain(result), *candidates(result))):
+    for fmt in dict.fromkeys((row_major(result), *candidates(result))):
         if bound(fmt, result) is not None:
             yield LayoutOption((), (fmt,), 0)
 
@@ -186,12 +185,12 @@ def reorder_options(op: Operation, candidates: Candidates, target: Target) -> It
 
 
 def default_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
-    """What the types say, and row-major where they leave it open."""
+    """One option: the Formats of the types, and row-major where a type leaves it to be chosen."""
 
     def formats(values: Sequence[SSAValue]) -> Iterator[Format]:
         for value in values:
             if has_layout(value.type):
-                yield format_of(value.type) or plain(value)
+                yield format_of(value.type) or row_major(value)
 
     yield LayoutOption(tuple(formats(op.operands)), tuple(formats(op.results)), 0)
 
@@ -206,7 +205,7 @@ _BUILT_IN: tuple[tuple[type[Operation], Model], ...] = (
 )
 
 MODELS = OpRegistry[Model]()
-"""The models that others gave, whose options are checked as carried ones are."""
+"""The models registered by users of the package, whose options are checked as carried ones are."""
 
 
 def register(op: type[Operation] | str, model: Model) -> None:
@@ -228,9 +227,9 @@ def is_local(op: Operation, target: Target) -> bool:
     return isinstance(op, (nn.NNOp, *(cls for cls, _ in _BUILT_IN))) or not is_extended(op)
 
 
-def says_pads(op: Operation) -> bool:
-    """Whether the pad policies in the options of `op` say what it does with pads."""
-    return OPTIONS in op.attributes or (MODELS.find(op) is not None and not states_pads(op))
+def options_state_pads(op: Operation) -> bool:
+    """Whether it is the pad policies in the options of `op` that say what it does with pads."""
+    return OPTIONS in op.attributes or (MODELS.find(op) is not None and not has_pad_behaviour(op))
 
 
 def options_of(op: Operation, candidates: Candidates, target: Target) -> Iterable[LayoutOption]:
@@ -256,7 +255,7 @@ def _name(model: Model) -> str:
 
 
 def _asked(who: str, op: Operation, options: Callable[[], Iterable[LayoutOption]]) -> list[LayoutOption]:
-    """The options that someone else's function gives, checked."""
+    """The options that a registered function gives, checked. Raises PassError that names `who` and the op."""
     subject = f"{who} of {name_of_op(op)}"
     try:
         with unforeseen_as_error(subject, PassError):

@@ -30,8 +30,6 @@ from xdsl.ir import Operation, SSAValue
 from layout_ir.algebra.format import Format
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, ViewOp, dtype_of, is_tensor
-from layout_ir.dialects.layout.types import tensor_type
-from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.options.conv_kernels import (
     ConvKernel,
@@ -39,8 +37,9 @@ from layout_ir.passes.selection.options.conv_kernels import (
     Target,
     activation,
     blocked_kernels,
-    plain_kernel,
+    row_major_kernel,
 )
+from layout_ir.passes.selection.options.tensor_formats import bound, shape_of
 
 _ANY_BLOCKED = (nn.ReluOp, nn.SigmoidOp, nn.TanhOp, nn.HardSigmoidOp, nn.BatchNormOp)
 _POOLS = (nn.MaxPoolOp, nn.AvgPoolOp, nn.GlobalAvgPoolOp, nn.GlobalMaxPoolOp)
@@ -54,12 +53,12 @@ def target(block: int) -> Target:
 
     def conv_kernels(conv: ConvShape) -> Iterator[ConvKernel]:
         if conv.dtype == "f32" and conv.spatial_rank == 2:
-            plain = activation(2, "ncS")
+            row_major = activation(2, "ncS")
             direct = conv.group == 1 and conv.channels < block
             for kernel in blocked_kernels(conv, block, 80):
-                if (kernel.x == plain) == direct and (direct or conv.channels % ALIGNMENT == 0):
+                if (kernel.x == row_major) == direct and (direct or conv.channels % ALIGNMENT == 0):
                     yield kernel
-        yield plain_kernel(conv, 60)
+        yield row_major_kernel(conv, 60)
 
     def refine(op: Operation, options: Iterable[LayoutOption]) -> Iterable[LayoutOption]:
         return _refine(op, options, block)
@@ -95,18 +94,18 @@ def _all(op: Operation, option: LayoutOption, accepts: bool, block: int) -> bool
 
 
 def _accepts_blocked(op: Operation, block: int) -> bool:
-    if not isinstance(op, nn.NNOp) or dtype_of(op.result.type) != "f32" or len(_shape(op.result)) != 4:
+    if not isinstance(op, nn.NNOp) or dtype_of(op.result.type) != "f32" or len(shape_of(op.result)) != 4:
         return False
     if isinstance(op, _ANY_BLOCKED):
         return True
     if isinstance(op, _POOLS):
-        return _shape(op.operands[0])[1] % block == 0
+        return shape_of(op.operands[0])[1] % block == 0
     if isinstance(op, nn.AddOp | nn.MulOp):
-        if _shape(op.operands[0]) == _shape(op.operands[1]):
+        if shape_of(op.operands[0]) == shape_of(op.operands[1]):
             return True
         return _is_folded(op) or (isinstance(op, nn.MulOp) and _scaled(op, scalars=False) is not None)
     if isinstance(op, nn.ConcatOp):
-        return op.axis % 4 == 1 and all(_shape(value)[1] % block == 0 for value in op.operands)
+        return op.axis % 4 == 1 and all(shape_of(value)[1] % block == 0 for value in op.operands)
     if isinstance(op, nn.ResizeOp):
         return _is_upsampling(op)
     return False
@@ -115,9 +114,9 @@ def _accepts_blocked(op: Operation, block: int) -> bool:
 def _scaled(op: nn.AddOp | nn.MulOp, *, scalars: bool) -> SSAValue | None:
     """The tensor of an op whose other operand is a constant per channel (or one for all), or None."""
     for data, other in (tuple(op.operands), tuple(op.operands)[::-1]):
-        if isinstance(other.owner, nn.ConstantOp) and len(_shape(data)) == 4:
-            channels = _shape(data)[1]
-            if _shape(other) in ((channels, 1, 1), (1, channels, 1, 1), *(((), (1,)) if scalars else ())):
+        if isinstance(other.owner, nn.ConstantOp) and len(shape_of(data)) == 4:
+            channels = shape_of(data)[1]
+            if shape_of(other) in ((channels, 1, 1), (1, channels, 1, 1), *(((), (1,)) if scalars else ())):
                 return data
     return None
 
@@ -134,7 +133,7 @@ def _is_folded(op: nn.AddOp | nn.MulOp) -> bool:
 
 
 def _is_upsampling(op: nn.ResizeOp) -> bool:
-    before, after = _shape(op.operands[0]), _shape(op.result)
+    before, after = shape_of(op.operands[0]), shape_of(op.result)
     whole = before[:2] == after[:2] and all(b % a == 0 for a, b in zip(before[2:], after[2:], strict=True))
     nearest = op.coordinates == "asymmetric" and op.nearest_mode == "floor"
     return whole and (op.mode == "linear" or nearest)
@@ -150,11 +149,6 @@ def _is_plain(fmt: Format, value: SSAValue) -> bool:
 
 
 def _same(fmt: Format, other: Format, value: SSAValue) -> bool:
-    try:
-        return fmt.bind(_shape(value)).same_map(other.bind(_shape(value)))
-    except LayoutError:
-        return False
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    return tensor_type(value.type).get_shape()
+    """Whether both Formats put every element of `value` at the same address; False where one does not fit it."""
+    one, two = bound(fmt, value), bound(other, value)
+    return one is not None and two is not None and one.same_map(two)

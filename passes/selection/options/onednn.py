@@ -18,7 +18,7 @@ from layout_ir.passes.selection.options.conv_kernels import (
     ConvKernel,
     ConvShape,
     activation,
-    plain_kernel,
+    row_major_kernel,
     weight,
 )
 
@@ -32,6 +32,7 @@ def missing() -> str | None:
 
 
 def conv_kernels(conv: ConvShape) -> Iterator[ConvKernel]:
+    """The kernels that the installed library answers, or those of the rule where it has none or cannot be asked."""
     answers = _asked(conv) if conv.dtype in FLOATS and onednn_query.unavailable() is None else ()
     yield from answers or _by_rule(conv)
 
@@ -40,8 +41,8 @@ def conv_kernels(conv: ConvShape) -> Iterator[ConvKernel]:
 def _asked(conv: ConvShape) -> tuple[ConvKernel, ...]:
     """The library's kernels; empty where it has none for this convolution."""
     rank = conv.spatial_rank
-    plain = activation(rank, "ncS")
-    wanted = [None, plain]
+    row_major = activation(rank, "ncS")
+    wanted = [None, row_major]
     wanted += [activation(rank, "ncS", ("c", block)) for block in (8, 16) if conv.channels % block == 0]
     found: list[ConvKernel] = []
     for fmt in wanted:
@@ -73,4 +74,4 @@ def _by_rule(conv: ConvShape) -> Iterator[ConvKernel]:
         yield ConvKernel(last, weight(rank, "oSi", ("o", block)), last, 100)
     else:
         yield ConvKernel(last, weight(rank, "oSi"), last, 50)
-    yield plain_kernel(conv, 62)
+    yield row_major_kernel(conv, 62)

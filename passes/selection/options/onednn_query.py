@@ -28,7 +28,7 @@ _BEFORE = (
     "libimf.so", "libintlc.so.5", "libsvml.so", "libirng.so", "libhwloc.so.15", "libtbb.so.12",
     "libumf.so.1", "libur_loader.so.0", "libsycl.so.9",
 )  # fmt: skip
-"""What the library links to, in an order in which each finds its own."""
+"""The libraries it links to, each behind those that it needs itself."""
 
 # Values of the C enumerations, which are part of the ABI of version 3.
 _CPU, _TAG_ANY, _INFERENCE, _CONVOLUTION_AUTO = 1, 1, 96, 3
@@ -148,7 +148,7 @@ def _answer(conv: ConvShape, pd: c_void_p) -> Answer:
 
 
 def _activation(desc: BlockingDesc) -> Format:
-    """The recipe of a descriptor, spelled as others spell it where the bytes are the same."""
+    """The shape-free Format of a descriptor: a usual one where that has the same bytes. Raises LayoutError for none."""
     rank = len(desc.dims) - 2
     layout = desc.layout()
     usual = [activation(rank, "nSc"), activation(rank, "ncS")]
@@ -158,18 +158,18 @@ def _activation(desc: BlockingDesc) -> Format:
             return fmt
     found = Format(usual[0].names, tuple(_factors(desc)), pad="zero" if desc.inner_blks else "undef")
     if not found.bind(desc.dims).same_map(layout):
-        raise LayoutError(f"no recipe for {layout}")
+        raise LayoutError(f"no shape-free format for {layout}")
     return found
 
 
 def _weights(desc: BlockingDesc, conv: ConvShape) -> Format:
-    """The same for weights; the library's dim of groups is the coarse part of our output channels."""
+    """The shape-free Format of weights; the library's dim of groups is the outer part of our output channels."""
     names = weight(conv.spatial_rank, "oiS").names
     pad = "zero" if desc.inner_blks else "undef"
     if conv.group == 1:
         return Format(names, tuple(_factors(desc)), pad=pad)
     if any(padded != extent for padded, extent in zip(desc.padded_dims[1:], desc.dims[1:], strict=True)):
-        raise LayoutError("channels that are padded per group have no recipe")
+        raise LayoutError("channels that are padded per group have no shape-free format")
     outer = desc.dims[1] // desc.blocks[1]
     factors: list[Factor] = []
     for factor in _factors(desc):
@@ -180,7 +180,7 @@ def _weights(desc: BlockingDesc, conv: ConvShape) -> Format:
             factors.append(Factor(max(factor.dim - 1, 0), factor.size))
     open_ = [k for k, factor in enumerate(factors) if factor.dim == 0 and factor.size is None]
     if not open_ or any(factor.dim == 0 for factor in factors[: open_[0]]):
-        raise LayoutError("groups inside their channels have no recipe")
+        raise LayoutError("groups inside their channels have no shape-free format")
     return Format(names, tuple(factors), pad=pad)
 
 
@@ -223,7 +223,8 @@ def _desc(dims: Sequence[int], dtype: str, fmt: Format | None) -> Generator[c_vo
 
 
 def _tag(fmt: Format) -> str:
-    """The canonical tag of a recipe: a letter per outer dim in memory order, then sizes and letters of blocks."""
+    """The canonical tag of a shape-free Format: a letter per outer dim in memory order, then sizes and letters of
+    blocks."""
     blocked = {factor.dim for factor in fmt.factors if factor.size is not None}
     text = ""
     for factor in fmt.factors:

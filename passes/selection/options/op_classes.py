@@ -1,8 +1,8 @@
-"""Which ops are alike, so that what is found for one holds for all: the options, and what they cost.
+"""Classes of ops that are alike, so that the options of one, and their costs, hold for all.
 
-Networks repeat themselves. Two ops are of one kind if they have the same class, attributes and types, and take one
-value twice in the same places; for ops whose options follow from that and from the Formats that reach them
-(`models.is_local`), work is done per kind and not per op.
+Networks repeat themselves. Two ops are of one class if they have the same Python class, attributes and types, and the
+same operands are one value; for ops whose options follow from that and from the Formats that reach them
+(`models.is_local`), work is done per class and not per op.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from layout_ir.dialects.layout import format_of, is_tensor
-from layout_ir.passes.selection.options.models import OPTIONS, is_local
-from layout_ir.passes.selection.options.targets import Target
+from layout_ir.interfaces import OPTIONS
+from layout_ir.passes.selection.options.conv_kernels import Target
+from layout_ir.passes.selection.options.models import is_local
 
 
-class Kinds:
+class OpClasses:
     """Numbers for attributes, equal for equal ones, and for ops that are alike."""
 
     def __init__(self, target: Target):
@@ -24,11 +25,12 @@ class Kinds:
         self._attributes: dict[object, int] = {}
         # The program keeps its attributes while this is in use, so that ids stay what they are.
         self._by_id: dict[int, int] = {}
-        self._kinds: dict[object, int] = {}
+        self._classes: dict[object, int] = {}
         self._local: dict[type[Operation], bool] = {}
 
     def attribute(self, attribute: Attribute) -> int:
-        """The number of `attribute`. Hashing one is slow, and most are met again as the same object."""
+        """The number of `attribute`, equal for equal ones that print alike."""
+        # Hashing one is slow, and most are met again as the same object.
         number = self._by_id.get(id(attribute))
         if number is None:
             number = self._by_id[id(attribute)] = self._attributes.setdefault(
@@ -36,10 +38,10 @@ class Kinds:
             )
         return number
 
-    def of(self, op: Operation, values: Sequence[SSAValue], places: tuple[int, ...]) -> int | None:
-        """The number of the kind of `op`, or None where it must be asked itself.
+    def of(self, op: Operation, values: Sequence[SSAValue], positions: tuple[int, ...]) -> int | None:
+        """The number of the class of `op`, or None where its options may depend on more, so that it is like no other.
 
-        `values` are its operands and results; `places` says which of them are the same.
+        `values` are its operands and results; `positions` says which of them are the same value.
         """
         cls = type(op)
         local = self._local.get(cls)
@@ -50,8 +52,8 @@ class Kinds:
         number = self.attribute
         said = [(name, number(given)) for name, given in op.attributes.items()]
         said += [(name, number(given)) for name, given in op.properties.items()]
-        key = cls, tuple(said), tuple([number(value.type) for value in values]), places
-        return self._kinds.setdefault(key, len(self._kinds))
+        key = cls, tuple(said), tuple([number(value.type) for value in values]), positions
+        return self._classes.setdefault(key, len(self._classes))
 
 
 def _names(attribute: Attribute) -> tuple[str, ...]:

@@ -1,11 +1,11 @@
-"""Pads in the problem: a format of a value becomes several, one for each thing its pads may hold that matters.
+"""Pads in the problem: a format of a value is split into one for each number in its pads that matters.
 
-What `from_ir` states knows one format per map of addresses. Here every such format that pads its value is split by the
-state of the pads (`states` says which there are), the options of ops by the states they ask for and leave, and
-between two states of one map there is a reorder that writes pads only: free where it forgets what they hold, the time
-of a fill otherwise. A reorder that moves elements writes the pads as well, at no extra cost. From then on a fill is a
-reorder like any other: shared between uses, weighed by how often it runs, traded against formats without pads, part of
-the proof.
+The problem that `from_ir` states first has one format per map of addresses. Here every such format that pads its value
+is split by the state of the pads (`states` finds which there are), the options of ops by the states they ask for and
+leave, and between two states of one map there is a reorder that writes pads only: free where the new state promises
+nothing, the time of a fill otherwise. A reorder that moves elements writes the pads as well, at no extra cost. From
+then on a fill is a reorder like any other: shared between uses, weighed by how often it runs, compared with formats
+without pads, part of the proof.
 """
 
 from __future__ import annotations
@@ -20,24 +20,31 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of, is_any
 from layout_ir.passes.selection.costs.cost_model import CostModel
-from layout_ir.passes.selection.pads.behaviour import Held
-from layout_ir.passes.selection.pads.states import At, PadStates, ends_of
-from layout_ir.passes.selection.problem.problem import FORBIDDEN, Choice, Matrix, OpNode, Problem, ValueNode
-from layout_ir.passes.selection.problem.selection import Place, Selection
+from layout_ir.passes.selection.pads.behaviour import PadValue
+from layout_ir.passes.selection.pads.states import PadStates, ValueFormat, formats_of_choice
+from layout_ir.passes.selection.problem.selection import Decision, Selection
+from layout_ir.passes.selection.solver.selection_problem import (
+    FORBIDDEN,
+    Choice,
+    Matrix,
+    OpNode,
+    Problem,
+    ValueNode,
+)
 
 
 def with_pads(
     selection: Selection,
     layouts: Sequence[tuple[Layout, ...]],
-    kinds: Sequence[int | None],
+    op_classes: Sequence[int | None],
     costs: CostModel,
 ) -> Selection:
     """`selection` with the states of pads in its problem; itself where nothing is padded.
 
-    `layouts` has those of the formats of each value; values alike share one tuple. `kinds` says which places are alike
-    (None: like no other).
+    `layouts` has those of the formats of each value; values alike share one tuple. `op_classes` has the class of each
+    decision, None where no other is like it.
     """
-    states = PadStates(selection, layouts, kinds)
+    states = PadStates(selection, layouts, op_classes)
     if not states.choices:
         return selection
     omissions = (*selection.omissions, *states.omissions())
@@ -46,23 +53,23 @@ def with_pads(
 
 def _lifted(selection: Selection, states: PadStates, costs: CostModel) -> Selection:
     """The problem in which a format of a value is a format and a state of its pads."""
-    number: dict[tuple[int, int, Held], int] = {}
-    split: list[tuple[tuple[int, Held], ...]] = []
+    number: dict[tuple[int, int, PadValue], int] = {}
+    split: list[tuple[tuple[int, PadValue], ...]] = []
     for value, formats in enumerate(selection.formats):
         own = tuple((f, held) for f in range(len(formats)) for held in states.of((value, f)))
         number.update({(value, f, held): k for k, (f, held) in enumerate(own)})
         split.append(own)
     ops: list[OpNode] = []
-    places: list[Place] = []
+    decisions: list[Decision] = []
     whole = [len(own) == len(formats) for own, formats in zip(split, selection.formats, strict=True)]
-    for k, (node, place) in enumerate(zip(selection.problem.ops, selection.places, strict=True)):
+    for k, (node, decision) in enumerate(zip(selection.problem.ops, selection.decisions, strict=True)):
         if all(whole[v] for v in (*node.operands, *node.results)):
             ops.append(node)
-            places.append(place)
+            decisions.append(decision)
             continue
         best: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[Choice, int]] = {}
         for way, choice in enumerate(node.choices):
-            ins, outs = ends_of(node, choice)
+            ins, outs = formats_of_choice(node, choice)
             padded = states.choices.get((k, way))
             if padded is None:
                 ways = [(tuple(states.of(at)[0] for at in ins), tuple(states.of(at)[0] for at in outs))]
@@ -78,7 +85,7 @@ def _lifted(selection: Selection, states: PadStates, costs: CostModel) -> Select
                 if known is None or new.cost < known[0].cost:
                     best[new.ins, new.outs] = (new, way)
         ops.append(replace(node, choices=tuple(choice for choice, _ in best.values())))
-        places.append(replace(place, options=tuple(place.options[way] for _, way in best.values())))
+        decisions.append(replace(decision, options=tuple(decision.options[way] for _, way in best.values())))
     matrices: dict[object, Matrix] = {}
     values = tuple(
         _value(selection, value, split[value], states, costs, matrices)
@@ -90,11 +97,13 @@ def _lifted(selection: Selection, states: PadStates, costs: CostModel) -> Select
         )
         for value, known in enumerate(selection.formats)
     )
-    return replace(selection, problem=Problem(tuple(ops), values), places=tuple(places), formats=formats)
+    return replace(
+        selection, problem=Problem(tuple(ops), values), decisions=tuple(decisions), formats=formats
+    )
 
 
-def _spelled(value: SSAValue, fmt: Format, states: PadStates, at: At, held: Held) -> Format:
-    """`fmt` with what it says of pads: nothing where that matters to nobody, unless it can be had for free."""
+def _spelled(value: SSAValue, fmt: Format, states: PadStates, at: ValueFormat, held: PadValue) -> Format:
+    """`fmt` with the pad policy of `held`; where no op depends on the pads, undef, unless a policy costs nothing."""
     if at in states.useful:
         return fmt.with_pad("undef" if held is None else held)
     free = isinstance(value.owner, nn.ConstantOp) or not is_any(value.type)
@@ -104,7 +113,7 @@ def _spelled(value: SSAValue, fmt: Format, states: PadStates, at: At, held: Held
 def _value(
     selection: Selection,
     value: int,
-    split: tuple[tuple[int, Held], ...],
+    split: tuple[tuple[int, PadValue], ...],
     states: PadStates,
     costs: CostModel,
     matrices: dict[object, Matrix],
@@ -125,7 +134,7 @@ def _value(
     return replace(node, reorder=matrices[key])
 
 
-def _arc(move: int, held: Held, wanted: Held, fill: int) -> int:
-    """What it costs to move (0: nothing moves) and to have the pads right."""
+def _arc(move: int, held: PadValue, wanted: PadValue, fill: int) -> int:
+    """The cost of a reorder with the pads: `move` where elements move (0: none do), else `fill` if pads must change."""
     right = move > 0 or wanted is None or wanted == held
     return move if right else min(fill, FORBIDDEN)

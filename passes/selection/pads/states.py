@@ -1,6 +1,6 @@
-"""Which states of its pads each format of each value has.
+"""The states of its pads that each format of each value has in the problem.
 
-Few are enough, and most formats keep one:
+Few are enough, and most formats have one:
 
     useful     numbers that some use asks for, or that an op makes into something useful (relu of 0 is 0)
     anything   only where the op that makes the format may leave something else than the one useful number
@@ -23,10 +23,9 @@ from math import prod
 from xdsl.ir import Operation
 
 from layout_ir.algebra.layout import Layout
-from layout_ir.passes.selection.pads.behaviour import Ends, Held, Rule, States, rule_of
-from layout_ir.passes.selection.problem.omission import Omission
-from layout_ir.passes.selection.problem.problem import Choice, OpNode
-from layout_ir.passes.selection.problem.selection import Selection
+from layout_ir.passes.selection.pads.behaviour import OptionTensors, PadRule, PadValue, PadValues, rule_of
+from layout_ir.passes.selection.problem.selection import Omission, Selection
+from layout_ir.passes.selection.solver.selection_problem import Choice, OpNode
 
 NUMBERS = 16
 """Numbers that ops leave in the pads of one format; networks have one. A loop that adds 1 would make them without end.
@@ -36,7 +35,7 @@ COMBINATIONS = 1 << 13
 """States of operands tried together; beyond, only those where all operands agree, which is an omission, too. Two
 operands of NUMBERS numbers and those that are asked for have some 500, three 9,000."""
 
-At = tuple[int, int]
+ValueFormat = tuple[int, int]
 """A value and a format of it, both by number."""
 
 
@@ -44,57 +43,59 @@ At = tuple[int, int]
 class PaddedChoice:
     """A choice of an op that touches a padded format: formats of operands and results, and what it does with pads."""
 
-    ins: tuple[At, ...]
-    outs: tuple[At, ...]
-    rule: Rule
+    ins: tuple[ValueFormat, ...]
+    outs: tuple[ValueFormat, ...]
+    rule: PadRule
 
 
 class PadStates:
-    """Which states of pads each padded format has."""
+    """The states of pads of each padded format, found on construction."""
 
     def __init__(
         self,
         selection: Selection,
         layouts: Sequence[tuple[Layout, ...]],
-        kinds: Sequence[int | None],
+        op_classes: Sequence[int | None],
     ):
         self.selection = selection
         self.layouts = layouts
         known = {id(own): tuple(layout.is_padded for layout in own) for own in layouts}
         self._padded = [known[id(own)] for own in layouts]
-        self.useful: dict[At, tuple[float, ...]] = {}
-        self.unknown: set[At] = set()
+        self.useful: dict[ValueFormat, tuple[float, ...]] = {}
+        self.unknown: set[ValueFormat] = set()
         self.choices: dict[tuple[int, int], PaddedChoice] = {}
-        """By op node and choice; places alike share the rules."""
-        self._outcomes: dict[object, list[tuple[States, States]]] = {}
-        self._ways: dict[object, list[tuple[States, States]]] = {}
-        self._crowded: set[At] = set()
-        """Where pads may hold more than NUMBERS numbers."""
-        self._mattering: set[At] = set()
-        """Where what pads hold may decide what those hold that an op asks for."""
+        """By op node and choice, both by number; decisions alike share the rules."""
+        self._outcomes: dict[object, list[tuple[PadValues, PadValues]]] = {}
+        self._ways: dict[object, list[tuple[PadValues, PadValues]]] = {}
+        self._crowded: set[ValueFormat] = set()
+        """Formats whose pads may hold more than NUMBERS numbers."""
+        self._mattering: set[ValueFormat] = set()
+        """Formats whose pads an op asks for, or show in such pads."""
         self._untried: set[int] = set()
         """The rules, by id, of which not all combinations were tried."""
         if not any(map(any, known.values())):
             return
-        shared: dict[object, Rule] = {}
-        for number, (node, kind) in enumerate(zip(selection.problem.ops, kinds, strict=True)):
+        shared: dict[object, PadRule] = {}
+        for number, (node, op_class) in enumerate(zip(selection.problem.ops, op_classes, strict=True)):
             for k, choice in enumerate(node.choices):
-                ins, outs = ends_of(node, choice)
+                ins, outs = formats_of_choice(node, choice)
                 if not any(map(self.is_padded, ins + outs)):
                     continue
                 tensors = tuple([layouts[v][f] for v, f in ins + outs])
-                key = kind, k, tuple(map(id, tensors))
-                rule = None if kind is None else shared.get(key)
+                key = op_class, k, tuple(map(id, tensors))
+                rule = None if op_class is None else shared.get(key)
                 if rule is None:
                     values = tuple(selection.values[v] for v, _ in ins + outs)
                     formats = tuple(selection.formats[v][f] for v, f in ins + outs)
-                    rule = rule_of(selection.places[number], k, Ends(values, formats, tensors, len(ins)))
+                    rule = rule_of(
+                        selection.decisions[number], k, OptionTensors(values, formats, tensors, len(ins))
+                    )
                     shared[key] = rule
                 self.choices[number, k] = PaddedChoice(ins, outs, rule)
         self._find(list(self.choices.values()))
 
     def _find(self, choices: Sequence[PaddedChoice]) -> None:
-        asked: dict[At, set[float]] = {}
+        asked: dict[ValueFormat, set[float]] = {}
         for choice in choices:
             for at, ask in zip(choice.ins, choice.rule.asks, strict=True):
                 if ask is not None:
@@ -118,9 +119,9 @@ class PadStates:
         for (number, _), choice in self.choices.items():
             if id(choice.rule) in self._untried:
                 what = "of the numbers that pads of its operands may hold together, only equal ones take part"
-                yield Omission(self.selection.places[number].site.op, f"{what} in the choice")
+                yield Omission(self.selection.decisions[number].point.op, f"{what} in the choice")
 
-    def _leading_to(self, choices: Sequence[PaddedChoice], asked: set[At]) -> set[At]:
+    def _leading_to(self, choices: Sequence[PaddedChoice], asked: set[ValueFormat]) -> set[ValueFormat]:
         """Where pads are asked for, and whose pads show in such pads."""
         found = set(asked)
         changed = True
@@ -134,12 +135,12 @@ class PadStates:
         return found
 
     def _possible(
-        self, choices: Sequence[PaddedChoice], asked: dict[At, set[float]]
-    ) -> dict[At, tuple[float, ...]]:
-        """What pads may hold: what ops make, and what is asked of them."""
+        self, choices: Sequence[PaddedChoice], asked: dict[ValueFormat, set[float]]
+    ) -> dict[ValueFormat, tuple[float, ...]]:
+        """Per format, the numbers that its pads may hold: what ops leave there, and what is asked of them."""
         found = {at: set(numbers) for at, numbers in asked.items()}
 
-        def add(at: At, held: Held) -> bool:
+        def add(at: ValueFormat, held: PadValue) -> bool:
             numbers = found.setdefault(at, set())
             if held is None or not self.is_padded(at) or held in numbers:
                 return False
@@ -167,10 +168,10 @@ class PadStates:
     def _useful(
         self,
         choices: Sequence[PaddedChoice],
-        asked: dict[At, set[float]],
-        possible: dict[At, tuple[float, ...]],
-    ) -> dict[At, set[float]]:
-        """What of it an op asks for, or makes into something that is of use."""
+        asked: dict[ValueFormat, set[float]],
+        possible: dict[ValueFormat, tuple[float, ...]],
+    ) -> dict[ValueFormat, set[float]]:
+        """Of the possible numbers, those that an op asks for, or makes into one that is of use."""
         useful = {at: set(numbers) for at, numbers in asked.items()}
         tried = self._worth_trying(choices, asked, possible)
         changed = True
@@ -204,8 +205,8 @@ class PadStates:
     def _worth_trying(
         self,
         choices: Sequence[PaddedChoice],
-        asked: dict[At, set[float]],
-        possible: dict[At, tuple[float, ...]],
+        asked: dict[ValueFormat, set[float]],
+        possible: dict[ValueFormat, tuple[float, ...]],
     ) -> set[float]:
         """The numbers to give pads that nobody asks for there and no op leaves there.
 
@@ -219,7 +220,7 @@ class PadStates:
         kept = {0.0}.union(*possible.values())
         # A rule is shared by ops whose results may hold different numbers, so all that are known anywhere count.
         known_anywhere = tried | kept
-        made: dict[tuple[int, tuple[States, ...]], Rule] = {}
+        made: dict[tuple[int, tuple[PadValues, ...]], PadRule] = {}
         for choice in choices:
             if not choice.rule.agrees:
                 known = tuple(
@@ -227,7 +228,7 @@ class PadStates:
                     for at in choice.ins
                 )
                 made[id(choice.rule), known] = choice.rule
-        steps: list[tuple[Rule, States, States]] = []
+        steps: list[tuple[PadRule, PadValues, PadValues]] = []
         for (_, known), rule in made.items():
             combinations, whole = _combinations(rule, known)
             if not whole:
@@ -251,7 +252,7 @@ class PadStates:
         return tried & kept
 
     def _find_unknown(self, choices: Sequence[PaddedChoice]) -> None:
-        """Where pads may hold none of the useful numbers."""
+        """Finds the formats whose pads may hold none of their useful numbers."""
         self.unknown = {at for at, numbers in self.useful.items() if len(numbers) > 1}
         changed = True
         while changed:
@@ -269,8 +270,9 @@ class PadStates:
                     self.unknown.update(found)
                     changed |= bool(found)
 
-    def _outcomes_of(self, rule: Rule, states: Sequence[States]) -> list[tuple[States, States]]:
-        """What a rule leaves for every combination of these states of its operands that is worth having."""
+    def _outcomes_of(self, rule: PadRule, states: Sequence[PadValues]) -> list[tuple[PadValues, PadValues]]:
+        """Pairs (pads of the operands, pads of the results) of a rule for these pad values of its operands, without
+        those that ask for more than another pair that leaves the same."""
         key = id(rule), tuple(states)
         if key not in self._outcomes:
             combinations, whole = _combinations(rule, states)
@@ -280,25 +282,26 @@ class PadStates:
             self._outcomes[key] = _least(made)
         return self._outcomes[key]
 
-    def is_padded(self, at: At) -> bool:
+    def is_padded(self, at: ValueFormat) -> bool:
+        """Whether the value has pads in that format."""
         return self._padded[at[0]][at[1]]
 
-    def of(self, at: At) -> States:
+    def of(self, at: ValueFormat) -> PadValues:
         """The states of a format, None first: one where nothing about its pads matters."""
         numbers = self.useful.get(at, ())
         return (None, *numbers) if at in self.unknown or not numbers else numbers
 
-    def _serving(self, at: At, held: Held) -> Held:
-        """The state of an operand that serves where its pads must be `held`."""
+    def _serving(self, at: ValueFormat, held: PadValue) -> PadValue:
+        """The state in which an operand is used where its pads must hold `held`."""
         states = self.of(at)
         return held if held in states else states[0]
 
-    def _telling(self, at: At, held: Held) -> Held:
-        """What of `held` the states of a result tell."""
+    def _telling(self, at: ValueFormat, held: PadValue) -> PadValue:
+        """The state of a result whose pads hold `held`: None where that number is of no use."""
         return held if held in self.useful.get(at, ()) else None
 
-    def ways(self, choice: PaddedChoice) -> Sequence[tuple[States, States]]:
-        """The states in which a choice can run: those of the operands, those of the results."""
+    def ways(self, choice: PaddedChoice) -> Sequence[tuple[PadValues, PadValues]]:
+        """The pad values with which a choice can run: pairs (of the operands, of the results)."""
         ins, outs, rule = choice.ins, choice.outs, choice.rule
         if rule.agrees:
             known = {held for at in outs for held in self.useful.get(at, ())}
@@ -324,7 +327,9 @@ class PadStates:
         return self._ways[key]
 
 
-def ends_of(node: OpNode, choice: Choice) -> tuple[tuple[At, ...], tuple[At, ...]]:
+def formats_of_choice(
+    node: OpNode, choice: Choice
+) -> tuple[tuple[ValueFormat, ...], tuple[ValueFormat, ...]]:
     """The formats that a choice of a node has for its operands and for its results."""
     return (
         tuple(zip(node.operands, choice.ins, strict=True)),
@@ -332,12 +337,12 @@ def ends_of(node: OpNode, choice: Choice) -> tuple[tuple[At, ...], tuple[At, ...
     )
 
 
-def _combinations(rule: Rule, states: Sequence[States]) -> tuple[list[States], bool]:
+def _combinations(rule: PadRule, states: Sequence[PadValues]) -> tuple[list[PadValues], bool]:
     """States of the operands to try together: what is asked for, else all where they show, else anything.
 
     The second says whether these are all that there are.
     """
-    own: list[States] = []
+    own: list[PadValues] = []
     for ask, seen, known in zip(rule.asks, rule.seen, states, strict=True):
         own.append((ask,) if ask is not None else known if seen else (None if None in known else known[0],))
     if prod(len(s) for s in own) <= COMBINATIONS:
@@ -346,8 +351,8 @@ def _combinations(rule: Rule, states: Sequence[States]) -> tuple[list[States], b
     return [tuple(held if held in s else s[0] for s in own) for held in equal], False
 
 
-def _least(made: Sequence[tuple[States, States]]) -> list[tuple[States, States]]:
-    """Those that leave something which no other leaves that asks for less."""
+def _least(made: Sequence[tuple[PadValues, PadValues]]) -> list[tuple[PadValues, PadValues]]:
+    """The pairs without those that ask for more than another pair which leaves the same."""
     distinct = list(dict.fromkeys(made))
     return [
         (states, left)

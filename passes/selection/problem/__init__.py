@@ -1,1 +1,1 @@
-"""The selection problem: values, decision points and the sets of formats, in plain integers."""
+"""The selection problem of a program: its decision points, how often they run, and what an answer means."""

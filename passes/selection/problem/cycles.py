@@ -1,7 +1,7 @@
 """Cycles of values: a region without an order (a module's own is one) may hold ops that use each other's results.
 
-Selection has no meaning there: which reorder of a value comes first could not be said. Uses of later results without
-a cycle are no harm, nor are cycles of ops for which no layout is to be chosen.
+Selection is not defined there: a reorder would have to stand behind its value and in front of it. Uses of later results
+without a cycle are allowed, and so are cycles of ops for which no layout is to be chosen.
 """
 
 from __future__ import annotations

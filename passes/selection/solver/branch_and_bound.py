@@ -1,10 +1,10 @@
-"""What elimination leaves: branch and bound over a few entangled variables.
+"""Branch and bound over the core: the few entangled variables that elimination leaves.
 
-Every node of the search raises its bound by trades between tables, throws out states that cannot be part of
-anything cheaper than the best assignment known, and branches on the variable whose best two states differ most.
-Independent parts of the core are searched apart. The search is a proof as it goes: `Node` keeps the trades, what was
-thrown out under them, and the branches; a checker adds up the minima again. Where the deadline ends it, what was not
-searched keeps the bound it had, and so does the whole.
+Every node of the search raises its bound by cost shifts between tables, drops states that cannot be part of anything
+cheaper than the best assignment known, and branches on the variable whose best two states differ most. Connected
+components of the core are searched apart. The search is a proof as it goes: `ProofNode` keeps the cost shifts, the
+states dropped under them, and the branches; a checker adds up the minima again. Where the deadline ends the search,
+what was not searched keeps the bound it had, and so does the whole.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.passes.selection.problem.problem import FORBIDDEN
-from layout_ir.passes.selection.solver.bounds import INFINITE, SCALE, Shifted
 from layout_ir.passes.selection.solver.cost_functions import Scope, Table
+from layout_ir.passes.selection.solver.lower_bounds import INFINITE, SCALE, ReweightedTables
+from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN
 
 ROOT_SWEEPS = 200
 """Sweeps at the root at most; STALL that gain nothing end them."""
@@ -27,37 +27,39 @@ ROOT_SWEEPS = 200
 NODE_SWEEPS = 3
 STALL = 4
 
-KICKS = 100
-"""Attempts to improve the first assignment. A better one prunes more than they cost."""
+PERTURBATIONS = 100
+"""Attempts to improve the first assignment from random neighbours. A better one prunes more than they cost."""
 
 
 @dataclass(slots=True)
-class Node:
+class ProofNode:
     """A step of the proof, over the states that its ancestors left possible."""
 
-    trades: dict[tuple[int, int], Table] = field(default_factory=dict[tuple[int, int], Table])
-    """Per table (by its number in the part) and axis, what goes from it to the variable."""
+    shifts: dict[tuple[int, int], Table] = field(default_factory=dict[tuple[int, int], Table])
+    """Per (table by its number in the component, axis), the cost shift from the table to the variable, per state."""
     dropped: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    """(variable, state), one after the other: with it nothing is cheaper than what is known."""
+    """Pairs (variable, state), in order: no assignment with that state is cheaper than the best one known."""
     split: int | None = None
-    cases: list[Node] = field(default_factory=list["Node"])
+    cases: list[ProofNode] = field(default_factory=list["ProofNode"])
     """One per state of `split` that is still possible, ascending."""
-    then: Node | None = None
+    then: ProofNode | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A component of the core: its tables by number, the best assignment, and what is proven about it."""
+class Component:
+    """A connected component of the core: its tables by number, its best assignment, that one's cost, a lower bound of
+    every assignment, and the proof of the bound."""
 
     tables: tuple[int, ...]
     states: dict[int, int]
     cost: int
     bound: int
-    proof: Node
+    proof: ProofNode
 
 
-def solve_core(tables: Sequence[tuple[Scope, Table]], deadline: float | None) -> list[Part]:
-    """The least sum of `tables`, part by part. `deadline` is a time of time.monotonic()."""
+def branch_and_bound(tables: Sequence[tuple[Scope, Table]], deadline: float | None) -> list[Component]:
+    """The assignment of least sum of `tables`, per connected component; the best found where `deadline`, a time of
+    time.monotonic(), ends the search."""
     return [_Search(tables, numbers, deadline).run() for numbers in _components(tables)]
 
 
@@ -89,16 +91,16 @@ class _Search:
         self.cost = FORBIDDEN
         self.open: list[int] = []
         """Scaled bounds of what was not searched."""
-        start = Shifted.of(self.tables)
+        start = ReweightedTables.of(self.tables)
         self.at = start.at
         self.variables = list(start.at)
-        self.there = start.route(self.variables)
-        self.back = start.route(self.variables[::-1])
+        self.forward = start.sweep_order(self.variables)
+        self.backward = start.sweep_order(self.variables[::-1])
 
-    def run(self) -> Part:
-        root = Node()
+    def run(self) -> Component:
+        root = ProofNode()
         # The last pushed is searched first: depth first, the cheapest state before the others.
-        stack = [(Shifted.of(self.tables), root)]
+        stack = [(ReweightedTables.of(self.tables), root)]
         while stack:
             now, node = stack.pop()
             if self._is_beaten(now.bound()):
@@ -107,28 +109,28 @@ class _Search:
             if self._drop_impossible(now, node):
                 if any(not len(states) for states in now.states.values()):
                     continue
-                node.then = node = Node()
+                node.then = node = ProofNode()
             if self._is_late():
                 self._offer(now)
                 if not self._is_beaten(now.bound()):
                     self.open.append(now.bound())
                 continue
-            self._raise(now, ROOT_SWEEPS if node is root or root.then is node else NODE_SWEEPS)
-            node.trades = now.trades
+            self._raise_bound(now, ROOT_SWEEPS if node is root or root.then is node else NODE_SWEEPS)
+            node.shifts = now.shifts
             self._offer(now)
             if (node is root or root.then is node) and not self._is_beaten(now.bound()):
-                self._kick(now.bound())
+                self._perturb(now.bound())
             if self._is_beaten(now.bound()) or all(len(states) == 1 for states in now.states.values()):
                 # Of an assignment that is complete, the bound is the cost.
                 continue
             if self._drop(now, node):
                 if all(len(states) for states in now.states.values()):
-                    node.then = Node()
+                    node.then = ProofNode()
                     stack.append((now, node.then))
                 continue
             self._branch(now, node, stack)
         bound = min([self.cost, *(-(-low // SCALE) for low in self.open)])
-        return Part(self.numbers, self.best, self.cost, bound, root)
+        return Component(self.numbers, self.best, self.cost, bound, root)
 
     def _is_late(self) -> bool:
         return self.cost < FORBIDDEN and self.deadline is not None and time.monotonic() >= self.deadline
@@ -136,12 +138,12 @@ class _Search:
     def _is_beaten(self, bound: int) -> bool:
         return bound >= INFINITE // 2 or -(-bound // SCALE) >= self.cost
 
-    def _raise(self, now: Shifted, sweeps: int) -> None:
-        now.trades = {}
+    def _raise_bound(self, now: ReweightedTables, sweeps: int) -> None:
+        now.shifts = {}
         best, idle = now.bound(), 0
         for _ in range(sweeps):
-            now.sweep(self.there)
-            now.sweep(self.back)
+            now.sweep(self.forward)
+            now.sweep(self.backward)
             bound = now.bound()
             idle = 0 if bound > best else idle + 1
             best = bound
@@ -150,19 +152,19 @@ class _Search:
             if self.deadline is not None and time.monotonic() >= self.deadline:
                 break
 
-    def _offer(self, now: Shifted) -> None:
-        """Rounds the trades to assignments and improves them one variable at a time."""
+    def _offer(self, now: ReweightedTables) -> None:
+        """Rounds the tables as shifted to assignments, improves those one variable at a time, and keeps the best."""
         for order in (self.variables, self.variables[::-1]):
             states = now.round(order)
             cost = self._descend(states)
             if cost < self.cost:
                 self.cost, self.best = cost, states
 
-    def _kick(self, bound: int) -> None:
-        """Looks around the best assignment: sets a variable and its neighbours anew and improves from there."""
+    def _perturb(self, bound: int) -> None:
+        """Local search around the best assignment: sets a variable and its neighbours at random and descends."""
         draw = random.Random(0)
         sizes = {v: size for scope, t in self.tables for v, size in zip(scope, t.shape, strict=True)}
-        for _ in range(KICKS):
+        for _ in range(PERTURBATIONS):
             if self.cost >= FORBIDDEN or self._is_beaten(bound) or self._is_late():
                 return
             states = dict(self.best)
@@ -174,6 +176,7 @@ class _Search:
                 self.cost, self.best = cost, states
 
     def _descend(self, states: dict[int, int]) -> int:
+        """Improves `states` in place, one variable at a time, until none can be; returns their cost."""
         changed = True
         rounds = 0
         while changed and rounds < 16:
@@ -193,35 +196,37 @@ class _Search:
             cost += int(table[tuple(states[w] for w in scope)])
         return min(cost, FORBIDDEN)
 
-    def _drop_impossible(self, now: Shifted, node: Node) -> bool:
-        """Drops the states that some table forbids, until every state has a place in every table."""
+    def _drop_impossible(self, now: ReweightedTables, node: ProofNode) -> bool:
+        """Drops states that some table forbids, until every state left is allowed by every table; whether any was."""
         waiting = list(self.variables)
         while waiting:
             v = waiting.pop()
             bad = now.least(v) >= INFINITE // 2
             if bad.any():
-                self._leave_out(now, node, v, bad)
+                self._drop_states(now, node, v, bad)
                 if bad.all():
                     break
                 waiting += [w for number, _ in now.at[v] for w in now.scopes[number] if w != v]
         return bool(node.dropped)
 
-    def _drop(self, now: Shifted, node: Node) -> bool:
-        """Drops the states with which nothing is cheaper than what is known."""
+    def _drop(self, now: ReweightedTables, node: ProofNode) -> bool:
+        """Drops the states with which no assignment is cheaper than the best one known; whether any was dropped."""
         for v in self.variables:
             if len(now.states[v]) > 1:
                 bad = -(-(now.bound() + now.least(v)) // SCALE) >= self.cost
                 if bad.any():
-                    self._leave_out(now, node, v, bad)
+                    self._drop_states(now, node, v, bad)
                     if bad.all():
                         break
         return bool(node.dropped)
 
-    def _leave_out(self, now: Shifted, node: Node, v: int, bad: NDArray[np.bool_]) -> None:
+    def _drop_states(self, now: ReweightedTables, node: ProofNode, v: int, bad: NDArray[np.bool_]) -> None:
         node.dropped += [(v, state) for state in now.states[v][bad].tolist()]
         now.keep(v, np.flatnonzero(~bad))
 
-    def _branch(self, now: Shifted, node: Node, stack: list[tuple[Shifted, Node]]) -> None:
+    def _branch(
+        self, now: ReweightedTables, node: ProofNode, stack: list[tuple[ReweightedTables, ProofNode]]
+    ) -> None:
         gaps: dict[int, tuple[int, int]] = {}
         costs: dict[int, Table] = {}
         for v in self.variables:
@@ -231,11 +236,11 @@ class _Search:
                 gaps[v] = (int(ordered[1] - ordered[0]), len(now.at[v]))
         v = max(gaps, key=lambda w: (gaps[w], -w))
         node.split = v
-        children: list[tuple[int, int, Shifted, Node]] = []
+        children: list[tuple[int, int, ReweightedTables, ProofNode]] = []
         for position in range(len(now.states[v])):
             child = now.copy()
             child.keep(v, np.array([position]))
-            case = Node()
+            case = ProofNode()
             node.cases.append(case)
             children.append((int(costs[v][position]), position, child, case))
         for _, _, child, case in sorted(children, key=lambda c: c[:2], reverse=True):

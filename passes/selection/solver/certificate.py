@@ -1,8 +1,8 @@
 """Writing down why a choice is the cheapest: the numbers that `layout_ir.certificate` checks.
 
-Every elimination is a cluster, and its message is what it sent on; every table of the core is a cluster, every
-variable of the core one of its own, and the search's trades between them are messages too. See there for what the
-numbers mean and why they prove anything.
+Every elimination is a cluster, and the table it sends on is its message; every table of the core is a cluster, every
+variable of the core one of its own, and the cost shifts of the search between them are messages too.
+`layout_ir.certificate.bound` says what the numbers mean and why they prove anything.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from layout_ir.certificate.checking import FORMAT, recompute, seal
-from layout_ir.passes.selection.problem.problem import Problem, Solution
-from layout_ir.passes.selection.solver.bounds import SCALE
-from layout_ir.passes.selection.solver.branch_and_bound import Node, Part
-from layout_ir.passes.selection.solver.cost_functions import Factors
+from layout_ir.passes.selection.solver.branch_and_bound import Component, ProofNode
+from layout_ir.passes.selection.solver.cost_functions import CostFunctions
 from layout_ir.passes.selection.solver.elimination import TABLE_LIMIT, Elimination
+from layout_ir.passes.selection.solver.lower_bounds import SCALE
 from layout_ir.passes.selection.solver.mincut import Cut
+from layout_ir.passes.selection.solver.selection_problem import Problem, Solution
 from layout_ir.passes.selection.solver.solve import Run, run
 
 
@@ -40,23 +40,23 @@ def certify(
 def certificate_of(problem: Problem, found: Run, extra: dict[str, Any]) -> dict[str, Any]:
     """The certificate of a recorded run."""
     if found.cut is not None:
-        factors = Factors(problem, tails=False)
-        clusters, messages, proofs = *_cut_clusters(problem, factors, found.cut), []
+        functions = CostFunctions(problem, tails=False)
+        clusters, messages, proofs = *_cut_clusters(problem, functions, found.cut), []
     else:
         assert found.elimination is not None
-        factors = found.elimination.factors
-        clusters, messages, proofs = _clusters(found.elimination, found.parts)
+        functions = found.elimination.functions
+        clusters, messages, proofs = _clusters(found.elimination, found.components)
     result: dict[str, Any] = {
         "format": FORMAT,
         "problem": problem_to_json(problem),
         "sets": [
-            [v, -1 if needs.tail is None else needs.tail, list(needs.wanted), *([needs.most] * needs.more)]
-            for v, needs in factors.needs.items()
+            [v, -1 if sets.tail is None else sets.tail, list(sets.wanted), *([sets.most] * sets.more)]
+            for v, sets in functions.demand_sets.items()
         ],
         "clusters": clusters,
         "messages": messages,
         "proofs": proofs,
-        "scale": SCALE if found.parts else 1,
+        "scale": SCALE if found.components else 1,
         "choices": list(found.solution.choices),
         "cost": found.solution.cost,
         **extra,
@@ -71,6 +71,7 @@ def certificate_of(problem: Problem, found: Run, extra: dict[str, Any]) -> dict[
 
 
 def problem_to_json(problem: Problem) -> dict[str, Any]:
+    """The entry `problem` of a certificate, ready for JSON: ops with their options, values with their reorder costs."""
     return {
         "ops": [
             {
@@ -88,30 +89,30 @@ def problem_to_json(problem: Problem) -> dict[str, Any]:
     }
 
 
-def _clusters(elimination: Elimination, parts: list[Part]) -> tuple[list[Any], list[Any], list[Any]]:
-    plan, factors = elimination.plan, elimination.factors
+def _clusters(elimination: Elimination, parts: list[Component]) -> tuple[list[Any], list[Any], list[Any]]:
+    order, functions = elimination.order, elimination.functions
     scale = SCALE if parts else 1
-    constants = [k for k, factor in enumerate(factors.factors) if not factor.scope]
-    clusters: list[Any] = [{"scope": [], "factors": _names(factors, constants)}]
+    constants = [k for k, function in enumerate(functions.functions) if not function.scope]
+    clusters: list[Any] = [{"scope": [], "factors": _names(functions, constants)}]
     place: dict[int, int] = {}
-    for number, bucket in enumerate(plan.buckets):
+    for number, bucket in enumerate(order.buckets):
         if elimination.done[number]:
             place[number] = len(clusters)
             scope = [bucket.variable, *bucket.rest]
-            clusters.append({"scope": scope, "factors": _names(factors, bucket.factors)})
+            clusters.append({"scope": scope, "factors": _names(functions, bucket.functions)})
     # What is left; the tables of the core in the order of Elimination.core.
     first = len(clusters)
-    for k in elimination.left_factors:
-        clusters.append({"scope": list(factors.factors[k].scope), "factors": _names(factors, [k])})
+    for k in elimination.left_functions:
+        clusters.append({"scope": list(functions.functions[k].scope), "factors": _names(functions, [k])})
     slots = {slot: len(clusters) + k for k, slot in enumerate(elimination.left_slots)}
-    clusters += [{"scope": list(plan.slots[slot]), "factors": []} for slot in slots]
-    alone = {v: len(clusters) + k for k, v in enumerate(plan.core_variables)}
+    clusters += [{"scope": list(order.slots[slot]), "factors": []} for slot in slots]
+    alone = {v: len(clusters) + k for k, v in enumerate(order.core_variables)}
     clusters += [{"scope": [v], "factors": []} for v in alone]
     messages: list[Any] = []
     for number, own in place.items():
-        bucket = plan.buckets[number]
+        bucket = order.buckets[number]
         if bucket.out >= 0:
-            consumer = plan.consumer[bucket.out]
+            consumer = order.consumer[bucket.out]
             target = place[consumer] if consumer in place else slots[bucket.out]
             table = (elimination.messages[number].reshape(-1) * scale).tolist()
             messages.append([own, target, list(bucket.rest), table])
@@ -126,8 +127,8 @@ def _clusters(elimination: Elimination, parts: list[Part]) -> tuple[list[Any], l
     return clusters, messages, proofs
 
 
-def _cut_clusters(problem: Problem, factors: Factors, cut: Cut) -> tuple[list[Any], list[Any]]:
-    """Every factor is a cluster; what a value charges an op goes from the value to the op.
+def _cut_clusters(problem: Problem, functions: CostFunctions, cut: Cut) -> tuple[list[Any], list[Any]]:
+    """Every cost function is a cluster; what a value charges an op is a message from the value to the op.
 
     To a value with sets it goes by way of the link, which passes on the best its op can do for each set. Where the
     maker uses its own result, that link is in the cluster of the value.
@@ -137,42 +138,44 @@ def _cut_clusters(problem: Problem, factors: Factors, cut: Cut) -> tuple[list[An
     cluster_of: dict[tuple[str, int], int] = {}
     links: list[tuple[int, int]] = []
     makers = [op for op, _ in problem.producers()]
-    for k, factor in enumerate(factors.factors):
+    for k, function in enumerate(functions.functions):
         own = len(clusters)
-        if factor.kind == "link":
-            if factor.detail == makers[factor.number]:
-                clusters[cluster_of["value", factor.number]]["factors"] += _names(factors, [k])
+        if function.kind == "link":
+            if function.op == makers[function.number]:
+                clusters[cluster_of["value", function.number]]["factors"] += _names(functions, [k])
                 continue
             links.append((k, own))
         else:
-            cluster_of[factor.kind, factor.number] = own
-        clusters.append({"scope": list(factor.scope), "factors": _names(factors, [k])})
+            cluster_of[function.kind, function.number] = own
+        clusters.append({"scope": list(function.scope), "factors": _names(functions, [k])})
     for (op, value), prices in cut.prices.items():
-        if ("value", value) in cluster_of and (value not in factors.needs or op == makers[value]):
+        if ("value", value) in cluster_of and (value not in functions.demand_sets or op == makers[value]):
             messages.append([cluster_of["value", value], cluster_of["op", op], [op], prices])
     for k, own in links:
-        factor = factors.factors[k]
-        prices = cut.prices.get((factor.detail, factor.number), [0])
+        function = functions.functions[k]
+        prices = cut.prices.get((function.op, function.number), [0])
         if len(prices) > 1:
-            messages.append([own, cluster_of["op", factor.detail], [factor.detail], prices])
-        rows = factors.tables([k])[0].reshape(len(prices), -1) - np.array(prices)[:, None]
-        variable = factors.shift + factor.number
+            messages.append([own, cluster_of["op", function.op], [function.op], prices])
+        rows = functions.tables([k])[0].reshape(len(prices), -1) - np.array(prices)[:, None]
+        variable = functions.shift + function.number
         least = rows.min(axis=0).tolist()
-        messages.append([own, cluster_of["value", factor.number], [variable], least])
+        messages.append([own, cluster_of["value", function.number], [variable], least])
     return clusters, messages
 
 
-def _names(factors: Factors, numbers: Sequence[int]) -> list[Any]:
-    named = [factors.factors[k] for k in numbers]
-    return [[f.kind, f.number, f.detail if f.kind == "link" else 0] for f in named]
+def _names(functions: CostFunctions, numbers: Sequence[int]) -> list[Any]:
+    named = [functions.functions[k] for k in numbers]
+    return [[f.kind, f.number, f.op] for f in named]
 
 
-def _proof(node: Node, tables: list[int], scopes: list[list[int]], alone: dict[int, int]) -> dict[str, Any]:
+def _proof(
+    node: ProofNode, tables: list[int], scopes: list[list[int]], alone: dict[int, int]
+) -> dict[str, Any]:
     messages: list[Any] = []
-    for (number, axis), trade in node.trades.items():
+    for (number, axis), shift in node.shifts.items():
         v = scopes[number][axis]
-        if trade.any():
-            messages.append([tables[number], alone[v], [v], trade.tolist()])
+        if shift.any():
+            messages.append([tables[number], alone[v], [v], shift.tolist()])
     result: dict[str, Any] = {"messages": messages}
     if node.dropped:
         result["drop"] = [list(pair) for pair in node.dropped]

@@ -1,4 +1,4 @@
-"""A selection problem as a sum of small tables over variables.
+"""A selection problem as a sum of cost functions: small tables over few variables (a weighted constraint network).
 
 The variables are the ops, a state being the number of a choice. The cost of an op is a table over itself. The cost of
 a value is a table over the ops that make and use it: its entry is the cheapest tree of reorders from the format made
@@ -6,8 +6,10 @@ to the formats asked for. Tables over many ops would be large, so a value whose 
 entries gets a variable of its own, whose states are the sets of formats that reorders may make of it. Its cost is
 then a table over its maker and that variable, and one table per use says which sets have what a choice asks for. More
 formats than are asked for cost no less, so "have" is enough for the least cost, "are" is not needed. Where there
-would be too many sets, those of many formats are one state, whose cost is a bound of theirs (`demand_sets.Needs.more`).
+would be too many sets, those of many formats are one state, whose cost is a lower bound of theirs
+(`demand_sets.DemandSets.more`).
 
+    kind           variables        entry
     op o           (o,)             weight * cost
     value v        (maker, users)   weight * tree(made, {asked for})      few entries
     value v        (maker, v)       weight * tree(made, set)              many entries, with
@@ -19,8 +21,8 @@ uses of v are all the uses of w, and ask for the same formats of both, then they
 Otherwise all users of a block would be neighbours of each other, and tables grow as formats ** layers.
 
 Values that cost nothing whatever is chosen (constants, say) have no table, and ops of one choice are not variables:
-they only fix formats. Nothing is tabled before it is needed, and then in bulk: factors of one `signature` have tables
-of one shape that the same array operations fill.
+they only fix formats. Nothing is tabled before it is needed, and then in bulk: cost functions of one `signature` have
+tables of one shape that the same array operations fill.
 """
 
 from __future__ import annotations
@@ -30,39 +32,40 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from math import comb, prod
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.passes.selection.problem.problem import FORBIDDEN, Choice, Matrix, Problem
-from layout_ir.passes.selection.solver.demand_sets import Needs, count_sets, nested, sets_of
+from layout_ir.passes.selection.solver.demand_sets import DemandSets, count_sets, find_demand_sets, sets_of
+from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN, Choice, Matrix, Problem
 
 Table = NDArray[np.int64]
 Scope = tuple[int, ...]
 Kind = Literal["op", "value", "link", "tail"]
 
 DIRECT = 1 << 12
-"""Entries above which a value gets a variable. Three ops of six options take 216, a hub of many uses far more."""
+"""Entries of its table above which a value gets a variable. Three ops of six options take 216; a value of many uses
+takes more by a factor per use."""
 
 NARROW = 12
-"""Formats of which all sets are numbered by their bits, which is quicker than by their order."""
+"""Up to so many formats, the number of a set is looked up by the bits of its members, which is the quicker way."""
 
 TREES = 1 << 22
-"""Trees of one value, sets times formats, above which it gets a variable."""
+"""Trees of one value (sets times formats) above which it gets a variable."""
 
 CHUNK = 1 << 19
-"""Entries tabled at once: 4 MiB, which stays in the cache."""
+"""Entries of the tables filled by one array operation: 4 MiB, which stays in the cache."""
 
 _Formats = tuple[int, ...]
-_Ports = tuple[tuple[_Formats, ...], tuple[_Formats, ...]]
+_Columns = tuple[tuple[_Formats, ...], tuple[_Formats, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """How the table of a value is filled: the formats it is made in and asked for in, per choice of each op.
+    """What fills the table of a value over ops: the formats that it is made in and asked for in, per choice of each op.
 
-    Those asked for are numbers within `wanted`. The axes that the ops have in the table are in the signature.
+    `used` has the places in `wanted` of the formats asked for. The axes of the ops in the table are in the signature.
     """
 
     number: int
@@ -71,20 +74,32 @@ class _Value:
     wanted: _Formats
 
 
+class _ValueWithSets(NamedTuple):
+    """What fills the table of a value with a variable: the formats that it is made in, per choice, and its sets."""
+
+    number: int
+    made: _Formats
+    sets: DemandSets
+
+
 @dataclass(frozen=True, slots=True)
-class Factor:
+class CostFunction:
+    """One table of the sum, not yet filled: its variables and what fills it."""
+
     kind: Kind
     number: int
     """The op or value; of a link or tail, the value."""
     scope: Scope
     """Ascending, ops of one choice left out."""
     signature: tuple[Any, ...]
-    detail: Any = None
-    """What is needed to fill the table; of a link, the op."""
+    op: int = 0
+    """Of a link, the op."""
+    formats: _Value | _ValueWithSets | None = None
+    """Of a value, what fills its table."""
 
 
-class Factors:
-    """All factors of `problem`; variable k is op k, or value k - len(ops) if that has sets of its own.
+class CostFunctions:
+    """All cost functions of `problem`; variable k is op k, or value k - len(ops) if that has sets of its own.
 
     `domains` has the number of states of each variable and 1 for what is none. Values whose table would have more
     than `direct` entries get sets, with `tails` where uses are shared. `limits` has the number of sets that are told
@@ -103,28 +118,35 @@ class Factors:
         self.limits = limits or {}
         self.shift = len(problem.ops)
         self.domains = [len(op.choices) for op in problem.ops] + [1] * len(problem.values)
-        self.factors: list[Factor] = []
-        self.needs: dict[int, Needs] = {}
+        self.functions: list[CostFunction] = []
+        self.demand_sets: dict[int, DemandSets] = {}
         """The values that have sets."""
-        # Few signatures, many factors: equal ones are kept once.
+        # Few signatures, many cost functions: equal ones are kept once.
         self._signatures: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         for number, op in enumerate(problem.ops):
             scope = (number,) if len(op.choices) > 1 else ()
             self._add("op", number, scope, ("op", len(op.choices)))
-        self._ports: list[_Ports] = []
-        known: dict[int, _Ports] = {}
+        self._columns: list[_Columns] = []
+        known: dict[int, _Columns] = {}
         for op in problem.ops:
-            ports = known.get(id(op.choices))
-            if ports is None:
-                ports = known[id(op.choices)] = _ports(op.choices)
-            self._ports.append(ports)
+            columns = known.get(id(op.choices))
+            if columns is None:
+                columns = known[id(op.choices)] = _columns(op.choices)
+            self._columns.append(columns)
         self._add_values(direct, tails)
 
     def _add(
-        self, kind: Kind, number: int, scope: Scope, signature: tuple[Any, ...], detail: Any = None
+        self,
+        kind: Kind,
+        number: int,
+        scope: Scope,
+        signature: tuple[Any, ...],
+        *,
+        op: int = 0,
+        formats: _Value | _ValueWithSets | None = None,
     ) -> None:
         signature = self._signatures.setdefault(signature, signature)
-        self.factors.append(Factor(kind, number, scope, signature, detail))
+        self.functions.append(CostFunction(kind, number, scope, signature, op, formats))
 
     def _add_values(self, direct: int, tails: bool) -> None:
         makers, users = self.problem.producers(), self.problem.uses()
@@ -144,11 +166,11 @@ class Factors:
             self._add_wide(wide, makers, users, tails)
 
     def _asked(self, uses: list[tuple[int, int]]) -> tuple[_Formats, ...]:
-        ports = self._ports
-        return tuple([ports[user][0][k] for user, k in uses])
+        columns = self._columns
+        return tuple([columns[user][0][k] for user, k in uses])
 
     def _made(self, maker: tuple[int, int]) -> _Formats:
-        return self._ports[maker[0]][1][maker[1]]
+        return self._columns[maker[0]][1][maker[1]]
 
     def _add_direct(
         self,
@@ -158,7 +180,7 @@ class Factors:
         asked: tuple[_Formats, tuple[_Formats, ...]],
         direct: int,
     ) -> bool:
-        """Adds the cost of a value as a table over ops, unless that would be large."""
+        """Adds the cost of a value as a table over ops and returns True, unless that table would be large."""
         wanted, used = asked
         domains = self.domains
         around = sorted({maker[0], *[user for user, _ in uses]})
@@ -175,13 +197,13 @@ class Factors:
         axis = {op: k for k, op in enumerate(scope)}
         axes = tuple([axis.get(user, -1) for user, _ in uses])
         signature = ("value", formats, len(wanted), sizes, axis.get(maker[0], -1), axes)
-        self._add("value", number, scope, signature, _Value(number, self._made(maker), used, wanted))
+        self._add("value", number, scope, signature, formats=_Value(number, self._made(maker), used, wanted))
         return True
 
     def _add_wide(
         self, wide: list[int], makers: list[tuple[int, int]], users: list[list[tuple[int, int]]], tails: bool
     ) -> None:
-        """Adds the costs of values that get sets: `wide`, and those whose uses are the last uses of such."""
+        """Adds the costs of the values that get a variable: `wide`, and those that are tails of such."""
         candidates = set(wide)
         if tails:
             values = self.problem.values
@@ -194,16 +216,16 @@ class Factors:
             v: [(user, own) for (user, _), own in zip(users[v], self._asked(users[v]), strict=True)]
             for v in sorted(candidates)
         }
-        self.needs = nested(wide, asked, tails=tails, limits=self.limits)
-        own = set(self.needs) - set(wide)
+        self.demand_sets = find_demand_sets(wide, asked, tails=tails, limits=self.limits)
+        own = set(self.demand_sets) - set(wide)
         if own:
-            self.factors = [f for f in self.factors if f.kind != "value" or f.number not in own]
-        for number, needs in self.needs.items():
-            self.domains[self.shift + number] = needs.states
-        for number, needs in self.needs.items():
-            self._add_needs(number, needs, makers[number])
+            self.functions = [f for f in self.functions if f.kind != "value" or f.number not in own]
+        for number, sets in self.demand_sets.items():
+            self.domains[self.shift + number] = sets.states
+        for number, sets in self.demand_sets.items():
+            self._add_sets(number, sets, makers[number])
 
-    def _add_needs(self, number: int, needs: Needs, maker: tuple[int, int]) -> None:
+    def _add_sets(self, number: int, sets: DemandSets, maker: tuple[int, int]) -> None:
         shift, domains = self.shift, self.domains
         variable = shift + number
         alone: Scope = (variable,) if domains[variable] > 1 else ()
@@ -211,56 +233,58 @@ class Factors:
         scope = (maker[0], *alone) if domains[maker[0]] > 1 else alone
         sizes = tuple([domains[v] for v in scope])
         formats = len(self.problem.values[number].reorder)
-        signature = ("needs", formats, len(needs.wanted), needs.most, needs.more, sizes)
-        self._add("value", number, scope, signature, (number, made, needs))
-        for op, ports in needs.direct:
+        signature = ("wide", formats, len(sets.wanted), sets.most, sets.more, sizes)
+        self._add("value", number, scope, signature, formats=_ValueWithSets(number, made, sets))
+        for op, columns in sets.direct:
             own = (op, *alone) if domains[op] > 1 else alone
-            signature = ("link", ports, len(needs.wanted), needs.most, needs.more)
-            self._add("link", number, own, signature, op)
-        if needs.tail is not None:
-            tail = shift + needs.tail
-            inner = self.needs[needs.tail]
+            signature = ("link", columns, len(sets.wanted), sets.most, sets.more)
+            self._add("link", number, own, signature, op=op)
+        if sets.tail is not None:
+            tail = shift + sets.tail
+            inner = self.demand_sets[sets.tail]
             first = (tail, variable) if tail < variable else (variable, tail)
-            sizes = (len(inner.wanted), inner.most, len(needs.wanted), needs.most)
+            sizes = (len(inner.wanted), inner.most, len(sets.wanted), sets.most)
             scope = tuple([v for v in first if domains[v] > 1])
             self._add("tail", number, scope, ("tail", sizes, tail < variable))
 
     def states_of(self, choices: Sequence[int]) -> list[int]:
-        """The state of every variable where ops take these choices: sets have what is asked for, nothing else."""
+        """The state of every variable where op o takes choices[o]: each set has the formats asked for and no others."""
         states = [*choices, *([0] * len(self.problem.values))]
-        users = self.problem.uses() if self.needs else []
-        for number, needs in self.needs.items():
-            place = {f: k for k, f in enumerate(needs.wanted)}
+        users = self.problem.uses() if self.demand_sets else []
+        for number, sets in self.demand_sets.items():
+            place = {f: k for k, f in enumerate(sets.wanted)}
             asked = {place[self.problem.ops[user].choices[choices[user]].ins[k]] for user, k in users[number]}
-            states[self.shift + number] = needs.state(frozenset(asked))
+            states[self.shift + number] = sets.state(frozenset(asked))
         return states
 
     def tables(self, numbers: Sequence[int]) -> Table:
-        """The tables of factors of one signature, stacked; axes in the order of the scope."""
-        first = self.factors[numbers[0]]
+        """The tables of cost functions of one signature, stacked: [function, one axis per variable of the scope]."""
+        first = self.functions[numbers[0]]
         kind = first.signature[0]
         if kind == "op":
-            ops = [self.problem.ops[self.factors[k].number] for k in numbers]
+            ops = [self.problem.ops[self.functions[k].number] for k in numbers]
             costs = np.array([[c.cost for c in op.choices] for op in ops], np.int64)
             costs = _weighted(costs, np.array([op.weight for op in ops], np.int64))
             return costs if first.scope else costs.reshape(len(ops))
         if kind == "value":
-            return self._value_tables([self.factors[k].detail for k in numbers], first.signature)
-        if kind == "needs":
-            return self._needs_tables([self.factors[k].detail for k in numbers], first.signature)
+            values = [f for k in numbers if isinstance(f := self.functions[k].formats, _Value)]
+            return self._value_tables(values, first.signature)
+        if kind == "wide":
+            wide = [f for k in numbers if isinstance(f := self.functions[k].formats, _ValueWithSets)]
+            return self._wide_value_tables(wide, first.signature)
         own = _unfit(first.signature).reshape([self.domains[v] for v in first.scope])
         return np.broadcast_to(own, (len(numbers), *own.shape))
 
-    def _value_tables(self, details: list[_Value], signature: tuple[Any, ...]) -> Table:
+    def _value_tables(self, values: list[_Value], signature: tuple[Any, ...]) -> Table:
         sizes: tuple[int, ...] = signature[3]
         axes: tuple[int, ...] = signature[5]
-        n = len(details)
-        count = len(details[0].wanted)
+        n = len(values)
+        count = len(values[0].wanted)
         step = max(1, TREES // (count_sets(count, len(axes)) * signature[1]))
         if n > step:
-            parts = [details[k : k + step] for k in range(0, n, step)]
+            parts = [values[k : k + step] for k in range(0, n, step)]
             return np.concatenate([self._value_tables(part, signature) for part in parts])
-        trees = self._trees([(d.number, d.wanted) for d in details], len(axes))
+        trees = self._trees([(d.number, d.wanted) for d in values], len(axes))
 
         def spread(formats: list[_Formats], axis: int) -> NDArray[np.int64]:
             shape = [1] * len(sizes)
@@ -268,34 +292,34 @@ class Factors:
                 shape[axis] = sizes[axis]
             return np.array(formats, np.int64).reshape(n, *shape)
 
-        made = spread([d.made for d in details], signature[4])
-        used = [spread([d.used[k] for d in details], axis) for k, axis in enumerate(axes)]
+        made = spread([d.made for d in values], signature[4])
+        used = [spread([d.used[k] for d in values], axis) for k, axis in enumerate(axes)]
         index = np.arange(n).reshape([n] + [1] * len(sizes))
         found = trees[index, _rows(used, count), made]
         return np.ascontiguousarray(np.broadcast_to(found, (n, *sizes)))
 
-    def _needs_tables(self, details: list[tuple[int, _Formats, Needs]], signature: tuple[Any, ...]) -> Table:
-        n, most, more = len(details), signature[3], signature[4]
-        step = max(1, TREES // (details[0][2].states * signature[1]))
+    def _wide_value_tables(self, values: list[_ValueWithSets], signature: tuple[Any, ...]) -> Table:
+        n, most, more = len(values), signature[3], signature[4]
+        step = max(1, TREES // (values[0].sets.states * signature[1]))
         if n > step:
-            parts = [details[k : k + step] for k in range(0, n, step)]
-            return np.concatenate([self._needs_tables(part, signature) for part in parts])
-        trees = self._trees([(number, needs.wanted) for number, _, needs in details], most)
+            parts = [values[k : k + step] for k in range(0, n, step)]
+            return np.concatenate([self._wide_value_tables(part, signature) for part in parts])
+        trees = self._trees([(v.number, v.sets.wanted) for v in values], most)
         if more:
-            trees = np.concatenate([trees, self._beyond(details, trees, most)], axis=1)
-        made = np.array([formats for _, formats, _ in details], np.int64)
+            trees = np.concatenate([trees, self._beyond(values, trees, most)], axis=1)
+        made = np.array([v.made for v in values], np.int64)
         tables = np.moveaxis(trees, 1, 2)[np.arange(n)[:, None], made]
         return tables.reshape(n, *signature[5])
 
-    def _beyond(self, details: list[tuple[int, _Formats, Needs]], trees: Table, most: int) -> Table:
-        """[value, 1, format made] -> a bound of what sets of more than `most` formats cost.
+    def _beyond(self, values: list[_ValueWithSets], trees: Table, most: int) -> Table:
+        """[value, 1, format made] -> a lower bound of the cost of sets of more than `most` formats.
 
         Besides the format made such a set has at least `most` others, and costs no less than they do.
         """
-        largest = _members(len(details[0][2].wanted), most)[-comb(len(details[0][2].wanted), most) :]
+        largest = _members(len(values[0].sets.wanted), most)[-comb(len(values[0].sets.wanted), most) :]
         costs = trees[:, -len(largest) :].copy()
-        for k, (_, _, needs) in enumerate(details):
-            for place, fmt in enumerate(needs.wanted):
+        for k, value in enumerate(values):
+            for place, fmt in enumerate(value.sets.wanted):
                 costs[k, largest[:, place], fmt] = FORBIDDEN
         return costs.min(axis=1, keepdims=True)
 
@@ -353,7 +377,7 @@ def _splits(count: int, size: int) -> list[tuple[NDArray[np.int64], NDArray[np.i
 
 
 def _rows(used: Sequence[NDArray[np.int64]], count: int) -> NDArray[np.int64]:
-    """The numbers of the sets of the formats that uses ask for: one array of formats for each use."""
+    """The number of the set of all formats asked for, elementwise: `used` has one array of formats per use."""
     if count > NARROW:
         return _numbers(np.sort(np.stack(np.broadcast_arrays(*used), axis=-1), axis=-1), count)
     mask = np.zeros(1, np.int64)
@@ -364,7 +388,7 @@ def _rows(used: Sequence[NDArray[np.int64]], count: int) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=256)
 def _by_bits(count: int, most: int) -> NDArray[np.int64]:
-    """The number of the set that has these bits."""
+    """[bits of the members of a set] -> the number of the set in the order of `sets_of`."""
     numbers = np.zeros(1 << count, np.int64)
     for number, chosen in enumerate(sets_of(count, most)):
         numbers[sum(1 << k for k in chosen)] = number
@@ -387,14 +411,14 @@ def _numbers(formats: NDArray[np.int64], count: int) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=1 << 8)
 def _unfit(signature: tuple[Any, ...]) -> Table:
-    """The table of a link or tail: FORBIDDEN where a set lacks what it must have."""
+    """The table of a link or tail: FORBIDDEN where a set lacks a format that it must have, else 0."""
     if signature[0] == "link":
-        _, ports, wanted, most, more = signature
+        _, columns, wanted, most, more = signature
         members = _members(wanted, most)
         if more:
             members = np.concatenate([members, np.ones((1, wanted), np.bool_)])
-        lacks = np.zeros((len(ports[0]), len(members)), np.bool_)
-        for formats in ports:
+        lacks = np.zeros((len(columns[0]), len(members)), np.bool_)
+        for formats in columns:
             lacks |= ~members.T[list(formats)]
     else:
         inner, outer = (_members(*signature[1][k : k + 2]) for k in (0, 2))
@@ -412,7 +436,7 @@ def _members(wanted: int, most: int) -> NDArray[np.bool_]:
 
 
 def is_free(reorder: Matrix, weight: int) -> bool:
-    """Whether a value costs nothing, whatever formats it is made and needed in."""
+    """Whether a value costs nothing, whatever formats it is made in and asked for."""
     return not weight or not any(map(any, reorder))
 
 
@@ -423,8 +447,8 @@ def _weighted(costs: Table, weights: Table) -> Table:
     )
 
 
-def _ports(choices: tuple[Choice, ...]) -> tuple[tuple[_Formats, ...], tuple[_Formats, ...]]:
-    """Per operand and per result, its format in every choice."""
+def _columns(choices: tuple[Choice, ...]) -> tuple[tuple[_Formats, ...], tuple[_Formats, ...]]:
+    """Per operand, and per result, its format in every choice."""
     return tuple(zip(*[c.ins for c in choices], strict=True)), tuple(
         zip(*[c.outs for c in choices], strict=True)
     )

@@ -1,10 +1,11 @@
-"""Which sets of formats values need, and whose sets are part of whose.
+"""The sets of formats that values may be demanded in, and which of these sets contain which.
 
-What a value is needed in is the set of what its uses ask for. In dense blocks many values have the same last uses:
-of the parts that a chain of concats joins, each is used by all concats behind it. The set that a later part is needed
-in is then part of the set of every earlier one, and it is enough to say so once: if all uses of w are the last uses
-of v, and ask of v for what they ask of w up to the names of the formats, v needs w's set and what its first uses ask
-for. That keeps who depends on whom a chain, where listing the uses of each would make them all depend on each other.
+The demand set of a value is the set of the formats that its uses ask for. In dense blocks many values have the same
+last uses: of the parts that a chain of concats joins, each is used by all concats behind it. The demand set of a later
+part is then contained in that of every earlier one, and it is enough to say so once: if all uses of w are the last uses
+of v, and ask of v for what they ask of w up to the numbers of the formats, then v is demanded in w's set and in what
+its first uses ask for. w is called the tail of v. So the dependencies form a chain, where listing the uses of each
+value would make all of them depend on each other.
 """
 
 from __future__ import annotations
@@ -19,22 +20,23 @@ Uses = Sequence[tuple[int, _Formats]]
 """The ops that use a value, ascending, each with the format it asks for in every choice."""
 
 SETS = 1 << 12
-"""Sets of one value that are told apart at first; 12 formats have no more. See `Needs.more`."""
+"""How many sets of one value are told apart at first; 12 formats have no more. See `DemandSets.more`."""
 
 MOST_SETS = 1 << 17
-"""Sets of one value that are told apart at most: of 40 formats four at a time, of 90 three."""
+"""How many sets of one value are told apart at most: those of 4 out of 40 formats, or of 3 out of 90."""
 
 TAIL_LIMIT = 1 << 14
-"""Pairs of sets above which two values are better not tied to each other."""
+"""Entries of a table over the sets of two values above which a value gets no tail: the table would cost more than it
+saves."""
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
-    """The sets that one value may be needed in, by the places of their formats in `wanted`.
+class DemandSets:
+    """The sets that one value may be demanded in, by the places of their formats in `wanted`: states of a variable.
 
-    Formats times uses may make more sets than there is room for. Then those of more than `most` formats are one last
-    state, which costs what `most` formats other than the one made cost at least: a bound of what each of them costs. A
-    choice that is the cheapest with such a state, and costs what was counted for it, is the cheapest.
+    There may be more sets than a table has room for. Then all sets of more than `most` formats are one last state. Its
+    cost is the least that `most` formats other than the one made cost, a lower bound of what each of those sets costs.
+    So an optimum that has this state is one of the problem if it really costs what was counted for it.
     """
 
     wanted: _Formats
@@ -45,21 +47,23 @@ class Needs:
     tail: int | None
     """The value whose set is part of this one's: place k there is place k here. None where either has `more`."""
     direct: tuple[tuple[int, tuple[_Formats, ...]], ...]
-    """The ops whose wishes no tail stands for: per operand, the place that each choice asks for."""
+    """The uses that the tail does not cover: each op with, per operand, the place in `wanted` of the format that each
+    of its choices asks for."""
 
     @property
     def states(self) -> int:
+        """How many states the variable of the value has."""
         return count_sets(len(self.wanted), self.most) + self.more
 
     def state(self, needed: frozenset[int]) -> int:
-        """The state of a value that is needed in the formats at these places."""
+        """The number of the state of a value that is demanded in the formats at these places of `wanted`."""
         if len(needed) > self.most:
             return self.states - 1
         return _numbers(len(self.wanted), self.most)[tuple(sorted(needed))]
 
 
 def sets_of(wanted: int, most: int) -> Iterator[tuple[int, ...]]:
-    """The sets of at least one and at most `most` of so many places: small ones first, then in order."""
+    """The sets of 1 to `most` of the places 0 to wanted - 1: by size, then in lexicographic order."""
     for size in range(1, min(wanted, most) + 1):
         yield from combinations(range(wanted), size)
 
@@ -71,7 +75,7 @@ def _numbers(wanted: int, most: int) -> dict[tuple[int, ...], int]:
 
 @lru_cache(maxsize=1 << 12)
 def count_sets(wanted: int, uses: int) -> int:
-    """How many sets of `wanted` formats so many uses may need."""
+    """How many sets of at least one of `wanted` formats `uses` uses may ask for together."""
     total, term = 0, 1
     for size in range(1, min(wanted, uses) + 1):
         term = term * (wanted - size + 1) // size
@@ -85,26 +89,26 @@ def value_sets(wanted: Sequence[int], uses: int) -> list[tuple[int, ...]]:
 
 
 def told_apart(wanted: int, uses: int, limit: int) -> int:
-    """How many formats a set may have, so that there are no more than `limit` sets, or only those of one format."""
+    """The largest size up to which there are no more than `limit` sets of `wanted` formats; 1 at least."""
     most = min(wanted, uses)
     while most > 1 and count_sets(wanted, most) > limit:
         most -= 1
     return most
 
 
-def nested(
+def find_demand_sets(
     wide: Sequence[int],
     uses: Mapping[int, Uses],
     *,
     tails: bool = True,
     limits: Mapping[int, int] | None = None,
-) -> dict[int, Needs]:
-    """The needs of the values `wide`, and of those of `uses` whose uses are the last ones of such a value.
+) -> dict[int, DemandSets]:
+    """The demand sets of the values `wide`, and of those values in `uses` that are a tail of one of them.
 
-    Each stands behind its tail. Without `tails` none has one, and only those of `wide` have needs. `limits` has the
-    number of sets to tell apart where that is not SETS.
+    A value stands behind its tail in the result. Without `tails` no value has one, and only those of `wide` are in the
+    result. `limits` has, per value, how many sets to tell apart where that is not SETS.
     """
-    lists = _Lists(uses, limits or {})
+    lists = _UseLists(uses, limits or {})
     chosen: dict[int, None] = {}
     pending = list(wide)
     while pending:
@@ -112,15 +116,15 @@ def nested(
         if v not in chosen:
             chosen[v] = None
             pending += lists.within(v) if tails and not lists.has_more(v) else ()
-    found: dict[int, Needs] = {}
+    found: dict[int, DemandSets] = {}
     # A tail has fewer uses.
     for v in sorted(chosen, key=lambda v: (len(uses[v]), v)):
-        found[v] = lists.needs(v, found if tails else {})
+        found[v] = lists.demand_sets(v, found if tails else {})
     return found
 
 
-class _Lists:
-    """The lists of uses, read from their ends: equal ends have equal numbers."""
+class _UseLists:
+    """The lists of uses of all values as a trie from their ends: equal ends have equal numbers."""
 
     def __init__(self, uses: Mapping[int, Uses], limits: Mapping[int, int]):
         self.uses = uses
@@ -131,7 +135,7 @@ class _Lists:
         self._wanted: dict[int, _Formats] = {}
         self._bits: dict[int, list[_Formats]] = {}
         self._whole: dict[int, int] = {}
-        """The value whose whole list has this number."""
+        """By number of an end, the value whose whole list it is."""
         for v in uses:
             self._enter(v)
 
@@ -160,7 +164,7 @@ class _Lists:
         """The values whose uses are the last ones of `v`, fewer than all."""
         return [self._whole[end] for end in self._ends[v][1:] if end in self._whole]
 
-    def needs(self, v: int, known: Mapping[int, Needs]) -> Needs:
+    def demand_sets(self, v: int, known: Mapping[int, DemandSets]) -> DemandSets:
         uses, wanted = self.uses[v], self._wanted[v]
         most, more = self.most(v), self.has_more(v)
         tail: int | None = None
@@ -176,4 +180,6 @@ class _Lists:
         asked: dict[int, list[_Formats]] = {}
         for (op, _), bits in zip(uses[:first], self._bits[v], strict=False):
             asked.setdefault(op, []).append(bits)
-        return Needs(wanted, most, more, tail, tuple([(op, tuple(ports)) for op, ports in asked.items()]))
+        return DemandSets(
+            wanted, most, more, tail, tuple([(op, tuple(columns)) for op, columns in asked.items()])
+        )

@@ -1,9 +1,9 @@
 """Exact selection by variable elimination.
 
 Eliminating a variable means adding up the tables it occurs in, keeping the least entry over its states and
-remembering which; what is left is a smaller problem with the same optimum. `elimination_order` says who goes when. The
-numbers follow here, many eliminations of one shape at a time: the buckets are taken in an order that keeps few messages
-waiting, cut into segments of bounded size, and within a segment those of one level and shape are one array
+remembering which; what is left is a smaller problem with the same optimum. `elimination_order` finds the order.
+Here the numbers follow, many eliminations of one shape at a time: the buckets are taken in an order that keeps few
+messages waiting, cut into segments of bounded size, and within a segment those of one level and shape are one array
 operation. Time and memory grow with the entries of the tables, not with their number.
 """
 
@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.passes.selection.problem.problem import FORBIDDEN, Problem
-from layout_ir.passes.selection.solver.cost_functions import CHUNK, DIRECT, Factors, Scope, Table
-from layout_ir.passes.selection.solver.elimination_order import Plan, make_plan
+from layout_ir.passes.selection.solver.cost_functions import CHUNK, DIRECT, CostFunctions, Scope, Table
+from layout_ir.passes.selection.solver.elimination_order import EliminationOrder, find_elimination_order
+from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN, Problem
 
 TABLE_LIMIT = 1 << 23
 """Entries of the largest table: 64 MiB of integers. Real networks stay below a few thousand."""
@@ -30,15 +30,15 @@ SEGMENT = 1 << 23
 CORE_LIMIT = 1 << 12
 """Entries of the largest table where elimination leaves a core."""
 
-PLANNING = 1 << 12
-"""Entries that are filled in the time it takes to plan one elimination."""
+ENTRIES_PER_BUCKET = 1 << 12
+"""Entries of tables that are filled in the time that finding the order takes per elimination."""
 
 WIDE = 1 << 19
 """Entries of the tables that values may have where variables of their own would make elimination dearer."""
 
 
 class Infeasible(Exception):
-    """No choice is possible."""
+    """The problem has no choice that costs less than FORBIDDEN."""
 
 
 class _Pool:
@@ -57,11 +57,14 @@ class _Pool:
 
 
 class Elimination:
-    """Carries out a plan. `total` is the sum of what no variable is left in; what is left else is for the core."""
+    """Variable elimination in a given order.
 
-    def __init__(self, factors: Factors, plan: Plan, record: bool = False):
-        self.factors = factors
-        self.plan = plan
+    `total` is the sum of the tables without variables that came of it so far; what else is left is the core.
+    """
+
+    def __init__(self, functions: CostFunctions, order: EliminationOrder, record: bool = False):
+        self.functions = functions
+        self.order = order
         self.total = 0
         self.messages: dict[int, Table] = {}
         """With `record`, the message of every bucket."""
@@ -69,25 +72,25 @@ class Elimination:
         self._pools: dict[tuple[int, ...], _Pool] = {}
         self._rows: dict[int, int] = {}
         self._trail: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
-        self.done = bytearray(len(plan.buckets))
+        self.done = bytearray(len(order.buckets))
         """Which buckets have been eliminated."""
         constants: dict[tuple[Any, ...], list[int]] = {}
-        for number, factor in enumerate(factors.factors):
-            if not factor.scope:
-                constants.setdefault(factor.signature, []).append(number)
+        for number, function in enumerate(functions.functions):
+            if not function.scope:
+                constants.setdefault(function.signature, []).append(number)
         for numbers in constants.values():
             for part in _chunks(numbers, 1 << 12):
-                self.total += _sum(factors.tables(part))
+                self.total += _sum(functions.tables(part))
 
     def run(self, deadline: float | None = None) -> bool:
-        """Eliminates until all is done, or it is `deadline`, a time of time.monotonic(). Whether all is done."""
+        """Eliminates until all is done or `deadline`, a time of time.monotonic(), has come; returns whether all is."""
         segment: list[int] = []
         size = 0
-        for number in self.plan.postorder():
+        for number in self.order.postorder():
             if self.done[number]:
                 continue
             segment.append(number)
-            size += self.plan.buckets[number].entries
+            size += self.order.buckets[number].entries
             if size >= SEGMENT:
                 if not self._segment(segment, deadline):
                     return False
@@ -109,33 +112,33 @@ class Elimination:
         return True
 
     def _signature(self, number: int) -> tuple[Any, ...]:
-        bucket = self.plan.buckets[number]
-        domains = self.factors.domains
+        bucket = self.order.buckets[number]
+        domains = self.functions.domains
         axis = {bucket.variable: 0}
         for w in bucket.rest:
             axis[w] = len(axis)
         shape = tuple([domains[v] for v in axis])
         parts: list[Any] = []
-        for k in bucket.factors:
-            factor = self.factors.factors[k]
-            parts.append((factor.signature, tuple([axis[v] for v in factor.scope])))
+        for k in bucket.functions:
+            function = self.functions.functions[k]
+            parts.append((function.signature, tuple([axis[v] for v in function.scope])))
         for slot in bucket.slots:
-            parts.append(tuple([axis[v] for v in self.plan.slots[slot]]))
+            parts.append(tuple([axis[v] for v in self.order.slots[slot]]))
         return bucket.level, shape, bucket.out < 0, tuple(parts)
 
     def _batch(self, numbers: list[int], shape: tuple[int, ...]) -> None:
-        buckets = [self.plan.buckets[k] for k in numbers]
+        buckets = [self.order.buckets[k] for k in numbers]
         n = len(buckets)
         scope = (buckets[0].variable, *buckets[0].rest)
         table: Table = np.zeros((n, *shape), np.int64)
         added = 0
-        for k, number in enumerate(buckets[0].factors):
-            part = self.factors.tables([bucket.factors[k] for bucket in buckets])
-            table += _spread(part, self.factors.factors[number].scope, scope, shape)
+        for k, number in enumerate(buckets[0].functions):
+            part = self.functions.tables([bucket.functions[k] for bucket in buckets])
+            table += _spread(part, self.functions.functions[number].scope, scope, shape)
             added += 1
         for k, slot in enumerate(buckets[0].slots):
             part = self._read([bucket.slots[k] for bucket in buckets])
-            table += _spread(part, self.plan.slots[slot], scope, shape)
+            table += _spread(part, self.order.slots[slot], scope, shape)
             added += 1
             if added % 64 == 0:
                 np.minimum(table, FORBIDDEN, out=table)
@@ -178,42 +181,42 @@ class Elimination:
             np.add.at(pool.data, rows, messages)
 
     def _shape(self, slot: int) -> tuple[int, ...]:
-        return tuple([self.factors.domains[v] for v in self.plan.slots[slot]])
+        return tuple([self.functions.domains[v] for v in self.order.slots[slot]])
 
     @property
-    def left_factors(self) -> list[int]:
-        """The factors that no message has in it: those of the core, and of what is not done."""
-        left = [bucket for bucket, done in zip(self.plan.buckets, self.done, strict=True) if not done]
-        return [*self.plan.core_factors, *(k for bucket in left for k in bucket.factors)]
+    def left_functions(self) -> list[int]:
+        """The numbers of the cost functions that are in no message yet: those of the core, and of what is not done."""
+        left = [bucket for bucket, done in zip(self.order.buckets, self.done, strict=True) if not done]
+        return [*self.order.core_functions, *(k for bucket in left for k in bucket.functions)]
 
     @property
     def left_slots(self) -> list[int]:
-        """The slots that nothing has taken messages from, those of the core first."""
-        left = [bucket for bucket, done in zip(self.plan.buckets, self.done, strict=True) if not done]
-        return [*self.plan.core_slots, *(slot for bucket in left for slot in bucket.slots)]
+        """The numbers of the slots whose messages no bucket has taken yet, those of the core first."""
+        left = [bucket for bucket, done in zip(self.order.buckets, self.done, strict=True) if not done]
+        return [*self.order.core_slots, *(slot for bucket in left for slot in bucket.slots)]
 
     def least(self) -> int:
-        """What every choice costs at least, after what is done: every op and message that is left for itself."""
+        """A lower bound of every choice, from what is done: `total` and the minima of all ops and messages left."""
         total = self.total
         for slot, row in self._rows.items():
             total += int(self._pools[self._shape(slot)].data[row].min())
-        for k in self.left_factors:
-            factor = self.factors.factors[k]
-            if factor.kind == "op":
-                op = self.factors.problem.ops[factor.number]
+        for k in self.left_functions:
+            function = self.functions.functions[k]
+            if function.kind == "op":
+                op = self.functions.problem.ops[function.number]
                 total += op.weight * min(choice.cost for choice in op.choices)
         return total
 
     def core(self) -> list[tuple[Scope, Table]]:
-        """The tables that are left: those of the core's factors, then its slots."""
-        factors = self.factors
-        left = [(factors.factors[k].scope, factors.tables([k])[0]) for k in self.plan.core_factors]
-        left += [(self.plan.slots[slot], self._read([slot])[0]) for slot in self.plan.core_slots]
+        """The tables of the core: those of its cost functions, then the messages in its slots. Frees the slots."""
+        functions = self.functions
+        left = [(functions.functions[k].scope, functions.tables([k])[0]) for k in self.order.core_functions]
+        left += [(self.order.slots[slot], self._read([slot])[0]) for slot in self.order.core_slots]
         return left
 
     def backward(self, core: dict[int, int]) -> list[int]:
-        """The state of every variable, given those of what is left."""
-        states = np.zeros(len(self.factors.domains), np.int64)
+        """The best state of every variable, given the states of those that are left."""
+        states = np.zeros(len(self.functions.domains), np.int64)
         for v, state in core.items():
             states[v] = state
         for variables, rest, best in reversed(self._trail):
@@ -227,25 +230,26 @@ def prepare(
     limit: int,
     deadline: float | None = None,
     limits: Mapping[int, int] | None = None,
-) -> tuple[Factors, Plan]:
-    """Factors and plan; with larger tables for values of many uses where that makes elimination cheaper.
+) -> tuple[CostFunctions, EliminationOrder]:
+    """Cost functions of `problem` and an elimination order for them, whose tables have up to `limit` entries.
 
-    At `deadline`, a time of time.monotonic(), nothing better is looked for. `limits` is that of `Factors`.
+    Values of many uses get larger tables where that makes elimination cheaper; after `deadline`, a time of
+    time.monotonic(), this is not tried. `limits` is that of `CostFunctions`.
     """
-    factors = Factors(problem, min(limit, DIRECT), limits=limits)
-    plan = make_plan(factors.domains, [f.scope for f in factors.factors], limit)
-    dear = plan.core_variables or plan.work > PLANNING * len(plan.buckets)
+    functions = CostFunctions(problem, min(limit, DIRECT), limits=limits)
+    order = find_elimination_order(functions.domains, [f.scope for f in functions.functions], limit)
+    dear = order.core_variables or order.work > ENTRIES_PER_BUCKET * len(order.buckets)
     late = deadline is not None and time.monotonic() >= deadline
-    if factors.needs and limit > DIRECT and dear and not late:
-        wide = Factors(problem, min(limit, WIDE), limits=limits)
-        other = make_plan(wide.domains, [f.scope for f in wide.factors], limit)
-        if (len(other.core_variables), other.work) < (len(plan.core_variables), plan.work):
-            factors, plan = wide, other
-    if plan.core_variables and limit > CORE_LIMIT:
+    if functions.demand_sets and limit > DIRECT and dear and not late:
+        wide = CostFunctions(problem, min(limit, WIDE), limits=limits)
+        other = find_elimination_order(wide.domains, [f.scope for f in wide.functions], limit)
+        if (len(other.core_variables), other.work) < (len(order.core_variables), order.work):
+            functions, order = wide, other
+    if order.core_variables and limit > CORE_LIMIT:
         # What cannot go to the end should stop early: the search goes over the tables of the core again and again.
-        factors = Factors(problem, CORE_LIMIT, limits=limits)
-        plan = make_plan(factors.domains, [f.scope for f in factors.factors], CORE_LIMIT)
-    return factors, plan
+        functions = CostFunctions(problem, CORE_LIMIT, limits=limits)
+        order = find_elimination_order(functions.domains, [f.scope for f in functions.functions], CORE_LIMIT)
+    return functions, order
 
 
 def _spread(part: Table, own: Scope, scope: Scope, shape: tuple[int, ...]) -> Table:

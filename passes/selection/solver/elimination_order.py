@@ -1,4 +1,4 @@
-"""In which order variables are eliminated, found without touching a number.
+"""The order in which variables are eliminated, found from the scopes of the tables alone.
 
 Eliminating a variable merges all tables it occurs in into one over its neighbours, so what matters is who is whose
 neighbour. Networks are chains with side branches: almost every variable can go while it has two neighbours or fewer
@@ -8,7 +8,8 @@ two, until none is below the limit; the rest is the core.
 All go in rounds, no two neighbours in one round. That makes the tree of eliminations as deep as the logarithm of the
 program and lets a round be computed as one array operation.
 
-A `Bucket` is one elimination: the factors and messages it adds up. Messages over the same scope share a slot.
+A `Bucket` is one elimination: the cost functions and messages that it adds up. Messages over the same scope are added
+up in one slot.
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ WRITERS = 64
 
 @dataclass(slots=True)
 class Bucket:
+    """One elimination: the cost functions and message slots that hold its variable, and where the result goes."""
+
     variable: int
     rest: Scope
-    """The neighbours, ascending."""
-    factors: tuple[int, ...]
+    """The neighbours of the variable, ascending."""
+    functions: tuple[int, ...]
     slots: tuple[int, ...]
     out: int
     """The slot that the message goes to, -1 where there are no neighbours left."""
@@ -40,24 +43,32 @@ class Bucket:
 
 
 @dataclass(slots=True)
-class Plan:
+class EliminationOrder:
+    """Which variables go when, and what each elimination adds up.
+
+    `buckets` are in the order found; `slots` has the scope of each slot, in which messages of one scope are added up.
+    The core, which no table within the limit can eliminate, is `core_functions`, `core_slots` and `core_variables`.
+    """
+
     buckets: list[Bucket]
     slots: list[Scope]
     consumer: list[int] = field(default_factory=list[int])
-    """Per slot the bucket that takes it, -1 for those that are left to the core."""
-    core_factors: list[int] = field(default_factory=list[int])
+    """Per slot the bucket that takes its messages, -1 where they are left to the core."""
+    core_functions: list[int] = field(default_factory=list[int])
     core_variables: list[int] = field(default_factory=list[int])
 
     @property
     def core_slots(self) -> list[int]:
+        """The slots whose messages no bucket takes: tables of the core."""
         return [slot for slot, bucket in enumerate(self.consumer) if bucket < 0]
 
     @property
     def work(self) -> int:
+        """Entries of the tables of all buckets, to which the time of elimination is proportional."""
         return sum(bucket.entries for bucket in self.buckets)
 
     def postorder(self) -> list[int]:
-        """Buckets, each behind those whose messages it takes, with few messages waiting at any time."""
+        """The numbers of the buckets, each behind those whose messages it takes; few messages wait at any time."""
         children: list[list[int]] = [[] for _ in self.buckets]
         roots: list[int] = []
         for number, bucket in enumerate(self.buckets):
@@ -74,17 +85,17 @@ class Plan:
         return order
 
 
-def make_plan(domains: Sequence[int], scopes: Sequence[Scope], limit: int) -> Plan:
+def find_elimination_order(domains: Sequence[int], scopes: Sequence[Scope], limit: int) -> EliminationOrder:
     """An elimination order for tables of these scopes, in which no table has more than `limit` entries."""
-    return _Planner(domains, scopes, limit).run()
+    return _OrderSearch(domains, scopes, limit).run()
 
 
-class _Planner:
+class _OrderSearch:
     def __init__(self, domains: Sequence[int], scopes: Sequence[Scope], limit: int):
         self.domains = domains
         self.limit = limit
         self.scopes = scopes
-        self.plan = Plan([], [])
+        self.order = EliminationOrder([], [])
         self.near: dict[int, set[int]] = {v: set() for v, size in enumerate(domains) if size > 1}
         self.at: dict[int, list[int]] = {v: [] for v in self.near}
         for number, scope in enumerate(scopes):
@@ -94,23 +105,23 @@ class _Planner:
                     self.near[v].update(scope)
         for v, near in self.near.items():
             near.discard(v)
-        # Items are factors (their number) and slots (-1 - number).
-        self.used_factor = bytearray(len(scopes))
+        # Items are cost functions (their number) and slots (-1 - number).
+        self.used_function = bytearray(len(scopes))
         self.slot_of: dict[Scope, int] = {}
         self.writers: list[int] = []
         self.levels: list[int] = []
 
-    def run(self) -> Plan:
+    def run(self) -> EliminationOrder:
         self._rounds(min(self.limit, ROUND_LIMIT), 2)
         limit = 1
         while self.near and limit < self.limit:
             limit = min(2 * limit, self.limit)
             self._rounds(limit)
-        self.plan.core_variables = sorted(self.near)
-        self.plan.core_factors = [
-            k for k, scope in enumerate(self.scopes) if not self.used_factor[k] and scope
+        self.order.core_variables = sorted(self.near)
+        self.order.core_functions = [
+            k for k, scope in enumerate(self.scopes) if not self.used_function[k] and scope
         ]
-        return self.plan
+        return self.order
 
     def _rounds(self, limit: int, most: int | None = None) -> None:
         """Eliminates while there are variables with tables up to `limit` entries and at most `most` neighbours."""
@@ -146,20 +157,20 @@ class _Planner:
     def _eliminate(self, v: int, entries: int) -> Scope:
         near = self.near.pop(v)
         rest = tuple(sorted(near))
-        factors: list[int] = []
+        functions: list[int] = []
         slots: list[int] = []
         level = 0
-        plan = self.plan
-        number = len(plan.buckets)
+        order = self.order
+        number = len(order.buckets)
         for item in self.at.pop(v):
             if item >= 0:
-                if not self.used_factor[item]:
-                    self.used_factor[item] = 1
-                    factors.append(item)
-            elif plan.consumer[-1 - item] < 0:
+                if not self.used_function[item]:
+                    self.used_function[item] = 1
+                    functions.append(item)
+            elif order.consumer[-1 - item] < 0:
                 slot = -1 - item
-                plan.consumer[slot] = number
-                self.slot_of.pop(plan.slots[slot], None)
+                order.consumer[slot] = number
+                self.slot_of.pop(order.slots[slot], None)
                 slots.append(slot)
                 level = max(level, self.levels[slot])
         out = -1
@@ -171,16 +182,16 @@ class _Planner:
                     own = self.near[w]
                     own |= near
                     own.discard(w)
-            out = self._slot(rest, level + 1)
-        plan.buckets.append(Bucket(v, rest, tuple(factors), tuple(slots), out, level, entries))
+            out = self._equality(rest, level + 1)
+        order.buckets.append(Bucket(v, rest, tuple(functions), tuple(slots), out, level, entries))
         return rest
 
-    def _slot(self, scope: Scope, level: int) -> int:
+    def _equality(self, scope: Scope, level: int) -> int:
         slot = self.slot_of.get(scope, -1)
         if slot < 0 or self.writers[slot] >= WRITERS:
-            slot = self.slot_of[scope] = len(self.plan.slots)
-            self.plan.slots.append(scope)
-            self.plan.consumer.append(-1)
+            slot = self.slot_of[scope] = len(self.order.slots)
+            self.order.slots.append(scope)
+            self.order.consumer.append(-1)
             self.writers.append(0)
             self.levels.append(0)
             for w in scope:

@@ -1,16 +1,16 @@
-"""Every op for itself: the decision rule of most systems, kept for comparison.
+"""Greedy selection, op by op: the decision rule of most systems, for comparison.
 
 In program order each op takes the option that is cheapest for it alone, counting the reorders of its operands from
-the formats they were produced in. Nothing looks ahead and nothing is shared when deciding.
+the formats they were produced in. Later ops and reorders shared between uses are not considered.
 """
 
 from __future__ import annotations
 
-from layout_ir.passes.selection.problem.problem import OpNode, Problem, Solution, evaluate, tree_cost
+from layout_ir.passes.selection.solver.selection_problem import OpNode, Problem, Solution, evaluate, tree_cost
 
 
 def solve_greedy(problem: Problem) -> Solution:
-    """A choice made op by op. Deterministic; no bound."""
+    """The choice made op by op, without a bound. Deterministic: of options that cost the same, the first is taken."""
     produced: dict[int, int] = {}
     choices: list[int] = []
     for op in problem.ops:
@@ -33,6 +33,6 @@ def solve_greedy(problem: Problem) -> Solution:
 
 
 def solve_preferred(problem: Problem) -> Solution:
-    """Every op takes its cheapest option and reorders are whatever that costs: the naive program."""
+    """The naive program: every op takes its cheapest option, whatever reorders that takes; no bound."""
     choices = tuple(min(range(len(op.choices)), key=lambda k: (op.choices[k].cost, k)) for op in problem.ops)
     return Solution(choices, evaluate(problem, choices), None)

@@ -18,16 +18,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from layout_ir.passes.selection.problem.problem import FORBIDDEN, Problem, tree_cost
 from layout_ir.passes.selection.solver.demand_sets import value_sets
+from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN, Problem, tree_cost
 
 SOURCE, SINK = 0, 1
-"""The nodes that are bit 1 and bit 0."""
+"""The nodes that stand for bit 1 and bit 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The choices, and per (op, value) what the value charges each choice of the op."""
+    """The choice of each op, and per (op, value) the price that the value charges for each choice of the op."""
 
     choices: tuple[int, ...]
     prices: dict[tuple[int, int], list[int]]
@@ -78,7 +78,7 @@ def bound_of(problem: Problem, cut: Cut) -> int:
 
 
 class _NotACut(Exception):
-    pass
+    """The problem is no minimum cut, or there is no time to find one."""
 
 
 class _Network:
@@ -86,9 +86,9 @@ class _Network:
         self.problem = problem
         self.deadline = deadline
         self.heads: list[int] = []
-        self.room: list[int] = []
+        self.capacity: list[int] = []
         self.flow: list[int] = []
-        self.near: list[list[int]] = [[], []]
+        self.arcs_at: list[list[int]] = [[], []]
         used: list[set[int]] = [set() for _ in problem.values]
         # Per op its operands and results, and their formats in every choice.
         self.values = [op.operands + op.results for op in problem.ops]
@@ -177,14 +177,14 @@ class _Network:
     def _arc(self, u: int, v: int, capacity: int) -> None:
         """`capacity` is paid where u is 1 and v is 0."""
         if capacity > 0 and u != v:
-            self.near[u].append(len(self.heads))
-            self.near[v].append(len(self.heads) + 1)
+            self.arcs_at[u].append(len(self.heads))
+            self.arcs_at[v].append(len(self.heads) + 1)
             self.heads += [v, u]
-            self.room += [capacity, 0]
+            self.capacity += [capacity, 0]
 
     def _node(self) -> int:
-        self.near.append([])
-        return len(self.near) - 1
+        self.arcs_at.append([])
+        return len(self.arcs_at) - 1
 
     def _unary(self, node: int, zero: int, one: int) -> None:
         self._arc(SOURCE, node, zero - min(zero, one))
@@ -233,12 +233,12 @@ class _Network:
 
     def _push(self) -> None:
         """Dinic: shortest paths by breadth first search, blocking flows by depth first search."""
-        self.flow = list(self.room)
+        self.flow = list(self.capacity)
         while True:
             level = self._levels()
             if level[SINK] < 0:
                 return
-            turn = [0] * len(self.near)
+            turn = [0] * len(self.arcs_at)
             path: list[int] = []
             node = SOURCE
             while True:
@@ -254,7 +254,7 @@ class _Network:
                     node = self.heads[path[place] ^ 1]
                     del path[place:]
                     continue
-                arcs = self.near[node]
+                arcs = self.arcs_at[node]
                 while turn[node] < len(arcs):
                     arc = arcs[turn[node]]
                     if self.flow[arc] > 0 and level[self.heads[arc]] == level[node] + 1:
@@ -271,11 +271,11 @@ class _Network:
                 node = self.heads[arc]
 
     def _levels(self) -> list[int]:
-        level = [-1] * len(self.near)
+        level = [-1] * len(self.arcs_at)
         level[SOURCE] = 0
         queue = [SOURCE]
         for node in queue:
-            for arc in self.near[node]:
+            for arc in self.arcs_at[node]:
                 head = self.heads[arc]
                 if self.flow[arc] > 0 and level[head] < 0:
                     level[head] = level[node] + 1
@@ -304,7 +304,7 @@ class _Network:
         for start, end in inside:
             out: dict[int, int] = {}
             for arc in range(start, end, 2):
-                moved = self.room[arc] - self.flow[arc]
+                moved = self.capacity[arc] - self.flow[arc]
                 tail, head = self.heads[arc + 1], self.heads[arc]
                 out[tail] = out.get(tail, 0) + moved
                 out[head] = out.get(head, 0) - moved

@@ -15,25 +15,29 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, ViewOp, format_of, is_any, layout_of, with_format
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.dialects.layout.types import encoding_of
-from layout_ir.passes.rewriting import insert_after, needed_pad, provided_pad, retype, update_signatures
+from layout_ir.interfaces import OPTIONS
+from layout_ir.passes.pad_queries import needed_pad, provided_pad
+from layout_ir.passes.rewriting import insert_after, retype, update_signatures
 from layout_ir.passes.selection.options.foreign.conform import conform
 from layout_ir.passes.selection.options.in_place import ATTRIBUTE as IN_PLACE
-from layout_ir.passes.selection.options.models import says_pads
-from layout_ir.passes.selection.problem.problem import tree_edges, value_demand
-from layout_ir.passes.selection.problem.tensors import OPTIONS
-from layout_ir.passes.selection.translation.from_ir import Place, Selection
+from layout_ir.passes.selection.options.models import options_state_pads
+from layout_ir.passes.selection.problem.selection import Decision, Selection
+from layout_ir.passes.selection.solver.selection_problem import demands, tree_edges
 
 
 def apply(module: ModuleOp, selection: Selection, choices: tuple[int, ...], *, share: bool = True) -> None:
-    """Rewrites `module` as `choices` say. Without `share` every use gets reorders of its own (the naive program)."""
+    """Rewrites `module` in place so that op node o takes choices[o].
+
+    Without `share` every use gets reorders of its own, as in the naive program.
+    """
     applier = _Applier(selection, choices, share)
     for op in list(module.walk()):
         applier.connect(op)
-        if op in applier.places:
+        if op in applier.decisions:
             applier.claim_pads(op)
             applier.mark_in_place(op)
             op.attributes.pop(OPTIONS, None)
-    conform(list(applier.places))
+    conform(list(applier.decisions))
     update_signatures(module)
 
 
@@ -42,20 +46,21 @@ class _Applier:
         self.selection = selection
         self.choices = choices
         self.share = share
-        self.demand = value_demand(selection.problem, choices)
+        self.demand = demands(selection.problem, choices)
         self.made: dict[tuple[SSAValue, Attribute], SSAValue] = {}
         # Types are few; making one and binding its layout is slow.
         self._types: dict[tuple[Attribute, int], TensorType[Attribute]] = {}
         self._padded: dict[Attribute, bool] = {}
         self.open = [is_any(value.type) for value in selection.values]
-        # Per op: the uses that are decided (operand number, place, position in it), and the place it is itself.
         self.uses: dict[Operation, list[tuple[int, int, int]]] = {}
-        self.places: dict[Operation, int] = {}
-        for number, place in enumerate(selection.places):
-            for position, (user, k) in enumerate(place.uses):
+        """Per op, its operands that are decided on: operand number, number of the decision, position in its uses."""
+        self.decisions: dict[Operation, int] = {}
+        """Per op with options, the number of the decision about it."""
+        for number, decision in enumerate(selection.decisions):
+            for position, (user, k) in enumerate(decision.uses):
                 self.uses.setdefault(user, []).append((k, number, position))
-            if not place.site.is_slot:
-                self.places[place.site.op] = number
+            if not decision.point.is_equality:
+                self.decisions[decision.point.op] = number
         self.current = [
             retype(value, self.typed(value.type, formats[produced])) if is_open else value
             for value, is_open, formats, (produced, _) in zip(
@@ -66,21 +71,21 @@ class _Applier:
         self.spell_alike()
 
     def spell_alike(self) -> None:
-        """Gives the values of a slot one type, where their Formats are only the same bytes."""
-        for number, place in enumerate(self.selection.places):
+        """Gives the values of an equality constraint one type, where their Formats are only the same bytes."""
+        for number, decision in enumerate(self.selection.decisions):
             defs = self.selection.problem.ops[number].results
-            if not place.site.is_slot or not defs:
+            if not decision.point.is_equality or not defs:
                 continue
             types = [self.current[value].type for value in defs]
             known = [type for value, type in zip(defs, types, strict=True) if not self.open[value]]
-            if place.site.declared is not None and not is_any(place.site.declared):
-                known.insert(0, place.site.declared)
+            if decision.point.declared is not None and not is_any(decision.point.declared):
+                known.insert(0, decision.point.declared)
             for value in defs:
                 if self.open[value]:
                     self.current[value] = retype(self.current[value], (*known, *types)[0])
 
     def typed(self, type: Attribute, fmt: Format) -> TensorType[Attribute]:
-        """`type` in one of the Formats of the selection, which live as long as this."""
+        """`type` with the encoding `fmt`, a Format of the selection (they outlive this object, so ids are keys)."""
         key = type, id(fmt)
         known = self._types.get(key)
         if known is None:
@@ -94,29 +99,32 @@ class _Applier:
         return known
 
     def connect(self, op: Operation) -> None:
-        """Lets every operand of `op` be what the choices need."""
+        """Replaces every operand of `op` by the value in the Format, and with the pads, that its choice needs."""
         for k, number, position in self.uses.get(op, ()):
             node = self.selection.problem.ops[number]
             wanted = node.choices[self.choices[number]].ins[position]
             value = self.supply(node.operands[position], wanted)
             if op.operands[k] is not value:
                 op.operands[k] = value
-            type = self.required(op, k, self.selection.places[number], number, position)
+            type = self.required(op, k, self.selection.decisions[number], number, position)
             if type is not None and type != op.operands[k].type:
                 op.operands[k] = self.reorder(op.operands[k], type)
 
-    def required(self, op: Operation, k: int, place: Place, number: int, position: int) -> Attribute | None:
-        """The type that operand `k` must have beyond its Format: all of it in a slot, the pads an op reads."""
+    def required(
+        self, op: Operation, k: int, decision: Decision, number: int, position: int
+    ) -> Attribute | None:
+        """The type that operand `k` must have for an equality constraint, or for the pads that its op reads; or
+        None."""
         source = op.operands[k]
-        if place.site.is_slot:
+        if decision.point.is_equality:
             defs = self.selection.problem.ops[number].results
-            return self.current[defs[0]].type if defs else place.site.declared
+            return self.current[defs[0]].type if defs else decision.point.declared
         if not self.is_padded(source.type):
             return None
         fmt = format_of(source.type)
         policy = needed_pad(op, k)
-        if says_pads(op):
-            option = place.options[self.choices[number]]
+        if options_state_pads(op):
+            option = decision.options[self.choices[number]]
             asked = [entry for entry in option.ins if entry is not None][position]
             policy = asked.pad if asked.pad != "undef" else None
         return None if policy is None or fmt is None else with_format(source.type, fmt.with_pad(policy))
@@ -130,7 +138,7 @@ class _Applier:
             return self.current[value]
         for start, end in tree_edges(self.selection.problem.values[value].reorder, produced, needed):
             if formats[end] == formats[start].with_pad("undef"):
-                # Whoever needs nothing of the pads takes them as they are.
+                # A use that does not depend on the pads takes them as they are.
                 reached[end] = reached[start]
             else:
                 reached[end] = self.reorder(reached[start], self.typed(reached[start].type, formats[end]))
@@ -145,17 +153,17 @@ class _Applier:
         return op.result
 
     def mark_in_place(self, op: Operation) -> None:
-        """Writes down which buffers the chosen option shares, for whoever allocates them."""
-        number = self.places[op]
-        pairs = self.selection.places[number].options[self.choices[number]].in_place
+        """Records in an attribute which buffers the chosen option shares, for the allocation of buffers."""
+        number = self.decisions[op]
+        pairs = self.selection.decisions[number].options[self.choices[number]].in_place
         if pairs:
             entries = [ArrayAttr([IntegerAttr(n, 64) for n in pair]) for pair in pairs]
             op.attributes[IN_PLACE] = ArrayAttr(entries)
 
     def claim_pads(self, op: Operation) -> None:
-        """Weakens the pad policy of what `op` makes to what it really leaves there."""
-        number = self.places[op]
-        option = self.selection.places[number].options[self.choices[number]]
+        """Sets the pad policies of the results of `op` to what it really leaves in their pads."""
+        number = self.decisions[op]
+        option = self.selection.decisions[number].options[self.choices[number]]
         for value, chosen in zip(self.selection.problem.ops[number].results, option.outs, strict=True):
             result = self.current[value]
             fmt = format_of(result.type)
@@ -165,7 +173,7 @@ class _Applier:
                 fmt = _view_format(op, fmt)
             elif not self.is_padded(result.type) or isinstance(op, ReorderOp | nn.ConstantOp):
                 continue
-            elif says_pads(op):
+            elif options_state_pads(op):
                 fmt = fmt.with_pad(chosen.pad)
             else:
                 # What the op provides must not depend on what its result claims so far.

@@ -1,7 +1,7 @@
-"""From a program to a selection problem: which values, which Formats each may have, which options each place has.
+"""From a program to a selection problem: its values, the Formats each may have, the options of each decision point.
 
 Formats spread from the ops that ask for them: options are enumerated until no new Format turns up. Programs are long
-and repeat themselves, so whatever follows from the kind of an op and the Formats of its values is worked out once.
+and repeat themselves, so whatever follows from the class of an op and the Formats of its values is worked out once.
 """
 
 from __future__ import annotations
@@ -19,26 +19,34 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of, format_of, has_layout, is_any, is_tensor
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOption
-from layout_ir.passes.rewriting import pad_reads
+from layout_ir.passes.pad_queries import pad_reads
 from layout_ir.passes.selection.costs.cost_model import CostModel
-from layout_ir.passes.selection.options.models import bound, options_of, plain, says_pads, shape_of
-from layout_ir.passes.selection.options.op_classes import Kinds
-from layout_ir.passes.selection.options.targets import Target
+from layout_ir.passes.selection.options.conv_kernels import Target
+from layout_ir.passes.selection.options.models import options_of, options_state_pads
+from layout_ir.passes.selection.options.op_classes import OpClasses
+from layout_ir.passes.selection.options.tensor_formats import Candidates, bound, row_major, shape_of
 from layout_ir.passes.selection.pads.split import with_pads
 from layout_ir.passes.selection.problem.cycles import check_acyclic
-from layout_ir.passes.selection.problem.decision_points import Site, Weights, calls_of, sites
-from layout_ir.passes.selection.problem.format_sets import DERIVED_LIMIT, FormatList, FormatLists
-from layout_ir.passes.selection.problem.omission import Omission
-from layout_ir.passes.selection.problem.problem import FORBIDDEN, Choice, Matrix, OpNode, Problem, ValueNode
-from layout_ir.passes.selection.problem.selection import Place, Selection
-from layout_ir.passes.selection.problem.tensors import Candidates
+from layout_ir.passes.selection.problem.decision_points import DecisionPoint, decision_points
+from layout_ir.passes.selection.problem.frequency import MOST_RUNS, BlockFrequencies, calls_of
+from layout_ir.passes.selection.problem.selection import Decision, Omission, Selection
+from layout_ir.passes.selection.solver.selection_problem import (
+    FORBIDDEN,
+    Choice,
+    Matrix,
+    OpNode,
+    Problem,
+    ValueNode,
+)
+from layout_ir.passes.selection.translation.format_lists import DERIVED_LIMIT, FormatList, FormatLists
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What was found for one place and holds for all alike: its options, and the lists of its values behind them.
+    """The options of a decision point for given lists of Formats, the same for all points alike.
 
-    `left_out` has the Formats that were not taken into the lists, per value.
+    `after` has the lists of its values with the Formats of the options added, `left_out` the Formats that were not
+    added, both per value.
     """
 
     options: list[LayoutOption]
@@ -48,7 +56,8 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """What a place is in the problem: the uses (by number) that its options speak of, and the options worth having."""
+    """A decision point in the problem: the uses (by number) that its options speak of, and its choices with the option
+    of each."""
 
     named: tuple[int, ...]
     choices: tuple[Choice, ...]
@@ -56,14 +65,14 @@ class _Node:
 
 
 class _Builder:
-    def __init__(self, target: Target, costs: CostModel, found: list[Site]):
+    def __init__(self, target: Target, costs: CostModel, found: list[DecisionPoint]):
         self.target = target
         self.costs = costs
-        self.sites = found
+        self.points = found
         self.lists = FormatLists()
-        self.kinds = Kinds(target)
+        self.op_classes = OpClasses(target)
         self.asked = 0
-        """How often a model was asked for options: per kind and Formats, not per op."""
+        """How often a model was asked for options: once per op class and Formats, not per op."""
         self.numbers: dict[SSAValue, int] = {}
         self.values: list[SSAValue] = []
         self.types: list[int] = []
@@ -71,23 +80,23 @@ class _Builder:
         self.formats: list[FormatList] = []
         """Per value the Formats known so far."""
         self.touching: list[list[int]] = []
-        """Per value the sites that use or make it."""
+        """Per value, the numbers of the decision points that use or make it."""
         self._start: dict[int, FormatList] = {}
-        # Per site: its values, uses before defs, each once; per use and def, which of them it is; and its kind.
+        # Per decision point: its values, uses before defs, each once; per use and def, which of them it is; its class.
         self.members: list[tuple[int, ...]] = []
         self.positions: list[tuple[int, ...]] = []
-        self.kind: list[int | None] = []
-        for number, site in enumerate(found):
-            self._enter(number, site)
+        self.classes: list[int | None] = []
+        for number, point in enumerate(found):
+            self._enter(number, point)
         self._found: dict[object, _Found] = {}
         self._own: dict[int, tuple[tuple[FormatList, ...], _Found]] = {}
-        """For sites that are like no other."""
+        """Of decision points that are like no other: the lists its values had, and what was found for these."""
         self._nodes: dict[object, _Node] = {}
         self._value_nodes: dict[object, ValueNode] = {}
         self._extended: dict[FormatList, FormatList] = {}
 
-    def _enter(self, number: int, site: Site) -> None:
-        values = [*(user.operands[k] for user, k in site.uses), *site.defs]
+    def _enter(self, number: int, point: DecisionPoint) -> None:
+        values = [*(user.operands[k] for user, k in point.uses), *point.defs]
         given = [self._value(value) for value in values]
         place = {v: k for k, v in enumerate(dict.fromkeys(given))}
         positions = tuple([place[v] for v in given])
@@ -95,22 +104,22 @@ class _Builder:
             self.touching[v].append(number)
         self.members.append(tuple(place))
         self.positions.append(positions)
-        self.kind.append(None if site.is_slot else self.kinds.of(site.op, values, positions))
+        self.classes.append(None if point.is_equality else self.op_classes.of(point.op, values, positions))
 
     def _value(self, value: SSAValue) -> int:
         number = self.numbers.get(value)
         if number is None:
             number = self.numbers[value] = len(self.values)
-            kind = self.kinds.attribute(value.type)
-            start = self._start.get(kind)
+            op_class = self.op_classes.attribute(value.type)
+            start = self._start.get(op_class)
             if start is None:
                 start = self.lists.of(shape_of(value))
                 known = format_of(value.type)
                 if known is not None:
                     start = start.adding(known)
-                self._start[kind] = start
+                self._start[op_class] = start
             self.values.append(value)
-            self.types.append(kind)
+            self.types.append(op_class)
             self.formats.append(start)
             self.touching.append([])
         return number
@@ -118,50 +127,50 @@ class _Builder:
     def candidates(self, value: SSAValue) -> Sequence[Format]:
         return self.formats[self._value(value)].formats
 
-    def options(self, site: Site, candidates: Candidates | None = None) -> list[LayoutOption]:
-        """The options at `site` that agree with the types that are already fixed."""
+    def options(self, point: DecisionPoint, candidates: Candidates | None = None) -> list[LayoutOption]:
+        """The options of `point` that agree with the Formats that types already state."""
         self.asked += 1
         candidates = candidates or self.candidates
         given = (
-            self.agreements(site, candidates)
-            if site.is_slot
-            else options_of(site.op, candidates, self.target)
+            self.equality_options(point, candidates)
+            if point.is_equality
+            else options_of(point.op, candidates, self.target)
         )
         return [
             option
             for option in given
-            if all(_agrees(value, fmt) for value, fmt in zip(site.defs, option.outs, strict=True))
-            and _asks_one_number(site, option)
+            if all(_agrees(value, fmt) for value, fmt in zip(point.defs, option.outs, strict=True))
+            and _asks_one_number(point, option)
         ]
 
-    def asked_for(self, site: Site) -> list[set[Format]]:
-        """Per tensor of `site`, the Formats that it asks for whatever the others ask for."""
+    def asked_for(self, point: DecisionPoint) -> list[set[Format]]:
+        """Per tensor of `point`, the Formats that its options have for it before any Format reached it from others."""
 
         def declared(value: SSAValue) -> Sequence[Format]:
             known = format_of(value.type)
             return () if known is None else (known,)
 
-        options = self.options(site, declared)
+        options = self.options(point, declared)
         columns = zip(*((*option.ins, *option.outs) for option in options), strict=True)
         return [{fmt for fmt in column if fmt is not None} for column in columns]
 
-    def agreements(self, site: Site, candidates: Candidates) -> Iterator[LayoutOption]:
-        """One Format for all of a slot: the declared one, or any that its values may have."""
-        values = [*(user.operands[k] for user, k in site.uses), *site.defs]
-        known = None if site.declared is None else format_of(site.declared)
+    def equality_options(self, point: DecisionPoint, candidates: Candidates) -> Iterator[LayoutOption]:
+        """The options of an equality constraint: one Format for all tensors, the declared one or any they may have."""
+        values = [*(user.operands[k] for user, k in point.uses), *point.defs]
+        known = None if point.declared is None else format_of(point.declared)
         formats = [known] if known is not None else [fmt for v in values for fmt in candidates(v)]
-        for fmt in dict.fromkeys((*formats, plain(values[0])) if known is None else formats):
+        for fmt in dict.fromkeys((*formats, row_major(values[0])) if known is None else formats):
             if all(bound(fmt, value) is not None for value in values):
-                yield LayoutOption((fmt,) * len(site.uses), (fmt,) * len(site.defs), 0)
+                yield LayoutOption((fmt,) * len(point.uses), (fmt,) * len(point.defs), 0)
 
     def spread(self) -> None:
-        """Lets the Formats spread as far as they go.
+        """Lets the Formats spread until no value gets a new one.
 
-        A site is looked at again when one of its values got a new Format, so the work follows the Formats and not
-        the length of the program.
+        A decision point is looked at again when one of its values got a new Format, so the work follows the Formats and
+        not the length of the program.
         """
-        pending = deque(range(len(self.sites)))
-        waiting = bytearray(b"\1") * len(self.sites)
+        pending = deque(range(len(self.points)))
+        waiting = bytearray(b"\1") * len(self.points)
         while pending:
             number = pending.popleft()
             waiting[number] = 0
@@ -176,26 +185,26 @@ class _Builder:
                             pending.append(other)
 
     def found(self, number: int) -> _Found:
-        """The options of a site, given the Formats that its values have so far."""
-        kind = self.kind[number]
+        """The options of a decision point, given the Formats that its values have so far."""
+        op_class = self.classes[number]
         before = tuple([self.formats[v] for v in self.members[number]])
-        if kind is None:
+        if op_class is None:
             known, found = self._own.get(number, ((), None))
             if known != before:
                 found = None
         else:
-            found = self._found.get((kind, before))
+            found = self._found.get((op_class, before))
         if found is None:
             found = self._find(number, before)
-            if kind is None:
+            if op_class is None:
                 self._own[number] = before, found
             else:
-                self._found[kind, before] = found
+                self._found[op_class, before] = found
         return found
 
     def _find(self, number: int, before: tuple[FormatList, ...]) -> _Found:
-        site, positions = self.sites[number], self.positions[number]
-        options = self.options(site)
+        point, positions = self.points[number], self.positions[number]
+        options = self.options(point)
         after = list(before)
         left_out: list[set[Format]] = [set() for _ in before]
         asked: list[set[Format]] | None = None
@@ -205,7 +214,7 @@ class _Builder:
                     continue
                 longer = after[place].adding(fmt)
                 if longer is not after[place] and len(after[place].formats) >= DERIVED_LIMIT:
-                    asked = asked or self.asked_for(site)
+                    asked = asked or self.asked_for(point)
                     if not asked or fmt not in asked[k]:
                         left_out[place].add(fmt)
                         continue
@@ -213,7 +222,7 @@ class _Builder:
         return _Found(options, tuple(after), tuple(map(frozenset, left_out)))
 
     def omissions(self) -> Iterator[Omission]:
-        """Where Formats were left out: at the op that makes the value, how many."""
+        """Per value with Formats that were left out: the op that makes it, and how many there are."""
         left_out: dict[int, set[Format]] = {}
         for number, members in enumerate(self.members):
             for v, formats in zip(members, self.found(number).left_out, strict=True):
@@ -221,17 +230,17 @@ class _Builder:
                     left_out.setdefault(v, set()).update(formats)
         for v, formats in left_out.items():
             value = self.values[v]
-            place = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
+            op = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
             name = "a value" if value.name_hint is None else f"%{value.name_hint}"
-            assert place is not None
+            assert op is not None
             yield Omission(
-                place,
+                op,
                 f"of the formats that reach {name} from other ops, {len(formats)} take no part in the choice: "
                 f"it has {len(self.formats[v].formats)} already",
             )
 
     def extended(self, formats: FormatList) -> FormatList:
-        """The list with the Formats through which reorders may pass."""
+        """The list with the Formats, of a cost table, through which reorders may pass."""
         longer = self._extended.get(formats)
         if longer is None:
             longer = formats
@@ -241,24 +250,24 @@ class _Builder:
         return longer
 
     def node(self, number: int) -> _Node:
-        """What a site is in the problem, after the Formats have spread."""
-        kind = self.kind[number]
-        if kind is None:
+        """The node of a decision point, after the Formats have spread. Raises PassError where it has no option."""
+        op_class = self.classes[number]
+        if op_class is None:
             return self._node(number)
-        key = kind, tuple([self.formats[v] for v in self.members[number]])
+        key = op_class, tuple([self.formats[v] for v in self.members[number]])
         node = self._nodes.get(key)
         if node is None:
             node = self._nodes[key] = self._node(number)
         return node
 
     def _node(self, number: int) -> _Node:
-        site, options = self.sites[number], self.found(number).options
+        point, options = self.points[number], self.found(number).options
         if not options:
-            raise self._no_option(site)
+            raise self._no_option(point)
         lists = [self.extended(self.formats[self.members[number][k]]) for k in self.positions[number]]
         named = tuple(k for k, fmt in enumerate(options[0].ins) if fmt is not None)
         given = [lists[k] for k in named]
-        made = lists[len(site.uses) :]
+        made = lists[len(point.uses) :]
         shapes = [own.shape for own in (*given, *made)]
         # The same formats at a higher cost can never win.
         best: dict[object, tuple[Choice, LayoutOption]] = {}
@@ -266,31 +275,32 @@ class _Builder:
             wanted = [fmt for fmt in option.ins if fmt is not None]
             if len(wanted) != len(given):
                 raise PassError(
-                    f"{name_of_op(site.op)} leaves an operand open in some options and not in others", site.op
+                    f"{name_of_op(point.op)} leaves an operand open in some options and not in others",
+                    point.op,
                 )
             ins = _numbers(given, wanted)
             outs = _numbers(made, option.outs)
             if ins is None or outs is None:
                 continue
-            choice = Choice(ins, outs, self.costs.op(name_of_op(site.op), option, shapes))
+            choice = Choice(ins, outs, self.costs.op(name_of_op(point.op), option, shapes))
             # Formats of options may say what the op does with pads, which may be worth a cost.
-            pads = tuple(fmt.pad for fmt in (*wanted, *option.outs)) if says_pads(site.op) else ()
+            pads = tuple(fmt.pad for fmt in (*wanted, *option.outs)) if options_state_pads(point.op) else ()
             key = (ins, outs, pads)
             if key not in best or choice.cost < best[key][0].cost:
                 best[key] = (choice, option)
         if not best:
-            raise self._no_option(site)
+            raise self._no_option(point)
         choices, kept = zip(*best.values(), strict=True)
         return _Node(named, choices, kept)
 
-    def _no_option(self, site: Site) -> PassError:
-        types = ", ".join(str(value.type) for value in site.defs) or "its operands"
+    def _no_option(self, point: DecisionPoint) -> PassError:
+        types = ", ".join(str(value.type) for value in point.defs) or "its operands"
         return PassError(
-            f"{name_of_op(site.op)} has no option on target {self.target.name} for {types}", site.op
+            f"{name_of_op(point.op)} has no option on target {self.target.name} for {types}", point.op
         )
 
-    def value_node(self, number: int, weights: Weights) -> ValueNode:
-        """What a value is in the problem."""
+    def value_node(self, number: int, weights: BlockFrequencies) -> ValueNode:
+        """The node of a value: what reorders between its Formats cost, and how often they run."""
         value, formats = self.values[number], self.extended(self.formats[number])
         # Every format of a constant is made when the program is built.
         weight = None if isinstance(value.owner, nn.ConstantOp) else weights.around(value)
@@ -313,11 +323,11 @@ def _agrees(value: SSAValue, fmt: Format) -> bool:
     return ours is not None and theirs is not None and ours.same_map(theirs)
 
 
-def _asks_one_number(site: Site, option: LayoutOption) -> bool:
+def _asks_one_number(point: DecisionPoint, option: LayoutOption) -> bool:
     """Whether the op wants one number in the pads of each operand, as a type can promise; our own ops do."""
-    if site.is_slot or isinstance(site.op, nn.NNOp) or says_pads(site.op):
+    if point.is_equality or isinstance(point.op, nn.NNOp) or options_state_pads(point.op):
         return True
-    for (user, k), fmt in zip(site.uses, option.ins, strict=True):
+    for (user, k), fmt in zip(point.uses, option.ins, strict=True):
         layout = None if fmt is None else bound(fmt, user.operands[k])
         if layout is not None and layout.is_padded:
             padded = layout.padded_dims()
@@ -360,35 +370,40 @@ def build(
 ) -> Selection:
     """The selection problem of a module: of all that is connected to an open layout, or of `everything`.
 
-    Raises PassError where a place has no option that agrees with the types it already has, or values form a cycle.
+    Raises PassError where a decision point has no option that agrees with the types it already has, or values form a
+    cycle.
     """
     _check_types(module)
     check_acyclic(module)
-    weights = Weights(calls_of(module))
-    builder = _Builder(target, costs or CostModel(), sites(module, weights, everything=everything))
+    weights = BlockFrequencies(calls_of(module))
+    builder = _Builder(target, costs or CostModel(), decision_points(module, weights, everything=everything))
     builder.spread()
     nodes: list[OpNode] = []
-    places: list[Place] = []
-    for number, site in enumerate(builder.sites):
+    decisions: list[Decision] = []
+    for number, point in enumerate(builder.points):
         node = builder.node(number)
         members, positions = builder.members[number], builder.positions[number]
         operands = tuple([members[positions[k]] for k in node.named])
-        results = tuple([members[k] for k in positions[len(site.uses) :]])
-        uses = site.uses if len(operands) == len(site.uses) else tuple([site.uses[k] for k in node.named])
-        nodes.append(OpNode(operands, results, node.choices, site.weight))
-        places.append(Place(site, uses, node.options))
+        results = tuple([members[k] for k in positions[len(point.uses) :]])
+        uses = point.uses if len(operands) == len(point.uses) else tuple([point.uses[k] for k in node.named])
+        nodes.append(OpNode(operands, results, node.choices, point.weight))
+        decisions.append(Decision(point, uses, node.options))
     values = tuple([builder.value_node(v, weights) for v in range(len(builder.values))])
     lists = [builder.extended(own) for own in builder.formats]
     formats = tuple([own.formats for own in lists])
     selection = Selection(
         Problem(tuple(nodes), values),
-        tuple(places),
+        tuple(decisions),
         tuple(builder.values),
         formats,
         tuple(builder.omissions()),
     )
-    whole = with_pads(selection, [own.layouts for own in lists], builder.kind, builder.costs)
-    omissions = (*whole.omissions, *weights.omissions())
+    whole = with_pads(selection, [own.layouts for own in lists], builder.classes, builder.costs)
+    clipped = (
+        Omission(op, f"the block of {op.name} runs {often} times and is counted as {MOST_RUNS} times")
+        for op, often in weights.clipped.items()
+    )
+    omissions = (*whole.omissions, *clipped)
     return replace(whole, problem=_with_dead_blocks(whole.problem), omissions=omissions)
 
 

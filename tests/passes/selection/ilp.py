@@ -28,9 +28,9 @@ from xdsl.dialects.builtin import ModuleOp
 from layout_ir.certificate.checking import verify
 from layout_ir.passes.selection.costs.cost_table import parse_costs
 from layout_ir.passes.selection.options.targets import target_named
-from layout_ir.passes.selection.problem.problem import Choice, OpNode, Problem, ValueNode
 from layout_ir.passes.selection.solver.certificate import certify
 from layout_ir.passes.selection.solver.elimination import Infeasible
+from layout_ir.passes.selection.solver.selection_problem import Choice, OpNode, Problem, ValueNode
 from layout_ir.passes.selection.translation.apply import apply
 from layout_ir.passes.selection.translation.from_ir import build
 from tests.passes.selection import problems
@@ -138,8 +138,8 @@ class _Program:
         self._rows.append((row, -np.inf, limit))
 
     def least(self) -> int | None:
-        places = [(k, x, a) for k, (row, _, _) in enumerate(self._rows) for x, a in row.items()]
-        rows, columns, entries = zip(*places, strict=True)
+        decisions = [(k, x, a) for k, (row, _, _) in enumerate(self._rows) for x, a in row.items()]
+        rows, columns, entries = zip(*decisions, strict=True)
         matrix = sparse.csr_array((entries, (rows, columns)), shape=(len(self._rows), len(self._cost)))
         # The solver of older SciPy takes indices of 32 bits alone.
         matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)

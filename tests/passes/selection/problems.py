@@ -6,7 +6,14 @@ import itertools
 import random
 from typing import Any
 
-from layout_ir.passes.selection.problem.problem import Choice, Matrix, OpNode, Problem, ValueNode, evaluate
+from layout_ir.passes.selection.solver.selection_problem import (
+    Choice,
+    Matrix,
+    OpNode,
+    Problem,
+    ValueNode,
+    evaluate,
+)
 
 
 def random_matrix(rng: random.Random, formats: int) -> Matrix:

@@ -17,7 +17,7 @@ from layout_ir.api.execute import run
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp, format_of, layout_of
 from layout_ir.dialects.layout.ops import cast_obstacle
-from layout_ir.passes.optimize import optimize
+from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.selection.options.models import same_format_options
 from layout_ir.passes.selection.options.targets import target_named
 from tests.passes.texts import parse

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from layout_ir.algebra.format import Format
 from layout_ir.api.execute import run
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp, format_of, is_any, is_tensor, layout_of
-from layout_ir.passes.optimize import optimize
+from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.selection.costs.cost_table import parse_costs
 from layout_ir.passes.strip import strip
 from layout_ir.printing import print_module

@@ -1,10 +1,10 @@
-"""Ops that verify only if some of their tensors are spelled alike: of one type, or in one recipe.
+"""Ops that verify only if some of their tensors are spelled alike: of one type, or in one shape-free Format.
 
 arith and math on whole tensors want one type for operands and result; destination-passing ops one for a result and the
 operand it starts from, and some of them do not even print it twice. Selection compares layouts, not spellings, so what
 it leaves may differ in those; a `layout.cast` makes them alike.
 
-Ops of `nn` that want one Format for tensors of several shapes (concat, pools) compare it as a recipe: eight channels in
+Ops of `nn` that want one Format for tensors of several shapes (concat, pools) compare it shape-free: eight channels in
 nhwc lie as in nChw8c, but a concat of them with others has to be told which of the two is meant.
 """
 
@@ -14,8 +14,6 @@ from collections.abc import Iterator, Sequence
 
 from xdsl.ir import Attribute, Operation
 
-from layout_ir.algebra.format import Format
-from layout_ir.algebra.layout import Layout
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import (
     CastOp,
@@ -29,8 +27,8 @@ from layout_ir.dialects.layout import (
 )
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.dialects.layout.types import encoding_of
-from layout_ir.errors import LayoutError
 from layout_ir.foreign.structured import structured
+from layout_ir.passes.selection.options.tensor_formats import bound_to
 
 
 def conform(ops: Sequence[Operation]) -> None:
@@ -45,7 +43,7 @@ def conform(ops: Sequence[Operation]) -> None:
 
 def alike(op: Operation) -> Iterator[Operation]:
     """Gives operands of `op` the types they must have; yields the ops, still to be inserted, that do so."""
-    for operand, type in (*bound_types(op), *_one_recipe(op)):
+    for operand, type in (*bound_types(op), *_one_shape_free_format(op)):
         value = op.operands[operand]
         if not has_layout(value.type) or not has_layout(type) or encoding_of(value.type) == encoding_of(type):
             continue
@@ -71,7 +69,7 @@ def bound_types(op: Operation) -> Iterator[tuple[int, Attribute]]:
         yield from ((k, op.results[j].type) for j, k in enumerate(s.init) if k is not None)
 
 
-def _one_recipe(op: Operation) -> Iterator[tuple[int, Attribute]]:
+def _one_shape_free_format(op: Operation) -> Iterator[tuple[int, Attribute]]:
     """Operands of an op of `nn` that lie as its Format says, but are spelled in one that means another elsewhere."""
     if not isinstance(op, nn.NNOp) or not op.SAME_FORMAT:
         return
@@ -81,15 +79,8 @@ def _one_recipe(op: Operation) -> Iterator[tuple[int, Attribute]]:
         if own is None or fmt is None or own == fmt or value not in op.formatted_operands():
             continue
         here, there = layout_of(value.type), layout_of(op.result.type)
-        as_result, as_operand = _bound(own, there.shape), _bound(fmt, here.shape)
+        as_result, as_operand = bound_to(own, there.shape), bound_to(fmt, here.shape)
         if as_result is not None and as_result.same_map(there):
             continue
         if as_operand is not None and as_operand.same_map(here):
             yield k, with_format(value.type, fmt.with_pad(own.pad))
-
-
-def _bound(fmt: Format, shape: tuple[int, ...]) -> Layout | None:
-    try:
-        return fmt.bind(shape)
-    except LayoutError:
-        return None

@@ -30,7 +30,8 @@ def _keys(exprs: Map, reductions: frozenset[int]) -> list[int | None]:
 def transfer(
     fmt: Format, source: Map, target: Map, reductions: frozenset[int], names: Sequence[str]
 ) -> Format | None:
-    """`fmt`, a recipe for a tensor with map `source`, for one with map `target`; None where there is no such Format."""
+    """`fmt`, a shape-free Format of a tensor with map `source`, for one with map `target`; None where there is no such
+    Format."""
     ours, theirs = _keys(source, reductions), _keys(target, reductions)
     where = {loop: dim for dim, loop in enumerate(theirs) if loop is not None}
     missing = [d for d, loop in enumerate(theirs) if loop not in ours and not _is_fixed(target[d])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from tests.passes.selection.ir_programs.costs import Costs, random_costs
-from tests.passes.selection.ir_programs.formats import ANY, FEW, MAPS, Held, format_text, typed
+from tests.passes.selection.ir_programs.formats import ANY, FEW, MAPS, PadValue, format_text, typed
 
 
 def random_ir(rng: random.Random) -> tuple[str, Costs]:
@@ -62,7 +62,7 @@ class _Writer:
 
     # Ops that carry options, elementwise ops ------------------------------------------------------------------------
 
-    def held(self) -> Held:
+    def held(self) -> PadValue:
         return self.rng.choice([None, None, 0.0, 0.0, 1.0])
 
     def options(self, operands: int) -> str:

@@ -35,9 +35,9 @@ FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
     nn.MulOp: np.multiply,
 }
 
-Held = float | None
+PadValue = float | None
 """What pads hold; None: anything."""
-State = tuple[int, Held]
+State = tuple[int, PadValue]
 """A map, by its number in MAPS, and what the pads hold."""
 
 _FORMATS = [Format.parse(f"(a, b) : {text}") for text in MAPS]
@@ -45,16 +45,16 @@ PADDED = [fmt.bind(SHAPE).padded_shape != SHAPE for fmt in _FORMATS]
 """Whether a map has pads at this shape."""
 
 
-def format_body(map: int, held: Held = None) -> str:
+def format_body(map: int, held: PadValue = None) -> str:
     pad = "" if held is None else f", pad = {held:g}"
     return f"(a, b) : {MAPS[map]}{pad}"
 
 
-def format_text(map: int, held: Held = None) -> str:
+def format_text(map: int, held: PadValue = None) -> str:
     return f"#layout.format<{format_body(map, held)}>"
 
 
-def typed(map: int, held: Held) -> str:
+def typed(map: int, held: PadValue) -> str:
     """The type of a tensor that lies in this format."""
     return f"tensor<3x5xf32, {format_text(map, held)}>"
 

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from layout_ir.dialects.layout import FormatAttr, OptionAttr, ReorderOp
 from tests.passes.selection.ir_programs.costs import Costs
-from tests.passes.selection.ir_programs.formats import FUNCTIONS, PADDED, Held, State, state_of
+from tests.passes.selection.ir_programs.formats import FUNCTIONS, PADDED, PadValue, State, state_of
 
 
 def fixed_state(value: SSAValue) -> State | None:
@@ -70,7 +70,7 @@ class Reading:
 
     def __init__(self, module: ModuleOp, costs: Costs):
         self.costs = costs
-        self.slots: list[tuple[list[SSAValue], list[SSAValue]]] = []
+        self.constraints: list[tuple[list[SSAValue], list[SSAValue]]] = []
         self.ops: list[Operation] = []
         self.parents: dict[SSAValue, SSAValue] = {}
         self.asked: dict[SSAValue, set[int]] = {}
@@ -81,12 +81,12 @@ class Reading:
             here = [op for op in calls if op.callee.string_value() == name]
             for k, arg in enumerate(function.body.block.args):
                 if is_tensor(arg):
-                    self._slot([call.operands[k] for call in here], [arg])
+                    self._equality([call.operands[k] for call in here], [arg])
             end = function.body.block.last_op
             assert isinstance(end, ReturnOp)
             for k, value in enumerate(end.operands):
                 if here or fixed_state(value) is not None:
-                    self._slot([value], [call.results[k] for call in here])
+                    self._equality([value], [call.results[k] for call in here])
         for op in module.walk():
             self._read(op)
         self.numbers = self._worth_writing()
@@ -115,8 +115,8 @@ class Reading:
             new = {x for held, result in made if result in useful for x in held}
         return useful
 
-    def _slot(self, uses: list[SSAValue], defs: list[SSAValue]) -> None:
-        self.slots.append((uses, defs))
+    def _equality(self, uses: list[SSAValue], defs: list[SSAValue]) -> None:
+        self.constraints.append((uses, defs))
         for value in (*uses, *defs):
             self._join(value, (uses or defs)[0])
 
@@ -148,16 +148,16 @@ class Reading:
                 end = op.body.block.last_op
                 assert end is not None
                 for k, (arg, result) in enumerate(zip(op.body.block.args[1:], op.results, strict=True)):
-                    self._slot([op.operands[3 + k], end.operands[k]], [arg, result])
+                    self._equality([op.operands[3 + k], end.operands[k]], [arg, result])
             case scf.IfOp():
                 for k, result in enumerate(op.results):
-                    self._slot([region.block.last_op.operands[k] for region in op.regions], [result])  # pyright: ignore
+                    self._equality([region.block.last_op.operands[k] for region in op.regions], [result])  # pyright: ignore
             case scf.WhileOp():
                 before, after = op.before_region.block, op.after_region.block
                 for k, arg in enumerate(before.args):
-                    self._slot([op.operands[k], after.last_op.operands[k]], [arg])  # pyright: ignore
+                    self._equality([op.operands[k], after.last_op.operands[k]], [arg])  # pyright: ignore
                 for k, (arg, result) in enumerate(zip(after.args, op.results, strict=True)):
-                    self._slot([before.last_op.operands[1 + k]], [arg, result])  # pyright: ignore
+                    self._equality([before.last_op.operands[1 + k]], [arg, result])  # pyright: ignore
             case _ if op.name == "test.op" or type(op) in FUNCTIONS or isinstance(op, ReorderOp):
                 self.ops.append(op)
                 for option in carried(op):
@@ -174,16 +174,16 @@ class Reading:
                 pass
 
     def maps(self, value: SSAValue) -> list[int]:
-        """The maps that reach `value` through ops and slots that keep them."""
+        """The maps that reach `value` through ops and constraints that keep them."""
         root = self._find(value)
         near = {m for other, asked in self.asked.items() if self._find(other) is root for m in asked}
         return sorted(near | {0})
 
-    def held(self, map: int) -> list[Held]:
+    def held(self, map: int) -> list[PadValue]:
         return [None, *sorted(self.numbers)] if PADDED[map] else [None]
 
     def _slot_nodes(self) -> Iterator[Node]:
-        for uses, defs in self.slots:
+        for uses, defs in self.constraints:
             values = [*uses, *defs]
             fixed = {state for value in (defs or uses) if (state := fixed_state(value)) is not None}
             states = fixed or {(m, held) for m in self.maps(values[0]) for held in self.held(m)}

@@ -9,7 +9,7 @@ from layout_ir.passes.selection.options.conv_kernels import (
     activation,
     blocked_kernels,
     channels_last_kernel,
-    plain_kernel,
+    row_major_kernel,
     weight,
 )
 from tests.passes.selection.options.convs import conv_of
@@ -52,7 +52,11 @@ def test_negative_groups_of_broken_blocks_have_no_kernel(channels: int, outputs:
 def test_a_kernel_fits_its_convolution_in_every_rank() -> None:
     for rank in (1, 2, 3):
         conv = conv_of(16, 32, rank=rank)
-        for kernel in (plain_kernel(conv, 1), channels_last_kernel(conv, 1), *blocked_kernels(conv, 8, 1)):
+        for kernel in (
+            row_major_kernel(conv, 1),
+            channels_last_kernel(conv, 1),
+            *blocked_kernels(conv, 8, 1),
+        ):
             kernel.x.bind((conv.batch, conv.channels, *conv.image))
             kernel.w.bind((conv.outputs, conv.inputs_per_group, *conv.kernel))
             kernel.y.bind((conv.batch, conv.outputs, *conv.image))

@@ -14,7 +14,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.diagnostics import PassError
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp, format_of
 from layout_ir.interfaces import PAD_BEHAVIOURS, LayoutOption, PadBehaviour, PadRead, register_pads
-from layout_ir.passes.optimize import optimize
+from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.selection.options.models import MODELS, register
 from layout_ir.printing import print_module
 from tests.passes.texts import parse

@@ -15,8 +15,9 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, ViewOp, layout_of
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.passes.propagate import propagate
-from layout_ir.passes.selection.options.models import options_of, shape_of
+from layout_ir.passes.selection.options.models import options_of
 from layout_ir.passes.selection.options.targets import target_named
+from layout_ir.passes.selection.options.tensor_formats import shape_of
 
 onnx: Any = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 

@@ -8,12 +8,17 @@ from layout_ir.algebra.format import Format
 from layout_ir.diagnostics import collect
 from layout_ir.errors import LayoutError
 from layout_ir.passes.selection.options import onednn_query, targets
-from layout_ir.passes.selection.options.conv_kernels import ConvShape
-from layout_ir.passes.selection.options.targets import NAMES, target_named
+from layout_ir.passes.selection.options.conv_kernels import ConvShape, Target, row_major_kernel
+from layout_ir.passes.selection.options.targets import (
+    check_target,
+    register_target,
+    target_named,
+    target_names,
+)
 from layout_ir.tools.commands.optimize import TARGETS
 from tests.passes.selection.options.convs import conv_of
 
-EVERY = (*NAMES, "ort-nchwc8", "ort-nchwc16")
+EVERY = (*target_names(), "ort-nchwc8", "ort-nchwc16")
 CONVS = [
     conv_of(3, 64, kernel=7, stride=2, image=224),
     conv_of(64, 64),
@@ -27,7 +32,7 @@ CONVS = [
 
 
 def test_the_help_text_lists_the_targets() -> None:
-    assert TARGETS == NAMES
+    assert target_names() == TARGETS
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -86,3 +91,21 @@ def test_negative_other_targets_are_silent() -> None:
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     with pytest.raises(LayoutError, match=r"^unknown target 'sparc': targets are host, avx2, .*, ort-nchwc$"):
         target_named("sparc")
+
+
+def test_a_registered_target_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "_targets", dict(vars(targets)["_targets"]))
+    own = Target("toy", "row-major convolutions", lambda conv: [row_major_kernel(conv, 1)])
+    with pytest.raises(LayoutError, match="unknown target 'toy'"):
+        check_target("toy")
+    register_target(own)
+    assert target_named("toy") is own
+    assert "toy" in target_names()
+
+
+@pytest.mark.parametrize("name", ["avx2", "host", "ort-nchwc"])
+def test_negative_a_name_that_is_taken_is_refused(name: str) -> None:
+    before = target_names()
+    with pytest.raises(LayoutError, match=f"there is a target '{name}' already"):
+        register_target(Target(name, "", lambda conv: ()))
+    assert target_names() == before

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from layout_ir.passes.propagate import solve
 from layout_ir.passes.selection.costs.cost_table import parse_costs
 from layout_ir.passes.selection.options.targets import target_named
-from layout_ir.passes.selection.translation.from_ir import Selection, build
+from layout_ir.passes.selection.problem.selection import Selection
+from layout_ir.passes.selection.translation.from_ir import build
+from layout_ir.passes.selection.translation.program_solution import solve_program
 from tests.passes.texts import parse
 
 TYPE = "tensor<1x17x4x4xf32, #layout.any>"
 BLOCKED = "tensor<1x17x4x4xf32, #layout.tag<nChw8c>>"
 PLAIN = "tensor<1x17x4x4xf32, #layout.tag<nchw>>"
-OPEN = "#layout.format<(n, c, h, w) : [n, c, h, w, c:8]>"
+UNDECIDED = "#layout.format<(n, c, h, w) : [n, c, h, w, c:8]>"
 NEEDS_ZERO = (
     "layout.options = [#layout.option<ins = [#layout.tag<nChw8c>], outs = [#layout.tag<nChw8c>], cost = 5>]"
 )
-NEEDS_NOTHING = f"layout.options = [#layout.option<ins = [{OPEN}], outs = [{OPEN}], cost = 5>]"
+NEEDS_NOTHING = f"layout.options = [#layout.option<ins = [{UNDECIDED}], outs = [{UNDECIDED}], cost = 5>]"
 
 
 def selected(body: str, result: str = "%y", costs: object = None) -> tuple[Selection, int]:
@@ -36,4 +37,4 @@ def selected(body: str, result: str = "%y", costs: object = None) -> tuple[Selec
         "test",
     )
     selection = build(parse(text), target_named("avx2"), table)
-    return selection, solve(selection).cost
+    return selection, solve_program(selection).cost

@@ -6,14 +6,14 @@ import pytest
 
 from layout_ir.algebra.format import Format
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp
-from layout_ir.passes.optimize import optimize
+from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.selection.costs.cost_model import CALL_NS, fill_ns
 from tests.passes.selection.pads.padded_programs import (
     BLOCKED,
     NEEDS_NOTHING,
     NEEDS_ZERO,
-    OPEN,
     TYPE,
+    UNDECIDED,
     selected,
 )
 from tests.passes.texts import parse
@@ -88,7 +88,7 @@ def test_options_that_differ_in_pads_only_are_weighed_against_a_fill():
     """Running on any pads is worth 8 to this op: less than a fill of its operand, more than nothing."""
     options = ", ".join(
         f"#layout.option<ins = [{fmt}], outs = [#layout.tag<nChw8c>], cost = {cost}>"
-        for fmt, cost in (("#layout.tag<nChw8c>", 2), (OPEN, 10))
+        for fmt, cost in (("#layout.tag<nChw8c>", 2), (UNDECIDED, 10))
     )
     _, kept = selected(f'%y = "test.op"(%x) {{layout.options = [{options}]}} : ({BLOCKED}) -> {TYPE}')
     assert kept == 2

@@ -10,13 +10,20 @@ import numpy as np
 import pytest
 
 from layout_ir.certificate.checking import verify
-from layout_ir.passes.selection.problem.problem import Choice, OpNode, Problem, ValueNode, evaluate, tree_cost
 from layout_ir.passes.selection.solver import demand_sets
 from layout_ir.passes.selection.solver.certificate import certify
-from layout_ir.passes.selection.solver.cost_functions import Factors, steiner
+from layout_ir.passes.selection.solver.cost_functions import CostFunctions, steiner
 from layout_ir.passes.selection.solver.demand_sets import sets_of
 from layout_ir.passes.selection.solver.elimination import Elimination, prepare
-from layout_ir.passes.selection.solver.elimination_order import make_plan
+from layout_ir.passes.selection.solver.elimination_order import find_elimination_order
+from layout_ir.passes.selection.solver.selection_problem import (
+    Choice,
+    OpNode,
+    Problem,
+    ValueNode,
+    evaluate,
+    tree_cost,
+)
 from tests.passes.selection.problems import (
     brute_force,
     cyclic_problem,
@@ -29,9 +36,9 @@ from tests.passes.selection.problems import (
 
 def _solve(problem: Problem, direct: int, *, tails: bool = True) -> tuple[int, int]:
     """The total that elimination promises, and what its choice costs."""
-    factors = Factors(problem, direct, tails=tails)
+    functions = CostFunctions(problem, direct, tails=tails)
     elimination = Elimination(
-        factors, make_plan(factors.domains, [f.scope for f in factors.factors], 1 << 30)
+        functions, find_elimination_order(functions.domains, [f.scope for f in functions.functions], 1 << 30)
     )
     assert elimination.run()
     return elimination.total, evaluate(problem, elimination.backward({})[: len(problem.ops)])
@@ -51,7 +58,7 @@ def test_sets_of_shared_users_are_worth_what_brute_force_finds(tails: bool):
     tied = 0
     for _ in range(25):
         problem = dense_problem(rng, 4, 3)
-        tied += any(needs.tail is not None for needs in Factors(problem, 1).needs.values())
+        tied += any(sets.tail is not None for sets in CostFunctions(problem, 1).demand_sets.values())
         assert _solve(problem, 1, tails=tails) == (brute_force(problem),) * 2
     assert tied > 20, "no value shares its users with another: nothing is tested"
 
@@ -67,9 +74,9 @@ def test_dense_blocks_take_work_that_grows_with_their_layers_and_not_as_a_power(
     """Direct tables over the users of one value would have 5 ** layers entries."""
     work: list[int] = []
     for layers in (12, 24, 48):
-        factors, plan = prepare(dense_problem(random.Random(layers), layers, 5), 1 << 23)
-        assert not plan.core_variables and factors.needs
-        work.append(plan.work)
+        functions, order = prepare(dense_problem(random.Random(layers), layers, 5), 1 << 23)
+        assert not order.core_variables and functions.demand_sets
+        work.append(order.work)
     assert work[2] - work[1] < 2.5 * (work[1] - work[0])
 
 
@@ -106,9 +113,9 @@ def _hub(uses: int) -> Problem:
 def test_factors_and_work_grow_with_the_problem(make: Callable[[int], Problem]):
     sizes: list[tuple[int, int, int]] = []
     for n in (200, 800):
-        factors, plan = prepare(make(n), 1 << 23)
-        held = sum(len(f.scope) + len(f.signature) for f in factors.factors)
-        sizes.append((held, plan.work, len(plan.buckets) + len(plan.slots)))
+        functions, order = prepare(make(n), 1 << 23)
+        held = sum(len(f.scope) + len(f.signature) for f in functions.functions)
+        sizes.append((held, order.work, len(order.buckets) + len(order.slots)))
     for few, many in zip(*sizes, strict=True):
         assert many <= 4.2 * few
 
@@ -131,7 +138,7 @@ def test_hub_of_many_uses_adds_up_far_more_than_fits_a_message():
 
 
 def _tree(reorder: tuple[tuple[int, ...], ...], root: int, needed: set[int]) -> int:
-    from layout_ir.passes.selection.problem.problem import tree_cost
+    from layout_ir.passes.selection.solver.selection_problem import tree_cost
 
     return tree_cost(reorder, root, needed)
 
@@ -139,19 +146,19 @@ def _tree(reorder: tuple[tuple[int, ...], ...], root: int, needed: set[int]) -> 
 def test_plan_keeps_every_table_below_the_limit_and_leaves_the_rest():
     problem = random_problem(random.Random(3), 40, 4)
     for limit in (1, 16, 256, 1 << 20):
-        factors, plan = prepare(problem, limit)
-        assert all(bucket.entries <= limit for bucket in plan.buckets)
-        gone = {bucket.variable for bucket in plan.buckets}
-        variables = {v for v, size in enumerate(factors.domains) if size > 1}
-        assert gone | set(plan.core_variables) == variables
-        assert not gone & set(plan.core_variables)
+        functions, order = prepare(problem, limit)
+        assert all(bucket.entries <= limit for bucket in order.buckets)
+        gone = {bucket.variable for bucket in order.buckets}
+        variables = {v for v, size in enumerate(functions.domains) if size > 1}
+        assert gone | set(order.core_variables) == variables
+        assert not gone & set(order.core_variables)
     assert not prepare(problem, 1 << 20)[1].core_variables
 
 
 def test_chain_is_as_deep_as_a_logarithm():
     scopes = [(k, k + 1) for k in range(1 << 12)]
-    plan = make_plan([3] * ((1 << 12) + 1), scopes, 1 << 20)
-    assert max(bucket.level for bucket in plan.buckets) <= 2 * 12
+    order = find_elimination_order([3] * ((1 << 12) + 1), scopes, 1 << 20)
+    assert max(bucket.level for bucket in order.buckets) <= 2 * 12
 
 
 @pytest.mark.parametrize("limit", [1, 3, 6])
@@ -165,9 +172,9 @@ def test_sets_that_are_not_told_apart_bound_and_are_refined(limit: int, monkeypa
         if rng.random() < 0.5:
             problem = random_problem(rng, rng.randint(2, 5), 4)
         optimum = brute_force(problem)
-        factors = Factors(problem, 1)
-        plan = make_plan(factors.domains, [f.scope for f in factors.factors], 1 << 30)
-        elimination = Elimination(factors, plan)
+        functions = CostFunctions(problem, 1)
+        order = find_elimination_order(functions.domains, [f.scope for f in functions.functions], 1 << 30)
+        elimination = Elimination(functions, order)
         assert elimination.run() and elimination.total <= optimum
         bounded += elimination.total < optimum
         with monkeypatch.context() as patch:

@@ -8,9 +8,16 @@ import time
 import pytest
 
 from layout_ir.errors import LayoutError
-from layout_ir.passes.selection.problem.problem import FORBIDDEN, Choice, OpNode, Problem, ValueNode, evaluate
 from layout_ir.passes.selection.solver.elimination import Elimination, Infeasible, prepare
 from layout_ir.passes.selection.solver.greedy import solve_greedy, solve_preferred
+from layout_ir.passes.selection.solver.selection_problem import (
+    FORBIDDEN,
+    Choice,
+    OpNode,
+    Problem,
+    ValueNode,
+    evaluate,
+)
 from layout_ir.passes.selection.solver.solve import solve, solve_exact
 from tests.passes.selection.problems import brute_force, dense_problem, random_problem, tangled_problem
 
@@ -64,12 +71,12 @@ def test_time_limit_of_nothing_leaves_an_honest_gap():
 def test_time_limit_stops_elimination_at_any_place():
     """The clock strikes after so many batches; wherever that is, cost and bound hold, and a later end is no worse."""
     problem = dense_problem(random.Random(3), 60, 4)
-    factors, plan = prepare(problem, 1 << 23)
+    functions, order = prepare(problem, 1 << 23)
     optimum = solve_exact(problem)
     assert optimum.is_optimal
     bounds: list[int] = []
     for batches in range(0, 200, 4):
-        elimination = Elimination(factors, plan)
+        elimination = Elimination(functions, order)
         ticks = iter(range(batches))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(

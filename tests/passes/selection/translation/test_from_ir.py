@@ -1,4 +1,4 @@
-"""Stating the problem takes work that follows the kinds of ops and not their number, and alike is not the same."""
+"""Stating the problem takes work that follows the classes of ops and not their number, and alike is not the same."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from layout_ir.diagnostics import Severity, collect
 from layout_ir.dialects import nn
 from layout_ir.passes.propagate import LayoutPropagatePass, propagate
 from layout_ir.passes.selection.options import models
-from layout_ir.passes.selection.options.op_classes import Kinds
+from layout_ir.passes.selection.options.op_classes import OpClasses
 from layout_ir.passes.selection.options.targets import target_named
-from layout_ir.passes.selection.problem.format_sets import FormatLists
 from layout_ir.passes.selection.translation import apply as applying
 from layout_ir.passes.selection.translation import from_ir as building
+from layout_ir.passes.selection.translation.format_lists import FormatLists
 from layout_ir.passes.selection.translation.from_ir import build
 from tests.passes.texts import parse
 
@@ -90,7 +90,7 @@ def test_slow_steps_follow_the_kinds_of_ops_and_not_their_number(monkeypatch: py
 
 
 def test_a_value_of_very_many_uses_is_read_as_often_as_it_has_uses(monkeypatch: pytest.MonkeyPatch):
-    from layout_ir.passes.selection.problem.problem import Problem
+    from layout_ir.passes.selection.solver.selection_problem import Problem
     from layout_ir.passes.selection.solver.solve import solve_exact
 
     inner = Problem.uses
@@ -117,19 +117,19 @@ def test_a_choice_that_is_not_proven_is_said_to_be_so():
 
 def test_problem_of_equal_ops_shares_what_is_equal():
     selection = build(_chain(6), target_named("avx2"))
-    convs = [node.choices for node, place in zip(selection.problem.ops, selection.places, strict=True)
-             if isinstance(place.site.op, nn.ConvOp)]  # fmt: skip
+    convs = [node.choices for node, place in zip(selection.problem.ops, selection.decisions, strict=True)
+             if isinstance(place.point.op, nn.ConvOp)]  # fmt: skip
     # The first one reads the argument.
     assert len({id(choices) for choices in convs[1:]}) == 1
 
 
 def _kinds(text: str) -> list[int | None]:
-    kinds = Kinds(target_named("avx2"))
+    op_classes = OpClasses(target_named("avx2"))
     found: list[int | None] = []
     for op in parse(text).walk():
         if isinstance(op, nn.NNOp):
             values = [*op.operands, *op.results]
-            found.append(kinds.of(op, values, tuple(values.index(value) for value in values)))
+            found.append(op_classes.of(op, values, tuple(values.index(value) for value in values)))
     return found
 
 

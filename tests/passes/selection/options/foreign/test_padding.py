@@ -7,7 +7,7 @@ import math
 import pytest
 
 from layout_ir.foreign.structured import Structured
-from layout_ir.passes.rewriting import needed_pad, provided_pad
+from layout_ir.passes.pad_queries import needed_pad, provided_pad
 from layout_ir.passes.selection.options.foreign.padding import divisors, neutral, written
 from tests.passes.selection.options.foreign.ops import blocked_op, generic, structured_of, the_op
 

@@ -1,10 +1,11 @@
-"""Lower bounds of a sum of tables, by moving costs between tables until their minima add up to more.
+"""Lower bounds of a sum of tables, by shifting costs between tables until their minima add up to more.
 
-A table and a variable of it can trade: what is added to the variable's own costs, per state, is taken from every
-entry of the table with that state. No assignment costs more or less for it, so for any trade the sum of all minima
-is a lower bound. `sweep` takes one variable after the other, collects what all its tables ask for at least per state
-and gives it back in equal shares to the tables that are still to come (sequential reweighting, as in TRW-S and soft
-arc consistency); the bound never falls. On trees of tables it ends at the optimum, elsewhere close to it.
+A cost shift between a table and one of its variables adds a number per state to the variable's own costs and takes it
+from every entry of the table with that state. No assignment costs more or less for it (the problem is reparameterized),
+so the sum of all minima is a lower bound whatever is shifted. `sweep` takes one variable after the other, collects the
+least entry per state of all its tables and gives the sum back in equal shares to the tables that are still to come
+(sequential reweighting, as in TRW-S and soft arc consistency); the bound never falls. On trees of tables it ends at
+the optimum, elsewhere close to it.
 
 All numbers are integers. They are multiplied by SCALE first, since equal shares are fractions.
 """
@@ -17,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.passes.selection.problem.problem import FORBIDDEN
 from layout_ir.passes.selection.solver.cost_functions import Scope, Table
+from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN
 
 SCALE = 16
 """Shares are multiples of a sixteenth; bounds are rounded up to whole costs in the end."""
@@ -30,14 +31,14 @@ LARGEST = 1 << 44
 """Finite entries above this would, scaled and added up, come near INFINITE; they are cut down to it."""
 
 
-Route = list[tuple[int, list[tuple[int, int, tuple[int, ...], tuple[int, ...], bool]], int]]
+SweepOrder = list[tuple[int, list[tuple[int, int, tuple[int, ...], tuple[int, ...], bool]], int]]
 """Variables in order, each with its tables (number, axis, other axes, shape of what is added along the axis, whether
-a later variable has it too) and the number of shares to cut."""
+a later variable is in the table too) and the number of equal shares that its costs are cut into."""
 
 
 @dataclass(slots=True)
-class Shifted:
-    """Tables after trades, restricted to the states that are still possible.
+class ReweightedTables:
+    """Tables after cost shifts, restricted to the states that are still possible.
 
     Arrays are replaced and never written to, so that a copy of the lists is a copy of all.
     """
@@ -52,11 +53,12 @@ class Shifted:
     tables: list[Table]
     own: dict[int, Table]
     """The costs of the variables themselves."""
-    trades: dict[tuple[int, int], Table]
-    """Per table and axis, what went to the variable, over all states; emptied by whoever takes note of it."""
+    shifts: dict[tuple[int, int], Table]
+    """Per (table, axis), what went from the table to the variable, over all states; replaced by whoever records it."""
 
     @classmethod
-    def of(cls, tables: Sequence[tuple[Scope, Table]]) -> Shifted:
+    def of(cls, tables: Sequence[tuple[Scope, Table]]) -> ReweightedTables:
+        """`tables` with nothing shifted and all states possible, multiplied by SCALE."""
         scopes = [scope for scope, _ in tables]
         sizes = {v: size for scope, table in tables for v, size in zip(scope, table.shape, strict=True)}
         at: dict[int, list[tuple[int, int]]] = {v: [] for v in sorted(sizes)}
@@ -70,8 +72,9 @@ class Shifted:
         own = {v: np.zeros(sizes[v], np.int64) for v in at}
         return cls(scopes, at, states, sizes, scaled, own, {})
 
-    def copy(self) -> Shifted:
-        return Shifted(
+    def copy(self) -> ReweightedTables:
+        """A copy whose changes do not show here, without the record of shifts; arrays are shared until replaced."""
+        return ReweightedTables(
             self.scopes, self.at, dict(self.states), self.sizes, list(self.tables), dict(self.own), {}
         )
 
@@ -80,12 +83,13 @@ class Shifted:
         return sum(int(t.min()) for t in self.tables) + sum(int(t.min()) for t in self.own.values())
 
     def marginal(self, number: int, axis: int) -> Table:
+        """Per possible state of the variable at `axis`, the least entry of table `number`."""
         table = self.tables[number]
         return table.min(axis=tuple(k for k in range(table.ndim) if k != axis)) if table.ndim > 1 else table
 
-    def sweep(self, route: Route) -> None:
-        """One pass along `route`. Every state that is left must be possible in every table around it."""
-        for v, stops, shares in route:
+    def sweep(self, order: SweepOrder) -> None:
+        """Shifts costs once along `order`. Every state that is left must be possible in every table around it."""
+        for v, stops, shares in order:
             asked = [self.tables[number].min(axis=others) for number, _, others, _, _ in stops]
             total = self.own[v]
             for least in asked:
@@ -99,16 +103,16 @@ class Shifted:
                     left = left - share
                 # Infinite entries drift by finite amounts, which is far from bringing them down.
                 self.tables[number] = self.tables[number] + change.reshape(shape)
-                full = self.trades.get((number, axis))
+                full = self.shifts.get((number, axis))
                 if full is None:
-                    full = self.trades[number, axis] = np.zeros(self.sizes[v], np.int64)
+                    full = self.shifts[number, axis] = np.zeros(self.sizes[v], np.int64)
                 full[self.states[v]] -= change
             self.own[v] = left
 
-    def route(self, variables: Sequence[int]) -> Route:
-        """What `sweep` needs to know to take `variables` in this order."""
+    def sweep_order(self, variables: Sequence[int]) -> SweepOrder:
+        """The argument of `sweep` that takes `variables` in this order."""
         place = {v: k for k, v in enumerate(variables)}
-        found: Route = []
+        found: SweepOrder = []
         for v in variables:
             stops: list[tuple[int, int, tuple[int, ...], tuple[int, ...], bool]] = []
             for number, axis in self.at[v]:
@@ -121,7 +125,7 @@ class Shifted:
         return found
 
     def least(self, v: int) -> Table:
-        """Per possible state of `v`: how much the bound is above with it, at least."""
+        """Per possible state of `v`, by how much at least the scaled bound rises if `v` takes it."""
         total = self.own[v] - self.own[v].min()
         for number, axis in self.at[v]:
             least = self.marginal(number, axis)
@@ -136,7 +140,7 @@ class Shifted:
             self.tables[number] = self.tables[number].take(chosen, axis=axis)
 
     def round(self, order: Sequence[int]) -> dict[int, int]:
-        """An assignment: one variable after the other takes its cheapest state, given those before it."""
+        """An assignment: in `order`, each variable takes its cheapest state, given the states of those before it."""
         position: dict[int, int] = {}
         for v in order:
             total = self.own[v].copy()

@@ -1,7 +1,7 @@
 """Ops of other dialects that move elements: reshapes, slices, concatenation, padding, and ops that make a tensor.
 
 Reshapes run in every Format that has an image under the algebra, as `layout.reshape` does. The others run in one
-Format, in which they cut and join at whole blocks.
+Format, in which they cut and concatenate at whole blocks.
 """
 
 from __future__ import annotations
@@ -17,9 +17,17 @@ from layout_ir.dialects.layout import is_any, is_tensor, layout_of
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.costs.cost_model import stream_ns
-from layout_ir.passes.selection.options.models import Candidates, bound, is_recipe, nbytes, plain, shape_of
-from layout_ir.passes.selection.options.targets import Target
-from layout_ir.passes.selection.problem.tensors import cuts_at_blocks, widens_at_blocks
+from layout_ir.passes.selection.options.conv_kernels import Target
+from layout_ir.passes.selection.options.tensor_formats import (
+    Candidates,
+    bound,
+    cuts_at_blocks,
+    is_shape_free,
+    nbytes,
+    row_major,
+    shape_of,
+    widens_at_blocks,
+)
 
 RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp)
 MAKERS = (tensor.EmptyOp, tensor.SplatOp, arith.ConstantOp, tosa.ConstOp)
@@ -31,12 +39,12 @@ Fits = Callable[[Format], bool]
 
 
 def reshape_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
-    """Every Format of one side that the algebra carries to the other; free. A shape operand is plain."""
+    """Every Format of one side that the algebra carries to the other; free. A shape operand is row-major."""
     source, result = op.operands[0], op.results[0]
-    rest = tuple(plain(value) for value in op.operands[1:] if is_tensor(value.type))
+    rest = tuple(row_major(value) for value in op.operands[1:] if is_tensor(value.type))
     pairs: dict[tuple[Format, Format], None] = {}
     for value, other in ((source, result), (result, source)):
-        for fmt in (plain(value), *candidates(value)):
+        for fmt in (row_major(value), *candidates(value)):
             layout = bound(fmt, value)
             try:
                 image = None if layout is None else layout.reshape(shape_of(other)).format
@@ -51,7 +59,7 @@ def reshape_options(op: Operation, candidates: Candidates, target: Target) -> It
 def maker_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
     """Any Format; free, for something has to make the tensor anyway."""
     (result,) = op.results
-    for fmt in dict.fromkeys((plain(result), *candidates(result))):
+    for fmt in dict.fromkeys((row_major(result), *candidates(result))):
         if bound(fmt, result) is not None:
             yield LayoutOption((), (fmt,), 0)
 
@@ -67,11 +75,11 @@ def concat_options(op: Operation, candidates: Candidates, target: Target) -> Ite
 
 
 def cut_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
-    """One Format for all, in which slices and pads are whole blocks; plain where the rank changes."""
+    """One Format for all, in which slices and pads are whole blocks; row-major where the rank changes."""
     tensors = _tensors(op)
     shapes = [shape_of(value) for value in tensors]
     if len({len(shape) for shape in shapes}) > 1:
-        yield _option(op, {value: plain(value) for value in tensors})
+        yield _option(op, {value: row_major(value) for value in tensors})
         return
     yield from _same_format(op, candidates, lambda fmt: _cuts_whole_blocks(op, fmt))
 
@@ -104,10 +112,12 @@ def _tensors(op: Operation) -> list[SSAValue]:
 def _same_format(op: Operation, candidates: Candidates, fits: Fits) -> Iterator[LayoutOption]:
     tensors = _tensors(op)
     alike = len({shape_of(value) for value in tensors}) == 1
-    for fmt in dict.fromkeys((plain(op.results[0]), *(f for value in tensors for f in candidates(value)))):
+    for fmt in dict.fromkeys(
+        (row_major(op.results[0]), *(f for value in tensors for f in candidates(value)))
+    ):
         fmt = fmt.with_pad("undef")
         bounds = all(bound(fmt, value) is not None for value in tensors)
-        if bounds and (alike or is_recipe(fmt)) and fits(fmt):
+        if bounds and (alike or is_shape_free(fmt)) and fits(fmt):
             yield _option(op, dict.fromkeys(tensors, fmt))
 
 

@@ -12,14 +12,14 @@ from layout_ir.algebra.format import Format
 from layout_ir.diagnostics import PassError
 from layout_ir.dialects.layout import ReorderOp, format_of, layout_of
 from layout_ir.interfaces import LayoutOption
-from layout_ir.passes.optimize import optimize
-from layout_ir.passes.propagate import solve
+from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.selection.costs.cost_model import reorder_ns
 from layout_ir.passes.selection.options.models import options_of
 from layout_ir.passes.selection.options.targets import target_named
-from layout_ir.passes.selection.problem.problem import evaluate
+from layout_ir.passes.selection.solver.selection_problem import evaluate
 from layout_ir.passes.selection.translation.apply import apply
 from layout_ir.passes.selection.translation.from_ir import build
+from layout_ir.passes.selection.translation.program_solution import solve_program
 from tests.passes.selection.options.foreign.ops import blocked_op, generic, the_op
 from tests.passes.texts import parse
 
@@ -111,7 +111,7 @@ func.func @main(%x : !L, %z : !C) -> !C {
   func.return %y : !C
 }""")
     selection = build(module, target_named("avx2"))
-    solution = solve(selection)
+    solution = solve_program(selection)
     free = tuple(replace(op, weight=0) for op in selection.problem.ops)
     paid = evaluate(replace(selection.problem, ops=free), solution.choices)
     apply(module, selection, solution.choices)

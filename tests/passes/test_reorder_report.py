@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from layout_ir.errors import LayoutError
-from layout_ir.passes.report import compare
+from layout_ir.passes.reorder_report import compare
 from layout_ir.tools.locations import LocatedParser
 from layout_ir.tools.program import context
 

@@ -22,17 +22,17 @@ from layout_ir.dialects.layout import dtype_of, is_tensor
 from layout_ir.foreign.structured import Structured, is_window, loop_of, shape, structured
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.costs.cost_model import stream_ns
+from layout_ir.passes.selection.options.conv_kernels import ConvShape, Target
 from layout_ir.passes.selection.options.foreign.padding import divisors, neutral, runs_along
 from layout_ir.passes.selection.options.foreign.transfer import transfer
-from layout_ir.passes.selection.options.models import (
+from layout_ir.passes.selection.options.models import default_options
+from layout_ir.passes.selection.options.tensor_formats import (
     Candidates,
     bound,
-    default_options,
-    is_recipe,
+    is_shape_free,
     nbytes,
-    plain,
+    row_major,
 )
-from layout_ir.passes.selection.options.targets import ConvShape, Target
 
 ONE_LAYOUT = ("arith", "math")
 """Dialects whose ops take tensors only in the layout of their result."""
@@ -56,10 +56,10 @@ def _options(s: Structured, candidates: Candidates, target: Target) -> Iterator[
     if isinstance(s.op, Conv2DNchwFchwOp):
         yield from _kernels(s.op, target)
     for k, (_, value) in enumerate(s.tensors):
-        for fmt in (plain(value), *candidates(value)):
+        for fmt in (row_major(value), *candidates(value)):
             ways = [carry(s, k, fmt)]
             if s.op.dialect_name() not in ONE_LAYOUT:
-                others = [fmt if j == k else plain(other) for j, other in enumerate(values)]
+                others = [fmt if j == k else row_major(other) for j, other in enumerate(values)]
                 ways.append(_tied(s, others, k))
             for formats in ways:
                 layouts = limits.layouts(formats)
@@ -76,7 +76,7 @@ def carry(s: Structured, k: int, fmt: Format) -> list[Format] | None:
             found.append(fmt)
             continue
         other_format = (
-            transfer(fmt, ours, exprs, s.reductions, plain(other).names) if is_recipe(fmt) else None
+            transfer(fmt, ours, exprs, s.reductions, row_major(other).names) if is_shape_free(fmt) else None
         )
         if other_format is None:
             return None
@@ -100,12 +100,12 @@ def _tied(s: Structured, formats: list[Format], k: int) -> list[Format]:
 
 
 class Limits:
-    """Which pads the loops of an op bear; asked of many options, so worked out once."""
+    """The loops of an op that may run over pads; asked for each of many options, so worked out once."""
 
     def __init__(self, s: Structured):
         self.s = s
         self.runs = divisors(s)
-        self.bearable: dict[int, bool] = {}
+        self._paddable: dict[int, bool] = {}
         self.windows = {
             loop for exprs, _ in s.tensors for expr in exprs if is_window(expr) for loop in expr.used_dims()
         }
@@ -118,7 +118,7 @@ class Limits:
         extents: dict[int, int] = {}
         for (exprs, value), fmt in zip(self.s.tensors, formats, strict=True):
             layout = bound(fmt, value)
-            if layout is None or (layout.is_padded and not is_recipe(fmt)):
+            if layout is None or (layout.is_padded and not is_shape_free(fmt)):
                 return None
             for dim, expr in enumerate(exprs):
                 padded = layout.padded_shape[dim]
@@ -127,23 +127,23 @@ class Limits:
                     if padded != layout.shape[dim] or (is_window(expr) and fmt.blocks()[dim] > 1):
                         return None
                 elif extents.setdefault(loop, padded) != padded or (
-                    padded != layout.shape[dim] and not self.bears(loop)
+                    padded != layout.shape[dim] and not self.may_be_padded(loop)
                 ):
                     return None
             found.append(layout)
         return found
 
-    def bears(self, loop: int) -> bool:
+    def may_be_padded(self, loop: int) -> bool:
         """Whether the op may run over pads along `loop`."""
-        if loop not in self.bearable:
+        if loop not in self._paddable:
             # Ones in pads of all tensors would be a promise that no type of the op gives.
             fits = self.runs is not None and loop not in self.windows and not (self.runs and self.s.one_type)
             if fits and loop in self.s.reductions:
                 fits = neutral(self.s, loop) is not None
             elif fits:
                 fits = self.runs is not None and runs_along(self.s, loop, self.runs)
-            self.bearable[loop] = fits
-        return self.bearable[loop]
+            self._paddable[loop] = fits
+        return self._paddable[loop]
 
 
 def _option(s: Structured, formats: Sequence[Format], layouts: Sequence[Layout]) -> LayoutOption:

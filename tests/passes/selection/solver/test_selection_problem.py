@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from layout_ir.passes.selection.problem.problem import (
+from layout_ir.passes.selection.solver.selection_problem import (
     Choice,
     Matrix,
     OpNode,

@@ -1,4 +1,4 @@
-"""What passes ask of ops when they rewrite."""
+"""What ops need in pads and leave there, as passes ask it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xdsl.dialects import test
 from xdsl.ir import Operation
 
 from layout_ir.interfaces import PAD_BEHAVIOURS, PadBehaviour, PadRead, register_pads
-from layout_ir.passes.rewriting import needed_pad, provided_pad, states_pads
+from layout_ir.passes.pad_queries import has_pad_behaviour, needed_pad, provided_pad
 from tests.passes.texts import parse
 
 BLOCKED = "tensor<1x17x5x4xf32, #layout.format<(n, c, h, w) : [n, c, h, w, c:8], pad = zero>>"
@@ -28,13 +28,13 @@ func.func @main(%x : {BLOCKED}) {{
 
 
 def test_negative_of_an_op_that_nobody_knows_nothing_is_known(op: Operation):
-    assert not states_pads(op)
+    assert not has_pad_behaviour(op)
     assert (provided_pad(op), needed_pad(op, 0)) == (None, None)
 
 
 def test_padding_behaviour_can_be_registered(op: Operation):
     register_pads(test.TestOp, PadBehaviour(lambda op, operand: (PadRead(1, 3.0),), lambda op: 7.0))
-    assert states_pads(op)
+    assert has_pad_behaviour(op)
     assert (provided_pad(op), needed_pad(op, 0)) == (7.0, 3.0)
 
 

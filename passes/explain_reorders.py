@@ -2,9 +2,9 @@
 
 For every reorder that is left, a remark says what it moves, which ops force it, what it would cost to do without it,
 and which missing capability would remove it at least cost, or which two where no single one does. The last two are
-answered by the solver: the program is opened again (every layout but those of its signature free), a reorder of the
-value is forbidden, or the kernels of one kind of op are given an option they lack, and the least cost is compared.
-Where nothing was proven, nothing is claimed.
+answered by the solver: the program is reopened (every layout but those of its signature is to be chosen again), a
+reorder of the value is forbidden, or ops of one kernel class are given an option they lack, and the least costs are
+compared. Where no optimum was proven, nothing is claimed.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from layout_ir.dialects.layout import (
     with_format,
 )
 from layout_ir.errors import LayoutError
-from layout_ir.interfaces import LayoutOption
+from layout_ir.interfaces import OPTIONS, LayoutOption
 from layout_ir.passes.layout_pass import LayoutPass
-from layout_ir.passes.propagate import solve
-from layout_ir.passes.report import describe, format_name, origin
+from layout_ir.passes.reorder_report import describe, format_name, producer_of
 from layout_ir.passes.rewriting import replace_op, retype
 from layout_ir.passes.selection.costs.cost_model import CostModel, reorder_bytes, reorder_ns
 from layout_ir.passes.selection.costs.cost_table import load_costs
 from layout_ir.passes.selection.options.targets import target_named
-from layout_ir.passes.selection.problem.problem import FORBIDDEN, Choice, OpNode, Problem, ValueNode
-from layout_ir.passes.selection.problem.selection import Place
-from layout_ir.passes.selection.problem.tensors import OPTIONS, bound, shape_of
-from layout_ir.passes.selection.translation.from_ir import Selection, build
+from layout_ir.passes.selection.options.tensor_formats import bound, shape_of
+from layout_ir.passes.selection.problem.selection import Decision, Selection
+from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN, Choice, OpNode, Problem, ValueNode
+from layout_ir.passes.selection.translation.from_ir import build
+from layout_ir.passes.selection.translation.program_solution import solve_program
 
 LIMIT = 40
 """Reorders that are explained by solving again; further ones get their size and ops. One solution of a network of a
 thousand ops takes about a tenth of a second."""
 
 PAIRS = 15
-"""Pairs of kinds of ops that are tried: those of six kinds."""
+"""Pairs of kernel classes that are tried: those of six classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,12 @@ class Explanation:
     producer: str
     consumer: str
     extra: int | None
-    """What the cheapest program without a reorder of this value costs more; FORBIDDEN: there is none."""
+    """By how much the cheapest program without a reorder of this value costs more; FORBIDDEN where there is none."""
     missing: str | None
-    """The capability that would remove it and what that saves, in words."""
+    """The missing capability that would remove it, and what that saves, in words."""
     unit: str = "ns"
     fixed: str = ""
-    """The op beside it, if any, that is only known to run as it does now."""
+    """The op beside it, if any, of which only the option that it runs now is known."""
 
     def __str__(self) -> str:
         text = (
@@ -94,28 +94,35 @@ class Explanation:
 
 
 def explain(module: ModuleOp, target: str = "host", costs: CostModel | None = None) -> list[Explanation]:
-    """The reorders that are left in `module`, in program order, each with its reasons. `module` is not changed."""
-    left = [op for op in module.walk() if isinstance(op, ReorderOp) and _moves(op)]
+    """Why each reorder that is left in `module` remains, in program order. `module` is not changed.
+
+    Raises LayoutError for an unknown target.
+    """
+    left = [op for op in module.walk() if isinstance(op, ReorderOp) and _moves_activations(op)]
     if not left:
         return []
     copy, names = _reopened(module)
     unit = "ns" if costs is None else costs.unit
     selection = build(copy, target_named(target), costs, everything=True)
-    solution = solve(selection, "exact")
+    solution = solve_program(selection)
     numbers = {value: k for k, value in enumerate(selection.values)}
-    missing = _missing(selection, solution.cost, left, costs or CostModel()) if solution.is_optimal else {}
+    missing = (
+        _missing_capabilities(selection, solution.cost, left, costs or CostModel())
+        if solution.is_optimal
+        else {}
+    )
     found: list[Explanation] = []
     for k, op in enumerate(left):
         number = numbers.get(names.get(_source(op), op.input))
         extra = None
         if solution.is_optimal and number is not None and k < LIMIT:
-            extra = _without(selection, number) - solution.cost
+            extra = _cost_without(selection, number) - solution.cost
         found.append(_explained(op, extra, missing, unit))
     return found
 
 
-def _moves(op: ReorderOp) -> bool:
-    if op.is_open or op.is_dynamic or isinstance(origin(op.input), nn.ConstantOp):
+def _moves_activations(op: ReorderOp) -> bool:
+    if op.is_open or op.is_dynamic or isinstance(producer_of(op.input), nn.ConstantOp):
         return False
     return (
         op.keeps_elements
@@ -124,7 +131,7 @@ def _moves(op: ReorderOp) -> bool:
 
 
 def _source(op: ReorderOp) -> SSAValue:
-    """The value that is reordered, before any other change of its layout."""
+    """The value that is reordered, in front of all casts, fills and other reorders of it."""
     value = op.input
     while _is_layout_only(value.owner):
         value = value.owner.input
@@ -137,7 +144,7 @@ def _is_layout_only(op: object) -> TypeGuard[ReorderOp | CastOp | FillPadsOp]:
 
 
 def _reopened(module: ModuleOp) -> tuple[ModuleOp, dict[SSAValue, SSAValue]]:
-    """A copy in which every layout inside functions is free again, and its value for each value of the original."""
+    """A copy in which every layout inside functions is to be chosen again, and the copy of each value of `module`."""
     names: dict[SSAValue, SSAValue] = {}
     copy = module.clone(value_mapper=names)
     moved: dict[SSAValue, SSAValue] = {}
@@ -183,12 +190,12 @@ def _inner_arguments(op: Operation) -> Iterator[SSAValue]:
 
 def _solved(problem: Problem, selection: Selection) -> int:
     try:
-        return solve(replace(selection, problem=problem), "exact").cost
+        return solve_program(replace(selection, problem=problem)).cost
     except LayoutError:
         return FORBIDDEN
 
 
-def _without(selection: Selection, value: int) -> int:
+def _cost_without(selection: Selection, value: int) -> int:
     """The least cost of a program that never reorders `value`."""
     values = list(selection.problem.values)
     node = values[value]
@@ -205,8 +212,8 @@ def _without(selection: Selection, value: int) -> int:
     return _solved(Problem(selection.problem.ops, tuple(values)), selection)
 
 
-def _kind(op: Operation) -> str:
-    """Ops that one kernel would serve: the name, and the shape of operands that are broadcast."""
+def _kernel_class(op: Operation) -> str:
+    """The class of ops that one kernel would run, in words: the name, and how operands are broadcast."""
     if isinstance(op, nn.BinaryOp):
         small = [v for v in op.operands if v not in op.formatted_operands()]
         if small and is_tensor(small[0].type):
@@ -217,68 +224,82 @@ def _kind(op: Operation) -> str:
     return name_of_op(op)
 
 
-Kinds = frozenset[str]
+KernelClasses = frozenset[str]
 
 
-def _missing(
+def _missing_capabilities(
     selection: Selection, cost: int, left: Sequence[ReorderOp], costs: CostModel
-) -> dict[Kinds, tuple[int, str]]:
-    """Per kind of op: what is saved, and in words, if it accepted a Format that it does not.
+) -> dict[KernelClasses, tuple[int, str]]:
+    """Per kernel class, what would be saved if it accepted a Format that it does not, as a number and in words.
 
-    Per pair of kinds for reorders that no single one removes: a reorder between two ops that both lack a Format only
-    moves on if one of them gets it.
+    Per pair of classes for reorders that no single class removes: a reorder between two ops that both lack a Format
+    stays between others if only one of them gets it.
     """
-    kinds = sorted({_kind(place.site.op) for place in selection.places if _may_learn(place)})
-    found = _capabilities(selection, cost, [frozenset([kind]) for kind in kinds], costs)
+    classes = sorted(
+        {
+            _kernel_class(decision.point.op)
+            for decision in selection.decisions
+            if _can_be_given_kernels(decision)
+        }
+    )
+    found = _capabilities(selection, cost, [frozenset([kernel_class]) for kernel_class in classes], costs)
     stuck = [_sides(op) for op in left if not any(group & _sides(op) for group in found)]
-    around = sorted(frozenset[str]().union(*stuck).intersection(kinds))
+    around = sorted(frozenset[str]().union(*stuck).intersection(classes))
     pairs = [frozenset(pair) for pair in combinations(around, 2)]
     return {**found, **_capabilities(selection, cost, pairs[:PAIRS], costs)}
 
 
 def _capabilities(
-    selection: Selection, cost: int, groups: Sequence[Kinds], costs: CostModel
-) -> dict[Kinds, tuple[int, str]]:
+    selection: Selection, cost: int, groups: Sequence[KernelClasses], costs: CostModel
+) -> dict[KernelClasses, tuple[int, str]]:
     demand_formats = _formats_of_interest(selection)
-    result: dict[Kinds, tuple[int, str]] = {}
-    for kinds in groups:
+    result: dict[KernelClasses, tuple[int, str]] = {}
+    for classes in groups:
         for fmt in demand_formats:
-            problem, taught = _taught(selection, kinds, fmt, costs)
-            if taught:
+            problem, changed = _with_kernels(selection, classes, fmt, costs)
+            if changed:
                 saved = cost - _solved(problem, selection)
-                if saved > result.get(kinds, (0, ""))[0]:
+                if saved > result.get(classes, (0, ""))[0]:
                     name = name_of(fmt) or str(fmt)
-                    result[kinds] = (
+                    result[classes] = (
                         saved,
-                        f"{saved} {costs.unit} less in all if {' and '.join(sorted(kinds))} accepted {name}",
+                        f"{saved} {costs.unit} less in all if {' and '.join(sorted(classes))} accepted {name}",
                     )
     return result
 
 
-def _sides(op: ReorderOp) -> Kinds:
-    """The kinds of the ops on both sides of a reorder."""
-    source = origin(op.input)
+def _sides(op: ReorderOp) -> KernelClasses:
+    """The kernel classes of the ops on both sides of a reorder."""
+    source = producer_of(op.input)
     users = [use.operation for use in op.result.uses]
-    return frozenset(_kind(side) for side in (*users, *([source] if isinstance(source, Operation) else [])))
+    return frozenset(
+        _kernel_class(side) for side in (*users, *([source] if isinstance(source, Operation) else []))
+    )
 
 
-def _may_learn(place: Place) -> bool:
-    op = place.site.op
-    return not place.site.is_slot and isinstance(op, nn.NNOp) and not isinstance(op, nn.ConstantOp | ViewOp)
+def _can_be_given_kernels(decision: Decision) -> bool:
+    op = decision.point.op
+    return (
+        not decision.point.is_equality
+        and isinstance(op, nn.NNOp)
+        and not isinstance(op, nn.ConstantOp | ViewOp)
+    )
 
 
 def _formats_of_interest(selection: Selection) -> list[Format]:
-    """The blocked or permuted activation Formats that convolutions use: what other ops may lack."""
+    """The activation Formats of convolutions, four at most: what other ops may lack."""
     found: dict[Format, None] = {}
-    for place in selection.places:
-        if isinstance(place.site.op, nn.ConvOp) and not place.site.is_slot:
-            for option in place.options:
+    for decision in selection.decisions:
+        if isinstance(decision.point.op, nn.ConvOp) and not decision.point.is_equality:
+            for option in decision.options:
                 found.setdefault(option.outs[0])
     return list(found)[:4]
 
 
-def _taught(selection: Selection, kinds: Kinds, fmt: Format, costs: CostModel) -> tuple[Problem, bool]:
-    """The problem in which ops of `kinds` also run with all tensors of the Format's rank in it, at their least cost."""
+def _with_kernels(
+    selection: Selection, classes: KernelClasses, fmt: Format, costs: CostModel
+) -> tuple[Problem, bool]:
+    """The problem in which ops of `classes` also run with all tensors of `fmt`'s rank in it, at their least cost."""
     values = list(selection.problem.values)
     formats = list(selection.formats)
 
@@ -304,30 +325,30 @@ def _taught(selection: Selection, kinds: Kinds, fmt: Format, costs: CostModel) -
         return len(formats[value]) - 1
 
     ops: list[OpNode] = []
-    taught = False
-    for node, place in zip(selection.problem.ops, selection.places, strict=True):
-        if _may_learn(place) and _kind(place.site.op) in kinds:
+    changed = False
+    for node, decision in zip(selection.problem.ops, selection.decisions, strict=True):
+        if _can_be_given_kernels(decision) and _kernel_class(decision.point.op) in classes:
             first = node.choices[0]
             ins = tuple(number(v, own) for v, own in zip(node.operands, first.ins, strict=True))
             outs = tuple(number(v, own) for v, own in zip(node.results, first.outs, strict=True))
             if all((c.ins, c.outs) != (ins, outs) for c in node.choices):
                 choice = Choice(ins, outs, min(c.cost for c in node.choices))
                 node = OpNode(node.operands, node.results, (*node.choices, choice), node.weight)
-                taught = True
+                changed = True
         ops.append(node)
-    return Problem(tuple(ops), tuple(values)), taught
+    return Problem(tuple(ops), tuple(values)), changed
 
 
 def _explained(
-    op: ReorderOp, extra: int | None, missing: dict[Kinds, tuple[int, str]], unit: str
+    op: ReorderOp, extra: int | None, missing: dict[KernelClasses, tuple[int, str]], unit: str
 ) -> Explanation:
-    source, users = origin(op.input), [use.operation for use in op.result.uses]
+    source, users = producer_of(op.input), [use.operation for use in op.result.uses]
     nbytes = reorder_bytes(layout_of(op.source_type), layout_of(op.result_type), dtype_of(op.result_type))
     producer = describe(source) if isinstance(source, Operation) else "the caller"
     consumer = describe(users[0]) if users else "nothing"
     sides = _sides(op)
     # One capability is less to ask for than two.
-    known = [(-len(kinds), *found) for kinds, found in missing.items() if kinds & sides]
+    known = [(-len(classes), *found) for classes, found in missing.items() if classes & sides]
     beside = [*([source] if isinstance(source, Operation) else []), *users]
     fixed = next((name_of_op(side) for side in beside if isinstance(side, UnregisteredOp)), "")
     best = max(known)[2] if known else None
@@ -344,6 +365,7 @@ class LayoutExplainPass(LayoutPass):
     costs: str | None = None
 
     def rewrite(self, module: ModuleOp) -> None:
+        """Remarks on every reorder that is left. Raises LayoutError for an unknown target or a bad cost table."""
         target_named(self.target)  # an unknown one is refused where nothing is to be explained, too
         costs = None if self.costs is None else load_costs(self.costs)
         for explanation in explain(module, self.target, costs):

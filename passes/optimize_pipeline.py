@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 
 from layout_ir.errors import LayoutError
-from layout_ir.passes.fold_reorders import PLACEMENTS, RULES, SETTLED, fold_reorders
+from layout_ir.passes.fold_reorders import CODE_MOTION, COST_FREE_RULES, RULES, fold_reorders
 from layout_ir.passes.layout_pass import errors_of_pass
 from layout_ir.passes.legalize_pads import legalize_pads
 from layout_ir.passes.prepack_constants import prepack_constants
 from layout_ir.passes.propagate import SelectingPass, certificate_file, propagate
 from layout_ir.passes.selection.costs.cost_model import CostModel
-from layout_ir.passes.selection.problem.problem import Solution
+from layout_ir.passes.selection.solver.selection_problem import Solution
 
 
 def optimize(
@@ -57,12 +57,13 @@ def optimize(
 
 
 def clean_up(module: ModuleOp, costs: CostModel | None) -> None:
-    """What follows the choice in the pipeline."""
-    rules = RULES if costs is None else SETTLED
-    fold_reorders(module, rules, PLACEMENTS)
+    """Runs in place what follows layout-propagate in the pipeline. Under a cost table, chains of reorders stay as
+    chosen."""
+    rules = RULES if costs is None else COST_FREE_RULES
+    fold_reorders(module, rules, CODE_MOTION)
     prepack_constants(module)
     legalize_pads(module)
-    fold_reorders(module, rules, PLACEMENTS)
+    fold_reorders(module, rules, CODE_MOTION)
 
 
 @dataclass(frozen=True)
@@ -71,13 +72,4 @@ class LayoutOptimizePass(SelectingPass):
 
     name = "layout-optimize"
 
-    def transform(self, module: ModuleOp, costs: CostModel | None) -> Solution | None:
-        return optimize(
-            module,
-            self.target,
-            self.solver,
-            costs,
-            time_limit=self.time_limit,
-            report=self.report,
-            attach=self.attach,
-        )
+    select = staticmethod(optimize)

@@ -1,8 +1,8 @@
-"""The Formats that a value may have, as a list that values share.
+"""The Formats that a value may have, as an immutable list that values share.
 
-A network has few shapes, and values of one shape come to know the same Formats in the same order. So a list is never
-changed: one Format more is another list, the same for all values that add it to this one. Problems of a million
-values then hold some dozens of lists, and what was found for one op holds for all whose values have the same ones.
+A network has few shapes, and values of one shape get the same Formats in the same order. So a list is never changed:
+one Format more is another list, the same object for all values that add it to this one. Problems of a million values
+then hold some dozens of lists, and what was found for one op holds for all ops whose values have the same lists.
 
 Formats that are the same bytes at the shape are one format of the problem, so that a reorder between them costs
 nothing and needs no rule.
@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
-from layout_ir.errors import LayoutError
+from layout_ir.passes.selection.options.tensor_formats import bound_to
 
 DERIVED_LIMIT = 96
-"""Formats of a value beyond which no more are derived from those of its neighbours, which views in loops would do
-without end. What an op asks for, a type says or a cost table names is taken beyond it. Networks have up to four."""
+"""Formats of a value beyond which no more are derived from those of its neighbours: views in loops would derive them
+without end. Formats that an op asks for, a type states or a cost table names are taken beyond it. Networks have up to
+four per value."""
 
 
 class FormatList:
@@ -37,7 +38,7 @@ class FormatList:
         """The number of `fmt`; None where it does not fit the shape or is not in the list."""
         key = fmt, fmt.names
         if key not in self._numbers:
-            layout = self._bound(fmt)
+            layout = bound_to(fmt, self.shape)
             self._numbers[key] = None if layout is None else self._keys.get(_bytes(layout))
         return self._numbers[key]
 
@@ -47,17 +48,11 @@ class FormatList:
         longer = self._longer.get(key)
         if longer is None:
             longer = self
-            layout = self._bound(fmt)
+            layout = bound_to(fmt, self.shape)
             if layout is not None and self.number(fmt) is None:
                 longer = FormatList(self.shape, (*self.formats, fmt), (*self.layouts, layout))
             self._longer[key] = longer
         return longer
-
-    def _bound(self, fmt: Format) -> Layout | None:
-        try:
-            return fmt.bind(self.shape)
-        except LayoutError:
-            return None
 
 
 def _bytes(layout: Layout) -> object:
@@ -66,12 +61,13 @@ def _bytes(layout: Layout) -> object:
 
 
 class FormatLists:
-    """The empty list of every shape."""
+    """The empty list of each shape, from which the others of that shape grow."""
 
     def __init__(self) -> None:
         self._empty: dict[tuple[int, ...], FormatList] = {}
 
     def of(self, shape: tuple[int, ...]) -> FormatList:
+        """The empty list of tensors of `shape`, the same object each time."""
         if shape not in self._empty:
             self._empty[shape] = FormatList(shape, (), ())
         return self._empty[shape]

@@ -57,11 +57,13 @@ class ValueNode:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
+    """Op nodes and value nodes; an op names its values by number."""
+
     ops: tuple[OpNode, ...]
     values: tuple[ValueNode, ...]
 
     def producers(self) -> list[tuple[int, int]]:
-        """Per value, its op and the number of the result."""
+        """Per value, the number of its op and that of the result. Raises ValueError where one has none."""
         found: list[tuple[int, int] | None] = [None] * len(self.values)
         for number, op in enumerate(self.ops):
             for position, value in enumerate(op.results):
@@ -94,10 +96,11 @@ class Solution:
 
     @property
     def is_optimal(self) -> bool:
+        """Whether the bound proves that no choice costs less."""
         return self.bound == self.cost
 
 
-def value_demand(problem: Problem, choices: Sequence[int]) -> list[tuple[int, frozenset[int]]]:
+def demands(problem: Problem, choices: Sequence[int]) -> list[tuple[int, frozenset[int]]]:
     """Per value, the format it is produced in and the formats that its uses need."""
     result: list[tuple[int, frozenset[int]]] = []
     for producer, uses in zip(problem.producers(), problem.uses(), strict=True):
@@ -111,7 +114,7 @@ def value_demand(problem: Problem, choices: Sequence[int]) -> list[tuple[int, fr
 def evaluate(problem: Problem, choices: Sequence[int]) -> int:
     """What a choice costs: the definition that every solver is held against."""
     total = sum(op.weight * op.choices[choice].cost for op, choice in zip(problem.ops, choices, strict=True))
-    for value, (produced, needed) in zip(problem.values, value_demand(problem, choices), strict=True):
+    for value, (produced, needed) in zip(problem.values, demands(problem, choices), strict=True):
         total += value.weight * tree_cost(value.reorder, produced, needed)
     return min(total, FORBIDDEN)
 

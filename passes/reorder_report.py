@@ -1,4 +1,4 @@
-"""What the reorders of a program cost, before and after, and why each that is left is left."""
+"""The reorders of a program before and after optimization: what they cost, and the ops on both sides of each."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from layout_ir.dialects.layout import (
     is_tensor,
     layout_of,
 )
-from layout_ir.passes.optimize import optimize
+from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.propagate import propagate
 from layout_ir.passes.selection.costs.cost_model import (
     CostModel,
     fill_bytes,
     fill_ns,
-    named,
+    proven_for,
     reorder_bytes,
     reorder_ns,
 )
 from layout_ir.passes.selection.options.targets import target_named
-from layout_ir.passes.selection.problem.problem import Solution
+from layout_ir.passes.selection.solver.selection_problem import Solution
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Remaining:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The reorders of one program: how many, bytes read and written, and their estimated time."""
+    """The reorders of one program, and their sums: bytes read and written, estimated nanoseconds."""
 
     remaining: tuple[Remaining, ...]
     nbytes: int
@@ -62,6 +62,7 @@ class Traffic:
 
     @property
     def count(self) -> int:
+        """How many reorders and fills there are."""
         return len(self.remaining)
 
 
@@ -77,7 +78,7 @@ class Report:
     unit: str = "ns"
     """What cost and bound are counted in."""
     cost_model: str = ""
-    """What the solution is proven optimal for, in words."""
+    """The costs and target that the solution is proven optimal for, in words."""
 
     def to_json(self, model: str) -> dict[str, Any]:
         """The object that `layout-ir optimize --json` prints; times in microseconds."""
@@ -137,7 +138,7 @@ def compare(
     solution = optimize(optimized, target, solver, costs, report=certificate)
     ops = sum(map(_is_counted, module.walk()))
     unit = "ns" if costs is None else costs.unit
-    cost_model = named(costs, machine.name)
+    cost_model = proven_for(costs, machine.name)
     report = Report(machine.name, ops, traffic(naive), traffic(optimized), solution, unit, cost_model)
     return report, naive, optimized
 
@@ -183,7 +184,7 @@ def traffic(module: ModuleOp) -> Traffic:
 
 
 def _remaining(op: ReorderOp | FillPadsOp, nbytes: int) -> Remaining:
-    source = origin(op.input)
+    source = producer_of(op.input)
     consumers = [describe(use.operation) for use in op.result.uses]
     consumer = consumers[0] if consumers else "nothing"
     if len(consumers) > 1:
@@ -200,8 +201,8 @@ def _remaining(op: ReorderOp | FillPadsOp, nbytes: int) -> Remaining:
     )
 
 
-def origin(value: SSAValue) -> Operation | Block:
-    """What makes a value, looking through views and other reorders."""
+def producer_of(value: SSAValue) -> Operation | Block:
+    """The op or block that makes a value, in front of all views, reorders, casts and fills of it."""
     owner = value.owner
     while isinstance(owner, ReorderOp | CastOp | FillPadsOp | ViewOp):
         owner = owner.input.owner

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from layout_ir.certificate.problem import StatedProblem
+from layout_ir.certificate.stated_problem import StatedProblem
 from layout_ir.errors import LayoutError
-from layout_ir.passes.selection.problem.problem import evaluate
 from layout_ir.passes.selection.solver.certificate import problem_to_json
+from layout_ir.passes.selection.solver.selection_problem import evaluate
 from tests.passes.selection.problems import random_problem
 
 

@@ -10,10 +10,10 @@ from layout_ir.dialects.layout import ReorderOp, is_any, is_tensor
 from layout_ir.errors import LayoutError
 from layout_ir.passes.fold_reorders import fold_reorders
 from layout_ir.passes.legalize_pads import legalize_pads
-from layout_ir.passes.optimize import optimize
+from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.prepack_constants import prepack_constants
 from layout_ir.passes.propagate import propagate
-from layout_ir.passes.report import traffic
+from layout_ir.passes.reorder_report import traffic
 from layout_ir.passes.strip import strip
 from layout_ir.printing import print_module
 from tests.passes.programs import random_program

@@ -1,9 +1,8 @@
 """Which program a certificate is of, and whether it really is.
 
-A certificate proves that a choice is the cheapest of the problem that it states. That the problem is the one of some
-program, a target and a cost model is another question, which the checker of proofs cannot answer: the problem is
-stated again here, by the code that stated it first, and compared number by number. So this trusts `from_ir`, and not
-the certificate.
+A certificate proves that a choice is the cheapest of the problem that it states. Whether that is the problem of some
+program, target and cost model the checker of proofs cannot tell: the problem is stated again here, by the code that
+stated it first, and compared number by number. So this trusts `from_ir`, and not the certificate.
 
 `origin` of a certificate says where the problem came from: the target, the cost table by name, and, where the program
 carries its certificate, the pass that chose and the text of the program before it chose.
@@ -19,8 +18,8 @@ from layout_ir.certificate.checking import ATTRIBUTE
 from layout_ir.errors import LayoutError
 from layout_ir.passes.selection.costs.cost_model import CostModel
 from layout_ir.passes.selection.options.targets import target_named
-from layout_ir.passes.selection.problem.problem import Problem
 from layout_ir.passes.selection.solver.certificate import problem_to_json
+from layout_ir.passes.selection.solver.selection_problem import Problem
 from layout_ir.passes.selection.translation.from_ir import build, is_open
 from layout_ir.printing import print_module
 

@@ -25,13 +25,13 @@ from layout_ir.dialects import nn
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.costs.cost_model import stream_ns
 from layout_ir.passes.selection.options.conv_kernels import Target
-from layout_ir.passes.selection.problem.tensors import Candidates, bound, nbytes, plain, shape_of
+from layout_ir.passes.selection.options.tensor_formats import Candidates, bound, nbytes, row_major, shape_of
 
 _RATE = 80
 """Floating-point operations per ns of a packed matrix product on one core."""
 
 _TRIED = 4
-"""Strided Formats tried per tensor, row-major first: all combinations for three tensors are options."""
+"""How many strided Formats of a tensor are in options, row-major first: options are all combinations of three."""
 
 
 def gemm_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
@@ -40,7 +40,7 @@ def gemm_options(op: Operation, candidates: Candidates, target: Target) -> Itera
     a, b = op.operands[:2]
     n = shape_of(op.result)[1]
     k = shape_of(a)[0 if op.trans_a else 1]
-    rest = tuple(plain(value) for value in op.operands[2:])
+    rest = tuple(row_major(value) for value in op.operands[2:])
     yield from _products(op, candidates, target, columns=0 if op.trans_b else 1)
     if op.trans_a:
         return
@@ -51,8 +51,8 @@ def gemm_options(op: Operation, candidates: Candidates, target: Target) -> Itera
             right = None if left is None else _matching_right(left, n, k, panel, transposed=op.trans_b)
             if right is not None:
                 cost = _cost((m, -(-n // panel) * panel), k) if panel else _cost((m, n), k)
-                cost += 0 if panel else stream_ns(nbytes(plain(b), b))
-                yield LayoutOption((fmt, right, *rest), (plain(op.result),), cost)
+                cost += 0 if panel else stream_ns(nbytes(row_major(b), b))
+                yield LayoutOption((fmt, right, *rest), (row_major(op.result),), cost)
 
 
 def matmul_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
@@ -61,9 +61,10 @@ def matmul_options(op: Operation, candidates: Candidates, target: Target) -> Ite
 
 
 def _products(op: Operation, candidates: Candidates, target: Target, columns: int) -> Iterator[LayoutOption]:
-    """`columns` is the dim of the right operand that is one of the result."""
+    """Strided matrices, and a right one in panels; `columns` is the dim of the right operand that the result has
+    too."""
     a, b, y = op.operands[0], op.operands[1], op.results[0]
-    rest = tuple(plain(value) for value in op.operands[2:])
+    rest = tuple(row_major(value) for value in op.operands[2:])
     shape, right = shape_of(y), shape_of(b)
     k = right[0] if len(right) == 1 else right[2 * len(right) - 3 - columns]
     tried = [_strided(value, candidates) for value in (a, b, y)]
@@ -71,7 +72,7 @@ def _products(op: Operation, candidates: Candidates, target: Target, columns: in
         cost = _cost(shape, k) + stream_ns(nbytes(right_format, b))
         yield LayoutOption((left_format, right_format, *rest), (out,), cost)
     if target.panel and len(right) > 1:
-        panels = _panels(plain(b), columns, target.panel)
+        panels = _panels(row_major(b), columns, target.panel)
         width = -(-shape[-1] // target.panel) * target.panel
         for left_format, out in product(tried[0], tried[2]):
             yield LayoutOption((left_format, panels, *rest), (out,), _cost((*shape[:-1], width), k))
@@ -82,9 +83,9 @@ def _cost(shape: tuple[int, ...], k: int) -> int:
 
 
 def _strided(value: SSAValue, candidates: Candidates) -> list[Format]:
-    """Row-major, and what of the Formats known for `value` a strided kernel takes."""
+    """Row-major, and the Formats known for `value` that a strided kernel takes."""
     known = [fmt for fmt in candidates(value) if _is_strided(bound(fmt, value))]
-    return list(dict.fromkeys((plain(value), *known)))[:_TRIED]
+    return list(dict.fromkeys((row_major(value), *known)))[:_TRIED]
 
 
 def _is_strided(layout: Layout | None) -> bool:
@@ -96,7 +97,7 @@ def _is_strided(layout: Layout | None) -> bool:
 
 
 def _panels(fmt: Format, columns: int, width: int) -> Format:
-    """The right operand as rows of `width` columns after one another, batches outermost."""
+    """`fmt` in panels of `width` columns, one after the other, batches outermost."""
     order = (*range(fmt.rank - 2), columns, 2 * fmt.rank - 3 - columns)
     return Format(fmt.names, (*(Factor(dim) for dim in order), Factor(columns, width)))
 

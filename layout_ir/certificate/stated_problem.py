@@ -11,13 +11,14 @@ from typing import Any
 
 from layout_ir.errors import LayoutError
 
-FAR = 1 << 100
+INFINITE = 1 << 100
 """More than any cost."""
 
 STEPS = 1 << 27
-"""Some twenty seconds."""
+"""Steps that checking may take at least: some twenty seconds."""
 
 STEPS_PER_NUMBER = 256
+"""Steps more for each number that the certificate has."""
 
 
 class Budget:
@@ -113,7 +114,7 @@ class StatedProblem:
 
 
 class _Trees:
-    """The cheapest reorders between the formats of a value: from one format to some format, where they split in two.
+    """The cheapest trees of reorders between the formats of a value: each leads to some format and splits there.
 
     Sets of formats are numbers whose bit f is format f.
     """
@@ -122,15 +123,15 @@ class _Trees:
         self._budget = budget
         formats = range(len(reorder))
         budget.spend(len(reorder) ** 3 // 2, f"reorders between {len(reorder)} formats")
-        near = [list(row) for row in reorder]
+        shortest = [list(row) for row in reorder]
         for m in formats:
-            for f, row in enumerate(near):
+            for f, row in enumerate(shortest):
                 first = row[m]
-                near[f] = [min(a, first + b) for a, b in zip(row, near[m], strict=True)]
-        if any(near[f][f] != 0 or min(near[f]) < 0 for f in formats):
+                shortest[f] = [min(a, first + b) for a, b in zip(row, shortest[m], strict=True)]
+        if any(shortest[f][f] != 0 or min(shortest[f]) < 0 for f in formats):
             raise LayoutError("a reorder cost is negative, or not 0 from a format to itself")
-        self._near = near
-        self._costs: dict[int, list[int]] = {1 << f: [row[f] for row in near] for f in formats}
+        self._shortest = shortest
+        self._costs: dict[int, list[int]] = {1 << f: [row[f] for row in shortest] for f in formats}
 
     def costs(self, wanted: int) -> list[int]:
         """Per format, what it costs to make the set `wanted`, not empty, from it."""
@@ -138,17 +139,17 @@ class _Trees:
         if known is not None:
             return known
         count = wanted.bit_count()
-        steps = (len(self._near) ** 2 + (len(self._near) << (count - 1))) // 8
-        self._budget.spend(steps, f"reorders to {count} of {len(self._near)} formats")
+        steps = (len(self._shortest) ** 2 + (len(self._shortest) << (count - 1))) // 8
+        self._budget.spend(steps, f"reorders to {count} of {len(self._shortest)} formats")
         first = wanted & -wanted
         others = part = wanted ^ first
-        split = [FAR] * len(self._near)
+        split = [INFINITE] * len(self._shortest)
         while part:
             # One tree for `part`, one for the rest, which has the first format.
             pairs = zip(self.costs(part), self.costs(wanted ^ part), split, strict=True)
             split = [min(a + b, least) for a, b, least in pairs]
             part = (part - 1) & others
-        best = [min([a + b for a, b in zip(row, split, strict=True)]) for row in self._near]
+        best = [min([a + b for a, b in zip(row, split, strict=True)]) for row in self._shortest]
         self._costs[wanted] = best
         return best
 

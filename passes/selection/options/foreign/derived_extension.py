@@ -1,4 +1,7 @@
-"""Which model and which padding behaviour belong to which class of ops."""
+"""The extension of arith, linalg, math, tensor and tosa: model and padding behaviour, by class of op.
+
+It is a `DialectExtension`, which `layout_ir.passes` registers for these dialects.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from layout_ir.dialects.layout import is_tensor
 from layout_ir.foreign.structured import ELEMENTWISE
 from layout_ir.interfaces import PadBehaviour
 from layout_ir.passes.selection.options.conv_kernels import Model
-from layout_ir.passes.selection.options.foreign import padding, shapes
-from layout_ir.passes.selection.options.foreign.options import structured_options
+from layout_ir.passes.selection.options.foreign import data_movement, padding
+from layout_ir.passes.selection.options.foreign.structured_options import structured_options
 
 STRUCTURED: tuple[type[Operation], ...] = (
     LinalgStructuredOperation,
@@ -26,15 +29,15 @@ STRUCTURED: tuple[type[Operation], ...] = (
 
 _MODELS: tuple[tuple[tuple[type[Operation], ...], Model], ...] = (
     (STRUCTURED, structured_options),
-    (shapes.RESHAPES, shapes.reshape_options),
-    (shapes.MAKERS, shapes.maker_options),
-    (shapes.CONCATS, shapes.concat_options),
-    (shapes.CUTS, shapes.cut_options),
+    (data_movement.RESHAPES, data_movement.reshape_options),
+    (data_movement.MAKERS, data_movement.maker_options),
+    (data_movement.CONCATS, data_movement.concat_options),
+    (data_movement.CUTS, data_movement.cut_options),
 )
 
 _DERIVED = PadBehaviour(padding.reads, padding.leaves)
-_MOVING = PadBehaviour(leaves=shapes.writes_zero)
-_VIEW = PadBehaviour(leaves=shapes.keeps_view)
+_MOVING = PadBehaviour(leaves=data_movement.writes_zero)
+_VIEW = PadBehaviour(leaves=data_movement.keeps_view)
 
 
 def model_of(op: Operation) -> Model | None:
@@ -48,6 +51,10 @@ def behaviour_of(op: Operation) -> PadBehaviour | None:
     """The padding behaviour of an op of another dialect; None where nothing is known of it."""
     if isinstance(op, STRUCTURED):
         return _DERIVED
-    if isinstance(op, shapes.RESHAPES):
+    if isinstance(op, data_movement.RESHAPES):
         return _VIEW
-    return _MOVING if isinstance(op, (*shapes.MAKERS, *shapes.CONCATS, *shapes.CUTS)) else None
+    return (
+        _MOVING
+        if isinstance(op, (*data_movement.MAKERS, *data_movement.CONCATS, *data_movement.CUTS))
+        else None
+    )

@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import ModuleOp
 from layout_ir.api.execute import run
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, format_of, layout_of
-from layout_ir.passes.optimize import optimize
-from layout_ir.passes.report import traffic
+from layout_ir.passes.optimize_pipeline import optimize
+from layout_ir.passes.reorder_report import traffic
 from tests.passes.texts import parse
 
 

@@ -1,20 +1,20 @@
-"""The cost of a choice as a sum of factors, tables over few variables.
+"""The cost of a choice as a sum of cost functions (`factors` in certificates): tables over few variables.
 
 The variable of an op says which option it takes. A value listed under `sets` has a variable too, which says what
-reorders may make of it: a set of formats. The factors are: the cost of each op; of each value without a variable, its
+reorders may make of it: a set of formats. The functions are: the cost of each op; of each value without a variable, its
 cost as a function of the options of the ops around it; of each value with one, its cost as a function of its maker's
-option and its set. For every op that uses such a value there is a link, which is FAR above any cost where the set
-lacks what the op's option needs, and 0 elsewhere. Users that two such values share may be left to one of them, the
-tail of the other: then the other has no links to those, but a factor that is FAR where its set lacks a format of the
-tail's set. That one's formats are listed in the same order, and it is checked that what each of those users needs of
-the tail it needs of the other, by these lists. Values whose reorders cost nothing have no factor.
+option and its set. For every op that uses such a value there is a link, which is INFINITE, above any cost, where the
+set lacks what the op's option needs, and 0 elsewhere. Users that two such values share may be left to one of them, the
+tail of the other: then the other has no links to those, but a function that is INFINITE where its set lacks a format of
+the tail's set. That one's formats are listed in the same order, and it is checked that what each of those users needs
+of the tail it needs of the other, by these lists. Values whose reorders cost nothing have no function.
 
-For every choice there is an assignment of all variables at which the factors add up to the cost of the choice: each
+For every choice there is an assignment of all variables at which the functions add up to the cost of the choice: each
 set is what the choice needs.
 
 A list under `sets` may end with a number, how many formats the sets have at most. Larger ones are then one last state
 of the variable, which lacks nothing and costs what the cheapest set of so many formats costs that has not the format
-made. A larger set holds such a set and costs no less, so that for every choice the factors add up to no more than its
+made. A larger set holds such a set and costs no less, so that for every choice the functions add up to no more than its
 cost, and a lower bound of them is one of it. Such a value has no tail and is none.
 """
 
@@ -25,15 +25,16 @@ from itertools import combinations, product
 from math import comb, prod
 from typing import Any
 
-from layout_ir.certificate.problem import FAR, StatedProblem, at
+from layout_ir.certificate.stated_problem import INFINITE, StatedProblem, at
 from layout_ir.errors import LayoutError
 
 Name = tuple[str, int, int]
-"""A factor: ("op", o, 0), ("value", v, 0), ("link", v, o) or ("tail", v, 0)."""
+"""A cost function: ("op", o, 0), ("value", v, 0), ("link", v, o) or ("tail", v, 0)."""
 
 
-class Factors:
-    """Variables and factors of a problem. Raises LayoutError where `given`, the sets, are not sets of its values."""
+class StatedCostFunctions:
+    """Variables and cost functions of a problem. Raises LayoutError where `given`, the sets, are not sets of its
+    values."""
 
     def __init__(self, problem: StatedProblem, given: list[list[Any]]):
         self.problem = problem
@@ -86,7 +87,7 @@ class Factors:
         return len(self._sets[v]) + (v in self._most)
 
     def names(self) -> set[Name]:
-        """All factors."""
+        """All cost functions."""
         found: set[Name] = {("op", o, 0) for o in range(len(self.problem.ops))}
         for v, uses in enumerate(self.problem.uses):
             if uses and not self.problem.is_free(v):
@@ -103,7 +104,7 @@ class Factors:
         return [o for o in self.problem.uses[v] if o not in inner]
 
     def table(self, name: Name) -> tuple[list[int], list[int]]:
-        """The variables of a factor, those of one state left out, and its table, the last running fastest."""
+        """The variables of a cost function, those of one state left out, and its table, the last running fastest."""
         kind, number, op = name
         problem = self.problem
         if kind == "op":
@@ -140,7 +141,9 @@ class Factors:
             entries = self._states(tail) * self._states(number)
             problem.budget.spend(entries, f"the table of value {number} and its tail, {entries} entries,")
             own = [self._variable(tail), self._variable(number)]
-            costs = [0 if set(i) <= set(s) else FAR for i in self._sets[tail] for s in self._sets[number]]
+            costs = [
+                0 if set(i) <= set(s) else INFINITE for i in self._sets[tail] for s in self._sets[number]
+            ]
         return [x for x in own if self.size(x) > 1], costs
 
     def _variable(self, v: int) -> int:
@@ -156,7 +159,7 @@ class Factors:
         table: list[int] = []
         for ins, _, _ in choices:
             needed = {ins[k] for k in asked}
-            table += [0 if needed <= s else FAR for s in sets]
+            table += [0 if needed <= s else INFINITE for s in sets]
             table += lacks_nothing
         return table
 

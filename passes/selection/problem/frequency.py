@@ -1,0 +1,119 @@
+"""How often ops run: what the costs of an op and of the reorders behind it are multiplied by.
+
+A block that runs often weighs more: by `layout.frequency = N` on the op around it, else by the trip count of an
+`scf.for` with constant bounds, else by LOOP_TRIPS. A function runs as often as it is called, and once if it is not,
+or as its own frequency says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects import scf
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from layout_ir.diagnostics import PassError
+
+LOOP_TRIPS = 10
+"""How often a loop of unknown length is taken to run: enough that what can be hoisted out of it is."""
+
+MOST_RUNS = 1 << 24
+"""How often a block runs at most, for selection: more would leave no room for costs in 64 bits. What runs more often is
+counted as this often, which is an omission of the problem."""
+
+FREQUENCY = "layout.frequency"
+"""The attribute of an op that says how often its regions run per run of the op."""
+
+
+def calls_of(module: ModuleOp) -> dict[str, list[CallOp]]:
+    """The calls of each function, by its name."""
+    calls: dict[str, list[CallOp]] = {}
+    for op in module.walk():
+        if isinstance(op, CallOp):
+            calls.setdefault(op.callee.string_value(), []).append(op)
+    return calls
+
+
+class BlockFrequencies:
+    """How often ops run, worked out once per block. `calls` has those of each function, by its name."""
+
+    def __init__(self, calls: Mapping[str, Sequence[CallOp]] | None = None) -> None:
+        self._calls = calls or {}
+        self._blocks: dict[Block | None, int] = {}
+        self._functions: dict[FuncOp, int] = {}
+        self.clipped: dict[Operation, int] = {}
+        """By the first op of a block that runs too often, how often that is."""
+
+    def of(self, op: Operation) -> int:
+        """How often `op` runs in the program, MOST_RUNS at most. Raises PassError for a malformed frequency."""
+        block = op.parent
+        weight = self._blocks.get(block)
+        if weight is None:
+            function = _function_around(op)
+            often = 1 if function is None else self._function(function)
+            runs = weight_of(op) * often
+            if runs > MOST_RUNS:
+                self.clipped[op] = runs
+            weight = self._blocks[block] = min(runs, MOST_RUNS)
+        return weight
+
+    def _function(self, function: FuncOp) -> int:
+        if function not in self._functions:
+            self._functions[function] = 1  # for calls of itself
+            calls = self._calls.get(function.sym_name.data, ())
+            given = FREQUENCY in function.attributes
+            self._functions[function] = (
+                frequency_of(function) if given else sum(map(self.of, calls)) if calls else 1
+            )
+        return self._functions[function]
+
+    def around(self, value: SSAValue) -> int:
+        """How often the block that defines `value` runs, and with it the reorders of the value, right behind it."""
+        owner = value.owner
+        if isinstance(owner, Operation):
+            return self.of(owner)
+        first = owner.first_op
+        return 1 if first is None else self.of(first)
+
+
+def _function_around(op: Operation) -> FuncOp | None:
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, FuncOp):
+        parent = parent.parent_op()
+    return parent
+
+
+def weight_of(op: Operation) -> int:
+    """How often `op` runs per run of its function."""
+    weight = 1
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, FuncOp):
+        weight *= frequency_of(parent)
+        parent = parent.parent_op()
+    return weight
+
+
+def frequency_of(op: Operation) -> int:
+    """How often the regions of `op` run per run of `op`. Raises PassError for a malformed `layout.frequency`."""
+    given = op.attributes.get(FREQUENCY)
+    if given is not None:
+        if not isinstance(given, IntegerAttr) or given.value.data < 0:
+            raise PassError(f"{FREQUENCY} = {given} is no count: a whole number from 0 on", op)
+        return given.value.data
+    if isinstance(op, scf.ForOp):
+        bounds = [_constant(value) for value in (op.lb, op.ub, op.step)]
+        low, high, step = bounds
+        if low is not None and high is not None and step:
+            return max(-(-(high - low) // step), 0)
+        return LOOP_TRIPS
+    return LOOP_TRIPS if isinstance(op, scf.WhileOp) else 1
+
+
+def _constant(value: SSAValue) -> int | None:
+    owner = value.owner
+    if isinstance(owner, ConstantOp) and isinstance(owner.value, IntegerAttr):
+        return owner.value.value.data
+    return None

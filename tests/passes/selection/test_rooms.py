@@ -1,0 +1,35 @@
+"""The rooms of selection import one way: from what is said of a program down to integers."""
+
+from __future__ import annotations
+
+import pytest
+
+from layout_ir.passes import selection
+from tests.test_directions import GRAPH
+
+ROOMS = ("translation", "pads", "problem", "options", "costs", "solver")
+"""The highest first, as the docstring of the package lists them."""
+
+
+def _room(module: str) -> str | None:
+    own = module.removeprefix(f"{selection.__name__}.")
+    return None if own == module else own.partition(".")[0]
+
+
+def test_the_package_names_its_rooms_in_order() -> None:
+    assert selection.__doc__ is not None
+    listed = [line.split("/")[0] for line in selection.__doc__.splitlines() if "/  " in line[:16]]
+    assert tuple(listed) == ROOMS
+    assert {_room(module) for module in GRAPH} - {None} == set(ROOMS)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_imports_itself_and_those_below(room: str) -> None:
+    seen = {_room(other) for module, imported in GRAPH.items() if _room(module) == room for other in imported}
+    assert seen - {None} <= set(ROOMS[ROOMS.index(room) :])
+
+
+def test_the_solver_knows_no_program() -> None:
+    own = [module for module in GRAPH if _room(module) == "solver"]
+    rest = {other for module in own for other in GRAPH[module]} - set(own)
+    assert rest <= {"layout_ir.errors", "layout_ir.certificate.checking", "layout_ir.passes.gc_pause"}
