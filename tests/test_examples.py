@@ -18,7 +18,7 @@ from layout_ir.passes.optimize import optimize
 from layout_ir.passes.report import traffic
 from layout_ir.passes.strip import strip
 from layout_ir.printing import print_module
-from layout_ir.tools.verify import verify_module
+from layout_ir.tools.verify_module import verify_module
 from tests.passes.texts import parse
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

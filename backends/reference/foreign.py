@@ -16,7 +16,7 @@ from xdsl.dialects.linalg import Linalg
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
 from xdsl.ir import Operation, SSAValue
 
-from layout_ir.backends.reference import structured
+from layout_ir.backends.reference import structured_evaluation
 from layout_ir.backends.reference.semantics import layout_at_run_time
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.layout import dtype_of, is_any, is_tensor, layout_of
@@ -179,7 +179,7 @@ def run(op: Operation, operands: Sequence[Any]) -> tuple[Any, ...]:
             s = loops_of(op)
             if s is None:
                 raise LayoutError("has no reference semantics")
-            return structured.run(s, operands)
+            return structured_evaluation.run(s, operands)
         value = apply(op, [_scalar(o, v) for o, v in zip(operands, op.operands, strict=True)])
         # xDSL's own functions compute with Python's whole numbers.
         return (value if value.dtype.kind == "f" else value.item(),)

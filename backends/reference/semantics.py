@@ -20,10 +20,7 @@ from xdsl.ir import Attribute, Operation
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.pads import pad_after
-from layout_ir.backends.reference import kernels_matrix as matrix
-from layout_ir.backends.reference import kernels_normalization as normalization
-from layout_ir.backends.reference import kernels_shape as shape
-from layout_ir.backends.reference import kernels_window as window
+from layout_ir.backends.reference import array_ops, window_ops
 from layout_ir.backends.reference.conversions import converted
 from layout_ir.backends.reference.operands import aligned, contracted, elements, grouped, reduced
 from layout_ir.backends.reference.tensor import Tensor, interior, policy_element, same_box
@@ -86,33 +83,35 @@ def _cast(op: nn.CastOp, operand: Tensor) -> Tensor:
 
 def _conv(op: nn.ConvOp, x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
     data, weights = contracted(x, 1, w, 1) if op.group == 1 else grouped(x, w, op.group)
-    moves = window.Window(w.shape[2:], op.strides, op.pads, op.dilations)
-    return _finish(op, window.conv(data, weights, None if b is None else elements(b), moves, op.group))
+    moves = window_ops.Window(w.shape[2:], op.strides, op.pads, op.dilations)
+    return _finish(op, window_ops.conv(data, weights, None if b is None else elements(b), moves, op.group))
 
 
 def _matmul(op: nn.MatmulOp, a: Tensor, b: Tensor) -> Tensor:
     left, right = contracted(a, len(a.shape) - 1, b, max(len(b.shape) - 2, 0))
-    return _finish(op, matrix.matmul(left, right))
+    return _finish(op, array_ops.matmul(left, right))
 
 
 def _gemm(op: nn.GemmOp, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
     left, right = contracted(a, 0 if op.trans_a else 1, b, 1 if op.trans_b else 0)
     addend = None if c is None else elements(c)
-    values = matrix.gemm(
+    values = array_ops.gemm(
         left, right, addend, alpha=op.alpha, beta=op.beta, trans_a=op.trans_a, trans_b=op.trans_b
     )
     return _finish(op, values)
 
 
 def _max_pool(op: nn.MaxPoolOp, x: Tensor) -> Tensor:
-    moves = window.Window(op.kernel, op.strides, op.pads, op.dilations)
-    return _finish(op, window.max_pool(elements(x), moves, op.infer()[2:]))
+    moves = window_ops.Window(op.kernel, op.strides, op.pads, op.dilations)
+    return _finish(op, window_ops.max_pool(elements(x), moves, op.infer()[2:]))
 
 
 def _avg_pool(op: nn.AvgPoolOp, x: Tensor) -> Tensor:
-    moves = window.Window(op.kernel, op.strides, op.pads, op.dilations)
+    moves = window_ops.Window(op.kernel, op.strides, op.pads, op.dilations)
     counts = op.infer()[2:]
-    return _finish(op, window.avg_pool(elements(x), moves, counts, count_include_pad=op.count_include_pad))
+    return _finish(
+        op, window_ops.avg_pool(elements(x), moves, counts, count_include_pad=op.count_include_pad)
+    )
 
 
 def _global_avg_pool(op: nn.GlobalAvgPoolOp, x: Tensor) -> Tensor:
@@ -147,7 +146,7 @@ def _along(dim: Callable[[Any], int], function: Callable[[Any, Array], Array]) -
 
 def _batch_norm(op: nn.BatchNormOp, *operands: Tensor) -> Tensor:
     x, scale, bias, mean, var = map(elements, operands)
-    return _finish(op, normalization.batch_norm(x, scale, bias, mean, var, op.epsilon))
+    return _finish(op, array_ops.batch_norm(x, scale, bias, mean, var, op.epsilon))
 
 
 # Shapes -----------------------------------------------------------------------------------------------------------
@@ -158,16 +157,16 @@ def _concat(op: nn.ConcatOp, *operands: Tensor) -> Tensor:
 
 
 def _pad(op: nn.PadOp, x: Tensor) -> Tensor:
-    return _moved(op, shape.pad(x.logical(), op.pads, op.mode, stored_number(op.value, x.dtype)))
+    return _moved(op, array_ops.pad(x.logical(), op.pads, op.mode, stored_number(op.value, x.dtype)))
 
 
 def _slice(op: nn.SliceOp, x: Tensor) -> Tensor:
-    return _moved(op, shape.slice_(x.logical(), op.starts, op.sizes, op.steps))
+    return _moved(op, array_ops.slice_elements(x.logical(), op.starts, op.sizes, op.steps))
 
 
 def _resize(op: nn.ResizeOp, x: Tensor) -> Tensor:
-    scales = shape.resize_scales(x.shape, op.sizes, op.scales)
-    values = shape.resize(elements(x), op.infer(), scales, op.mode, op.coordinates, op.nearest_mode)
+    scales = array_ops.resize_scales(x.shape, op.sizes, op.scales)
+    values = array_ops.resize(elements(x), op.infer(), scales, op.mode, op.coordinates, op.nearest_mode)
     return _finish(op, values)
 
 
@@ -265,9 +264,9 @@ SEMANTICS: dict[type[Operation], Semantics] = {
     nn.GlobalAvgPoolOp: _global_avg_pool,
     nn.GlobalMaxPoolOp: _global_max_pool,
     nn.BatchNormOp: _batch_norm,
-    nn.LrnOp: _along(_channels, lambda op, x: normalization.lrn(x, op.size, op.alpha, op.beta, op.bias)),
-    nn.SoftmaxOp: _along(_axis, lambda op, x: normalization.softmax(x, op.axis)),
-    nn.LogSoftmaxOp: _along(_axis, lambda op, x: normalization.log_softmax(x, op.axis)),
+    nn.LrnOp: _along(_channels, lambda op, x: array_ops.lrn(x, op.size, op.alpha, op.beta, op.bias)),
+    nn.SoftmaxOp: _along(_axis, lambda op, x: array_ops.softmax(x, op.axis)),
+    nn.LogSoftmaxOp: _along(_axis, lambda op, x: array_ops.log_softmax(x, op.axis)),
     nn.ConcatOp: _concat,
     nn.PadOp: _pad,
     nn.SliceOp: _slice,

@@ -39,18 +39,18 @@ from layout_ir.diagnostics import Diagnostic, Location, Severity, handling, unfo
 from layout_ir.errors import LayoutError, UnforeseenError, unforeseen_as_error
 from layout_ir.files import all_or_none, write_result
 from layout_ir.tools import expectations
-from layout_ir.tools.diagnostics import (
+from layout_ir.tools.layout_opt_usage import Abort, abort, check_repeated, did_you_mean, improve_usage
+from layout_ir.tools.locations import LocatedParser
+from layout_ir.tools.process import show_traceback
+from layout_ir.tools.program import check_output
+from layout_ir.tools.rendering import (
     Renderer,
     from_error,
     from_parse_error,
     from_spec_error,
     one_line,
 )
-from layout_ir.tools.locations import LocatedParser
-from layout_ir.tools.process import show_traceback
-from layout_ir.tools.program import check_output
-from layout_ir.tools.usage import Abort, abort, check_repeated, did_you_mean, improve_usage
-from layout_ir.tools.verify import verify_module
+from layout_ir.tools.verify_module import verify_module
 from layout_ir.version import __version__
 
 _SPLIT = re.compile(r"^// -----[ \t]*\r?$", re.MULTILINE)

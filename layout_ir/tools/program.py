@@ -14,9 +14,9 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError
 from layout_ir import registry
 from layout_ir.diagnostics import Diagnostic, Location, Severity
 from layout_ir.errors import LayoutError
-from layout_ir.tools.diagnostics import Renderer, from_parse_error, one_line
 from layout_ir.tools.locations import LocatedParser
-from layout_ir.tools.verify import verify_module
+from layout_ir.tools.rendering import Renderer, from_parse_error, one_line
+from layout_ir.tools.verify_module import verify_module
 
 
 class ProgramError(Exception):

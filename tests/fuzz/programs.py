@@ -19,7 +19,7 @@ from xdsl.dialects import get_all_dialects
 
 from layout_ir.registry import DIALECTS
 from layout_ir.tools.locations import LocatedParser
-from layout_ir.tools.verify import verify_module
+from layout_ir.tools.verify_module import verify_module
 from tests.fuzz.kinds import Kind, Wrong
 from tests.fuzz.mutation import SMALL, TextMutator
 from tests.fuzz.tools import call

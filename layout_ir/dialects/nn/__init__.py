@@ -6,7 +6,6 @@ encodings alone.
 
 from xdsl.ir import Dialect
 
-from layout_ir.dialects.nn.common import NNOp
 from layout_ir.dialects.nn.constant import ConstantOp
 from layout_ir.dialects.nn.conv import ConvOp
 from layout_ir.dialects.nn.elementwise import (
@@ -42,6 +41,7 @@ from layout_ir.dialects.nn.elementwise import (
     UnaryOp,
 )
 from layout_ir.dialects.nn.matmul import GemmOp, MatmulOp
+from layout_ir.dialects.nn.nn_op import NNOp
 from layout_ir.dialects.nn.normalization import BatchNormOp, LogSoftmaxOp, LrnOp, SoftmaxOp
 from layout_ir.dialects.nn.pool import AvgPoolOp, GlobalAvgPoolOp, GlobalMaxPoolOp, MaxPoolOp
 from layout_ir.dialects.nn.reduction import (

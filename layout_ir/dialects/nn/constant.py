@@ -29,9 +29,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from layout_ir.dialects.layout import strip_type
-from layout_ir.dialects.nn.common import NNOp
-from layout_ir.dialects.nn.tensors import ELEMENTS, Shape, Tensor, pad_value, tensor_type
-from layout_ir.dialects.nn.verification import check_elements, check_shapes
+from layout_ir.dialects.nn.nn_op import NNOp
+from layout_ir.dialects.nn.tensor_types import ELEMENTS, Shape, Tensor, pad_value, tensor_type
 from layout_ir.errors import LayoutError, shape_text
 
 Literal = DenseIntOrFPElementsAttr[Any]
@@ -116,8 +115,8 @@ class ConstantOp(NNOp):
                     f"the literal holds {held} elements, but its shape {shape_text(self.infer())} has {count}"
                 )
         # Not the rule about pads: whoever materializes the constant writes what its type says.
-        check_elements(self)
-        check_shapes(self)
+        self.check_elements()
+        self.check_shapes()
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:

@@ -6,8 +6,8 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def
 
 from layout_ir.dialects.nn.attributes import integer, ints
-from layout_ir.dialects.nn.common import NNOp, PadRead
-from layout_ir.dialects.nn.tensors import Shape
+from layout_ir.dialects.nn.nn_op import NNOp, PadRead
+from layout_ir.dialects.nn.tensor_types import Shape
 from layout_ir.dialects.nn.windows import check_rank, no_pads, ones, window_shape
 from layout_ir.errors import LayoutError, shape_text
 

@@ -22,9 +22,17 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def
 
 from layout_ir.dialects.nn.attributes import number, word
-from layout_ir.dialects.nn.common import NNOp
-from layout_ir.dialects.nn.shapes import broadcast
-from layout_ir.dialects.nn.tensors import ELEMENTS, FLOATS, NUMBERS, Shape, round_to, shape_of, tensor_type
+from layout_ir.dialects.nn.nn_op import NNOp
+from layout_ir.dialects.nn.tensor_types import (
+    ELEMENTS,
+    FLOATS,
+    NUMBERS,
+    Shape,
+    broadcast,
+    round_to,
+    shape_of,
+    tensor_type,
+)
 from layout_ir.interfaces import PadRead
 
 _LIMITS = {0.0, 0.5, 1.0, -1.0, math.inf, -math.inf}

@@ -8,9 +8,8 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def
 
 from layout_ir.dialects.nn.attributes import flag, number
-from layout_ir.dialects.nn.common import NNOp, PadRead
-from layout_ir.dialects.nn.shapes import broadcast
-from layout_ir.dialects.nn.tensors import FLOATS, Shape
+from layout_ir.dialects.nn.nn_op import NNOp, PadRead
+from layout_ir.dialects.nn.tensor_types import FLOATS, Shape, broadcast
 from layout_ir.errors import LayoutError, shape_text
 
 

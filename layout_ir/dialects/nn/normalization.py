@@ -11,9 +11,8 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def
 
 from layout_ir.dialects.nn.attributes import integer, number
-from layout_ir.dialects.nn.common import NNOp, PadRead
-from layout_ir.dialects.nn.shapes import check_dim
-from layout_ir.dialects.nn.tensors import Shape
+from layout_ir.dialects.nn.nn_op import NNOp, PadRead
+from layout_ir.dialects.nn.tensor_types import Shape, check_dim
 from layout_ir.errors import LayoutError, shape_text
 
 

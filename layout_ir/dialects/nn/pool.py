@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.irdl import irdl_op_definition, operand_def
 
 from layout_ir.dialects.nn.attributes import flag, ints
-from layout_ir.dialects.nn.common import NNOp
-from layout_ir.dialects.nn.tensors import FLOATS, Shape
+from layout_ir.dialects.nn.nn_op import NNOp
+from layout_ir.dialects.nn.tensor_types import FLOATS, Shape
 from layout_ir.dialects.nn.windows import check_rank, no_pads, ones, window_shape
 
 

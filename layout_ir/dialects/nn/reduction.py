@@ -15,9 +15,8 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def
 
 from layout_ir.dialects.nn.attributes import flag, ints
-from layout_ir.dialects.nn.common import NNOp, PadRead
-from layout_ir.dialects.nn.shapes import check_dim
-from layout_ir.dialects.nn.tensors import FLOATS, NUMBERS, Shape, int_range
+from layout_ir.dialects.nn.nn_op import NNOp, PadRead
+from layout_ir.dialects.nn.tensor_types import FLOATS, NUMBERS, Shape, check_dim, int_range
 from layout_ir.errors import LayoutError
 
 REDUCIBLE = (*FLOATS, "i32", "i64")

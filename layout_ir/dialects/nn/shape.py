@@ -9,9 +9,8 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.irdl import irdl_op_definition, operand_def, var_operand_def
 
 from layout_ir.dialects.nn.attributes import floats, integer, ints, number, word
-from layout_ir.dialects.nn.common import NNOp
-from layout_ir.dialects.nn.shapes import check_dim
-from layout_ir.dialects.nn.tensors import ELEMENTS, NUMBERS, Shape
+from layout_ir.dialects.nn.nn_op import NNOp
+from layout_ir.dialects.nn.tensor_types import ELEMENTS, NUMBERS, Shape, check_dim
 from layout_ir.errors import LayoutError, shape_text
 
 

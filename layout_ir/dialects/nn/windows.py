@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from layout_ir.dialects.nn.common import NNOp
-from layout_ir.dialects.nn.tensors import Shape
+from layout_ir.dialects.nn.nn_op import NNOp
+from layout_ir.dialects.nn.tensor_types import Shape
 from layout_ir.errors import LayoutError, shape_text
 
 

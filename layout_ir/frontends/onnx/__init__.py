@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from layout_ir.frontends.onnx.errors import OnnxImportError, unforeseen_as_import_error
+from layout_ir.frontends.onnx.import_error import OnnxImportError, unforeseen_as_import_error
 
 if TYPE_CHECKING:
     from os import PathLike

@@ -14,7 +14,7 @@ import stat
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
-from layout_ir.frontends.onnx.errors import OnnxImportError, quoted
+from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
 
 if TYPE_CHECKING:
     import onnx

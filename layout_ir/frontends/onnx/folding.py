@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from layout_ir.dialects import nn
-from layout_ir.dialects.nn.shapes import broadcast
+from layout_ir.dialects.nn.tensor_types import broadcast
 from layout_ir.errors import shape_text
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
-from layout_ir.frontends.onnx.errors import OnnxImportError
 from layout_ir.frontends.onnx.evaluation import evaluate
+from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.signature import check_signature
-from layout_ir.frontends.onnx.tensors import check_shape, numpy_type
+from layout_ir.frontends.onnx.tensor_protos import check_shape, numpy_type
 from layout_ir.frontends.onnx.translation import normalize_axis
 from layout_ir.frontends.onnx.values import collapsed, dtype_of, is_splat, splat
 

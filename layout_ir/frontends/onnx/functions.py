@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from layout_ir.frontends.onnx.errors import OnnxImportError, quoted
+from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
 
 if TYPE_CHECKING:
     import onnx

@@ -21,20 +21,27 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.tag import names_for
 from layout_ir.dialects.layout import FormatAttr, ReorderOp
 from layout_ir.errors import LayoutError, UnforeseenError
+from layout_ir.frontends.onnx import ops_elementwise, ops_layers, ops_shapes
 from layout_ir.frontends.onnx.budget import Budget
-from layout_ir.frontends.onnx.builder import Builder, location, name_hint
-from layout_ir.frontends.onnx.errors import OnnxImportError, quoted, unforeseen_as_import_error
 from layout_ir.frontends.onnx.folding import fold
 from layout_ir.frontends.onnx.functions import Call, node_name
+from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted, unforeseen_as_import_error
 from layout_ir.frontends.onnx.model import Model, graph_inputs
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.ops import TRANSLATIONS
-from layout_ir.frontends.onnx.tensors import array_of
+from layout_ir.frontends.onnx.tensor_protos import array_of
+from layout_ir.frontends.onnx.translation import Builder, Translation, location, name_hint
 from layout_ir.frontends.onnx.values import Constant, Value, element_of, shape_of, tensor_type
 
 if TYPE_CHECKING:
     import onnx
     from numpy.typing import NDArray
+
+TRANSLATIONS: dict[str, Translation] = {
+    **ops_elementwise.TRANSLATIONS,
+    **ops_layers.TRANSLATIONS,
+    **ops_shapes.TRANSLATIONS,
+}
+"""The ONNX ops that are supported, by name."""
 
 
 def import_model(

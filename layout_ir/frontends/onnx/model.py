@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from layout_ir.frontends.onnx.errors import OnnxImportError, quoted
 from layout_ir.frontends.onnx.functions import Call, domain_of, written_out
-from layout_ir.frontends.onnx.tensors import check_shape, numpy_type
+from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
+from layout_ir.frontends.onnx.tensor_protos import check_shape, numpy_type
 
 if TYPE_CHECKING:
     import onnx

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT, Budget
-from layout_ir.frontends.onnx.errors import OnnxImportError, quoted
 from layout_ir.frontends.onnx.functions import Call, domain_of
-from layout_ir.frontends.onnx.tensors import array_of
+from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
+from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.frontends.onnx.values import Constant, Value, is_splat
 
 if TYPE_CHECKING:

@@ -10,10 +10,15 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReshapeOp
 from layout_ir.frontends.onnx.batch_norm import fold_into_convolution
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
-from layout_ir.frontends.onnx.builder import Builder
-from layout_ir.frontends.onnx.errors import OnnxImportError
+from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.translation import Translate, Translation, normalize_axes, normalize_axis
+from layout_ir.frontends.onnx.translation import (
+    Builder,
+    Translate,
+    Translation,
+    normalize_axes,
+    normalize_axis,
+)
 from layout_ir.frontends.onnx.values import Constant, Value, is_splat, shape_of
 
 # --- windows --------------------------------------------------------------------------------------------------

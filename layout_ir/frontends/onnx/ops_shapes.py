@@ -10,13 +10,18 @@ import numpy as np
 
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import PermuteOp, ReshapeOp
-from layout_ir.dialects.nn.shapes import broadcast
+from layout_ir.dialects.nn.tensor_types import broadcast
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
-from layout_ir.frontends.onnx.builder import Builder
-from layout_ir.frontends.onnx.errors import OnnxImportError
+from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.tensors import check_shape
-from layout_ir.frontends.onnx.translation import Translate, Translation, normalize_axes, normalize_axis
+from layout_ir.frontends.onnx.tensor_protos import check_shape
+from layout_ir.frontends.onnx.translation import (
+    Builder,
+    Translate,
+    Translation,
+    normalize_axes,
+    normalize_axis,
+)
 from layout_ir.frontends.onnx.values import Constant, Value, collapsed, dtype_of, is_splat, shape_of, splat
 
 # --- constants ------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from layout_ir.frontends.onnx.errors import OnnxImportError
+from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.node import Node
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from layout_ir.dialects.layout import attribute_of
-from layout_ir.dialects.nn.tensors import ELEMENTS
+from layout_ir.dialects.nn.tensor_types import ELEMENTS
 from layout_ir.elements.types import element_type
-from layout_ir.frontends.onnx.errors import OnnxImportError
-from layout_ir.frontends.onnx.tensors import check_shape
+from layout_ir.frontends.onnx.import_error import OnnxImportError
+from layout_ir.frontends.onnx.tensor_protos import check_shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

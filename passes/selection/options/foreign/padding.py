@@ -22,9 +22,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from layout_ir.algebra.format import pad_number
 from layout_ir.dialects.layout import format_of, is_any, is_tensor, layout_of
 from layout_ir.errors import LayoutError
+from layout_ir.foreign.partial_evaluation import Accumulator, Known, fits, outcome
 from layout_ir.foreign.scalar import Trap, Value, kind_of, known, number
 from layout_ir.foreign.structured import Structured, element, is_window, loop_of, start_of, structured
-from layout_ir.foreign.symbolic import Accumulator, Known, fits, outcome
 from layout_ir.interfaces import PadRead
 
 

@@ -1,4 +1,8 @@
-"""Ops that move elements to other indices, on arrays. All of them work on stored elements, resize on computed ones."""
+"""Matrix products, normalizations and ops that move elements, on plain NumPy arrays without layouts.
+
+Arrays are of the type they are computed in, but for `pad` and `slice_elements`, which take stored elements. An op that
+reduces over a dim takes the pads of that dim too, as a kernel over whole blocks does.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,74 @@ from collections.abc import Sequence
 import numpy as np
 
 from layout_ir.elements.numpy_types import Array
+
+# Matrix products --------------------------------------------------------------------------------------------------
+
+
+def matmul(a: Array, b: Array) -> Array:
+    """NumPy's matmul. Operands that BLAS cannot read (views of blocks, splats) are copied first."""
+    return np.matmul(_readable(a), _readable(b))
+
+
+def gemm(
+    a: Array, b: Array, c: Array | None, *, alpha: float, beta: float, trans_a: bool, trans_b: bool
+) -> Array:
+    """alpha * A' * B' + beta * C. Integer results of fractional factors are cut off."""
+    result = matmul(a.T if trans_a else a, b.T if trans_b else b)
+    result = _scaled(result, alpha)
+    return result if c is None else result + _scaled(c, beta)
+
+
+def _scaled(x: Array, factor: float) -> Array:
+    return x if factor == 1 else (x * factor).astype(x.dtype)
+
+
+def _readable(x: Array) -> Array:
+    if x.ndim < 2 or not x.size:
+        return np.ascontiguousarray(x)
+    # Rows or columns must be dense; anything else sends NumPy to a loop a hundred times slower.
+    (height, width), (down, right) = x.shape[-2:], x.strides[-2:]
+    by_rows = right == x.itemsize and down >= x.itemsize * width
+    by_columns = down == x.itemsize and right >= x.itemsize * height
+    return x if by_rows or by_columns else np.ascontiguousarray(x)
+
+
+# Normalizations ---------------------------------------------------------------------------------------------------
+
+
+def softmax(x: Array, axis: int) -> Array:
+    if not x.size:
+        return x
+    power = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    return power / np.sum(power, axis=axis, keepdims=True)
+
+
+def log_softmax(x: Array, axis: int) -> Array:
+    if not x.size:
+        return x
+    shifted = x - np.max(x, axis=axis, keepdims=True)
+    return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+
+
+def batch_norm(x: Array, scale: Array, bias: Array, mean: Array, var: Array, epsilon: float) -> Array:
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    factor = scale / np.sqrt(var + epsilon)
+    return x * factor.reshape(shape) + (bias - mean * factor).reshape(shape)
+
+
+def lrn(x: Array, size: int, alpha: float, beta: float, bias: float) -> Array:
+    """x / (bias + alpha / size * s) ^ beta, s the squares of the channels (dim 1) c - (size-1)//2 to c + size//2."""
+    squares = np.square(x)
+    total = np.zeros_like(x)
+    channels = x.shape[1]
+    for shift in range(-((size - 1) // 2), size // 2 + 1):
+        low, high = max(-shift, 0), min(channels - shift, channels)
+        if low < high:
+            total[:, low:high] += squares[:, low + shift : high + shift]
+    return x / np.power(bias + alpha / size * total, beta)
+
+
+# Moving elements --------------------------------------------------------------------------------------------------
 
 
 def pad(x: Array, pads: Sequence[int], mode: str, value: object) -> Array:
@@ -37,7 +109,7 @@ def _empty(x: Array, dim: int, extent: int) -> Array:
     return np.zeros((*x.shape[:dim], extent, *x.shape[dim + 1 :]), x.dtype)
 
 
-def slice_(x: Array, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> Array:
+def slice_elements(x: Array, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> Array:
     where: list[slice] = []
     for start, size, step in zip(starts, sizes, steps, strict=True):
         stop = start + size * step

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from layout_ir.errors import shape_text
-from layout_ir.frontends.onnx.errors import OnnxImportError
 from layout_ir.frontends.onnx.external import read_external
+from layout_ir.frontends.onnx.import_error import OnnxImportError
 
 if TYPE_CHECKING:
     from pathlib import Path
