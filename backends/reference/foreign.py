@@ -23,7 +23,7 @@ from layout_ir.dialects.layout import dtype_of, is_any, is_tensor, layout_of
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.elements.numpy_types import Array, poison, storage, stored_number
 from layout_ir.errors import LayoutError
-from layout_ir.foreign.scalar import apply, constant, evaluate, kind_of
+from layout_ir.foreign.scalar import apply, compute_dtype, constant, evaluate
 from layout_ir.foreign.structured import ELEMENTWISE
 from layout_ir.foreign.structured import structured as loops_of
 
@@ -54,7 +54,7 @@ def _constant(op: arith.ConstantOp | tosa.ConstOp, operands: Sequence[Any]) -> A
     literal = op.value if isinstance(op, arith.ConstantOp) else op.values
     if not isinstance(literal, DenseIntOrFPElementsAttr):
         raise LayoutError("the values of this constant were left out when it was printed")
-    kind = kind_of(literal.get_element_type())
+    kind = compute_dtype(literal.get_element_type())
     values = np.array(literal.get_values(), kind)
     shape = () if literal.is_splat() else tuple(literal.get_shape())
     dtype = dtype_of(op.results[0].type)
@@ -190,7 +190,7 @@ def _makes_tensor(op: Operation) -> bool:
 
 
 def _scalar(value: Any, of: SSAValue) -> Any:
-    return kind_of(of.type).type(value)
+    return compute_dtype(of.type).type(value)
 
 
 class ForeignFunctions(InterpreterFunctions):

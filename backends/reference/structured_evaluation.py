@@ -21,8 +21,8 @@ from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.layout import dtype_of, is_tensor
 from layout_ir.elements.numpy_types import Array, computed, narrow, poison, stored_number, widen
 from layout_ir.errors import LayoutError
-from layout_ir.foreign.scalar import Trap, number
-from layout_ir.foreign.structured import Structured, element, is_window, loop_of, start_of
+from layout_ir.foreign.scalar import Trap, scalar_of
+from layout_ir.foreign.structured import Structured, element, initial_value, is_window, loop_of
 
 
 def run(s: Structured, operands: Sequence[Any]) -> tuple[Tensor, ...]:
@@ -75,7 +75,7 @@ def _box(s: Structured, k: int, operand: Any, loops: dict[int, int]) -> Any:
     """Operand number k, as far as the loops reach; scalars as they are."""
     value = s.op.operands[k]
     if not isinstance(operand, Tensor):
-        return number(operand, value.type)
+        return scalar_of(operand, value.type)
     box = operand.box() if not any(operand.layout.lo) else operand.logical()
     for dim, expr in enumerate(s.maps[k]):
         loop = loop_of(expr)
@@ -97,14 +97,14 @@ def _start(s: Structured, k: int, boxes: Sequence[Any], index: Sequence[Any], gr
     operand = s.init[k]
     if operand is not None:
         return np.broadcast_to(_read(boxes[operand], s.maps[operand], index), grid)
-    start = start_of(s.op)
+    start = initial_value(s.op)
     if start is None or not s.reductions:
         return None
     kind = element(s.op.results[k])
-    value = number(start, kind)
+    value = scalar_of(start, kind)
     if value is None:
-        limits = np.iinfo(number(0, kind).dtype)
-        value = number(limits.min if start < 0 else limits.max, kind)
+        limits = np.iinfo(scalar_of(0, kind).dtype)
+        value = scalar_of(limits.min if start < 0 else limits.max, kind)
     return np.broadcast_to(value, grid)
 
 

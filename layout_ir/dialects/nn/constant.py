@@ -4,7 +4,7 @@ The literal holds the logical values in row-major order whatever the format of t
 tensor is, the encoding says where the elements lie. A reorder of a constant is therefore a change of its type.
 
 A literal that is one value everywhere may hold a single element. Networks in files fill their weights this way,
-and 400 MB of zeros should cost four bytes until something needs them all.
+and 400 MB of zeros take four bytes until an op needs them all.
 """
 
 from __future__ import annotations
@@ -87,9 +87,11 @@ class ConstantOp(NNOp):
         return len(self.literal.data.data) == element_size(self.infer_element())
 
     def infer(self) -> Shape:
+        """The shape of the literal."""
         return self._value_type.get_shape()
 
     def infer_element(self) -> Attribute:
+        """The element type of the literal."""
         return self._value_type.element_type
 
     @property
@@ -97,9 +99,11 @@ class ConstantOp(NNOp):
         return cast(Tensor, self.value.get_type())
 
     def pad_result(self, pads: Sequence[float | None]) -> float | None:
+        """What the type says: whoever writes the constant to memory writes its pads too."""
         return pad_value(tensor_type(self.result))
 
     def check(self) -> None:
+        """Raises LayoutError where literal and result differ in shape or element type, or the encoding does not fit."""
         type = self.value.get_type()
         if not isinstance(type, TensorType) or not isinstance(cast(Tensor, type).encoding, NoneAttr):
             raise LayoutError(f"the literal needs a tensor type without encoding, not {type}")
@@ -114,7 +118,6 @@ class ConstantOp(NNOp):
                 raise LayoutError(
                     f"the literal holds {held} elements, but its shape {shape_text(self.infer())} has {count}"
                 )
-        # Not the rule about pads: whoever materializes the constant writes what its type says.
         self.check_elements()
         self.check_shapes()
 

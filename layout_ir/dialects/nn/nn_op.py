@@ -127,10 +127,12 @@ class NNOp(IRDLOperation, LayoutOp):
         return tensor_type(self.operands[0]).element_type
 
     def pad_reads(self, operand: int) -> tuple[PadRead, ...]:
+        """None, unless an op says otherwise: it reads its operands by logical index."""
         return ()
 
     def pad_result(self, pads: Sequence[float | None]) -> float | None:
-        return 0.0  # kernels write zeros there, whatever the operands hold
+        """0, unless an op says otherwise: kernels write zeros there, whatever the operands hold."""
+        return 0.0
 
     # --- assembly ---------------------------------------------------------------------------------------------
 

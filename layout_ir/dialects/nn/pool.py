@@ -27,6 +27,7 @@ class PoolOp(NNOp):
     ceil_mode = flag(default=False)
 
     def infer(self) -> Shape:
+        """(N, C, window positions per spatial dim)."""
         (x,) = self.shapes
         check_rank(self.name, x)
         spatial = window_shape(
@@ -68,6 +69,7 @@ class GlobalPoolOp(NNOp):
     x = operand_def(TensorType)
 
     def infer(self) -> Shape:
+        """(N, C, 1, ...)."""
         (x,) = self.shapes
         check_rank(self.name, x)
         return (*x[:2], *(1 for _ in x[2:]))

@@ -55,16 +55,14 @@ def evaluate(node: Node) -> list[NDArray[Any]] | None:
     given = [array for array in arrays if array is not None]
     shape: tuple[int, ...] | None = None
     if op in ELEMENTWISE:
-        shape = ()
-        for array in given:
-            shape = broadcast(shape, array.shape)
+        shape = broadcast(*(array.shape for array in given))
         check_shape(shape, np.dtype(np.float64), "the result")
         if all(map(is_splat, given)):
             # Vectors of one element: some ops of the reference fail on scalars.
             arrays = [None if array is None else np.asarray(collapsed(array)).reshape(1) for array in arrays]
         else:
             shape = None
-        size = prod(broadcast_all(arrays))
+        size = prod(broadcast(*(array.shape for array in arrays if array is not None)))
         cost = (size, STEPS_PER_ELEMENT * size)
     else:
         try:
@@ -83,14 +81,6 @@ def evaluate(node: Node) -> list[NDArray[Any]] | None:
     if results is not None and shape is not None:
         results = [splat(result, shape) for result in results]
     return results
-
-
-def broadcast_all(arrays: Arrays) -> tuple[int, ...]:
-    """The shape to which all broadcast. Raises LayoutError naming two that do not."""
-    shape: tuple[int, ...] = ()
-    for array in arrays:
-        shape = shape if array is None else broadcast(shape, array.shape)
-    return shape
 
 
 def _run(node: Node, arrays: Arrays) -> list[NDArray[Any]] | None:

@@ -8,13 +8,15 @@ model does not allow that; results are exactly as large as the op says, scalars 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from layout_ir.dialects import nn
+from layout_ir.dialects.nn.elementwise import divide
 from layout_ir.dialects.nn.tensor_types import broadcast
 from layout_ir.errors import shape_text
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
@@ -49,21 +51,13 @@ def _arrays(node: Node) -> list[NDArray[Any]]:
     return [array for array in node.constant_inputs() if array is not None]
 
 
-def broadcast_shape(arrays: Iterable[NDArray[Any]]) -> tuple[int, ...]:
-    """The shape to which all broadcast. Raises LayoutError naming two that do not."""
-    shape: tuple[int, ...] = ()
-    for array in arrays:
-        shape = broadcast(shape, array.shape)
-    return shape
-
-
 def _elementwise(node: Node) -> NDArray[Any] | None:
     arrays = _arrays(node)
     if not arrays:
         raise OnnxImportError("the node has no inputs, expected 1 or more")
     function = ELEMENTWISE[node.op_type]
     dtype = arrays[0].dtype
-    shape = check_shape(broadcast_shape(arrays), dtype, "the result")
+    shape = check_shape(broadcast(*(array.shape for array in arrays)), dtype, "the result")
     with np.errstate(all="ignore"):
         if all(map(is_splat, arrays)):
             return splat(np.asarray(function(*map(collapsed, arrays))).astype(dtype), shape)
@@ -76,7 +70,7 @@ def _elementwise(node: Node) -> NDArray[Any] | None:
 def _divide(x: NDArray[Any], y: NDArray[Any]) -> Any:
     if x.dtype.kind in "iu" and not np.all(y):
         raise OnnxImportError("division of constants by zero")
-    return nn.DivOp.COMPUTE(np, x, y)
+    return divide(np, x, y)
 
 
 def _power(base: NDArray[Any], exponent: NDArray[Any]) -> Any:
@@ -95,25 +89,22 @@ def _chain(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return apply
 
 
+_SAME: tuple[type[nn.ElementwiseOp], ...] = (
+    nn.AbsOp, nn.AddOp, nn.CeilOp, nn.ExpOp, nn.FloorOp, nn.LogOp, nn.MulOp, nn.NegOp, nn.ReciprocalOp, nn.SqrtOp,
+    nn.SubOp,
+)  # fmt: skip
+"""Ops that do to constants what the table of `nn` says."""
+
 ELEMENTWISE: dict[str, Callable[..., Any]] = {
-    "Abs": np.abs,
-    "Add": np.add,
-    "Ceil": np.ceil,
+    # The dialect has ONNX's names: `nn.AbsOp` is Abs.
+    **{op.__name__[:-2]: partial(op.COMPUTE, np) for op in _SAME},
     "Div": _divide,
-    "Exp": np.exp,
-    "Floor": np.floor,
-    "Log": np.log,
-    "Max": _chain(np.maximum),
-    "Min": _chain(np.minimum),
-    "Mul": np.multiply,
-    "Neg": np.negative,
+    "Max": _chain(partial(nn.MaxOp.COMPUTE, np)),
+    "Min": _chain(partial(nn.MinOp.COMPUTE, np)),
     "Pow": _power,
-    "Reciprocal": np.reciprocal,
-    "Sqrt": np.sqrt,
-    "Sub": np.subtract,
-    "Sum": _chain(np.add),
+    "Sum": _chain(partial(nn.AddOp.COMPUTE, np)),
 }
-"""Ops without attributes that matter whose result has the element type of their first input."""
+"""NumPy functions of ops without attributes whose result has the element type of their first input."""
 
 
 def cast_cost(array: NDArray[Any], dtype: np.dtype[Any]) -> tuple[int, int]:
