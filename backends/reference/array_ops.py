@@ -17,14 +17,14 @@ from layout_ir.elements.numpy_types import Array
 
 
 def matmul(a: Array, b: Array) -> Array:
-    """NumPy's matmul. Operands that BLAS cannot read (views of blocks, splats) are copied first."""
+    """NumPy's matmul. Operands with strides that BLAS cannot read (views of blocks, splats) are copied first."""
     return np.matmul(_readable(a), _readable(b))
 
 
 def gemm(
     a: Array, b: Array, c: Array | None, *, alpha: float, beta: float, trans_a: bool, trans_b: bool
 ) -> Array:
-    """alpha * A' * B' + beta * C. Integer results of fractional factors are cut off."""
+    """alpha * A' * B' + beta * C; A' is A or its transpose, B' likewise. Integers are cut off after each factor."""
     result = matmul(a.T if trans_a else a, b.T if trans_b else b)
     result = _scaled(result, alpha)
     return result if c is None else result + _scaled(c, beta)
@@ -48,6 +48,7 @@ def _readable(x: Array) -> Array:
 
 
 def softmax(x: Array, axis: int) -> Array:
+    """exp(x) / sum of exp(x) along `axis`, with the largest element subtracted first so that nothing overflows."""
     if not x.size:
         return x
     power = np.exp(x - np.max(x, axis=axis, keepdims=True))
@@ -55,6 +56,7 @@ def softmax(x: Array, axis: int) -> Array:
 
 
 def log_softmax(x: Array, axis: int) -> Array:
+    """x - log(sum of exp(x)) along `axis`, without the overflow of the plain formula."""
     if not x.size:
         return x
     shifted = x - np.max(x, axis=axis, keepdims=True)
@@ -62,6 +64,7 @@ def log_softmax(x: Array, axis: int) -> Array:
 
 
 def batch_norm(x: Array, scale: Array, bias: Array, mean: Array, var: Array, epsilon: float) -> Array:
+    """(x - mean) / sqrt(var + epsilon) * scale + bias per channel (dim 1), as one product and one sum per element."""
     shape = (1, -1) + (1,) * (x.ndim - 2)
     factor = scale / np.sqrt(var + epsilon)
     return x * factor.reshape(shape) + (bias - mean * factor).reshape(shape)
@@ -83,7 +86,10 @@ def lrn(x: Array, size: int, alpha: float, beta: float, bias: float) -> Array:
 
 
 def pad(x: Array, pads: Sequence[int], mode: str, value: object) -> Array:
-    """x with more elements (fewer, where a number is negative) at the begins and ends of its dims."""
+    """x with `pads` more elements at the begins of all dims, then the ends; a negative number removes elements.
+
+    `mode` is constant (elements are `value`), reflect, edge or wrap.
+    """
     for dim, extent in enumerate(x.shape):
         begin, end = pads[dim], pads[x.ndim + dim]
         if begin == end == 0:
@@ -97,7 +103,7 @@ def pad(x: Array, pads: Sequence[int], mode: str, value: object) -> Array:
 
 
 def _folded(source: Array, extent: int, mode: str) -> Array:
-    """Positions outside [0, extent) as the position whose element `mode` puts there."""
+    """The position in [0, extent) whose element `mode` puts at each position of `source`."""
     if mode == "reflect":
         period = max(2 * (extent - 1), 1)
         within = source % period
@@ -110,10 +116,11 @@ def _empty(x: Array, dim: int, extent: int) -> Array:
 
 
 def slice_elements(x: Array, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> Array:
+    """Per dim, `sizes` elements from `starts` at distance `steps`, which may be negative; a view."""
     where: list[slice] = []
     for start, size, step in zip(starts, sizes, steps, strict=True):
         stop = start + size * step
-        # Going backwards to the first element has no stop that is a number: -1 would be the last element.
+        # A slice backwards down to element 0 has no stop: -1 would mean the last element.
         where.append(slice(start, stop if stop >= 0 else None, step) if size else slice(0, 0))
     return x[tuple(where)]
 
@@ -121,7 +128,7 @@ def slice_elements(x: Array, starts: Sequence[int], sizes: Sequence[int], steps:
 def resize(
     x: Array, sizes: Sequence[int], scales: Sequence[float], mode: str, coordinates: str, nearest_mode: str
 ) -> Array:
-    """x at extents `sizes`; `scales` relate the positions. Linear on integers is cut off to a whole number."""
+    """x resampled to extents `sizes` as `nn.resize` defines it; linear results of integers are cut off."""
     dtype = x.dtype
     for dim, (size, scale) in enumerate(zip(sizes, scales, strict=True)):
         extent = x.shape[dim]
@@ -167,7 +174,7 @@ def _rounded(position: Array, nearest_mode: str) -> Array:
 
 
 def resize_scales(extents: Sequence[int], sizes: Sequence[int], scales: Sequence[float]) -> list[float]:
-    """The scales, or those that `sizes` make."""
+    """One scale per dim: `scales`, or where `sizes` are given result extent / extent, inf for an empty dim."""
     if scales or not sizes:
         return list(scales)
     return [size / extent if extent else math.inf for size, extent in zip(sizes, extents, strict=True)]

@@ -1,7 +1,7 @@
-"""Ops of other dialects on tensors: arith, linalg, math, tensor and tosa, as far as their meaning is known here.
+"""Reference semantics of ops of arith, linalg, math, tensor and tosa on tensors.
 
-Ops with loops run by their scalar body (`structured.py`). Ops that move elements write 0 into the pads of what they
-make, as those of `nn` do; reshapes are views; ops that make a tensor write what its type says.
+Structured ops are evaluated by their scalar body (`structured_evaluation.py`). Ops that move elements write 0 into the
+pads of the result, as those of `nn` do; reshapes are views; ops that make a tensor write the pads that its type states.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _moved(op: Operation, elements: Array) -> Tensor:
 
 
 def _made(op: Operation, elements: Array) -> Tensor:
-    """The result of `op` from its stored elements; pads hold what its type says."""
+    """The result of `op` from its stored elements, broadcast to its shape; pads hold what its type states."""
     type = op.results[0].type
     layout = layout_at_run_time(type)
     return Tensor.store(np.broadcast_to(elements, layout.shape), layout, dtype_of(type))

@@ -1,12 +1,12 @@
 """The driver of `layout-opt`: read a program, run passes, print it.
 
-xDSL's driver with this package's dialects, passes and ONNX models as input, and with the manners of MLIR's tools:
-diagnostics are `file:line:col: error: ...` with a caret, a wrong program ends with exit status 1, never with a
-traceback and never with half a result. `--verify-diagnostics` checks `expected-error` comments instead of
-printing (see `expectations`).
+xDSL's driver with this package's dialects and passes and with ONNX models as input. It reports as MLIR's tools do:
+diagnostics are `file:line:col: error: ...` with a caret, and a wrong program ends with exit status 1, without a
+traceback and without a partial result. `--verify-diagnostics` checks `expected-error` comments instead of printing
+(see `expectations`).
 
-Nothing here imports NumPy, llvmlite or onnx: reading and printing IR needs none of them, and starting is most of
-what the tool does in a pipe.
+Nothing here imports NumPy, llvmlite or onnx: reading and printing IR needs none of them, and in a pipe the tool spends
+most of its time on starting.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _SPLIT = re.compile(r"^// -----[ \t]*\r?$", re.MULTILINE)
 
 
 class LayoutOptMain(xDSLOptMain):
-    """The driver: what it knows is registered by the `register_all_*` methods, `execute` does the work."""
+    """The driver: `register_all_*` add dialects, passes, targets, frontends and options; `execute` does the work."""
 
     version_format = f"layout-opt {__version__} (xDSL {{xdsl_version}})"
 
@@ -110,7 +110,7 @@ class LayoutOptMain(xDSLOptMain):
         return "<stdin>" if self.args.input_file in (None, "-") else self.args.input_file
 
     def setup_pipeline(self) -> None:
-        """Make the passes that `-p` names. Raises `Abort` where it does not name any."""
+        """Makes the passes that `-p` names. Raises `Abort` where one is unknown or its options are wrong."""
         text = self.args.passes
         try:
             specs = tuple(parse_pipeline(text))
@@ -358,11 +358,11 @@ class LayoutOptMain(xDSLOptMain):
 
 
 class _WrongProgram(Exception):
-    """The program does not verify; why has been reported."""
+    """The program does not verify; its errors have been reported."""
 
 
 def run(args: Sequence[str] | None) -> int:
-    """Run the tool on `args`; returns the exit status. What is wrong has been printed."""
+    """Runs the tool on `args`; returns the exit status after printing any error."""
     try:
         return LayoutOptMain(args=args).execute()
     except Abort as error:

@@ -9,8 +9,8 @@ or nowhere in the text (`@unknown`). The text in braces must be a part of the me
 it is literal except for regular expressions in inner braces: `{{found {{[0-9]+}} reorders}}`.
 
 Every expectation must be met and every diagnostic must be expected, each by its own partner: both a missing and
-an unexpected one fail. A comment that looks like an expectation but cannot be read is an error as well, because
-it would otherwise pass in silence.
+an unexpected one fail. A comment that looks like an expectation but cannot be read is an error as well: ignored, it
+would make a test pass that checks nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How `layout-opt` is called: its help, and its answers to arguments that are wrong."""
+"""The arguments of `layout-opt`: its help text, and diagnostics for wrong arguments."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ passes of xDSL, usable as well:
 
 
 class Abort(Exception):
-    """The tool cannot go on; `diagnostic` says why, `sources` are texts it may point into."""
+    """The tool cannot go on. `diagnostic` is the reason, `sources` has the texts its location may be in, by name."""
 
     def __init__(self, diagnostic: Diagnostic, sources: dict[str, str] | None = None):
         super().__init__(diagnostic.message)
@@ -54,6 +54,7 @@ def abort(
     cause: BaseException | None = None,
     sources: dict[str, str] | None = None,
 ) -> NoReturn:
+    """Raises `Abort` with an error at `location`; `sources` are the texts by file or option, for the caret."""
     raise Abort(Diagnostic(Severity.ERROR, message, location), sources) from cause
 
 
@@ -87,7 +88,7 @@ def improve_usage(arg_parser: argparse.ArgumentParser, targets: Mapping[str, Cal
 
 
 def _known_target(text: str, targets: Mapping[str, Callable[..., Any]]) -> str:
-    """`text` itself, if it names a target and options that it has. Raises `Abort`."""
+    """`text`, checked. Raises `Abort` unless it names a target, with options that the target has."""
     try:
         spec = parse_spec(text)
     except ArgSpecParseError as error:
@@ -128,5 +129,6 @@ def check_repeated(text: str, option: str) -> None:
 
 
 def did_you_mean(name: str, known: Mapping[str, object]) -> str:
+    """The end of a message about an unknown name: ": did you mean ...?", or nothing where none is similar."""
     close = get_close_matches(name, known, n=3)
     return f": did you mean {' or '.join(repr(match) for match in close)}?" if close else ""

@@ -20,7 +20,7 @@ from layout_ir.tools.verify_module import verify_module
 
 
 class ProgramError(Exception):
-    """A program that cannot be read or transformed: diagnostics, and the text they point into."""
+    """A program that cannot be read or transformed. `sources` has the texts that diagnostics refer to, by file."""
 
     def __init__(self, diagnostics: list[Diagnostic], sources: dict[str, str] | None = None):
         super().__init__(diagnostics[0].message)
@@ -28,6 +28,7 @@ class ProgramError(Exception):
         self.sources = sources or {}
 
     def render(self, stream: IO[str]) -> None:
+        """Writes the diagnostics to `stream`, with lines of source and carets."""
         renderer = Renderer(stream, self.sources)
         for diagnostic in self.diagnostics:
             renderer(diagnostic)
@@ -42,7 +43,7 @@ def context(allow_unregistered: bool = False) -> Context:
 
 
 def check_output(path: str | None) -> None:
-    """Raises LayoutError for the name of a file that a program cannot be written to."""
+    """Raises LayoutError where `path` ends in .onnx, since programs are written as MLIR text."""
     if path is not None and os.path.splitext(path)[1].lower() == ".onnx":
         raise LayoutError(
             f"{path}: programs are written as MLIR text, not as ONNX: name a file that ends in .mlir"
@@ -70,7 +71,7 @@ def load_program(path: str, *, allow_unregistered: bool = False) -> ModuleOp:
 
 
 def parse_program(text: str, path: str, *, allow_unregistered: bool = False) -> ModuleOp:
-    """The module that `text` says, verified; `path` names it in errors. Raises ProgramError."""
+    """The verified module of an MLIR text; `path` names it in errors. Raises ProgramError."""
     sources = {path: text}
     try:
         module = LocatedParser(context(allow_unregistered), text, path, 0).parse_program(True)
@@ -109,6 +110,6 @@ def _load_onnx(path: str) -> ModuleOp:
 
 
 def pass_error(error: DiagnosticException, path: str) -> ProgramError:
-    """What a pass raised, at the place it blames or else the file."""
+    """The ProgramError for what a pass raised, at its location, or else the file as a whole."""
     place = getattr(error, "location", None) or Location(path)
     return ProgramError([Diagnostic(Severity.ERROR, one_line(error), place)])

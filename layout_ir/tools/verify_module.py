@@ -1,8 +1,9 @@
-"""All that is wrong with a program, with places.
+"""Verification of a whole program: an error, with its place, for every op that is wrong.
 
 xDSL's `verify` stops at the first error and attaches the text of the whole module to it, which takes seconds and
-megabytes on a real network. This walk asks every op by itself and goes on. It also checks what xDSL leaves out:
-that a value is defined before it is used, and that the format of a tensor type fits its shape.
+megabytes on a real network. This walk verifies each op by itself and goes on after an error. It also
+checks what xDSL leaves out: that a value is defined before it is used, and that the format of a tensor type fits its
+shape.
 """
 
 from __future__ import annotations

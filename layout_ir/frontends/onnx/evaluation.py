@@ -1,8 +1,8 @@
 """Evaluation of rarer ops by the reference implementation of the onnx package.
 
-It computes whatever it is asked for, so an op takes part only if its cost is known: `COSTS` gives the elements of the
-outputs and the steps, from the inputs and attributes. Ops with results of elements by elements are done on one element
-where all inputs are splats.
+That implementation has no limits, so only ops whose cost is known beforehand are evaluated: `COSTS` has a function from
+inputs and attributes to the elements of the outputs and the number of steps. Elementwise ops are evaluated on one
+element where all inputs are splats.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 STEPS_PER_LOOPED_ELEMENT = 1024
-"""Of an op for which the reference has loops in Python: 1 to 5 us."""
+"""Of an op that the reference evaluates by a loop in Python: 1 to 5 us per element."""
 
 STEPS_PER_NODE = 1 << 16
 """Making an evaluator takes 0.2 ms."""
@@ -35,7 +35,7 @@ STEPS_PER_NODE = 1 << 16
 MOST_BYTES_PER_ELEMENT = 8
 
 OLDEST = {"Hardmax": 13, "LogSoftmax": 13, "Softmax": 13}
-"""Versions of operators from which on the reference computes what the standard says."""
+"""Oldest version of an operator that the reference computes as the standard defines it."""
 
 Arrays = Sequence["NDArray[Any] | None"]
 Cost = tuple[int, int]
@@ -43,9 +43,9 @@ Cost = tuple[int, int]
 
 
 def evaluate(node: Node) -> list[NDArray[Any]] | None:
-    """The outputs of a node with constant inputs; None if its cost is not known, or too high, or evaluation fails.
+    """The outputs of a node with constant inputs; None where its cost is unknown or too high, or evaluation fails.
 
-    Raises OnnxImportError if the node is not valid.
+    Raises OnnxImportError where the node is not valid.
     """
     op = node.op_type
     if (op not in COSTS and op not in ELEMENTWISE) or node.opset < OLDEST.get(op, 0):

@@ -1,9 +1,8 @@
-"""Evaluation of nodes whose inputs are all known.
+"""Constant folding: evaluation of nodes whose inputs are all known.
 
-Networks compute shapes with nodes (Shape, Gather, Concat, ...) and preprocess their weights; both end here. Common
-ops are done with NumPy, on one element where all inputs are splats; others (`evaluation`) by the reference
-implementation that the onnx package brings along. Each states what it costs, and is left alone where the budget of the
-model does not allow that; results are exactly as large as the op says, scalars included.
+Networks compute shapes with nodes (Shape, Gather, Concat, ...) and preprocess their weights; both are folded. Common
+ops are evaluated with NumPy, on one element where all inputs are splats; others (`evaluation`) by the reference
+implementation of the onnx package. A node is not folded where its cost exceeds the budget of the model.
 """
 
 from __future__ import annotations
@@ -33,9 +32,10 @@ if TYPE_CHECKING:
 
 
 def fold(node: Node) -> list[NDArray[Any]] | None:
-    """The outputs of a node with constant inputs; None if it is none, nothing here knows its op, or it costs too much.
+    """The outputs of a node with constant inputs.
 
-    Raises OnnxImportError if the node is not valid, or the op fails on these inputs.
+    None where an input is no constant, the op is not supported here, or it costs too much. Raises OnnxImportError where
+    the node is not valid or the op fails on these inputs.
     """
     if not node.is_constant() or node.domain:
         return None
@@ -114,7 +114,7 @@ def cast_cost(array: NDArray[Any], dtype: np.dtype[Any]) -> tuple[int, int]:
 
 
 def cast_array(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The elements as another type. Raises OnnxImportError if one of the types is not a number as NumPy has them."""
+    """The elements converted to `dtype`. Raises OnnxImportError for complex types and those not in `CASTS`."""
     if array.dtype.kind == "c" or dtype.kind == "c":
         raise OnnxImportError(
             f"cast of constants from {array.dtype} to {dtype}: complex numbers are not supported"

@@ -23,7 +23,7 @@ from layout_ir.frontends.onnx.values import Constant, Value, array_bytes, elemen
 
 
 class Builder:
-    """Appends to `block`. `location` is that of the node at hand."""
+    """Appends ops to `block`, each at `location`, that of the node which is being translated."""
 
     def __init__(self, block: Block):
         self.block = block
@@ -31,7 +31,7 @@ class Builder:
         self._constants: dict[SSAValue, Constant] = {}
 
     def emit(self, op: Operation) -> SSAValue:
-        """Append `op`; its one result. Raises VerifyException if the op is not valid."""
+        """Appends `op` and returns its one result. Raises VerifyException where the op is not valid."""
         if self.location is not None:
             op.location = self.location
         op.verify_()
@@ -39,7 +39,10 @@ class Builder:
         return op.results[0]
 
     def operand(self, value: Value) -> SSAValue:
-        """`value` for use by an op."""
+        """`value` as an operand; a constant becomes an nn.constant at its first use.
+
+        Raises OnnxImportError for a constant whose element type the IR does not have.
+        """
         if not isinstance(value, Constant):
             return value
         if value.result is None:
@@ -56,11 +59,14 @@ class Builder:
         return value.result
 
     def apply(self, op: type[NNOp], *operands: Value | None, **attributes: Any) -> SSAValue:
-        """Append an `nn` op on `operands`, without those that are None; a result type is inferred unless given."""
+        """Appends an `nn` op on `operands`, without those that are None; the result type is inferred unless given.
+
+        Raises LayoutError or VerifyException where operands and attributes do not fit.
+        """
         return self.emit(op(*(self.operand(x) for x in operands if x is not None), **attributes))
 
     def constant_of(self, value: SSAValue) -> Constant | None:
-        """What `operand` was given to make `value`; None if it is computed."""
+        """The constant of which `operand` made `value`; None where `value` is computed."""
         return self._constants.get(value)
 
 
@@ -70,7 +76,7 @@ def location(name: str) -> NameLoc:
 
 
 def name_hint(name: str) -> str | None:
-    """`name` as the name of an SSA value; None where there is nothing to make one from."""
+    """`name` with characters replaced that the name of an SSA value cannot have; None for an empty one."""
     text = re.sub(r"[^A-Za-z0-9_.$-]", "_", name)
     # xDSL cuts a number off the end, which must leave something that does not begin with one.
     return (f"v{text}" if re.match(r"\d|_\d+$", text) else text) or None
@@ -81,9 +87,9 @@ Translate = Callable[[Builder, Node], Value | Sequence[Value]]
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """`translate` appends ops for a node and returns its outputs, as many as are supported.
+    """`translate` appends the ops for a node and returns its outputs, as many as are supported.
 
-    With `takes_constants` it is asked for nodes with constant inputs too, instead of their evaluation.
+    With `takes_constants` it also gets nodes whose inputs are all constants, which otherwise are evaluated (`folding`).
     """
 
     translate: Translate
@@ -91,14 +97,14 @@ class Translation:
 
 
 def normalize_axis(axis: int, rank: int) -> int:
-    """An axis that may count from the end, from 0. Raises OnnxImportError if it is out of range."""
+    """The dim, from 0, of an axis that may count from the end (-1). Raises OnnxImportError where it is out of range."""
     if not -rank <= axis < rank:
         raise OnnxImportError(f"axis {axis} is not in {-rank}..{rank - 1}")
     return axis % rank if rank else 0
 
 
 def normalize_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
-    """Ascending axes from 0. Raises OnnxImportError if one is out of range or given twice."""
+    """The dims, from 0 and ascending, of axes. Raises OnnxImportError where one is out of range or given twice."""
     result = sorted(normalize_axis(axis, rank) for axis in axes)
     if len(set(result)) != len(result):
         raise OnnxImportError(f"axes {list(axes)} name a dim of rank {rank} twice")

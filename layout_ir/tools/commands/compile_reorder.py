@@ -42,6 +42,7 @@ examples:
 
 
 def add_parser(subparsers: Any) -> None:
+    """Adds the command `compile-reorder` and its arguments."""
     from layout_ir.tools.commands import formats, quantization_options
 
     parser = subparsers.add_parser(

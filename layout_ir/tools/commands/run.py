@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 def add_parser(subparsers: Any) -> None:
+    """Adds the command `run` and its arguments."""
     parser = subparsers.add_parser(
         "run",
         help="execute a network before and after optimization and compare",
@@ -41,7 +42,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints what both programs took and how far their results are apart."""
+    """Prints the times of both programs and the largest difference of their results; status 1 where they differ."""
     from layout_ir.api.execute import entry_point, input_names
     from layout_ir.backends.reference.interpreter import check_types
     from layout_ir.tools.program import load_program

@@ -33,6 +33,7 @@ status 1   the certificate is malformed or altered, states numbers that are not 
 
 
 def add_parser(subparsers: Any) -> None:
+    """Adds the command `verify-certificate` and its arguments."""
     parser = subparsers.add_parser(
         "verify-certificate",
         help="check the proof that a choice of layouts is the cheapest",

@@ -27,7 +27,7 @@ def random_window(rng: Random, rank: int) -> Window:
 
 
 def fitting_extents(rng: Random, window: Window) -> tuple[int, ...]:
-    reach = window.reach((1,) * window.rank)
+    reach = window.covered((1,) * window.rank)
     return tuple(rng.randint(max(r - sum(b), 1), r + 6) for r, b in zip(reach, window.borders(), strict=True))
 
 
@@ -153,6 +153,6 @@ def test_reach_is_what_counts_windows_cover(rank: int):
         counts = window.counts(extents)
         padded = [extent + sum(border) for extent, border in zip(extents, window.borders(), strict=True)]
         assert all(
-            0 <= p - r < s for p, r, s in zip(padded, window.reach(counts), window.strides, strict=True)
+            0 <= p - r < s for p, r, s in zip(padded, window.covered(counts), window.strides, strict=True)
         )
         assert prod(counts) > 0
