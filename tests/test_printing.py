@@ -39,17 +39,10 @@ from layout_ir.algebra.format import Format
 from layout_ir.dialects.layout import FormatAttr, LayoutDialect
 from layout_ir.printing import HEX_ABOVE, alias_name, print_module
 from tests.oracles import mlir
+from tests.programs import parse
 
 NCHW = Format.from_tag("nchw")
 BLOCKED = Format.from_tag("nChw8c")
-
-
-def parse(text: str) -> ModuleOp:
-    """Read with xDSL's own parser: what we print is for every tool."""
-    ctx = Context()
-    for dialect in (Builtin, Func, LayoutDialect, test.Test):
-        ctx.load_dialect(dialect)
-    return Parser(ctx, text).parse_module()
 
 
 def holding(*attributes: Attribute) -> ModuleOp:

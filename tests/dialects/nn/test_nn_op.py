@@ -14,7 +14,8 @@ from layout_ir.dialects.layout import AnyAttr, OpaqueAttr
 from layout_ir.dialects.nn.constant import literal
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOp, PadRead
-from tests.dialects.nn.building import error_of, parse, program, result, tensor, text, value
+from tests.dialects.nn.building import error_of, program, result, tensor, text, value
+from tests.programs import parse
 
 IMAGE = (2, 6, 9, 8)
 

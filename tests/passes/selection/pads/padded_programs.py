@@ -6,7 +6,7 @@ from layout_ir.passes.propagate import solve
 from layout_ir.passes.selection.costs.cost_table import parse_costs
 from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.translation.from_ir import Selection, build
-from tests.passes.texts import parse
+from tests.programs import parse
 
 TYPE = "tensor<1x17x4x4xf32, #layout.any>"
 BLOCKED = "tensor<1x17x4x4xf32, #layout.tag<nChw8c>>"

@@ -25,7 +25,7 @@ from layout_ir.passes.optimize import optimize
 from layout_ir.passes.propagate import propagate
 from layout_ir.passes.selection.problem.decision_points import MOST, Weights, calls_of, sites
 from layout_ir.registry import DIALECTS
-from tests.passes.texts import parse
+from tests.programs import parse
 
 T = "tensor<1x64x8x8xf32, #layout.any>"
 
