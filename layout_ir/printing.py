@@ -51,7 +51,7 @@ ELIDED = f"dense_resource<{_ELIDED_HANDLE}>"
 
 
 def _is_elided(handle: str) -> bool:
-    """Whether a resource was elided. The second program that one process reads has its handle numbered."""
+    """Whether a resource is an elided constant; xDSL numbers the handle in the second program that a process reads."""
     return re.fullmatch(f"{_ELIDED_HANDLE}(_[0-9]+)?", handle) is not None
 
 

@@ -75,7 +75,7 @@ class Tensor:
     def store(array: Array, layout: Layout, dtype: str, pads: Any = None) -> Tensor:
         """The tensor whose elements are `array` (stored elements, logical shape).
 
-        Its pads hold `pads` (a stored element), by default what the policy of `layout` says. Under policy undef they
+        Its pads hold `pads` (a stored element), by default that of the policy of `layout`. Under policy undef they
         hold poison, as does every address outside the padded box. May share memory with `array`.
         """
         if array.shape != layout.shape:
@@ -132,7 +132,7 @@ class Tensor:
         return self.box()[interior(self.layout)]
 
     def physical(self) -> Array:
-        """The padded box as its factors lie in memory, outermost first (a swizzle not undone)."""
+        """The padded box with one axis per factor of the layout, outermost first; a swizzle is not undone."""
         factors = self.layout.factors
         return self._strided([f.count for f in factors], [f.stride for f in factors])
 

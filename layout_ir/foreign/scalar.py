@@ -129,7 +129,7 @@ def _ceil_quotient_unsigned(a: Any, b: Any) -> Any:
 
 
 def _fma(a: Any, b: Any, c: Any) -> Any:
-    """a * b + c rounded once: exact in f64, but for a last bit that says whether something was cut off."""
+    """a * b + c rounded once: of f32 and narrower, the sum in f64 is rounded to odd, and `apply` rounds that."""
     if np.asarray(a).dtype == np.float64:
         return np.asarray(_FMA(a, b, c))
     product = np.multiply(a, b, dtype=np.float64)  # exact: 24 bits times 24
@@ -158,12 +158,12 @@ _FMA = np.vectorize(_fma_of_numbers, otypes=[np.float64])
 
 
 def _maximum(a: Any, b: Any) -> Any:
-    """The greater, NaN if one is, 0.0 of two zeros of either sign."""
+    """The greater one; NaN if either is; of two zeros 0.0 if either is."""
     return _CHOOSE(_zeros(a, b), np.add(a, b), np.maximum(a, b))
 
 
 def _minimum(a: Any, b: Any) -> Any:
-    """The smaller, NaN if one is, -0.0 of two zeros of either sign."""
+    """The smaller one; NaN if either is; of two zeros -0.0 if either is."""
     return _CHOOSE(_zeros(a, b), np.negative(np.add(np.negative(a), np.negative(b))), np.minimum(a, b))
 
 

@@ -61,9 +61,9 @@ class Structured:
     init: tuple[int | None, ...]
     one_type: bool = False
     block: Block | None = None
-    """The scalar body as ops, where there is one."""
+    """The scalar body as ops; None for an op without a region."""
     function: type[Operation] | None = None
-    """The scalar op that the body is, where there is no block."""
+    """The scalar op that the body consists of; None where there is a block, or for a copy."""
     extents: dict[int, int] = field(default_factory=dict[int, int])
 
     def __post_init__(self) -> None:
@@ -178,7 +178,7 @@ _TOSA: dict[type[Operation], type[Operation] | tuple[type[Operation], type[Opera
     tosa.ReduceMaxOp: (arith.MaximumfOp, arith.MaxSIOp),
     tosa.ReduceMinOp: (arith.MinimumfOp, arith.MinSIOp),
 }
-"""The scalar op (of floats, of integers) that a tosa op applies to each element, or folds a dim with."""
+"""The scalar op (of floats, of integers) that a tosa op applies to each element, or reduces a dim with."""
 
 _START: dict[type[Operation], float] = {
     tosa.ReduceSumOp: 0.0,

@@ -39,12 +39,13 @@ from layout_ir.diagnostics import Diagnostic, Location, Severity, handling, unfo
 from layout_ir.errors import LayoutError, UnforeseenError, unforeseen_as_error
 from layout_ir.files import all_or_none, write_result
 from layout_ir.tools import expectations
-from layout_ir.tools.layout_opt_usage import Abort, abort, check_repeated, did_you_mean, improve_usage
+from layout_ir.tools.layout_opt_usage import Abort, abort, check_repeated, improve_usage
 from layout_ir.tools.locations import LocatedParser
 from layout_ir.tools.process import show_traceback
 from layout_ir.tools.program import check_output
 from layout_ir.tools.rendering import (
     Renderer,
+    did_you_mean,
     from_error,
     from_parse_error,
     from_spec_error,

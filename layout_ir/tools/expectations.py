@@ -38,7 +38,7 @@ class Expectation:
     line: int | None
     """The line the diagnostic must be on, from 1; None for one without a place."""
     location: Location
-    """Where the comment itself is."""
+    """The place of the comment itself."""
 
     def meets(self, diagnostic: Diagnostic) -> bool:
         """Whether this is the diagnostic that was expected."""
@@ -105,7 +105,7 @@ def _target_line(where: str | None, index: int, marked: Sequence[bool]) -> int |
 
 
 def check(text: str, file: str, diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """What is wrong with `diagnostics`, given the expectations in `text`: empty when all is as expected."""
+    """An error for each diagnostic that `text` does not expect, and for each expectation that is not met."""
     open_expectations, wrong = read_expectations(text, file)
     for diagnostic in _flatten(diagnostics):
         partner = next((e for e in open_expectations if e.meets(diagnostic)), None)

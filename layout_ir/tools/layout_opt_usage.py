@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from inspect import signature
 from textwrap import fill
 from typing import Any, NoReturn
@@ -15,7 +14,7 @@ from xdsl.utils.exceptions import ArgSpecParseError
 
 from layout_ir import registry
 from layout_ir.diagnostics import Diagnostic, Location, Severity
-from layout_ir.tools.rendering import from_spec_error, one_line
+from layout_ir.tools.rendering import did_you_mean, from_spec_error, one_line
 
 _DESCRIPTION = """\
 Read a program (.mlir, .onnx, or standard input), run passes over it, print the result.
@@ -126,9 +125,3 @@ def check_repeated(text: str, option: str) -> None:
                 )
             seen.add(name)
         before = token.kind
-
-
-def did_you_mean(name: str, known: Mapping[str, object]) -> str:
-    """The end of a message about an unknown name: ": did you mean ...?", or nothing where none is similar."""
-    close = get_close_matches(name, known, n=3)
-    return f": did you mean {' or '.join(repr(match) for match in close)}?" if close else ""

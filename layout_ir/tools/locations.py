@@ -13,7 +13,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import NoReturn
 
 from xdsl.context import Context
@@ -33,6 +32,7 @@ from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer
 
 from layout_ir.errors import LayoutError
+from layout_ir.tools.rendering import did_you_mean
 
 
 class _Lexer(MLIRLexer):
@@ -141,8 +141,7 @@ class LocatedParser(Parser):
         if prefix not in self.ctx.registered_dialect_names:
             return f": there is no dialect '{prefix}'"
         known = [op.name for op in self.ctx.get_dialect(prefix).operations]
-        close = get_close_matches(name, known, n=3)
-        return f": did you mean {' or '.join(repr(match) for match in close)}?" if close else ""
+        return did_you_mean(name, known)
 
     def parse_program(self, allow_implicit_module: bool = True) -> ModuleOp:
         """The whole text as a module. Raises `ParseError` for every text that is not one."""

@@ -84,7 +84,7 @@ def parse_program(text: str, path: str, *, allow_unregistered: bool = False) -> 
 
 
 def shipped_network(name: str) -> str:
-    """The file of `onnx:NAME`. Raises ProgramError where there is none."""
+    """The path of the network `onnx:NAME` in the package onnx. Raises ProgramError where it has none of that name."""
     spec = find_spec("onnx")
     if spec is None or spec.origin is None:
         message = f"{name} ships with the package onnx, which is not installed: pip install 'layout-ir[onnx]'"

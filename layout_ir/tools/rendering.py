@@ -10,7 +10,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import IO
 
 from xdsl.utils.exceptions import ArgSpecParseError, MultipleSpansParseError, ParseError
@@ -60,6 +61,12 @@ def from_error(error: Exception, file: str | None = None) -> Diagnostic:
 def one_line(error: BaseException) -> str:
     """The message of an exception in one line: xDSL's verifiers put line breaks between cause and effect."""
     return "; ".join(line.strip() for line in str(error).splitlines()).replace(":;", ":")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: ": did you mean ...?", or nothing where none is similar."""
+    close = get_close_matches(name, list(known), n=3)
+    return f": did you mean {' or '.join(repr(match) for match in close)}?" if close else ""
 
 
 def from_parse_error(error: ParseError) -> Diagnostic:

@@ -77,7 +77,7 @@ def _verify_block(block: Block, ordered: bool) -> Iterator[Diagnostic]:
 
 
 def _structural_error(op: Operation) -> str | None:
-    """What is wrong with the place of `op` in its block and its links to others; None when nothing is."""
+    """The error about the place of `op` in its block, its operands or its successors; None where it has none."""
     if any(isinstance(operand, ErasedSSAValue) for operand in op.operands):
         return "uses a value that has been erased"
     block = op.parent

@@ -42,7 +42,7 @@ UNQUANTIZED = {"scale": 1.0, "zero_point": 0.0}
 
 
 class ChangeOp(LayoutDialectOp):
-    """The same tensor under another encoding."""
+    """An op whose result has the shape and element type of the operand, under another encoding."""
 
     def __init__(self, input: SSAValue | Operation, encoding: Encoding):
         value = SSAValue.get(input)
@@ -51,7 +51,7 @@ class ChangeOp(LayoutDialectOp):
 
 @irdl_op_definition
 class ReorderOp(ChangeOp):
-    """The same logical values in another Format, pads written as the result's policy says.
+    """The same logical values in another Format; pads are written as the policy of the result asks.
 
     Where the element type changes, values are converted. The quantization parameters `scale` and `zero_point`, each
     with one entry for the operand and one for the result, say which real numbers stored elements stand for:
@@ -186,7 +186,7 @@ class FillPadsOp(ChangeOp):
 
 @irdl_op_definition
 class CastOp(ChangeOp):
-    """The same bytes under another Format that says the same of every element."""
+    """The same buffer under another Format in which every element has the same address; no code."""
 
     name = "layout.cast"
 

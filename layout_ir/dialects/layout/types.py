@@ -87,7 +87,7 @@ def layout_of(type: Attribute) -> Layout:
 
 
 def with_format(type: Attribute, encoding: Encoding) -> TensorType[Attribute]:
-    """The same tensor under another encoding; None takes it away."""
+    """The tensor type with another encoding; None removes it."""
     tensor = tensor_type(type)
     if isinstance(encoding, Format):
         encoding = FormatAttr(encoding)

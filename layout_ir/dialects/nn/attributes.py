@@ -38,7 +38,7 @@ from layout_ir.errors import LayoutError
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How one kind of attribute value is stored, read and written."""
+    """A kind of attribute value: its constraint in the IR, conversion to and from Python, parsing and printing."""
 
     noun: str
     constraint: AttrConstraint
@@ -50,7 +50,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One attribute of an op class. `default` may be a function of the op; REQUIRED means that there is none."""
+    """One attribute of an op class. `default` may be a function of the op, or REQUIRED where it has to be given."""
 
     kind: Kind
     default: Any

@@ -60,10 +60,10 @@ def literal(type: Tensor, data: bytes) -> Literal:
 
 @irdl_op_definition
 class ConstantOp(NNOp):
-    """A tensor known at compile time. Its pads hold what its type says.
+    """A tensor known at compile time, whose pads hold what its type promises.
 
-    `value` may also be a `dense_resource`, which stands for values that were left out when the program was
-    printed; `literal` refuses that.
+    `value` may also be a `dense_resource`, in place of values that were left out when the program was printed; then
+    `literal` raises LayoutError.
     """
 
     name = "nn.constant"
@@ -99,7 +99,7 @@ class ConstantOp(NNOp):
         return cast(Tensor, self.value.get_type())
 
     def pad_result(self, pads: Sequence[float | None]) -> float | None:
-        """What the type says: whoever writes the constant to memory writes its pads too."""
+        """The number that the type promises: the pads are written together with the constant."""
         return pad_value(tensor_type(self.result))
 
     def check(self) -> None:

@@ -1,9 +1,9 @@
 """The table of elementwise ops: one number in, one number out, at every element.
 
 A row of the table is a class with its decorator: name, meaning, operands (`UnaryOp`, `BinaryOp`), attributes with their
-defaults, element types, and the function that computes the op. Whoever needs to know what an op does asks that one
-function: the reference runs it on the whole padded box, and the pads of a result hold what it makes of the numbers in
-the pads of the operands.
+defaults, element types, and the function that computes the op. That one function has all users: the reference runs it
+on the whole padded box, verifiers and passes on the numbers in the pads of the operands, which gives those in the pads
+of the result, and ONNX import on constants.
 
 The functions take NumPy itself, `np`, which tools that compute nothing do not import; then the operands as arrays, then
 the attributes in order. Arrays are of a type that NumPy computes in (f16 and bf16 in single precision), or hold exact
@@ -54,7 +54,7 @@ class ElementwiseOp(NNOp):
     """The op on arrays: NumPy, the operands, the attributes."""
 
     def parameters(self) -> tuple[Any, ...]:
-        """What `COMPUTE` takes behind the operands: the values of the attributes."""
+        """The last arguments of `COMPUTE`: the values of the attributes, in order."""
         return tuple(getattr(self, name) for name in self.__fields__)
 
     def compute(self, np: Any, *operands: Any) -> Any:
@@ -71,13 +71,13 @@ class ElementwiseOp(NNOp):
         return [operand for operand in self.operands if shape_of(operand) == shape]
 
     def pad_result(self, pads: Sequence[float | None]) -> float | None:
-        """What `COMPUTE` makes of the numbers in the operands' pads.
+        """`COMPUTE` of the numbers in the operands' pads.
 
         None where an operand is broadcast (its pads need not lie under those of the result), where a number is not
         known, or where libraries that approximate the op may differ in the result.
         """
         full = all(shape == shape_of(self.result) for shape in self.shapes)
-        # What a type promises, its elements hold rounded.
+        # Stored pads hold the promised number rounded to the element type.
         held = [
             None if pad is None else round_to(pad, tensor_type(operand).element_type)
             for operand, pad in zip(self.operands, pads, strict=True)
@@ -105,15 +105,18 @@ def _compute_number(
     floats: tuple[bool, ...],
     parameters: tuple[Any, ...],
 ) -> float | None:
-    """What `compute` makes of one number per operand, in double precision or exact; None where that is not certain."""
+    """`compute` of one number per operand, in double precision or exact integers.
+
+    None where the result depends on the sign of a zero, is NaN, or has a pole (1 / 0).
+    """
     import numpy as np
 
-    # Pads that hold 0 hold it with either sign. Python's integers, unlike those of the element type, do not wrap.
+    # A 0 in pads may have either sign. Exact integers do not wrap, unlike those of the element type.
     operands = [
         np.array([value, -value] if value == 0 else [value]) if is_float else np.array([int(value)], object)
         for value, is_float in zip(numbers, floats, strict=True)
     ]
-    # Poles, such as 1 / 0; what libraries flag at infinities is none.
+    # A pole, such as 1 / 0, is an error; libraries raise the same flag at infinite operands, where it is none.
     pole = "raise" if all(map(math.isfinite, numbers)) else "ignore"
     try:
         with np.errstate(all="ignore", divide=pole):

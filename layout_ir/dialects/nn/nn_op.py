@@ -120,18 +120,18 @@ class NNOp(IRDLOperation, LayoutOp):
 
     @abstractmethod
     def infer(self) -> Shape:
-        """The logical shape of the result. Raises LayoutError, stating both sides, if there is none."""
+        """The logical shape of the result. Raises LayoutError, stating both sides, where operands do not fit."""
 
     def infer_element(self) -> Attribute:
         """The element type of the result."""
         return tensor_type(self.operands[0]).element_type
 
     def pad_reads(self, operand: int) -> tuple[PadRead, ...]:
-        """None, unless an op says otherwise: it reads its operands by logical index."""
+        """By default none: the op reads its operands by logical index."""
         return ()
 
     def pad_result(self, pads: Sequence[float | None]) -> float | None:
-        """0, unless an op says otherwise: kernels write zeros there, whatever the operands hold."""
+        """By default 0: kernels write zeros there, whatever the operands hold."""
         return 0.0
 
     # --- assembly ---------------------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ def _element_text(element: Attribute) -> str:
 
 
 def _same_format(type: Tensor, other: Tensor) -> bool:
-    """Whether the Format of `type`, as a recipe, puts a tensor of the shape of `other` where `other` has it."""
+    """Whether the Format of `type`, bound to the shape of `other`, is the same map as the layout of `other`."""
     ours, theirs = format_of(type), format_of(other)
     if ours is None or theirs is None or ours.rank != theirs.rank:
         return False

@@ -74,7 +74,7 @@ class LrnOp(NNOp):
         return x
 
     def pad_reads(self, operand: int) -> tuple[PadRead, ...]:
-        """Zeros in the pads of the channels, which the sum of squares takes along."""
+        """Zeros in the pads of the channels, which the sum of squares includes."""
         return (PadRead(1, 0.0),)
 
 

@@ -16,7 +16,7 @@ from layout_ir.errors import LayoutError, shape_text
 
 @irdl_op_definition
 class ConcatOp(NNOp):
-    """The operands one behind the other along `axis`."""
+    """The operands joined along `axis`, in order."""
 
     name = "nn.concat"
     ALLOWED: ClassVar[tuple[str, ...]] = ELEMENTS

@@ -22,7 +22,7 @@ PER_NODE = 4
 """One node may take a quarter of the budget: its evaluation needs several times the memory of the result."""
 
 STEPS_PER_ELEMENT = 8
-"""Of an op that is one call of NumPy: 2 to 20 ns per element."""
+"""The steps of an op that is one call of NumPy, which takes 2 to 20 ns per element."""
 
 
 class Budget:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 STEPS_PER_LOOPED_ELEMENT = 1024
-"""Of an op that the reference evaluates by a loop in Python: 1 to 5 us per element."""
+"""The steps of an op that the reference evaluates by a loop in Python, which takes 1 to 5 us per element."""
 
 STEPS_PER_NODE = 1 << 16
 """Making an evaluator takes 0.2 ms."""

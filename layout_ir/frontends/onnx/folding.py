@@ -93,7 +93,7 @@ _SAME: tuple[type[nn.ElementwiseOp], ...] = (
     nn.AbsOp, nn.AddOp, nn.CeilOp, nn.ExpOp, nn.FloorOp, nn.LogOp, nn.MulOp, nn.NegOp, nn.ReciprocalOp, nn.SqrtOp,
     nn.SubOp,
 )  # fmt: skip
-"""Ops that do to constants what the table of `nn` says."""
+"""Ops that are folded with the function in their row of the table of `nn`."""
 
 ELEMENTWISE: dict[str, Callable[..., Any]] = {
     # The dialect has ONNX's names: `nn.AbsOp` is Abs.

@@ -30,7 +30,7 @@ MOST_INTS = 1 << 20
 
 
 class Node:
-    """A node with its input values; None stands for an optional input that is left out."""
+    """A node with its input values, None where an optional input is left out."""
 
     def __init__(
         self, call: Call, inputs: Sequence[Value | None], budget: Budget, folder: Path | None = None
@@ -53,7 +53,7 @@ class Node:
         self._read_attributes: set[str] = set()
 
     def check_attributes(self) -> None:
-        """Raise OnnxImportError if an attribute is given twice, or refers to a function that is not there."""
+        """Raises OnnxImportError where an attribute is given twice, or refers to one of a missing function."""
         if len(self._attributes) != len(self.proto.attribute):
             raise OnnxImportError(f"an attribute is given twice: {[a.name for a in self.proto.attribute]}")
         for attribute in self.proto.attribute:
@@ -157,7 +157,7 @@ class Node:
 
     @property
     def inputs(self) -> list[Value]:
-        """All inputs of an op that takes any number of them."""
+        """All inputs, of an op with any number of them. Raises OnnxImportError where one is left out."""
         return [self.input(number) for number in range(len(self._inputs))]
 
     def input(self, number: int) -> Value:
@@ -205,11 +205,11 @@ class Node:
         return bool(values) and all(isinstance(value, Constant) for value in values)
 
     def constant_inputs(self) -> list[NDArray[Any] | None]:
-        """All inputs of a node that `is_constant`."""
+        """The arrays of all inputs, None where one is left out; only for a node that `is_constant`."""
         return [value.array if isinstance(value, Constant) else None for value in self._inputs]
 
     def check_all_read(self) -> None:
-        """Raise OnnxImportError if the node has an attribute or input that the translation did not look at."""
+        """Raises OnnxImportError where the node has an attribute or input that was not read."""
         for name in self._attributes:
             if name not in self._read_attributes:
                 raise OnnxImportError(f"attribute {name} is not supported")

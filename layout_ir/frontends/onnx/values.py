@@ -28,7 +28,7 @@ _ELEMENTS = {element_type(name).array_name: attribute_of(name) for name in ELEME
 
 @dataclass(eq=False)
 class Constant:
-    """A value known at import, its name in the model, and the result of its nn.constant once there is one."""
+    """A value known at import, its name in the model, and the result of its nn.constant, None before its first use."""
 
     array: NDArray[Any]
     name: str

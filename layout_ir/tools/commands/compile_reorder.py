@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _kind(args: argparse.Namespace) -> str:
-    """What is to be written. Raises LayoutError where nobody says it."""
+    """What to write: "obj", "asm" or "ir". Raises LayoutError where neither --emit nor the suffix of -o says it."""
     if args.source is None or args.destination is None:
         raise LayoutError("say what to compile: SRC DST --shape EXTENTS (layout-ir compile-reorder --help)")
     if args.json and args.output in (None, "-"):
