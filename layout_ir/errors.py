@@ -43,7 +43,7 @@ class UnforeseenError(LayoutError):
 
     def __init__(self, subject: str, cause: BaseException):
         self._subject = subject
-        super().__init__(f"{subject}: {_said(cause)}")
+        super().__init__(f"{subject}: {_message_of(cause)}")
         self.__cause__ = cause
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -51,17 +51,17 @@ class UnforeseenError(LayoutError):
         return type(self), (self._subject, self.__cause__), vars(self)
 
 
-def _said(cause: BaseException) -> str:
+def _message_of(cause: BaseException) -> str:
     """The message for an unforeseen exception."""
-    said = " ".join(str(cause).split())
+    text = " ".join(str(cause).split())
     hint = f"{TRACEBACK_VARIABLE}=1 shows where it happened"
     match cause:
         case MemoryError():
-            return f"this needs more memory than there is{said and f' ({said})'}; {hint}"
+            return f"this needs more memory than there is{text and f' ({text})'}; {hint}"
         case RecursionError():
-            return f"this is nested too deeply ({said}); {hint}"
+            return f"this is nested too deeply ({text}); {hint}"
         case _:
-            what = f"{type(cause).__name__}: {said}" if said else type(cause).__name__
+            what = f"{type(cause).__name__}: {text}" if text else type(cause).__name__
             return f"{what}; layout-ir did not foresee this, {hint}"
 
 

@@ -151,7 +151,7 @@ def _extract(op: tensor.ExtractOp, operands: Sequence[Any]) -> Any:
     return operands[0].logical()[tuple(int(index) for index in operands[1:])]
 
 
-_MOVES: dict[type[Operation], Run] = {
+_TENSOR_OPS: dict[type[Operation], Run] = {
     arith.ConstantOp: _constant,
     tosa.ConstOp: _constant,
     tensor.EmptyOp: _empty,
@@ -173,8 +173,8 @@ _MOVES: dict[type[Operation], Run] = {
 def run(op: Operation, operands: Sequence[Any]) -> tuple[Any, ...]:
     """The results of an op of another dialect. Raises LayoutError where it has no meaning here."""
     with np.errstate(all="ignore"):
-        if type(op) in _MOVES:
-            return (_MOVES[type(op)](op, operands),)
+        if type(op) in _TENSOR_OPS:
+            return (_TENSOR_OPS[type(op)](op, operands),)
         if any(isinstance(operand, Tensor) for operand in operands) or _makes_tensor(op):
             s = loops_of(op)
             if s is None:
@@ -198,10 +198,10 @@ class ForeignFunctions(InterpreterFunctions):
 
 
 _TYPES = [
-    *_MOVES,
+    *_TENSOR_OPS,
     *ELEMENTWISE,
     *(op for op in Linalg.operations if op.name not in ("linalg.yield", "linalg.index")),
-    *(op for op in tosa.TOSA.operations if op is not tosa.YieldOp and op not in _MOVES),
+    *(op for op in tosa.TOSA.operations if op is not tosa.YieldOp and op not in _TENSOR_OPS),
 ]
 
 

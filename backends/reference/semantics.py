@@ -83,9 +83,9 @@ def _cast(op: nn.CastOp, operand: Tensor) -> Tensor:
 
 def _conv(op: nn.ConvOp, x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
     data, weights = contracted(x, 1, w, 1) if op.group == 1 else grouped(x, w, op.group)
-    moves = window_ops.Window(w.shape[2:], op.strides, op.pads, op.dilations)
+    sliding = window_ops.Window(w.shape[2:], op.strides, op.pads, op.dilations)
     return _computed_result(
-        op, window_ops.conv(data, weights, None if b is None else elements(b), moves, op.group)
+        op, window_ops.conv(data, weights, None if b is None else elements(b), sliding, op.group)
     )
 
 
@@ -104,15 +104,15 @@ def _gemm(op: nn.GemmOp, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tenso
 
 
 def _max_pool(op: nn.MaxPoolOp, x: Tensor) -> Tensor:
-    moves = window_ops.Window(op.kernel, op.strides, op.pads, op.dilations)
-    return _computed_result(op, window_ops.max_pool(elements(x), moves, op.infer()[2:]))
+    sliding = window_ops.Window(op.kernel, op.strides, op.pads, op.dilations)
+    return _computed_result(op, window_ops.max_pool(elements(x), sliding, op.infer()[2:]))
 
 
 def _avg_pool(op: nn.AvgPoolOp, x: Tensor) -> Tensor:
-    moves = window_ops.Window(op.kernel, op.strides, op.pads, op.dilations)
+    sliding = window_ops.Window(op.kernel, op.strides, op.pads, op.dilations)
     counts = op.infer()[2:]
     return _computed_result(
-        op, window_ops.avg_pool(elements(x), moves, counts, count_include_pad=op.count_include_pad)
+        op, window_ops.avg_pool(elements(x), sliding, counts, count_include_pad=op.count_include_pad)
     )
 
 

@@ -110,8 +110,10 @@ def _windows(image: Array, counts: Ints, window: Window) -> Array:
     channel, *steps = image.strides
     # Along a dim with one entry the stride is never used, and may be too large for an address.
     taps = [s * by if n > 1 else 0 for s, by, n in zip(steps, window.dilations, window.kernel, strict=True)]
-    moves = [s * by if n > 1 else 0 for s, by, n in zip(steps, window.strides, counts, strict=True)]
-    return as_strided(image, (len(image), *window.kernel, *counts), (channel, *taps, *moves), writeable=False)
+    positions = [s * by if n > 1 else 0 for s, by, n in zip(steps, window.strides, counts, strict=True)]
+    return as_strided(
+        image, (len(image), *window.kernel, *counts), (channel, *taps, *positions), writeable=False
+    )
 
 
 def max_pool(x: Array, window: Window, counts: Ints) -> Array:

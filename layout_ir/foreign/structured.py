@@ -118,12 +118,12 @@ def structured(op: Operation) -> Structured | None:
 
 def _linalg(op: LinalgStructuredOperation) -> Structured | None:
     maps = tuple(tuple(attr.data.results) for attr in op.get_indexing_maps())
-    kinds = [attr.data for attr in op.get_iterator_types()]
+    iterators = [attr.data for attr in op.get_iterator_types()]
     first = len(op.inputs)
     if len(op.results) != len(maps) - first:
         return None
     init = tuple(range(first, len(maps)))
-    reductions = frozenset(k for k, kind in enumerate(kinds) if kind is not IteratorType.PARALLEL)
+    reductions = frozenset(k for k, iterator in enumerate(iterators) if iterator is not IteratorType.PARALLEL)
     block = op.body.block
     run = partial(_run, block)
     return Structured(op, maps, maps[first:], reductions, run, init, block=block)

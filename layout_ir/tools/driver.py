@@ -42,7 +42,7 @@ from layout_ir.tools import expectations
 from layout_ir.tools.layout_opt_usage import Abort, abort, check_repeated, improve_usage
 from layout_ir.tools.locations import LocatedParser
 from layout_ir.tools.process import show_traceback
-from layout_ir.tools.program import check_output
+from layout_ir.tools.program import check_output, register_dialects
 from layout_ir.tools.rendering import (
     Renderer,
     did_you_mean,
@@ -63,8 +63,7 @@ class LayoutOptMain(xDSLOptMain):
     version_format = f"layout-opt {__version__} (xDSL {{xdsl_version}})"
 
     def register_all_dialects(self) -> None:
-        for name, factory in {**Universe.get_multiverse().all_dialects, **registry.DIALECTS}.items():
-            self.ctx.register_dialect(name, factory)
+        register_dialects(self.ctx)
 
     def register_all_passes(self) -> None:
         self.available_passes.update(Universe.get_multiverse().all_passes)

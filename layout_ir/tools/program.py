@@ -34,11 +34,16 @@ class ProgramError(Exception):
             renderer(diagnostic)
 
 
-def context(allow_unregistered: bool = False) -> Context:
-    """A context that knows every dialect of xDSL and of this package."""
-    ctx = Context(allow_unregistered=allow_unregistered)
+def register_dialects(ctx: Context) -> None:
+    """Registers every dialect of xDSL, of installed packages and of this one; each is imported at its first use."""
     for name, factory in {**Universe.get_multiverse().all_dialects, **registry.DIALECTS}.items():
         ctx.register_dialect(name, factory)
+
+
+def context(allow_unregistered: bool = False) -> Context:
+    """A context with all these dialects."""
+    ctx = Context(allow_unregistered=allow_unregistered)
+    register_dialects(ctx)
     return ctx
 
 

@@ -1,7 +1,7 @@
 """The `nn` dialect: the ops of a neural network as a graph of tensors, with ONNX's semantics.
 
-Dims keep the order that ONNX gives them (N, C, spatial; O, I, spatial); where the elements lie is said by the
-encodings alone.
+Dims keep the order that ONNX gives them (N, C, spatial; O, I, spatial); only the encodings of the types say where the
+elements are in memory.
 """
 
 from xdsl.ir import Dialect

@@ -101,9 +101,9 @@ def _run(node: Node, arrays: Arrays) -> list[NDArray[Any]] | None:
         raise
     except Exception as error:
         # The reference knows few ops in all their versions; its errors say little about the model.
-        said = " ".join(str(error).split())[:200]
+        message = " ".join(str(error).split())[:200]
         node.not_folded = (
-            f"the reference of the onnx package fails on its constants ({type(error).__name__}: {said})"
+            f"the reference of the onnx package fails on its constants ({type(error).__name__}: {message})"
         )
         return None
     arrays_out = [np.asarray(result) for result in results]

@@ -120,7 +120,7 @@ def compared(module: ModuleOp, args: argparse.Namespace) -> tuple[Report, Module
     from layout_ir.tools.program import pass_error
     from layout_ir.tools.rendering import Renderer
 
-    with collect() as said:
+    with collect() as found:
         try:
             costs = None if args.costs is None else load_costs(args.costs)
             certificate = getattr(args, "certificate", None)
@@ -129,7 +129,7 @@ def compared(module: ModuleOp, args: argparse.Namespace) -> tuple[Report, Module
             raise pass_error(error, args.model) from error
         finally:
             # The naive program meets the same obstacles as the optimized one.
-            for diagnostic in dict.fromkeys(said):
+            for diagnostic in dict.fromkeys(found):
                 if diagnostic.location is None or diagnostic.severity is Severity.WARNING:
                     Renderer(sys.stderr)(diagnostic)
 
