@@ -7,6 +7,6 @@ window_ops.py              convolution and pooling on plain arrays
 conversions.py             reorders between element types
 semantics.py               the table from op of `layout` and `nn` to its function
 structured_evaluation.py   ops with loops and a scalar body (linalg, arith, math, tosa)
-foreign.py                 the table from op of another dialect to its function
+foreign_ops.py             the table from op of another dialect to its function
 interpreter.py             both tables on xDSL's interpreter
 """

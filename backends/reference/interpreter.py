@@ -28,7 +28,7 @@ from xdsl.interpreters.func import FuncFunctions
 from xdsl.interpreters.scf import ScfFunctions
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from layout_ir.backends.reference.foreign import ForeignFunctions
+from layout_ir.backends.reference.foreign_ops import ForeignFunctions
 from layout_ir.backends.reference.semantics import SEMANTICS, Semantics
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.diagnostics import LocatedError, UnforeseenOpError, name_of_op
