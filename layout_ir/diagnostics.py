@@ -1,14 +1,14 @@
-"""How passes talk to people: diagnostics with a place in the source.
+"""Diagnostics of passes: errors, warnings, remarks and notes with a place in the source.
 
-A pass that finds a program impossible raises `PassError(message, op)`. A pass that declines to do something, or
-has something to explain, says so with `remark(op, message)` or `warning(op, message)` and goes on. Who listens is
-not its business: the tools print, tests collect, and without a listener nothing happens.
+A pass that cannot go on raises `PassError(message, op)`. A pass that declines to do something, or has something to
+explain, emits `remark(op, message)` or `warning(op, message)` and goes on. They go to the innermost handler: the tools
+print them, tests collect them, and without a handler they are dropped.
 
     with collect() as found:
         LayoutFoldReordersPass().apply(ctx, module)
     assert [d.message for d in found] == ["reorder stays: its result has two uses"]
 
-Listeners are kept in a context variable, so that threads and nested runs do not hear each other.
+The handler is a context variable, so that threads and nested runs have their own.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Severity(Enum):
-    """How bad it is; the value is the word that is printed."""
+    """The severity of a diagnostic; the value is the word that is printed."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -70,7 +70,7 @@ class Diagnostic:
     severity: Severity
     message: str
     location: Location | None = None
-    """None when no place in a source is known."""
+    """None where no place in a source is known."""
     notes: tuple[Diagnostic, ...] = ()
 
     def __str__(self) -> str:
@@ -99,32 +99,31 @@ class PassError(LocatedError, PassFailedException):
 
 
 class UnforeseenOpError(UnforeseenError, LocatedError):
-    """An exception that nobody foresaw, while something was done with an op."""
+    """An unforeseen exception while an op was processed; `location` is the op's."""
 
     def __init__(self, subject: str, cause: BaseException, op: Operation | None = None):
         super().__init__(subject, cause)
         self.location = None if op is None else location_of(op)
         if self.location is not None:
-            self.add_note(f"at {self.location}")  # for those who see Python's own message
+            self.add_note(f"at {self.location}")  # shown in Python's own traceback
 
 
 class UnforeseenPassError(UnforeseenOpError, PassError):
-    """An exception that nobody foresaw, inside a pass; names the op that was looked at, and its place."""
+    """An unforeseen exception inside a pass; names the op that was processed, and its place."""
 
 
 def unforeseen_in_pass(name: str, error: Exception) -> UnforeseenPassError:
-    """What to raise for an `error` that nobody foresaw in the pass `name`."""
+    """The exception to raise for an unforeseen `error` in the pass `name`."""
     op = visited_op(error)
     at = "" if op is None else f" at '{name_of_op(op)}' op"
     return UnforeseenPassError(f"pass '{name}' failed{at}", error, op)
 
 
 def visited_op(error: BaseException) -> Operation | None:
-    """The op that was looked at when `error` was raised: that of the innermost function that has one as a variable.
+    """The op that was processed when `error` was raised: a local variable of the innermost frame that has one.
 
-    Passes walk programs in a hundred places; asking the frames that the error left costs nothing before there is one.
-    An op inside a function says more than the function, and that more than the module; one that is being made and has
-    no place yet says least.
+    Passes walk programs in a hundred places; to search the frames of a traceback costs nothing until there is one.
+    An op inside a function is preferred to the function, and that to the module; an op without a location comes last.
     """
     frames = [frame.f_locals for frame, _ in traceback.walk_tb(error.__traceback__)]
     found = [value for names in reversed(frames) for value in _ops(names)]
@@ -142,34 +141,34 @@ def _ops(names: dict[str, object]) -> list[Operation]:
 
 
 def emit(diagnostic: Diagnostic) -> None:
-    """Hand `diagnostic` to the innermost listener; without one it is dropped."""
+    """Passes `diagnostic` to the innermost handler; without one it is dropped."""
     if (handler := _handler.get()) is not None:
         handler(diagnostic)
 
 
 def listening() -> bool:
-    """Whether anyone would hear a diagnostic: lets a pass skip the work of wording an expensive one."""
+    """Whether there is a handler; without one a pass can skip the work for an expensive diagnostic."""
     return _handler.get() is not None
 
 
 def remark(op: Operation, message: str, *notes: Diagnostic) -> None:
-    """Tell the listener something about `op` that is worth knowing and is no problem."""
+    """Emits a remark at the location of `op`: information that asks for no action."""
     emit(Diagnostic(Severity.REMARK, message, location_of(op), notes))
 
 
 def warning(op: Operation, message: str, *notes: Diagnostic) -> None:
-    """Tell the listener that something about `op` is probably not meant."""
+    """Emits a warning at the location of `op`: something is probably not intended."""
     emit(Diagnostic(Severity.WARNING, message, location_of(op), notes))
 
 
 def note(op: Operation, message: str) -> Diagnostic:
-    """A note about `op`, to be passed along with a remark or warning about another op."""
+    """A note at the location of `op`, to be attached to a remark or warning about another op."""
     return Diagnostic(Severity.NOTE, message, location_of(op))
 
 
 @contextmanager
 def handling(handler: Handler) -> Generator[None]:
-    """Send the diagnostics of the body to `handler` instead of the outer listener."""
+    """Makes `handler` receive the diagnostics of the body, in place of the outer handler."""
     token = _handler.set(handler)
     try:
         yield
@@ -186,14 +185,14 @@ def collect() -> Generator[list[Diagnostic]]:
 
 
 def name_of_op(op: Operation) -> str:
-    """The name of `op` as a program spells it, that of an unregistered op too."""
+    """The name of `op` in the text of a program; of an unregistered op, the one it has there."""
     return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
 def location_of(op: Operation) -> Location | None:
-    """The place in the source of `op`, or of the closest op around it that has one.
+    """The place in the source of `op`, or of the closest op around it that has one; None where none has.
 
-    Ops made by a rewrite often have no place of their own; the function they are in is better than nothing.
+    An op that a rewrite made may have no location of its own; then the one of its function is reported.
     """
     current: Operation | None = op
     while current is not None:

@@ -1,11 +1,11 @@
-"""The one error of the layout algebra, and the net below it.
+"""The error type of this package, and how unforeseen exceptions become one.
 
 Everything that can be wrong with a layout (its text, the shape it is bound to, the buffer behind it) is
 reported as a `LayoutError` whose message states both sides of the conflict. Where the error is about a text,
-`span` gives the offsets of the offending part in it, so that a tool can put a caret under it.
+`span` gives the offsets of the wrong part in it, so that a tool can put a caret under it.
 
-What nobody foresaw (an IndexError deep inside, a MemoryError) becomes an `UnforeseenError` at the border where
-its subject is still known, the node of a model or the op of a program: `with unforeseen_as_error("node 3 'x'"):`.
+Any other exception (an IndexError deep inside, a MemoryError) becomes an `UnforeseenError` at the outermost place that
+knows its subject, the node of a model or the op of a program: `with unforeseen_as_error("node 3 'x'"):`.
 """
 
 from __future__ import annotations
@@ -36,47 +36,50 @@ class LayoutError(ValueError):
 
 
 class UnforeseenError(LayoutError):
-    """An exception that nobody foresaw, with its subject; the exception itself is `__cause__`."""
+    """An exception of any other class, which is a defect or a lack of memory; it is the `__cause__`.
+
+    `subject` is what was processed: the node of a model, the op of a program, a call.
+    """
 
     def __init__(self, subject: str, cause: BaseException):
         self._subject = subject
-        super().__init__(f"{subject}: {_said(cause)}")
+        super().__init__(f"{subject}: {_message_of(cause)}")
         self.__cause__ = cause
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What a worker process raises goes to its parent; made of the message alone, it would not arrive.
+        # An exception in a worker process is pickled for its parent; `BaseException` would pickle the message alone.
         return type(self), (self._subject, self.__cause__), vars(self)
 
 
-def _said(cause: BaseException) -> str:
-    """What to say of an exception that nobody foresaw."""
-    said = " ".join(str(cause).split())
+def _message_of(cause: BaseException) -> str:
+    """The message for an unforeseen exception."""
+    text = " ".join(str(cause).split())
     hint = f"{TRACEBACK_VARIABLE}=1 shows where it happened"
     match cause:
         case MemoryError():
-            return f"this needs more memory than there is{said and f' ({said})'}; {hint}"
+            return f"this needs more memory than there is{text and f' ({text})'}; {hint}"
         case RecursionError():
-            return f"this is nested too deeply ({said}); {hint}"
+            return f"this is nested too deeply ({text}); {hint}"
         case _:
-            what = f"{type(cause).__name__}: {said}" if said else type(cause).__name__
+            what = f"{type(cause).__name__}: {text}" if text else type(cause).__name__
             return f"{what}; layout-ir did not foresee this, {hint}"
 
 
 TRACEBACK_VARIABLE = "LAYOUT_IR_TRACEBACK"
-"""The environment variable that makes the tools print the Python traceback of an error that was not foreseen."""
+"""The environment variable that makes the tools print the Python traceback of an UnforeseenError."""
 
 
 def wants_traceback() -> bool:
-    """Whether the user asked for the traceback of errors that were not foreseen."""
+    """Whether the user asked for the traceback of an UnforeseenError, by `TRACEBACK_VARIABLE`."""
     return bool(os.environ.get(TRACEBACK_VARIABLE))
 
 
 @contextmanager
 def unforeseen_as_error(subject: str, *foreseen: type[BaseException]) -> Generator[None]:
-    """Raise what the body raises unforeseen as an `UnforeseenError` about `subject`.
+    """Raises an exception of the body as an `UnforeseenError` about `subject`.
 
-    Errors of layouts, of the file system (OSError) and those of the classes `foreseen` pass through, as does what is
-    no `Exception` (KeyboardInterrupt).
+    LayoutError, OSError and the classes `foreseen` pass through, as does a BaseException that is no Exception
+    (KeyboardInterrupt).
     """
     try:
         yield
@@ -87,9 +90,9 @@ def unforeseen_as_error(subject: str, *foreseen: type[BaseException]) -> Generat
 
 
 def public(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """`function` as users call it: what nobody foresaw leaves as an UnforeseenError that says what was called, and how.
+    """`function` for users: an unforeseen exception becomes an UnforeseenError that names the call and its arguments.
 
-    Arguments that do not fit the signature stay the TypeError that Python makes of them.
+    LayoutError, OSError and ImportError pass through, as does the TypeError where arguments do not fit the signature.
     """
 
     @wraps(function)
@@ -100,14 +103,14 @@ def public(function: Callable[_P, _R]) -> Callable[_P, _R]:
             raise
         except Exception as error:
             if error.__traceback__ is not None and error.__traceback__.tb_next is None:
-                raise  # it did not get as far as into the function
+                raise  # the call itself failed, before the body of the function
             raise UnforeseenError(_call_text(function, args, kwargs), error) from error
 
     return call
 
 
 def public_methods(cls: type[_C]) -> type[_C]:
-    """A class whose public methods, and what makes an object, are `public`."""
+    """`cls` with its public methods and its constructor made `public`, in place."""
     for name, member in list(vars(cls).items()):
         if name.startswith("_") and name not in ("__init__", "__post_init__"):
             continue
@@ -120,7 +123,7 @@ def public_methods(cls: type[_C]) -> type[_C]:
 
 
 def _call_text(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    """A call in a message, its arguments by their values where those are short and simple, else by their types."""
+    """A call as text: arguments by their values where those are short and simple, else by their types."""
     *scope, name = function.__qualname__.split(".")
     if scope:
         if args and type(args[0]).__name__ == scope[-1]:
@@ -142,17 +145,16 @@ def _value_text(value: object) -> str:
 
 
 def shape_text(shape: Iterable[int | None]) -> str:
-    """A shape in a message: 2x?x5 where an extent is open (None), `scalar` where there are no dims."""
+    """A shape in a message, such as 2x?x5, where None is a dynamic extent; `scalar` for no dims."""
     return "x".join("?" if extent is None else str(extent) for extent in shape) or "scalar"
 
 
 _LONGEST = 4000
-"""Characters of a message that are printed: names and arguments may be megabytes long."""
+"""Characters of a message that are printed at most: names and arguments may be megabytes long."""
 
 
 def printable(text: str) -> str:
-    """`text` as one line that a terminal shows as it is: what would steer the terminal is escaped, a very long text is
-    shortened in its middle."""
+    """`text` as one line, with control characters escaped; one of more than 4000 characters is cut in its middle."""
     left_out = len(text) - _LONGEST
     if left_out > 0:
         half = _LONGEST // 2

@@ -11,8 +11,8 @@ each format is named once, at the top, by its tag where it has one:
 Inside the angle brackets of other attributes, such as `#layout.option<...>`, formats are spelled out: tools that do not
 know an attribute, as the stock mlir-opt, keep its text as it is and drop the aliases.
 
-Names are given in the order of first use. A format that is not exactly what its tag means (another pad policy)
-says so in its alias (`#nChw8c_undef`), one without a tag is `#fmt0`, and equal names get a number.
+Names are given in the order of first use. A format that differs from its tag in the pad policy has it in its alias
+(`#nChw8c_undef`), a format without a tag is `#fmt0`, and equal names get a number.
 
 Constants print bit for bit. xDSL writes NaN and infinities in lists in a way it does not read back, and takes 0.0
 and -0.0 for equal when it looks for splats; here a list or splat is printed only where its text means the same
@@ -47,11 +47,11 @@ HEX_ABOVE = 100
 
 _ELIDED_HANDLE = "__elided__"
 ELIDED = f"dense_resource<{_ELIDED_HANDLE}>"
-"""What stands for an elided constant, as in MLIR: it parses, but its values are gone."""
+"""The text of an elided constant, as in MLIR: it parses, but its values are lost."""
 
 
 def _is_elided(handle: str) -> bool:
-    """Whether a resource was elided. The second program that one process reads has its handle numbered."""
+    """Whether a resource is an elided constant; xDSL numbers the handle in the second program that a process reads."""
     return re.fullmatch(f"{_ELIDED_HANDLE}(_[0-9]+)?", handle) is not None
 
 
@@ -64,9 +64,8 @@ def print_module(
 ) -> str:
     """The text of `module`, aliases first, ending in a newline.
 
-    `generic` prints every op in the generic form. Constants of more than `elide_above` elements are elided, unless
-    one element says it all; the text then still parses, but can no longer be run. `dialects` are asked for the
-    resources that the module refers to.
+    `generic` prints every op in the generic form. Constants of more than `elide_above` elements are elided, but for
+    splats; the text then still parses, but can no longer be run. `dialects` hold the resources of the module.
     """
     return ProgramPrinter(print_generic_format=generic, elide_above=elide_above).program(module, dialects)
 
@@ -86,11 +85,11 @@ class ProgramPrinter(Printer):
     _taken: dict[str, int] = field(default_factory=dict[str, int], init=False)
     _elided: int = field(default=0, init=False)
     _is_in_body: bool = field(default=False, init=False)
-    """Whether what is printed is inside the angle brackets of an attribute that is not builtin."""
+    """Whether the printer is inside the angle brackets of an attribute that is not builtin."""
 
     def program(self, module: ModuleOp, dialects: Iterable[Dialect] = (Builtin,)) -> str:
         """The text of `module`, ending in a newline."""
-        # The body goes first: it tells which formats there are.
+        # The body is printed first: it determines the aliases.
         self.stream = body = StringIO()
         self.print_op(module)
         self.print_metadata(dialects)
@@ -105,6 +104,7 @@ class ProgramPrinter(Printer):
         return f"{head.getvalue()}{body.getvalue()}\n"
 
     def print_attribute(self, attribute: Attribute) -> None:
+        """Prints a format as its alias, a constant bit for bit or elided, and any other attribute as xDSL does."""
         if isinstance(attribute, FormatAttr) and not self._is_in_body:
             self.print_string(f"#{self._alias(attribute)}")
         elif "." in attribute.name.removeprefix("builtin.") and not self._is_in_body:
@@ -176,7 +176,7 @@ def _hexadecimal(data: bytes) -> str:
 
 
 def _values(attribute: DenseIntOrFPElementsAttr[Any]) -> str | None:
-    """What xDSL prints for a constant, unless it would read back as other bits."""
+    """xDSL's text of a constant; None where it would read back as other bits."""
     if len(attribute) > 1 and attribute.is_splat():
         return None  # not the same bits, but the same values: 0.0 and -0.0
     stream = StringIO()

@@ -1,4 +1,4 @@
-"""What `xdsl-opt` and every other xDSL tool find once layout-ir is installed (entry point `xdsl.universe`).
+"""The dialects, passes and targets of layout-ir for `xdsl-opt` and every other xDSL tool (entry point `xdsl.universe`).
 
 Those tools load this module on every start, whether they use layout-ir or not, and an error in it would break
 them all. So it imports nothing but `Universe` and the lazy registry.

@@ -31,7 +31,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from layout_ir.algebra.layout import Layout
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import CastOp, FillPadsOp, ReorderOp, dtype_of, layout_of
-from layout_ir.dialects.layout.common import LayoutDialectOp
+from layout_ir.dialects.layout.layout_op import LayoutDialectOp
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.passes.folding.cost_changes import LayoutOnly, erase_unused, is_layout_change
 from layout_ir.passes.folding.hoist_sink import (

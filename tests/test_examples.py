@@ -18,11 +18,10 @@ from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.reorder_report import traffic
 from layout_ir.passes.strip import strip
 from layout_ir.printing import print_module
-from layout_ir.tools.verify import verify_module
-from tests.passes.texts import parse
+from layout_ir.tools.verify_module import verify_module
+from tests.programs import TARGETS, parse
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-TARGETS = ("avx2", "avx512", "channels-last", "onednn", "htp")
 
 # Reorders that are left, per target in the order of TARGETS.
 LEFT = {

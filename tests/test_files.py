@@ -16,7 +16,7 @@ from layout_ir.files import all_or_none, read_bounded, write_result
 from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.propagate import propagate
 from layout_ir.tools import layout_ir, layout_opt, measuring
-from tests.passes.texts import parse
+from tests.programs import parse
 
 
 @pytest.mark.parametrize("path", [None, "-"])

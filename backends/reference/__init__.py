@@ -1,10 +1,12 @@
-"""The meaning of every op in NumPy: slow, obvious, pads included.
+"""The reference semantics of every op in NumPy: slow, obvious, pads included.
 
-From the plain to the whole:
-
-    tensor.py         a value at run time: a buffer and its layout
-    operands.py       how ops read their operands, pads included
-    kernels_*.py      plain functions on arrays
-    semantics.py      the table from op to kernel
-    interpreter.py    the table on xDSL's interpreter
+tensor.py                  a value at run time: a buffer and its layout
+operands.py                how ops read their operands, pads included
+array_ops.py               matrix products, normalizations and moves of elements on plain arrays
+window_ops.py              convolution and pooling on plain arrays
+conversions.py             reorders between element types
+semantics.py               the table from op of `layout` and `nn` to its function
+structured_evaluation.py   ops with loops and a scalar body (linalg, arith, math, tosa)
+foreign_ops.py             the table from op of another dialect to its function
+interpreter.py             both tables on xDSL's interpreter
 """

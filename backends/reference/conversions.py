@@ -1,6 +1,6 @@
-"""Conversions between element types in NumPy: the definition in `layout_ir.elements.quantization`, word for word.
+"""Conversions between element types in NumPy, operation by operation as `layout_ir.elements.quantization` defines them.
 
-Elements of 4 bits come one per int8 or uint8.
+Elements of 4 bits are stored one per int8 or uint8.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from layout_ir.elements.types import element_type
 from layout_ir.errors import LayoutError
 
 _BYTES = {"i4": "i8", "ui4": "ui8"}
-"""The types that hold the numbers of 4-bit ones."""
+"""The 8-bit types in which NumPy holds 4-bit elements."""
 
 
 def converted(
     stored: Array, conversion: Conversion, values: Mapping[str, Any] | None = None, old: Array | None = None
 ) -> Array:
-    """Stored elements of the source type, of the logical shape, as stored elements of the destination's.
+    """Stored elements of the destination type for `stored`, elements of the source type in the logical shape.
 
-    `values` are the parameters that are not compiled in: a number or, per channel, a vector. `old` is what the
-    destination holds, for beta. Raises LayoutError where one is missing.
+    `values` has the runtime parameters by name: a number or, per channel, a vector. `old` has the elements of the
+    destination before, for beta. Raises LayoutError where one of them is missing.
     """
     if not conversion.parameters:
         return _stored(stored, conversion.src, conversion.dst)

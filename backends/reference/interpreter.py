@@ -1,4 +1,4 @@
-"""The semantics on xDSL's interpreter, with functions that forget a tensor after its last use.
+"""The reference semantics on xDSL's interpreter, with functions that free a tensor after its last use.
 
 xDSL keeps every value of a region until the region ends, which for VGG-19 is a gigabyte. A function of one block and
 without nested regions, which is what a network is, is therefore run here; everything else is left to xDSL.
@@ -28,7 +28,7 @@ from xdsl.interpreters.func import FuncFunctions
 from xdsl.interpreters.scf import ScfFunctions
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from layout_ir.backends.reference.foreign import ForeignFunctions
+from layout_ir.backends.reference.foreign_ops import ForeignFunctions
 from layout_ir.backends.reference.semantics import SEMANTICS, Semantics
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.diagnostics import LocatedError, UnforeseenOpError, name_of_op
@@ -45,8 +45,8 @@ _FOREIGN = ("arith", "builtin", "func", "linalg", "math", "scf", "tensor", "tosa
 class ReferenceFunctions(FuncFunctions):
     """Implementations of `nn`, `layout` and `func` for an xDSL interpreter.
 
-    `replaced` are semantics that stand for those of the table, such as compiled reorders. `constants` keeps the
-    tensors of constants from one run to the next; without it each is made when first used and forgotten after the last.
+    `replaced` has semantics in place of those of the table, such as compiled reorders. `constants` keeps the tensors of
+    constants from one run to the next; without it each is made at its first use and freed after its last.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class ReferenceFunctions(FuncFunctions):
         dying = _last_uses(block)
         for op in block.ops:
             if isinstance(op, ConstantOp):
-                continue  # made when it is first used, so that all weights never exist at once
+                continue  # made at its first use, so that all weights never exist at once
             for operand in op.operands:
                 if operand not in values and isinstance(operand.owner, ConstantOp):
                     values[operand] = self.run(operand.owner, ())
@@ -109,7 +109,7 @@ class ReferenceFunctions(FuncFunctions):
 
 
 def _last_uses(block: Block) -> dict[Operation, list[SSAValue]]:
-    """Per op, the values that no op behind it uses."""
+    """Per op, the values that no later op uses."""
     result: dict[Operation, list[SSAValue]] = {}
     seen: set[SSAValue] = set()
     for op in reversed(list(block.ops)):
@@ -135,7 +135,7 @@ register_impls(ReferenceFunctions)
 
 @contextmanager
 def _errors_of(op: Operation) -> Generator[None]:
-    """Raise what goes wrong inside as one error that names `op` and its place."""
+    """Raises every exception of the body as a LocatedError that names `op` and its place."""
     try:
         yield
     except LocatedError:
@@ -150,7 +150,7 @@ def _errors_of(op: Operation) -> Generator[None]:
 
 @register_impls
 class _Loops(ScfFunctions):
-    """xDSL's `scf`, with the loops that have no end refused."""
+    """xDSL's `scf`, but a loop whose step is not positive, and would not end, is an error."""
 
     @impl(scf.ForOp)
     def run_for(self, interpreter: Interpreter, op: scf.ForOp, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -176,7 +176,7 @@ def interpreter_of(module: ModuleOp, functions: InterpreterFunctions) -> Interpr
 
 
 def _check_type(type: Attribute, what: str, op: Operation) -> None:
-    """Raises LocatedError where `type` is a tensor that cannot be held, saying what it lacks."""
+    """Raises LocatedError where `type` is a tensor without a static shape, a known element type or a layout."""
     if not is_tensor(type) or has_layout(type):
         return
     unknown = [dim for dim, extent in enumerate(type.get_shape()) if extent < 0]

@@ -1,7 +1,7 @@
-"""How ops read their operands: the padded box, or the part of it that concerns them.
+"""How ops read their operands: as elements, or with the pads of some dims.
 
-A reduction runs over the pads of its dims, as a kernel over whole blocks does, so these functions hand them out
-wherever an op says so; other dims are cut to their elements.
+A reduction runs over the pads of its dims, as a kernel over whole blocks does, so the operand of a reduction has them
+along those dims; along all others it has the elements alone.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from layout_ir.elements.numpy_types import Array, poison, widen
 
 
 def elements(tensor: Tensor) -> Array:
-    """The elements of `tensor`, as the type they are computed in."""
+    """The elements of `tensor`, of its logical shape, in the type they are computed in."""
     return widen(tensor.logical(), tensor.dtype)
 
 
 def reduced(tensor: Tensor, dims: Collection[int]) -> Array:
-    """The elements of `tensor` and the pads of `dims`, as the type they are computed in."""
+    """The elements of `tensor` and the pads of `dims`, in the type they are computed in."""
     inside = interior(tensor.layout)
     where = tuple(slice(None) if dim in dims else inside[dim] for dim in range(tensor.layout.rank))
     return widen(tensor.box()[where], tensor.dtype)
 
 
 def contracted(left: Tensor, left_dim: int, right: Tensor, right_dim: int) -> tuple[Array, Array]:
-    """Both operands of a sum of products over one dim of each, with its pads, element under element.
+    """Both operands of a sum of products over one dim of each, with the pads of that dim, brought to one extent.
 
-    Where only one of the two has a pad, the other shows 1: the pad then counts as it is, and 0 alone is harmless.
+    Where only one of the two has a pad, the other gets 1: the pad then enters the sum as it is, and only a pad of 0
+    does no harm.
     """
     a, b = reduced(left, {left_dim}), reduced(right, {right_dim})
     low = max(left.layout.lo[left_dim], right.layout.lo[right_dim])
@@ -51,7 +52,7 @@ def _extended(box: Array, tensor: Tensor, dim: int, low: int, high: int) -> Arra
 
 
 def grouped(x: Tensor, w: Tensor, group: int) -> tuple[Array, Array]:
-    """Operands of a convolution with groups: w with the pads of its dim 1, each group of x extended to match."""
+    """Operands of a convolution with groups: w with the pads of its dim 1, each group of x extended by 1 to match."""
     channels, weights = elements(x), reduced(w, {1})
     low, high = w.layout.lo[1], _high(w.layout, 1)
     if low or high:
@@ -63,9 +64,9 @@ def grouped(x: Tensor, w: Tensor, group: int) -> tuple[Array, Array]:
 
 
 def aligned(tensor: Tensor, result: Layout) -> Array:
-    """Operand of an elementwise op over the padded box of `result`, stored; broadcasts to it.
+    """Stored elements of an elementwise op's operand, in a shape that broadcasts to the padded box of `result`.
 
-    A position of the box for which the operand has no pad of its own shows poison.
+    A position of the box at which the operand has no pad of its own is poison.
     """
     layout = tensor.layout
     first = result.rank - layout.rank

@@ -1,12 +1,12 @@
-"""What every op of `layout` and `nn` means: one table from op to NumPy.
+"""The reference semantics of `layout` and `nn`: one table from op to a function in NumPy.
 
-A value is a `Tensor`. An op of the table is a function of the op and its operand tensors that gives the result:
+A value is a `Tensor`. An entry of the table is a function of the op and its operand tensors that returns the result:
 
-* elementwise ops apply their function to the whole padded box, so the result's pads hold what it makes of theirs;
-* all others compute the elements and leave 0 in the pads; what they reduce over, they read with its pads.
+* elementwise ops apply their function to the whole padded box, so the result's pads hold its values of their pads;
+* all others compute the elements and leave 0 in the pads; dims that they reduce over they read with the pads.
 
-Pads of a result whose policy is undef are poisoned, so that whoever reads them shows. A value of type `any` lies
-dense and row-major: any layout is right for a program in which nothing is chosen yet.
+Pads of a result whose policy is undef are poisoned, so that a program that reads them has wrong results. A value of
+type `any` is dense and row-major: any layout is right for a program in which nothing is chosen yet.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ from xdsl.ir import Attribute, Operation
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.pads import pad_after
-from layout_ir.backends.reference import kernels_matrix as matrix
-from layout_ir.backends.reference import kernels_normalization as normalization
-from layout_ir.backends.reference import kernels_shape as shape
-from layout_ir.backends.reference import kernels_window as window
+from layout_ir.backends.reference import array_ops, window_ops
 from layout_ir.backends.reference.conversions import converted
 from layout_ir.backends.reference.operands import aligned, contracted, elements, grouped, reduced
 from layout_ir.backends.reference.tensor import Tensor, interior, policy_element, same_box
@@ -41,14 +38,14 @@ def layout_at_run_time(type: Attribute) -> Layout:
     return layout_of(strip_type(type) if is_any(type) else type)
 
 
-def _finish(op: Operation, values: Array) -> Tensor:
-    """The result of `op` from its computed elements; pads hold 0."""
+def _computed_result(op: Operation, values: Array) -> Tensor:
+    """The result of `op` from its elements in the type they were computed in; pads hold 0."""
     type = op.results[0].type
     dtype = dtype_of(type)
     return Tensor.store(narrow(values, dtype), layout_at_run_time(type), dtype, stored_number(0, dtype))
 
 
-def _moved(op: Operation, stored: Array) -> Tensor:
+def _stored_result(op: Operation, stored: Array) -> Tensor:
     """The result of `op` from its stored elements; pads hold 0."""
     type = op.results[0].type
     dtype = dtype_of(type)
@@ -86,89 +83,93 @@ def _cast(op: nn.CastOp, operand: Tensor) -> Tensor:
 
 def _conv(op: nn.ConvOp, x: Tensor, w: Tensor, b: Tensor | None = None) -> Tensor:
     data, weights = contracted(x, 1, w, 1) if op.group == 1 else grouped(x, w, op.group)
-    moves = window.Window(w.shape[2:], op.strides, op.pads, op.dilations)
-    return _finish(op, window.conv(data, weights, None if b is None else elements(b), moves, op.group))
+    sliding = window_ops.Window(w.shape[2:], op.strides, op.pads, op.dilations)
+    return _computed_result(
+        op, window_ops.conv(data, weights, None if b is None else elements(b), sliding, op.group)
+    )
 
 
 def _matmul(op: nn.MatmulOp, a: Tensor, b: Tensor) -> Tensor:
     left, right = contracted(a, len(a.shape) - 1, b, max(len(b.shape) - 2, 0))
-    return _finish(op, matrix.matmul(left, right))
+    return _computed_result(op, array_ops.matmul(left, right))
 
 
 def _gemm(op: nn.GemmOp, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
     left, right = contracted(a, 0 if op.trans_a else 1, b, 1 if op.trans_b else 0)
     addend = None if c is None else elements(c)
-    values = matrix.gemm(
+    values = array_ops.gemm(
         left, right, addend, alpha=op.alpha, beta=op.beta, trans_a=op.trans_a, trans_b=op.trans_b
     )
-    return _finish(op, values)
+    return _computed_result(op, values)
 
 
 def _max_pool(op: nn.MaxPoolOp, x: Tensor) -> Tensor:
-    moves = window.Window(op.kernel, op.strides, op.pads, op.dilations)
-    return _finish(op, window.max_pool(elements(x), moves, op.infer()[2:]))
+    sliding = window_ops.Window(op.kernel, op.strides, op.pads, op.dilations)
+    return _computed_result(op, window_ops.max_pool(elements(x), sliding, op.infer()[2:]))
 
 
 def _avg_pool(op: nn.AvgPoolOp, x: Tensor) -> Tensor:
-    moves = window.Window(op.kernel, op.strides, op.pads, op.dilations)
+    sliding = window_ops.Window(op.kernel, op.strides, op.pads, op.dilations)
     counts = op.infer()[2:]
-    return _finish(op, window.avg_pool(elements(x), moves, counts, count_include_pad=op.count_include_pad))
+    return _computed_result(
+        op, window_ops.avg_pool(elements(x), sliding, counts, count_include_pad=op.count_include_pad)
+    )
 
 
 def _global_avg_pool(op: nn.GlobalAvgPoolOp, x: Tensor) -> Tensor:
     data, spatial = elements(x), tuple(range(2, len(x.shape)))
     total = np.sum(data, axis=spatial, keepdims=True)
-    return _finish(op, total / data.dtype.type(prod(x.shape[2:])))
+    return _computed_result(op, total / data.dtype.type(prod(x.shape[2:])))
 
 
 def _global_max_pool(op: nn.GlobalMaxPoolOp, x: Tensor) -> Tensor:
     spatial = tuple(range(2, len(x.shape)))
-    return _finish(op, np.max(elements(x), axis=spatial, keepdims=True, initial=-np.inf))
+    return _computed_result(op, np.max(elements(x), axis=spatial, keepdims=True, initial=-np.inf))
 
 
 # Reductions and normalizations ------------------------------------------------------------------------------------
 
 
 def _reduce(op: nn.ReduceOp, x: Tensor) -> Tensor:
-    return _finish(op, op.compute(np, reduced(x, op.axes)))
+    return _computed_result(op, op.compute(np, reduced(x, op.axes)))
 
 
 def _along(dim: Callable[[Any], int], function: Callable[[Any, Array], Array]) -> Semantics:
-    """An op of the operand's shape that reads the pads of one dim; those of its result are cut off again."""
+    """Semantics of an op that keeps the shape and reads the pads of one dim; `function` gets the op and that box."""
 
     def run(op: nn.NNOp, x: Tensor) -> Tensor:
         axis = dim(op)
         inside = interior(x.layout)[axis]
         values = function(op, reduced(x, {axis}))
-        return _finish(op, values[(slice(None),) * axis + (inside,)])
+        return _computed_result(op, values[(slice(None),) * axis + (inside,)])
 
     return run
 
 
 def _batch_norm(op: nn.BatchNormOp, *operands: Tensor) -> Tensor:
     x, scale, bias, mean, var = map(elements, operands)
-    return _finish(op, normalization.batch_norm(x, scale, bias, mean, var, op.epsilon))
+    return _computed_result(op, array_ops.batch_norm(x, scale, bias, mean, var, op.epsilon))
 
 
 # Shapes -----------------------------------------------------------------------------------------------------------
 
 
 def _concat(op: nn.ConcatOp, *operands: Tensor) -> Tensor:
-    return _moved(op, np.concatenate([operand.logical() for operand in operands], axis=op.axis))
+    return _stored_result(op, np.concatenate([operand.logical() for operand in operands], axis=op.axis))
 
 
 def _pad(op: nn.PadOp, x: Tensor) -> Tensor:
-    return _moved(op, shape.pad(x.logical(), op.pads, op.mode, stored_number(op.value, x.dtype)))
+    return _stored_result(op, array_ops.pad(x.logical(), op.pads, op.mode, stored_number(op.value, x.dtype)))
 
 
 def _slice(op: nn.SliceOp, x: Tensor) -> Tensor:
-    return _moved(op, shape.slice_(x.logical(), op.starts, op.sizes, op.steps))
+    return _stored_result(op, array_ops.slice_elements(x.logical(), op.starts, op.sizes, op.steps))
 
 
 def _resize(op: nn.ResizeOp, x: Tensor) -> Tensor:
-    scales = shape.resize_scales(x.shape, op.sizes, op.scales)
-    values = shape.resize(elements(x), op.infer(), scales, op.mode, op.coordinates, op.nearest_mode)
-    return _finish(op, values)
+    scales = array_ops.resize_scales(x.shape, op.sizes, op.scales)
+    values = array_ops.resize(elements(x), op.infer(), scales, op.mode, op.coordinates, op.nearest_mode)
+    return _computed_result(op, values)
 
 
 def _constant(op: nn.ConstantOp) -> Tensor:
@@ -182,7 +183,7 @@ def _constant(op: nn.ConstantOp) -> Tensor:
 
 
 def literal_array(op: nn.ConstantOp) -> Array:
-    """Elements of a constant, stored, of its logical shape; or a scalar that stands for all of them. Not to be written.
+    """Stored elements of a constant in its logical shape, or a scalar where all are one element; read-only.
 
     Raises LayoutError if the values were left out when the program was printed.
     """
@@ -206,15 +207,15 @@ def _reorder(op: layout.ReorderOp, x: Tensor) -> Tensor:
     return Tensor.store(converted(x.logical(), conversion), target, dtype, pads)
 
 
-def _laid_anew(type: Attribute, x: Tensor) -> Tensor:
-    """`x` as `type` says, where the layout of one side was never chosen."""
+def _stored_anew(type: Attribute, x: Tensor) -> Tensor:
+    """The elements of `x` in the layout of `type`, for ops one side of which is still `any`."""
     return Tensor.store(x.logical(), layout_at_run_time(type), x.dtype)
 
 
 def _fill_pads(op: layout.FillPadsOp, x: Tensor) -> Tensor:
     target = layout_at_run_time(op.result.type)
     if is_any(op.result.type) or is_any(op.input.type):
-        return _laid_anew(op.result.type, x)
+        return _stored_anew(op.result.type, x)
     result = Tensor(x.buffer.copy(), target, x.dtype)
     box = np.full(target.padded_shape, policy_element(target, x.dtype), x.buffer.dtype)
     box[interior(target)] = x.logical()
@@ -224,12 +225,12 @@ def _fill_pads(op: layout.FillPadsOp, x: Tensor) -> Tensor:
 
 def _layout_cast(op: layout.CastOp, x: Tensor) -> Tensor:
     if op.is_open:
-        return _laid_anew(op.result.type, x)
+        return _stored_anew(op.result.type, x)
     return Tensor(x.buffer, layout_of(op.result.type), x.dtype)
 
 
 def _view(function: Callable[[Any, Array], Array]) -> Semantics:
-    """A view shares the buffer. Where the types say nothing of layouts, elements are row-major on both sides."""
+    """Semantics of a view: the result shares the buffer; without layouts, `function` of the op and the elements."""
 
     def run(op: layout.ViewOp, x: Tensor) -> Tensor:
         if op.is_open or op.is_bare:
@@ -265,9 +266,9 @@ SEMANTICS: dict[type[Operation], Semantics] = {
     nn.GlobalAvgPoolOp: _global_avg_pool,
     nn.GlobalMaxPoolOp: _global_max_pool,
     nn.BatchNormOp: _batch_norm,
-    nn.LrnOp: _along(_channels, lambda op, x: normalization.lrn(x, op.size, op.alpha, op.beta, op.bias)),
-    nn.SoftmaxOp: _along(_axis, lambda op, x: normalization.softmax(x, op.axis)),
-    nn.LogSoftmaxOp: _along(_axis, lambda op, x: normalization.log_softmax(x, op.axis)),
+    nn.LrnOp: _along(_channels, lambda op, x: array_ops.lrn(x, op.size, op.alpha, op.beta, op.bias)),
+    nn.SoftmaxOp: _along(_axis, lambda op, x: array_ops.softmax(x, op.axis)),
+    nn.LogSoftmaxOp: _along(_axis, lambda op, x: array_ops.log_softmax(x, op.axis)),
     nn.ConcatOp: _concat,
     nn.PadOp: _pad,
     nn.SliceOp: _slice,

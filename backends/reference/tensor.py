@@ -1,7 +1,7 @@
-"""A value at run time: a buffer and the layout that says what its elements are.
+"""A value at run time: a buffer, and the layout that says at which address each element is.
 
-Nothing here knows the number of elements one by one: the buffer is seen through one stride per digit, so that
-a tensor in any blocked format is an ordinary strided array of its digits, and reading it is one copy of that.
+The buffer is viewed with one NumPy axis per digit, each with its own stride. So a tensor in any blocked format is an
+ordinary strided array, and reading or writing it is one copy; no loop runs over single elements.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from layout_ir.errors import LayoutError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tensor:
-    """A 1-D `buffer` of at least `layout.extent` elements of type `dtype` ("f32", "i8"), bf16 as its bits.
+    """A 1-D `buffer` of at least `layout.extent` elements of type `dtype` ("f32", "i8"); bf16 is stored as uint16.
 
     The buffer is never written after the tensor is made: views and casts share it. It may have stride 0, one
-    element standing for all of a constant.
+    element in memory for all of a constant.
     """
 
     buffer: Array
@@ -61,12 +61,12 @@ class Tensor:
 
     @staticmethod
     def poisoned(layout: Layout, dtype: str) -> Tensor:
-        """A tensor of nothing but undefined memory."""
+        """A tensor all of whose buffer is poison, the value that stands for undefined memory."""
         return Tensor(np.full(layout.extent, poison(dtype), storage(dtype)), layout, dtype)
 
     @staticmethod
     def blank(layout: Layout, dtype: str) -> Tensor:
-        """A tensor whose padded box is about to be written; what lies outside of it is poison."""
+        """A tensor whose padded box is still to be written (`write_box`); addresses outside the box hold poison."""
         if layout.is_dense() and layout.extent == layout.span:
             return Tensor(np.empty(layout.extent, storage(dtype)), layout, dtype)
         return Tensor.poisoned(layout, dtype)
@@ -75,7 +75,7 @@ class Tensor:
     def store(array: Array, layout: Layout, dtype: str, pads: Any = None) -> Tensor:
         """The tensor whose elements are `array` (stored elements, logical shape).
 
-        Its pads hold `pads` (a stored element), by default what the policy of `layout` says. Under policy undef they
+        Its pads hold `pads` (a stored element), by default that of the policy of `layout`. Under policy undef they
         hold poison, as does every address outside the padded box. May share memory with `array`.
         """
         if array.shape != layout.shape:
@@ -102,7 +102,7 @@ class Tensor:
             target = Tensor.blank(layout, dtype)
             target.write_box(box)
             return target
-        # Addresses are shared. Pads may lie on elements (they then hold nothing of their own), elements only on equals.
+        # Several positions share an address. A pad may share that of an element, elements only that of an equal one.
         target = Tensor.poisoned(layout, dtype)
         target.buffer[layout.addresses(padded=True)] = box
         elements = box[interior(layout)]
@@ -112,7 +112,7 @@ class Tensor:
         return target
 
     def write_box(self, box: Array) -> None:
-        """Overwrite the padded box, pads included. For tensors that nobody else has seen yet."""
+        """Overwrites the padded box, pads included. Only for a tensor that no view shares yet."""
         if self.layout.swizzle is not None:
             self.buffer[self.layout.addresses(padded=True)] = box
         else:
@@ -132,7 +132,7 @@ class Tensor:
         return self.box()[interior(self.layout)]
 
     def physical(self) -> Array:
-        """The padded box as its factors lie in memory, outermost first (a swizzle not undone)."""
+        """The padded box with one axis per factor of the layout, outermost first; a swizzle is not undone."""
         factors = self.layout.factors
         return self._strided([f.count for f in factors], [f.stride for f in factors])
 
@@ -149,7 +149,7 @@ class Tensor:
 
 
 def interior(layout: Layout) -> tuple[slice, ...]:
-    """The elements in the padded box."""
+    """The part of the padded box that holds elements, one slice per dim."""
     return tuple(slice(low, low + extent) for low, extent in zip(layout.lo, layout.shape, strict=True))
 
 
@@ -166,7 +166,7 @@ def policy_element(layout: Layout, dtype: str) -> Any:
 
 
 def is_row_major(layout: Layout) -> bool:
-    """Whether the buffer is the padded box in row-major order, and nothing else."""
+    """Whether the buffer is exactly the padded box in row-major order."""
     running = 1
     for dim in reversed(range(layout.rank)):
         for digit in layout.digits[dim]:
@@ -177,7 +177,7 @@ def is_row_major(layout: Layout) -> bool:
 
 
 def same_box(layout: Layout, other: Layout) -> bool:
-    """Whether both put every position of one padded box at the same place of the box's memory order."""
+    """Whether both give every position of the padded box the same address; pad policies may differ."""
     return replace(layout, pad=other.pad, names=other.names, size=other.size) == other
 
 

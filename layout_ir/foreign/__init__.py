@@ -1,5 +1,6 @@
-"""What ops of other dialects mean, as far as it is known here; passes and backends both build on it.
+"""The meaning of ops of other dialects (arith, math, linalg, tosa), derived from their loops and scalar bodies.
 
-scalar.py       scalar arith and math ops, on numbers and on arrays
-structured.py   an op as loops: one map per tensor, kinds of the loops, a scalar body
+scalar.py               the result of a scalar op, on numbers and on arrays: one table for passes and the reference
+structured.py           an op as loops: one indexing map per tensor, parallel and reduction loops, a scalar body
+partial_evaluation.py   the result of a body where some arguments are known, some unknown, some the accumulator
 """

@@ -1,12 +1,11 @@
-"""What scalar ops compute, on numbers and on NumPy arrays alike; the unknown is None.
+"""The results of scalar arith and math ops, on numbers and on NumPy arrays alike; an unknown value is None.
 
-One table serves two readers. The pad analysis runs a body on the numbers that pads hold, where an operand whose value
-is not known is None and makes unknown whatever depends on it. The reference interpreter runs the same body on whole
-arrays.
+One table serves two users. The pad analysis evaluates a body on the numbers in pads, where an unknown operand is None
+and makes unknown whatever depends on it. The reference interpreter evaluates the same body on whole arrays. Functions
+that `nn` has as well (integer division, the error function) are those of its table.
 
 Numbers of f16 and bf16 are kept in single precision, where they are exact. Every op rounds its result once, to
-nearest even, to the type that it has: what a body keeps between two ops in half precision is a number of half
-precision.
+nearest even, to its result type, so that a value of half precision between two ops is one of half precision.
 
 An integer division by zero, or one whose quotient does not fit (the least number by -1), does not give a value but ends
 the program: `Trap`. So does one by something unknown, and an op that this table does not know, which might do anything.
@@ -19,6 +18,7 @@ from __future__ import annotations
 import math as python_math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -35,30 +35,32 @@ from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from layout_ir.dialects.layout import element_type_of
+from layout_ir.dialects.nn.elementwise import divide, erf
 from layout_ir.elements.numpy_types import HALVES, computed, narrow, widen
 from layout_ir.elements.types import element_type
 from layout_ir.errors import LayoutError
 
 Value = Any
-"""A NumPy scalar or array of the type of `kind_of`, or None for what is not known."""
+"""A NumPy scalar or array of the type that `compute_dtype` gives, or None for an unknown value."""
 
 Outer = Callable[[SSAValue], Value]
-"""Gives the value of what a body takes from outside of it."""
-
+"""The value of an operand that a body takes from outside of it."""
 
 _CHOOSE = cast("Callable[..., Any]", np.where)
 
 
 class Trap(Exception):
-    """The op would end the program, or nothing is known about it."""
+    """The op would end the program (a division by zero), or might, or has no semantics here."""
 
 
-def kind_of(type: Attribute) -> np.dtype[Any]:
-    """The NumPy type that scalars of `type` are computed in. Raises LayoutError where there is none."""
+def compute_dtype(type: Attribute) -> np.dtype[Any]:
+    """The NumPy type in which scalars of `type` are computed: single precision for f16 and bf16.
+
+    Raises LayoutError where there is none.
+    """
     known = _INDEX if isinstance(type, IndexType) else element_type_of(type)
     if known is None or not known.storage or known.is_packed:
         raise LayoutError(f"scalars of {type} cannot be evaluated")
-    # Half precision is computed in single and rounded where it is stored.
     return computed(known.name)
 
 
@@ -70,9 +72,9 @@ def is_number(type: Attribute) -> bool:
     return isinstance(type, AnyFloat | IntegerType | IndexType)
 
 
-def number(value: float, type: Attribute) -> Value:
-    """`value` as a scalar of `type`; None where the type has no such number."""
-    kind = kind_of(type)
+def scalar_of(value: float, type: Attribute) -> Value:
+    """`value` as a scalar of `type`, rounded if it is a float; None where an integer type does not hold it."""
+    kind = compute_dtype(type)
     if kind.kind != "f" and (not python_math.isfinite(value) or value != int(value)):
         return None
     if kind.kind in "iu":
@@ -80,21 +82,21 @@ def number(value: float, type: Attribute) -> Value:
         if not info.min <= value <= info.max:
             return None
         return kind.type(value)
-    return in_type(value, type)
+    return rounded_to(value, type)
 
 
-def in_type(value: Any, type: Attribute) -> Value:
-    """`value`, a number or an array, as the number of `type` nearest to it; integers wrap around."""
+def rounded_to(value: Any, type: Attribute) -> Value:
+    """`value`, a number or an array, rounded to the nearest number of `type`; integers wrap around."""
     array = np.asarray(value)
     known = element_type_of(type)
     with np.errstate(all="ignore"):
         if known is not None and known.name in HALVES:
             array = widen(narrow(array, known.name), known.name)
-        return array.astype(kind_of(type), copy=False)[()]
+        return array.astype(compute_dtype(type), copy=False)[()]
 
 
 def _unsigned(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` on the bits of signed operands read as unsigned."""
+    """`function` of the operands reinterpreted as unsigned, the result reinterpreted as signed."""
 
     def run(*args: Any) -> Any:
         kind = np.asarray(args[0]).dtype
@@ -104,13 +106,6 @@ def _unsigned(function: Callable[..., Any]) -> Callable[..., Any]:
         return np.asarray(function(*(np.asarray(a).astype(wide) for a in args))).astype(kind)
 
     return run
-
-
-def _quotient(a: Any, b: Any) -> Any:
-    """Cut off towards zero, as C and MLIR divide integers."""
-    low = np.floor_divide(a, b)
-    inexact = np.multiply(low, b) != a
-    return low + (inexact & ((np.asarray(a) < 0) != (np.asarray(b) < 0)))
 
 
 def _round(x: Any) -> Any:
@@ -134,7 +129,7 @@ def _ceil_quotient_unsigned(a: Any, b: Any) -> Any:
 
 
 def _fma(a: Any, b: Any, c: Any) -> Any:
-    """a * b + c rounded once: exact in f64, but for a last bit that says whether something was cut off."""
+    """a * b + c rounded once: of f32 and narrower, the sum in f64 is rounded to odd, and `apply` rounds that."""
     if np.asarray(a).dtype == np.float64:
         return np.asarray(_FMA(a, b, c))
     product = np.multiply(a, b, dtype=np.float64)  # exact: 24 bits times 24
@@ -163,24 +158,18 @@ _FMA = np.vectorize(_fma_of_numbers, otypes=[np.float64])
 
 
 def _maximum(a: Any, b: Any) -> Any:
-    """The greater, NaN if one is, 0.0 of two zeros of either sign."""
+    """The greater one; NaN if either is; of two zeros 0.0 if either is."""
     return _CHOOSE(_zeros(a, b), np.add(a, b), np.maximum(a, b))
 
 
 def _minimum(a: Any, b: Any) -> Any:
-    """The smaller, NaN if one is, -0.0 of two zeros of either sign."""
+    """The smaller one; NaN if either is; of two zeros -0.0 if either is."""
     return _CHOOSE(_zeros(a, b), np.negative(np.add(np.negative(a), np.negative(b))), np.minimum(a, b))
 
 
 def _zeros(a: Any, b: Any) -> Any:
     return (np.asarray(a) == 0) & (np.asarray(b) == 0)
 
-
-def _erf(x: Any) -> Any:
-    return np.asarray(_ERF(x))
-
-
-_ERF = np.vectorize(python_math.erf, otypes=[np.float64])
 
 FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
     arith.AddfOp: np.add,
@@ -195,7 +184,7 @@ FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
     arith.AddiOp: np.add,
     arith.SubiOp: np.subtract,
     arith.MuliOp: np.multiply,
-    arith.DivSIOp: _quotient,
+    arith.DivSIOp: partial(divide, np),
     arith.DivUIOp: _unsigned(np.floor_divide),
     arith.FloorDivSIOp: np.floor_divide,
     arith.CeilDivSIOp: _ceil_quotient,
@@ -222,7 +211,7 @@ FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
     math.CopySignOp: np.copysign,
     math.CosOp: np.cos,
     math.CoshOp: np.cosh,
-    math.ErfOp: _erf,
+    math.ErfOp: partial(erf, np),
     math.ExpOp: np.exp,
     math.Exp2Op: np.exp2,
     math.ExpM1Op: np.expm1,
@@ -243,7 +232,7 @@ FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
     math.TanhOp: np.tanh,
     math.TruncOp: np.trunc,
 }
-"""Ops whose operands and result have one type, by what they compute."""
+"""The NumPy function of each op whose operands and result have one type."""
 
 DIVISIONS = (
     arith.DivSIOp,
@@ -254,7 +243,7 @@ DIVISIONS = (
     arith.RemSIOp,
     arith.RemUIOp,
 )
-"""Ops that end the program where their second operand is 0."""
+"""Ops that trap where their second operand is 0."""
 
 CASTS: tuple[type[Operation], ...] = (
     arith.ExtFOp,
@@ -270,7 +259,7 @@ CASTS: tuple[type[Operation], ...] = (
 """Ops that convert each element to the type of their result."""
 
 COMPARISONS: tuple[type[Operation], ...] = (arith.CmpiOp, arith.CmpfOp)
-"""Ops that tell for two elements of one type whether something holds."""
+"""Ops that compare two elements of one type; the result is an i1."""
 
 _UNSIGNED_CASTS = (arith.ExtUIOp, arith.UIToFPOp)
 
@@ -286,24 +275,24 @@ _COMPARE = (
 
 
 def constant(op: arith.ConstantOp) -> Value:
-    """The value of a constant that is a number."""
+    """The value of a constant that is a single number. Raises Trap for any other."""
     value = op.value
     if isinstance(value, IntegerAttr | FloatAttr):
-        return in_type(value.value.data, op.result.type)
+        return rounded_to(value.value.data, op.result.type)
     raise Trap(f"{op.name} of {op.result.type}")
 
 
-def known(value: SSAValue) -> Value:
-    """A scalar from outside of a body, where it is a constant; else None."""
+def constant_value(value: SSAValue) -> Value:
+    """The value of a scalar that a constant op defines; None for any other."""
     if isinstance(value.owner, arith.ConstantOp) and not isinstance(value.type, TensorType):
         return constant(value.owner)
     return None
 
 
 def evaluate(
-    block: Block, args: Sequence[Value], *, index: Sequence[Value] = (), outer: Outer = known
+    block: Block, args: Sequence[Value], *, index: Sequence[Value] = (), outer: Outer = constant_value
 ) -> list[Value]:
-    """What the block yields for these arguments. `index` are the loop indices, None (or none at all) if unknown.
+    """What the block yields for these arguments. `index` has the loop indices, None (or left out) where unknown.
 
     Raises Trap where the block would end the program, or might.
     """
@@ -341,13 +330,13 @@ def apply(op: Operation, args: Sequence[Value]) -> Value:
         args = [_minus_one(arg) for arg in args]
     with np.errstate(all="ignore"):
         result = np.asarray(compute(*args))
-        if kind_of(_type(op)) == np.bool_ and result.dtype.kind in "iu":
+        if compute_dtype(_type(op)) == np.bool_ and result.dtype.kind in "iu":
             result = result & 1
-        return in_type(result, _type(op))
+        return rounded_to(result, _type(op))
 
 
 def _check_division(op: Operation, dividend: Value, divisor: Value) -> None:
-    """Raises Trap where the quotient is none, or may be none."""
+    """Raises Trap where a divisor is 0 or a quotient does not fit, or either may be so."""
     if divisor is None or np.any(np.asarray(divisor) == 0):
         raise Trap(f"{op.name} by what may be 0")
     minus = _minus_one(divisor) == -1
@@ -378,11 +367,11 @@ _SIGNED = (
     arith.IndexCastOp,
     arith.CmpiOp,
 )
-"""Ops that take the one bit of an i1 for a sign (unsigned comparisons do not mind)."""
+"""Ops that read the one bit of an i1 as its sign: 1 is -1 (the result of an unsigned comparison is the same)."""
 
 
 def _minus_one(x: Any) -> Any:
-    """An i1 as the signed number it is, 0 or -1; anything else as it is."""
+    """An i1 as a signed number, 0 or -1; anything else unchanged."""
     array = np.asarray(x)
     return -array.astype(np.int8) if array.dtype == np.bool_ else x
 
@@ -418,7 +407,7 @@ def _as_unsigned(x: Any) -> Any:
 
 
 def _float_comparison(predicate: int) -> Callable[..., Any]:
-    """Predicates 0 to 15: false, six ordered ones, ord, the six unordered ones, uno, true."""
+    """The comparison for a predicate of arith.cmpf, 0 to 15: false, six ordered, ord, six unordered, uno, true."""
     order = (np.equal, np.greater, np.greater_equal, np.less, np.less_equal, np.not_equal)
 
     def run(a: Any, b: Any) -> Any:

@@ -26,22 +26,31 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
 from layout_ir.dialects.layout import is_tensor
 from layout_ir.dialects.layout.types import tensor_type
-from layout_ir.foreign.scalar import CASTS, COMPARISONS, FUNCTIONS, Value, apply, evaluate, in_type, is_number
+from layout_ir.foreign.scalar import (
+    CASTS,
+    COMPARISONS,
+    FUNCTIONS,
+    Value,
+    apply,
+    evaluate,
+    is_number,
+    rounded_to,
+)
 
 Body = Callable[[Sequence[Value], Sequence[Value]], list[Value]]
-"""From one scalar per operand, and the loop indices (none: unknown), to one scalar per result.
+"""(one scalar per operand, the loop indices or none where unknown) -> one scalar per result.
 
-That of a reduction without an initial operand takes the accumulator last. Raises scalar.Trap where the body would end
-the program.
+The body of a reduction without an initial operand takes the accumulator as its last scalar. Raises scalar.Trap where
+the body would end the program.
 """
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Structured:
-    """The loops of `op`. `maps` has one entry per operand (scalars: no dims), `result_maps` one per result.
+    """`op` as loops. `maps` has one indexing map per operand (of a scalar: no dims), `result_maps` one per result.
 
-    `init[k]` is the operand that result k starts from and has the type of (destination-passing style), None where
-    there is none. `one_type`: the verifier of the op wants all tensors to be of exactly one type.
+    `init[k]` is the operand whose elements result k starts from (destination-passing style), None where there is none.
+    `one_type`: the verifier of the op asks for exactly one type of all tensors.
     """
 
     op: Operation
@@ -52,9 +61,9 @@ class Structured:
     init: tuple[int | None, ...]
     one_type: bool = False
     block: Block | None = None
-    """The scalar body as ops, where there is one."""
+    """The scalar body as ops; None for an op without a region."""
     function: type[Operation] | None = None
-    """The scalar op that the body is, where there is no block."""
+    """The scalar op that the body consists of; None where there is a block, or for a copy."""
     extents: dict[int, int] = field(default_factory=dict[int, int])
 
     def __post_init__(self) -> None:
@@ -64,6 +73,7 @@ class Structured:
                     self.extents[expr.position] = extent
 
     def results(self) -> list[tuple[tuple[AffineExpr, ...], SSAValue]]:
+        """The results, each with its map."""
         return list(zip(self.result_maps, self.op.results, strict=True))
 
     @property
@@ -74,6 +84,7 @@ class Structured:
 
 
 def shape(value: SSAValue) -> tuple[int, ...]:
+    """The extents of a tensor; () for a scalar."""
     return tensor_type(value.type).get_shape() if is_tensor(value.type) else ()
 
 
@@ -88,11 +99,12 @@ def loop_of(expr: AffineExpr) -> int | None:
 
 
 def is_window(expr: AffineExpr) -> bool:
+    """Whether a dim is read at a sum of several loops, as the spatial dims of a convolution are."""
     return not isinstance(expr, AffineDimExpr | AffineConstantExpr)
 
 
 def structured(op: Operation) -> Structured | None:
-    """`op` as loops; None where it is none of the ops described above, or has buffers instead of tensors."""
+    """`op` as loops; None where it is none of the ops described above, or works on memrefs."""
     if not op.results or not all(is_tensor(result.type) for result in op.results):
         return None
     if isinstance(op, LinalgStructuredOperation):
@@ -106,12 +118,12 @@ def structured(op: Operation) -> Structured | None:
 
 def _linalg(op: LinalgStructuredOperation) -> Structured | None:
     maps = tuple(tuple(attr.data.results) for attr in op.get_indexing_maps())
-    kinds = [attr.data for attr in op.get_iterator_types()]
+    iterators = [attr.data for attr in op.get_iterator_types()]
     first = len(op.inputs)
     if len(op.results) != len(maps) - first:
         return None
     init = tuple(range(first, len(maps)))
-    reductions = frozenset(k for k, kind in enumerate(kinds) if kind is not IteratorType.PARALLEL)
+    reductions = frozenset(k for k, iterator in enumerate(iterators) if iterator is not IteratorType.PARALLEL)
     block = op.body.block
     run = partial(_run, block)
     return Structured(op, maps, maps[first:], reductions, run, init, block=block)
@@ -122,7 +134,7 @@ def _run(block: Block, args: Sequence[Value], index: Sequence[Value]) -> list[Va
 
 
 def _named(op: BroadcastOp | ReduceOp) -> Structured:
-    """The two ops of linalg that do not say their maps."""
+    """linalg.broadcast and linalg.reduce, which have dimensions in place of indexing maps."""
     dims = set(op.dimensions.get_values())
     rank = len(shape(op.operands[1] if isinstance(op, BroadcastOp) else op.operands[0]))
     whole = tuple(AffineExpr.dimension(d) for d in range(rank))
@@ -141,7 +153,7 @@ ELEMENTWISE: tuple[type[Operation], ...] = (
     arith.CeilDivUIOp,
     arith.SelectOp,
 )
-"""Ops of arith and math, which take whole tensors as they take numbers."""
+"""Ops of arith and math, which take tensors as well as scalars."""
 
 
 def _elementwise(op: Operation) -> Structured | None:
@@ -166,7 +178,7 @@ _TOSA: dict[type[Operation], type[Operation] | tuple[type[Operation], type[Opera
     tosa.ReduceMaxOp: (arith.MaximumfOp, arith.MaxSIOp),
     tosa.ReduceMinOp: (arith.MinimumfOp, arith.MinSIOp),
 }
-"""The scalar op (of floats, of integers) that a tosa op applies to each element, or folds a dim with."""
+"""The scalar op (of floats, of integers) that a tosa op applies to each element, or reduces a dim with."""
 
 _START: dict[type[Operation], float] = {
     tosa.ReduceSumOp: 0.0,
@@ -174,11 +186,11 @@ _START: dict[type[Operation], float] = {
     tosa.ReduceMaxOp: float("-inf"),
     tosa.ReduceMinOp: float("inf"),
 }
-"""What a tosa reduction starts from."""
+"""The initial value of a tosa reduction; an infinity stands for the bound of an integer type."""
 
 
-def start_of(op: Operation) -> float | None:
-    """What the reduction `op` starts from, where it is not an operand."""
+def initial_value(op: Operation) -> float | None:
+    """The initial value of the reduction `op`, where it is not an operand; infinite for the bound of the type."""
     return _START.get(type(op))
 
 
@@ -210,7 +222,7 @@ def _tosa(op: Operation) -> Structured | None:
 
 
 def _tosa_function(op: Operation) -> tuple[type[Operation], Body] | None:
-    """The scalar op that a tosa op is, and as a function. That of a reduction takes (element, accumulator)."""
+    """The scalar op that a tosa op applies, and the body that does; of a reduction, to (element, accumulator)."""
     if not is_tensor(op.results[0].type):
         return None
     element = tensor_type(op.results[0].type).element_type
@@ -246,11 +258,11 @@ def _calls(x: Value, function: Callable[[Value], Value], element: Attribute) -> 
     if x is None:
         return [None]
     with np.errstate(all="ignore"):
-        return [in_type(function(x), element)]
+        return [rounded_to(function(x), element)]
 
 
 def _scalar(function: type[Operation], args: Sequence[Value], element: Attribute) -> list[Value]:
     if any(arg is None for arg in args):
         return [None]
     with np.errstate(all="ignore"):
-        return [in_type(FUNCTIONS[function](*args), element)]
+        return [rounded_to(FUNCTIONS[function](*args), element)]

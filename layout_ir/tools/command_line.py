@@ -1,4 +1,4 @@
-"""The command line of `layout-ir`: what one wants to know about a layout or a model, as commands.
+"""The command line of `layout-ir`: commands that explain, convert, draw, optimize and compile layouts.
 
 Every command prints its result to standard output, `--json` where a program would read it, and ends with status 1
 and one diagnostic where the input is wrong.
@@ -52,7 +52,7 @@ def _version() -> str:
 
 
 def run(args: Sequence[str] | None) -> int:
-    """Runs the command that `args` name; returns the exit status. What is wrong has been printed."""
+    """Runs the command that `args` name; returns the exit status after printing any error."""
     try:
         options = _parser().parse_args(args)
         _check_values(options)
@@ -63,7 +63,7 @@ def run(args: Sequence[str] | None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Runs the command; returns the exit status. What is wrong has been printed."""
+    """Runs the command; returns the exit status after printing any error."""
     try:
         return int(options.run(options))
     except TextError as error:
@@ -99,7 +99,7 @@ def _print_error(error: LayoutError) -> None:
 
 
 def _print_failure(error: Exception, subject: str) -> None:
-    """Diagnostics of programs have places; what else is left, nobody foresaw."""
+    """Prints a ProgramError with its places, any other exception as an UnforeseenError about `subject`."""
     from layout_ir.tools.program import ProgramError
 
     if isinstance(error, ProgramError):

@@ -1,12 +1,12 @@
 """The driver of `layout-opt`: read a program, run passes, print it.
 
-xDSL's driver with this package's dialects, passes and ONNX models as input, and with the manners of MLIR's tools:
-diagnostics are `file:line:col: error: ...` with a caret, a wrong program ends with exit status 1, never with a
-traceback and never with half a result. `--verify-diagnostics` checks `expected-error` comments instead of
-printing (see `expectations`).
+xDSL's driver with this package's dialects and passes and with ONNX models as input. It reports as MLIR's tools do:
+diagnostics are `file:line:col: error: ...` with a caret, and a wrong program ends with exit status 1, without a
+traceback and without a partial result. `--verify-diagnostics` checks `expected-error` comments instead of printing
+(see `expectations`).
 
-Nothing here imports NumPy, llvmlite or onnx: reading and printing IR needs none of them, and starting is most of
-what the tool does in a pipe.
+Nothing here imports NumPy, llvmlite or onnx: reading and printing IR needs none of them, and in a pipe the tool spends
+most of its time on starting.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ from layout_ir.diagnostics import Diagnostic, Location, Severity, handling, unfo
 from layout_ir.errors import LayoutError, UnforeseenError, unforeseen_as_error
 from layout_ir.files import all_or_none, write_result
 from layout_ir.tools import expectations
-from layout_ir.tools.diagnostics import (
+from layout_ir.tools.layout_opt_usage import Abort, abort, check_repeated, improve_usage
+from layout_ir.tools.locations import LocatedParser
+from layout_ir.tools.process import show_traceback
+from layout_ir.tools.program import check_output, register_dialects
+from layout_ir.tools.rendering import (
     Renderer,
+    did_you_mean,
     from_error,
     from_parse_error,
     from_spec_error,
     one_line,
 )
-from layout_ir.tools.locations import LocatedParser
-from layout_ir.tools.process import show_traceback
-from layout_ir.tools.program import check_output
-from layout_ir.tools.usage import Abort, abort, check_repeated, did_you_mean, improve_usage
-from layout_ir.tools.verify import verify_module
+from layout_ir.tools.verify_module import verify_module
 from layout_ir.version import __version__
 
 _SPLIT = re.compile(r"^// -----[ \t]*\r?$", re.MULTILINE)
 
 
 class LayoutOptMain(xDSLOptMain):
-    """The driver: what it knows is registered by the `register_all_*` methods, `execute` does the work."""
+    """The driver: `register_all_*` add dialects, passes, targets, frontends and options; `execute` does the work."""
 
     version_format = f"layout-opt {__version__} (xDSL {{xdsl_version}})"
 
     def register_all_dialects(self) -> None:
-        for name, factory in {**Universe.get_multiverse().all_dialects, **registry.DIALECTS}.items():
-            self.ctx.register_dialect(name, factory)
+        register_dialects(self.ctx)
 
     def register_all_passes(self) -> None:
         self.available_passes.update(Universe.get_multiverse().all_passes)
@@ -110,7 +110,7 @@ class LayoutOptMain(xDSLOptMain):
         return "<stdin>" if self.args.input_file in (None, "-") else self.args.input_file
 
     def setup_pipeline(self) -> None:
-        """Make the passes that `-p` names. Raises `Abort` where it does not name any."""
+        """Makes the passes that `-p` names. Raises `Abort` where one is unknown or its options are wrong."""
         text = self.args.passes
         try:
             specs = tuple(parse_pipeline(text))
@@ -358,11 +358,11 @@ class LayoutOptMain(xDSLOptMain):
 
 
 class _WrongProgram(Exception):
-    """The program does not verify; why has been reported."""
+    """The program does not verify; its errors have been reported."""
 
 
 def run(args: Sequence[str] | None) -> int:
-    """Run the tool on `args`; returns the exit status. What is wrong has been printed."""
+    """Runs the tool on `args`; returns the exit status after printing any error."""
     try:
         return LayoutOptMain(args=args).execute()
     except Abort as error:

@@ -9,8 +9,8 @@ or nowhere in the text (`@unknown`). The text in braces must be a part of the me
 it is literal except for regular expressions in inner braces: `{{found {{[0-9]+}} reorders}}`.
 
 Every expectation must be met and every diagnostic must be expected, each by its own partner: both a missing and
-an unexpected one fail. A comment that looks like an expectation but cannot be read is an error as well, because
-it would otherwise pass in silence.
+an unexpected one fail. A comment that looks like an expectation but cannot be read is an error as well: ignored, it
+would make a test pass that checks nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Expectation:
     line: int | None
     """The line the diagnostic must be on, from 1; None for one without a place."""
     location: Location
-    """Where the comment itself is."""
+    """The place of the comment itself."""
 
     def meets(self, diagnostic: Diagnostic) -> bool:
         """Whether this is the diagnostic that was expected."""
@@ -105,7 +105,7 @@ def _target_line(where: str | None, index: int, marked: Sequence[bool]) -> int |
 
 
 def check(text: str, file: str, diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """What is wrong with `diagnostics`, given the expectations in `text`: empty when all is as expected."""
+    """An error for each diagnostic that `text` does not expect, and for each expectation that is not met."""
     open_expectations, wrong = read_expectations(text, file)
     for diagnostic in _flatten(diagnostics):
         partner = next((e for e in open_expectations if e.meets(diagnostic)), None)

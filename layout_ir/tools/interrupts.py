@@ -1,7 +1,4 @@
-"""Ctrl-C while a tool starts.
-
-This is imported before all else, so it imports next to nothing itself.
-"""
+"""Ctrl-C while a tool starts. Imported before anything else, so it imports next to nothing itself."""
 
 from __future__ import annotations
 

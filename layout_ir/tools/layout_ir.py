@@ -1,7 +1,4 @@
-"""`layout-ir`: what one wants to know about a layout or a model, as commands.
-
-Only what starts the tool; `command_line` does the work.
-"""
+"""`layout-ir`: commands about layouts and models. This module only starts the tool; `command_line` does the work."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`layout-opt`: read a program, run passes, print it.
 
-Only what starts the tool: the driver imports xDSL, which takes long enough for Ctrl-C to come meanwhile.
+This module only starts the tool: the driver imports xDSL, which takes long enough that Ctrl-C may come meanwhile.
 """
 
 from __future__ import annotations

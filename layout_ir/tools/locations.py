@@ -1,8 +1,8 @@
-"""Reading IR text so that every op knows where it came from.
+"""A parser of IR text that gives every op its place in the source.
 
 xDSL's parser fills the location of an op only from a trailing `loc(...)`. `LocatedParser` adds the position of
-the op's name to every op that has none, which is where MLIR points its diagnostics too. It also turns what the
-constructors of attributes and ops raise while parsing into parse errors, which have a place.
+the op's name to every op that has none, as MLIR does for its diagnostics. It also turns exceptions of the constructors
+of attributes and ops into parse errors, which have a place.
 
 Cost: about a tenth of the parse time (one bisection and one attribute per op).
 """
@@ -13,7 +13,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import NoReturn
 
 from xdsl.context import Context
@@ -33,6 +32,7 @@ from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer
 
 from layout_ir.errors import LayoutError
+from layout_ir.tools.rendering import did_you_mean
 
 
 class _Lexer(MLIRLexer):
@@ -42,12 +42,12 @@ class _Lexer(MLIRLexer):
 
 
 _LARGEST, _ALLOWED = 1_000_000, 100
-"""Attributes that all uses of aliases may stand for together, not counting the first of each use: a type with its
-format is five. Forty lines, each an alias for the one before twice, stand for 2^40, which no pass or printer ends."""
+"""Attributes to which all uses of aliases may expand together, not counting the first `_ALLOWED` of each use: a type
+with its format has five. Forty lines, each an alias of the one before twice, expand to 2^40."""
 
 
 class _Aliases(dict[str, Attribute]):
-    """The aliases of a program. Raises LayoutError where their uses stand for more than a program can hold."""
+    """The aliases of a program. Raises LayoutError where their uses expand to more than `_LARGEST` attributes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,9 +66,9 @@ class _Aliases(dict[str, Attribute]):
         return attribute
 
     def _size(self, attribute: Attribute) -> int:
-        """How many attributes are in `attribute`, each counted as often as it is there.
+        """The number of attributes in `attribute`, itself included, each counted as often as it occurs.
 
-        What aliases share is one object, which lives as long as they do; so each object is looked at once.
+        Sizes are kept by identity: an attribute that aliases share is one object, which lives as long as they do.
         """
         known = self._sizes.get(id(attribute))
         if known is None:
@@ -136,13 +136,12 @@ class LocatedParser(Parser):
             self.raise_error(f"unknown operation '{name}'{self._hint(name)}", start, start + len(name))
 
     def _hint(self, name: str) -> str:
-        """How to go on after an unknown op name."""
+        """The end of the message about an unknown op name: similar names, or that there is no such dialect."""
         prefix = name.partition(".")[0]
         if prefix not in self.ctx.registered_dialect_names:
             return f": there is no dialect '{prefix}'"
         known = [op.name for op in self.ctx.get_dialect(prefix).operations]
-        close = get_close_matches(name, known, n=3)
-        return f": did you mean {' or '.join(repr(match) for match in close)}?" if close else ""
+        return did_you_mean(name, known)
 
     def parse_program(self, allow_implicit_module: bool = True) -> ModuleOp:
         """The whole text as a module. Raises `ParseError` for every text that is not one."""
@@ -157,14 +156,14 @@ class LocatedParser(Parser):
         except RecursionError as error:
             self._fail("nested too deeply", error)
         except Exception as error:
-            # Hooks of dialects meet malformed text with whatever Python raises; the user still needs a place.
+            # Parsing hooks of dialects raise any exception on malformed text; the user still needs a place.
             self._fail(f"cannot be parsed ({type(error).__name__}: {error})", error)
         if isinstance(module.location, UnknownLoc):
             module.location = self.location(0)
         return module
 
     def _clearer(self, error: ParseError) -> str:
-        """The message of a parse error, where xDSL's own says little."""
+        """The message of a parse error, in place of some of xDSL's that do not say what is expected."""
         if error.msg == "Could not parse entire input!":
             message = "expected an operation"
         elif not error.msg.strip() or error.msg.startswith(" "):

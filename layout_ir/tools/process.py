@@ -1,5 +1,4 @@
-"""What the tools are as processes: standard streams that may be closed or whose reader may go, and tracebacks for
-those who asked for them."""
+"""The tools as processes: closed standard streams, broken pipes, and tracebacks on request."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from layout_ir.errors import UnforeseenError, wants_traceback
 
 
 class _Closed(io.TextIOBase):
-    """A standard stream that whoever started the tool has closed: using it is an error, having it is none."""
+    """Stands for a standard stream that was closed before the tool started: only its use is an error."""
 
     def __init__(self, name: str):
         self._name = name
@@ -36,9 +35,10 @@ class _Closed(io.TextIOBase):
 
 @contextmanager
 def standard_streams() -> Generator[None]:
-    """Gives the body all three standard streams, where Python has None for those that are closed.
+    """All three standard streams for the body, where Python has None for those that are closed.
 
-    Their numbers are taken by the null device, so that no file of the body becomes what others write messages to.
+    Their file descriptors are opened to the null device, so that no file which the body opens gets one of them and
+    receives messages of other code.
     """
     with ExitStack() as stack:
         if None in (sys.stdin, sys.stdout, sys.stderr):
@@ -49,7 +49,7 @@ def standard_streams() -> Generator[None]:
         if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]
             stack.enter_context(redirect_stdout(_Closed("<stdout>")))
         if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]
-            # There is nobody to tell; `print(file=None)` would write to standard output.
+            # `print(file=None)` would write to standard output.
             stack.enter_context(redirect_stderr(stack.enter_context(open(os.devnull, "w"))))
         yield
 
@@ -61,18 +61,18 @@ def _fill_closed_numbers() -> None:
 
 
 def show_traceback(error: BaseException) -> None:
-    """Prints the traceback of what nobody foresaw to standard error, for users who asked for it."""
+    """Prints the traceback of an UnforeseenError to standard error, if the user asked for it (LAYOUT_IR_TRACEBACK)."""
     if isinstance(error, UnforeseenError) and wants_traceback():
         traceback.print_exception(error)
 
 
 @contextmanager
 def quiet_broken_pipe() -> Generator[None]:
-    """Let the body end early and silently when whoever reads standard output has gone (`... | head`)."""
+    """Ends the body silently where the reader of standard output has closed it (`... | head`)."""
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        # What is still buffered would raise again at interpreter exit.
+        # Buffered text would raise again at interpreter exit.
         with open(os.devnull, "w") as nowhere, suppress(OSError, ValueError):
             os.dup2(nowhere.fileno(), sys.stdout.fileno())

@@ -14,13 +14,13 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError
 from layout_ir import registry
 from layout_ir.diagnostics import Diagnostic, Location, Severity
 from layout_ir.errors import LayoutError
-from layout_ir.tools.diagnostics import Renderer, from_parse_error, one_line
 from layout_ir.tools.locations import LocatedParser
-from layout_ir.tools.verify import verify_module
+from layout_ir.tools.rendering import Renderer, from_parse_error, one_line
+from layout_ir.tools.verify_module import verify_module
 
 
 class ProgramError(Exception):
-    """A program that cannot be read or transformed: diagnostics, and the text they point into."""
+    """A program that cannot be read or transformed. `sources` has the texts that diagnostics refer to, by file."""
 
     def __init__(self, diagnostics: list[Diagnostic], sources: dict[str, str] | None = None):
         super().__init__(diagnostics[0].message)
@@ -28,21 +28,27 @@ class ProgramError(Exception):
         self.sources = sources or {}
 
     def render(self, stream: IO[str]) -> None:
+        """Writes the diagnostics to `stream`, with lines of source and carets."""
         renderer = Renderer(stream, self.sources)
         for diagnostic in self.diagnostics:
             renderer(diagnostic)
 
 
-def context(allow_unregistered: bool = False) -> Context:
-    """A context that knows every dialect of xDSL and of this package."""
-    ctx = Context(allow_unregistered=allow_unregistered)
+def register_dialects(ctx: Context) -> None:
+    """Registers every dialect of xDSL, of installed packages and of this one; each is imported at its first use."""
     for name, factory in {**Universe.get_multiverse().all_dialects, **registry.DIALECTS}.items():
         ctx.register_dialect(name, factory)
+
+
+def context(allow_unregistered: bool = False) -> Context:
+    """A context with all these dialects."""
+    ctx = Context(allow_unregistered=allow_unregistered)
+    register_dialects(ctx)
     return ctx
 
 
 def check_output(path: str | None) -> None:
-    """Raises LayoutError for the name of a file that a program cannot be written to."""
+    """Raises LayoutError where `path` ends in .onnx, since programs are written as MLIR text."""
     if path is not None and os.path.splitext(path)[1].lower() == ".onnx":
         raise LayoutError(
             f"{path}: programs are written as MLIR text, not as ONNX: name a file that ends in .mlir"
@@ -70,7 +76,7 @@ def load_program(path: str, *, allow_unregistered: bool = False) -> ModuleOp:
 
 
 def parse_program(text: str, path: str, *, allow_unregistered: bool = False) -> ModuleOp:
-    """The module that `text` says, verified; `path` names it in errors. Raises ProgramError."""
+    """The verified module of an MLIR text; `path` names it in errors. Raises ProgramError."""
     sources = {path: text}
     try:
         module = LocatedParser(context(allow_unregistered), text, path, 0).parse_program(True)
@@ -83,7 +89,7 @@ def parse_program(text: str, path: str, *, allow_unregistered: bool = False) -> 
 
 
 def shipped_network(name: str) -> str:
-    """The file of `onnx:NAME`. Raises ProgramError where there is none."""
+    """The path of the network `onnx:NAME` in the package onnx. Raises ProgramError where it has none of that name."""
     spec = find_spec("onnx")
     if spec is None or spec.origin is None:
         message = f"{name} ships with the package onnx, which is not installed: pip install 'layout-ir[onnx]'"
@@ -109,6 +115,6 @@ def _load_onnx(path: str) -> ModuleOp:
 
 
 def pass_error(error: DiagnosticException, path: str) -> ProgramError:
-    """What a pass raised, at the place it blames or else the file."""
+    """The ProgramError for what a pass raised, at its location, or else the file as a whole."""
     place = getattr(error, "location", None) or Location(path)
     return ProgramError([Diagnostic(Severity.ERROR, one_line(error), place)])

@@ -22,6 +22,7 @@ class ProgramTarget(MLIRTarget):
     """Constants of more elements than this are left out; None prints them all."""
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        """Writes the text of `module`; with colours as xDSL prints it, without aliases."""
         if self.syntax_highlight:
             super().emit(ctx, module, output)
             return

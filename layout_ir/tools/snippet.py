@@ -1,4 +1,4 @@
-"""A line of source, or an argument, with a caret below the place that a message is about."""
+"""A line of source, or an argument, with a caret below the place of an error."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ _SNIPPET = 120
 
 
 def snippet(line: str, low: int, high: int) -> str:
-    """What is around the characters `low` to `high` of a line; below it a caret at `low` and tildes up to `high`."""
+    """The part of `line` around the offsets `low` to `high`; below it a caret at `low` and tildes up to `high`."""
     shown = line[max(0, low - _SNIPPET) : low + _SNIPPET]
     at = low - max(0, low - _SNIPPET)
-    # Tabs stay tabs, so that the caret stands below its character however wide they are shown; what would steer the
-    # terminal becomes a character of the same width.
+    # Tabs stay tabs, so that the caret is below its character whatever their width; a control character is replaced by
+    # one of width 1.
     indent = "".join("\t" if character == "\t" else " " for character in shown[:at])
     text = "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in shown)
     return f"{text}\n{indent}^{'~' * (min(high, low + _SNIPPET) - low - 1)}"

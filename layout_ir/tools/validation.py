@@ -1,8 +1,8 @@
-"""Checking a pass by what it made: translation validation.
+"""Translation validation: a pass is checked by comparing the programs before and after it.
 
-A layout pass changes where tensors lie and nothing else. So the program before and after must strip to the same
-text; with `execute` both are also run on the same random data, in the reference, which poisons every pad that no
-type makes a promise about, and must agree.
+A layout pass changes where tensors are in memory and nothing else. So both programs must strip to the same text; with
+`execute` both are also run on the same random data, by the reference, and must agree. The reference poisons every pad
+of which no type promises a value.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ TOLERANCE = 1e-4
 """Largest difference between two runs, relative to the largest result: sums may run in another order."""
 
 _COARSE = {"f16": 4e-3, "bf16": 3e-2}
-"""The same where results are rounded to fewer digits: four units in the last place."""
+"""`TOLERANCE` for results of half precision: four units in the last place."""
 
 _CHECKED = ("layout-", "convert-layout-")
 _UNCHECKED = ("layout-strip", "layout-explain", "convert-layout-to-kernel")
-"""Passes with nothing to compare behind them: a call of a plan neither strips nor runs in the reference."""
+"""Passes after which there is nothing to compare: a call of a plan neither strips nor runs in the reference."""
 
 
 class Validator:
@@ -44,13 +44,13 @@ class Validator:
         self.module: ModuleOp | None = None
 
     def before(self, name: str, module: ModuleOp) -> None:
-        """Takes down the program that the pass `name` will get."""
+        """Keeps the program that the pass `name` will get, for `after`."""
         if _is_checked(name):
             self.text = stripped_text(module)
             self.module = module.clone() if self.mode == "execute" else None
 
     def after(self, name: str, module: ModuleOp) -> Diagnostic | None:
-        """What is wrong with the program that the pass `name` gave back; None where nothing is."""
+        """The error about the program that the pass `name` returned; None where it agrees with the one before."""
         if not _is_checked(name):
             return None
         text = stripped_text(module)
@@ -73,10 +73,9 @@ def _is_checked(name: str) -> bool:
 
 
 def stripped_text(module: ModuleOp) -> str:
-    """The text of `module` without any layout, and without ops that nothing observes: passes may erase those.
+    """The text of `module` without layouts and without dead ops, which passes may erase.
 
-    These are the ops whose results have no uses and that have no other effect. Ops that are not registered stay, and
-    so does whatever may have one.
+    A dead op has results without uses and is known to have no effect; unregistered ops stay.
     """
     from xdsl.transforms.dead_code_elimination import dce
 
@@ -97,10 +96,10 @@ def _first_difference(before: str, after: str) -> str:
 
 
 def compare_runs(before: ModuleOp, after: ModuleOp, seed: int = 0) -> str | None:
-    """Runs every function of both programs whose arguments are tensors and numbers; where results differ, how.
+    """How the results of `after` differ from those of `before`; None where they agree.
 
-    None: they agree. Conditions are tried both ways, all at once. Functions that need a size that is not known are
-    not run, which a warning says.
+    Runs every function whose arguments are tensors and numbers; where it has numbers, once with all conditions true and
+    once with all false. A function with dynamic shapes is not run, and a warning says so.
     """
     from layout_ir.backends.reference.interpreter import check_types
 
@@ -130,7 +129,7 @@ def _compare_function(
     try:
         olds = run(before, inputs, entry=name, reorders="reference")
     except LayoutError:
-        # What divides by its arguments ends at a 0 among them.
+        # A function that divides by its arguments traps at a 0 among them.
         inputs = random_inputs(function, seed, least=1, condition=condition)
         olds = run(before, inputs, entry=name, reorders="reference")
     news = run(after, inputs, entry=name, reorders="reference")
@@ -145,7 +144,7 @@ def _compare_function(
 
 
 def _numbers(array: NDArray[Any], dtype: str) -> NDArray[Any]:
-    """What the bits of `array` stand for."""
+    """The numbers that the stored elements of `array` stand for."""
     from layout_ir.elements.numpy_types import widen
 
     return widen(array, dtype) if dtype else array
@@ -154,10 +153,10 @@ def _numbers(array: NDArray[Any], dtype: str) -> NDArray[Any]:
 def random_inputs(
     function: FuncOp, seed: int, *, least: int = 0, condition: bool | None = None
 ) -> list[NDArray[Any]]:
-    """One random array per argument: normal numbers, or whole ones from `least` to `least` + 3.
+    """One random array per argument: floats are normally distributed, integers in [`least`, `least` + 3].
 
-    With a `condition`, arguments that are numbers get one too: a condition that one, a count 2, a real number 0.5.
-    Raises LayoutError for others.
+    With a `condition`, arguments that are numbers have a value too: an i1 that condition, an integer 2, a float 0.5.
+    Raises LayoutError for any other argument.
     """
     import numpy as np
 
@@ -187,8 +186,10 @@ def random_inputs(
 
 
 def relative_difference(a: NDArray[Any], b: NDArray[Any]) -> float:
-    """Largest absolute difference over the largest magnitude; infinite where one has a NaN or an infinity that the
-    other has not."""
+    """The largest absolute difference divided by the largest magnitude in `a`.
+
+    Infinite where one has a NaN or an infinity that the other does not have.
+    """
     import numpy as np
 
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)

@@ -19,8 +19,8 @@ from layout_ir.dialects.layout import FillPadsOp, ReorderOp
 from layout_ir.elements.numpy_types import storage, widen
 from layout_ir.errors import LayoutError
 from tests.backends.reference.rewriting import with_random_formats
-from tests.backends.reference.texts import NETWORK, network_inputs, parse
-from tests.passes import texts
+from tests.backends.reference.texts import NETWORK, network_inputs
+from tests.programs import parse
 
 BLOCKED = """
 func.func @main(%x : tensor<2x5xf32, #layout.format<(a, b) : [b, a, b:4], pad = zero>>, %y : tensor<5xf32>)
@@ -294,4 +294,4 @@ def test_pads_of_a_quantized_tensor_hold_its_zero_point():
 )
 def test_negative_what_cannot_be_run_says_what_it_needs(text: str, message: str):
     with pytest.raises(LayoutError, match=message):
-        run(texts.parse(text), [np.zeros((2, 3), np.float32)] if "tensor" in text else [])
+        run(parse(text), [np.zeros((2, 3), np.float32)] if "tensor" in text else [])

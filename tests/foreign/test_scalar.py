@@ -18,7 +18,7 @@ from xdsl.ir import Operation
 from xdsl.utils.test_value import create_ssa_value
 
 import layout_ir
-from layout_ir.foreign.scalar import DIVISIONS, FUNCTIONS, Trap, apply, number
+from layout_ir.foreign.scalar import DIVISIONS, FUNCTIONS, Trap, apply, scalar_of
 
 Number = Any
 
@@ -224,7 +224,7 @@ def test_half_precision_is_rounded_by_every_op(kind: Any, stored: float):
     single = create_ssa_value(f32)
     assert float(apply(arith.TruncFOp(single, kind), [np.float32(0.1)])) == stored
     assert float(apply(arith.ConstantOp(FloatAttr(0.1, kind)), [])) == stored
-    assert float(number(0.1, kind)) == stored
+    assert float(scalar_of(0.1, kind)) == stored
     # 1 + 2^-12 is 1 in either: a sum that stays in single would grow.
     add, total = _op(arith.AddfOp, kind, 2), np.float32(1)
     for _ in range(16):

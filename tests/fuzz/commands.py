@@ -17,11 +17,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from layout_ir.tools.commands.optimize import TARGETS
 from tests.fuzz.costs import PROGRAM, TABLE
 from tests.fuzz.formats import DTYPES, EXTENTS, random_text
-from tests.fuzz.kinds import Kind, Wrong
+from tests.fuzz.kinds import ROOT, Kind, Wrong
 from tests.fuzz.mutation import NUMBERS, TEXTS
-from tests.fuzz.programs import TARGETS, arguments
+from tests.fuzz.programs import arguments
 from tests.fuzz.tools import Called, call, check
 
 _FILES = (
@@ -292,9 +293,6 @@ def _results() -> list[str]:
     return made + [path.name for path in Path("folder").iterdir()]
 
 
-_ROOT = Path(__file__).parents[2]
-
-
 def _process(tool: str, args: list[str], how: str, stdin: str) -> Called:
     """Runs a tool as a process of its own, with an end of it closed."""
     module = f"layout_ir.tools.{tool.replace('-', '_')}"
@@ -304,7 +302,7 @@ def _process(tool: str, args: list[str], how: str, stdin: str) -> Called:
         command = ["/bin/sh", "-c", f'exec "$@" {closing}', "sh", *command]
     done = subprocess.run(
         command, input=stdin.encode(), capture_output=True, check=False, timeout=100,
-        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     return Called(
         done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")

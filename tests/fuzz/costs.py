@@ -7,9 +7,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from layout_ir.tools.commands.optimize import TARGETS
 from tests.fuzz.kinds import Kind
 from tests.fuzz.mutation import NUMBERS, VALUES, TextMutator, mutate_json
-from tests.fuzz.programs import TARGETS
 from tests.fuzz.tools import call
 
 PROGRAM = """\

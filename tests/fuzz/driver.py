@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz.kinds import Failure, kind
+from tests.fuzz.kinds import ROOT, Failure, kind
 
 HANG_SECONDS = 30.0
 """Seconds of a processor that an input may take."""
@@ -31,8 +31,6 @@ _STUCK_SECONDS = 120.0
 _TASK_SECONDS = 10.0
 _INPUTS_PER_WORKER = 3000
 """A worker is replaced after that many, so that what the caches of the process keep stays small."""
-
-_ROOT = Path(__file__).parents[2]
 
 
 @dataclass
@@ -84,7 +82,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
-            cwd=_ROOT,
+            cwd=ROOT,
             env={**os.environ, **self._environment()},
             start_new_session=True,
         )

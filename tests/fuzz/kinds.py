@@ -19,6 +19,9 @@ from typing import Any, ClassVar
 
 from layout_ir.errors import LayoutError, UnforeseenError
 
+ROOT = Path(__file__).parents[2]
+"""The checkout."""
+
 CORPUS = Path(__file__).parent / "corpus"
 """Every input that ever failed, in a folder per kind."""
 

@@ -10,7 +10,6 @@ call may touch is what `tests.fuzz.reorders` says.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +24,6 @@ from layout_ir.backends.llvm.runtime.dynamic_call import OpenKernel, compile_ope
 from layout_ir.elements.quantization import Conversion
 from layout_ir.elements.types import bits_of
 from layout_ir.errors import LayoutError, shape_text
-from tests.fuzz.kinds import Wrong
 from tests.fuzz.reorders import PAIRS, Array, Case, Counted, check, machines, random_conversion
 
 _EXTENTS = (0, 1, 1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 40, 64, 65, 100, 130, 200)
@@ -153,7 +151,5 @@ def run(count: int, seed: int, *, first: int = 0) -> list[str]:
 class OpenReorders(Counted):
     name = "open-reorders"
 
-    def run(self, data: bytes) -> None:
-        given = json.loads(data)
-        if wrong := run(given["count"], given["seed"], first=given["first"]):
-            raise Wrong("\n\n".join(wrong), "wrong bytes")
+    def wrong(self, count: int, seed: int, first: int) -> list[str]:
+        return run(count, seed, first=first)

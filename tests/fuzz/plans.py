@@ -28,7 +28,7 @@ from layout_ir.dialects.kernel import KernelDialect, OpenOp, PlanOp
 from layout_ir.dialects.layout import LayoutDialect
 from layout_ir.errors import LayoutError
 from layout_ir.tools.locations import LocatedParser
-from layout_ir.tools.verify import verify_module
+from layout_ir.tools.verify_module import verify_module
 from tests.backends.llvm.cases import random_case
 from tests.fuzz.kinds import Kind, Wrong
 from tests.fuzz.mutation import NUMBERS, SMALL, TextMutator

@@ -11,26 +11,23 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
 from random import Random
 
 from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
 
 from layout_ir.registry import DIALECTS
+from layout_ir.tools.commands.optimize import TARGETS
 from layout_ir.tools.locations import LocatedParser
-from layout_ir.tools.verify import verify_module
-from tests.fuzz.kinds import Kind, Wrong
+from layout_ir.tools.verify_module import verify_module
+from tests.fuzz.kinds import ROOT, Kind, Wrong
 from tests.fuzz.mutation import SMALL, TextMutator
 from tests.fuzz.tools import call
 
-_ROOT = Path(__file__).parents[2]
 _SPLIT = re.compile(r"^// -----.*$", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*// (?:RUN|CHECK).*\n", re.MULTILINE)
 _MOST = 6000
 """Characters of a program: on larger ones most of the time goes into reading."""
-
-TARGETS = ("host", "avx2", "avx512", "channels-last", "onednn", "htp", "megengine-cuda", "ort-nchwc")
 
 
 @cache
@@ -38,11 +35,11 @@ def programs() -> tuple[str, ...]:
     """The programs of the text tests, of the examples and of the Python tests."""
     found: list[str] = []
     for path in (
-        *sorted((_ROOT / "filecheck").rglob("*.mlir")),
-        *sorted((_ROOT / "examples").glob("*.mlir")),
+        *sorted((ROOT / "filecheck").rglob("*.mlir")),
+        *sorted((ROOT / "examples").glob("*.mlir")),
     ):
         found += _SPLIT.split(path.read_text(encoding="utf-8"))
-    for path in sorted((_ROOT / "tests").rglob("*.py")):
+    for path in sorted((ROOT / "tests").rglob("*.py")):
         if path.parent.name == "fuzz":
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

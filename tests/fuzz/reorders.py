@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import json
 import mmap
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
@@ -273,6 +274,15 @@ class Counted(Kind):
     suffix = ".json"
     chunk = 1
 
+    @abstractmethod
+    def wrong(self, count: int, seed: int, first: int) -> list[str]:
+        """What is wrong with cases [first, first + count), a message each."""
+
+    def run(self, data: bytes) -> None:
+        given = json.loads(data)
+        if wrong := self.wrong(given["count"], given["seed"], given["first"]):
+            raise Wrong("\n\n".join(wrong), "wrong bytes")
+
     def make(self, seed: int, number: int) -> bytes:
         return json.dumps({"seed": seed, "first": number * self.size, "count": self.size}).encode()
 
@@ -287,7 +297,5 @@ class Reorders(Counted):
     name = "reorders"
     size = _BATCH
 
-    def run(self, data: bytes) -> None:
-        given = json.loads(data)
-        if wrong := run(given["count"], given["seed"], first=given["first"]):
-            raise Wrong("\n\n".join(wrong), "wrong bytes")
+    def wrong(self, count: int, seed: int, first: int) -> list[str]:
+        return run(count, seed, first=first)

@@ -12,9 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.fuzz.kinds import Kind, Wrong
-
-_ROOT = Path(__file__).parents[2]
+from tests.fuzz.kinds import ROOT, Kind, Wrong
 
 
 class Scripts(Kind):
@@ -26,7 +24,7 @@ class Scripts(Kind):
 
     def run(self, data: bytes) -> None:
         Path("script.py").write_bytes(data)
-        environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "script.py"]
         done = subprocess.run(command, capture_output=True, check=False, env=environment)
         if done.returncode:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tests.fuzz.drill import WAYS, Drill
 from tests.fuzz.driver import Found, Result, Run, attempt, reduce, save
+from tests.fuzz.kinds import ROOT
 
-ROOT = Path(__file__).parents[2]
 SEEN = {
     ("raised", "IndexError: raised"),
     ("unforeseen", "KeyError: _"),

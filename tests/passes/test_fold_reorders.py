@@ -28,9 +28,8 @@ from layout_ir.passes.rewriting import insert_after
 from layout_ir.passes.strip import strip
 from layout_ir.printing import print_module
 from tests.passes.programs import random_program
-from tests.passes.texts import parse
+from tests.programs import TARGETS, parse
 
-TARGETS = ("avx2", "avx512", "channels-last", "onednn", "htp")
 FORMATS: dict[int, tuple[str, ...]] = {
     1: ("a", "A8a"),
     2: ("ab", "ba", "aB8b"),

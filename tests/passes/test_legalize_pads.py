@@ -22,7 +22,7 @@ from layout_ir.dialects.nn.constant import literal
 from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.selection.costs.cost_table import parse_costs
 from layout_ir.printing import print_module
-from tests.passes.texts import parse
+from tests.programs import parse
 
 # So small a convolution would rather run unpadded: make that dear.
 COSTS = parse_costs(

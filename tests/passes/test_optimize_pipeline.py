@@ -17,9 +17,7 @@ from layout_ir.passes.reorder_report import traffic
 from layout_ir.passes.strip import strip
 from layout_ir.printing import print_module
 from tests.passes.programs import random_program
-from tests.passes.texts import parse
-
-TARGETS = ("avx2", "avx512", "channels-last", "onednn", "htp")
+from tests.programs import TARGETS, parse
 
 
 @pytest.mark.parametrize("seed", range(40))

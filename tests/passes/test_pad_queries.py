@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 
 from layout_ir.interfaces import PAD_BEHAVIOURS, PadBehaviour, PadRead, register_pads
 from layout_ir.passes.pad_queries import has_pad_behaviour, needed_pad, provided_pad
-from tests.passes.texts import parse
+from tests.programs import parse
 
 BLOCKED = "tensor<1x17x5x4xf32, #layout.format<(n, c, h, w) : [n, c, h, w, c:8], pad = zero>>"
 

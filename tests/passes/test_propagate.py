@@ -13,7 +13,7 @@ from layout_ir.certificate.checking import verify
 from layout_ir.diagnostics import PassError
 from layout_ir.errors import LayoutError
 from layout_ir.passes.propagate import LayoutPropagatePass, propagate
-from tests.passes.texts import parse
+from tests.programs import parse
 
 _OPEN = """
 func.func @main(%x : tensor<1x16x8x8xf32, #layout.any>) -> tensor<1x16x8x8xf32, #layout.any> {

@@ -56,10 +56,8 @@ def test_negative_a_model_cannot_be_written_as_onnx(
 ):
     out = tmp_path / name
     assert main(["optimize", program, "--allow-unregistered-dialect", "-o", str(out)]) == 1
-    assert capsys.readouterr() == (
-        "",
-        f"error: {out}: programs are written as MLIR text, not as ONNX: name a file that ends in .mlir\n",
-    )
+    printed = capsys.readouterr()
+    assert printed.out == "" and str(out) in printed.err and ".mlir" in printed.err
     assert not out.exists()
 
 

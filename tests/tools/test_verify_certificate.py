@@ -16,7 +16,7 @@ from layout_ir.passes.selection.solver.certificate import certify
 from layout_ir.printing import print_module
 from layout_ir.tools.layout_ir import main
 from tests.passes.selection.problems import random_problem, tangled_problem
-from tests.passes.texts import parse
+from tests.programs import parse
 
 ANY = "tensor<1x16x8x8xf32, #layout.any>"
 PLAIN = "tensor<1x16x8x8xf32>"

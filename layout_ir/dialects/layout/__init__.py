@@ -20,7 +20,7 @@ from layout_ir.dialects.layout.types import (
     verify_encoding,
     with_format,
 )
-from layout_ir.dialects.layout.views import PermuteOp, ReshapeOp, SliceOp, ViewOp
+from layout_ir.dialects.layout.view_ops import PermuteOp, ReshapeOp, SliceOp, ViewOp
 
 LayoutDialect = Dialect(
     "layout",

@@ -1,4 +1,4 @@
-"""Formats as attributes: parsing and printing of what the algebra defines, nothing more.
+"""Formats and layout options as attributes: parsing and printing; the algebra defines what they mean.
 
 #layout.format<(n, c, h, w) : [n, c, h, w, c:8], pad = zero>    a recipe
 #layout.tag<nChw8c>                                             the same, by name (input only)
@@ -22,7 +22,7 @@ from layout_ir.interfaces import LayoutOption
 
 
 def _parse_bracketed(parser: AttrParser, read: Callable[[str], Format]) -> Format:
-    """Hands the raw text between `<` and `>` to the algebra, and puts its error spans back into the file."""
+    """The Format that `read` makes of the text between `<` and `>`; errors get their place in the file."""
     opening = parser.pos
     text = parser.lexer.input.content
     if text[opening : opening + 1] != "<":
@@ -38,7 +38,7 @@ def _parse_bracketed(parser: AttrParser, read: Callable[[str], Format]) -> Forma
     except LayoutError as error:
         low, high = error.span or (0, max(len(body.strip()), 1))
         parser.raise_error(str(error), offset + low, offset + max(high, low + 1))
-    # The generic lexer need not know our tokens: it goes on behind the body.
+    # xDSL's lexer does not know the tokens of a format: it continues after the body.
     parser._resume_from(end)  # pyright: ignore[reportPrivateUsage]
     parser.parse_punctuation(">")
     return format
@@ -108,8 +108,8 @@ class OpaqueAttr(Data[tuple[str, int]]):
 class OptionAttr(Data[LayoutOption]):
     """One way to run an op: Formats of its tensor operands and results, and the cost.
 
-    In an operand's Format a pad policy says what its pads must hold (undef: nothing); in a result's, what they will.
-    Behind the cost, `in_place = [0 -> 0]` says that operand 0 and result 0 are one buffer.
+    The pad policy of an operand's Format is what its pads must hold (undef: anything), that of a result's what they
+    will hold. After the cost, `in_place = [0 -> 0]` makes operand 0 and result 0 one buffer.
     """
 
     name = "layout.option"

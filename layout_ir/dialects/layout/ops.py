@@ -1,8 +1,8 @@
 """Ops that change a layout; those that look through one are in `views`.
 
 %r = layout.reorder %x : T -> U              the same values in another Format (and, if it differs, element type)
-%r = layout.reorder %x scale = [1.0, 0.05] zero_point = [0, 3] : T -> U      of quantized tensors
-%r = layout.reorder %x scale = [1.0, [0.05, 0.1]] dim = 1 : T -> U           with one number per index of dim 1
+%r = layout.reorder %x scale = [1.0, 0.05] zero_point = [0, 3] : T -> U      of quantized tensors, per-tensor
+%r = layout.reorder %x scale = [1.0, [0.05, 0.1]] dim = 1 : T -> U           per-channel along dim 1
 %r = layout.fill_pads %x : T -> U            the same addresses; pads now hold what U promises
 %r = layout.cast %x : T -> U                 the same addresses under another Format; no code
 """
@@ -18,13 +18,13 @@ from xdsl.printer import Printer
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.pads import pad_after
-from layout_ir.dialects.layout.common import LayoutDialectOp
-from layout_ir.dialects.layout.numbers import (
-    Numbers,
+from layout_ir.dialects.layout.layout_op import LayoutDialectOp
+from layout_ir.dialects.layout.quantization_parameters import (
+    QuantizationParameter,
     check_channels,
-    numbers_of,
-    numbers_text,
-    parse_numbers,
+    parse_sides,
+    sides_of,
+    sides_text,
 )
 from layout_ir.dialects.layout.types import (
     Encoding,
@@ -37,12 +37,12 @@ from layout_ir.dialects.layout.types import (
 from layout_ir.elements.quantization import Conversion, conversion_between
 from layout_ir.errors import LayoutError, shape_text
 
-NEUTRAL = {"scale": 1.0, "zero_point": 0.0}
-"""The numbers that elements stand for themselves with."""
+UNQUANTIZED = {"scale": 1.0, "zero_point": 0.0}
+"""The quantization parameters with which every element stands for its own value."""
 
 
 class ChangeOp(LayoutDialectOp):
-    """The same tensor under another encoding."""
+    """An op whose result has the shape and element type of the operand, under another encoding."""
 
     def __init__(self, input: SSAValue | Operation, encoding: Encoding):
         value = SSAValue.get(input)
@@ -51,12 +51,12 @@ class ChangeOp(LayoutDialectOp):
 
 @irdl_op_definition
 class ReorderOp(ChangeOp):
-    """The same logical values in another Format, pads written as the result's policy says.
+    """The same logical values in another Format; pads are written as the policy of the result asks.
 
-    Where the element type changes, values are converted; `scale` and `zero_point`, each with a number for the operand
-    and one for the result, say which real numbers the elements of quantized tensors stand for:
-    real = (stored - zero_point) * scale. In place of a number there may be a list with one per index of `dim`.
-    `layout_ir.elements.quantization` defines both.
+    Where the element type changes, values are converted. The quantization parameters `scale` and `zero_point`, each
+    with one entry for the operand and one for the result, say which real numbers stored elements stand for:
+    real = (stored - zero_point) * scale. An entry is one number, or a list with one per index of `dim`.
+    `layout_ir.elements.quantization` defines rounding and saturation.
     """
 
     name = "layout.reorder"
@@ -67,30 +67,37 @@ class ReorderOp(ChangeOp):
 
     @classmethod
     def parse_options(cls, parser: Parser) -> dict[str, Attribute]:
+        """`scale`, `zero_point` and `dim`, those that are given, in this order."""
         found: dict[str, Attribute] = {}
-        for name in (*NEUTRAL, "dim"):
+        for name in (*UNQUANTIZED, "dim"):
             if parser.parse_optional_keyword(name) is not None:
                 parser.parse_punctuation("=")
                 found[name] = (
-                    IntegerAttr(parser.parse_integer(), i64) if name == "dim" else parse_numbers(parser)
+                    IntegerAttr(parser.parse_integer(), i64) if name == "dim" else parse_sides(parser)
                 )
         return found
 
     def print_options(self, printer: Printer) -> None:
-        for name in NEUTRAL:
+        """Prints ` scale = [...] zero_point = [...] dim = N`, those that are given."""
+        for name in UNQUANTIZED:
             if name in self.properties:
-                printer.print_string(f" {name} = {numbers_text(self.numbers(name))}")
+                printer.print_string(f" {name} = {sides_text(self.quantization_parameter(name))}")
         if self.dim is not None:
             printer.print_string(f" dim = {self.dim.value.data}")
 
-    def numbers(self, name: str) -> tuple[Numbers, ...]:
-        """The numbers of both sides in `scale` or `zero_point`, neutral ones where it is left out."""
-        return numbers_of(self.properties[name], name) if name in self.properties else (NEUTRAL[name],) * 2
+    def quantization_parameter(self, name: str) -> tuple[QuantizationParameter, ...]:
+        """Property `name`, "scale" or "zero_point", of operand and result; 1 or 0 for both where it is left out.
+
+        Raises LayoutError where the property holds anything but numbers.
+        """
+        stated = self.properties.get(name)
+        return (UNQUANTIZED[name],) * 2 if stated is None else sides_of(stated, name)
 
     @property
     def conversion(self) -> Conversion:
-        """What becomes of the elements. Raises LayoutError where the numbers do not fit the element types."""
-        given = {name: self.numbers(name) for name in NEUTRAL}
+        """The conversion of each element. Raises LayoutError where the quantization parameters do not fit the shape or
+        the element types."""
+        given = {name: self.quantization_parameter(name) for name in UNQUANTIZED}
         dim, shape = None if self.dim is None else self.dim.value.data, self.source_type.get_shape()
         for name, sides in given.items():
             if len(sides) != 2:
@@ -103,7 +110,7 @@ class ReorderOp(ChangeOp):
                 f"dim = {dim} says where channels are, but no list has a number for each: leave it out"
             )
         types = dtype_of(self.source_type), dtype_of(self.result_type)
-        if self.keeps_numbers:
+        if self.is_unquantized:
             return Conversion(*types)
         return conversion_between(
             *types,
@@ -115,18 +122,22 @@ class ReorderOp(ChangeOp):
         )[0]
 
     @property
-    def keeps_numbers(self) -> bool:
-        """Whether elements stand for themselves on both sides."""
+    def is_unquantized(self) -> bool:
+        """Whether scale and zero point are 1 and 0 on both sides, so that an element stands for its own value."""
         return all(
-            _distinct(side) <= {neutral} for name, neutral in NEUTRAL.items() for side in self.numbers(name)
+            _distinct(side) <= {neutral}
+            for name, neutral in UNQUANTIZED.items()
+            for side in self.quantization_parameter(name)
         )
 
     @property
     def keeps_elements(self) -> bool:
-        """Whether the result has the elements of the operand, so that only the layout differs."""
-        return self.source_type.element_type == self.result_type.element_type and self.keeps_numbers
+        """Whether the result has the elements of the operand bit for bit, so that only the layout differs."""
+        return self.source_type.element_type == self.result_type.element_type and self.is_unquantized
 
     def check(self) -> None:
+        """Raises LayoutError unless both sides have one shape, the parameters fit the types, the result's pads can hold
+        the converted policy, and no two elements of the result share an address."""
         self.same_shape()
         conversion = self.conversion
         if self.is_dynamic:
@@ -146,8 +157,8 @@ class ReorderOp(ChangeOp):
                 )
 
 
-def _distinct(numbers: Numbers) -> set[float]:
-    return set(numbers) if isinstance(numbers, tuple) else {numbers}
+def _distinct(parameter: QuantizationParameter) -> set[float]:
+    return set(parameter) if isinstance(parameter, tuple) else {parameter}
 
 
 @irdl_op_definition
@@ -157,6 +168,8 @@ class FillPadsOp(ChangeOp):
     name = "layout.fill_pads"
 
     def check(self) -> None:
+        """Raises LayoutError unless both sides store elements and pads at the same addresses and the result promises
+        something of its pads."""
         self.same_shape()
         self.same_element()
         if self.is_open:
@@ -173,11 +186,12 @@ class FillPadsOp(ChangeOp):
 
 @irdl_op_definition
 class CastOp(ChangeOp):
-    """The same bytes under another Format that says the same of every element."""
+    """The same buffer under another Format in which every element has the same address; no code."""
 
     name = "layout.cast"
 
     def check(self) -> None:
+        """Raises LayoutError where the buffer of the operand cannot be read in the result's format as it is."""
         self.same_shape()
         self.same_element()
         if self.is_open:

@@ -45,12 +45,13 @@ def is_tensor(type: Attribute) -> TypeIs[TensorType[Attribute]]:
 
 
 def encoding_of(type: Attribute) -> Attribute:
+    """The encoding of a tensor type, NoneAttr where it has none. Raises LayoutError for any other type."""
     return tensor_type(type).encoding
 
 
 def has_layout(type: Attribute) -> TypeIs[TensorType[Attribute]]:
-    """Whether `type` is a tensor that has a layout or may be given one: ranked, its extents static, its element type
-    one that layouts know, its encoding ours (or none) and not opaque. All others are nobody's concern here."""
+    """Whether `type` is a tensor that has a layout or may be given one: its extents are static, its element type is in
+    the table of `layout_ir.elements`, and its encoding is none, a format or `any`."""
     return is_tensor(type) and (
         isinstance(type.encoding, FormatAttr | AnyAttr | NoneAttr)
         and all(extent >= 0 for extent in type.get_shape())
@@ -86,7 +87,7 @@ def layout_of(type: Attribute) -> Layout:
 
 
 def with_format(type: Attribute, encoding: Encoding) -> TensorType[Attribute]:
-    """The same tensor under another encoding; None takes it away."""
+    """The tensor type with another encoding; None removes it."""
     tensor = tensor_type(type)
     if isinstance(encoding, Format):
         encoding = FormatAttr(encoding)
@@ -114,7 +115,7 @@ def _known_element(type: Attribute) -> ElementType:
 
 
 def element_type_of(element: Attribute) -> ElementType | None:
-    """The element type that an attribute of the IR is; None where tensors of it have no layout."""
+    """The entry of the table of element types for an element type of the IR; None where the table has none."""
     if isinstance(element, IntegerType):
         integer = cast("IntegerType[int, Signedness]", element)
         return integer_type(integer.width.data, signed=integer.signedness.data != Signedness.UNSIGNED)
@@ -122,7 +123,7 @@ def element_type_of(element: Attribute) -> ElementType | None:
 
 
 def attribute_of(dtype: str) -> Attribute:
-    """The attribute of the IR for a float or integer type, the opposite of `element_type_of`."""
+    """The element type in the IR for a name such as "f32" or "ui8", the inverse of `element_type_of`."""
     known = element_type(dtype)
     if known.is_float:
         return _FLOATS[known.name]

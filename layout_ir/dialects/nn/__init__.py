@@ -1,12 +1,11 @@
 """The `nn` dialect: the ops of a neural network as a graph of tensors, with ONNX's semantics.
 
-Dims keep the order that ONNX gives them (N, C, spatial; O, I, spatial); where the elements lie is said by the
-encodings alone.
+Dims keep the order that ONNX gives them (N, C, spatial; O, I, spatial); only the encodings of the types say where the
+elements are in memory.
 """
 
 from xdsl.ir import Dialect
 
-from layout_ir.dialects.nn.common import NNOp
 from layout_ir.dialects.nn.constant import ConstantOp
 from layout_ir.dialects.nn.conv import ConvOp
 from layout_ir.dialects.nn.elementwise import (
@@ -42,6 +41,7 @@ from layout_ir.dialects.nn.elementwise import (
     UnaryOp,
 )
 from layout_ir.dialects.nn.matmul import GemmOp, MatmulOp
+from layout_ir.dialects.nn.nn_op import NNOp
 from layout_ir.dialects.nn.normalization import BatchNormOp, LogSoftmaxOp, LrnOp, SoftmaxOp
 from layout_ir.dialects.nn.pool import AvgPoolOp, GlobalAvgPoolOp, GlobalMaxPoolOp, MaxPoolOp
 from layout_ir.dialects.nn.reduction import (

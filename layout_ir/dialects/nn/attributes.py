@@ -38,7 +38,7 @@ from layout_ir.errors import LayoutError
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How one kind of attribute value is stored, read and written."""
+    """A kind of attribute value: its constraint in the IR, conversion to and from Python, parsing and printing."""
 
     noun: str
     constraint: AttrConstraint
@@ -50,17 +50,18 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One attribute of an op class. `default` may be a function of the op; REQUIRED means that there is none."""
+    """One attribute of an op class. `default` may be a function of the op, or REQUIRED where it has to be given."""
 
     kind: Kind
     default: Any
     choices: tuple[str, ...] = ()
 
     def default_of(self, op: Any) -> Any:
+        """The default of this attribute of `op`, which may depend on the operands."""
         return self.default(op) if callable(self.default) else self.default
 
     def check(self, name: str, value: Any) -> None:
-        """Raise LayoutError if `value` is a word that the attribute does not know."""
+        """Raises LayoutError where `value` is none of the keywords that the attribute allows."""
         if self.choices and value not in self.choices:
             raise LayoutError(f"{name} = {value} is unknown, expected one of {', '.join(self.choices)}")
 
@@ -91,8 +92,8 @@ def format_float(value: float, type: AnyFloat = f64) -> str:
 def parse_float(parser: Parser) -> float:
     """A number, or one of `inf`, `-inf`, `nan`."""
     negative = parser.parse_optional_punctuation("-") is not None
-    word = parser.parse_optional_keyword_in(("inf", "nan"))
-    value = float(word) if word is not None else float(parser.parse_number())
+    keyword = parser.parse_optional_keyword_in(("inf", "nan"))
+    value = float(keyword) if keyword is not None else float(parser.parse_number())
     return -value if negative else value
 
 
@@ -146,7 +147,7 @@ _FLAG = Kind(
     lambda parser: parser.parse_boolean(),
     lambda value: "true" if value else "false",
 )
-_WORD = Kind(
+_KEYWORD = Kind(
     "a word",
     base(StringAttr),
     StringAttr,
@@ -185,6 +186,6 @@ def flag(default: bool | Required = REQUIRED) -> bool:
     return cast(bool, Field(_FLAG, default))
 
 
-def word(choices: tuple[str, ...]) -> str:
-    """One of a few words, the first of which is the default. Printed bare."""
-    return cast(str, Field(_WORD, choices[0], choices))
+def keyword(choices: tuple[str, ...]) -> str:
+    """One of a few keywords, the first of which is the default. Printed without quotes."""
+    return cast(str, Field(_KEYWORD, choices[0], choices))

@@ -4,7 +4,7 @@ The literal holds the logical values in row-major order whatever the format of t
 tensor is, the encoding says where the elements lie. A reorder of a constant is therefore a change of its type.
 
 A literal that is one value everywhere may hold a single element. Networks in files fill their weights this way,
-and 400 MB of zeros should cost four bytes until something needs them all.
+and 400 MB of zeros take four bytes until an op needs them all.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from layout_ir.dialects.layout import strip_type
-from layout_ir.dialects.nn.common import NNOp
-from layout_ir.dialects.nn.tensors import ELEMENTS, Shape, Tensor, pad_value, tensor_type
-from layout_ir.dialects.nn.verification import check_elements, check_shapes
+from layout_ir.dialects.nn.nn_op import NNOp
+from layout_ir.dialects.nn.tensor_types import ELEMENTS, Shape, Tensor, pad_value, tensor_type
 from layout_ir.errors import LayoutError, shape_text
 
 Literal = DenseIntOrFPElementsAttr[Any]
@@ -61,10 +60,10 @@ def literal(type: Tensor, data: bytes) -> Literal:
 
 @irdl_op_definition
 class ConstantOp(NNOp):
-    """A tensor known at compile time. Its pads hold what its type says.
+    """A tensor known at compile time, whose pads hold what its type promises.
 
-    `value` may also be a `dense_resource`, which stands for values that were left out when the program was
-    printed; `literal` refuses that.
+    `value` may also be a `dense_resource`, in place of values that were left out when the program was printed; then
+    `literal` raises LayoutError.
     """
 
     name = "nn.constant"
@@ -88,9 +87,11 @@ class ConstantOp(NNOp):
         return len(self.literal.data.data) == element_size(self.infer_element())
 
     def infer(self) -> Shape:
+        """The shape of the literal."""
         return self._value_type.get_shape()
 
     def infer_element(self) -> Attribute:
+        """The element type of the literal."""
         return self._value_type.element_type
 
     @property
@@ -98,9 +99,11 @@ class ConstantOp(NNOp):
         return cast(Tensor, self.value.get_type())
 
     def pad_result(self, pads: Sequence[float | None]) -> float | None:
+        """The number that the type promises: the pads are written together with the constant."""
         return pad_value(tensor_type(self.result))
 
     def check(self) -> None:
+        """Raises LayoutError where literal and result differ in shape or element type, or the encoding does not fit."""
         type = self.value.get_type()
         if not isinstance(type, TensorType) or not isinstance(cast(Tensor, type).encoding, NoneAttr):
             raise LayoutError(f"the literal needs a tensor type without encoding, not {type}")
@@ -115,9 +118,8 @@ class ConstantOp(NNOp):
                 raise LayoutError(
                     f"the literal holds {held} elements, but its shape {shape_text(self.infer())} has {count}"
                 )
-        # Not the rule about pads: whoever materializes the constant writes what its type says.
-        check_elements(self)
-        check_shapes(self)
+        self.check_elements()
+        self.check_shapes()
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:

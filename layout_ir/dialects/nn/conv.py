@@ -6,10 +6,11 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def
 
 from layout_ir.dialects.nn.attributes import integer, ints
-from layout_ir.dialects.nn.common import NNOp, PadRead
-from layout_ir.dialects.nn.tensors import Shape
+from layout_ir.dialects.nn.nn_op import NNOp
+from layout_ir.dialects.nn.tensor_types import Shape
 from layout_ir.dialects.nn.windows import check_rank, no_pads, ones, window_shape
 from layout_ir.errors import LayoutError, shape_text
+from layout_ir.interfaces import PadRead
 
 
 @irdl_op_definition
@@ -33,6 +34,7 @@ class ConvOp(NNOp):
     group = integer(default=1)
 
     def infer(self) -> Shape:
+        """(N, O, window positions per spatial dim)."""
         x, w = self.shapes[:2]
         check_rank(self.name, x)
         if len(w) != len(x):
@@ -59,6 +61,7 @@ class ConvOp(NNOp):
         return (x[0], w[0], *spatial)
 
     def pad_reads(self, operand: int) -> tuple[PadRead, ...]:
+        """The reduction over input channels takes the pads of x's dim 1 (one group only) and of w's dim 1."""
         if (operand == 0 and self.group == 1) or operand == 1:
             return (PadRead(1, 0.0),)
         return ()

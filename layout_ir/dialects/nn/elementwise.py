@@ -1,9 +1,9 @@
 """The table of elementwise ops: one number in, one number out, at every element.
 
 A row of the table is a class with its decorator: name, meaning, operands (`UnaryOp`, `BinaryOp`), attributes with their
-defaults, element types, and the function that computes the op. Whoever needs to know what an op does asks that one
-function: the reference runs it on the whole padded box, and the pads of a result hold what it makes of the numbers in
-the pads of the operands.
+defaults, element types, and the function that computes the op. That one function has all users: the reference runs it
+on the whole padded box, verifiers and passes on the numbers in the pads of the operands, which gives those in the pads
+of the result, and ONNX import on constants.
 
 The functions take NumPy itself, `np`, which tools that compute nothing do not import; then the operands as arrays, then
 the attributes in order. Arrays are of a type that NumPy computes in (f16 and bf16 in single precision), or hold exact
@@ -21,14 +21,22 @@ from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, TensorTyp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def
 
-from layout_ir.dialects.nn.attributes import number, word
-from layout_ir.dialects.nn.common import NNOp
-from layout_ir.dialects.nn.shapes import broadcast
-from layout_ir.dialects.nn.tensors import ELEMENTS, FLOATS, NUMBERS, Shape, round_to, shape_of, tensor_type
+from layout_ir.dialects.nn.attributes import keyword, number
+from layout_ir.dialects.nn.nn_op import NNOp
+from layout_ir.dialects.nn.tensor_types import (
+    ELEMENTS,
+    FLOATS,
+    NUMBERS,
+    Shape,
+    broadcast,
+    round_to,
+    shape_of,
+    tensor_type,
+)
 from layout_ir.interfaces import PadRead
 
 _LIMITS = {0.0, 0.5, 1.0, -1.0, math.inf, -math.inf}
-"""Numbers between which kernels that approximate are exact: exp(0) is 1, tanh(inf) 1, the sigmoid of 0 a half."""
+"""Arguments and results of which every library is exact: exp(0) is 1, tanh(inf) is 1, the sigmoid of 0 is 0.5."""
 
 SIGNED = (*FLOATS, "i8", "i32", "i64")
 
@@ -46,7 +54,7 @@ class ElementwiseOp(NNOp):
     """The op on arrays: NumPy, the operands, the attributes."""
 
     def parameters(self) -> tuple[Any, ...]:
-        """What `COMPUTE` takes behind the operands: the values of the attributes."""
+        """The last arguments of `COMPUTE`: the values of the attributes, in order."""
         return tuple(getattr(self, name) for name in self.__fields__)
 
     def compute(self, np: Any, *operands: Any) -> Any:
@@ -54,19 +62,22 @@ class ElementwiseOp(NNOp):
         return self.COMPUTE(np, *operands, *self.parameters())
 
     def infer(self) -> Shape:
-        shape: Shape = ()
-        for operand in self.shapes:
-            shape = broadcast(shape, operand)
-        return shape
+        """The shape to which all operands broadcast."""
+        return broadcast(*self.shapes)
 
     def formatted_operands(self) -> Sequence[SSAValue]:
+        """The operands that are not broadcast."""
         shape = shape_of(self.result)
         return [operand for operand in self.operands if shape_of(operand) == shape]
 
     def pad_result(self, pads: Sequence[float | None]) -> float | None:
-        # At a pad of the result, an operand that is broadcast there may be read at a valid element.
+        """`COMPUTE` of the numbers in the operands' pads.
+
+        None where an operand is broadcast (its pads need not lie under those of the result), where a number is not
+        known, or where libraries that approximate the op may differ in the result.
+        """
         full = all(shape == shape_of(self.result) for shape in self.shapes)
-        # What a type promises, its elements hold rounded.
+        # Stored pads hold the promised number rounded to the element type.
         held = [
             None if pad is None else round_to(pad, tensor_type(operand).element_type)
             for operand, pad in zip(self.operands, pads, strict=True)
@@ -94,15 +105,18 @@ def _compute_number(
     floats: tuple[bool, ...],
     parameters: tuple[Any, ...],
 ) -> float | None:
-    """What `compute` makes of one number per operand, in double precision or exact; None where that is not certain."""
+    """`compute` of one number per operand, in double precision or exact integers.
+
+    None where the result depends on the sign of a zero, is NaN, or has a pole (1 / 0).
+    """
     import numpy as np
 
-    # Pads that hold 0 hold it with either sign. Python's integers, unlike those of the element type, do not wrap.
+    # A 0 in pads may have either sign. Exact integers do not wrap, unlike those of the element type.
     operands = [
         np.array([value, -value] if value == 0 else [value]) if is_float else np.array([int(value)], object)
         for value, is_float in zip(numbers, floats, strict=True)
     ]
-    # Poles, such as 1 / 0; what libraries flag at infinities is none.
+    # A pole, such as 1 / 0, is an error; libraries raise the same flag at infinite operands, where it is none.
     pole = "raise" if all(map(math.isfinite, numbers)) else "ignore"
     try:
         with np.errstate(all="ignore", divide=pole):
@@ -198,13 +212,16 @@ class TanhOp(UnaryOp):
     """Hyperbolic tangent."""
 
 
-def _erf(np: Any, x: Any) -> Any:
-    # NumPy has none. One call per element is slow (some 10 million per second) and exact.
+def erf(np: Any, x: Any) -> Any:
+    """The error function of an array or NumPy scalar, of the type of x; NumPy has none.
+
+    One call of the C library per element is slow (some 10 million per second) and rounds once.
+    """
     flat = map(math.erf, np.ravel(x).tolist())
     return np.fromiter(flat, np.float64, x.size).astype(x.dtype).reshape(x.shape)
 
 
-@_elementwise_op("nn.erf", _erf, exact=False)
+@_elementwise_op("nn.erf", erf, exact=False)
 class ErfOp(UnaryOp):
     """Error function."""
 
@@ -278,18 +295,18 @@ class SoftplusOp(UnaryOp):
 def _gelu(np: Any, x: Any, approximate: str) -> Any:
     if approximate == "tanh":
         return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-    return 0.5 * x * (1 + _erf(np, x * math.sqrt(0.5)))
+    return 0.5 * x * (1 + erf(np, x * math.sqrt(0.5)))
 
 
 @_elementwise_op("nn.gelu", _gelu, exact=False)
 class GeluOp(UnaryOp):
     """x times the normal distribution function of x, exact or by the usual approximation with tanh."""
 
-    approximate = word(("none", "tanh"))
+    approximate = keyword(("none", "tanh"))
 
 
 def _cast(np: Any, x: Any, element: str) -> Any:
-    """Of numbers; tensors are converted as they are stored (`backends.reference.elements.convert`)."""
+    """Of the numbers in pads; the reference converts tensors as stored (`elements.numpy_types.convert`)."""
     if element == "i1":
         return np.where(x != 0, 1.0, 0.0)
     return x if element in FLOATS else np.trunc(x)
@@ -305,9 +322,11 @@ class CastOp(UnaryOp):
     SAME_ELEMENT: ClassVar[bool] = False
 
     def parameters(self) -> tuple[Any, ...]:
+        """The name of the element type that x is converted to."""
         return (str(self.infer_element()),)
 
     def infer_element(self) -> Attribute:
+        """The declared element type of the result: operands do not determine it."""
         return tensor_type(self.result).element_type
 
 
@@ -329,20 +348,24 @@ class MulOp(BinaryOp):
     """lhs * rhs."""
 
 
-def _div(np: Any, lhs: Any, rhs: Any) -> Any:
+def divide(np: Any, lhs: Any, rhs: Any) -> Any:
+    """lhs / rhs of arrays or NumPy scalars; of integers, cut off towards zero as C and MLIR do.
+
+    By 0 an integer quotient is 0, and ZeroDivisionError where Python's integers are divided (dtype object).
+    """
     if lhs.dtype.kind not in "iuO":
         return lhs / rhs
-    quotient = lhs // rhs  # by 0 it is 0, and an error of exact integers
+    quotient = lhs // rhs
     inexact = (quotient * rhs != lhs) & (rhs != 0)
     return quotient + (inexact & ((lhs < 0) != (rhs < 0))).astype(lhs.dtype)
 
 
-@_elementwise_op("nn.div", _div)
+@_elementwise_op("nn.div", divide)
 class DivOp(BinaryOp):
     """lhs / rhs; of integers, the quotient cut off towards zero."""
 
     def pad_reads(self, operand: int) -> tuple[PadRead, ...]:
-        # Dividing integers by a zero in a pad traps, although nobody would read the quotient.
+        """1 in all pads of an integer divisor: a zero there would trap, although no quotient of it is used."""
         if operand == 1 and str(self.infer_element()) not in FLOATS:
             return tuple(PadRead(dim, 1.0) for dim in range(len(self.shapes[1])))
         return ()

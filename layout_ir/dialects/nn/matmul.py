@@ -8,10 +8,10 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def
 
 from layout_ir.dialects.nn.attributes import flag, number
-from layout_ir.dialects.nn.common import NNOp, PadRead
-from layout_ir.dialects.nn.shapes import broadcast
-from layout_ir.dialects.nn.tensors import FLOATS, Shape
+from layout_ir.dialects.nn.nn_op import NNOp
+from layout_ir.dialects.nn.tensor_types import FLOATS, Shape, broadcast
 from layout_ir.errors import LayoutError, shape_text
+from layout_ir.interfaces import PadRead
 
 
 @irdl_op_definition
@@ -25,6 +25,7 @@ class MatmulOp(NNOp):
     b = operand_def(TensorType)
 
     def infer(self) -> Shape:
+        """(leading dims broadcast, rows of a, columns of b); a vector has no rows or columns."""
         a, b = self.shapes
         if not a or not b:
             raise LayoutError(
@@ -40,6 +41,7 @@ class MatmulOp(NNOp):
         return (*broadcast(a[:-2], b[:-2]), *rows, *columns)
 
     def pad_reads(self, operand: int) -> tuple[PadRead, ...]:
+        """Zeros in the pads of the inner dim of both operands."""
         rank = len(self.shapes[operand])
         return (PadRead(rank - 1 if operand == 0 else max(rank - 2, 0), 0.0),)
 
@@ -61,6 +63,7 @@ class GemmOp(NNOp):
     trans_b = flag(default=False)
 
     def infer(self) -> Shape:
+        """(M, N)."""
         a, b = self.shapes[:2]
         for name, shape in (("a", a), ("b", b)):
             if len(shape) != 2:
@@ -82,6 +85,7 @@ class GemmOp(NNOp):
         return (m, n)
 
     def pad_reads(self, operand: int) -> tuple[PadRead, ...]:
+        """Zeros in the pads of the K dim of a and b; c is read by logical index."""
         if operand > 1:
             return ()
         inner = 1 if operand == 0 else 0

@@ -11,10 +11,10 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def
 
 from layout_ir.dialects.nn.attributes import integer, number
-from layout_ir.dialects.nn.common import NNOp, PadRead
-from layout_ir.dialects.nn.shapes import check_dim
-from layout_ir.dialects.nn.tensors import Shape
+from layout_ir.dialects.nn.nn_op import NNOp
+from layout_ir.dialects.nn.tensor_types import Shape, check_dim
 from layout_ir.errors import LayoutError, shape_text
+from layout_ir.interfaces import PadRead
 
 
 @irdl_op_definition
@@ -33,6 +33,7 @@ class BatchNormOp(NNOp):
     epsilon = number(default=1e-5)
 
     def infer(self) -> Shape:
+        """The shape of x; the other operands have one element per channel."""
         x, *parameters = self.shapes
         if len(x) < 2:
             raise LayoutError(f"{self.name} needs a channel dim 1, but operand 0 is {shape_text(x)}")
@@ -45,6 +46,7 @@ class BatchNormOp(NNOp):
         return x
 
     def formatted_operands(self) -> Sequence[SSAValue]:
+        """x alone: the others are vectors."""
         return (self.x,)
 
 
@@ -63,6 +65,7 @@ class LrnOp(NNOp):
     bias = number(default=1.0)
 
     def infer(self) -> Shape:
+        """The shape of x."""
         (x,) = self.shapes
         if len(x) < 2:
             raise LayoutError(f"{self.name} needs a channel dim 1, but operand 0 is {shape_text(x)}")
@@ -71,6 +74,7 @@ class LrnOp(NNOp):
         return x
 
     def pad_reads(self, operand: int) -> tuple[PadRead, ...]:
+        """Zeros in the pads of the channels, which the sum of squares includes."""
         return (PadRead(1, 0.0),)
 
 
@@ -88,11 +92,13 @@ class SoftmaxLikeOp(NNOp):
     axis = integer(default=_last_dim)
 
     def infer(self) -> Shape:
+        """The shape of x."""
         (x,) = self.shapes
         check_dim("axis", self.axis, x)
         return x
 
     def pad_reads(self, operand: int) -> tuple[PadRead, ...]:
+        """-inf in the pads of `axis`, of which the exponential adds 0 to the sum."""
         return (PadRead(self.axis, -math.inf),)
 
 

@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.irdl import irdl_op_definition, operand_def
 
 from layout_ir.dialects.nn.attributes import flag, ints
-from layout_ir.dialects.nn.common import NNOp
-from layout_ir.dialects.nn.tensors import FLOATS, Shape
+from layout_ir.dialects.nn.nn_op import NNOp
+from layout_ir.dialects.nn.tensor_types import FLOATS, Shape
 from layout_ir.dialects.nn.windows import check_rank, no_pads, ones, window_shape
 
 
@@ -27,6 +27,7 @@ class PoolOp(NNOp):
     ceil_mode = flag(default=False)
 
     def infer(self) -> Shape:
+        """(N, C, window positions per spatial dim)."""
         (x,) = self.shapes
         check_rank(self.name, x)
         spatial = window_shape(
@@ -68,6 +69,7 @@ class GlobalPoolOp(NNOp):
     x = operand_def(TensorType)
 
     def infer(self) -> Shape:
+        """(N, C, 1, ...)."""
         (x,) = self.shapes
         check_rank(self.name, x)
         return (*x[:2], *(1 for _ in x[2:]))

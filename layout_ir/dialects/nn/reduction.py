@@ -15,10 +15,10 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def
 
 from layout_ir.dialects.nn.attributes import flag, ints
-from layout_ir.dialects.nn.common import NNOp, PadRead
-from layout_ir.dialects.nn.shapes import check_dim
-from layout_ir.dialects.nn.tensors import FLOATS, NUMBERS, Shape, int_range
+from layout_ir.dialects.nn.nn_op import NNOp
+from layout_ir.dialects.nn.tensor_types import FLOATS, NUMBERS, Shape, check_dim, int_range
 from layout_ir.errors import LayoutError
+from layout_ir.interfaces import PadRead
 
 REDUCIBLE = (*FLOATS, "i32", "i64")
 
@@ -34,10 +34,10 @@ class ReduceOp(NNOp):
     SAME_FORMAT: ClassVar[bool] = True
 
     FOLD: ClassVar[str]
-    """The function of two elements, by its name in NumPy."""
+    """Name of the NumPy ufunc of two elements that is folded over the dims."""
 
     NEUTRAL: ClassVar[float]
-    """What it folds into any element without changing that."""
+    """The neutral element of `FOLD`."""
 
     x = operand_def(TensorType)
 
@@ -45,6 +45,7 @@ class ReduceOp(NNOp):
     keepdims = flag(default=True)
 
     def infer(self) -> Shape:
+        """The shape of x with extent 1 in `axes`, or without those dims."""
         (x,) = self.shapes
         axes = self.axes
         for axis in axes:
@@ -56,6 +57,7 @@ class ReduceOp(NNOp):
         return tuple(extent for dim, extent in enumerate(x) if dim not in axes)
 
     def formatted_operands(self) -> Sequence[SSAValue]:
+        """x, where the result has its rank."""
         return self.operands if self.keepdims else ()
 
     def neutral(self) -> float:
@@ -67,13 +69,14 @@ class ReduceOp(NNOp):
         return self.NEUTRAL
 
     def pad_reads(self, operand: int) -> tuple[PadRead, ...]:
+        """The neutral element in the pads of `axes`."""
         neutral = self.neutral()
         return tuple(PadRead(axis, neutral) for axis in self.axes)
 
     def compute(self, np: Any, x: Any) -> Any:
-        """The op on an array of a type that NumPy computes in; it is larger than x by the pads of the reduced dims."""
+        """The op on an array of a type that NumPy computes in: the elements of x and the pads of the reduced dims."""
         fold = getattr(np, self.FOLD)
-        # What NumPy makes of no elements, it knows for some functions.
+        # Of no elements, NumPy knows the result of some ufuncs only.
         start = {} if fold.identity is not None else {"initial": self.neutral()}
         return fold.reduce(x, axis=self.axes, keepdims=self.keepdims, dtype=x.dtype, **start)
 
@@ -96,6 +99,7 @@ class ReduceMeanOp(ReduceOp):
     NEUTRAL: ClassVar[float] = 0.0
 
     def compute(self, np: Any, x: Any) -> Any:
+        """The sum over elements and pads, divided by the number of elements alone."""
         total, count = super().compute(np, x), math.prod(self.shapes[0][axis] for axis in self.axes)
         if x.dtype.kind == "f":
             return total / x.dtype.type(count)

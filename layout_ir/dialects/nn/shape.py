@@ -8,16 +8,15 @@ from typing import ClassVar
 from xdsl.dialects.builtin import TensorType
 from xdsl.irdl import irdl_op_definition, operand_def, var_operand_def
 
-from layout_ir.dialects.nn.attributes import floats, integer, ints, number, word
-from layout_ir.dialects.nn.common import NNOp
-from layout_ir.dialects.nn.shapes import check_dim
-from layout_ir.dialects.nn.tensors import ELEMENTS, NUMBERS, Shape
+from layout_ir.dialects.nn.attributes import floats, integer, ints, keyword, number
+from layout_ir.dialects.nn.nn_op import NNOp
+from layout_ir.dialects.nn.tensor_types import ELEMENTS, NUMBERS, Shape, check_dim
 from layout_ir.errors import LayoutError, shape_text
 
 
 @irdl_op_definition
 class ConcatOp(NNOp):
-    """The operands one behind the other along `axis`."""
+    """The operands joined along `axis`, in order."""
 
     name = "nn.concat"
     ALLOWED: ClassVar[tuple[str, ...]] = ELEMENTS
@@ -28,6 +27,7 @@ class ConcatOp(NNOp):
     axis = integer()
 
     def infer(self) -> Shape:
+        """The shape of operand 0, with the extents along `axis` added up."""
         if not self.operands:
             raise LayoutError(f"{self.name} takes at least 1 operands, not 0")
         first = self.shapes[0]
@@ -62,10 +62,11 @@ class PadOp(NNOp):
     x = operand_def(TensorType)
 
     pads = ints()
-    mode = word(("constant", "reflect", "edge", "wrap"))
+    mode = keyword(("constant", "reflect", "edge", "wrap"))
     value = number(default=0.0)
 
     def infer(self) -> Shape:
+        """The shape of x, each extent changed by its two entries of `pads`."""
         (x,) = self.shapes
         rank, pads = len(x), self.pads
         if len(pads) != 2 * rank:
@@ -116,6 +117,7 @@ class SliceOp(NNOp):
     steps = ints(default=_unit_steps)
 
     def infer(self) -> Shape:
+        """`sizes`."""
         (x,) = self.shapes
         for name, values in (("starts", self.starts), ("sizes", self.sizes), ("steps", self.steps)):
             if len(values) != len(x):
@@ -164,11 +166,12 @@ class ResizeOp(NNOp):
 
     scales = floats(default=())
     sizes = ints(default=())
-    mode = word(("nearest", "linear"))
-    coordinates = word(("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"))
-    nearest_mode = word(("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"))
+    mode = keyword(("nearest", "linear"))
+    coordinates = keyword(("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"))
+    nearest_mode = keyword(("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"))
 
     def infer(self) -> Shape:
+        """`sizes`, or the extents of x times `scales`, rounded down."""
         (x,) = self.shapes
         if bool(self.scales) == bool(self.sizes) and x:
             raise LayoutError(

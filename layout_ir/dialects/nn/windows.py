@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from layout_ir.dialects.nn.common import NNOp
-from layout_ir.dialects.nn.tensors import Shape
+from layout_ir.dialects.nn.nn_op import NNOp
+from layout_ir.dialects.nn.tensor_types import Shape
 from layout_ir.errors import LayoutError, shape_text
 
 
@@ -23,7 +23,7 @@ def spatial_rank(op: NNOp) -> int:
 
 
 def check_rank(op: str, shape: Shape) -> None:
-    """Raise LayoutError unless `shape` is (N, C, 1 to 3 spatial dims)."""
+    """Raises LayoutError unless `shape` is (N, C, 1 to 3 spatial dims)."""
     if not 3 <= len(shape) <= 5:
         raise LayoutError(
             f"{op} works on rank 3 to 5 (batch, channels, 1 to 3 spatial dims), "
@@ -42,9 +42,9 @@ def window_shape(
 ) -> Shape:
     """Number of window positions per spatial dim.
 
-    `pads` are the begins of all dims, then the ends. With `ceil_mode` the last window may end behind the padding,
-    but not start in the high one.
-    Raises LayoutError if a list has the wrong length or a negative entry, or a window fits nowhere.
+    `pads` has the begins of all dims, then the ends. With `ceil_mode` the last window may end after the padding, but
+    not start in the padding at the end. Raises LayoutError where a list has the wrong length or a negative entry, or
+    the window is larger than the padded extent.
     """
     rank = len(extents)
     for name, values, low in (
@@ -63,13 +63,13 @@ def window_shape(
     result: list[int] = []
     for dim in range(rank):
         padded = extents[dim] + pads[dim] + pads[rank + dim]
-        reach = (kernel[dim] - 1) * dilations[dim] + 1
-        if reach > padded:
+        dilated = (kernel[dim] - 1) * dilations[dim] + 1
+        if dilated > padded:
             raise LayoutError(
-                f"window and extent do not fit in spatial dim {dim}: kernel {kernel[dim]} dilated to {reach} > "
+                f"window and extent do not fit in spatial dim {dim}: kernel {kernel[dim]} dilated to {dilated} > "
                 f"extent {extents[dim]} padded to {padded}"
             )
-        steps, rest = divmod(padded - reach, strides[dim])
+        steps, rest = divmod(padded - dilated, strides[dim])
         if ceil_mode:
             steps += bool(rest)
             # As in ONNX and torch: a last window that starts in the high padding is dropped, a full one too.

@@ -1,8 +1,8 @@
 """ONNX import: a model file becomes a module with one function, `@main`, over the `nn` and `layout` dialects.
 
-Inputs and results keep the plain row-major layout that ONNX defines; every value in between may lie as layout
-selection likes (`#layout.any`), and each result is reordered to its plain layout before it is returned. What can
-be computed from constants is computed here, within the bounds of `budget.py`.
+Inputs and results keep the row-major layout that ONNX defines. Every value in between has the layout `#layout.any`, to
+be chosen by layout selection, and each result is reordered to row-major before it is returned. Nodes whose inputs are
+constants are evaluated during import, within the bounds of `budget.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from layout_ir.frontends.onnx.errors import OnnxImportError, unforeseen_as_import_error
+from layout_ir.frontends.onnx.import_error import OnnxImportError, unforeseen_as_import_error
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -32,7 +32,7 @@ def from_onnx(
     and element type. `shapes` gives shapes of inputs, by name; an input with a symbolic dim needs one.
 
     Raises OnnxImportError if the model cannot be read, is not valid, or uses what is not supported; the message
-    names the node. A model is imported as a whole or not at all. What nobody foresaw is raised as an OnnxImportError
+    names the node. A model is imported as a whole or not at all. Any other exception is raised as an OnnxImportError
     that is an UnforeseenError too.
     """
     from layout_ir.frontends.onnx.importer import import_model

@@ -1,12 +1,12 @@
-"""How much import may compute.
+"""Limits on the memory and time that the evaluation of constant nodes may take during import.
 
 A file of a hundred bytes can ask for terabytes: 45 Concats that double, an outer sum, a product of constant matrices.
-So what a node would make and how many steps that takes is computed before anything is done, and taken from the budget
-of the model. What does not fit stays an op, where there is one, and is an error otherwise.
+So the size of a node's result and the number of steps to it are computed first, and taken from the budget of the
+model. A node that exceeds the budget becomes an op, or is an error where no op is supported for it.
 
-Budgets are for new values only: what the file holds is not counted, nor are values with one element everywhere, which
-take no memory. They grow with the weights that are read, so that large models can transpose and dequantize all of
-them. A mask of 4096 x 4096 in single precision is 64 MiB.
+Only new values are counted: neither constants in the file nor splats, which take no memory. The budget grows with the
+weights that are read, so that a large model can transpose and dequantize all of them. A mask of 4096 x 4096 in single
+precision takes 64 MiB.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ FLOOR_STEPS = 1 << 30
 STEPS_PER_BYTE = 64
 
 PER_NODE = 4
-"""The part of the whole that one node may take: a quarter. Evaluation needs several times the result."""
+"""One node may take a quarter of the budget: its evaluation needs several times the memory of the result."""
 
 STEPS_PER_ELEMENT = 8
-"""Of an op that NumPy does at once: 2 to 20 ns."""
+"""The steps of an op that is one call of NumPy, which takes 2 to 20 ns per element."""
 
 
 class Budget:
-    """What is left of the bytes and steps that a model may use."""
+    """The bytes and steps that a model has left for evaluation."""
 
     def __init__(self) -> None:
         self._weights = 0
@@ -34,11 +34,11 @@ class Budget:
         self._steps = 0
 
     def grow(self, size: int) -> None:
-        """Weights of `size` bytes were read from the model."""
+        """Raises the limits for weights of `size` bytes that were read from the model."""
         self._weights += size
 
     def refusal(self, size: int, steps: int) -> str | None:
-        """Why `size` bytes and `steps` steps do not fit, in words that continue "its result ..."; None if they do."""
+        """Why `size` bytes and `steps` steps exceed the budget, to follow "its result"; None where they do not."""
         for used, new, most, what in (
             (self._bytes, size, FLOOR_BYTES + BYTES_PER_BYTE * self._weights, "bytes"),
             (self._steps, steps, FLOOR_STEPS + STEPS_PER_BYTE * self._weights, "steps"),
@@ -51,7 +51,7 @@ class Budget:
         return None
 
     def spend(self, size: int, steps: int) -> str | None:
-        """Take `size` bytes and `steps` steps; `refusal` if they are too many, and then nothing is taken."""
+        """Takes `size` bytes and `steps` steps and returns None, or takes nothing and returns the `refusal`."""
         refusal = self.refusal(size, steps)
         if refusal is None:
             self._bytes += size

@@ -1,8 +1,8 @@
 """Evaluation of rarer ops by the reference implementation of the onnx package.
 
-It computes whatever it is asked for, so an op takes part only if its cost is known: `COSTS` gives the elements of the
-outputs and the steps, from the inputs and attributes. Ops with results of elements by elements are done on one element
-where all inputs are splats.
+That implementation has no limits, so only ops whose cost is known beforehand are evaluated: `COSTS` has a function from
+inputs and attributes to the elements of the outputs and the number of steps. Elementwise ops are evaluated on one
+element where all inputs are splats.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from layout_ir.dialects.nn.shapes import broadcast
+from layout_ir.dialects.nn.tensor_types import broadcast
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
-from layout_ir.frontends.onnx.errors import OnnxImportError
+from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.signature import check_signature
-from layout_ir.frontends.onnx.tensors import check_shape
+from layout_ir.frontends.onnx.tensor_protos import check_shape
 from layout_ir.frontends.onnx.values import collapsed, is_splat, splat
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 STEPS_PER_LOOPED_ELEMENT = 1024
-"""Of an op for which the reference has loops in Python: 1 to 5 us."""
+"""The steps of an op that the reference evaluates by a loop in Python, which takes 1 to 5 us per element."""
 
 STEPS_PER_NODE = 1 << 16
 """Making an evaluator takes 0.2 ms."""
@@ -35,7 +35,7 @@ STEPS_PER_NODE = 1 << 16
 MOST_BYTES_PER_ELEMENT = 8
 
 OLDEST = {"Hardmax": 13, "LogSoftmax": 13, "Softmax": 13}
-"""Versions of operators from which on the reference computes what the standard says."""
+"""Oldest version of an operator that the reference computes as the standard defines it."""
 
 Arrays = Sequence["NDArray[Any] | None"]
 Cost = tuple[int, int]
@@ -43,9 +43,9 @@ Cost = tuple[int, int]
 
 
 def evaluate(node: Node) -> list[NDArray[Any]] | None:
-    """The outputs of a node with constant inputs; None if its cost is not known, or too high, or evaluation fails.
+    """The outputs of a node with constant inputs; None where its cost is unknown or too high, or evaluation fails.
 
-    Raises OnnxImportError if the node is not valid.
+    Raises OnnxImportError where the node is not valid.
     """
     op = node.op_type
     if (op not in COSTS and op not in ELEMENTWISE) or node.opset < OLDEST.get(op, 0):
@@ -55,16 +55,14 @@ def evaluate(node: Node) -> list[NDArray[Any]] | None:
     given = [array for array in arrays if array is not None]
     shape: tuple[int, ...] | None = None
     if op in ELEMENTWISE:
-        shape = ()
-        for array in given:
-            shape = broadcast(shape, array.shape)
+        shape = broadcast(*(array.shape for array in given))
         check_shape(shape, np.dtype(np.float64), "the result")
         if all(map(is_splat, given)):
             # Vectors of one element: some ops of the reference fail on scalars.
             arrays = [None if array is None else np.asarray(collapsed(array)).reshape(1) for array in arrays]
         else:
             shape = None
-        size = prod(broadcast_all(arrays))
+        size = prod(broadcast(*(array.shape for array in arrays if array is not None)))
         cost = (size, STEPS_PER_ELEMENT * size)
     else:
         try:
@@ -85,14 +83,6 @@ def evaluate(node: Node) -> list[NDArray[Any]] | None:
     return results
 
 
-def broadcast_all(arrays: Arrays) -> tuple[int, ...]:
-    """The shape to which all broadcast. Raises LayoutError naming two that do not."""
-    shape: tuple[int, ...] = ()
-    for array in arrays:
-        shape = shape if array is None else broadcast(shape, array.shape)
-    return shape
-
-
 def _run(node: Node, arrays: Arrays) -> list[NDArray[Any]] | None:
     from onnx.reference import ReferenceEvaluator
 
@@ -111,9 +101,9 @@ def _run(node: Node, arrays: Arrays) -> list[NDArray[Any]] | None:
         raise
     except Exception as error:
         # The reference knows few ops in all their versions; its errors say little about the model.
-        said = " ".join(str(error).split())[:200]
+        message = " ".join(str(error).split())[:200]
         node.not_folded = (
-            f"the reference of the onnx package fails on its constants ({type(error).__name__}: {said})"
+            f"the reference of the onnx package fails on its constants ({type(error).__name__}: {message})"
         )
         return None
     arrays_out = [np.asarray(result) for result in results]

@@ -1,8 +1,8 @@
-"""Reading of tensors that a model keeps in files beside it.
+"""Reading of tensors that a model keeps in files beside it (external data).
 
-A model is not trusted, so a location may name only what came with it: a regular file in the folder of the model or
-below. It is opened component by component without following links, so that nothing can be exchanged between a check
-and its use. A file with several names (hard links) is refused too: one of them may be outside.
+A model is not trusted, so a location may name only a regular file in the folder of the model or below. The path is
+opened component by component without following links, so that no component can be exchanged between the check and the
+read. A file with several names (hard links) is refused too: one of them may be outside the folder.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import stat
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
-from layout_ir.frontends.onnx.errors import OnnxImportError, quoted
+from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
 
 if TYPE_CHECKING:
     import onnx
 
 
 def read_external(tensor: onnx.TensorProto, folder: Path | None, size: int, title: str) -> bytes:
-    """The `size` bytes of a tensor that is stored outside the model, which lies in `folder`.
+    """The `size` bytes of a tensor that is stored in a file beside the model, in `folder` or below.
 
-    Raises OnnxImportError if the file is not one that may be read, or does not hold exactly these bytes.
+    Raises OnnxImportError, naming `title`, where the file may not be read or does not hold exactly these bytes.
     """
     entries: dict[str, str] = {}
     for entry in tensor.external_data:
@@ -89,7 +89,7 @@ def _components(location: str, failed: str) -> tuple[str, ...]:
 
 def _open(folder: Path, parts: tuple[str, ...]) -> int:
     """A descriptor of the file that the path names, in which no component is a link."""
-    # O_NONBLOCK: a fifo without a writer would wait for ever. What a system does not have counts as 0.
+    # O_NONBLOCK: to open a fifo without a writer would block for ever. Flags that a system does not have count as 0.
     flags = os.O_RDONLY
     for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
         flags |= getattr(os, name, 0)

@@ -1,28 +1,29 @@
-"""Evaluation of nodes whose inputs are all known.
+"""Constant folding: evaluation of nodes whose inputs are all known.
 
-Networks compute shapes with nodes (Shape, Gather, Concat, ...) and preprocess their weights; both end here. Common
-ops are done with NumPy, on one element where all inputs are splats; others (`evaluation`) by the reference
-implementation that the onnx package brings along. Each states what it costs, and is left alone where the budget of the
-model does not allow that; results are exactly as large as the op says, scalars included.
+Networks compute shapes with nodes (Shape, Gather, Concat, ...) and preprocess their weights; both are folded. Common
+ops are evaluated with NumPy, on one element where all inputs are splats; others (`evaluation`) by the reference
+implementation of the onnx package. A node is not folded where its cost exceeds the budget of the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from layout_ir.dialects import nn
-from layout_ir.dialects.nn.shapes import broadcast
+from layout_ir.dialects.nn.elementwise import divide
+from layout_ir.dialects.nn.tensor_types import broadcast
 from layout_ir.errors import shape_text
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
-from layout_ir.frontends.onnx.errors import OnnxImportError
 from layout_ir.frontends.onnx.evaluation import evaluate
+from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.signature import check_signature
-from layout_ir.frontends.onnx.tensors import check_shape, numpy_type
+from layout_ir.frontends.onnx.tensor_protos import check_shape, numpy_type
 from layout_ir.frontends.onnx.translation import normalize_axis
 from layout_ir.frontends.onnx.values import collapsed, dtype_of, is_splat, splat
 
@@ -31,9 +32,10 @@ if TYPE_CHECKING:
 
 
 def fold(node: Node) -> list[NDArray[Any]] | None:
-    """The outputs of a node with constant inputs; None if it is none, nothing here knows its op, or it costs too much.
+    """The outputs of a node with constant inputs.
 
-    Raises OnnxImportError if the node is not valid, or the op fails on these inputs.
+    None where an input is no constant, the op is not supported here, or it costs too much. Raises OnnxImportError where
+    the node is not valid or the op fails on these inputs.
     """
     if not node.is_constant() or node.domain:
         return None
@@ -49,21 +51,13 @@ def _arrays(node: Node) -> list[NDArray[Any]]:
     return [array for array in node.constant_inputs() if array is not None]
 
 
-def broadcast_shape(arrays: Iterable[NDArray[Any]]) -> tuple[int, ...]:
-    """The shape to which all broadcast. Raises LayoutError naming two that do not."""
-    shape: tuple[int, ...] = ()
-    for array in arrays:
-        shape = broadcast(shape, array.shape)
-    return shape
-
-
 def _elementwise(node: Node) -> NDArray[Any] | None:
     arrays = _arrays(node)
     if not arrays:
         raise OnnxImportError("the node has no inputs, expected 1 or more")
     function = ELEMENTWISE[node.op_type]
     dtype = arrays[0].dtype
-    shape = check_shape(broadcast_shape(arrays), dtype, "the result")
+    shape = check_shape(broadcast(*(array.shape for array in arrays)), dtype, "the result")
     with np.errstate(all="ignore"):
         if all(map(is_splat, arrays)):
             return splat(np.asarray(function(*map(collapsed, arrays))).astype(dtype), shape)
@@ -76,7 +70,7 @@ def _elementwise(node: Node) -> NDArray[Any] | None:
 def _divide(x: NDArray[Any], y: NDArray[Any]) -> Any:
     if x.dtype.kind in "iu" and not np.all(y):
         raise OnnxImportError("division of constants by zero")
-    return nn.DivOp.COMPUTE(np, x, y)
+    return divide(np, x, y)
 
 
 def _power(base: NDArray[Any], exponent: NDArray[Any]) -> Any:
@@ -95,25 +89,22 @@ def _chain(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return apply
 
 
+_SAME: tuple[type[nn.ElementwiseOp], ...] = (
+    nn.AbsOp, nn.AddOp, nn.CeilOp, nn.ExpOp, nn.FloorOp, nn.LogOp, nn.MulOp, nn.NegOp, nn.ReciprocalOp, nn.SqrtOp,
+    nn.SubOp,
+)  # fmt: skip
+"""Ops that are folded with the function in their row of the table of `nn`."""
+
 ELEMENTWISE: dict[str, Callable[..., Any]] = {
-    "Abs": np.abs,
-    "Add": np.add,
-    "Ceil": np.ceil,
+    # The dialect has ONNX's names: `nn.AbsOp` is Abs.
+    **{op.__name__[:-2]: partial(op.COMPUTE, np) for op in _SAME},
     "Div": _divide,
-    "Exp": np.exp,
-    "Floor": np.floor,
-    "Log": np.log,
-    "Max": _chain(np.maximum),
-    "Min": _chain(np.minimum),
-    "Mul": np.multiply,
-    "Neg": np.negative,
+    "Max": _chain(partial(nn.MaxOp.COMPUTE, np)),
+    "Min": _chain(partial(nn.MinOp.COMPUTE, np)),
     "Pow": _power,
-    "Reciprocal": np.reciprocal,
-    "Sqrt": np.sqrt,
-    "Sub": np.subtract,
-    "Sum": _chain(np.add),
+    "Sum": _chain(partial(nn.AddOp.COMPUTE, np)),
 }
-"""Ops without attributes that matter whose result has the element type of their first input."""
+"""NumPy functions of ops without attributes whose result has the element type of their first input."""
 
 
 def cast_cost(array: NDArray[Any], dtype: np.dtype[Any]) -> tuple[int, int]:
@@ -123,7 +114,7 @@ def cast_cost(array: NDArray[Any], dtype: np.dtype[Any]) -> tuple[int, int]:
 
 
 def cast_array(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The elements as another type. Raises OnnxImportError if one of the types is not a number as NumPy has them."""
+    """The elements converted to `dtype`. Raises OnnxImportError for complex types and those not in `CASTS`."""
     if array.dtype.kind == "c" or dtype.kind == "c":
         raise OnnxImportError(
             f"cast of constants from {array.dtype} to {dtype}: complex numbers are not supported"

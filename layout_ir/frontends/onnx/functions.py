@@ -1,9 +1,9 @@
-"""Local functions of a model, written out at the places where they are called.
+"""Inlining of a model's local functions.
 
-How large the result is, is computed before anything is written out: 21 functions that call the next one twice make
-2^21 nodes from a file of 2 KB. A file may grow `GROWTH`-fold, and small ones to `FLOOR_NODES` and `FLOOR_BYTES`.
+The size of the result is computed first: 21 functions, each of which calls the next one twice, make 2^21 nodes from a
+file of 2 KB. A model may grow `GROWTH`-fold, a small one to `FLOOR_NODES` and `FLOOR_BYTES`.
 
-Each node keeps the operator versions that its function asks for. Subgraphs (of If, Loop) are left as they are: ops
+Each node keeps the operator versions that its function asks for. Subgraphs (of If, Loop) are not inlined into: ops
 that have some are not supported.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from layout_ir.frontends.onnx.errors import OnnxImportError, quoted
+from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
 
 if TYPE_CHECKING:
     import onnx
@@ -27,17 +27,17 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A node of the graph after all functions are written out."""
+    """A node of the graph after inlining."""
 
     proto: onnx.NodeProto
     title: str
-    """The node in messages: its number, name and op, and where it stands if that is in a function."""
+    """The node in messages: its number, name and op; one from a function behind the call in the graph."""
     opsets: Mapping[str, int]
     """Versions of the operators, by domain ("" is the default one)."""
 
 
 def domain_of(domain: str) -> str:
-    """The domain, of which the default one has two names."""
+    """`domain`, or "" for "ai.onnx", the other name of the default domain."""
     return "" if domain == "ai.onnx" else domain
 
 
@@ -47,14 +47,14 @@ def node_name(proto: onnx.NodeProto) -> str:
 
 
 def node_title(proto: onnx.NodeProto, number: int) -> str:
-    """The node in messages."""
+    """The node in messages: number, name and op."""
     return f"node {number} {quoted(node_name(proto))} ({quoted(proto.op_type)[1:-1]})"
 
 
-def written_out(model: onnx.ModelProto, opsets: Mapping[str, int]) -> list[Call]:
-    """The nodes of the graph, those of functions in place of their calls.
+def inlined(model: onnx.ModelProto, opsets: Mapping[str, int]) -> list[Call]:
+    """The nodes of the graph, with those of functions in place of their calls.
 
-    Raises OnnxImportError if a function calls itself, is called wrongly, or if this makes too many nodes.
+    Raises OnnxImportError where a function calls itself or is called wrongly, or where there would be too many nodes.
     """
     nodes = model.graph.node
     if not model.functions:
@@ -66,7 +66,7 @@ def written_out(model: onnx.ModelProto, opsets: Mapping[str, int]) -> list[Call]
             raise OnnxImportError(f"function {_word(function)} is defined twice")
         functions[key] = function
     _check_size(nodes, functions)
-    return list(_Writer(model, functions).write(opsets))
+    return list(_Inliner(model, functions).nodes(opsets))
 
 
 def _key(node: onnx.NodeProto) -> Key:
@@ -78,7 +78,7 @@ def _word(function: onnx.FunctionProto) -> str:
 
 
 def _check_size(nodes: Sequence[onnx.NodeProto], functions: Mapping[Key, onnx.FunctionProto]) -> None:
-    """Raise OnnxImportError if a function calls itself, or if all together become too large."""
+    """Raises OnnxImportError where a function calls itself, or where the inlined model would be too large."""
     sizes: dict[Key, tuple[int, int]] = {}
 
     def size(inner: Sequence[onnx.NodeProto]) -> tuple[int, int]:
@@ -123,7 +123,7 @@ def _check_size(nodes: Sequence[onnx.NodeProto], functions: Mapping[Key, onnx.Fu
 
 @dataclass(slots=True)
 class _Frame:
-    """A body that is being written out: what its names and attributes stand for where it is called."""
+    """A body that is being inlined, with the values and attributes that its names have at the call."""
 
     nodes: Iterator[tuple[int, onnx.NodeProto]]
     opsets: Mapping[str, int]
@@ -135,7 +135,7 @@ class _Frame:
     """The call in the graph."""
 
 
-class _Writer:
+class _Inliner:
     def __init__(self, model: onnx.ModelProto, functions: Mapping[Key, onnx.FunctionProto]):
         self.graph = model.graph
         self.functions = functions
@@ -144,7 +144,7 @@ class _Writer:
         self.taken.update(name for node in graph.node for name in (*node.input, *node.output))
         self.number = 0
 
-    def write(self, opsets: Mapping[str, int]) -> Iterator[Call]:
+    def nodes(self, opsets: Mapping[str, int]) -> Iterator[Call]:
         stack = [_Frame(enumerate(self.graph.node), opsets, None, {}, "", "")]
         while stack:
             frame = stack[-1]

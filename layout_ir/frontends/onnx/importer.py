@@ -1,7 +1,7 @@
-"""The walk over the graph: each live node becomes constants or ops, then the function is closed.
+"""The walk over the graph: each live node becomes constants or ops of the function `@main`.
 
-A node is tried in this order: views and constants (`ops_shapes`), evaluation if all its inputs are known, and the
-translation of its op. The module exists only when the last node went through.
+A node is handled by the first that applies: a translation that takes constants (views, constants: `ops_shapes`),
+evaluation where all inputs are constants (`folding`), the translation of its op.
 """
 
 from __future__ import annotations
@@ -21,20 +21,27 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.tag import names_for
 from layout_ir.dialects.layout import FormatAttr, ReorderOp
 from layout_ir.errors import LayoutError, UnforeseenError
+from layout_ir.frontends.onnx import ops_elementwise, ops_layers, ops_shapes
 from layout_ir.frontends.onnx.budget import Budget
-from layout_ir.frontends.onnx.builder import Builder, location, name_hint
-from layout_ir.frontends.onnx.errors import OnnxImportError, quoted, unforeseen_as_import_error
 from layout_ir.frontends.onnx.folding import fold
 from layout_ir.frontends.onnx.functions import Call, node_name
+from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted, unforeseen_as_import_error
 from layout_ir.frontends.onnx.model import Model, graph_inputs
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.ops import TRANSLATIONS
-from layout_ir.frontends.onnx.tensors import array_of
+from layout_ir.frontends.onnx.tensor_protos import array_of
+from layout_ir.frontends.onnx.translation import Builder, Translation, location, name_hint
 from layout_ir.frontends.onnx.values import Constant, Value, element_of, shape_of, tensor_type
 
 if TYPE_CHECKING:
     import onnx
     from numpy.typing import NDArray
+
+TRANSLATIONS: dict[str, Translation] = {
+    **ops_elementwise.TRANSLATIONS,
+    **ops_layers.TRANSLATIONS,
+    **ops_shapes.TRANSLATIONS,
+}
+"""The ONNX ops that are supported, by name."""
 
 
 def import_model(
@@ -77,7 +84,7 @@ class _Import:
         return self._module([value.name for value in inputs], results)
 
     def _check_names(self, inputs: Sequence[str]) -> None:
-        """Every name has one definition, and `weights` names some of them."""
+        """Raises OnnxImportError where a name is defined twice, or `weights` names no constant."""
         defined = self.defined_by
         for name in inputs:
             self._define(name, "an input")
@@ -191,7 +198,7 @@ class _Import:
 
 @contextmanager
 def foreseen_as_import_error(subject: str) -> Generator[None]:
-    """Raise what the algebra or the verifier of an op says against the body as an OnnxImportError about `subject`."""
+    """Raises a LayoutError or VerifyException of the body as an OnnxImportError about `subject`."""
     try:
         yield
     except UnforeseenError:
@@ -201,11 +208,12 @@ def foreseen_as_import_error(subject: str) -> Generator[None]:
 
 
 def plain_type(element: Attribute, shape: Sequence[int]) -> TensorType[Attribute]:
-    """The type of an input or result: dense and row-major, in so many words."""
+    """The type of an input or result, with the row-major format as its encoding."""
     return TensorType(element, shape, FormatAttr(plain_format(shape)))
 
 
 def plain_format(shape: Sequence[int]) -> Format:
+    """The row-major format of a tensor of this rank."""
     return Format.row_major(names_for(len(shape)))
 
 
@@ -214,7 +222,7 @@ def _names(names: Sequence[str]) -> ArrayAttr[DictionaryAttr]:
 
 
 def _captured(proto: onnx.NodeProto) -> list[str]:
-    """Names that the node's subgraphs use; some are their own, which does no harm."""
+    """Names that the node's subgraphs use, including names that they define themselves."""
     names: list[str] = []
     for attribute in proto.attribute:
         for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):

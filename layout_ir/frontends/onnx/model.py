@@ -1,4 +1,4 @@
-"""Reading of ONNX files: the model, its opset, its nodes without local functions, and the shapes of its inputs."""
+"""Reading of ONNX files: the model, its opset, its nodes after inlining, and the shapes of its inputs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from layout_ir.frontends.onnx.errors import OnnxImportError, quoted
-from layout_ir.frontends.onnx.functions import Call, domain_of, written_out
-from layout_ir.frontends.onnx.tensors import check_shape, numpy_type
+from layout_ir.frontends.onnx.functions import Call, domain_of, inlined
+from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
+from layout_ir.frontends.onnx.tensor_protos import check_shape, numpy_type
 
 if TYPE_CHECKING:
     import onnx
@@ -23,12 +23,12 @@ OLDEST_OPSET = 9
 
 @dataclass(frozen=True)
 class Model:
-    """A checked model; `calls` are the nodes of its graph, those of local functions in place of their calls."""
+    """A checked model; `calls` are the nodes of its graph after local functions are inlined."""
 
     graph: onnx.GraphProto
     calls: Sequence[Call]
     folder: Path | None
-    """Where external data lies; None if the model did not come from a file."""
+    """The folder of the file, for external data; None for a model that did not come from a file."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Input:
 
 
 def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Model:
-    """Read and check a model. Raises OnnxImportError."""
+    """The model in a file, in bytes or in a ModelProto. Raises OnnxImportError where it is cut, invalid or too old."""
     try:
         import onnx
     except ImportError as error:
@@ -68,7 +68,7 @@ def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Model:
         raise OnnxImportError(f"{title} does not say which version of the ONNX operators it uses")
     for function in model.functions:
         _opsets(function.opset_import, f"function {quoted(function.name)}")
-    return Model(model.graph, written_out(model, opsets), folder)
+    return Model(model.graph, inlined(model, opsets), folder)
 
 
 def _opsets(imports: Iterable[onnx.OperatorSetIdProto], title: str) -> dict[str, int]:

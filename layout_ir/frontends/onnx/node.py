@@ -1,7 +1,7 @@
-"""One node of the graph, as the translation of its op reads it.
+"""One node of the graph, with accessors that record which attributes and inputs a translation has read.
 
-Whatever a translation does not read of a node is an error in the end: an attribute or input that nobody looked at
-must not be dropped in silence, as it would change what the node means.
+An attribute or input that was not read by the end of the translation is an error: to ignore it would change the
+meaning of the node.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT, Budget
-from layout_ir.frontends.onnx.errors import OnnxImportError, quoted
 from layout_ir.frontends.onnx.functions import Call, domain_of
-from layout_ir.frontends.onnx.tensors import array_of
+from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
+from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.frontends.onnx.values import Constant, Value, is_splat
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST_INTS = 1 << 20
-"""Two pads per dim would be 128; a list of parts (Split) may be longer."""
+"""Entries of a list in a constant input: pads of 64 dims are 128, the parts of a Split may be many more."""
 
 
 class Node:
-    """A node with its input values; None stands for an optional input that is left out."""
+    """A node with its input values, None where an optional input is left out."""
 
     def __init__(
         self, call: Call, inputs: Sequence[Value | None], budget: Budget, folder: Path | None = None
@@ -41,11 +41,11 @@ class Node:
         self.domain = domain_of(call.proto.domain)
         self.opset = call.opsets.get(self.domain, 0)
         self.owns_input = False
-        """Whether nothing else uses input 0, so that what computes it may be changed."""
+        """Whether this node is the only user of input 0, so that the op that computes it may be replaced."""
         self.not_folded: str | None = None
         """Why the node was not computed although all its inputs are known."""
         self._folder = folder
-        """Where external data lies."""
+        """The folder of the model, for external data."""
         self._budget = budget
         self._inputs = list(inputs)
         self._read_inputs: set[int] = set()
@@ -53,7 +53,7 @@ class Node:
         self._read_attributes: set[str] = set()
 
     def check_attributes(self) -> None:
-        """Raise OnnxImportError if an attribute is given twice, or refers to a function that is not there."""
+        """Raises OnnxImportError where an attribute is given twice, or refers to one of a missing function."""
         if len(self._attributes) != len(self.proto.attribute):
             raise OnnxImportError(f"an attribute is given twice: {[a.name for a in self.proto.attribute]}")
         for attribute in self.proto.attribute:
@@ -73,7 +73,10 @@ class Node:
         return name in self._attributes
 
     def get(self, name: str, default: T) -> T:
-        """The attribute, which has the type of the default: int, float, str or tuple of int or float."""
+        """The attribute, or `default` where it is not given.
+
+        Raises OnnxImportError unless it has the type of `default`: int, float, str, or tuple of int or float.
+        """
         self._read_attributes.add(name)
         attribute = self._attributes.get(name)
         if attribute is None:
@@ -90,7 +93,7 @@ class Node:
         )
 
     def _check_items(self, name: str, value: tuple[Any, ...], default: tuple[Any, ...]) -> None:
-        """A list of floats is no list of integers, and the other way round."""
+        """Raises OnnxImportError unless all items have the type of those in `default` (int where it is empty)."""
         wanted = cast("type[object]", type(default[0]) if default else int)
         for item in value:
             if not isinstance(item, wanted):
@@ -99,14 +102,14 @@ class Node:
                 )
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """An attribute that is 0 or 1; implementations differ in what they take other numbers for."""
+        """An attribute of 0 or 1. Raises OnnxImportError for any other number: implementations read it differently."""
         value = self.get(name, int(default))
         if value not in (0, 1):
             raise OnnxImportError(f"attribute {name} = {value}, expected 0 or 1")
         return bool(value)
 
     def number(self, name: str, default: float) -> float:
-        """An attribute that is a finite number."""
+        """An attribute that is a finite number. Raises OnnxImportError for an infinity or NaN."""
         value = self.get(name, default)
         if not np.isfinite(value):
             raise OnnxImportError(f"attribute {name} = {value} is not finite")
@@ -139,9 +142,9 @@ class Node:
         return array
 
     def affords(self, size: int, steps: int) -> bool:
-        """Whether `size` bytes in `steps` steps may be computed now; they are taken from the budget if so.
+        """Takes `size` bytes and `steps` steps from the budget.
 
-        The reason why not is kept in `not_folded`.
+        Returns False, takes nothing and puts the reason into `not_folded` where there are too few left.
         """
         refusal = self._budget.spend(size, steps)
         if refusal is not None:
@@ -149,16 +152,16 @@ class Node:
         return refusal is None
 
     def affords_copy(self, array: NDArray[Any]) -> bool:
-        """Whether the elements of a view of constants may be written down at some time. A splat costs nothing."""
+        """Takes the elements of a view from the budget, as if it were copied; a splat is free. False as `affords`."""
         return is_splat(array) or self.affords(array.nbytes, STEPS_PER_ELEMENT * array.size)
 
     @property
     def inputs(self) -> list[Value]:
-        """All inputs of an op that takes any number of them."""
+        """All inputs, of an op with any number of them. Raises OnnxImportError where one is left out."""
         return [self.input(number) for number in range(len(self._inputs))]
 
     def input(self, number: int) -> Value:
-        """An input that must be there."""
+        """An input. Raises OnnxImportError where it is left out."""
         value = self.optional(number)
         if value is None:
             raise OnnxImportError(f"input {number} is missing")
@@ -170,7 +173,7 @@ class Node:
         return self._inputs[number] if number < len(self._inputs) else None
 
     def constant(self, number: int) -> NDArray[Any] | None:
-        """The elements of an optional input that must be known at import."""
+        """The elements of an optional input, None where left out. Raises OnnxImportError where it is no constant."""
         value = self.optional(number)
         if value is None or isinstance(value, Constant):
             return None if value is None else value.array
@@ -180,7 +183,7 @@ class Node:
         )
 
     def constant_ints(self, number: int) -> tuple[int, ...] | None:
-        """An optional constant input that lists integers."""
+        """An optional constant input that lists integers, None where left out. Raises OnnxImportError for any other."""
         array = self.constant(number)
         if array is None:
             return None
@@ -202,11 +205,11 @@ class Node:
         return bool(values) and all(isinstance(value, Constant) for value in values)
 
     def constant_inputs(self) -> list[NDArray[Any] | None]:
-        """All inputs of a node that `is_constant`."""
+        """The arrays of all inputs, None where one is left out; only for a node that `is_constant`."""
         return [value.array if isinstance(value, Constant) else None for value in self._inputs]
 
     def check_all_read(self) -> None:
-        """Raise OnnxImportError if the node has an attribute or input that the translation did not look at."""
+        """Raises OnnxImportError where the node has an attribute or input that was not read."""
         for name in self._attributes:
             if name not in self._read_attributes:
                 raise OnnxImportError(f"attribute {name} is not supported")
@@ -240,8 +243,8 @@ def _attribute_value(attribute: onnx.AttributeProto) -> Any:
 
 
 def shortest(value: float) -> float:
-    """The number with the fewest digits that is the same in single precision, which attributes are stored in.
+    """The number with the fewest digits that rounds to `value` in single precision, the type of stored attributes.
 
-    A file that was written with epsilon = 1e-5 holds 9.99999974737875e-06.
+    So an epsilon that was written as 1e-5 and is stored as 9.99999974737875e-06 becomes 1e-5 again.
     """
     return float(str(np.float32(value)))

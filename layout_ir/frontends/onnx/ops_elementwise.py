@@ -10,12 +10,11 @@ from xdsl.dialects.builtin import TensorType
 
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import AnyAttr
-from layout_ir.frontends.onnx.builder import Builder
-from layout_ir.frontends.onnx.errors import OnnxImportError, quoted
 from layout_ir.frontends.onnx.folding import cast_array, cast_cost
+from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.tensors import numpy_type
-from layout_ir.frontends.onnx.translation import Translate, Translation
+from layout_ir.frontends.onnx.tensor_protos import numpy_type
+from layout_ir.frontends.onnx.translation import Builder, Translate, Translation
 from layout_ir.frontends.onnx.values import Constant, Value, dtype_of, element_of, shape_of
 
 

@@ -10,10 +10,15 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReshapeOp
 from layout_ir.frontends.onnx.batch_norm import fold_into_convolution
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
-from layout_ir.frontends.onnx.builder import Builder
-from layout_ir.frontends.onnx.errors import OnnxImportError
+from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.translation import Translate, Translation, normalize_axes, normalize_axis
+from layout_ir.frontends.onnx.translation import (
+    Builder,
+    Translate,
+    Translation,
+    normalize_axes,
+    normalize_axis,
+)
 from layout_ir.frontends.onnx.values import Constant, Value, is_splat, shape_of
 
 # --- windows --------------------------------------------------------------------------------------------------
@@ -57,9 +62,11 @@ def _window(node: Node, kernel: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
 def _conv(builder: Builder, node: Node) -> Value:
     x, w = node.input(0), node.input(1)
     kernel = shape_of(w)[2:]
-    said = node.ints("kernel_shape")
-    if said is not None and said != kernel:
-        raise OnnxImportError(f"kernel_shape {list(said)} does not agree with the weight's {list(kernel)}")
+    declared = node.ints("kernel_shape")
+    if declared is not None and declared != kernel:
+        raise OnnxImportError(
+            f"kernel_shape {list(declared)} does not agree with the weight's {list(kernel)}"
+        )
     group = node.get("group", 1)
     return builder.apply(nn.ConvOp, x, w, node.optional(2), group=group, **_window(node, kernel))
 

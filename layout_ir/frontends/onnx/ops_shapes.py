@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import PermuteOp, ReshapeOp
-from layout_ir.dialects.nn.shapes import broadcast
+from layout_ir.dialects.nn.tensor_types import broadcast
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
-from layout_ir.frontends.onnx.builder import Builder
-from layout_ir.frontends.onnx.errors import OnnxImportError
+from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.tensors import check_shape
-from layout_ir.frontends.onnx.translation import Translate, Translation, normalize_axes, normalize_axis
+from layout_ir.frontends.onnx.tensor_protos import check_shape
+from layout_ir.frontends.onnx.translation import (
+    Builder,
+    Translate,
+    Translation,
+    normalize_axes,
+    normalize_axis,
+)
 from layout_ir.frontends.onnx.values import Constant, Value, collapsed, dtype_of, is_splat, shape_of, splat
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # --- constants ------------------------------------------------------------------------------------------------
 
@@ -67,7 +75,7 @@ def _size(builder: Builder, node: Node) -> Value:
 
 
 def reshaped(builder: Builder, node: Node, value: Value, shape: Sequence[int]) -> Value:
-    """`value` under another shape of as many elements."""
+    """`value` under another shape: a constant, or an op. Raises OnnxImportError for another number of elements."""
     shape = tuple(shape)
     if prod(shape) != prod(shape_of(value)):
         raise OnnxImportError(
@@ -294,7 +302,7 @@ def _pad(builder: Builder, node: Node) -> Value:
     return builder.apply(nn.PadOp, x, pads=pads, mode=mode, value=value)
 
 
-def _number(array: Any) -> float:
+def _number(array: NDArray[Any] | None) -> float:
     if array is None:
         return 0.0
     if array.size != 1:
@@ -305,7 +313,7 @@ def _number(array: Any) -> float:
 # --- resize ---------------------------------------------------------------------------------------------------
 
 _IGNORED_IN_RESIZE = {"cubic_coeff_a": -0.75, "exclude_outside": 0, "extrapolation_value": 0.0}
-"""Attributes of modes that are not supported, which a node of another mode may carry."""
+"""Attributes that only modes have which are not supported; any node may carry them."""
 
 
 def _resize(builder: Builder, node: Node) -> Value:
@@ -350,7 +358,7 @@ def _resize(builder: Builder, node: Node) -> Value:
 
 
 def normalize_resize_axes(axes: Sequence[int] | None, rank: int) -> list[int]:
-    """The dims that scales or sizes are of; they keep their order."""
+    """The dims of the entries of scales or sizes, in the order of these; all dims where `axes` is None."""
     if axes is None:
         return list(range(rank))
     normalize_axes(axes, rank)  # none is there twice
@@ -363,7 +371,7 @@ def _check_scales(scales: Sequence[float]) -> None:
 
 
 def _resize_by_scales(builder: Builder, node: Node) -> Value:
-    """Upsample, and Resize as it was in opset 10: index / scale, rounded down, or up where it gets smaller."""
+    """Upsample, and Resize of opset 10: result i reads element i / scale, rounded down, or up to shrink x."""
     scales = node.constant(1)
     if scales is None:
         raise OnnxImportError("scales are missing")

@@ -1,8 +1,7 @@
-"""Whether a node is one that the ONNX standard allows, as far as its inputs and attributes say by themselves.
+"""Checks of a constant node against the schema of its op in the ONNX standard.
 
-NumPy does more than ONNX allows: it takes integers where floats belong, converts mixed element types, and has
-defaults for what is required. A node that is computed at import is therefore checked against the schema of its op
-first; nodes that become ops are checked by these.
+NumPy accepts more than ONNX: integers in place of floats, mixed element types, missing attributes. So a node is checked
+before it is evaluated; nodes that become ops are checked by the verifiers of these.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from layout_ir.frontends.onnx.errors import OnnxImportError
+from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.node import Node
 
 if TYPE_CHECKING:
@@ -27,16 +26,16 @@ FLAGS = frozenset(
     select_last_index sorted transA transB upper
     """.split()  # noqa: SIM905
 )
-"""Attributes that are 0 or 1; implementations differ in what they take other numbers for."""
+"""Attributes that are 0 or 1; implementations read other numbers differently."""
 
 FINITE = frozenset(("alpha", "beta", "bias", "gamma", "lambd"))
 """Attributes that are finite numbers; a fill value or a bound may be infinite."""
 
 
 def check_signature(node: Node) -> None:
-    """Check number and element types of the inputs of a node with constant inputs, and its attributes.
+    """Raises OnnxImportError where the schema of the op does not allow the node's inputs, attributes or outputs.
 
-    Raises OnnxImportError if the standard's schema of the op does not allow them; ops without a schema pass.
+    An op without a schema passes.
     """
     schema = schema_of(node.op_type, node.opset, node.domain)
     if schema is None:

@@ -1,23 +1,95 @@
-"""What the translation of an op is."""
+"""How an op of ONNX becomes ops of `nn` and `layout`: a `Translation`, which gets a `Builder` and the node.
+
+The builder appends ops to the body of the function, each with the location of its node; constants are written down
+where they are first needed.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from layout_ir.frontends.onnx.builder import Builder
-from layout_ir.frontends.onnx.errors import OnnxImportError
+from xdsl.dialects.builtin import NameLoc, StringAttr, TensorType, UnknownLoc
+from xdsl.ir import Block, Operation, SSAValue
+
+from layout_ir.dialects.layout import AnyAttr
+from layout_ir.dialects.nn import ConstantOp, NNOp
+from layout_ir.dialects.nn.constant import literal
+from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.values import Value
+from layout_ir.frontends.onnx.values import Constant, Value, array_bytes, element_of
+
+
+class Builder:
+    """Appends ops to `block`, each at `location`, that of the node which is being translated."""
+
+    def __init__(self, block: Block):
+        self.block = block
+        self.location: NameLoc | None = None
+        self._constants: dict[SSAValue, Constant] = {}
+
+    def emit(self, op: Operation) -> SSAValue:
+        """Appends `op` and returns its one result. Raises VerifyException where the op is not valid."""
+        if self.location is not None:
+            op.location = self.location
+        op.verify_()
+        self.block.add_op(op)
+        return op.results[0]
+
+    def operand(self, value: Value) -> SSAValue:
+        """`value` as an operand; a constant becomes an nn.constant at its first use.
+
+        Raises OnnxImportError for a constant whose element type the IR does not have.
+        """
+        if not isinstance(value, Constant):
+            return value
+        if value.result is None:
+            array = value.array
+            type = TensorType(
+                element_of(array.dtype, f"constant {quoted(value.name)}"), array.shape, AnyAttr()
+            )
+            op = ConstantOp(literal(type, array_bytes(array)), type)
+            op.location = location(value.name)
+            self.block.add_op(op)
+            op.results[0].name_hint = name_hint(value.name)
+            value.result = op.results[0]
+            self._constants[value.result] = value
+        return value.result
+
+    def apply(self, op: type[NNOp], *operands: Value | None, **attributes: Any) -> SSAValue:
+        """Appends an `nn` op on `operands`, without those that are None; the result type is inferred unless given.
+
+        Raises LayoutError or VerifyException where operands and attributes do not fit.
+        """
+        return self.emit(op(*(self.operand(x) for x in operands if x is not None), **attributes))
+
+    def constant_of(self, value: SSAValue) -> Constant | None:
+        """The constant of which `operand` made `value`; None where `value` is computed."""
+        return self._constants.get(value)
+
+
+def location(name: str) -> NameLoc:
+    """The location of ops made from the node or value `name`: a model has names, not lines."""
+    return NameLoc(StringAttr(name), UnknownLoc())
+
+
+def name_hint(name: str) -> str | None:
+    """`name` with characters replaced that the name of an SSA value cannot have; None for an empty one."""
+    text = re.sub(r"[^A-Za-z0-9_.$-]", "_", name)
+    # xDSL cuts a number off the end, which must leave something that does not begin with one.
+    return (f"v{text}" if re.match(r"\d|_\d+$", text) else text) or None
+
 
 Translate = Callable[[Builder, Node], Value | Sequence[Value]]
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """`translate` appends ops for a node and returns its outputs, as many as are supported.
+    """`translate` appends the ops for a node and returns its outputs, as many as are supported.
 
-    With `takes_constants` it is asked for nodes with constant inputs too, instead of their evaluation.
+    With `takes_constants` it also gets nodes whose inputs are all constants, which otherwise are evaluated (`folding`).
     """
 
     translate: Translate
@@ -25,14 +97,14 @@ class Translation:
 
 
 def normalize_axis(axis: int, rank: int) -> int:
-    """An axis that may count from the end, from 0. Raises OnnxImportError if it is out of range."""
+    """The dim, from 0, of an axis that may count from the end (-1). Raises OnnxImportError where it is out of range."""
     if not -rank <= axis < rank:
         raise OnnxImportError(f"axis {axis} is not in {-rank}..{rank - 1}")
     return axis % rank if rank else 0
 
 
 def normalize_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
-    """Ascending axes from 0. Raises OnnxImportError if one is out of range or given twice."""
+    """The dims, from 0 and ascending, of axes. Raises OnnxImportError where one is out of range or given twice."""
     result = sorted(normalize_axis(axis, rank) for axis in axes)
     if len(set(result)) != len(result):
         raise OnnxImportError(f"axes {list(axes)} name a dim of rank {rank} twice")

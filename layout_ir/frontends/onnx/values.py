@@ -1,7 +1,7 @@
-"""Values during import: constants, which stay NumPy arrays until an op needs them, and SSA values.
+"""Values during import: constants, which stay NumPy arrays until an op uses them, and SSA values.
 
-A constant that is one element everywhere is a broadcast view of that element (all strides 0), so that it costs
-nothing, and operations on it are done on the one element.
+A splat, a constant that is one element everywhere, is a broadcast view of that element (all strides 0): it takes no
+memory, and ops on it are evaluated on the one element.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from layout_ir.dialects.layout import attribute_of
-from layout_ir.dialects.nn.tensors import ELEMENTS
+from layout_ir.dialects.nn.tensor_types import ELEMENTS
 from layout_ir.elements.types import element_type
-from layout_ir.frontends.onnx.errors import OnnxImportError
-from layout_ir.frontends.onnx.tensors import check_shape
+from layout_ir.frontends.onnx.import_error import OnnxImportError
+from layout_ir.frontends.onnx.tensor_protos import check_shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +28,7 @@ _ELEMENTS = {element_type(name).array_name: attribute_of(name) for name in ELEME
 
 @dataclass(eq=False)
 class Constant:
-    """A value known at import, its name in the model, and the result of its nn.constant once there is one."""
+    """A value known at import, its name in the model, and the result of its nn.constant, None before its first use."""
 
     array: NDArray[Any]
     name: str
@@ -39,7 +39,7 @@ Value = Constant | SSAValue
 
 
 def element_of(dtype: np.dtype[Any], title: str) -> Attribute:
-    """The IR's element type. Raises OnnxImportError, naming what has it, if there is none."""
+    """The element type in the IR for a NumPy type. Raises OnnxImportError, naming `title`, where there is none."""
     if dtype.name not in _ELEMENTS:
         raise OnnxImportError(f"{title} has element type {dtype.name}; supported are {', '.join(_ELEMENTS)}")
     return _ELEMENTS[dtype.name]
@@ -60,36 +60,35 @@ def dtype_of(value: Value) -> np.dtype[Any]:
 
 
 def shape_of(value: Value) -> tuple[int, ...]:
+    """The extents of a value, all static."""
     return value.array.shape if isinstance(value, Constant) else tensor_type(value).get_shape()
 
 
 def tensor_type(value: SSAValue) -> TensorType[Attribute]:
+    """The type of `value`: import makes tensors only."""
     return cast("TensorType[Attribute]", value.type)
 
 
 def splat(element: Any, shape: Sequence[int]) -> NDArray[Any]:
-    """`element`, an array of one element, everywhere in `shape`, without memory.
-
-    Raises OnnxImportError if no tensor can have that shape.
-    """
+    """A splat of `shape` from `element`, an array of one element. Raises OnnxImportError for an impossible shape."""
     array = np.asarray(element).reshape(())
     return np.broadcast_to(array, check_shape(shape, array.dtype, "the result"))
 
 
 def is_splat(array: NDArray[Any]) -> bool:
-    """Whether `array` is a view of one element; false for an array that has many equal ones."""
+    """Whether `array` is a broadcast view of one element; False for equal elements that each take memory."""
     return array.size > 0 and all(
         stride == 0 or extent == 1 for stride, extent in zip(array.strides, array.shape, strict=True)
     )
 
 
 def collapsed(array: NDArray[Any]) -> NDArray[Any]:
-    """A splat as a scalar, other arrays as they are."""
+    """The one element of a splat as a scalar; any other array unchanged."""
     return array[(0,) * array.ndim] if is_splat(array) else array
 
 
 def array_bytes(array: NDArray[Any]) -> bytes:
-    """Little-endian row-major elements, one for a splat."""
+    """The elements as little-endian bytes in row-major order; one element for a splat."""
     array = np.asarray(collapsed(array))
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("<"))

@@ -22,9 +22,9 @@ COMMANDS = (
 
 
 class TextError(Exception):
-    """Something is wrong with a text from the command line; `span` is where in it.
+    """A text of the command line is wrong at the offsets `span`, None for all of it.
 
-    The message says what, and the tool prints the text with a caret below the place.
+    The tool prints the message, and the text with a caret below that place.
     """
 
     def __init__(self, message: str, text: str, span: tuple[int, int] | None):

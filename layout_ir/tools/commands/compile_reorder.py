@@ -42,13 +42,14 @@ examples:
 
 
 def add_parser(subparsers: Any) -> None:
-    from layout_ir.tools.commands import formats, numbers
+    """Adds the command `compile-reorder` and its arguments."""
+    from layout_ir.tools.commands import formats, quantization_options
 
     parser = subparsers.add_parser(
         "compile-reorder",
         help="a reorder as an object file with a C interface, for this machine or another",
         description="Compile a reorder between two layouts ahead of time.",
-        epilog=_EPILOG.format(numbers=numbers.HELP),
+        epilog=_EPILOG.format(numbers=quantization_options.HELP),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("source", metavar="SRC", nargs="?", help=formats.FORMAT_HELP)
@@ -56,7 +57,7 @@ def add_parser(subparsers: Any) -> None:
         "destination", metavar="DST", nargs="?", help="the layout to move to, in the same notations"
     )
     formats.add_arguments(parser)
-    numbers.add_arguments(parser)
+    quantization_options.add_arguments(parser)
     parser.add_argument(
         "--target", default="host", metavar="NAME", help="the machine: one of --list-targets (default: host)"
     )
@@ -107,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _kind(args: argparse.Namespace) -> str:
-    """What is to be written. Raises LayoutError where nobody says it."""
+    """What to write: "obj", "asm" or "ir". Raises LayoutError where neither --emit nor the suffix of -o says it."""
     if args.source is None or args.destination is None:
         raise LayoutError("say what to compile: SRC DST --shape EXTENTS (layout-ir compile-reorder --help)")
     if args.json and args.output in (None, "-"):
@@ -146,7 +147,7 @@ def _unit(args: argparse.Namespace, machine: Machine) -> Unit:
     from layout_ir.elements.types import canonical_name
     from layout_ir.tools.commands import TextError
     from layout_ir.tools.commands.formats import read_open_shape, same_order
-    from layout_ir.tools.commands.numbers import conversion_of
+    from layout_ir.tools.commands.quantization_options import conversion_of
 
     try:
         check_name(args.name)

@@ -30,13 +30,13 @@ examples:
 
 
 def add_parser(subparsers: Any) -> None:
-    from layout_ir.tools.commands import formats, numbers
+    from layout_ir.tools.commands import formats, quantization_options
 
     parser = subparsers.add_parser(
         "explain-reorder",
         help="the plan of a compiled reorder: loops, micro-kernels, streaming, threads",
         description="Say how a reorder between two layouts is compiled.",
-        epilog=_EPILOG.format(numbers=numbers.HELP),
+        epilog=_EPILOG.format(numbers=quantization_options.HELP),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("source", metavar="SRC", help=formats.FORMAT_HELP)
@@ -48,7 +48,7 @@ def add_parser(subparsers: Any) -> None:
         metavar="NAME",
         help="the machine to plan for, such as haswell (default: host)",
     )
-    numbers.add_arguments(parser)
+    quantization_options.add_arguments(parser)
     parser.add_argument(
         "--threads",
         type=int,
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     from layout_ir.backends.llvm.machine.named import machine_named
     from layout_ir.backends.llvm.runtime.call import choose_plan, plan_reorder
     from layout_ir.tools.commands.formats import read_open_shape
-    from layout_ir.tools.commands.numbers import conversion_of
+    from layout_ir.tools.commands.quantization_options import conversion_of
 
     dtype = canonical_name(args.dtype or "f32")
     machine = machine_named(args.cpu)

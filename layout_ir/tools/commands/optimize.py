@@ -47,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_parser(subparsers: Any) -> None:
+    """Adds the command `optimize` and its arguments."""
     parser = subparsers.add_parser(
         "optimize",
         help="choose layouts for a network and fold its reorders",
@@ -80,7 +81,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the report; writes the program where `-o` says, and its certificate."""
+    """Prints the report; writes the program to `-o` and its certificate to `--certificate`."""
     from layout_ir.files import all_or_none, write_result
     from layout_ir.printing import print_module
     from layout_ir.tools.program import check_output, load_program
@@ -107,19 +108,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def compared(module: ModuleOp, args: argparse.Namespace) -> tuple[Report, ModuleOp, ModuleOp]:
-    """Report, naive and optimized program as the arguments ask.
+    """The report, the naive and the optimized program.
 
-    Warnings, and what the passes say of no place in the program, go to standard error.
+    Warnings, and remarks without a place in the program, go to standard error.
     """
     from xdsl.utils.exceptions import DiagnosticException
 
     from layout_ir.diagnostics import Severity, collect
     from layout_ir.passes.reorder_report import compare
     from layout_ir.passes.selection.costs.cost_table import load_costs
-    from layout_ir.tools.diagnostics import Renderer
     from layout_ir.tools.program import pass_error
+    from layout_ir.tools.rendering import Renderer
 
-    with collect() as said:
+    with collect() as found:
         try:
             costs = None if args.costs is None else load_costs(args.costs)
             certificate = getattr(args, "certificate", None)
@@ -128,7 +129,7 @@ def compared(module: ModuleOp, args: argparse.Namespace) -> tuple[Report, Module
             raise pass_error(error, args.model) from error
         finally:
             # The naive program meets the same obstacles as the optimized one.
-            for diagnostic in dict.fromkeys(said):
+            for diagnostic in dict.fromkeys(found):
                 if diagnostic.location is None or diagnostic.severity is Severity.WARNING:
                     Renderer(sys.stderr)(diagnostic)
 
@@ -143,7 +144,7 @@ def _reasons(optimized: ModuleOp, args: argparse.Namespace) -> list[str]:
 
 
 def format_report(report: Report, model: str, everything: bool = False, reasons: Sequence[str] = ()) -> str:
-    """The report as a person reads it; `reasons` say why single reorders remain."""
+    """The report as text; `everything` lists all reorders, `reasons` has a line per reorder on why it remains."""
     naive, best = report.naive, report.optimized
     lines = [
         f"{model}: {report.ops} ops, target {report.target}",
@@ -188,7 +189,7 @@ def _cost(cost: int, unit: str) -> str:
 
 
 def time_text(ns: float, digits: int = 2) -> str:
-    """A time in the unit in which it can be read: a reorder of a small tensor takes some hundred nanoseconds."""
+    """A time in ns, us or ms, whichever has a readable number of digits."""
     if ns and ns < 1e3:
         return f"{ns:.0f} ns"
     return f"{ns / 1e3:.{digits}f} us" if 0 < ns < 1e6 else f"{ns / 1e6:.{digits}f} ms"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 def add_parser(subparsers: Any) -> None:
+    """Adds the command `run` and its arguments."""
     parser = subparsers.add_parser(
         "run",
         help="execute a network before and after optimization and compare",
@@ -41,7 +42,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints what both programs took and how far their results are apart."""
+    """Prints the times of both programs and the largest difference of their results; status 1 where they differ."""
     from layout_ir.api.execute import entry_point, input_names
     from layout_ir.backends.reference.interpreter import check_types
     from layout_ir.tools.program import load_program
@@ -130,7 +131,7 @@ def _read_arrays(path: str) -> dict[str, Any]:
 
 
 def _may_be_array(archive: ZipFile, name: str) -> bool:
-    """Whether member `name` is called as arrays are (NumPy leaves out .npy) or begins as they do.
+    """Whether member `name` has the suffix of arrays (.npy, which NumPy leaves out of the name) or their magic bytes.
 
     NumPy 2.3.0 fails on others with an error of its own; later versions give their bytes.
     """
@@ -141,7 +142,7 @@ def _may_be_array(archive: ZipFile, name: str) -> bool:
 
 
 def _broken(name: str, error: Exception) -> str:
-    """What is wrong with member `name` of an archive, or with the archive itself where no member was reached."""
+    """The reason why member `name` cannot be read, or the archive itself where `name` is empty."""
     if "allow_pickle" in str(error):
         return f"'{name}' holds Python objects, which are not read"
     where = f"'{name}' cannot be read" if name else "it is damaged"

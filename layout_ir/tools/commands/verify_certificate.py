@@ -33,6 +33,7 @@ status 1   the certificate is malformed or altered, states numbers that are not 
 
 
 def add_parser(subparsers: Any) -> None:
+    """Adds the command `verify-certificate` and its arguments."""
     parser = subparsers.add_parser(
         "verify-certificate",
         help="check the proof that a choice of layouts is the cheapest",
@@ -137,7 +138,7 @@ def _carried(path: str) -> tuple[ModuleOp, str]:
 def _about_program(
     certificate: dict[str, Any], module: ModuleOp | None, args: argparse.Namespace
 ) -> tuple[list[str], list[str]]:
-    """What was checked about the program that the certificate is of, and what was not.
+    """Two lists of sentences: what was checked about the program of the certificate, and what was not.
 
     `module` is the program that carries it. Raises LayoutError where the certificate is of another one.
     """

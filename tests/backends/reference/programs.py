@@ -24,8 +24,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.backends.reference.tensor import Tensor, interior
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import FormatAttr, layout_of, with_format
-from layout_ir.dialects.nn.tensors import round_to
-from layout_ir.dialects.nn.verification import operand_pads
+from layout_ir.dialects.nn.tensor_types import round_to
 from tests.backends.reference.catalog.cases import Case
 from tests.backends.reference.formats import roomy_format
 
@@ -84,7 +83,7 @@ def formatted_op(case: Case, rng: Random) -> nn.NNOp:
         open_result = case.op(
             *map(create_ssa_value, types), result_type=_typed(plain, common), **case.attributes
         )
-        provided = open_result.pad_result(operand_pads(open_result))
+        provided = open_result.pad_result(open_result.operand_pads())
         held = None if provided is None else round_to(provided, plain.result.type.element_type)
         # What is not whole may differ in its last bit from what NumPy computes.
         claim = "undef" if held is None or held % 1 else int(held)

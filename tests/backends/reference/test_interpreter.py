@@ -21,7 +21,8 @@ from layout_ir.dialects.layout import ReorderOp, layout_of
 from layout_ir.dialects.nn import ConstantOp
 from layout_ir.errors import LayoutError
 from tests.backends.reference.rewriting import with_random_formats
-from tests.backends.reference.texts import NETWORK, network_inputs, parse
+from tests.backends.reference.texts import NETWORK, network_inputs
+from tests.programs import parse
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -6,16 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.context import Context
-from xdsl.dialects.arith import Arith
-from xdsl.dialects.builtin import Builtin, ModuleOp
-from xdsl.dialects.func import Func
-from xdsl.dialects.scf import Scf
-from xdsl.dialects.test import Test
-from xdsl.parser import Parser
-
-from layout_ir.dialects.layout import LayoutDialect
-from layout_ir.dialects.nn import NN
 
 NETWORK = """
 func.func @main(%x : tensor<2x13x9x10xf32>, %w : tensor<10x13x3x3xf32>, %b : tensor<10xf32>, %v : tensor<6x13x1x1xf32>,
@@ -40,15 +30,6 @@ func.func @main(%x : tensor<2x13x9x10xf32>, %w : tensor<10x13x3x3xf32>, %b : ten
   func.return %12, %13 : tensor<2x7xf32>, tensor<2x5x4x16xf32>
 }
 """
-
-
-def parse(text: str) -> ModuleOp:
-    context = Context()
-    for dialect in (Arith, Builtin, Func, Scf, Test, LayoutDialect, NN):
-        context.load_dialect(dialect)
-    module = Parser(context, text).parse_module()
-    module.verify()
-    return module
 
 
 def network_inputs() -> list[NDArray[Any]]:

@@ -6,11 +6,9 @@ import io
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.context import Context
 from xdsl.dialects import test
 from xdsl.dialects.builtin import (
     BFloat16Type,
-    Builtin,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -21,13 +19,11 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.algebra.format import Format
-from layout_ir.dialects.layout import AnyAttr, FormatAttr, LayoutDialect
-from layout_ir.dialects.nn import NN
+from layout_ir.dialects.layout import AnyAttr, FormatAttr
 
 ELEMENTS: dict[str, Attribute] = {
     "f16": Float16Type(),
@@ -69,13 +65,6 @@ def program(op: Operation) -> ModuleOp:
     makers = {operand: test.TestOp(result_types=[operand.type]) for operand in op.operands}
     copy = op.clone({operand: maker.results[0] for operand, maker in makers.items()})
     return ModuleOp([*makers.values(), copy])
-
-
-def parse(source: str) -> ModuleOp:
-    context = Context()
-    for dialect in (Builtin, test.Test, LayoutDialect, NN):
-        context.load_dialect(dialect)
-    return Parser(context, source).parse_module()
 
 
 def error_of(op: Operation) -> str:

@@ -11,7 +11,8 @@ from xdsl.utils.exceptions import ParseError
 
 from layout_ir.dialects import nn
 from layout_ir.dialects.nn.attributes import format_float
-from tests.dialects.nn.building import error_of, parse, program, text, value
+from tests.dialects.nn.building import error_of, program, text, value
+from tests.programs import parse
 
 
 @given(st.floats())

@@ -18,7 +18,8 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.nn.constant import Literal, literal
 from layout_ir.errors import LayoutError
 from layout_ir.printing import print_module
-from tests.dialects.nn.building import error_of, parse, program, result, tensor, text
+from tests.dialects.nn.building import error_of, program, result, tensor, text
+from tests.programs import parse
 
 DTYPES = {
     "f16": "<f2",

@@ -23,7 +23,7 @@ from onnx import numpy_helper, version_converter
 from xdsl.dialects.builtin import ModuleOp
 
 from layout_ir.frontends.onnx import OnnxImportError, from_onnx
-from layout_ir.frontends.onnx.ops import TRANSLATIONS
+from layout_ir.frontends.onnx.importer import TRANSLATIONS
 from tests.frontends.onnx.models import NEWEST
 from tests.frontends.onnx.running import check_close, run
 

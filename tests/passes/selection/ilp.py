@@ -39,7 +39,7 @@ from tests.passes.selection.ir_programs.costs import Costs
 from tests.passes.selection.ir_programs.drawing import random_large_ir
 from tests.passes.selection.ir_programs.formats import SAME
 from tests.passes.selection.ir_programs.reading import Reading, times_of
-from tests.passes.texts import parse
+from tests.programs import parse
 
 # SciPy has no types.
 optimize: Any = importlib.import_module("scipy.optimize")

@@ -20,7 +20,7 @@ from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.selection.options.models import same_format_options
 from layout_ir.passes.selection.options.targets import target_named
-from tests.passes.texts import parse
+from tests.programs import parse
 
 onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra 'oracles'")

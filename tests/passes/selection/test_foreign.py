@@ -17,9 +17,8 @@ from layout_ir.passes.selection.costs.cost_table import parse_costs
 from layout_ir.passes.strip import strip
 from layout_ir.printing import print_module
 from tests.passes.selection.options.foreign.ops import generic
-from tests.passes.texts import parse
+from tests.programs import TARGETS, parse
 
-TARGETS = ("avx2", "avx512", "channels-last", "onednn", "htp")
 SHAPE, LARGE = (1, 17, 5, 4), (1, 32, 56, 56)
 
 Array = np.ndarray[Any, Any]

@@ -19,7 +19,7 @@ from layout_ir.passes.selection.translation.from_ir import build
 from tests.passes.selection.ilp import optimum_of
 from tests.passes.selection.ir_programs.drawing import random_ir
 from tests.passes.selection.ir_programs.optimum import priced
-from tests.passes.texts import parse
+from tests.programs import parse
 
 PARTS, PROGRAMS = 10, 500
 

@@ -22,9 +22,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from layout_ir.algebra.format import pad_number
 from layout_ir.dialects.layout import format_of, is_any, is_tensor, layout_of
 from layout_ir.errors import LayoutError
-from layout_ir.foreign.scalar import Trap, Value, kind_of, known, number
-from layout_ir.foreign.structured import Structured, element, is_window, loop_of, start_of, structured
-from layout_ir.foreign.symbolic import Accumulator, Known, fits, outcome
+from layout_ir.foreign.partial_evaluation import Accumulator, Known, fits, outcome
+from layout_ir.foreign.scalar import Trap, Value, compute_dtype, constant_value, scalar_of
+from layout_ir.foreign.structured import Structured, element, initial_value, is_window, loop_of, structured
 from layout_ir.interfaces import PadRead
 
 
@@ -46,14 +46,14 @@ def _candidates(s: Structured) -> Iterator[float]:
 
 def _kind(type: Attribute) -> np.dtype[Any] | None:
     try:
-        return kind_of(type)
+        return compute_dtype(type)
     except LayoutError:
         return None
 
 
 def _number(value: float, type: Attribute) -> Value:
     """`value` as a scalar of `type`; None where the type has no such number, or none that are computed here."""
-    found = None if _kind(type) is None else number(value, type)
+    found = None if _kind(type) is None else scalar_of(value, type)
     return found if found is not None and fits(found, type) else None
 
 
@@ -61,7 +61,7 @@ def _is_neutral(s: Structured, loop: int, candidate: float) -> bool:
     held: list[Known] = []
     for exprs, value in zip(s.maps, s.op.operands, strict=True):
         has_loop = any(loop_of(expr) == loop for expr in exprs)
-        pad = _number(candidate, element(value)) if has_loop else known(value)
+        pad = _number(candidate, element(value)) if has_loop else constant_value(value)
         if has_loop and pad is None:
             return False
         held.append(pad)
@@ -103,7 +103,7 @@ def runs_along(s: Structured, loop: int, ones: frozenset[int]) -> bool:
 
 def _runs(s: Structured, ones: frozenset[int]) -> bool:
     """Whether the body runs where the operands in `ones` hold 1, and the others something unknown."""
-    held = [_number(1, element(v)) if k in ones else known(v) for k, v in enumerate(s.op.operands)]
+    held = [_number(1, element(v)) if k in ones else constant_value(v) for k, v in enumerate(s.op.operands)]
     if s.reductions and s.init[0] is None:
         held.append(None)
     try:
@@ -170,10 +170,12 @@ def _written_along(s: Structured, result: int, loop: int | None) -> float | None
     for exprs, value in zip(s.maps, s.op.operands, strict=True):
         has_loop = any(loop_of(expr) == loop for expr in exprs)
         pad = _held(value) if has_loop else None
-        held.append(_number(pad, element(value)) if pad is not None else None if exprs else known(value))
+        held.append(
+            _number(pad, element(value)) if pad is not None else None if exprs else constant_value(value)
+        )
     start: list[Known] = []
     if s.reductions:
-        first = start_of(s.op)
+        first = initial_value(s.op)
         kind = element(s.op.results[result])
         start = [
             held[place] if place is not None else None if first is None else _number(first, kind)

@@ -11,7 +11,7 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, format_of, layout_of
 from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.reorder_report import traffic
-from tests.passes.texts import parse
+from tests.programs import parse
 
 
 def _product(a: str, b: str, y: str, op: str, constant: bool = False) -> ModuleOp:

@@ -17,7 +17,7 @@ from layout_ir.interfaces import PAD_BEHAVIOURS, LayoutOption, PadBehaviour, Pad
 from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.selection.options.models import MODELS, register
 from layout_ir.printing import print_module
-from tests.passes.texts import parse
+from tests.programs import parse
 
 ANY = "tensor<1x17x5x4xf32, #layout.any>"
 PLAIN = "tensor<1x17x5x4xf32>"

@@ -7,7 +7,7 @@ from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.problem.selection import Selection
 from layout_ir.passes.selection.translation.from_ir import build
 from layout_ir.passes.selection.translation.program_solution import solve_program
-from tests.passes.texts import parse
+from tests.programs import parse
 
 TYPE = "tensor<1x17x4x4xf32, #layout.any>"
 BLOCKED = "tensor<1x17x4x4xf32, #layout.tag<nChw8c>>"

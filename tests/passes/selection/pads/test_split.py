@@ -16,7 +16,7 @@ from tests.passes.selection.pads.padded_programs import (
     UNDECIDED,
     selected,
 )
-from tests.passes.texts import parse
+from tests.programs import parse
 
 FILL = fill_ns(Format.from_tag("nChw8c").bind((1, 17, 4, 4)), "f32")
 

@@ -23,7 +23,7 @@ from layout_ir.interfaces import RegionLink, RegionLinks
 from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.propagate import propagate
 from layout_ir.registry import DIALECTS
-from tests.passes.texts import parse
+from tests.programs import parse
 
 T = "tensor<1x64x8x8xf32, #layout.any>"
 

@@ -11,7 +11,7 @@ from layout_ir.dialects.layout import ReorderOp
 from layout_ir.passes.propagate import propagate
 from layout_ir.passes.selection.problem.decision_points import decision_points
 from layout_ir.passes.selection.problem.frequency import MOST_RUNS, BlockFrequencies, calls_of
-from tests.passes.texts import parse
+from tests.programs import parse
 
 T = "tensor<1x64x8x8xf32, #layout.any>"
 

@@ -24,7 +24,7 @@ from layout_ir.passes.selection.translation import apply as applying
 from layout_ir.passes.selection.translation import from_ir as building
 from layout_ir.passes.selection.translation.format_lists import FormatLists
 from layout_ir.passes.selection.translation.from_ir import build
-from tests.passes.texts import parse
+from tests.programs import parse
 
 ANY = "tensor<1x16x8x8xf32, #layout.any>"
 PLAIN = "tensor<1x16x8x8xf32>"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xdsl.ir import Operation
 
 from layout_ir.foreign.structured import Structured, structured
-from tests.passes.texts import parse
+from tests.programs import parse
 
 ID = "affine_map<(a, b, c, d) -> (a, b, c, d)>"
 

@@ -21,7 +21,7 @@ from layout_ir.passes.selection.translation.apply import apply
 from layout_ir.passes.selection.translation.from_ir import build
 from layout_ir.passes.selection.translation.program_solution import solve_program
 from tests.passes.selection.options.foreign.ops import blocked_op, generic, the_op
-from tests.passes.texts import parse
+from tests.programs import parse
 
 
 def _offered(op: Operation, value: SSAValue, fmt: Format) -> Iterator[LayoutOption]:

@@ -1,12 +1,13 @@
-"""Views move nothing: the Format of the result follows from that of the operand.
+"""View ops: no element moves, and the Format of the result follows from that of the operand.
 
-The algebra computes it, and the verifier accepts no other. While one side is `any`, or where neither side carries an
-encoding, only the shapes are checked: a program without encodings says what is computed, not where it lies.
+The algebra computes that Format, and the verifier accepts no other. While one side is `any`, or where neither side
+carries an encoding, only the shapes are checked: a program without encodings says what is computed, not where it lies.
 """
 
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 from typing import ClassVar
 
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
@@ -18,7 +19,7 @@ from xdsl.irdl import (
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.dialects.layout.attributes import AnyAttr
-from layout_ir.dialects.layout.common import LayoutDialectOp
+from layout_ir.dialects.layout.layout_op import LayoutDialectOp
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.dialects.layout.types import (
     Encoding,
@@ -30,7 +31,7 @@ from layout_ir.errors import LayoutError, shape_text
 
 
 class ViewOp(LayoutDialectOp):
-    """The same buffer under another index."""
+    """An op whose result is the buffer of the operand under another logical index."""
 
     @abstractmethod
     def result_shape(self) -> tuple[int, ...]:
@@ -45,6 +46,8 @@ class ViewOp(LayoutDialectOp):
         """The layout the operand must have for the result to be in `layout`. Raises LayoutError where there is none."""
 
     def check(self) -> None:
+        """Raises LayoutError where the result has another element type or shape than the view makes, or a format that
+        is not the same map."""
         self.same_element()
         shape = self.result_shape()
         if shape != self.result_type.get_shape():
@@ -95,9 +98,11 @@ class PermuteOp(ViewOp):
         return tuple(shape[d] for d in perm)
 
     def view(self, layout: Layout) -> Layout:
+        """`layout` with its dims in the order `perm`; every layout has one."""
         return layout.permute(self.ints("perm"))
 
     def unview(self, layout: Layout) -> Layout:
+        """`layout` with its dims in the inverse order of `perm`."""
         perm = self.ints("perm")
         return layout.permute([perm.index(d) for d in range(len(perm))])
 
@@ -116,20 +121,18 @@ class ReshapeOp(ViewOp):
 
     def result_shape(self) -> tuple[int, ...]:
         old, new = self.source_type.get_shape(), self.result_type.get_shape()
-        count = [1, 1]
-        for k, shape in enumerate((old, new)):
-            for extent in shape:
-                count[k] *= extent
-        if count[0] != count[1]:
+        if prod(old) != prod(new):
             raise LayoutError(
-                f"cannot reshape {shape_text(old)} into {shape_text(new)}: {count[0]} != {count[1]} elements"
+                f"cannot reshape {shape_text(old)} into {shape_text(new)}: {prod(old)} != {prod(new)} elements"
             )
         return new
 
     def view(self, layout: Layout) -> Layout:
+        """`layout` under the shape of the result. Raises LayoutError where pads or blocks are in the way."""
         return layout.reshape(self.result_type.get_shape())
 
     def unview(self, layout: Layout) -> Layout:
+        """`layout` under the shape of the operand. Raises LayoutError where pads or blocks are in the way."""
         return layout.reshape(self.source_type.get_shape())
 
 
@@ -168,7 +171,9 @@ class SliceOp(ViewOp):
         return sizes
 
     def view(self, layout: Layout) -> Layout:
+        """The layout of the box at `starts` with extents `sizes`, in the buffer of the whole."""
         return layout.slice(self.ints("starts"), self.ints("sizes"))
 
     def unview(self, layout: Layout) -> Layout:
+        """Raises LayoutError: many layouts of the whole have a slice in `layout`."""
         raise LayoutError("the layout of a slice does not determine that of the whole")

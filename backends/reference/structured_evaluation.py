@@ -1,8 +1,8 @@
-"""The meaning of ops with loops and a scalar body (linalg, elementwise arith, math, tosa), pads included.
+"""Evaluation of structured ops (linalg, elementwise arith, math, tosa) in NumPy, pads included.
 
 A loop runs over the padded extent of its tensors, as kernels over whole blocks do: parallel loops write what they
-compute on pads into the pads of the result, reductions take pads along. Where tensors disagree about a loop's pads,
-the one without shows poison.
+compute from pads into the pads of the result, reductions include pads. Where one tensor of a loop has pads and another
+has none, the latter reads as poison there.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.layout import dtype_of, is_tensor
 from layout_ir.elements.numpy_types import Array, computed, narrow, poison, stored_number, widen
 from layout_ir.errors import LayoutError
-from layout_ir.foreign.scalar import Trap, number
-from layout_ir.foreign.structured import Structured, element, is_window, loop_of, start_of
+from layout_ir.foreign.scalar import Trap, scalar_of
+from layout_ir.foreign.structured import Structured, element, initial_value, is_window, loop_of
 
 
 def run(s: Structured, operands: Sequence[Any]) -> tuple[Tensor, ...]:
@@ -58,7 +58,7 @@ def run(s: Structured, operands: Sequence[Any]) -> tuple[Tensor, ...]:
 
 
 def _extents(s: Structured, layouts: Sequence[Layout]) -> dict[int, int]:
-    """Per loop how far it runs: over the pads of its tensors, unless a window is made of it."""
+    """The extent of each loop: the largest padded one of its tensors, the logical one where it is part of a window."""
     windows = {
         loop for exprs, _ in s.tensors for expr in exprs if is_window(expr) for loop in expr.used_dims()
     }
@@ -72,10 +72,10 @@ def _extents(s: Structured, layouts: Sequence[Layout]) -> dict[int, int]:
 
 
 def _box(s: Structured, k: int, operand: Any, loops: dict[int, int]) -> Any:
-    """Operand number k, as far as the loops reach; scalars as they are."""
+    """Operand k with the extents of its loops, in the type it is computed in; a scalar as a number."""
     value = s.op.operands[k]
     if not isinstance(operand, Tensor):
-        return number(operand, value.type)
+        return scalar_of(operand, value.type)
     box = operand.box() if not any(operand.layout.lo) else operand.logical()
     for dim, expr in enumerate(s.maps[k]):
         loop = loop_of(expr)
@@ -93,25 +93,25 @@ def _read(box: Any, exprs: Sequence[AffineExpr], index: Sequence[Any]) -> Any:
 
 
 def _start(s: Structured, k: int, boxes: Sequence[Any], index: Sequence[Any], grid: tuple[int, ...]) -> Any:
-    """What result k is before the first step of its reductions."""
+    """Result k before the first step of its reductions; None where the first step sets it."""
     operand = s.init[k]
     if operand is not None:
         return np.broadcast_to(_read(boxes[operand], s.maps[operand], index), grid)
-    start = start_of(s.op)
+    start = initial_value(s.op)
     if start is None or not s.reductions:
         return None
     kind = element(s.op.results[k])
-    value = number(start, kind)
+    value = scalar_of(start, kind)
     if value is None:
-        limits = np.iinfo(number(0, kind).dtype)
-        value = number(limits.min if start < 0 else limits.max, kind)
+        limits = np.iinfo(scalar_of(0, kind).dtype)
+        value = scalar_of(limits.min if start < 0 else limits.max, kind)
     return np.broadcast_to(value, grid)
 
 
 def _stored(
     value: SSAValue, exprs: Sequence[AffineExpr], array: Array, layout: Layout, parallel: Sequence[int]
 ) -> Tensor:
-    """The grid of `array` as the tensor whose dims are `exprs`."""
+    """`array`, which has one axis per parallel loop, as the tensor `value` with dims `exprs`."""
     assert is_tensor(value.type)
     dtype = dtype_of(value.type)
     order = [parallel.index(loop) for expr in exprs if (loop := loop_of(expr)) is not None]

@@ -4,13 +4,14 @@
       %0 = nn.conv %x, %w : ...
            ^
 
-`Renderer` writes them to a stream; `from_exception` makes them out of what xDSL and this package raise.
+`Renderer` writes them to a stream; the `from_*` functions make them from exceptions of xDSL and of this package.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import IO
 
 from xdsl.utils.exceptions import ArgSpecParseError, MultipleSpansParseError, ParseError
@@ -52,14 +53,20 @@ class Renderer:
 
 
 def from_error(error: Exception, file: str | None = None) -> Diagnostic:
-    """The diagnostic of an error that has a message of ours, at the place it names, or else at `file`."""
+    """The diagnostic of an error of this package, at the error's `location`, or else at `file` as a whole."""
     place = getattr(error, "location", None) or (None if file is None else Location(file))
     return Diagnostic(Severity.ERROR, one_line(error), place)
 
 
 def one_line(error: BaseException) -> str:
-    """The message of an exception without line breaks, which xDSL's verifiers use between cause and effect."""
+    """The message of an exception in one line: xDSL's verifiers put line breaks between cause and effect."""
     return "; ".join(line.strip() for line in str(error).splitlines()).replace(":;", ":")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: ": did you mean ...?", or nothing where none is similar."""
+    close = get_close_matches(name, list(known), n=3)
+    return f": did you mean {' or '.join(repr(match) for match in close)}?" if close else ""
 
 
 def from_parse_error(error: ParseError) -> Diagnostic:

@@ -1,7 +1,7 @@
-"""The one error of ONNX import, and how it shows names.
+"""The one error of ONNX import, and names of the model in its message.
 
-Names come from the model: they may hold terminal control sequences, and may be as long as the file. `quoted` shows a
-name shortened; whatever else gets into a message, `OnnxImportError` escapes what does not print and bounds the length.
+Names come from the model: they may hold terminal control sequences, and may be as long as the file. `quoted` shortens
+a name; `OnnxImportError` escapes characters that do not print and bounds the length of the whole message.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class OnnxImportError(LayoutError):
 
 
 class UnforeseenImportError(UnforeseenError, OnnxImportError):
-    """Import failed in a way that nobody foresaw; the exception itself is `__cause__`."""
+    """An exception of any other kind during import; the exception itself is `__cause__`."""
 
 
 def quoted(name: str | bytes) -> str:
-    """A name of the model in quotes, as messages show it: in one line, without control characters, shortened.
+    """`name` in quotes for a message: one line, control characters escaped, at most `LONGEST_NAME` characters.
 
-    A name that is not UTF-8 comes as bytes.
+    protobuf returns bytes for a name that is not UTF-8.
     """
     text = name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else name
     return f"'{printable(_shortened(text, LONGEST_NAME))}'"
@@ -37,7 +37,7 @@ def quoted(name: str | bytes) -> str:
 
 @contextmanager
 def unforeseen_as_import_error(subject: str) -> Generator[None]:
-    """Raise what the body raises unforeseen as an `UnforeseenImportError` about `subject`."""
+    """Raises an exception of the body that is no LayoutError or OSError as an `UnforeseenImportError`."""
     try:
         with unforeseen_as_error(subject):
             yield

@@ -1,4 +1,4 @@
-"""What all `nn` ops share: construction and assembly format.
+"""What all `nn` ops share: construction, assembly format, and the rules that make an op valid.
 
 An op of this dialect has tensors in, one tensor out, attributes, and no effects. Its assembly is
 
@@ -6,13 +6,25 @@ An op of this dialect has tensors in, one tensor out, attributes, and no effects
 
 where `type` is one type when the operands and the result all have it, and `(operand types) -> type` otherwise.
 
-What an op must obey to be valid is in `verification`.
+The rules, in the order in which they are checked:
+
+1. The element types are allowed, and equal.
+2. The result has the inferred shape.
+3. Every encoding fits its shape.
+4. Where an op needs one Format, its operands and its result have it.
+5. Pads that the op reduces over hold the neutral element of the operation.
+6. The result's type promises of its pads no more than the op provides.
+
+A value whose format is still to be chosen (`#layout.any`) takes part in the first three only, as does one in an
+opaque layout where the op allows that at all.
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, ClassVar, Self
 
 from xdsl.dialects.builtin import FunctionType, TensorType
@@ -32,11 +44,18 @@ from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from layout_ir.dialects.layout import AnyAttr
+from layout_ir.dialects.layout import AnyAttr, format_of, is_any, layout_of, strip_type, verify_encoding
 from layout_ir.dialects.nn.attributes import Field, Required
-from layout_ir.dialects.nn.tensors import FLOATS, Shape, Tensor, shape_of, tensor_type
-from layout_ir.dialects.nn.verification import check_elements, check_formats, check_pads, check_shapes
-from layout_ir.errors import LayoutError
+from layout_ir.dialects.nn.tensor_types import (
+    FLOATS,
+    Shape,
+    Tensor,
+    pad_value,
+    round_to,
+    shape_of,
+    tensor_type,
+)
+from layout_ir.errors import LayoutError, shape_text
 from layout_ir.interfaces import LayoutOp, PadRead
 
 
@@ -101,17 +120,19 @@ class NNOp(IRDLOperation, LayoutOp):
 
     @abstractmethod
     def infer(self) -> Shape:
-        """The logical shape of the result. Raises LayoutError, stating both sides, if there is none."""
+        """The logical shape of the result. Raises LayoutError, stating both sides, where operands do not fit."""
 
     def infer_element(self) -> Attribute:
         """The element type of the result."""
         return tensor_type(self.operands[0]).element_type
 
     def pad_reads(self, operand: int) -> tuple[PadRead, ...]:
+        """By default none: the op reads its operands by logical index."""
         return ()
 
     def pad_result(self, pads: Sequence[float | None]) -> float | None:
-        return 0.0  # kernels write zeros there, whatever the operands hold
+        """By default 0: kernels write zeros there, whatever the operands hold."""
+        return 0.0
 
     # --- assembly ---------------------------------------------------------------------------------------------
 
@@ -206,13 +227,127 @@ class NNOp(IRDLOperation, LayoutOp):
 
     def check(self) -> None:
         """Raises LayoutError, stating both sides, if the op breaks a rule."""
-        check_elements(self)
+        self.check_elements()
         for name, field in self.__fields__.items():
             field.check(name, getattr(self, name))
-        check_shapes(self)
+        self.check_shapes()
         if self.SAME_FORMAT:
-            check_formats(self)
-        check_pads(self)
+            self._check_formats()
+        self._check_pads()
+
+    def check_elements(self) -> None:
+        """Rule 1: raises LayoutError where an element type is not allowed, or differs from that of operand 0."""
+        values = (*self.operands, self.result)
+        for value in values:
+            element = _element_text(tensor_type(value).element_type)
+            if element not in self.ALLOWED:
+                raise LayoutError(
+                    f"element type {element} of {self._title(value)} is not supported by {self.name}, "
+                    f"expected one of {', '.join(self.ALLOWED)}"
+                )
+        for value in values if self.SAME_ELEMENT else ():
+            ours, theirs = tensor_type(values[0]).element_type, tensor_type(value).element_type
+            if ours != theirs:
+                raise LayoutError(
+                    f"element type mismatch between {self._title(values[0])} and {self._title(value)}: "
+                    f"{ours} != {theirs}"
+                )
+
+    def check_shapes(self) -> None:
+        """Rules 2 and 3: raises LayoutError where the result has another shape than inferred, a shape is dynamic, or
+        an encoding does not fit its shape."""
+        for value in (*self.operands, self.result):
+            if any(extent < 0 for extent in shape_of(value)):
+                raise LayoutError(
+                    f"{self._title(value)} has a dynamic dim in {strip_type(tensor_type(value))}"
+                )
+        inferred, declared = self.infer(), shape_of(self.result)
+        if inferred != declared:
+            raise LayoutError(
+                f"shape mismatch between the inferred result and the declared one: "
+                f"{shape_text(inferred)} != {shape_text(declared)}"
+            )
+        for value in (*self.operands, self.result):
+            verify_encoding(tensor_type(value))
+
+    def _check_formats(self) -> None:
+        result = tensor_type(self.result)
+        for value in () if is_any(result) else self.formatted_operands():
+            type = tensor_type(value)
+            if not is_any(type) and type.encoding != result.encoding and not _same_format(type, result):
+                raise LayoutError(
+                    f"{self.name} needs one format, but {self._title(value)} has {_format_text(type)} "
+                    f"and the result has {_format_text(result)}; insert a layout.reorder"
+                )
+
+    def _check_pads(self) -> None:
+        for number, value in enumerate(self.operands):
+            type = tensor_type(value)
+            for read in self.pad_reads(number) if format_of(type) is not None else ():
+                padded = read.dim in layout_of(type).padded_dims()
+                if padded and not _same_number(pad_value(type), read.neutral):
+                    raise LayoutError(
+                        f"{self.name} reduces over dim {read.dim} of {self._title(value)}, pads included, so they "
+                        f"must hold {read.neutral:g}, but the format is {format_of(type)}; use layout.fill_pads"
+                    )
+        result = tensor_type(self.result)
+        fmt = format_of(result)
+        if fmt is None or fmt.pad == "undef" or not layout_of(result).is_padded:
+            return
+        provided, claim = self.pad_result(self.operand_pads()), pad_value(result)
+        provided = None if provided is None else round_to(provided, result.element_type)
+        claim = None if claim is None else round_to(claim, result.element_type)
+        if not _same_number(provided, claim):
+            left = "values that are not known" if provided is None else f"{provided:g}"
+            raise LayoutError(
+                f"the result claims {fmt}, but {self.name} leaves {left} in its pads; "
+                f"declare pad = undef and use layout.fill_pads"
+            )
+
+    def operand_pads(self) -> list[float | None]:
+        """Per operand, the number in its pads at the addresses that are pads of the result; None where unknown."""
+        result = tensor_type(self.result)
+        pads: list[float | None] = []
+        for value in self.operands:
+            type = tensor_type(value)
+            known = pad_value(type) if type.get_shape() == result.get_shape() else None
+            aligned = known is not None and layout_of(type).same_store(layout_of(result))
+            pads.append(known if aligned else None)
+        return pads
+
+    def _title(self, value: SSAValue) -> str:
+        """`value` as messages name it: operand 0, the result."""
+        for number, operand in enumerate(self.operands):
+            if operand is value:
+                return f"operand {number}"
+        return "the result"
+
+
+@cache
+def _element_text(element: Attribute) -> str:
+    return str(element)
+
+
+def _same_format(type: Tensor, other: Tensor) -> bool:
+    """Whether the Format of `type`, bound to the shape of `other`, is the same map as the layout of `other`."""
+    ours, theirs = format_of(type), format_of(other)
+    if ours is None or theirs is None or ours.rank != theirs.rank:
+        return False
+    try:
+        return ours.bind(other.get_shape()).same_map(layout_of(other))
+    except LayoutError:
+        return ours == theirs
+
+
+def _format_text(type: Tensor) -> str:
+    fmt = format_of(type)
+    return str(type.encoding if fmt is None else fmt)
+
+
+def _same_number(left: float | None, right: float | None) -> bool:
+    if left is None or right is None:
+        return False
+    return left == right or (math.isnan(left) and math.isnan(right))
 
 
 def _reader(name: str, field: Field) -> Any:

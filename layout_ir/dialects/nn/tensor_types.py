@@ -1,4 +1,4 @@
-"""Small questions about tensor types that ops of this dialect ask."""
+"""Shapes, element types and pads of tensor types, as the ops of this dialect ask for them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from layout_ir.algebra.format import pad_number
 from layout_ir.dialects.layout import element_type_of, format_of
+from layout_ir.errors import LayoutError, shape_text
 
 Shape = tuple[int, ...]
 Tensor = TensorType[Attribute]
@@ -24,11 +25,36 @@ def tensor_type(value: SSAValue) -> Tensor:
 
 
 def shape_of(value: SSAValue) -> Shape:
+    """The logical extents of `value`, a tensor; -1 where one is dynamic."""
     return tensor_type(value).get_shape()
 
 
+def broadcast(*shapes: Shape) -> Shape:
+    """The shape to which all `shapes` broadcast, as in NumPy; () for none.
+
+    Raises LayoutError where two extents of one dim differ and neither is 1.
+    """
+    result: Shape = ()
+    for shape in shapes:
+        rank = max(len(result), len(shape))
+        a, b = ((1,) * (rank - len(side)) + side for side in (result, shape))
+        for dim, (x, y) in enumerate(zip(a, b, strict=True)):
+            if x != y and 1 not in (x, y):
+                raise LayoutError(
+                    f"shapes {shape_text(result)} and {shape_text(shape)} do not broadcast: {x} != {y} in dim {dim}"
+                )
+        result = tuple(y if x == 1 else x for x, y in zip(a, b, strict=True))
+    return result
+
+
+def check_dim(name: str, dim: int, shape: Shape) -> None:
+    """Raises LayoutError unless `dim`, the value of attribute `name`, is a dim of `shape`, from 0."""
+    if not 0 <= dim < len(shape):
+        raise LayoutError(f"{name} = {dim} is no dim of {shape_text(shape)}: not in 0..{len(shape) - 1}")
+
+
 def pad_value(type: Tensor) -> float | None:
-    """What the pads of a tensor of this type hold; None if unknown (`undef`, `any`, quantized zero)."""
+    """The number in the pads of a tensor of this type; None where unknown (`undef`, `any`, quantized zero)."""
     fmt = format_of(type)
     return None if fmt is None else pad_number(fmt.pad)
 

@@ -1,7 +1,7 @@
-"""Ops of other dialects on tensors: arith, linalg, math, tensor and tosa, as far as their meaning is known here.
+"""Reference semantics of ops of arith, linalg, math, tensor and tosa on tensors.
 
-Ops with loops run by their scalar body (`structured.py`). Ops that move elements write 0 into the pads of what they
-make, as those of `nn` do; reshapes are views; ops that make a tensor write what its type says.
+Structured ops are evaluated by their scalar body (`structured_evaluation.py`). Ops that move elements write 0 into the
+pads of the result, as those of `nn` do; reshapes are views; ops that make a tensor write the pads that its type states.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from xdsl.dialects.linalg import Linalg
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
 from xdsl.ir import Operation, SSAValue
 
-from layout_ir.backends.reference import structured
+from layout_ir.backends.reference import structured_evaluation
 from layout_ir.backends.reference.semantics import layout_at_run_time
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.layout import dtype_of, is_any, is_tensor, layout_of
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.elements.numpy_types import Array, poison, storage, stored_number
 from layout_ir.errors import LayoutError
-from layout_ir.foreign.scalar import apply, constant, evaluate, kind_of
+from layout_ir.foreign.scalar import apply, compute_dtype, constant, evaluate
 from layout_ir.foreign.structured import ELEMENTWISE
 from layout_ir.foreign.structured import structured as loops_of
 
@@ -41,7 +41,7 @@ def _moved(op: Operation, elements: Array) -> Tensor:
 
 
 def _made(op: Operation, elements: Array) -> Tensor:
-    """The result of `op` from its stored elements; pads hold what its type says."""
+    """The result of `op` from its stored elements, broadcast to its shape; pads hold what its type states."""
     type = op.results[0].type
     layout = layout_at_run_time(type)
     return Tensor.store(np.broadcast_to(elements, layout.shape), layout, dtype_of(type))
@@ -54,7 +54,7 @@ def _constant(op: arith.ConstantOp | tosa.ConstOp, operands: Sequence[Any]) -> A
     literal = op.value if isinstance(op, arith.ConstantOp) else op.values
     if not isinstance(literal, DenseIntOrFPElementsAttr):
         raise LayoutError("the values of this constant were left out when it was printed")
-    kind = kind_of(literal.get_element_type())
+    kind = compute_dtype(literal.get_element_type())
     values = np.array(literal.get_values(), kind)
     shape = () if literal.is_splat() else tuple(literal.get_shape())
     dtype = dtype_of(op.results[0].type)
@@ -151,7 +151,7 @@ def _extract(op: tensor.ExtractOp, operands: Sequence[Any]) -> Any:
     return operands[0].logical()[tuple(int(index) for index in operands[1:])]
 
 
-_MOVES: dict[type[Operation], Run] = {
+_TENSOR_OPS: dict[type[Operation], Run] = {
     arith.ConstantOp: _constant,
     tosa.ConstOp: _constant,
     tensor.EmptyOp: _empty,
@@ -173,13 +173,13 @@ _MOVES: dict[type[Operation], Run] = {
 def run(op: Operation, operands: Sequence[Any]) -> tuple[Any, ...]:
     """The results of an op of another dialect. Raises LayoutError where it has no meaning here."""
     with np.errstate(all="ignore"):
-        if type(op) in _MOVES:
-            return (_MOVES[type(op)](op, operands),)
+        if type(op) in _TENSOR_OPS:
+            return (_TENSOR_OPS[type(op)](op, operands),)
         if any(isinstance(operand, Tensor) for operand in operands) or _makes_tensor(op):
             s = loops_of(op)
             if s is None:
                 raise LayoutError("has no reference semantics")
-            return structured.run(s, operands)
+            return structured_evaluation.run(s, operands)
         value = apply(op, [_scalar(o, v) for o, v in zip(operands, op.operands, strict=True)])
         # xDSL's own functions compute with Python's whole numbers.
         return (value if value.dtype.kind == "f" else value.item(),)
@@ -190,7 +190,7 @@ def _makes_tensor(op: Operation) -> bool:
 
 
 def _scalar(value: Any, of: SSAValue) -> Any:
-    return kind_of(of.type).type(value)
+    return compute_dtype(of.type).type(value)
 
 
 class ForeignFunctions(InterpreterFunctions):
@@ -198,10 +198,10 @@ class ForeignFunctions(InterpreterFunctions):
 
 
 _TYPES = [
-    *_MOVES,
+    *_TENSOR_OPS,
     *ELEMENTWISE,
     *(op for op in Linalg.operations if op.name not in ("linalg.yield", "linalg.index")),
-    *(op for op in tosa.TOSA.operations if op is not tosa.YieldOp and op not in _MOVES),
+    *(op for op in tosa.TOSA.operations if op is not tosa.YieldOp and op not in _TENSOR_OPS),
 ]
 
 

@@ -1,8 +1,9 @@
-"""All that is wrong with a program, with places.
+"""Verification of a whole program: an error, with its place, for every op that is wrong.
 
 xDSL's `verify` stops at the first error and attaches the text of the whole module to it, which takes seconds and
-megabytes on a real network. This walk asks every op by itself and goes on. It also checks what xDSL leaves out:
-that a value is defined before it is used, and that the format of a tensor type fits its shape.
+megabytes on a real network. This walk verifies each op by itself and goes on after an error. It also
+checks what xDSL leaves out: that a value is defined before it is used, and that the format of a tensor type fits its
+shape.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from xdsl.utils.exceptions import DiagnosticException
 from layout_ir.diagnostics import Diagnostic, Severity, location_of, name_of_op
 from layout_ir.dialects.layout import is_tensor, verify_encoding
 from layout_ir.errors import LayoutError, UnforeseenError
-from layout_ir.tools.diagnostics import one_line
 from layout_ir.tools.process import show_traceback
+from layout_ir.tools.rendering import one_line
 
 
 def verify_module(module: ModuleOp) -> list[Diagnostic]:
@@ -76,7 +77,7 @@ def _verify_block(block: Block, ordered: bool) -> Iterator[Diagnostic]:
 
 
 def _structural_error(op: Operation) -> str | None:
-    """What is wrong with the place of `op` in its block and its links to others; None when nothing is."""
+    """The error about the place of `op` in its block, its operands or its successors; None where it has none."""
     if any(isinstance(operand, ErasedSSAValue) for operand in op.operands):
         return "uses a value that has been erased"
     block = op.parent

@@ -1,12 +1,12 @@
-"""Numbers of a conversion on the command line: scales, zero points and beta, given now or by every call.
+"""Quantization parameters on the command line: scale, zero point and beta, compiled in or given at run time.
 
-    --scale 0.05              of the only side of integers, compiled in
+    --scale 0.05              per-tensor, of the only side of integers; compiled in
     --scale 0.5:0.25          of the source and of the destination; either may be left out
-    --scale 0.1,0.2,0.4       one for each index of --dim
+    --scale 0.1,0.2,0.4       per-channel: one for each index of --dim
     --scale @scales.npy       the same from a file, NumPy's or text
-    --scale channel           one for each index of --dim, which every call brings along; `tensor`: one for all
+    --scale channel           per-channel, an argument of every call; `tensor`: per-tensor, an argument of every call
 
-A call brings the ratio of the two scales, as the machine code takes it; so both come along, or none.
+The compiled function takes the ratio of the two scales, so either both scales are runtime parameters or none is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from layout_ir.files import read_bounded
 AT_RUN_TIME = ("tensor", "channel")
 
 _LARGEST_FILE = 1 << 24
-"""Bytes of a file of numbers: a million of them, which no tensor has channels for. A device would have no end."""
+"""Bytes of a file of numbers at most: a million numbers, more than any tensor has channels. Reading a device would not
+end."""
 
 HELP = """\
 Elements may be converted on the way, real = (stored - zero point) * scale. --scale and --zero-point take
@@ -37,7 +38,7 @@ Elements may be converted on the way, real = (stored - zero point) * scale. --sc
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """`--to-dtype`, `--scale`, `--zero-point`, `--dim` and `--beta`."""
+    """Adds `--to-dtype`, `--scale`, `--zero-point`, `--dim` and `--beta` to `parser`."""
     parser.add_argument(
         "--to-dtype", metavar="TYPE", help="the element type to convert to (default: no other)"
     )
@@ -54,9 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def conversion_of(args: argparse.Namespace, dtype: str, shape: Sequence[int | None]) -> Conversion:
-    """What the options say becomes of elements of `dtype` of a tensor of `shape`, None for any extent.
+    """The conversion that the options ask for, of a tensor of `shape` (None: a dynamic extent) with elements `dtype`.
 
-    Raises LayoutError where they do not fit the types or the shape, and where a file has no numbers.
+    Raises LayoutError where they do not fit the types or the shape, or where a file holds no list of numbers.
     """
     dst, dim = canonical_name(args.to_dtype or dtype), cast("int | None", args.dim)
     if dim is not None and not 0 <= dim < len(shape):
@@ -96,7 +97,7 @@ def _has_channels(*sides: tuple[Any, Any]) -> bool:
 def _sides(
     text: str | None, option: str, src: str, dst: str, channels: int, dim: int | None
 ) -> tuple[Any, Any]:
-    """What an option gives for source and destination."""
+    """The values of an option for source and destination, None where it has none."""
     if text is None:
         return None, None
     parts = text.split(":")
@@ -118,7 +119,7 @@ def _sides(
 
 
 def _value(text: str, option: str, channels: int, dim: int | None) -> Any:
-    """A float, a tuple with one for each channel, or an array in place of what calls bring along."""
+    """A float, a tuple with one number per channel, or an array of ones that stands for a runtime parameter."""
     if text in AT_RUN_TIME:
         import numpy as np
 
@@ -153,7 +154,7 @@ def _number(text: str, option: str, whole: str) -> float:
 
 
 def _from_file(name: str) -> list[float]:
-    """The numbers in a file. Raises LayoutError where it has none, OSError where there is no such file."""
+    """The numbers in a file. Raises LayoutError where it holds no list of them, OSError where it cannot be read."""
     import numpy as np
 
     try:

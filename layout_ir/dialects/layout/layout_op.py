@@ -1,4 +1,4 @@
-"""What the ops of the dialect share: one tensor in, one out, their assembly and their checks."""
+"""`LayoutDialectOp`, the base of all ops of the dialect: one tensor in, one out, their assembly and checks."""
 
 from abc import abstractmethod
 from typing import ClassVar, Self, cast
@@ -27,20 +27,23 @@ Tensor = TensorType[Attribute]
 
 
 class LayoutDialectOp(IRDLOperation):
-    """One tensor in, one tensor out, no effects. `FIELDS` are integer-list properties, in assembly order."""
+    """An op with one tensor operand, one tensor result and no effects."""
 
     input = operand_def(TensorType)
     result = result_def(TensorType)
     traits = traits_def(Pure())
 
     FIELDS: ClassVar[tuple[str, ...]] = ()
+    """Names of the properties that are lists of integers, in the order of the assembly."""
 
     @property
     def source_type(self) -> Tensor:
+        """The tensor type of the operand."""
         return tensor_type(self.input.type)
 
     @property
     def result_type(self) -> Tensor:
+        """The tensor type of the result."""
         return tensor_type(self.result.type)
 
     @classmethod
@@ -98,6 +101,7 @@ class LayoutDialectOp(IRDLOperation):
         """Raises LayoutError, stating both sides, where operand and result do not fit."""
 
     def same_shape(self) -> None:
+        """Raises LayoutError where the result has another logical shape than the operand."""
         ours, theirs = self.source_type.get_shape(), self.result_type.get_shape()
         if ours != theirs:
             raise LayoutError(
@@ -105,6 +109,7 @@ class LayoutDialectOp(IRDLOperation):
             )
 
     def same_element(self) -> None:
+        """Raises LayoutError where the result has another element type than the operand."""
         ours, theirs = self.source_type.element_type, self.result_type.element_type
         if ours != theirs:
             raise LayoutError(f"{self.name} keeps the element type: operand has {ours}, result has {theirs}")
@@ -116,12 +121,12 @@ class LayoutDialectOp(IRDLOperation):
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether only the run time knows some extent."""
+        """Whether an extent of either side is dynamic (`?`)."""
         return any(extent < 0 for type in (self.source_type, self.result_type) for extent in type.get_shape())
 
     @property
     def is_bare(self) -> bool:
-        """Whether neither side says anything about layouts, as behind `layout-strip`."""
+        """Whether neither side has an encoding, as after `layout-strip`."""
         return isinstance(self.source_type.encoding, NoneAttr) and isinstance(
             self.result_type.encoding, NoneAttr
         )

@@ -1,17 +1,17 @@
-"""What a scalar body gives where some of its arguments are known numbers, some unknown, and some the accumulators.
+"""Partial evaluation of a scalar body: some arguments are known numbers, some unknown, some the accumulators.
 
-An analysis of pads runs bodies on numbers that stand for every run of a program, so whatever it says must hold on
-every machine and for every value of what it does not know:
+The analysis of pads concludes from one evaluation what holds in every run of a program. So a result counts as known
+only if it is the same on every machine and for every value of the unknown arguments:
 
-* An accumulator stays a symbol, `Accumulator`. Ops that give it back unchanged are a table: the neutral elements of
-  the combining ops, casts that lose nothing and the casts that undo them, selects that choose it whatever else is
-  so. Anything else makes it unknown.
-* A zero stands for both zeros: it is tried with either sign, and what comes out is known only if both agree.
-* A number is known only if it does not depend on who computes it: results of f16 and bf16 are exact ones, and those
-  of functions that libraries approximate are the limits that all of them get right (exp(0) = 1, but not exp(1)).
+* An accumulator stays a symbol, `Accumulator`. A table lists the ops that return it unchanged: combining ops with their
+  neutral element, casts that lose nothing and the casts that undo them, selects that choose it in either case. Any
+  other op makes it unknown.
+* A zero stands for both zeros: the body is evaluated with either sign, and a result is known only if both agree.
+* The result of a function that libraries approximate is known only at the limits that all of them get right
+  (exp(0) = 1, but not exp(1)); a result in f16 or bf16 only if it is exact.
 
-Numbers are equal as arithmetic has it, so a zero equals the other zero. Adding +0 turns -0 into +0; it is neutral only
-where the accumulator is summed and nothing else looks at it, since then no more than the sign of a zero differs.
+Numbers compare as in arithmetic, so 0 equals -0. Adding +0 turns -0 into +0; it is neutral only where the accumulator
+is summed and has no other use, since then no more than the sign of a zero differs.
 """
 
 from __future__ import annotations
@@ -28,29 +28,30 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, IndexType
 from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from layout_ir.foreign.scalar import FUNCTIONS, Trap, Value, apply, kind_of, known
+from layout_ir.foreign.scalar import FUNCTIONS, Trap, Value, apply, compute_dtype, constant_value
 from layout_ir.foreign.structured import Structured, element
 
 _ZEROS = 8
-"""Zeros of either sign in one run of a body; beyond, nothing about the result is said."""
+"""Zeros that are tried with either sign, 2^8 evaluations of a body; any further zero counts as unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accumulator:
-    """What the accumulator of result number `result` held before, in the types that lossless casts gave it."""
+    """The accumulator of result number `result` before the body, possibly in the type of lossless casts."""
 
     result: int
     types: tuple[Attribute, ...] = ()
-    """The types it had before each cast that still holds, outermost last."""
+    """The type before each lossless cast that is not undone yet, outermost last."""
 
 
 Known = Any
-"""A number, an `Accumulator`, or None for what is not known."""
+"""A number, an `Accumulator`, or None for an unknown value."""
 
 
 def outcome(s: Structured, held: Sequence[Known]) -> list[Known]:
-    """Per result, what the body of `s` gives for these operands (the accumulator of a reduction without an initial
-    operand last): a number, an `Accumulator`, or None where that is not known.
+    """The results of the body of `s`: a number, an `Accumulator` or None (unknown) each.
+
+    `held` has one value per operand, then the accumulator of a reduction without an initial operand.
 
     Raises Trap where the body would end the program, or might.
     """
@@ -108,13 +109,13 @@ def _run_block(block: Block, arguments: Sequence[Known]) -> list[Known]:
 
 
 def _outer(value: SSAValue) -> Value:
-    """A number from outside of a body, where it is a constant that its type holds."""
-    number = known(value)
+    """The value of an operand from outside of a body, where it is a constant that its type holds exactly."""
+    number = constant_value(value)
     return number if number is None or fits(number, value.type) else None
 
 
 def _is_only_summed(accumulator: SSAValue) -> bool:
-    """Whether nothing looks at an accumulator but sums, and at those nothing but what yields them."""
+    """Whether the only use of an accumulator is a chain of sums and casts that ends in the yield."""
     value = accumulator
     while True:
         uses = list(value.uses)
@@ -142,7 +143,8 @@ def _result(
     *,
     alone: bool,
 ) -> Known:
-    """What `op`, which is `function` of its operands, gives. Raises Trap where it would end the program, or might."""
+    """The result of `op`, which applies `function` to its operands. Raises Trap where it would end the program, or
+    might."""
     unknown = [None if isinstance(value, Accumulator) else value for value in operands]
     value = compute(unknown)  # raises where what is unknown might end the program
     if any(isinstance(operand, Accumulator) for operand in operands):
@@ -177,17 +179,16 @@ _EXACT = frozenset(
         math.TruncOp,
     }
 )
-"""Functions of floats that every IEEE machine computes to the last bit."""
+"""Functions of floats whose result IEEE 754 defines to the last bit."""
 
 _LIMITS = frozenset({0.0, 1.0, -1.0, float("inf"), float("-inf")})
-"""Arguments and results between which any library is exact."""
-
+"""Arguments and results of which every library is exact."""
 
 _SHIFTS = (arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp)
 
 
 def _is_certain(function: type[Operation], type: Attribute, args: Sequence[Value], value: Value) -> bool:
-    """Whether `value`, computed from `args`, does not depend on who computes it."""
+    """Whether `value`, computed from `args`, is the same on every machine and with every library."""
     if function in FUNCTIONS and _is_float(value) and function not in _EXACT:
         return float(value) in _LIMITS and all(float(arg) in _LIMITS for arg in args)
     if function is arith.FPToSIOp:
@@ -199,7 +200,7 @@ def _is_certain(function: type[Operation], type: Attribute, args: Sequence[Value
 
 
 def fits(value: Value, type: Attribute) -> bool:
-    """Whether a half-precision type holds `value`, which was computed in single precision, as it is."""
+    """Whether `value`, computed in single precision, is exact in `type`; True for types other than f16 and bf16."""
     if not _is_float(value) or np.isnan(value):
         return True
     if isinstance(type, Float16Type):
@@ -223,7 +224,7 @@ def _kept(
     operands: Sequence[Known],
     alone: bool,
 ) -> Known:
-    """What an op gives that has an accumulator among its operands: it, a number, or None."""
+    """The result of an op with an accumulator among its operands: the accumulator, a number, or None."""
     if function is arith.SelectOp:
         return _selected(operands)
     if function in (arith.CmpiOp, arith.CmpfOp):
@@ -333,10 +334,10 @@ _SIGNED_DIVISIONS = (arith.DivSIOp, arith.FloorDivSIOp, arith.CeilDivSIOp)
 
 
 def _integer_neutral(function: type[Operation], type: Attribute) -> int | None:
-    """The neutral element of `function` as NumPy has it in `type`."""
+    """The neutral element of `function`, as a number of the NumPy type of `type`; None where it has none."""
     if function in _ZERO_NEUTRAL:
         return 0
-    one_bit = kind_of(type) == np.bool_
+    one_bit = compute_dtype(type) == np.bool_
     if function in _ONE_NEUTRAL:
         # The one bit of an i1 that is set is -1 where it is divided by.
         return None if one_bit and function in _SIGNED_DIVISIONS else 1
@@ -354,10 +355,10 @@ def _integer_neutral(function: type[Operation], type: Attribute) -> int | None:
 
 
 def _extremes(type: Attribute) -> tuple[int, int, int] | None:
-    """The least and the greatest number of an integer type, and the one of all ones, as NumPy has them."""
+    """The least and the greatest number of an integer type, and the one whose bits are all set, as NumPy numbers."""
     if isinstance(type, IndexType):
         return None  # as wide as the machine has it
-    kind = kind_of(type)
+    kind = compute_dtype(type)
     if kind == np.bool_:
         return 1, 0, 1  # an i1 is 0 or -1, which is the bit that is set
     info = np.iinfo(kind)
@@ -371,7 +372,7 @@ _MIRRORED_FLOAT = (0, 1, 4, 5, 2, 3, 6, 7, 8, 11, 12, 9, 10, 13, 14, 15)
 
 
 def _compared(op: arith.CmpiOp | arith.CmpfOp, operands: Sequence[Known]) -> Value:
-    """What comparing an accumulator with an extreme number gives whatever the accumulator is, or None."""
+    """The result of comparing an accumulator with an extreme number, where it is the same for every accumulator."""
     left, right = operands
     predicate = op.predicate.value.data
     if isinstance(left, Accumulator):

@@ -1,4 +1,4 @@
-"""Tensors of a model as NumPy arrays: element types, stored sizes, and where the elements are."""
+"""TensorProtos of a model as NumPy arrays: element types, shapes, and elements in the file or beside it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from layout_ir.errors import shape_text
-from layout_ir.frontends.onnx.errors import OnnxImportError
 from layout_ir.frontends.onnx.external import read_external
+from layout_ir.frontends.onnx.import_error import OnnxImportError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_DIMS = 64
-"""What NumPy can do."""
+"""The largest rank of a NumPy array."""
 
 
 def numpy_type(number: int, title: str) -> np.dtype[Any]:
-    """The NumPy type of an ONNX element type. Raises OnnxImportError if there is none; `title` says what has it."""
+    """The NumPy type of an ONNX element type. Raises OnnxImportError, naming `title`, where there is none."""
     import onnx
     import onnx.helper
 
@@ -38,10 +38,9 @@ def numpy_type(number: int, title: str) -> np.dtype[Any]:
 
 
 def check_shape(shape: Sequence[int], dtype: np.dtype[Any], title: str) -> tuple[int, ...]:
-    """`shape`, if a tensor can have it. Raises OnnxImportError otherwise; `title` says what has it.
+    """`shape` as a tuple. Raises OnnxImportError, naming `title`, where no tensor can have it.
 
-    An extent may not be negative, and the bytes must be countable in 63 bits, those of empty tensors without their
-    dims of extent 0.
+    No extent may be negative, and the size in bytes must be below 2^63, where dims of extent 0 count as 1.
     """
     if len(shape) > MOST_DIMS:
         raise OnnxImportError(f"{title} has {len(shape)} dims, at most {MOST_DIMS} are supported")
@@ -56,7 +55,10 @@ def check_shape(shape: Sequence[int], dtype: np.dtype[Any], title: str) -> tuple
 
 
 def array_of(tensor: onnx.TensorProto, folder: Path | None, title: str) -> NDArray[Any]:
-    """The elements of a tensor, from external data where they are stored there. Raises OnnxImportError."""
+    """The elements of a tensor in its shape, read from a file in `folder` where they are stored externally.
+
+    Raises OnnxImportError, naming `title`, where type, shape and stored bytes do not fit each other.
+    """
     import onnx
     import onnx.numpy_helper
 
@@ -87,7 +89,7 @@ def array_of(tensor: onnx.TensorProto, folder: Path | None, title: str) -> NDArr
 def _listed(
     tensor: onnx.TensorProto, dtype: np.dtype[Any], shape: tuple[int, ...], title: str
 ) -> NDArray[Any]:
-    """The elements of a tensor that is stored as a list of numbers, which the onnx package knows how to read."""
+    """The elements of a tensor that is stored as a list of numbers (`float_data`, ...), not as raw bytes."""
     import onnx
     import onnx.helper
     import onnx.numpy_helper
@@ -104,7 +106,7 @@ def _listed(
 
 
 def _bits(number: int, dtype: np.dtype[Any]) -> int:
-    """How many bits a stored element has; NumPy takes a byte for the small ones."""
+    """Bits of a stored element; NumPy takes a byte for those below 8."""
     import onnx
 
     word = onnx.TensorProto.DataType.Name(cast(Any, number))

@@ -69,12 +69,12 @@ def test_negative_names_that_are_not_utf8():
     ],
 )
 def test_what_nobody_foresaw_names_the_node(monkeypatch: pytest.MonkeyPatch, raised: Exception, said: str):
-    from layout_ir.frontends.onnx import ops
+    from layout_ir.frontends.onnx import importer
 
     def translate(*_: object) -> object:
         raise raised
 
-    monkeypatch.setitem(ops.TRANSLATIONS, "Relu", Translation(translate))  # pyright: ignore[reportArgumentType]
+    monkeypatch.setitem(importer.TRANSLATIONS, "Relu", Translation(translate))  # pyright: ignore[reportArgumentType]
     with pytest.raises(OnnxImportError, match=rf"^node 0 'first' \(Relu\): {said}") as error:
         from_onnx(model([node("Relu", "x", name="first")], {"x": (2,)}))
     assert isinstance(error.value, UnforeseenError) and error.value.__cause__ is raised

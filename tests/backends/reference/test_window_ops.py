@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from layout_ir.backends.reference import kernels_window
-from layout_ir.backends.reference.kernels_window import Window, avg_pool, conv, max_pool
+from layout_ir.backends.reference import window_ops
+from layout_ir.backends.reference.window_ops import Window, avg_pool, conv, max_pool
 from tests.backends.reference.catalog.numbers import F, torch
 from tests.backends.reference.catalog.windows import pool_by_definition
 
@@ -27,7 +27,7 @@ def random_window(rng: Random, rank: int) -> Window:
 
 
 def fitting_extents(rng: Random, window: Window) -> tuple[int, ...]:
-    reach = window.reach((1,) * window.rank)
+    reach = window.covered((1,) * window.rank)
     return tuple(rng.randint(max(r - sum(b), 1), r + 6) for r, b in zip(reach, window.borders(), strict=True))
 
 
@@ -45,7 +45,7 @@ def torch_conv(
 @pytest.mark.parametrize("seed", range(60))
 def test_conv_agrees_with_pytorch(seed: int, bound: int, monkeypatch: pytest.MonkeyPatch):
     """However many rows of windows fit into the matrix at a time."""
-    monkeypatch.setattr(kernels_window, "_WINDOW_ELEMENTS", bound)
+    monkeypatch.setattr(window_ops, "_WINDOW_ELEMENTS", bound)
     rng, random = Random(seed), np.random.default_rng(seed)
     window = random_window(rng, rng.randint(1, 3))
     group = rng.choice((1, 1, 2, 3, 5))
@@ -153,6 +153,6 @@ def test_reach_is_what_counts_windows_cover(rank: int):
         counts = window.counts(extents)
         padded = [extent + sum(border) for extent, border in zip(extents, window.borders(), strict=True)]
         assert all(
-            0 <= p - r < s for p, r, s in zip(padded, window.reach(counts), window.strides, strict=True)
+            0 <= p - r < s for p, r, s in zip(padded, window.covered(counts), window.strides, strict=True)
         )
         assert prod(counts) > 0

@@ -25,7 +25,7 @@ _WINDOW_ELEMENTS = 1 << 21
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How windows lie over the spatial dims: one entry per dim, `pads` the begins of all dims, then the ends."""
+    """A sliding window: one entry per spatial dim; `pads` has the begins of all dims, then the ends."""
 
     kernel: Ints
     strides: Ints
@@ -34,6 +34,7 @@ class Window:
 
     @property
     def rank(self) -> int:
+        """Number of spatial dims."""
         return len(self.kernel)
 
     def borders(self) -> list[tuple[int, int]]:
@@ -49,8 +50,8 @@ class Window:
             )
         )
 
-    def reach(self, counts: Ints) -> Ints:
-        """Extents that `counts` windows per dim cover."""
+    def covered(self, counts: Ints) -> Ints:
+        """Extent per dim from the first element of window 0 to the last of window `counts` - 1, inclusive."""
         return tuple(
             (count - 1) * stride + (k - 1) * dilation + 1
             for count, stride, k, dilation in zip(
@@ -60,7 +61,7 @@ class Window:
 
     @property
     def is_pixel(self) -> bool:
-        """Whether window p is element p."""
+        """Whether window p is element p: a kernel of 1, strides of 1, no padding."""
         return set(self.kernel) <= {1} and set(self.strides) <= {1} and not any(self.pads)
 
 
@@ -107,20 +108,22 @@ def _convolve(image: Array, weights: Array, target: Array, window: Window) -> No
 def _windows(image: Array, counts: Ints, window: Window) -> Array:
     """A view (C, kernel, window positions) of image (C, spatial)."""
     channel, *steps = image.strides
-    # What is far apart stands alone: where there is one, its step may be larger than any address.
+    # Along a dim with one entry the stride is never used, and may be too large for an address.
     taps = [s * by if n > 1 else 0 for s, by, n in zip(steps, window.dilations, window.kernel, strict=True)]
-    moves = [s * by if n > 1 else 0 for s, by, n in zip(steps, window.strides, counts, strict=True)]
-    return as_strided(image, (len(image), *window.kernel, *counts), (channel, *taps, *moves), writeable=False)
+    positions = [s * by if n > 1 else 0 for s, by, n in zip(steps, window.strides, counts, strict=True)]
+    return as_strided(
+        image, (len(image), *window.kernel, *counts), (channel, *taps, *positions), writeable=False
+    )
 
 
 def max_pool(x: Array, window: Window, counts: Ints) -> Array:
-    """The largest element of each of `counts` windows per dim; positions outside x take no part."""
+    """The largest element of each window, `counts` windows per dim; window padding takes no part."""
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     return _pool(x, np.maximum, lowest, window, counts)
 
 
 def avg_pool(x: Array, window: Window, counts: Ints, *, count_include_pad: bool) -> Array:
-    """The mean of each of `counts` windows per dim, over x, or over x and its pads as zeros."""
+    """The mean of each window, `counts` windows per dim; padding takes no part, or counts as zeros if asked to."""
     total = _pool(x, np.add, 0, window, counts)
     for dim, (begin, end) in enumerate(window.borders()):
         low, high = (-begin, x.shape[2 + dim] + end) if count_include_pad else (0, x.shape[2 + dim])
@@ -134,11 +137,13 @@ def avg_pool(x: Array, window: Window, counts: Ints, *, count_include_pad: bool)
 
 
 def _pool(x: Array, join: Callable[..., Array], neutral: float, window: Window, counts: Ints) -> Array:
-    """`join` over the taps of each window: one strided slice of x per tap."""
+    """`join` folded over the kernel positions of each window: one strided slice of x per position."""
     # With ceil_mode the last window may end behind the pads.
     borders = [
-        (begin, max(reach - extent - begin, 0))
-        for (begin, _), reach, extent in zip(window.borders(), window.reach(counts), x.shape[2:], strict=True)
+        (begin, max(covered - extent - begin, 0))
+        for (begin, _), covered, extent in zip(
+            window.borders(), window.covered(counts), x.shape[2:], strict=True
+        )
     ]
     if any(map(any, borders)):
         x = np.pad(x, [(0, 0), (0, 0), *borders], constant_values=neutral)

@@ -1,10 +1,9 @@
-"""How `layout-opt` is called: its help, and its answers to arguments that are wrong."""
+"""The arguments of `layout-opt`: its help text, and diagnostics for wrong arguments."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from inspect import signature
 from textwrap import fill
 from typing import Any, NoReturn
@@ -15,7 +14,7 @@ from xdsl.utils.exceptions import ArgSpecParseError
 
 from layout_ir import registry
 from layout_ir.diagnostics import Diagnostic, Location, Severity
-from layout_ir.tools.diagnostics import from_spec_error, one_line
+from layout_ir.tools.rendering import did_you_mean, from_spec_error, one_line
 
 _DESCRIPTION = """\
 Read a program (.mlir, .onnx, or standard input), run passes over it, print the result.
@@ -40,7 +39,7 @@ passes of xDSL, usable as well:
 
 
 class Abort(Exception):
-    """The tool cannot go on; `diagnostic` says why, `sources` are texts it may point into."""
+    """The tool cannot go on. `diagnostic` is the reason, `sources` has the texts its location may be in, by name."""
 
     def __init__(self, diagnostic: Diagnostic, sources: dict[str, str] | None = None):
         super().__init__(diagnostic.message)
@@ -54,6 +53,7 @@ def abort(
     cause: BaseException | None = None,
     sources: dict[str, str] | None = None,
 ) -> NoReturn:
+    """Raises `Abort` with an error at `location`; `sources` are the texts by file or option, for the caret."""
     raise Abort(Diagnostic(Severity.ERROR, message, location), sources) from cause
 
 
@@ -87,7 +87,7 @@ def improve_usage(arg_parser: argparse.ArgumentParser, targets: Mapping[str, Cal
 
 
 def _known_target(text: str, targets: Mapping[str, Callable[..., Any]]) -> str:
-    """`text` itself, if it names a target and options that it has. Raises `Abort`."""
+    """`text`, checked. Raises `Abort` unless it names a target, with options that the target has."""
     try:
         spec = parse_spec(text)
     except ArgSpecParseError as error:
@@ -125,8 +125,3 @@ def check_repeated(text: str, option: str) -> None:
                 )
             seen.add(name)
         before = token.kind
-
-
-def did_you_mean(name: str, known: Mapping[str, object]) -> str:
-    close = get_close_matches(name, known, n=3)
-    return f": did you mean {' or '.join(repr(match) for match in close)}?" if close else ""

@@ -1,0 +1,180 @@
+"""Matrix products, normalizations and ops that move elements, on plain NumPy arrays without layouts.
+
+Arrays are of the type they are computed in, but for `pad` and `slice_elements`, which take stored elements. An op that
+reduces over a dim takes the pads of that dim too, as a kernel over whole blocks does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from layout_ir.elements.numpy_types import Array
+
+# Matrix products --------------------------------------------------------------------------------------------------
+
+
+def matmul(a: Array, b: Array) -> Array:
+    """NumPy's matmul. Operands with strides that BLAS cannot read (views of blocks, splats) are copied first."""
+    return np.matmul(_readable(a), _readable(b))
+
+
+def gemm(
+    a: Array, b: Array, c: Array | None, *, alpha: float, beta: float, trans_a: bool, trans_b: bool
+) -> Array:
+    """alpha * A' * B' + beta * C; A' is A or its transpose, B' likewise. Integers are cut off after each factor."""
+    result = matmul(a.T if trans_a else a, b.T if trans_b else b)
+    result = _scaled(result, alpha)
+    return result if c is None else result + _scaled(c, beta)
+
+
+def _scaled(x: Array, factor: float) -> Array:
+    return x if factor == 1 else (x * factor).astype(x.dtype)
+
+
+def _readable(x: Array) -> Array:
+    if x.ndim < 2 or not x.size:
+        return np.ascontiguousarray(x)
+    # Rows or columns must be dense; anything else sends NumPy to a loop a hundred times slower.
+    (height, width), (down, right) = x.shape[-2:], x.strides[-2:]
+    by_rows = right == x.itemsize and down >= x.itemsize * width
+    by_columns = down == x.itemsize and right >= x.itemsize * height
+    return x if by_rows or by_columns else np.ascontiguousarray(x)
+
+
+# Normalizations ---------------------------------------------------------------------------------------------------
+
+
+def softmax(x: Array, axis: int) -> Array:
+    """exp(x) / sum of exp(x) along `axis`, with the largest element subtracted first so that nothing overflows."""
+    if not x.size:
+        return x
+    power = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    return power / np.sum(power, axis=axis, keepdims=True)
+
+
+def log_softmax(x: Array, axis: int) -> Array:
+    """x - log(sum of exp(x)) along `axis`, without the overflow of the plain formula."""
+    if not x.size:
+        return x
+    shifted = x - np.max(x, axis=axis, keepdims=True)
+    return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+
+
+def batch_norm(x: Array, scale: Array, bias: Array, mean: Array, var: Array, epsilon: float) -> Array:
+    """(x - mean) / sqrt(var + epsilon) * scale + bias per channel (dim 1), as one product and one sum per element."""
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    factor = scale / np.sqrt(var + epsilon)
+    return x * factor.reshape(shape) + (bias - mean * factor).reshape(shape)
+
+
+def lrn(x: Array, size: int, alpha: float, beta: float, bias: float) -> Array:
+    """x / (bias + alpha / size * s) ^ beta, s the squares of the channels (dim 1) c - (size-1)//2 to c + size//2."""
+    squares = np.square(x)
+    total = np.zeros_like(x)
+    channels = x.shape[1]
+    for shift in range(-((size - 1) // 2), size // 2 + 1):
+        low, high = max(-shift, 0), min(channels - shift, channels)
+        if low < high:
+            total[:, low:high] += squares[:, low + shift : high + shift]
+    return x / np.power(bias + alpha / size * total, beta)
+
+
+# Moving elements --------------------------------------------------------------------------------------------------
+
+
+def pad(x: Array, pads: Sequence[int], mode: str, value: object) -> Array:
+    """x with `pads` more elements at the begins of all dims, then the ends; a negative number removes elements.
+
+    `mode` is constant (elements are `value`), reflect, edge or wrap.
+    """
+    for dim, extent in enumerate(x.shape):
+        begin, end = pads[dim], pads[x.ndim + dim]
+        if begin == end == 0:
+            continue
+        source = np.arange(begin + extent + end, dtype=np.int64) - begin
+        x = np.take(x, _folded(source, extent, mode), axis=dim) if extent else _empty(x, dim, len(source))
+        if mode == "constant":
+            outside = (source < 0) | (source >= extent)
+            x[(slice(None),) * dim + (outside,)] = value
+    return x
+
+
+def _folded(source: Array, extent: int, mode: str) -> Array:
+    """The position in [0, extent) whose element `mode` puts at each position of `source`."""
+    if mode == "reflect":
+        period = max(2 * (extent - 1), 1)
+        within = source % period
+        return np.minimum(within, period - within) if extent > 1 else np.zeros_like(source)
+    return source % extent if mode == "wrap" else np.clip(source, 0, extent - 1)
+
+
+def _empty(x: Array, dim: int, extent: int) -> Array:
+    return np.zeros((*x.shape[:dim], extent, *x.shape[dim + 1 :]), x.dtype)
+
+
+def slice_elements(x: Array, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> Array:
+    """Per dim, `sizes` elements from `starts` at distance `steps`, which may be negative; a view."""
+    where: list[slice] = []
+    for start, size, step in zip(starts, sizes, steps, strict=True):
+        stop = start + size * step
+        # A slice backwards down to element 0 has no stop: -1 would mean the last element.
+        where.append(slice(start, stop if stop >= 0 else None, step) if size else slice(0, 0))
+    return x[tuple(where)]
+
+
+def resize(
+    x: Array, sizes: Sequence[int], scales: Sequence[float], mode: str, coordinates: str, nearest_mode: str
+) -> Array:
+    """x resampled to extents `sizes` as `nn.resize` defines it; linear results of integers are cut off."""
+    dtype = x.dtype
+    for dim, (size, scale) in enumerate(zip(sizes, scales, strict=True)):
+        extent = x.shape[dim]
+        if size == extent and scale == 1:
+            continue
+        if not size or not extent:
+            x = _empty(x, dim, size)
+            continue
+        position = np.clip(_positions(size, extent, scale, coordinates), 0, extent - 1)
+        if mode == "nearest":
+            x = np.take(x, np.clip(_rounded(position, nearest_mode), 0, extent - 1), axis=dim)
+            continue
+        below = np.floor(position).astype(np.int64)
+        above = np.minimum(below + 1, extent - 1)
+        x = x if x.dtype.kind == "f" else x.astype(np.float64)
+        share = (position - below).astype(x.dtype).reshape((-1,) + (1,) * (x.ndim - 1 - dim))
+        x = np.take(x, below, axis=dim) * (1 - share) + np.take(x, above, axis=dim) * share
+    return x.astype(dtype, copy=False)
+
+
+def _positions(size: int, extent: int, scale: float, coordinates: str) -> Array:
+    index = np.arange(size, dtype=np.float64)
+    if coordinates == "asymmetric":
+        return index / scale
+    if coordinates == "align_corners":
+        return index * ((extent - 1) / (size - 1)) if size > 1 else index * 0
+    if coordinates == "pytorch_half_pixel" and size == 1:
+        return index * 0
+    return (index + 0.5) / scale - 0.5
+
+
+def _rounded(position: Array, nearest_mode: str) -> Array:
+    match nearest_mode:
+        case "round_prefer_floor":
+            rounded = np.ceil(position - 0.5)
+        case "round_prefer_ceil":
+            rounded = np.floor(position + 0.5)
+        case "floor":
+            rounded = np.floor(position)
+        case _:
+            rounded = np.ceil(position)
+    return rounded.astype(np.int64)
+
+
+def resize_scales(extents: Sequence[int], sizes: Sequence[int], scales: Sequence[float]) -> list[float]:
+    """One scale per dim: `scales`, or where `sizes` are given result extent / extent, inf for an empty dim."""
+    if scales or not sizes:
+        return list(scales)
+    return [size / extent if extent else math.inf for size, extent in zip(sizes, extents, strict=True)]

@@ -1,0 +1,1 @@
+"""Tests of `layout_ir.dialects.layout`; most are texts in filecheck/dialects/layout."""
