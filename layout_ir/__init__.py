@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from layout_ir.algebra.concat import compose, concat, split
-    from layout_ir.algebra.format import Factor, Format
+    from layout_ir.algebra.factors import Factor
+    from layout_ir.algebra.format import Format
     from layout_ir.algebra.layout import HOLE, Index, Layout, Pad
     from layout_ir.algebra.refinement import Nest, peel, refine
     from layout_ir.api.execute import run
@@ -32,7 +33,7 @@ _WHERE = {
     "__version__": "version",
     "HOLE": "algebra.layout",
     "NONE": "arrays.memory",
-    "Factor": "algebra.format",
+    "Factor": "algebra.factors",
     "Format": "algebra.format",
     "Index": "algebra.layout",
     "Layout": "algebra.layout",

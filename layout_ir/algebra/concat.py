@@ -13,10 +13,11 @@ from dataclasses import replace
 from itertools import pairwise, product
 from math import prod
 
-from layout_ir.algebra.builder import chains_of, counted, ordered, with_steps
 from layout_ir.algebra.canonical import canonical_digits, dim_key, dim_steps, position_value
-from layout_ir.algebra.layout import BoundFactor, Layout
-from layout_ir.algebra.steps import Steps, Term, fit
+from layout_ir.algebra.factors import BoundFactor
+from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.layout_builder import chains_of, counted, ordered, with_steps
+from layout_ir.algebra.steps import Steps, UnitStride, fit
 from layout_ir.errors import LayoutError, public, shape_text
 
 _ENUMERATION_BOUND = 1 << 16
@@ -135,7 +136,7 @@ def _box(layout: Layout, dim: int) -> list[tuple[object, ...]]:
     return [(layout.digits[d], layout.lo[d]) for d in range(layout.rank) if d != dim]
 
 
-def _chain(terms: tuple[Term, ...] | None, extent: int, dim: int) -> list[BoundFactor] | None:
+def _chain(terms: tuple[UnitStride, ...] | None, extent: int, dim: int) -> list[BoundFactor] | None:
     return None if terms is None else counted(terms, extent, dim)
 
 

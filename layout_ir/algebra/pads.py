@@ -1,11 +1,32 @@
-"""What pad policies mean for element types: which of them pads can hold, and what a conversion makes of one."""
+"""Pad policies: what pads hold, which element types can hold it, and what a conversion makes of it."""
 
 from __future__ import annotations
 
-from layout_ir.algebra.format import PadPolicy
-from layout_ir.elements.quantization import Conversion
-from layout_ir.elements.types import element_type
+from typing import TYPE_CHECKING
+
+from layout_ir.elements.element_types import element_type
 from layout_ir.errors import LayoutError
+
+if TYPE_CHECKING:
+    from layout_ir.elements.quantization import Conversion
+
+PadPolicy = str | int | float
+"""What pads hold: "undef", "zero", "zp" (the quantized zero of the element type), or a number."""
+
+NAMED_POLICIES = ("undef", "zero", "zp")
+"""The policies that are words."""
+
+
+def pad_number(policy: PadPolicy) -> float | None:
+    """The number that `policy` promises, or None where it promises none (undef, zp). Integers are exact."""
+    if policy == "zero":
+        return 0.0
+    return None if isinstance(policy, str) else policy
+
+
+def print_policy(pad: PadPolicy) -> str:
+    """The spelling of a pad policy."""
+    return pad if isinstance(pad, str) else repr(pad)
 
 
 def check_pad(pad: PadPolicy, dtype: str) -> None:

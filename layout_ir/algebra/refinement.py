@@ -21,9 +21,9 @@ from operator import index
 from typing import TYPE_CHECKING
 
 from layout_ir.algebra.canonical import canonical_digits
-from layout_ir.algebra.format import MEMORY
+from layout_ir.algebra.factors import MEMORY
 from layout_ir.algebra.layout import Layout
-from layout_ir.algebra.steps import Steps, Term, fit
+from layout_ir.algebra.steps import Steps, UnitStride, fit
 from layout_ir.errors import LayoutError, public
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class _TableTooLarge(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class StridedLoop:
     """`count` steps of `unit` indices; each moves the source by `src` and the destination by `dst` elements."""
 
     unit: int
@@ -65,7 +65,7 @@ class TableLoop:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Blocks:
     """`count` full blocks of `unit` indices each, from index `start` on."""
 
     start: int
@@ -74,7 +74,7 @@ class Run:
 
 
 @public
-def peel(extent: int, units: Sequence[int]) -> tuple[Run, ...]:
+def peel(extent: int, units: Sequence[int]) -> tuple[Blocks, ...]:
     """[0, extent) as disjoint runs of full blocks, largest first: the mixed-radix expansion of `extent`.
 
     `units` are those of the loops; at most one run per unit is needed, so that a guard inside a block is never.
@@ -86,12 +86,12 @@ def peel(extent: int, units: Sequence[int]) -> tuple[Run, ...]:
         raise LayoutError(
             f"units {list(units)} do not divide each other: blocks of one unit would not fill the next"
         )
-    runs: list[Run] = []
+    runs: list[Blocks] = []
     start = 0
     for unit in reversed(chain):
         count = (extent - start) // unit
         if count:
-            runs.append(Run(start, count, unit))
+            runs.append(Blocks(start, count, unit))
             start += count * unit
     return tuple(runs)
 
@@ -105,7 +105,7 @@ class DimNest:
     is ragged, so its last round is cut short.
     """
 
-    loops: tuple[Loop | TableLoop, ...]
+    loops: tuple[StridedLoop | TableLoop, ...]
     extent: int
     total: int
     low: int = 0
@@ -120,7 +120,7 @@ class DimNest:
         """The unit of every loop, fine to coarse."""
         return tuple(loop.unit for loop in self.loops)
 
-    def peel(self) -> tuple[Run, ...]:
+    def peel(self) -> tuple[Blocks, ...]:
         """The positions of elements, [0, extent), as runs of full blocks of the loops' units; see `peel`."""
         return peel(self.extent, self.units)
 
@@ -136,11 +136,6 @@ class Nest:
     dims: tuple[DimNest, ...]
     src_base: int
     dst_base: int
-
-    @property
-    def writes_pads(self) -> bool:
-        """Whether pads of the destination are written."""
-        return any(dim.total != dim.extent for dim in self.dims)
 
     def offsets(self, dim: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Source and destination offsets of positions [0, total) of `dim`: what its loops compute."""
@@ -236,8 +231,8 @@ def _dim_nest(src: Layout, dst: Layout, dim: int) -> tuple[DimNest, int, int]:
 
 
 def _phased_loops(
-    a: tuple[Term, ...], at_a: int, b: tuple[Term, ...], at_b: int, total: int
-) -> tuple[Loop | TableLoop, ...]:
+    a: tuple[UnitStride, ...], at_a: int, b: tuple[UnitStride, ...], at_b: int, total: int
+) -> tuple[StridedLoop | TableLoop, ...]:
     """Loops over [0, total) where position y is at_a + y in the digits `a` and at_b + y in `b`.
 
     A table holds one round, after which what both sides do above it are digits; all positions, where there is no such
@@ -260,7 +255,7 @@ def _phased_loops(
         tuple(_evaluate(terms, at + k * inner) - _evaluate(terms, at) for k in range(entries))
         for terms, at in sides
     )
-    fine = (Loop(1, inner, *(_evaluate(terms, at + 1) - _evaluate(terms, at) for terms, at in sides)),)
+    fine = (StridedLoop(1, inner, *(_evaluate(terms, at + 1) - _evaluate(terms, at) for terms, at in sides)),)
     return (
         *(fine if inner > 1 else ()),
         TableLoop(inner, src, dst),
@@ -268,19 +263,21 @@ def _phased_loops(
     )
 
 
-def _above(terms: tuple[Term, ...], at: int, unit: int, count: int) -> tuple[Term, ...] | None:
+def _above(terms: tuple[UnitStride, ...], at: int, unit: int, count: int) -> tuple[UnitStride, ...] | None:
     """The digits of k -> what `terms` say of at + k * unit, if nothing carries inside a block of `unit`; else None."""
     if any(u % unit or at % unit for u, _ in terms if unit % u):
         return None
     return fit(Steps.strided(terms, count, at, unit))
 
 
-def _common_loops(a: tuple[Term, ...], b: tuple[Term, ...], total: int) -> tuple[Loop | TableLoop, ...]:
+def _common_loops(
+    a: tuple[UnitStride, ...], b: tuple[UnitStride, ...], total: int
+) -> tuple[StridedLoop | TableLoop, ...]:
     """Loops over [0, total) that are linear in both digit lists, with tables where units conflict."""
     if total <= 1:
         return ()
     units_a, units_b = [u for u, _ in a], [u for u, _ in b]
-    loops: list[Loop | TableLoop] = []
+    loops: list[StridedLoop | TableLoop] = []
     unit = 1
     while unit < total:
         above = [next((u for u in units if u > unit), None) for units in (units_a, units_b)]
@@ -311,11 +308,11 @@ def _common_loops(a: tuple[Term, ...], b: tuple[Term, ...], total: int) -> tuple
     return tuple(loops)
 
 
-def _linear(a: tuple[Term, ...], b: tuple[Term, ...], unit: int, count: int) -> Loop:
-    return Loop(unit, count, _evaluate_step(a, unit), _evaluate_step(b, unit))
+def _linear(a: tuple[UnitStride, ...], b: tuple[UnitStride, ...], unit: int, count: int) -> StridedLoop:
+    return StridedLoop(unit, count, _evaluate_step(a, unit), _evaluate_step(b, unit))
 
 
-def _evaluate_step(terms: tuple[Term, ...], unit: int) -> int:
+def _evaluate_step(terms: tuple[UnitStride, ...], unit: int) -> int:
     """How far one step of `unit` moves, inside the digit that holds it."""
     best = 0
     for u, stride in terms:
@@ -324,7 +321,7 @@ def _evaluate_step(terms: tuple[Term, ...], unit: int) -> int:
     return best
 
 
-def _evaluate(terms: tuple[Term, ...], x: int) -> int:
+def _evaluate(terms: tuple[UnitStride, ...], x: int) -> int:
     """The function of canonical digits at x."""
     total = 0
     for k, (unit, stride) in enumerate(terms):

@@ -12,13 +12,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import TYPE_CHECKING
 
-from layout_ir.algebra.builder import counted, on_axes, ordered, with_low, with_terms
 from layout_ir.algebra.canonical import canonical_digits, canonical_terms, dim_steps, position_value
-from layout_ir.algebra.layout import BoundFactor, Layout
-from layout_ir.algebra.steps import Term, fit
+from layout_ir.algebra.factors import BoundFactor
+from layout_ir.algebra.layout_builder import counted, on_axes, ordered, with_low, with_terms
+from layout_ir.algebra.steps import UnitStride, fit
 from layout_ir.algebra.tag import names_for
 from layout_ir.errors import LayoutError, shape_text
+
+if TYPE_CHECKING:
+    from layout_ir.algebra.layout import Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,17 +143,14 @@ def _reshape(layout: Layout, shape: Sequence[int], *, keep_pads: bool) -> Layout
             # A new dim of extent 1 lies nowhere; next to its right neighbour it reads most naturally.
             right = next((c[0].stride * c[0].count for c in chains[dim + 1 :] if c), 1)
             chain.append(BoundFactor(dim, 1, right))
-    pad = layout.pad if kept else "undef"
-    return Layout(
-        _names(layout, shape),
-        tuple(shape),
-        ordered(chains),
-        tuple(lo),
-        0,
-        pad,
-        layout.offset,
-        layout.size,
-        layout.swizzle,
+    return replace(
+        layout,
+        names=_names(layout, shape),
+        shape=tuple(shape),
+        factors=ordered(chains),
+        lo=tuple(lo),
+        chunk_rank=0,
+        pad=layout.pad if kept else "undef",
     )
 
 
@@ -159,15 +160,14 @@ def _names(layout: Layout, shape: Sequence[int]) -> tuple[str, ...]:
 
 def _empty(layout: Layout, shape: Sequence[int]) -> Layout:
     factors = tuple(BoundFactor(d, extent, 1) for d, extent in enumerate(shape))
-    return Layout(
-        _names(layout, shape),
-        tuple(shape),
-        factors,
-        (0,) * len(shape),
-        0,
-        layout.pad,
-        layout.offset,
-        layout.size,
+    return replace(
+        layout,
+        names=_names(layout, shape),
+        shape=tuple(shape),
+        factors=factors,
+        lo=(0,) * len(shape),
+        chunk_rank=0,
+        swizzle=None,
     )
 
 
@@ -215,7 +215,7 @@ def _reshape_group(
                 f"'{layout.names[d]}' is padded from {layout.shape[d]} to {layout.padded_shape[d]} and not the leading "
                 "dim of its group, so the result would need a group of fused dims"
             )
-    terms: list[Term] = []
+    terms: list[UnitStride] = []
     scale = 1
     for d in reversed(old):
         terms += [(x.unit * scale, x.stride) for x in layout.digits[d]]
@@ -230,7 +230,7 @@ def _reshape_group(
     kept = True
     for e in reversed(new):
         is_top = e == new[0]
-        piece = _piece(layout, shape, terms, suffix, None if is_top else suffix * shape[e])
+        between = _between(layout, shape, terms, suffix, None if is_top else suffix * shape[e])
         if is_top:
             if padded % suffix or low % suffix:
                 if keep_pads:
@@ -249,12 +249,14 @@ def _reshape_group(
             lo[e] = low // suffix
         else:
             capacity = shape[e]
-        chains[e] = counted(canonical_terms(piece, max(capacity, 2)) if capacity > 1 else (), capacity, e)
+        chains[e] = counted(canonical_terms(between, max(capacity, 2)) if capacity > 1 else (), capacity, e)
         suffix *= shape[e]
     return kept
 
 
-def _piece(layout: Layout, shape: Sequence[int], terms: list[Term], low: int, high: int | None) -> list[Term]:
+def _between(
+    layout: Layout, shape: Sequence[int], terms: list[UnitStride], low: int, high: int | None
+) -> list[UnitStride]:
     """The digits between the cuts `low` and `high` (None: no upper cut), with units counted from `low`."""
     for cut in (low, high):
         if cut is None:
@@ -269,7 +271,7 @@ def _piece(layout: Layout, shape: Sequence[int], terms: list[Term], low: int, hi
                 + (f" to {above}" if above is not None else "")
                 + ", so the result would need units that do not divide each other"
             )
-    result: list[Term] = []
+    result: list[UnitStride] = []
     for k, (unit, stride) in enumerate(terms):
         above = terms[k + 1][0] if k + 1 < len(terms) else None
         if (high is not None and unit >= high) or (above is not None and above <= low):

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from layout_ir.algebra.builder import on_axes, with_low, with_steps, with_terms, with_top
 from layout_ir.algebra.canonical import canonical_digits, dim_steps, position_value
-from layout_ir.algebra.layout import BoundFactor, Layout
+from layout_ir.algebra.factors import BoundFactor
+from layout_ir.algebra.layout_builder import on_axes, with_low, with_steps, with_terms, with_top
 from layout_ir.algebra.steps import Steps, fit
 from layout_ir.algebra.tag import names_for
 from layout_ir.errors import LayoutError, shape_text
+
+if TYPE_CHECKING:
+    from layout_ir.algebra.layout import Layout
 
 _ENUMERATION_BOUND = 1 << 16
 
@@ -65,9 +69,7 @@ def broadcast(layout: Layout, shape: Sequence[int]) -> Layout:
     factors = [BoundFactor(d + extra, shape[d + extra], 0) for d in sorted(stretched)] + factors
     names = names_for(len(shape)) if extra else layout.names
     lo = (0,) * extra + tuple(0 if d in stretched else low for d, low in enumerate(layout.lo))
-    return Layout(
-        names, tuple(shape), tuple(factors), lo, 0, layout.pad, layout.offset, layout.size, layout.swizzle
-    )
+    return replace(layout, names=names, shape=tuple(shape), factors=tuple(factors), lo=lo, chunk_rank=0)
 
 
 def slice_(

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,8 +25,8 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.arrays.descriptor import TensorDesc
 from layout_ir.arrays.protocols import storage_of
 from layout_ir.caches import keeps_kernels
+from layout_ir.elements.element_types import ELEMENT_TYPES, bits_of, canonical_name
 from layout_ir.elements.quantization import Conversion, conversion_between
-from layout_ir.elements.types import ELEMENT_TYPES, bits_of, canonical_name
 from layout_ir.errors import LayoutError, public
 from layout_ir.forking import loading
 
@@ -36,11 +35,6 @@ if TYPE_CHECKING:
     from layout_ir.backends.llvm.machine.machine import Machine
     from layout_ir.backends.llvm.planning.plan import Plan
     from layout_ir.backends.llvm.runtime.dynamic_call import OpenKernel
-
-# The algebra imports these when it is first asked. Kernels are made for formats of any kind, by any thread, so they
-# are here before, and no fork comes in between.
-for _name in ("binding", "canonical", "inverse", "reshape", "tag", "text", "views"):
-    import_module(f"layout_ir.algebra.{_name}")
 
 _NAMES = {
     known.array_name: known.name

@@ -33,12 +33,12 @@ from dataclasses import dataclass, field, replace
 from operator import index
 
 from layout_ir.algebra.binding import check_overlap, strided_layout
-from layout_ir.algebra.format import Format, PadPolicy
+from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
-from layout_ir.algebra.pads import check_pad
+from layout_ir.algebra.pads import PadPolicy, check_pad
 from layout_ir.algebra.tag import names_for
+from layout_ir.elements.element_types import canonical_name
 from layout_ir.elements.quantization import check_quantization
-from layout_ir.elements.types import canonical_name
 from layout_ir.errors import LayoutError, public_methods
 
 Extent = int | None

@@ -34,9 +34,9 @@ from layout_ir.arrays.interop import Exchange
 from layout_ir.arrays.moving import moved
 from layout_ir.arrays.protocols import element_type_of, lying, storage_of, strides_of
 from layout_ir.arrays.storage import Storage, allocate, gather, row_of, scatter
+from layout_ir.elements.element_types import bits_of, element_type
 from layout_ir.elements.numpy_types import narrow, widen
 from layout_ir.elements.quantization import to_real, to_stored
-from layout_ir.elements.types import bits_of, element_type
 from layout_ir.errors import LayoutError, public_methods
 
 Array = NDArray[Any]

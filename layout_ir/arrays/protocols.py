@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from layout_ir.algebra.binding import strided_layout
 from layout_ir.algebra.layout import Layout
-from layout_ir.elements.types import ELEMENT_TYPES, ElementType, element_type
+from layout_ir.elements.element_types import ELEMENT_TYPES, ElementType, element_type
 from layout_ir.errors import LayoutError
 
 _TYPE_AT = {b"dltensor": 20, b"dltensor_versioned": 52}

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.arrays.protocols import storage_of
-from layout_ir.elements.types import bits_of
+from layout_ir.elements.element_types import bits_of
 from layout_ir.errors import LayoutError
 
 Array = NDArray[Any]

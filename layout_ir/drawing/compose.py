@@ -14,10 +14,18 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from layout_ir.algebra.layout import Hole, Layout, Pad
+from layout_ir.drawing.captions import (
+    colour_dim,
+    gap_text,
+    held_by_pads,
+    index_of,
+    remarks,
+    row_text,
+    summary,
+)
 from layout_ir.drawing.grid import Grid, Place, grid_of
-from layout_ir.drawing.memory import Gap, MemoryView, Row, check_rows, memory_view
+from layout_ir.drawing.memory_view import Gap, MemoryView, Row, check_rows, memory_view
 from layout_ir.drawing.picture import CHARACTER, Box, Dot, Line, Picture, Text, text_width
-from layout_ir.drawing.words import colour_dim, gap_text, held_by_pads, index_of, remarks, row_text, summary
 
 _WIDE, _GRID_WIDE = 1100, 1160
 """Pixels that the cells of a row take at most, above and below: with its margins a picture still fits a page."""

@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from layout_ir.elements.types import ELEMENT_TYPES, element_type
+from layout_ir.elements.element_types import ELEMENT_TYPES, element_type
 from layout_ir.errors import LayoutError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.scan import MAX_DEPTH, Scanner, Token
 from layout_ir.errors import LayoutError
-from layout_ir.notations.digits import Piece, format_of_pieces, layout_of
+from layout_ir.notations.decomposition import PhysicalDim, format_of_physical, layout_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ def _phase(terms: Sequence[Term]) -> int | None:
 
 def dense_format(names: Sequence[str], results: Sequence[Sum], chunk: int = 0) -> Format | None:
     """The Format of a map whose results are single digits, the last `chunk` of them a chunk; None for other maps."""
-    pieces: list[Piece] = []
+    physical: list[PhysicalDim] = []
     tops: dict[int, int] = {}
     shifted: list[Term] = []
     for at, value in enumerate(results):
@@ -217,13 +217,13 @@ def dense_format(names: Sequence[str], results: Sequence[Sum], chunk: int = 0) -
         if term.count is None:
             tops[term.dim] = term.shift
         shifted.append(term)
-        pieces.append(Piece(term.dim, term.unit, term.count))
+        physical.append(PhysicalDim(term.dim, term.unit, term.count))
         if at >= len(results) - chunk and term.count is None:
             raise LayoutError("a chunk has a fixed size, but a result right of the separator has none")
     lo = tuple(tops.get(dim, 0) for dim in range(len(names)))
     if any(low < 0 for low in lo) or any((t.shift - lo[t.dim]) % (t.unit * (t.count or 1)) for t in shifted):
         return None
-    format = format_of_pieces(names, pieces)
+    format = format_of_physical(names, physical)
     if chunk:
         count = sum(value != Sum(0) for value in results[len(results) - chunk :])
         inner = format.factors[len(format.factors) - count :]
@@ -306,15 +306,15 @@ def _chain(name: str, terms: Sequence[Term], extent: int) -> list[tuple[int, int
 # From layouts to formulas -----------------------------------------------------------------------------------------
 
 
-def digit_text(name: str, words: Words, piece: Piece, low: int) -> str:
+def digit_text(name: str, words: Words, part: PhysicalDim, low: int) -> str:
     """The formula of one digit."""
-    if piece.unit == 1 and piece.size is None:
+    if part.unit == 1 and part.size is None:
         return f"{name} + {low}" if low else name
     text = f"({name} + {low})" if low else name
-    if piece.unit > 1:
-        text = f"{text} {words.div} {piece.unit}"
-    if piece.size is not None:
-        text = f"({text}) {words.mod} {piece.size}" if piece.unit > 1 else f"{text} {words.mod} {piece.size}"
+    if part.unit > 1:
+        text = f"{text} {words.div} {part.unit}"
+    if part.size is not None:
+        text = f"({text}) {words.mod} {part.size}" if part.unit > 1 else f"{text} {words.mod} {part.size}"
     return text
 
 
@@ -327,7 +327,7 @@ def address_text(layout: Layout, names: Sequence[str], words: Words) -> str:
             if digit.count == 1 or digit.stride == 0 or extent == 0:
                 continue
             last = digit.unit * digit.count == top
-            text = digit_text(name, words, Piece(0, digit.unit, None if last else digit.count), low)
+            text = digit_text(name, words, PhysicalDim(0, digit.unit, None if last else digit.count), low)
             if digit.stride != 1:
                 text = f"({text}) * {digit.stride}" if " " in text else f"{text} * {digit.stride}"
             parts.append(text)

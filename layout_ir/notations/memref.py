@@ -14,9 +14,9 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.scan import Scanner
 from layout_ir.algebra.tag import names_for
-from layout_ir.elements.types import canonical_name
+from layout_ir.elements.element_types import canonical_name
 from layout_ir.errors import LayoutError
-from layout_ir.notations.digits import Piece, from_strides, pieces_of, strided
+from layout_ir.notations.decomposition import PhysicalDim, from_strides, physical_dims, strided
 from layout_ir.notations.expressions import (
     ExpressionParser,
     Sum,
@@ -184,13 +184,13 @@ def digit_results(subject: Subject, names: list[str], words: Words) -> list[str]
     if written.offset or written.size is not None or subject.rank == 0:
         return None
     lo = written.lo or (0,) * subject.rank
-    pieces = pieces_of(written) or pieces_of(subject)
-    if pieces is None or len(pieces) < 2:
+    physical = physical_dims(written) or physical_dims(subject)
+    if physical is None or len(physical) < 2:
         return None
-    top = {p.dim: p.unit for p in sorted(pieces, key=lambda p: p.unit)}
-    if isinstance(subject, Format) and any(p.size is not None and p.unit == top[p.dim] for p in pieces):
+    top = {p.dim: p.unit for p in sorted(physical, key=lambda p: p.unit)}
+    if isinstance(subject, Format) and any(p.size is not None and p.unit == top[p.dim] for p in physical):
         return None
-    cut = [Piece(p.dim, p.unit, None if p.unit == top[p.dim] else p.size) for p in pieces]
+    cut = [PhysicalDim(p.dim, p.unit, None if p.unit == top[p.dim] else p.size) for p in physical]
     if isinstance(subject, Layout):
         format = dense_format(
             subject.names, [Sum(0, (Term(1, p.dim, lo[p.dim], p.unit, p.size),)) for p in cut]

@@ -16,8 +16,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from layout_ir.algebra.format import MEMORY, Format, PadPolicy
+from layout_ir.algebra.factors import MEMORY
+from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.pads import PadPolicy
 from layout_ir.errors import LayoutError, shape_text
 
 Subject = Format | Layout

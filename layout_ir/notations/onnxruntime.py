@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import ClassVar
 
-from layout_ir.algebra.format import Format, PadPolicy
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.pads import PadPolicy
 from layout_ir.notations.named import NamedNotation
 
 

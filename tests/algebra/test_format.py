@@ -15,8 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layout_ir.algebra.format import Factor, Format, pad_number
+from layout_ir.algebra.factors import Factor
+from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Index, Pad
+from layout_ir.algebra.pads import pad_number
 from layout_ir.errors import LayoutError
 from tests.layouts import addresses_by_definition, random_format, random_shape, rngs
 

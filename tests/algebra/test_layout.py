@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from layout_ir.algebra.format import Factor, Format
+from layout_ir.algebra.factors import Factor
+from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import HOLE, Hole, Index, Layout, Pad
 from layout_ir.errors import LayoutError
 from tests.layouts import address_by_definition, indices, random_format, random_layout, random_shape, rngs

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from layout_ir.algebra.format import PadPolicy
-from layout_ir.algebra.pads import check_pad, pad_after
+from layout_ir.algebra.pads import PadPolicy, check_pad, pad_after
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError
 

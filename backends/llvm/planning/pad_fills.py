@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from math import copysign, isnan
 
-from layout_ir.algebra.format import PadPolicy, pad_number
-from layout_ir.elements.types import element_type
+from layout_ir.algebra.pads import PadPolicy, pad_number
+from layout_ir.elements.element_types import element_type
 from layout_ir.errors import LayoutError
 
 

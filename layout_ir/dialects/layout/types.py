@@ -21,7 +21,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.tag import names_for
 from layout_ir.dialects.layout.attributes import AnyAttr, FormatAttr
-from layout_ir.elements.types import ElementType, element_type, integer_type
+from layout_ir.elements.element_types import ElementType, element_type, integer_type
 from layout_ir.errors import LayoutError
 
 Encoding = Format | Attribute | None
@@ -99,7 +99,7 @@ def strip_type(type: Attribute) -> TensorType[Attribute]:
 
 
 def dtype_of(type: Attribute) -> str:
-    """Name of the element type as in `layout_ir.elements.types` ("f32", "i8", "ui8"). Raises LayoutError for others."""
+    """Name of the element type, as `element_types` has it ("f32", "i8", "ui8"). Raises LayoutError for others."""
     return _known_element(type).name
 
 

@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from layout_ir.dialects.layout import attribute_of
 from layout_ir.dialects.nn.tensors import ELEMENTS
-from layout_ir.elements.types import element_type
+from layout_ir.elements.element_types import element_type
 from layout_ir.frontends.onnx.errors import OnnxImportError
 from layout_ir.frontends.onnx.tensors import check_shape
 

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from layout_ir.algebra.format import Factor, Format
+from layout_ir.algebra.factors import Factor
+from layout_ir.algebra.format import Format
 from layout_ir.errors import LayoutError
 from layout_ir.notations.onednn import BlockingDesc
 from layout_ir.passes.selection.options.conv_kernels import ConvShape, activation, weight

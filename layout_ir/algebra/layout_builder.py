@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from layout_ir.algebra.canonical import position_value
-from layout_ir.algebra.format import MEMORY
-from layout_ir.algebra.layout import BoundFactor, Layout
-from layout_ir.algebra.steps import Steps, Term, fit_phased
+from layout_ir.algebra.factors import MEMORY, BoundFactor
+from layout_ir.algebra.steps import Steps, UnitStride, fit_phased
+
+if TYPE_CHECKING:
+    from layout_ir.algebra.layout import Layout
 
 
 def on_axes(layout: Layout, dim: int) -> bool:
@@ -29,7 +32,7 @@ def with_top(layout: Layout, dim: int, count: int) -> Layout:
     return replace(layout, factors=tuple(factors), chunk_rank=min(layout.chunk_rank, len(factors) - at - 1))
 
 
-def with_terms(layout: Layout, dim: int, terms: Sequence[Term]) -> Layout:
+def with_terms(layout: Layout, dim: int, terms: Sequence[UnitStride]) -> Layout:
     """`layout` with the digits of `dim` replaced by canonical `terms`, in memory order by falling stride."""
     chains = chains_of(layout)
     chains[dim] = counted(terms, layout.shape[dim], dim)
@@ -53,7 +56,7 @@ def with_steps(layout: Layout, dim: int, first: int, steps: Steps) -> Layout | N
     return replace(result, offset=layout.offset + first - position_value(result, dim, low))
 
 
-def counted(terms: Sequence[Term], extent: int, dim: int) -> list[BoundFactor]:
+def counted(terms: Sequence[UnitStride], extent: int, dim: int) -> list[BoundFactor]:
     """Bound factors, coarse to fine, of canonical terms on [0, extent)."""
     if not terms:
         return [BoundFactor(dim, extent, 0 if extent != 1 else 1)]

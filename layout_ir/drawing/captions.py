@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from math import prod
 
 from layout_ir.algebra.canonical import canonical_digits
-from layout_ir.algebra.format import MEMORY
+from layout_ir.algebra.factors import MEMORY
 from layout_ir.algebra.layout import Hole, Index, Layout
-from layout_ir.algebra.text import print_policy
-from layout_ir.drawing.memory import Cell, Gap, MemoryView
+from layout_ir.algebra.pads import print_policy
+from layout_ir.drawing.memory_view import Cell, Gap, MemoryView
 from layout_ir.errors import shape_text
 
 _HELD = {"undef": "anything", "zero": "0", "zp": "the zero point"}

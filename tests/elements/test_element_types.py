@@ -11,7 +11,7 @@ import pytest
 from xdsl.dialects.builtin import IntegerType, Signedness, TensorType, f16, f64
 
 from layout_ir.dialects.layout import attribute_of, dtype_of, element_type_of
-from layout_ir.elements.types import (
+from layout_ir.elements.element_types import (
     ELEMENT_TYPES,
     ElementType,
     bits_of,
