@@ -118,6 +118,7 @@ class Format:
 
     @property
     def rank(self) -> int:
+        """How many dims tensors of this Format have."""
         return len(self.names)
 
     @property
@@ -143,13 +144,20 @@ class Format:
         return _bind(self, self.names, extents)
 
     def with_pad(self, pad: PadPolicy) -> Format:
+        """The same addresses, and pads that hold `pad`. Raises LayoutError for what is no policy."""
         return replace(self, pad=pad)
 
     def with_names(self, names: Sequence[str]) -> Format:
+        """The same Format, equal to this one, whose dims are called `names`, one name per dim."""
         return replace(self, names=tuple(names))
 
     def __str__(self) -> str:
+        """The notation: what `parse` reads, in its canonical spelling."""
         return print_format(self)
+
+    def __repr__(self) -> str:
+        """An expression that makes an equal Format."""
+        return f'Format.parse("{self}")'
 
 
 def _check_text(what: str, text: object) -> None:

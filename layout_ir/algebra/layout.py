@@ -56,7 +56,10 @@ class Pad:
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """An address between or beyond elements that belongs to no position of the padded box."""
+    """An address between or beyond elements that belongs to no position of the padded box: `HOLE` is the one value."""
+
+    def __repr__(self) -> str:
+        return "HOLE"
 
 
 HOLE = Hole()
@@ -86,6 +89,7 @@ class Layout:
 
     @property
     def rank(self) -> int:
+        """How many dims the tensor has."""
         return len(self.shape)
 
     @property
@@ -139,7 +143,12 @@ class Layout:
         """The Format that binds to this layout at this shape, in canonical spelling."""
         return format_of(self)
 
+    def __repr__(self) -> str:
+        """An expression that makes a Layout of the same contract (`same_contract`)."""
+        return f"{self.format!r}.bind({self.shape!r})"
+
     def __str__(self) -> str:
+        """The notation of the Format, and the shape."""
         return f"{self.format} of {'x'.join(map(str, self.shape)) or 'a scalar'}"
 
     # Addresses ------------------------------------------------------------------------------------------------

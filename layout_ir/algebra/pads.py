@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from layout_ir.elements.element_types import element_type
 from layout_ir.errors import LayoutError
 
 if TYPE_CHECKING:
+    from layout_ir.elements.element_types import ElementType
     from layout_ir.elements.quantization import Conversion
 
 PadPolicy = str | int | float
@@ -29,14 +29,17 @@ def print_policy(pad: PadPolicy) -> str:
     return pad if isinstance(pad, str) else repr(pad)
 
 
-def check_pad(pad: PadPolicy, dtype: str) -> None:
-    """Raises LayoutError where a pad of `dtype` cannot hold what the policy says."""
-    element = element_type(dtype)
+def check_pad(pad: PadPolicy, element: ElementType) -> None:
+    """Raises LayoutError where a pad of that element type cannot hold what the policy says."""
     if pad == "zp" and element.is_float:
-        raise LayoutError(f"pad = zp needs a quantized element type, but {dtype} has no zero point")
+        raise LayoutError(
+            f"pad = zp is the quantized zero, which elements of {element.name} do not have: use pad = zero"
+        )
     if not isinstance(pad, str) and not element.holds(pad):
         low, high = element.range
-        raise LayoutError(f"pad = {pad} is no value of {dtype}: integers from {low} to {high}")
+        raise LayoutError(
+            f"pad = {pad} is no value of element type {element.name}: integers from {low} to {high}"
+        )
 
 
 def pad_after(pad: PadPolicy, conversion: Conversion) -> PadPolicy:

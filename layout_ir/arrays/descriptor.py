@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from operator import index
 
 from layout_ir.algebra.binding import check_overlap, strided_layout
@@ -37,7 +38,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.pads import PadPolicy, check_pad
 from layout_ir.algebra.tag import names_for
-from layout_ir.elements.element_types import canonical_name
+from layout_ir.elements.element_types import canonical_name, element_type
 from layout_ir.elements.quantization import check_quantization
 from layout_ir.errors import LayoutError, public_methods
 
@@ -121,6 +122,7 @@ class TensorDesc:
 
     @property
     def rank(self) -> int:
+        """How many dims the tensor has, 0 for a scalar and for the zero descriptor."""
         return len(self.shape)
 
     @property
@@ -269,6 +271,24 @@ class TensorDesc:
     def __hash__(self) -> int:
         return hash((self.shape, self.dtype, self.scale, self.zero_point))
 
+    def __repr__(self) -> str:
+        """An expression that makes an equal descriptor."""
+        if self.is_zero:
+            return "TensorDesc()"
+        given = [repr(self.shape), f'"{self.dtype}"']
+        if self._open_strides is None:
+            given.append(f'"{self.format or ANY}"')
+        else:
+            given.append(f"strides={self._open_strides!r}")
+            given += [f"offset={self._open_offset}"] if self._open_offset else []
+            pad = self._open_pad
+            given += (
+                [] if pad is None else [f"pad={pad!r}" if pad not in (inf, -inf) else f'pad=float("{pad}")']
+            )
+        given += [] if self.scale is None else [f"scale={self.scale!r}"]
+        given += [f"zero_point={self.zero_point!r}"] if self.zero_point else []
+        return f"TensorDesc({', '.join(given)})"
+
     def __str__(self) -> str:
         if self.is_zero:
             return "the zero descriptor"
@@ -340,7 +360,7 @@ def _resolved(
             )
         if None in strides or None in shape:
             if pad is not None:
-                check_pad(pad, dtype)
+                check_pad(pad, element_type(dtype))
             return shape, dtype, None, scale, zero_point, None, tuple(strides), offset, pad
         bound = strided_layout([x or 0 for x in shape], [s or 0 for s in strides], offset)
         check_overlap(bound)
@@ -368,12 +388,12 @@ def _resolved(
             )
         if None in shape:
             format.bind([1 if x is None else x for x in shape])
-            check_pad(format.pad, dtype)
+            check_pad(format.pad, element_type(dtype))
             return shape, dtype, format, scale, zero_point, None, None, 0, None
         bound = format.bind([x or 0 for x in shape])
     if pad is not None:
         bound = replace(bound, pad=pad)
-    check_pad(bound.pad, dtype)
+    check_pad(bound.pad, element_type(dtype))
     return shape, dtype, bound.format, scale, zero_point, bound, None, 0, None
 
 

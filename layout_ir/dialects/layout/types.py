@@ -19,6 +19,7 @@ from xdsl.ir import Attribute
 
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.pads import check_pad
 from layout_ir.algebra.tag import names_for
 from layout_ir.dialects.layout.attributes import AnyAttr, FormatAttr
 from layout_ir.elements.element_types import ElementType, element_type, integer_type
@@ -150,13 +151,4 @@ def verify_encoding(type: Attribute) -> None:
         )
     if all(extent >= 0 for extent in tensor.get_shape()):
         layout_of(tensor)
-    element = _known_element(tensor)
-    if fmt.pad == "zp" and element.is_float:
-        raise LayoutError(
-            f"pad = zp is the quantized zero, which elements of {element.name} do not have: use pad = zero"
-        )
-    if not isinstance(fmt.pad, str) and not element.holds(fmt.pad):
-        # A Format keeps whole numbers below 2^63 as int.
-        low, high = element.range
-        range_ = f": its range is [{low}, {high}]" if isinstance(fmt.pad, int) or fmt.pad.is_integer() else ""
-        raise LayoutError(f"pad = {fmt.pad} is no value of element type {element.name}{range_}")
+    check_pad(fmt.pad, _known_element(tensor))
