@@ -87,21 +87,8 @@ def __getattr__(name: str) -> Any:
 
     with loading:
         value = getattr(import_module(f"layout_ir.{_WHERE[name]}"), name)
-        if name == "Memory":
-            from layout_ir.arrays.moving import register_compiler
-
-            register_compiler(_compile)
     globals()[name] = value
     return value
-
-
-def _compile(source: Layout, destination: Layout, dtype: str) -> Any:
-    """The kernel that moves a large tensor; the arrays know no compiler, and it is loaded for the first such tensor."""
-    from layout_ir.forking import loading
-
-    with loading:
-        from layout_ir.api.reordering import compile_reorder
-    return compile_reorder(source, destination, dtype)
 
 
 def __dir__() -> list[str]:

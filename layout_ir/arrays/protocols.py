@@ -51,7 +51,7 @@ def strides_of(layout: Layout) -> tuple[int, ...] | None:
     return tuple(strides)
 
 
-def lying(array: NDArray[Any]) -> tuple[Layout, NDArray[Any]] | None:
+def layout_and_row(array: NDArray[Any]) -> tuple[Layout, NDArray[Any]] | None:
     """The layout of a NumPy array and the row of elements behind it; None where strides are no whole elements."""
     size = array.itemsize
     if size == 0 or any(s % size for s in array.strides) or array.dtype.byteorder == ">":
