@@ -354,7 +354,7 @@ class Layout:
         return reshape.merge_dims(self, dim, count)
 
     def split_dim(self, dim: int, extents: Sequence[int]) -> Layout:
-        """`dim` as several dims of `extents`. Raises LayoutError where no layout says that."""
+        """`dim` as several dims of `extents`, in row-major order. Raises LayoutError where no layout says that."""
         return reshape.split_dim(self, dim, extents)
 
     def slice(

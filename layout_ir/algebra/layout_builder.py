@@ -1,4 +1,8 @@
-"""Edits of a bound layout that the views are made of: other digits, another window, the factors in memory order."""
+"""A bound layout with one dim changed, which is what views are made of.
+
+A *chain* is the factors of one dim, coarse to fine. Each function gives a new Layout or chain and leaves the old alone;
+none checks that the result is what its caller promised, which is for the views to see to.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,7 @@ def on_axes(layout: Layout, dim: int) -> bool:
 
 
 def with_low(layout: Layout, dim: int, low: int) -> Layout:
+    """`layout` with `low` pads in front of `dim`: index 0 is position `low` of its digits."""
     return replace(layout, lo=tuple(low if d == dim else old for d, old in enumerate(layout.lo)))
 
 
@@ -57,7 +62,7 @@ def with_steps(layout: Layout, dim: int, first: int, steps: Steps) -> Layout | N
 
 
 def counted(terms: Sequence[UnitStride], extent: int, dim: int) -> list[BoundFactor]:
-    """Bound factors, coarse to fine, of canonical terms on [0, extent)."""
+    """The chain of `dim`, `extent` indices whose canonical digits are `terms`; without any, one factor of stride 0."""
     if not terms:
         return [BoundFactor(dim, extent, 0 if extent != 1 else 1)]
     units = [unit for unit, _ in terms]
@@ -66,7 +71,7 @@ def counted(terms: Sequence[UnitStride], extent: int, dim: int) -> list[BoundFac
 
 
 def chains_of(layout: Layout) -> list[list[BoundFactor]]:
-    """Per dim, its factors coarse to fine."""
+    """The chain of each dim."""
     chains: list[list[BoundFactor]] = [[] for _ in layout.shape]
     for factor in layout.factors:
         chains[factor.dim].append(factor)

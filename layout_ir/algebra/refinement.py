@@ -43,7 +43,7 @@ class _TableTooLarge(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StridedLoop:
-    """`count` steps of `unit` indices; each moves the source by `src` and the destination by `dst` elements."""
+    """A loop with constant strides: `count` steps of `unit` indices, each `src` and `dst` elements from the last."""
 
     unit: int
     count: int
@@ -61,12 +61,13 @@ class TableLoop:
 
     @property
     def count(self) -> int:
+        """Steps of the loop: the entries of the table."""
         return len(self.src)
 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """`count` full blocks of `unit` indices each, from index `start` on."""
+    """A run of `count` full blocks of `unit` indices each, from index `start` on."""
 
     start: int
     count: int
@@ -78,8 +79,12 @@ def peel(extent: int, units: Sequence[int]) -> tuple[Blocks, ...]:
     """[0, extent) as disjoint runs of full blocks, largest first: the mixed-radix expansion of `extent`.
 
     `units` are those of the loops; at most one run per unit is needed, so that a guard inside a block is never.
-    17 with units (1, 8) is 2 blocks of 8 and 1 element; 50 with (1, 4, 32) is 32, 4 blocks of 4, and 2.
-    Raises LayoutError where units do not divide each other.
+    Requires units that divide each other. Ensures disjoint runs that cover [0, extent). Raises LayoutError otherwise.
+
+    >>> peel(17, (1, 8))
+    (Blocks(start=0, count=2, unit=8), Blocks(start=16, count=1, unit=1))
+    >>> [(run.count, run.unit) for run in peel(50, (1, 4, 32))]
+    [(1, 32), (4, 4), (2, 1)]
     """
     chain = sorted({1, *units})
     if chain[0] < 1 or any(b % a for a, b in pairwise(chain)):
@@ -102,7 +107,7 @@ class DimNest:
 
     They run over positions [0, total): the positions [low, low + extent) are elements, the others are pads of the
     destination (none where its policy is undef). The loops together may cover more than `total`; only the outermost
-    is ragged, so its last round is cut short.
+    may have its last block cut short.
     """
 
     loops: tuple[StridedLoop | TableLoop, ...]
@@ -158,8 +163,13 @@ class Nest:
 def refine(src: Layout, dst: Layout) -> Nest:
     """The coarsest loops that copy a tensor from `src` to `dst` and write the pads that `dst` promises.
 
-    Raises LayoutError where the shapes differ, a layout has a swizzle or another axis than memory, or the
-    destination keeps several elements at one address.
+    Requires equal shapes, strides only (no swizzle, no other axis than memory), and a destination that has an address
+    for each element (and for each pad that it promises) alone. Ensures that position y of dim d lies `offsets(d)[.][y]`
+    elements from either base, that the loops reach the pads of `dst` exactly where its policy is not undef, and that no
+    two neighbouring loops are one. Raises LayoutError otherwise, and where a table would exceed `TABLE_LIMIT`.
+
+    >>> refine(Format.from_tag("ab").bind((2, 17)), Format.from_tag("aB8b").bind((2, 17))).dims[1]
+    DimNest(loops=(StridedLoop(unit=1, count=24, src=1, dst=1),), extent=17, total=24, low=0)
     """
     if src.shape != dst.shape:
         raise LayoutError(f"a reorder keeps the shape: source has {src.shape}, destination has {dst.shape}")
@@ -235,8 +245,8 @@ def _phased_loops(
 ) -> tuple[StridedLoop | TableLoop, ...]:
     """Loops over [0, total) where position y is at_a + y in the digits `a` and at_b + y in `b`.
 
-    A table holds one round, after which what both sides do above it are digits; all positions, where there is no such
-    round. Inside the entries of the table both sides have a single stride.
+    A table holds one period, above which both sides are digits; all positions, where there is no such period. Inside
+    the entries of the table both sides have a single stride.
     """
     sides = ((a, at_a), (b, at_b))
     inner = gcd(*(number for terms, at in sides for unit, _ in terms[1:] for number in (unit, at)))

@@ -65,10 +65,16 @@ def _groups(old: Sequence[int], new: Sequence[int]) -> list[_Group]:
 def reshape(layout: Layout, shape: Sequence[int], *, keep_pads: bool = False) -> Layout:
     """The same elements in row-major order of the logical index, seen as `shape`.
 
-    Succeeds exactly when a layout says it: inside each group of dims with equal product, every dim but the leading
-    one must be free of padding, and each cut between two new dims must fall between digits or divide one. With
-    `keep_pads` pads must stay pads; otherwise they may leave the padded box, and the policy becomes undef.
-    Raises LayoutError where no layout exists.
+    Requires as many elements, and that a layout says the result: inside each group of dims with equal product, every
+    dim but the leading one is free of padding, and each cut between two new dims falls between digits or divides one.
+    Ensures addresses as `numpy.reshape(addresses, shape)` has them. With `keep_pads` pads stay pads; otherwise they may
+    leave the padded box, and the policy becomes undef. Raises LayoutError exactly where no layout exists.
+
+    >>> Format.from_tag("nhwc").bind((2, 16, 5, 4)).reshape((2, 4, 4, 20))
+    Format.parse("(n, c, h, w) : [n, w, c, h]").bind((2, 4, 4, 20))
+    >>> Format.from_tag("aB8b").bind((2, 17)).reshape((34,), keep_pads=True)
+    Traceback (most recent call last):
+    layout_ir.errors.LayoutError: cannot reshape 2x17 into 34 ...: dim 'b' is padded from 17 to 24 ...
     """
     if prod(shape) != layout.nelems or any(extent < 0 for extent in shape):
         raise LayoutError(
@@ -91,7 +97,13 @@ def reshape(layout: Layout, shape: Sequence[int], *, keep_pads: bool = False) ->
 
 
 def merge_dims(layout: Layout, dim: int, count: int) -> Layout:
-    """The layout with dims [dim, dim + count) as one dim, in row-major order. Raises as `reshape`."""
+    """The layout with dims [dim, dim + count) as one dim, in row-major order.
+
+    Requires and ensures what `reshape` does. Raises LayoutError as it does, and for dims that do not exist.
+
+    >>> Format.from_tag("abc").bind((2, 3, 4)).merge_dims(0, 2)
+    Format.parse("(n, c) : [n, c]").bind((6, 4))
+    """
     if not (dim >= 0 and count >= 1 and dim + count <= layout.rank):
         raise LayoutError(f"dims [{dim}, {dim + count}) do not exist in shape {shape_text(layout.shape)}")
     merged = prod(layout.shape[dim : dim + count])
@@ -99,7 +111,13 @@ def merge_dims(layout: Layout, dim: int, count: int) -> Layout:
 
 
 def split_dim(layout: Layout, dim: int, extents: Sequence[int]) -> Layout:
-    """The layout with `dim` as several dims of `extents`, in row-major order. Raises as `reshape`."""
+    """The layout with `dim` as several dims of `extents`, in row-major order: the inverse of `merge_dims`.
+
+    Requires that the product of `extents` is that of `dim`, and what `reshape` does. Raises LayoutError as it does.
+
+    >>> Format.from_tag("aB4b").bind((2, 8)).split_dim(1, (2, 4))
+    Format.parse("(n, c, w) : [n, c, w], pad = zero").bind((2, 2, 4))
+    """
     if not 0 <= dim < layout.rank:
         raise LayoutError(f"dim {dim} does not exist in shape {shape_text(layout.shape)}")
     if prod(extents) != layout.shape[dim]:

@@ -53,6 +53,7 @@ class Grid:
 
     @property
     def is_sampled(self) -> bool:
+        """Whether rows or columns of the plane are left out."""
         return (len(self.rows), len(self.columns)) != self.full
 
     def fixed(self) -> str:

@@ -1,7 +1,9 @@
-"""Between layouts and the numbers that foreign notations are made of.
+"""Layouts taken apart into what foreign notations are made of, and put together again.
 
-Everything here works on canonical digits, never on names: which notation can say a layout depends on where its
-elements are, and many blocked formats are plain strided tensors at the shape at hand.
+There are four such forms: one stride per dim (`strided`, `from_strides`), the factors of each dim as pairs of count and
+stride (`layout_of`), the dims of the array that memory is (`physical_dims`, `format_of_physical`), and rests with dense
+blocks inside (`blocked`). Taking apart looks at canonical digits, never at names: which notation can say a layout
+depends on where its elements are, and many blocked formats are plain strided tensors at the shape at hand.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from layout_ir.algebra.tag import names_for
 from layout_ir.errors import LayoutError
 
 Chain = Sequence[tuple[int, int]]
-"""The digits of one dim, coarse to fine: (count, stride in elements)."""
+"""The factors of one dim, coarse to fine: (count, stride in elements)."""
 
 
 def strided(layout: Layout, who: str) -> tuple[tuple[int, ...], int]:
@@ -36,7 +38,7 @@ def strided(layout: Layout, who: str) -> tuple[tuple[int, ...], int]:
         if len(terms) > 1:
             raise LayoutError(
                 f"{who} cannot say {layout}: it has one stride per dim, but dim '{layout.names[dim]}' of extent "
-                f"{extent} {'has a phase' if terms[0] == 'table' else f'has the digits (unit, stride) {terms}'}"
+                f"{extent} {'has a phase' if terms[0] == 'phase' else f'has the digits (unit, stride) {terms}'}"
             )
         if extent > 1 and terms:
             strides.append(terms[0][1])  # type: ignore[index]
@@ -51,9 +53,9 @@ def layout_of(
     pad: PadPolicy = "undef", names: Sequence[str] | None = None, size: int | None = None,
     swizzle: tuple[int, int, int] | None = None,
 ) -> Layout:  # fmt: skip
-    """The Layout with the given digits per dim, its factors by falling stride.
+    """The Layout whose dims have the factors `chains`, all of them in memory order by falling stride.
 
-    Raises LayoutError where the digits do not hold the shape.
+    Raises LayoutError where the factors of a dim hold less than its extent.
     """
     names = tuple(names) if names is not None else names_for(len(shape))
     low = tuple(lo) or (0,) * len(shape)
@@ -87,7 +89,7 @@ def from_strides(shape: Sequence[int], strides: Sequence[int], offset: int = 0) 
 
 @dataclass(frozen=True, slots=True)
 class PhysicalDim:
-    """A physical dim: `size` values (None: the rest) of logical dim `dim` in steps of `unit`."""
+    """A dim of the array that memory is: `size` values (None: the rest) of logical dim `dim` in steps of `unit`."""
 
     dim: int
     unit: int
@@ -97,7 +99,9 @@ class PhysicalDim:
 def format_of_physical(
     names: Sequence[str], physical: Sequence[PhysicalDim], pad: PadPolicy = "undef"
 ) -> Format:
-    """The dense Format whose physical dims, outermost first, are `physical`; the units of a dim must be its radices.
+    """The dense Format whose physical dims, outermost first, are `physical`.
+
+    Of each logical dim, the units must follow from the sizes: 1, then the product of the finer sizes.
 
     Where the memory order of a dim's digits contradicts their significance explicit strides are needed; that works
     for the digits right of every rest, whose strides are constants. Raises LayoutError where units do not divide

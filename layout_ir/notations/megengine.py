@@ -175,6 +175,7 @@ class MegEngineNotation(NamedNotation):
     says: ClassVar[frozenset[str]] = frozenset({"lo", "size"})
 
     def table(self, dtype: str | None) -> Mapping[str, tuple[Format, ...]]:
+        """The tensor formats of MegEngine; they do not depend on `dtype`."""
         return _table()
 
     def _parse(self, text: str, shape: tuple[int, ...] | None, dtype: str | None) -> Subject:

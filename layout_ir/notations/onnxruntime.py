@@ -38,4 +38,5 @@ class OnnxRuntimeNotation(NamedNotation):
     pads: ClassVar[PadPolicy] = "zero"
 
     def table(self, dtype: str | None) -> Mapping[str, tuple[Format, ...]]:
+        """The blocked formats of ONNX Runtime; they do not depend on `dtype`."""
         return _table()

@@ -50,4 +50,5 @@ class TensorRtNotation(NamedNotation):
     example: ClassVar[str] = "kCHW32"
 
     def table(self, dtype: str | None) -> Mapping[str, tuple[Format, ...]]:
+        """The tensor formats of TensorRT; kDLA ones count bytes, so they exist for a `dtype` only."""
         return _table(None if dtype is None else 512 // bits_of(dtype))

@@ -22,11 +22,11 @@ from layout_ir.algebra.scan import Scanner
 from layout_ir.algebra.tag import names_for
 from layout_ir.errors import LayoutError
 from layout_ir.notations.decomposition import PhysicalDim, format_of_physical, layout_of, physical_dims
-from layout_ir.notations.expressions import ExpressionParser, Sum, Words, address_text
+from layout_ir.notations.expressions import ExpressionParser, Operators, Sum, address_text
 from layout_ir.notations.memref import digit_results, layout_of_map
 from layout_ir.notations.notation import Notation, Subject
 
-WORDS = Words("//", "%")
+OPERATORS = Operators("//", "%")
 _LIMIT = 1 << 63
 
 
@@ -43,6 +43,7 @@ class TvmNotation(Notation):
     by_index: ClassVar[bool] = False
 
     def shape_order(self, text: str) -> tuple[str, ...] | None:
+        """The dims as the capital letters of `text` name them: TVM's arrays have them in memory order."""
         return tuple(letter.lower() for letter in text if letter.isupper())
 
     def _parse(self, text: str, shape: tuple[int, ...] | None, dtype: str | None) -> Subject:
@@ -193,7 +194,7 @@ class IndexMapNotation(Notation):
         scan.expect(":")
         if len(names) > 64:
             scan.fail(f"the map has {len(names)} indices, at most 64 are supported")
-        parser = ExpressionParser(scan, names, WORDS)
+        parser = ExpressionParser(scan, names, OPERATORS)
         separator: list[int] = []
         results: list[Sum] = []
 
@@ -226,12 +227,12 @@ class IndexMapNotation(Notation):
 
     def _print(self, subject: Subject, dtype: str | None) -> str:
         names = list(subject.names)
-        results = digit_results(subject, names, WORDS)
+        results = digit_results(subject, names, OPERATORS)
         chunk = len(subject.chunk_factors) if isinstance(subject, Format) else subject.chunk_rank
         if results is None and chunk:
             raise self.refuse(subject, "chunks are written as digits, and these are none of a dense map")
         if results is None:
-            results = [address_text(self.bound(subject), names, WORDS)]
+            results = [address_text(self.bound(subject), names, OPERATORS)]
         if chunk:
             if len(results) <= chunk:
                 raise self.refuse(subject, "nothing counts its chunks")

@@ -29,6 +29,7 @@ examples:
 
 
 def add_parser(subparsers: Any) -> None:
+    """Adds the arguments of `layout-ir convert` to the command line."""
     from layout_ir.tools.commands import formats
 
     parser = subparsers.add_parser(
