@@ -10,7 +10,7 @@ divides a unit nor is divided by it (the result would need units that do not div
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -25,17 +25,12 @@ if TYPE_CHECKING:
     from layout_ir.algebra.layout import Layout
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Old and new dims with equal products of extents."""
+def _groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[range, range]]:
+    """Old and new dims in minimal groups of equal product, matched from the right.
 
-    old: range
-    new: range
-
-
-def _groups(old: Sequence[int], new: Sequence[int]) -> list[_Group]:
-    """Minimal groups of equal product, matched from the right; unit dims left over form groups of their own."""
-    result: list[_Group] = []
+    Dims of extent 1 that are left over form groups of their own, with no dims on the other side.
+    """
+    result: list[tuple[range, range]] = []
     i, j = len(old), len(new)
     while i > 0 or j > 0:
         oi, nj = i, j
@@ -58,7 +53,7 @@ def _groups(old: Sequence[int], new: Sequence[int]) -> list[_Group]:
                 b *= new[j]
             else:
                 break
-        result.append(_Group(range(i, oi), range(j, nj)))
+        result.append((range(i, oi), range(j, nj)))
     return result[::-1]
 
 
@@ -153,8 +148,8 @@ def _reshape(layout: Layout, shape: Sequence[int], *, keep_pads: bool) -> Layout
     chains: list[list[BoundFactor]] = [[] for _ in shape]
     lo = [0] * len(shape)
     kept = True
-    for group in _groups([layout.shape[d] for d in old_dims], [shape[d] for d in new_dims]):
-        old, new = [old_dims[k] for k in group.old], [new_dims[k] for k in group.new]
+    for olds, news in _groups([layout.shape[d] for d in old_dims], [shape[d] for d in new_dims]):
+        old, new = [old_dims[k] for k in olds], [new_dims[k] for k in news]
         kept = _reshape_group(layout, shape, old, new, chains, lo, keep_pads) and kept
     for dim, chain in enumerate(chains):
         if not chain:
