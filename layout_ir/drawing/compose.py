@@ -168,8 +168,8 @@ class _MemoryPainter:
         self.offsets = self._offsets()
         self.right = self.left + (self.offsets[-1] + width if self.offsets else 0)
         if view.layout.chunk_size:
-            lines = [text for entry in view.entries for text in self._lines_of(entry)]
-            self.right = max(self.right, self.left + max(text_width(text, _SMALL) for text in lines) + 4)
+            captions = [text for entry in view.entries for text in self._lines_of(entry)]
+            self.right = max(self.right, self.left + max(text_width(text, _SMALL) for text in captions) + 4)
 
     def _offsets(self) -> list[float]:
         """x of each column, from the left of the cells: groups stand apart, groups of groups more so."""
