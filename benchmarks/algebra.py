@@ -16,11 +16,14 @@ import sys
 import timeit
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from layout_ir.algebra.binding import bind
 from layout_ir.algebra.format import Format

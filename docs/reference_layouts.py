@@ -19,10 +19,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from layout_ir.algebra.format import Factor, Format  # noqa: E402
+from layout_ir.algebra.factors import Factor  # noqa: E402
+from layout_ir.algebra.format import Format  # noqa: E402
 from layout_ir.algebra.layout import Layout  # noqa: E402
-from layout_ir.algebra.tag import from_tag  # noqa: E402
-from layout_ir.notations.digits import from_strides  # noqa: E402
+from layout_ir.notations.decomposition import from_strides  # noqa: E402
 from layout_ir.notations.htp import format_of_pairs  # noqa: E402
 from layout_ir.notations.megengine import image2d_pack4  # noqa: E402
 
@@ -64,9 +64,9 @@ def layout_of(entry: dict[str, Any]) -> Layout | None:
         return None
     shape, names = tuple(entry["shape"]), tuple(entry["dims"])
     if entry["id"] == "desc.submemory":
-        return from_tag("nChw8c").bind((2, 16, 5, 4)).slice((0, 8, 0, 0), shape)
+        return Format.from_tag("nChw8c").bind((2, 16, 5, 4)).slice((0, 8, 0, 0), shape)
     if entry["id"] == "desc.submemory_unaligned":
-        return from_tag("nChw8c").bind((2, 16, 5, 4)).slice((0, 4, 0, 0), shape)
+        return Format.from_tag("nChw8c").bind((2, 16, 5, 4)).slice((0, 4, 0, 0), shape)
     if entry["id"] == "mge.src.IMAGE2D":
         return _named(image2d_pack4(shape, 2, 64), names)
     if "pairs" in entry:

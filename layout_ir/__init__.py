@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from layout_ir.algebra.concat import compose, concat, split
-    from layout_ir.algebra.format import Factor, Format
+    from layout_ir.algebra.factors import Factor
+    from layout_ir.algebra.format import Format
     from layout_ir.algebra.layout import HOLE, Index, Layout, Pad
     from layout_ir.algebra.refinement import Nest, peel, refine
     from layout_ir.api.execute import run
@@ -32,7 +33,7 @@ _WHERE = {
     "__version__": "version",
     "HOLE": "algebra.layout",
     "NONE": "arrays.memory",
-    "Factor": "algebra.format",
+    "Factor": "algebra.factors",
     "Format": "algebra.format",
     "Index": "algebra.layout",
     "Layout": "algebra.layout",
@@ -86,21 +87,8 @@ def __getattr__(name: str) -> Any:
 
     with loading:
         value = getattr(import_module(f"layout_ir.{_WHERE[name]}"), name)
-        if name == "Memory":
-            from layout_ir.arrays.moving import register_compiler
-
-            register_compiler(_compile)
     globals()[name] = value
     return value
-
-
-def _compile(source: Layout, destination: Layout, dtype: str) -> Any:
-    """The kernel that moves a large tensor; the arrays know no compiler, and it is loaded for the first such tensor."""
-    from layout_ir.forking import loading
-
-    with loading:
-        from layout_ir.api.reordering import compile_reorder
-    return compile_reorder(source, destination, dtype)
 
 
 def __dir__() -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from layout_ir.algebra.format import PadPolicy
+from layout_ir.algebra.pads import PadPolicy
 from layout_ir.diagnostics import PassError
 from layout_ir.dialects.layout import (
     CastOp,

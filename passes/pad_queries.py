@@ -13,7 +13,7 @@ from typing import cast
 
 from xdsl.ir import Operation, SSAValue
 
-from layout_ir.algebra.format import pad_number
+from layout_ir.algebra.pads import pad_number
 from layout_ir.diagnostics import PassError, name_of_op
 from layout_ir.dialects.layout import has_layout, layout_of
 from layout_ir.errors import LayoutError, UnforeseenError, unforeseen_as_error

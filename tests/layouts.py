@@ -16,7 +16,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from layout_ir.algebra.format import Factor, Format
+from layout_ir.algebra.factors import Factor
+from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 
 EXTENTS = (1, 1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 16, 17, 24)

@@ -25,8 +25,8 @@ from layout_ir.backends.llvm.planning.plan import (
 )
 from layout_ir.backends.llvm.runtime.tuning import Choice
 from layout_ir.backends.llvm.symbolic.guards import generic
+from layout_ir.elements.element_types import bits_of, element_type
 from layout_ir.elements.quantization import Conversion
-from layout_ir.elements.types import bits_of, element_type
 
 _SIDES = "in the source", "in the destination"
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from layout_ir.elements.element_types import element_type
 from layout_ir.elements.numpy_types import Array, convert, saturated, storage, widen
 from layout_ir.elements.quantization import Conversion
-from layout_ir.elements.types import element_type
 from layout_ir.errors import LayoutError
 
 _BYTES = {"i4": "i8", "ui4": "ui8"}

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from layout_ir.algebra.format import MEMORY, pad_number
+from layout_ir.algebra.factors import MEMORY
 from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.pads import pad_number
 from layout_ir.elements.numpy_types import Array, poison, storage, stored_number
 from layout_ir.errors import LayoutError
 

@@ -1,1 +1,19 @@
-"""What a layout is: formats, their texts, bound layouts, and what can be computed of them. Pure Python values."""
+"""What a layout is: formats, their texts, bound layouts, and what can be computed of them. Pure Python values.
+
+Two classes are the face of it, `format.Format` and `layout.Layout`: whoever holds a layout finds its questions and its
+views as methods. What a method computes is a function of a module of its own, one idea each, which takes the layout as
+a value. The modules build on each other in this order:
+
+    factors, pads, steps, scan       what layouts are made of, what pads hold, functions by their steps, reading texts
+    tag, text                        the two spellings of a Format; they give the fields, Format makes the value
+    format                           the recipe
+    canonical, inverse               when two layouts are the same; what lies at an address
+    layout_builder, views, reshape   the same buffer under another index
+    layout                           the recipe bound to a shape
+    binding                          how it is bound
+    concat, refinement               layouts made of several; the loops that copy between two
+
+So a module below `layout` names Layout in its types and never makes one: it changes one by `dataclasses.replace`. One
+circle is left, because either class makes the other: `Layout.format` makes a Format, and `Format.bind`, the only import
+inside a function, a Layout.
+"""

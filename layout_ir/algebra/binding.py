@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from layout_ir.algebra.format import MEMORY, Factor, Format
-from layout_ir.algebra.layout import BoundFactor, Layout
+from layout_ir.algebra.factors import MEMORY, BoundFactor, Factor
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.tag import names_for
 from layout_ir.errors import LayoutError, shape_text
 
@@ -85,44 +86,6 @@ def bind(format: Format, shape: Sequence[int]) -> Layout:
 def _count(number: int) -> str:
     """`number` for a message; a product of many sizes can have more digits than Python prints."""
     return str(number) if number < _LIMIT**2 else f"about 2^{number.bit_length() - 1}"
-
-
-def format_of(layout: Layout) -> Format:
-    """The Format that binds to `layout` at its shape, in canonical spelling.
-
-    Sizes are left out where they are the rest of the dim, strides where they are the running product."""
-    rests = list(layout.padded_shape)
-    heads: dict[int, int] = {}
-    for k, factor in enumerate(layout.factors):
-        heads.setdefault(factor.dim, k)
-    bar = len(layout.factors) - layout.chunk_rank
-    chunk = layout.chunk_size or 1
-    running: dict[tuple[str, bool], int] = {}
-    result: list[Factor] = []
-    for k, factor in reversed(list(enumerate(layout.factors))):
-        dim, inside = factor.dim, k >= bar
-        scale = chunk if layout.chunk_rank and not inside and factor.axis == MEMORY else 1
-        stride, implicit = factor.stride // scale, running.get((factor.axis, inside), 1)
-        running[factor.axis, inside] = (stride if factor.count > 1 else implicit) * max(factor.count, 1)
-        block = rests[dim] // factor.count if heads[dim] == k and factor.count else 0
-        is_rest = (
-            heads[dim] == k
-            and not inside
-            and (factor.count == 0 or -(-(layout.shape[dim] + layout.lo[dim]) // block) == factor.count)
-        )
-        shown = None if stride == implicit or factor.count <= 1 else stride
-        result.append(Factor(dim, None if is_rest else factor.count, shown, factor.axis))
-    result.reverse()
-    return Format(
-        layout.names,
-        tuple(result[:bar]),
-        tuple(result[bar:]),
-        layout.pad,
-        layout.offset,
-        layout.lo,
-        layout.size,
-        layout.swizzle,
-    )
 
 
 def strided_layout(shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Layout:

@@ -14,7 +14,7 @@ Object = TypeVar("Object")
 Value = TypeVar("Value")
 
 
-class once(Generic[Object, Value]):  # spelled like the decorators it stands beside
+class cached_property(Generic[Object, Value]):  # spelled like the decorators it stands beside
     """The method as a property whose value is kept in the object's `__dict__`."""
 
     def __init__(self, function: Callable[[Object], Value]) -> None:
@@ -22,12 +22,12 @@ class once(Generic[Object, Value]):  # spelled like the decorators it stands bes
         self.__doc__ = function.__doc__
 
     @overload
-    def __get__(self, instance: None, owner: type[Any]) -> once[Object, Value]: ...
+    def __get__(self, instance: None, owner: type[Any]) -> cached_property[Object, Value]: ...
 
     @overload
     def __get__(self, instance: Object, owner: type[Any]) -> Value: ...
 
-    def __get__(self, instance: Object | None, owner: type[Any]) -> once[Object, Value] | Value:
+    def __get__(self, instance: Object | None, owner: type[Any]) -> cached_property[Object, Value] | Value:
         if instance is None:
             return self
         value = self.function(instance)

@@ -13,11 +13,12 @@ from itertools import accumulate, product
 from math import prod
 from typing import TYPE_CHECKING
 
-from layout_ir.algebra.format import MEMORY
-from layout_ir.algebra.steps import Steps, Term, fit_phased
+from layout_ir.algebra.factors import MEMORY
+from layout_ir.algebra.steps import Steps, UnitStride, fit_phased
 
 if TYPE_CHECKING:
-    from layout_ir.algebra.layout import Digit, Layout
+    from layout_ir.algebra.factors import Digit
+    from layout_ir.algebra.layout import Layout
 
 _ENUMERATION_BOUND = 1 << 16
 _SEARCH_BOUND = 1 << 16
@@ -26,16 +27,16 @@ _EXTENT_BOUND = 1 << 16
 _PAIRS_BOUND = 1 << 20
 
 
-def canonical_digits(digits: Sequence[Digit], extent: int, axis: str = MEMORY) -> tuple[Term, ...]:
+def canonical_digits(digits: Sequence[Digit], extent: int, axis: str = MEMORY) -> tuple[UnitStride, ...]:
     """Canonical (unit, stride) pairs on [0, extent), fine to coarse, of what the digits add on `axis`."""
     return canonical_terms([(d.unit, d.stride if d.axis == axis else 0) for d in digits], extent)
 
 
-def canonical_terms(terms: Sequence[Term], extent: int) -> tuple[Term, ...]:
+def canonical_terms(terms: Sequence[UnitStride], extent: int) -> tuple[UnitStride, ...]:
     """`terms` (units ascending, dividing each other) without the digits that say nothing on [0, extent)."""
     if extent <= 1:
         return ()
-    kept: list[Term] = []
+    kept: list[UnitStride] = []
     for k, (unit, stride) in enumerate(terms):
         if unit >= extent:
             break

@@ -13,10 +13,11 @@ from dataclasses import replace
 from itertools import pairwise, product
 from math import prod
 
-from layout_ir.algebra.builder import chains_of, counted, ordered, with_steps
 from layout_ir.algebra.canonical import canonical_digits, dim_key, dim_steps, position_value
-from layout_ir.algebra.layout import BoundFactor, Layout
-from layout_ir.algebra.steps import Steps, Term, fit
+from layout_ir.algebra.factors import BoundFactor
+from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.layout_builder import chains_of, counted, ordered, with_steps
+from layout_ir.algebra.steps import Steps, UnitStride, fit
 from layout_ir.errors import LayoutError, public, shape_text
 
 _ENUMERATION_BOUND = 1 << 16
@@ -26,7 +27,14 @@ _COMPOSED_BOUND = 1 << 20
 
 @public
 def split(layout: Layout, sizes: Sequence[int], dim: int) -> list[Layout]:
-    """The layouts of consecutive parts of `sizes` along `dim`, in the same buffer. Always possible."""
+    """The layouts of consecutive parts of `sizes` along `dim`, in the same buffer.
+
+    Requires sizes that add up to the extent of `dim`. Ensures addresses as `numpy.split` has them, and that `concat` of
+    the parts has the map of `layout`. Pads stay pads in the last part only. Raises LayoutError.
+
+    >>> split(Format.from_tag("ab").bind((2, 8)), (3, 5), 1)
+    [Format.parse("(a, b) : [a*8, b]").bind((2, 3)), Format.parse("(a, b) : [a*8, b], offset = 3").bind((2, 5))]
+    """
     if not 0 <= dim < layout.rank:
         raise LayoutError(f"dim {dim} does not exist in shape {shape_text(layout.shape)}")
     if sum(sizes) != layout.shape[dim] or any(size < 0 for size in sizes):
@@ -46,9 +54,13 @@ def split(layout: Layout, sizes: Sequence[int], dim: int) -> list[Layout]:
 def concat(layouts: Sequence[Layout], dim: int) -> Layout:
     """The layout of tensors of one buffer set side by side along `dim`, without a copy.
 
-    Exists where the parts agree in every other dim and their addresses along `dim` continue each other as digits; the
-    offsets say where in the buffer each part lies. The pad policy is kept where all pads of the result are pads of the
-    parts. Raises LayoutError where no layout says that.
+    Requires parts that agree in every other dim and in their swizzle, and whose addresses along `dim` continue each
+    other as digits; the offsets say where in the buffer each part lies. Ensures addresses as `numpy.concatenate` has
+    them. The policy stays where all pads of the result are pads of the parts, else it becomes undef. Raises LayoutError
+    where no layout says that.
+
+    >>> concat(split(Format.from_tag("ab").bind((2, 8)), (3, 5), 1), 1)
+    Format.parse("(a, b) : [a, b]").bind((2, 8))
     """
     if not layouts:
         raise LayoutError("concat needs at least one layout")
@@ -135,7 +147,7 @@ def _box(layout: Layout, dim: int) -> list[tuple[object, ...]]:
     return [(layout.digits[d], layout.lo[d]) for d in range(layout.rank) if d != dim]
 
 
-def _chain(terms: tuple[Term, ...] | None, extent: int, dim: int) -> list[BoundFactor] | None:
+def _chain(terms: tuple[UnitStride, ...] | None, extent: int, dim: int) -> list[BoundFactor] | None:
     return None if terms is None else counted(terms, extent, dim)
 
 
@@ -149,8 +161,12 @@ def _with_chain(layout: Layout, dim: int, chain: list[BoundFactor]) -> tuple[Bou
 def compose(outer: Layout, inner: Layout) -> Layout:
     """The layout index -> outer address of the element whose row-major number is `inner.address(index)`.
 
-    Exists where the address is a sum over the dims of `inner` (they do not carry into each other in the digits of
-    `outer`) and each term is a digit list. Raises LayoutError otherwise, and where `inner` leaves `outer`.
+    Requires that `inner` stays inside the elements of `outer`, that the address is a sum over the dims of `inner` (they
+    do not carry into each other in the digits of `outer`), and that each term is a digit list. Ensures
+    `outer.addresses().ravel()[inner.addresses()]`; nothing is promised of pads. Raises LayoutError otherwise.
+
+    >>> compose(Format.parse("(a) : [a*3]").bind((24,)), Format.from_tag("ba").bind((4, 6)))
+    Format.parse("(a, b) : [b, a*3]").bind((4, 6))
     """
     if outer.axes or inner.axes or inner.swizzle is not None:
         raise LayoutError(

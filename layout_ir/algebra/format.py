@@ -42,33 +42,16 @@ from functools import lru_cache
 from operator import index
 from typing import TYPE_CHECKING
 
+from layout_ir.algebra.factors import MEMORY, Factor
+from layout_ir.algebra.pads import NAMED_POLICIES, PadPolicy
+from layout_ir.algebra.tag import read_tag
+from layout_ir.algebra.text import print_format, read_format
 from layout_ir.errors import LayoutError, public_methods
 
 if TYPE_CHECKING:
     from layout_ir.algebra.layout import Layout
 
-PadPolicy = str | int | float
-"""What pads hold: "undef", "zero", "zp" (the quantized zero of the element type), or a number."""
-
-MEMORY = "m"
-"""The axis of ordinary memory. Any other axis (`@lane`, `@mesh`) is a place, not an address."""
-
-_NAMED_POLICIES = ("undef", "zero", "zp")
 _LIMIT = 1 << 63
-
-
-@dataclass(frozen=True, slots=True)
-class Factor:
-    """One loop over memory: `size` values of dim number `dim`, `stride` elements apart.
-
-    `size` None is the rest of the dim. `stride` None is the running product of what lies further in. Inside the
-    chunk part and in plain formats strides count elements; left of a bar they count chunks.
-    """
-
-    dim: int
-    size: int | None = None
-    stride: int | None = None
-    axis: str = MEMORY
 
 
 @public_methods
@@ -109,18 +92,14 @@ class Format:
     @staticmethod
     def parse(text: str) -> Format:
         """The Format that `text` spells, e.g. "(n, c) : [n, c, c:8], pad = zero". Raises LayoutError with a span."""
-        from layout_ir.algebra.text import parse_format
-
         _check_text("a format", text)
-        return parse_format(text)
+        return _parsed(text)
 
     @staticmethod
     def from_tag(tag: str) -> Format:
         """The Format of a oneDNN-style tag: "nchw", "nChw8c", "aBcd8b". Raises LayoutError for anything else."""
-        from layout_ir.algebra.tag import from_tag
-
         _check_text("a tag", tag)
-        return from_tag(tag)
+        return _tagged(tag)
 
     @staticmethod
     def of(format: Format | str) -> Format:
@@ -139,6 +118,7 @@ class Format:
 
     @property
     def rank(self) -> int:
+        """How many dims tensors of this Format have."""
         return len(self.names)
 
     @property
@@ -164,15 +144,20 @@ class Format:
         return _bind(self, self.names, extents)
 
     def with_pad(self, pad: PadPolicy) -> Format:
+        """The same addresses, and pads that hold `pad`. Raises LayoutError for what is no policy."""
         return replace(self, pad=pad)
 
     def with_names(self, names: Sequence[str]) -> Format:
+        """The same Format, equal to this one, whose dims are called `names`, one name per dim."""
         return replace(self, names=tuple(names))
 
     def __str__(self) -> str:
-        from layout_ir.algebra.text import print_format
-
+        """The notation: what `parse` reads, in its canonical spelling."""
         return print_format(self)
+
+    def __repr__(self) -> str:
+        """An expression that makes an equal Format."""
+        return f'Format.parse("{self}")'
 
 
 def _check_text(what: str, text: object) -> None:
@@ -197,19 +182,27 @@ def _without_units(factors: tuple[Factor, ...], chunk: tuple[Factor, ...]) -> tu
     return tuple(result)
 
 
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> Format:
+    fields, span = read_format(text)
+    try:
+        return Format(**fields)
+    except LayoutError as error:
+        raise LayoutError(str(error), error.span or span) from None
+
+
+@lru_cache(maxsize=4096)
+def _tagged(tag: str) -> Format:
+    names, factors, is_blocked = read_tag(tag)
+    return Format(names, factors, pad="zero" if is_blocked else "undef")
+
+
 @lru_cache(maxsize=65536)
 def _bind(format: Format, names: tuple[str, ...], shape: tuple[int, ...]) -> Layout:
     # Names are part of the key although equality ignores them: a Layout prints with its own names.
-    from layout_ir.algebra.binding import bind
+    from layout_ir.algebra.binding import bind  # the one circle of the algebra, see `layout_ir.algebra`
 
     return bind(format, shape)
-
-
-def pad_number(policy: PadPolicy) -> float | None:
-    """The number that `policy` promises, or None where it promises none (undef, zp). Integers are exact."""
-    if policy == "zero":
-        return 0.0
-    return None if isinstance(policy, str) else policy
 
 
 def check_format(format: Format) -> None:
@@ -253,7 +246,7 @@ def check_format(format: Format) -> None:
             raise LayoutError(
                 f"factor '{names[factor.dim]}:{factor.size}' right of the bar has a stride or an axis: a chunk is dense"
             )
-    if isinstance(format.pad, str) and format.pad not in _NAMED_POLICIES:
+    if isinstance(format.pad, str) and format.pad not in NAMED_POLICIES:
         raise LayoutError(f"pad policy '{format.pad}' is none of undef, zero, zp or a number")
     if isinstance(format.pad, float) and math.isnan(format.pad):
         raise LayoutError("pad = nan promises nothing that can be compared: use pad = undef")

@@ -7,7 +7,7 @@ from itertools import accumulate
 from math import gcd
 from typing import TYPE_CHECKING
 
-from layout_ir.algebra.format import MEMORY
+from layout_ir.algebra.factors import MEMORY
 from layout_ir.errors import LayoutError
 
 if TYPE_CHECKING:

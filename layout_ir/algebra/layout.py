@@ -25,33 +25,19 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from layout_ir.algebra.cached_property import once
-from layout_ir.algebra.format import MEMORY, Format, PadPolicy
+from layout_ir.algebra import reshape, views
+from layout_ir.algebra.cached_property import cached_property
+from layout_ir.algebra.canonical import box_key, map_key, overlaps, same_swizzled_map
+from layout_ir.algebra.factors import MEMORY, BoundFactor, Digit, Factor
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.inverse import positions_at
+from layout_ir.algebra.pads import PadPolicy
+from layout_ir.elements.element_types import bits_of
 from layout_ir.errors import LayoutError, public_methods
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-
-@dataclass(frozen=True, slots=True)
-class BoundFactor:
-    """`count` steps of dim number `dim`, `stride` elements apart (places apart, on another axis than memory)."""
-
-    dim: int
-    count: int
-    stride: int
-    axis: str = MEMORY
-
-
-@dataclass(frozen=True, slots=True)
-class Digit:
-    """(y div unit) mod count of a shifted index y moves the address by `stride` elements each."""
-
-    unit: int
-    count: int
-    stride: int
-    axis: str = MEMORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +56,10 @@ class Pad:
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """An address between or beyond elements that belongs to no position of the padded box."""
+    """An address between or beyond elements that belongs to no position of the padded box: `HOLE` is the one value."""
+
+    def __repr__(self) -> str:
+        return "HOLE"
 
 
 HOLE = Hole()
@@ -100,6 +89,7 @@ class Layout:
 
     @property
     def rank(self) -> int:
+        """How many dims the tensor has."""
         return len(self.shape)
 
     @property
@@ -107,7 +97,7 @@ class Layout:
         """Number of elements, pads not counted."""
         return prod(self.shape)
 
-    @once
+    @cached_property
     def digits(self) -> tuple[tuple[Digit, ...], ...]:
         """Per dim, its digits fine to coarse."""
         units = [1] * self.rank
@@ -117,7 +107,7 @@ class Layout:
             units[factor.dim] *= factor.count
         return tuple(tuple(digits) for digits in result)
 
-    @once
+    @cached_property
     def padded_shape(self) -> tuple[int, ...]:
         """Extents of the padded box, in elements per dim."""
         extents = [1] * self.rank
@@ -143,19 +133,22 @@ class Layout:
             else 0
         )
 
-    @once
+    @cached_property
     def axes(self) -> tuple[str, ...]:
         """The axes other than memory on which elements are placed, sorted."""
         return tuple(sorted({f.axis for f in self.factors if f.axis != MEMORY and f.count > 1}))
 
-    @once
+    @cached_property
     def format(self) -> Format:
         """The Format that binds to this layout at this shape, in canonical spelling."""
-        from layout_ir.algebra.binding import format_of
-
         return format_of(self)
 
+    def __repr__(self) -> str:
+        """An expression that makes a Layout of the same contract (`same_contract`)."""
+        return f"{self.format!r}.bind({self.shape!r})"
+
     def __str__(self) -> str:
+        """The notation of the Format, and the shape."""
         return f"{self.format} of {'x'.join(map(str, self.shape)) or 'a scalar'}"
 
     # Addresses ------------------------------------------------------------------------------------------------
@@ -248,8 +241,6 @@ class Layout:
 
         Where several indices share the address (broadcast), the first in row-major order of the digits is given.
         """
-        from layout_ir.algebra.inverse import positions_at
-
         target = self._swizzled(address) if self.swizzle else address  # the XOR swizzle is its own inverse
         fallback: Pad | Hole = HOLE
         for position in positions_at(self, target - self.offset):
@@ -261,7 +252,7 @@ class Layout:
 
     # Size -----------------------------------------------------------------------------------------------------
 
-    @once
+    @cached_property
     def span(self) -> int:
         """Elements from the first to the last address of the padded box, both included; 0 if it is empty."""
         if 0 in self.padded_shape:
@@ -285,8 +276,6 @@ class Layout:
 
     def nbytes(self, dtype: str | int) -> int:
         """Bytes of the buffer for elements of `dtype` (a name such as "f32", or bits per element)."""
-        from layout_ir.elements.types import bits_of
-
         return -(-self.extent * bits_of(dtype) // 8)
 
     def is_dense(self) -> bool:
@@ -304,8 +293,6 @@ class Layout:
 
         None: not decided, because the strides are not nested and there is too much to enumerate.
         """
-        from layout_ir.algebra.canonical import overlaps
-
         shared = overlaps(self, padded=padded)
         return None if shared is None else not shared
 
@@ -320,14 +307,12 @@ class Layout:
 
     # Sameness -------------------------------------------------------------------------------------------------
 
-    @once
+    @cached_property
     def canonical(self) -> tuple[object, ...]:
         """A key of the address map: two layouts of one shape have equal keys iff every element has one address.
 
         Where their swizzles differ, equal keys are sufficient, not necessary; `same_map` decides.
         """
-        from layout_ir.algebra.canonical import map_key
-
         return map_key(self)
 
     def same_map(self, other: Layout) -> bool:
@@ -344,14 +329,10 @@ class Layout:
             return True
         if self.swizzle == other.swizzle:
             return False
-        from layout_ir.algebra.canonical import same_swizzled_map
-
         return same_swizzled_map(self, other)
 
     def same_store(self, other: Layout) -> bool:
         """`same_map`, and pads and trailing elements are the same too."""
-        from layout_ir.algebra.canonical import box_key
-
         return self.same_map(other) and box_key(self) == box_key(other)
 
     def same_contract(self, other: Layout) -> bool:
@@ -362,38 +343,64 @@ class Layout:
 
     def permute(self, order: Sequence[int]) -> Layout:
         """The layout of the transposed tensor: its dim k is dim `order[k]` of this one (as numpy.transpose)."""
-        from layout_ir.algebra.views import permute
-
-        return permute(self, order)
+        return views.permute(self, order)
 
     def reshape(self, shape: Sequence[int], *, keep_pads: bool = False) -> Layout:
         """The layout of the same buffer seen as `shape`. Raises LayoutError where no layout says that."""
-        from layout_ir.algebra.reshape import reshape
-
-        return reshape(self, shape, keep_pads=keep_pads)
+        return reshape.reshape(self, shape, keep_pads=keep_pads)
 
     def merge_dims(self, dim: int, count: int) -> Layout:
         """Dims [dim, dim + count) as one. Raises LayoutError where no layout says that."""
-        from layout_ir.algebra.reshape import merge_dims
-
-        return merge_dims(self, dim, count)
+        return reshape.merge_dims(self, dim, count)
 
     def split_dim(self, dim: int, extents: Sequence[int]) -> Layout:
-        """`dim` as several dims of `extents`. Raises LayoutError where no layout says that."""
-        from layout_ir.algebra.reshape import split_dim
-
-        return split_dim(self, dim, extents)
+        """`dim` as several dims of `extents`, in row-major order. Raises LayoutError where no layout says that."""
+        return reshape.split_dim(self, dim, extents)
 
     def slice(
         self, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int] | None = None
     ) -> Layout:
         """The layout of `sizes` indices per dim from `starts` on, `steps` apart (None: 1), in the same buffer."""
-        from layout_ir.algebra.views import slice_
-
-        return slice_(self, starts, sizes, steps)
+        return views.slice_(self, starts, sizes, steps)
 
     def broadcast(self, shape: Sequence[int]) -> Layout:
         """The layout of the tensor broadcast to `shape` (as numpy.broadcast_to)."""
-        from layout_ir.algebra.views import broadcast
+        return views.broadcast(self, shape)
 
-        return broadcast(self, shape)
+
+def format_of(layout: Layout) -> Format:
+    """The Format that binds to `layout` at its shape, in canonical spelling.
+
+    Sizes are left out where they are the rest of the dim, strides where they are the running product."""
+    rests = list(layout.padded_shape)
+    heads: dict[int, int] = {}
+    for k, factor in enumerate(layout.factors):
+        heads.setdefault(factor.dim, k)
+    bar = len(layout.factors) - layout.chunk_rank
+    chunk = layout.chunk_size or 1
+    running: dict[tuple[str, bool], int] = {}
+    result: list[Factor] = []
+    for k, factor in reversed(list(enumerate(layout.factors))):
+        dim, inside = factor.dim, k >= bar
+        scale = chunk if layout.chunk_rank and not inside and factor.axis == MEMORY else 1
+        stride, implicit = factor.stride // scale, running.get((factor.axis, inside), 1)
+        running[factor.axis, inside] = (stride if factor.count > 1 else implicit) * max(factor.count, 1)
+        block = rests[dim] // factor.count if heads[dim] == k and factor.count else 0
+        is_rest = (
+            heads[dim] == k
+            and not inside
+            and (factor.count == 0 or -(-(layout.shape[dim] + layout.lo[dim]) // block) == factor.count)
+        )
+        shown = None if stride == implicit or factor.count <= 1 else stride
+        result.append(Factor(dim, None if is_rest else factor.count, shown, factor.axis))
+    result.reverse()
+    return Format(
+        layout.names,
+        tuple(result[:bar]),
+        tuple(result[bar:]),
+        layout.pad,
+        layout.offset,
+        layout.lo,
+        layout.size,
+        layout.swizzle,
+    )

@@ -1,21 +1,45 @@
-"""What pad policies mean for element types: which of them pads can hold, and what a conversion makes of one."""
+"""Pad policies: what pads hold, which element types can hold it, and what a conversion makes of it."""
 
 from __future__ import annotations
 
-from layout_ir.algebra.format import PadPolicy
-from layout_ir.elements.quantization import Conversion
-from layout_ir.elements.types import element_type
+from typing import TYPE_CHECKING
+
 from layout_ir.errors import LayoutError
 
+if TYPE_CHECKING:
+    from layout_ir.elements.element_types import ElementType
+    from layout_ir.elements.quantization import Conversion
 
-def check_pad(pad: PadPolicy, dtype: str) -> None:
-    """Raises LayoutError where a pad of `dtype` cannot hold what the policy says."""
-    element = element_type(dtype)
+PadPolicy = str | int | float
+"""What pads hold: "undef", "zero", "zp" (the quantized zero of the element type), or a number."""
+
+NAMED_POLICIES = ("undef", "zero", "zp")
+"""The policies that are words."""
+
+
+def pad_number(policy: PadPolicy) -> float | None:
+    """The number that `policy` promises, or None where it promises none (undef, zp). Integers are exact."""
+    if policy == "zero":
+        return 0.0
+    return None if isinstance(policy, str) else policy
+
+
+def print_policy(pad: PadPolicy) -> str:
+    """The spelling of a pad policy."""
+    return pad if isinstance(pad, str) else repr(pad)
+
+
+def check_pad(pad: PadPolicy, element: ElementType) -> None:
+    """Raises LayoutError where a pad of that element type cannot hold what the policy says."""
     if pad == "zp" and element.is_float:
-        raise LayoutError(f"pad = zp needs a quantized element type, but {dtype} has no zero point")
+        raise LayoutError(
+            f"pad = zp is the quantized zero, which elements of {element.name} do not have: use pad = zero"
+        )
     if not isinstance(pad, str) and not element.holds(pad):
         low, high = element.range
-        raise LayoutError(f"pad = {pad} is no value of {dtype}: integers from {low} to {high}")
+        raise LayoutError(
+            f"pad = {pad} is no value of element type {element.name}: integers from {low} to {high}"
+        )
 
 
 def pad_after(pad: PadPolicy, conversion: Conversion) -> PadPolicy:

@@ -21,9 +21,9 @@ from operator import index
 from typing import TYPE_CHECKING
 
 from layout_ir.algebra.canonical import canonical_digits
-from layout_ir.algebra.format import MEMORY
+from layout_ir.algebra.factors import MEMORY
 from layout_ir.algebra.layout import Layout
-from layout_ir.algebra.steps import Steps, Term, fit
+from layout_ir.algebra.steps import Steps, UnitStride, fit
 from layout_ir.errors import LayoutError, public
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ class _TableTooLarge(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
-    """`count` steps of `unit` indices; each moves the source by `src` and the destination by `dst` elements."""
+class StridedLoop:
+    """A loop with constant strides: `count` steps of `unit` indices, each `src` and `dst` elements from the last."""
 
     unit: int
     count: int
@@ -61,12 +61,13 @@ class TableLoop:
 
     @property
     def count(self) -> int:
+        """Steps of the loop: the entries of the table."""
         return len(self.src)
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """`count` full blocks of `unit` indices each, from index `start` on."""
+class Blocks:
+    """A run of `count` full blocks of `unit` indices each, from index `start` on."""
 
     start: int
     count: int
@@ -74,24 +75,28 @@ class Run:
 
 
 @public
-def peel(extent: int, units: Sequence[int]) -> tuple[Run, ...]:
+def peel(extent: int, units: Sequence[int]) -> tuple[Blocks, ...]:
     """[0, extent) as disjoint runs of full blocks, largest first: the mixed-radix expansion of `extent`.
 
     `units` are those of the loops; at most one run per unit is needed, so that a guard inside a block is never.
-    17 with units (1, 8) is 2 blocks of 8 and 1 element; 50 with (1, 4, 32) is 32, 4 blocks of 4, and 2.
-    Raises LayoutError where units do not divide each other.
+    Requires units that divide each other. Ensures disjoint runs that cover [0, extent). Raises LayoutError otherwise.
+
+    >>> peel(17, (1, 8))
+    (Blocks(start=0, count=2, unit=8), Blocks(start=16, count=1, unit=1))
+    >>> [(run.count, run.unit) for run in peel(50, (1, 4, 32))]
+    [(1, 32), (4, 4), (2, 1)]
     """
     chain = sorted({1, *units})
     if chain[0] < 1 or any(b % a for a, b in pairwise(chain)):
         raise LayoutError(
             f"units {list(units)} do not divide each other: blocks of one unit would not fill the next"
         )
-    runs: list[Run] = []
+    runs: list[Blocks] = []
     start = 0
     for unit in reversed(chain):
         count = (extent - start) // unit
         if count:
-            runs.append(Run(start, count, unit))
+            runs.append(Blocks(start, count, unit))
             start += count * unit
     return tuple(runs)
 
@@ -102,10 +107,10 @@ class DimNest:
 
     They run over positions [0, total): the positions [low, low + extent) are elements, the others are pads of the
     destination (none where its policy is undef). The loops together may cover more than `total`; only the outermost
-    is ragged, so its last round is cut short.
+    may have its last block cut short.
     """
 
-    loops: tuple[Loop | TableLoop, ...]
+    loops: tuple[StridedLoop | TableLoop, ...]
     extent: int
     total: int
     low: int = 0
@@ -120,7 +125,7 @@ class DimNest:
         """The unit of every loop, fine to coarse."""
         return tuple(loop.unit for loop in self.loops)
 
-    def peel(self) -> tuple[Run, ...]:
+    def peel(self) -> tuple[Blocks, ...]:
         """The positions of elements, [0, extent), as runs of full blocks of the loops' units; see `peel`."""
         return peel(self.extent, self.units)
 
@@ -136,11 +141,6 @@ class Nest:
     dims: tuple[DimNest, ...]
     src_base: int
     dst_base: int
-
-    @property
-    def writes_pads(self) -> bool:
-        """Whether pads of the destination are written."""
-        return any(dim.total != dim.extent for dim in self.dims)
 
     def offsets(self, dim: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Source and destination offsets of positions [0, total) of `dim`: what its loops compute."""
@@ -163,8 +163,13 @@ class Nest:
 def refine(src: Layout, dst: Layout) -> Nest:
     """The coarsest loops that copy a tensor from `src` to `dst` and write the pads that `dst` promises.
 
-    Raises LayoutError where the shapes differ, a layout has a swizzle or another axis than memory, or the
-    destination keeps several elements at one address.
+    Requires equal shapes, strides only (no swizzle, no other axis than memory), and a destination that has an address
+    for each element (and for each pad that it promises) alone. Ensures that position y of dim d lies `offsets(d)[.][y]`
+    elements from either base, that the loops reach the pads of `dst` exactly where its policy is not undef, and that no
+    two neighbouring loops are one. Raises LayoutError otherwise, and where a table would exceed `TABLE_LIMIT`.
+
+    >>> refine(Format.from_tag("ab").bind((2, 17)), Format.from_tag("aB8b").bind((2, 17))).dims[1]
+    DimNest(loops=(StridedLoop(unit=1, count=24, src=1, dst=1),), extent=17, total=24, low=0)
     """
     if src.shape != dst.shape:
         raise LayoutError(f"a reorder keeps the shape: source has {src.shape}, destination has {dst.shape}")
@@ -236,12 +241,12 @@ def _dim_nest(src: Layout, dst: Layout, dim: int) -> tuple[DimNest, int, int]:
 
 
 def _phased_loops(
-    a: tuple[Term, ...], at_a: int, b: tuple[Term, ...], at_b: int, total: int
-) -> tuple[Loop | TableLoop, ...]:
+    a: tuple[UnitStride, ...], at_a: int, b: tuple[UnitStride, ...], at_b: int, total: int
+) -> tuple[StridedLoop | TableLoop, ...]:
     """Loops over [0, total) where position y is at_a + y in the digits `a` and at_b + y in `b`.
 
-    A table holds one round, after which what both sides do above it are digits; all positions, where there is no such
-    round. Inside the entries of the table both sides have a single stride.
+    A table holds one period, above which both sides are digits; all positions, where there is no such period. Inside
+    the entries of the table both sides have a single stride.
     """
     sides = ((a, at_a), (b, at_b))
     inner = gcd(*(number for terms, at in sides for unit, _ in terms[1:] for number in (unit, at)))
@@ -260,7 +265,7 @@ def _phased_loops(
         tuple(_evaluate(terms, at + k * inner) - _evaluate(terms, at) for k in range(entries))
         for terms, at in sides
     )
-    fine = (Loop(1, inner, *(_evaluate(terms, at + 1) - _evaluate(terms, at) for terms, at in sides)),)
+    fine = (StridedLoop(1, inner, *(_evaluate(terms, at + 1) - _evaluate(terms, at) for terms, at in sides)),)
     return (
         *(fine if inner > 1 else ()),
         TableLoop(inner, src, dst),
@@ -268,19 +273,21 @@ def _phased_loops(
     )
 
 
-def _above(terms: tuple[Term, ...], at: int, unit: int, count: int) -> tuple[Term, ...] | None:
+def _above(terms: tuple[UnitStride, ...], at: int, unit: int, count: int) -> tuple[UnitStride, ...] | None:
     """The digits of k -> what `terms` say of at + k * unit, if nothing carries inside a block of `unit`; else None."""
     if any(u % unit or at % unit for u, _ in terms if unit % u):
         return None
     return fit(Steps.strided(terms, count, at, unit))
 
 
-def _common_loops(a: tuple[Term, ...], b: tuple[Term, ...], total: int) -> tuple[Loop | TableLoop, ...]:
+def _common_loops(
+    a: tuple[UnitStride, ...], b: tuple[UnitStride, ...], total: int
+) -> tuple[StridedLoop | TableLoop, ...]:
     """Loops over [0, total) that are linear in both digit lists, with tables where units conflict."""
     if total <= 1:
         return ()
     units_a, units_b = [u for u, _ in a], [u for u, _ in b]
-    loops: list[Loop | TableLoop] = []
+    loops: list[StridedLoop | TableLoop] = []
     unit = 1
     while unit < total:
         above = [next((u for u in units if u > unit), None) for units in (units_a, units_b)]
@@ -311,11 +318,11 @@ def _common_loops(a: tuple[Term, ...], b: tuple[Term, ...], total: int) -> tuple
     return tuple(loops)
 
 
-def _linear(a: tuple[Term, ...], b: tuple[Term, ...], unit: int, count: int) -> Loop:
-    return Loop(unit, count, _evaluate_step(a, unit), _evaluate_step(b, unit))
+def _linear(a: tuple[UnitStride, ...], b: tuple[UnitStride, ...], unit: int, count: int) -> StridedLoop:
+    return StridedLoop(unit, count, _evaluate_step(a, unit), _evaluate_step(b, unit))
 
 
-def _evaluate_step(terms: tuple[Term, ...], unit: int) -> int:
+def _evaluate_step(terms: tuple[UnitStride, ...], unit: int) -> int:
     """How far one step of `unit` moves, inside the digit that holds it."""
     best = 0
     for u, stride in terms:
@@ -324,7 +331,7 @@ def _evaluate_step(terms: tuple[Term, ...], unit: int) -> int:
     return best
 
 
-def _evaluate(terms: tuple[Term, ...], x: int) -> int:
+def _evaluate(terms: tuple[UnitStride, ...], x: int) -> int:
     """The function of canonical digits at x."""
     total = 0
     for k, (unit, stride) in enumerate(terms):

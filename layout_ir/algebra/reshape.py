@@ -10,28 +10,27 @@ divides a unit nor is divided by it (the result would need units that do not div
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
+from typing import TYPE_CHECKING
 
-from layout_ir.algebra.builder import counted, on_axes, ordered, with_low, with_terms
 from layout_ir.algebra.canonical import canonical_digits, canonical_terms, dim_steps, position_value
-from layout_ir.algebra.layout import BoundFactor, Layout
-from layout_ir.algebra.steps import Term, fit
+from layout_ir.algebra.factors import BoundFactor
+from layout_ir.algebra.layout_builder import counted, on_axes, ordered, with_low, with_terms
+from layout_ir.algebra.steps import UnitStride, fit
 from layout_ir.algebra.tag import names_for
 from layout_ir.errors import LayoutError, shape_text
 
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Old and new dims with equal products of extents."""
-
-    old: range
-    new: range
+if TYPE_CHECKING:
+    from layout_ir.algebra.layout import Layout
 
 
-def _groups(old: Sequence[int], new: Sequence[int]) -> list[_Group]:
-    """Minimal groups of equal product, matched from the right; unit dims left over form groups of their own."""
-    result: list[_Group] = []
+def _groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[range, range]]:
+    """Old and new dims in minimal groups of equal product, matched from the right.
+
+    Dims of extent 1 that are left over form groups of their own, with no dims on the other side.
+    """
+    result: list[tuple[range, range]] = []
     i, j = len(old), len(new)
     while i > 0 or j > 0:
         oi, nj = i, j
@@ -54,17 +53,23 @@ def _groups(old: Sequence[int], new: Sequence[int]) -> list[_Group]:
                 b *= new[j]
             else:
                 break
-        result.append(_Group(range(i, oi), range(j, nj)))
+        result.append((range(i, oi), range(j, nj)))
     return result[::-1]
 
 
 def reshape(layout: Layout, shape: Sequence[int], *, keep_pads: bool = False) -> Layout:
     """The same elements in row-major order of the logical index, seen as `shape`.
 
-    Succeeds exactly when a layout says it: inside each group of dims with equal product, every dim but the leading
-    one must be free of padding, and each cut between two new dims must fall between digits or divide one. With
-    `keep_pads` pads must stay pads; otherwise they may leave the padded box, and the policy becomes undef.
-    Raises LayoutError where no layout exists.
+    Requires as many elements, and that a layout says the result: inside each group of dims with equal product, every
+    dim but the leading one is free of padding, and each cut between two new dims falls between digits or divides one.
+    Ensures addresses as `numpy.reshape(addresses, shape)` has them. With `keep_pads` pads stay pads; otherwise they may
+    leave the padded box, and the policy becomes undef. Raises LayoutError exactly where no layout exists.
+
+    >>> Format.from_tag("nhwc").bind((2, 16, 5, 4)).reshape((2, 4, 4, 20))
+    Format.parse("(n, c, h, w) : [n, w, c, h]").bind((2, 4, 4, 20))
+    >>> Format.from_tag("aB8b").bind((2, 17)).reshape((34,), keep_pads=True)
+    Traceback (most recent call last):
+    layout_ir.errors.LayoutError: cannot reshape 2x17 into 34 ...: dim 'b' is padded from 17 to 24 ...
     """
     if prod(shape) != layout.nelems or any(extent < 0 for extent in shape):
         raise LayoutError(
@@ -87,7 +92,13 @@ def reshape(layout: Layout, shape: Sequence[int], *, keep_pads: bool = False) ->
 
 
 def merge_dims(layout: Layout, dim: int, count: int) -> Layout:
-    """The layout with dims [dim, dim + count) as one dim, in row-major order. Raises as `reshape`."""
+    """The layout with dims [dim, dim + count) as one dim, in row-major order.
+
+    Requires and ensures what `reshape` does. Raises LayoutError as it does, and for dims that do not exist.
+
+    >>> Format.from_tag("abc").bind((2, 3, 4)).merge_dims(0, 2)
+    Format.parse("(n, c) : [n, c]").bind((6, 4))
+    """
     if not (dim >= 0 and count >= 1 and dim + count <= layout.rank):
         raise LayoutError(f"dims [{dim}, {dim + count}) do not exist in shape {shape_text(layout.shape)}")
     merged = prod(layout.shape[dim : dim + count])
@@ -95,7 +106,13 @@ def merge_dims(layout: Layout, dim: int, count: int) -> Layout:
 
 
 def split_dim(layout: Layout, dim: int, extents: Sequence[int]) -> Layout:
-    """The layout with `dim` as several dims of `extents`, in row-major order. Raises as `reshape`."""
+    """The layout with `dim` as several dims of `extents`, in row-major order: the inverse of `merge_dims`.
+
+    Requires that the product of `extents` is that of `dim`, and what `reshape` does. Raises LayoutError as it does.
+
+    >>> Format.from_tag("aB4b").bind((2, 8)).split_dim(1, (2, 4))
+    Format.parse("(n, c, w) : [n, c, w], pad = zero").bind((2, 2, 4))
+    """
     if not 0 <= dim < layout.rank:
         raise LayoutError(f"dim {dim} does not exist in shape {shape_text(layout.shape)}")
     if prod(extents) != layout.shape[dim]:
@@ -131,25 +148,22 @@ def _reshape(layout: Layout, shape: Sequence[int], *, keep_pads: bool) -> Layout
     chains: list[list[BoundFactor]] = [[] for _ in shape]
     lo = [0] * len(shape)
     kept = True
-    for group in _groups([layout.shape[d] for d in old_dims], [shape[d] for d in new_dims]):
-        old, new = [old_dims[k] for k in group.old], [new_dims[k] for k in group.new]
+    for olds, news in _groups([layout.shape[d] for d in old_dims], [shape[d] for d in new_dims]):
+        old, new = [old_dims[k] for k in olds], [new_dims[k] for k in news]
         kept = _reshape_group(layout, shape, old, new, chains, lo, keep_pads) and kept
     for dim, chain in enumerate(chains):
         if not chain:
             # A new dim of extent 1 lies nowhere; next to its right neighbour it reads most naturally.
             right = next((c[0].stride * c[0].count for c in chains[dim + 1 :] if c), 1)
             chain.append(BoundFactor(dim, 1, right))
-    pad = layout.pad if kept else "undef"
-    return Layout(
-        _names(layout, shape),
-        tuple(shape),
-        ordered(chains),
-        tuple(lo),
-        0,
-        pad,
-        layout.offset,
-        layout.size,
-        layout.swizzle,
+    return replace(
+        layout,
+        names=_names(layout, shape),
+        shape=tuple(shape),
+        factors=ordered(chains),
+        lo=tuple(lo),
+        chunk_rank=0,
+        pad=layout.pad if kept else "undef",
     )
 
 
@@ -159,15 +173,14 @@ def _names(layout: Layout, shape: Sequence[int]) -> tuple[str, ...]:
 
 def _empty(layout: Layout, shape: Sequence[int]) -> Layout:
     factors = tuple(BoundFactor(d, extent, 1) for d, extent in enumerate(shape))
-    return Layout(
-        _names(layout, shape),
-        tuple(shape),
-        factors,
-        (0,) * len(shape),
-        0,
-        layout.pad,
-        layout.offset,
-        layout.size,
+    return replace(
+        layout,
+        names=_names(layout, shape),
+        shape=tuple(shape),
+        factors=factors,
+        lo=(0,) * len(shape),
+        chunk_rank=0,
+        swizzle=None,
     )
 
 
@@ -215,7 +228,7 @@ def _reshape_group(
                 f"'{layout.names[d]}' is padded from {layout.shape[d]} to {layout.padded_shape[d]} and not the leading "
                 "dim of its group, so the result would need a group of fused dims"
             )
-    terms: list[Term] = []
+    terms: list[UnitStride] = []
     scale = 1
     for d in reversed(old):
         terms += [(x.unit * scale, x.stride) for x in layout.digits[d]]
@@ -230,7 +243,7 @@ def _reshape_group(
     kept = True
     for e in reversed(new):
         is_top = e == new[0]
-        piece = _piece(layout, shape, terms, suffix, None if is_top else suffix * shape[e])
+        between = _between(layout, shape, terms, suffix, None if is_top else suffix * shape[e])
         if is_top:
             if padded % suffix or low % suffix:
                 if keep_pads:
@@ -249,12 +262,14 @@ def _reshape_group(
             lo[e] = low // suffix
         else:
             capacity = shape[e]
-        chains[e] = counted(canonical_terms(piece, max(capacity, 2)) if capacity > 1 else (), capacity, e)
+        chains[e] = counted(canonical_terms(between, max(capacity, 2)) if capacity > 1 else (), capacity, e)
         suffix *= shape[e]
     return kept
 
 
-def _piece(layout: Layout, shape: Sequence[int], terms: list[Term], low: int, high: int | None) -> list[Term]:
+def _between(
+    layout: Layout, shape: Sequence[int], terms: list[UnitStride], low: int, high: int | None
+) -> list[UnitStride]:
     """The digits between the cuts `low` and `high` (None: no upper cut), with units counted from `low`."""
     for cut in (low, high):
         if cut is None:
@@ -269,7 +284,7 @@ def _piece(layout: Layout, shape: Sequence[int], terms: list[Term], low: int, hi
                 + (f" to {above}" if above is not None else "")
                 + ", so the result would need units that do not divide each other"
             )
-    result: list[Term] = []
+    result: list[UnitStride] = []
     for k, (unit, stride) in enumerate(terms):
         above = terms[k + 1][0] if k + 1 < len(terms) else None
         if (high is not None and unit >= high) or (above is not None and above <= low):

@@ -35,6 +35,7 @@ class Token:
 
     @property
     def end(self) -> int:
+        """Offset of what follows it."""
         return self.start + len(self.text)
 
 
@@ -59,6 +60,7 @@ class Scanner:
 
     @property
     def token(self) -> Token:
+        """The next token, which stays the next one."""
         return self.tokens[self.pos]
 
     def fail(self, message: str, token: Token | None = None) -> NoReturn:
@@ -72,6 +74,7 @@ class Scanner:
         return f"'{self.token.text}'" if self.token.kind != "end" else "the end"
 
     def next(self) -> Token:
+        """Takes the next token; the end is given again and again."""
         token = self.token
         if token.kind != "end":
             self.pos += 1
@@ -95,6 +98,7 @@ class Scanner:
                 self.fail(f"expected '{text}'{where and f' {where}'}, found {self.found()}")
 
     def word(self, what: str) -> str:
+        """Takes an identifier; `what` it stands for is for the message. Raises LayoutError with its span."""
         if self.token.kind != "word":
             self.fail(f"expected {what}, found {self.found()}")
         return self.next().text
@@ -131,6 +135,7 @@ class Scanner:
         return items
 
     def integers(self, opening: str, closing: str, what: str, *, low: int | None = None) -> tuple[int, ...]:
+        """Takes a list such as (1, 2): integers as `integer` reads them, between `opening` and `closing`."""
         return tuple(self.sequence(opening, closing, lambda: self.integer(what, low=low)))
 
     def end(self) -> None:

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd
 
-Term = tuple[int, int]
-"""(unit, stride) of a canonical digit; its count is given by the next unit or by the extent."""
+UnitStride = tuple[int, int]
+"""(unit, stride in elements) of a canonical digit; its count is given by the next unit or by the extent."""
 
 Progression = tuple[int, int, int]
 """(anchor, apart, step): the indices congruent to `anchor` modulo `apart`, and how far the function moves onto them."""
@@ -92,12 +92,12 @@ class Steps:
     pieces: tuple[Piece, ...]
 
     @staticmethod
-    def of_terms(terms: Sequence[Term], count: int, low: int = 0) -> Steps:
+    def of_terms(terms: Sequence[UnitStride], count: int, low: int = 0) -> Steps:
         """The function x -> what digits of `terms` (units from 1 on, dividing each other) say of low + x."""
         return Steps.strided(terms, count, low, 1)
 
     @staticmethod
-    def strided(terms: Sequence[Term], count: int, low: int, stride: int) -> Steps:
+    def strided(terms: Sequence[UnitStride], count: int, low: int, stride: int) -> Steps:
         """The function x -> what digits say of low + x * stride.
 
         Raises ValueError where `stride` and a unit that is passed do not divide one another.
@@ -166,9 +166,9 @@ class Steps:
         return Steps(count, tuple(piece for piece in pieces if piece.start < piece.stop))
 
 
-def fit(steps: Steps) -> tuple[Term, ...] | None:
+def fit(steps: Steps) -> tuple[UnitStride, ...] | None:
     """Canonical digits of the function, or None if no digit list computes it."""
-    unit, terms = 1, list[Term]()
+    unit, terms = 1, list[UnitStride]()
     while steps.count > 1:
         stride = steps.step(1)
         terms.append((unit, stride))
@@ -184,7 +184,7 @@ def fit(steps: Steps) -> tuple[Term, ...] | None:
     return tuple(terms)
 
 
-def fit_phased(steps: Steps) -> tuple[int, tuple[Term, ...]] | None:
+def fit_phased(steps: Steps) -> tuple[int, tuple[UnitStride, ...]] | None:
     """(low, digits) such that the function is what the digits say of low + x, from low on; None if there are none.
 
     Low is 0 wherever a digit list without a phase exists. Otherwise the stride inside the finest block is one of the

@@ -11,11 +11,13 @@ from the vocabulary of one kind of tensor, whose logical order is fixed (`nhwc` 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from layout_ir.algebra.format import MEMORY, Factor, Format
+from layout_ir.algebra.factors import MEMORY, Factor
 from layout_ir.errors import LayoutError
+
+if TYPE_CHECKING:
+    from layout_ir.algebra.format import Format
 
 # Logical dim order per kind of tensor (activations, weights, grouped weights, recurrent state and weights).
 _VOCABULARIES = (
@@ -41,14 +43,16 @@ def names_for(rank: int) -> tuple[str, ...]:
     )
 
 
-@lru_cache(maxsize=4096)
-def from_tag(tag: str) -> Format:
-    """The Format that `tag` names. Raises LayoutError with the span of the offending part."""
+def read_tag(tag: str) -> tuple[tuple[str, ...], tuple[Factor, ...], bool]:
+    """The dim names and the factors of the Format that `tag` names, and whether any dim is blocked.
+
+    Raises LayoutError with the span of the offending part.
+    """
     if tag in _MISNAMED:
         letters = (
             "goidhw" if tag.startswith("gI") and "d" in tag else "goihw" if tag.startswith("g") else "oihw"
         )
-        return from_tag(_MISNAMED[tag]).with_names(tuple(letters))
+        return (tuple(letters), *read_tag(_MISNAMED[tag])[1:])
     match = re.fullmatch(r"([A-Za-z]+)((?:\d+[a-z])*)", tag)
     if match is None:
         bad = re.match(r"[A-Za-z]*(?:\d+[a-z])*", tag)
@@ -92,14 +96,20 @@ def from_tag(tag: str) -> Format:
             raise LayoutError(
                 f"tag '{tag}' writes '{letter}' but dim '{letter.lower()}' {state}", (at, at + 1)
             )
-    return Format(tuple(names), tuple(factors), pad="zero" if blocked else "undef")
+    return tuple(names), tuple(factors), bool(blocked)
 
 
 def name_of(format: Format) -> str | None:
     """The tag of `format` in the letters of its own dim names, or None where no tag says it (pads aside)."""
     if any(len(name) != 1 or not name.islower() for name in format.names) or not format.names:
         return None
-    if replace(format, pad="undef") != Format(format.names, format.factors):
+    if (
+        format.chunk_factors
+        or format.offset
+        or format.lo
+        or format.size is not None
+        or format.swizzle is not None
+    ):
         return None
     rank = format.rank
     outer, inner = format.factors[:rank], format.factors[rank:]
@@ -113,6 +123,6 @@ def name_of(format: Format) -> str | None:
     ) + "".join(f"{f.size}{format.names[f.dim]}" for f in inner)
     # The letters must read back as this format: (n, h, w, c) : [n, h, w, c] is not what the tag nhwc means.
     try:
-        return name if from_tag(name).factors == format.factors else None
+        return name if read_tag(name)[1] == format.factors else None
     except LayoutError:
         return None

@@ -5,7 +5,7 @@
     field   ::= `pad` `=` (`undef` | `zero` | `zp` | number) | `offset` `=` int | `lo` `=` `[` ints `]`
               | `size` `=` int | `swizzle` `=` `(` bits `,` base `,` shift `)`
 
-`print_format(parse_format(t))` is the canonical spelling of t: defaults left out, fields in the order above. Errors
+`str(Format.parse(t))` is the canonical spelling of t: defaults left out, fields in the order above. Errors
 carry the span of the offending part, so that a tool can point at it.
 """
 
@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import math
 import re
-from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from layout_ir.algebra.format import MEMORY, Factor, Format, PadPolicy
+from layout_ir.algebra.factors import MEMORY, Factor
+from layout_ir.algebra.pads import PadPolicy, print_policy
 from layout_ir.algebra.scan import LIMIT, Scanner
-from layout_ir.errors import LayoutError
+
+if TYPE_CHECKING:
+    from layout_ir.algebra.format import Format
 
 _TOKEN = re.compile(
     r"(?P<space>\s+)|(?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)|(?P<word>[A-Za-z_]\w*)|(?P<punct>[()\[\]:,|*@=-])"
@@ -87,7 +89,7 @@ class _Parser(Scanner):
         self.pos += 1
         return sign * float(token.text)
 
-    def format(self) -> Format:
+    def format(self) -> tuple[dict[str, Any], tuple[int, int]]:
         self.expect("(", where="before the dim names")
         while not self.accept(")"):
             if self.names:
@@ -117,10 +119,8 @@ class _Parser(Scanner):
             fields[name] = self.field(name)
         if self.token.kind != "end":
             self.fail(f"unexpected {self.token.text!r} behind the format")
-        try:
-            return Format(tuple(self.names), factors, chunk, **fields)
-        except LayoutError as error:
-            raise LayoutError(str(error), error.span or (opening.start, closing.end)) from None
+        fields |= {"names": tuple(self.names), "factors": factors, "chunk_factors": chunk}
+        return fields, (opening.start, closing.end)
 
     def field(self, name: str) -> Any:
         match name:
@@ -147,15 +147,12 @@ class _Parser(Scanner):
         return tuple(values)
 
 
-@lru_cache(maxsize=4096)
-def parse_format(text: str) -> Format:
-    """The Format that `text` spells. Raises LayoutError with the span of the offending part."""
+def read_format(text: str) -> tuple[dict[str, Any], tuple[int, int]]:
+    """The fields of the Format that `text` spells, and the span of its factors, for errors that concern all of them.
+
+    Raises LayoutError with the span of the offending part where the text does not follow the grammar.
+    """
     return _Parser(text).format()
-
-
-def print_policy(pad: PadPolicy) -> str:
-    """The spelling of a pad policy."""
-    return pad if isinstance(pad, str) else repr(pad)
 
 
 def _print_factors(format: Format, factors: tuple[Factor, ...]) -> str:

@@ -3,26 +3,37 @@
 Each function takes a bound Layout and returns the Layout of the view, so that
 `addresses(view(L)) == numpy_view(addresses(L))`; where no layout says that, it raises LayoutError with the reason.
 A view never promises what it cannot keep: where pads of the result would be elements of the parent, the policy of
-the result is undef.
+the result is undef. Names, offset of the buffer, swizzle and `size` stay, unless a function says otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from layout_ir.algebra.builder import on_axes, with_low, with_steps, with_terms, with_top
 from layout_ir.algebra.canonical import canonical_digits, dim_steps, position_value
-from layout_ir.algebra.layout import BoundFactor, Layout
+from layout_ir.algebra.factors import BoundFactor
+from layout_ir.algebra.layout_builder import on_axes, with_low, with_steps, with_terms, with_top
 from layout_ir.algebra.steps import Steps, fit
 from layout_ir.algebra.tag import names_for
 from layout_ir.errors import LayoutError, shape_text
+
+if TYPE_CHECKING:
+    from layout_ir.algebra.layout import Layout
 
 _ENUMERATION_BOUND = 1 << 16
 
 
 def permute(layout: Layout, order: Sequence[int]) -> Layout:
-    """Dim k of the result is dim order[k] of `layout`. Always possible."""
+    """The layout whose dim k is dim order[k] of `layout`.
+
+    Requires that `order` is a permutation of the dims. Ensures addresses as `numpy.transpose(addresses, order)` has
+    them; pads, names and policy move along.
+
+    >>> Format.from_tag("nchw").bind((2, 3, 4, 5)).permute((0, 2, 3, 1))
+    Format.parse("(n, h, w, c) : [n, c, h, w]").bind((2, 4, 5, 3))
+    """
     if sorted(order) != list(range(layout.rank)):
         raise LayoutError(
             f"{list(order)} is not a permutation of the {layout.rank} dims of shape {shape_text(layout.shape)}"
@@ -38,7 +49,15 @@ def permute(layout: Layout, order: Sequence[int]) -> Layout:
 
 
 def broadcast(layout: Layout, shape: Sequence[int]) -> Layout:
-    """NumPy's broadcast_to: new leading dims and dims of extent 1 get stride 0."""
+    """The layout of the tensor repeated up to `shape`.
+
+    Requires that, from the right, every dim has the extent of `shape` or 1, and that a dim to be repeated has no places
+    on another axis than memory. Ensures addresses as `numpy.broadcast_to` has them: new and repeated dims have stride
+    0. The pads of a repeated dim leave the padded box, and the policy becomes undef. New dims in front rename all dims.
+
+    >>> Format.from_tag("nc").bind((3, 1)).broadcast((2, 3, 4))
+    Format.parse("(n, c, w) : [w, n*0, c]").bind((2, 3, 4))
+    """
     extra = len(shape) - layout.rank
     if extra < 0:
         raise LayoutError(f"shape {shape_text(layout.shape)} has more dims than {shape_text(shape)}")
@@ -65,19 +84,25 @@ def broadcast(layout: Layout, shape: Sequence[int]) -> Layout:
     factors = [BoundFactor(d + extra, shape[d + extra], 0) for d in sorted(stretched)] + factors
     names = names_for(len(shape)) if extra else layout.names
     lo = (0,) * extra + tuple(0 if d in stretched else low for d, low in enumerate(layout.lo))
-    return Layout(
-        names, tuple(shape), tuple(factors), lo, 0, layout.pad, layout.offset, layout.size, layout.swizzle
-    )
+    return replace(layout, names=names, shape=tuple(shape), factors=tuple(factors), lo=lo, chunk_rank=0)
 
 
 def slice_(
     layout: Layout, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int] | None = None
 ) -> Layout:
-    """`sizes[d]` indices of each dim d from `starts[d]` on, `steps[d]` apart (None: 1; below 0: backwards).
+    """The layout of `sizes[d]` indices of each dim d from `starts[d]` on, `steps[d]` apart (None: 1).
 
-    With steps of 1 there is always an answer: an unaligned start is kept as a phase where nothing simpler says it.
-    Another step has one where the indices it meets still form digits. Raises LayoutError otherwise, and where the
-    slice leaves the shape.
+    A step below 0 goes backwards.
+    Requires that the slice stays inside the shape and, where a step is not 1, that the indices it meets still form
+    digits; with steps of 1 there is always an answer, since an unaligned start is kept as a phase (`lo`) where nothing
+    simpler says it. Ensures addresses as NumPy's slicing has them. The policy stays where every pad of the result is a
+    pad of `layout` (the slice ends at the border), else it becomes undef. Raises LayoutError, also for another rank.
+
+    >>> layout = Format.from_tag("aB4b").bind((2, 10))
+    >>> layout.slice((0, 4), (2, 6))
+    Format.parse("(a, b) : [a*12, b, b:4], pad = zero, offset = 4").bind((2, 6))
+    >>> layout.slice((0, 0), (2, 5), (1, 2))
+    Format.parse("(a, b) : [a*12, b*2], pad = zero").bind((2, 5))
     """
     steps = (1,) * layout.rank if steps is None else steps
     if not len(starts) == len(sizes) == len(steps) == layout.rank:

@@ -96,12 +96,6 @@ def input_names(function: FuncOp) -> list[str]:
     ]
 
 
-def result_names(function: FuncOp) -> list[str]:
-    """Names of the results, in the order in which `run` gives them."""
-    given = _onnx_names(function.res_attrs, len(function.function_type.outputs))
-    return [name or f"result{number}" for number, name in enumerate(given)]
-
-
 def _onnx_names(attributes: Any, count: int) -> list[str | None]:
     names: list[str | None] = []
     for entry in cast("Sequence[DictionaryAttr]", attributes.data if attributes is not None else ()):

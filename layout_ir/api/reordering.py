@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,8 +25,8 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.arrays.descriptor import TensorDesc
 from layout_ir.arrays.protocols import storage_of
 from layout_ir.caches import keeps_kernels
+from layout_ir.elements.element_types import ELEMENT_TYPES, bits_of, canonical_name
 from layout_ir.elements.quantization import Conversion, conversion_between
-from layout_ir.elements.types import ELEMENT_TYPES, bits_of, canonical_name
 from layout_ir.errors import LayoutError, public
 from layout_ir.forking import loading
 
@@ -36,11 +35,6 @@ if TYPE_CHECKING:
     from layout_ir.backends.llvm.machine.machine import Machine
     from layout_ir.backends.llvm.planning.plan import Plan
     from layout_ir.backends.llvm.runtime.dynamic_call import OpenKernel
-
-# The algebra imports these when it is first asked. Kernels are made for formats of any kind, by any thread, so they
-# are here before, and no fork comes in between.
-for _name in ("binding", "canonical", "inverse", "reshape", "tag", "text", "views"):
-    import_module(f"layout_ir.algebra.{_name}")
 
 _NAMES = {
     known.array_name: known.name
@@ -179,7 +173,7 @@ def _reorder(
 
 
 def _kind(value: object) -> str:
-    """What `value` is, in a message."""
+    """The kind of thing that `value` is, for a message: "None", "of type list"."""
     return "None" if value is None else f"of type {type(value).__name__}"
 
 
@@ -240,31 +234,31 @@ def compile_reorder(
     differ, elements are converted as `layout_ir.elements.quantization` defines. `scale`, `zero_point` and `beta` are
     what `conversion_between` takes there. Numbers are compiled in; where arrays are given, the result is a
     `ScaledReorder`, whose calls may bring others. Where extents of the descriptors are None, the kernel serves every
-    size of them, and its numbers must be compiled in; see `layout_ir.backends.llvm.runtime.dynamic_call.OpenKernel`.
+    size of them, and its parameters must be compiled in; see `layout_ir.backends.llvm.runtime.dynamic_call.OpenKernel`.
 
     Raises LayoutError where descriptors and arguments disagree, and where no kernel moves the layouts.
     """
     src_name = _named(source, dtype) or "f32"
     dst_name = _named(destination, dst_dtype) or src_name
     if any(isinstance(side, TensorDesc) and None in side.shape for side in (source, destination)):
-        numbers = (*_quantization(source, destination, scale, zero_point), beta)
-        return _open_kernel(
-            source, destination, (src_name, dst_name), numbers, dim, threads=threads, target=target
+        parameters = (*_quantization(source, destination, scale, zero_point), beta)
+        return _dynamic_kernel(
+            source, destination, (src_name, dst_name), parameters, dim, threads=threads, target=target
         )
     src, dst = (side.layout if isinstance(side, TensorDesc) else side for side in (source, destination))
     if dst.pad == "zp" and isinstance(destination, TensorDesc):
         dst = replace(dst, pad=destination.zero_point)
-    numbers = (*_quantization(source, destination, scale, zero_point), beta)
+    parameters = (*_quantization(source, destination, scale, zero_point), beta)
     return _bound_kernel(
-        src, dst, (src_name, dst_name), numbers, dim, threads=threads, target=target, tune=tune
+        src, dst, (src_name, dst_name), parameters, dim, threads=threads, target=target, tune=tune
     )
 
 
 def _bound_kernel(
-    src: Layout, dst: Layout, dtypes: tuple[str, str], numbers: tuple[Any, Any, Any], dim: int | None = None, *,
+    src: Layout, dst: Layout, dtypes: tuple[str, str], parameters: tuple[Any, Any, Any], dim: int | None = None, *,
     threads: int | None = None, target: Machine | str | None = None, tune: bool = False,
 ) -> Reorder | ScaledReorder:  # fmt: skip
-    """The kernel between layouts, with `numbers` for scale, zero point and beta."""
+    """The kernel between layouts; `parameters` are scale, zero point and beta, as `conversion_between` takes them."""
     with loading:
         from layout_ir.backends.llvm import compile_reorder as compile_
 
@@ -275,22 +269,22 @@ def _bound_kernel(
             *dtypes, scale=scale, zero_point=zero_point, beta=beta, dim=dim, channels=channels
         )
 
-    conversion, values = convert(*numbers)
+    conversion, values = convert(*parameters)
     kernel = compile_(src, dst, conversion=conversion, threads=threads, target=target, tune=tune)
-    return ScaledReorder(kernel, convert, numbers, values) if values else kernel
+    return ScaledReorder(kernel, convert, parameters, values) if values else kernel
 
 
-def _open_kernel(
+def _dynamic_kernel(
     source: TensorDesc | Layout,
     destination: TensorDesc | Layout,
     dtypes: tuple[str, str],
-    numbers: tuple[Any, Any, Any],
+    parameters: tuple[Any, Any, Any],
     dim: int | None,
     *,
     threads: int | None,
     target: Machine | str | None,
 ) -> Reorder | ScaledReorder | OpenKernel:
-    """The kernel where extents are open on one side at least; an extent that the other side knows is known."""
+    """The kernel for a dynamic shape: every extent that neither side knows may be any."""
     with loading:
         from layout_ir.backends.llvm.runtime.dynamic_call import compile_open
 
@@ -314,14 +308,14 @@ def _open_kernel(
     if None not in shape:
         extents = [x for x in shape if x is not None]
         return _bound_kernel(
-            src.bind(extents), dst.bind(extents), dtypes, numbers, dim, threads=threads, target=target
+            src.bind(extents), dst.bind(extents), dtypes, parameters, dim, threads=threads, target=target
         )
     channels = _channels(shape, dim)
     if channels is None:
         raise LayoutError(
             f"one number per channel needs the extent of dim {dim}, which is open: give that extent, or one number"
         )
-    scale, zero_point, beta = numbers
+    scale, zero_point, beta = parameters
     conversion, _ = conversion_between(
         *dtypes, scale=scale, zero_point=zero_point, beta=beta, dim=dim, channels=channels
     )
@@ -329,7 +323,7 @@ def _open_kernel(
 
 
 def _channels(shape: Sequence[int | None], dim: int | None) -> int | None:
-    """The extent of `dim`, 0 for no dim, None where it is open. Raises LayoutError where there is no such dim."""
+    """The extent of `dim`, 0 for no dim, None where it is dynamic. Raises LayoutError where there is no such dim."""
     if dim is None:
         return 0
     if not 0 <= dim < len(shape):
@@ -339,7 +333,7 @@ def _channels(shape: Sequence[int | None], dim: int | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class ScaledReorder:
-    """A compiled reorder with the scales, zero points and beta that its calls bring along."""
+    """A compiled reorder with the run-time parameters (scales, zero points, beta) of its calls."""
 
     kernel: Reorder
     _convert: Callable[..., tuple[Conversion, dict[str, NDArray[Any]]]]
@@ -369,7 +363,7 @@ class ScaledReorder:
 
     @property
     def plan(self) -> Plan:
-        """What is compiled."""
+        """The plan that is compiled."""
         return self.kernel.plan
 
 

@@ -30,15 +30,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from operator import index
 
 from layout_ir.algebra.binding import check_overlap, strided_layout
-from layout_ir.algebra.format import Format, PadPolicy
+from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
-from layout_ir.algebra.pads import check_pad
+from layout_ir.algebra.pads import PadPolicy, check_pad
 from layout_ir.algebra.tag import names_for
+from layout_ir.elements.element_types import canonical_name, element_type
 from layout_ir.elements.quantization import check_quantization
-from layout_ir.elements.types import canonical_name
 from layout_ir.errors import LayoutError, public_methods
 
 Extent = int | None
@@ -51,7 +52,7 @@ ANY = "any"
 """The layout that is to be chosen by whoever knows the operation."""
 
 _FIELDS = (
-    "shape", "dtype", "format", "scale", "zero_point", "_bound", "_open_strides", "_open_offset", "_open_pad",
+    "shape", "dtype", "format", "scale", "zero_point", "_bound", "_dynamic_strides", "_dynamic_offset", "_dynamic_pad",
 )  # fmt: skip
 
 
@@ -74,10 +75,10 @@ class TensorDesc:
     scale: float | None = None
     zero_point: int = 0
     _bound: Layout | None = field(default=None, repr=False)
-    _open_strides: tuple[Extent, ...] | None = field(default=None, repr=False)
-    _open_offset: int = field(default=0, repr=False)
-    _open_pad: PadPolicy | None = field(default=None, repr=False)
-    """Offset and pad policy for the layout that open strides become."""
+    _dynamic_strides: tuple[Extent, ...] | None = field(default=None, repr=False)
+    _dynamic_offset: int = field(default=0, repr=False)
+    _dynamic_pad: PadPolicy | None = field(default=None, repr=False)
+    """Offset and pad policy of the layout that dynamic strides become."""
 
     def __init__(
         self,
@@ -112,20 +113,21 @@ class TensorDesc:
     @property
     def is_any(self) -> bool:
         """Whether the layout is still to be chosen."""
-        return bool(self.dtype) and self.format is None and self._open_strides is None
+        return bool(self.dtype) and self.format is None and self._dynamic_strides is None
 
     @property
     def is_runtime(self) -> bool:
         """Whether extents or strides are known at run time only."""
-        return None in self.shape or self._open_strides is not None
+        return None in self.shape or self._dynamic_strides is not None
 
     @property
     def rank(self) -> int:
+        """How many dims the tensor has, 0 for a scalar and for the zero descriptor."""
         return len(self.shape)
 
     @property
     def layout(self) -> Layout:
-        """The bound layout. Raises LayoutError for `any`, the zero descriptor and open extents."""
+        """The bound layout. Raises LayoutError for `any`, the zero descriptor and dynamic shapes."""
         if self._bound is None:
             raise LayoutError(f"{self} has no addresses: {self._why_unbound()}")
         return self._bound
@@ -138,20 +140,20 @@ class TensorDesc:
         return "extents or strides are known at run time only, give them with at"
 
     def at(self, shape: Sequence[int], strides: Sequence[int] | None = None) -> TensorDesc:
-        """This descriptor with the extents (and strides) that were open. Raises LayoutError where known ones differ."""
+        """This descriptor with the extents (and strides) of a call. Raises LayoutError where known ones differ."""
         _check_known("extents", self.shape, shape)
-        if self._open_strides is not None:
+        if self._dynamic_strides is not None:
             if strides is None:
                 raise LayoutError(
-                    f"{self} has open strides {_text(self._open_strides)}: give strides as well"
+                    f"{self} has open strides {_text(self._dynamic_strides)}: give strides as well"
                 )
-            _check_known("strides", self._open_strides, strides)
+            _check_known("strides", self._dynamic_strides, strides)
             return TensorDesc(
                 shape,
                 self.dtype,
                 strides=strides,
-                offset=self._open_offset,
-                pad=self._open_pad,
+                offset=self._dynamic_offset,
+                pad=self._dynamic_pad,
                 scale=self.scale,
                 zero_point=self.zero_point,
             )
@@ -169,14 +171,14 @@ class TensorDesc:
             zero_point=self.zero_point,
         )
 
-    # Numbers --------------------------------------------------------------------------------------------------
+    # Sizes and strides ----------------------------------------------------------------------------------------
 
     @property
     def padded_shape(self) -> tuple[Extent, ...]:
-        """Extents of the padded box; None where open."""
+        """Extents of the padded box; None where only the run time knows."""
         if self._bound is not None:
             return self._bound.padded_shape
-        format = self._open_format()
+        format = self._dynamic_format()
         rests = {f.dim for f in format.all_factors if f.size is None}
         return tuple(
             None if extent is None and dim in rests else padded
@@ -193,13 +195,13 @@ class TensorDesc:
     @property
     def offset(self) -> int:
         """Address of position 0 of the padded box, in elements. Raises LayoutError where there is no layout."""
-        if self._open_strides is not None:
-            return self._open_offset
+        if self._dynamic_strides is not None:
+            return self._dynamic_offset
         return self.layout.offset if self.format is None else self.format.offset
 
     @property
     def strides(self) -> tuple[Extent, ...]:
-        """Elements between whole blocks of each dim; None where open. Raises LayoutError where there are none."""
+        """Elements between whole blocks of each dim, None for a dynamic one. Raises LayoutError without a layout."""
         return self._blocked()[0]
 
     @property
@@ -214,15 +216,15 @@ class TensorDesc:
 
     def _blocked(self) -> Blocked:
         """The strides, and size and dim of each inner block. Raises LayoutError where the layout is no blocked one."""
-        if self._open_strides is not None:
-            return self._open_strides, ()
+        if self._dynamic_strides is not None:
+            return self._dynamic_strides, ()
         if self._bound is None:
-            return _open_blocked(self._open_format(), self.shape)
+            return _dynamic_blocked(self._dynamic_format(), self.shape)
         strides = _plain_strides(self._bound)
         return _blocked(self._bound) if strides is None else (strides, ())
 
-    def _open_format(self) -> Format:
-        """The Format of open extents. Raises LayoutError where there is none."""
+    def _dynamic_format(self) -> Format:
+        """The Format of a dynamic shape. Raises LayoutError where there is none."""
         if self.format is None:
             raise LayoutError(f"{self} has no numbers: {self._why_unbound()}")
         return self.format
@@ -242,8 +244,8 @@ class TensorDesc:
     @property
     def pad_value(self) -> float | None:
         """What pads hold as a number of the element type; None where the policy is undef."""
-        if self._open_strides is not None:
-            pad = self._open_pad or "undef"
+        if self._dynamic_strides is not None:
+            pad = self._dynamic_pad or "undef"
         else:
             pad = self.layout.pad if self.format is None else self.format.pad
         if pad == "undef":
@@ -262,21 +264,39 @@ class TensorDesc:
             return False
         if self._bound is not None and other._bound is not None:
             return self._bound.same_contract(other._bound) or 0 in self.shape
-        return (self.format, self._open_strides, self._open_offset, self._open_pad) == (
-            other.format, other._open_strides, other._open_offset, other._open_pad,
+        return (self.format, self._dynamic_strides, self._dynamic_offset, self._dynamic_pad) == (
+            other.format, other._dynamic_strides, other._dynamic_offset, other._dynamic_pad,
         )  # fmt: skip
 
     def __hash__(self) -> int:
         return hash((self.shape, self.dtype, self.scale, self.zero_point))
 
+    def __repr__(self) -> str:
+        """An expression that makes an equal descriptor."""
+        if self.is_zero:
+            return "TensorDesc()"
+        given = [repr(self.shape), f'"{self.dtype}"']
+        if self._dynamic_strides is None:
+            given.append(f'"{self.format or ANY}"')
+        else:
+            given.append(f"strides={self._dynamic_strides!r}")
+            given += [f"offset={self._dynamic_offset}"] if self._dynamic_offset else []
+            pad = self._dynamic_pad
+            given += (
+                [] if pad is None else [f"pad={pad!r}" if pad not in (inf, -inf) else f'pad=float("{pad}")']
+            )
+        given += [] if self.scale is None else [f"scale={self.scale!r}"]
+        given += [f"zero_point={self.zero_point!r}"] if self.zero_point else []
+        return f"TensorDesc({', '.join(given)})"
+
     def __str__(self) -> str:
         if self.is_zero:
             return "the zero descriptor"
         body = str(self.format or ANY)
-        if self._open_strides is not None:
-            offset = f", offset = {self._open_offset}" if self._open_offset else ""
-            pad = f", pad = {self._open_pad}" if self._open_pad is not None else ""
-            body = f"strides {_text(self._open_strides)}{offset}{pad}"
+        if self._dynamic_strides is not None:
+            offset = f", offset = {self._dynamic_offset}" if self._dynamic_offset else ""
+            pad = f", pad = {self._dynamic_pad}" if self._dynamic_pad is not None else ""
+            body = f"strides {_text(self._dynamic_strides)}{offset}{pad}"
         return f"{_text(self.shape) or 'scalar'} {self.dtype} {body}"
 
     # Views ----------------------------------------------------------------------------------------------------
@@ -319,7 +339,7 @@ def _resolved(
     shape: tuple[Extent, ...], dtype: str | None, layout: Layout | Format | str | None,
     strides: Sequence[Extent] | None, offset: int, pad: PadPolicy | None, scale: float | None, zero_point: int,
 ) -> tuple[object, ...]:  # fmt: skip
-    """The fields of a descriptor, checked."""
+    """The fields of a descriptor, in the order of `_FIELDS`, from its arguments. Raises LayoutError."""
     if dtype is None:
         raise LayoutError(f"a descriptor of shape {_text(shape)} needs an element type")
     dtype = canonical_name(dtype)
@@ -340,7 +360,7 @@ def _resolved(
             )
         if None in strides or None in shape:
             if pad is not None:
-                check_pad(pad, dtype)
+                check_pad(pad, element_type(dtype))
             return shape, dtype, None, scale, zero_point, None, tuple(strides), offset, pad
         bound = strided_layout([x or 0 for x in shape], [s or 0 for s in strides], offset)
         check_overlap(bound)
@@ -368,12 +388,12 @@ def _resolved(
             )
         if None in shape:
             format.bind([1 if x is None else x for x in shape])
-            check_pad(format.pad, dtype)
+            check_pad(format.pad, element_type(dtype))
             return shape, dtype, format, scale, zero_point, None, None, 0, None
         bound = format.bind([x or 0 for x in shape])
     if pad is not None:
         bound = replace(bound, pad=pad)
-    check_pad(bound.pad, dtype)
+    check_pad(bound.pad, element_type(dtype))
     return shape, dtype, bound.format, scale, zero_point, bound, None, 0, None
 
 
@@ -394,19 +414,21 @@ def _integers(what: str, numbers: Sequence[Extent]) -> tuple[Extent, ...]:
         raise LayoutError(f"{what} {tuple(numbers)} is no row of integers") from None
 
 
-def _check_known(what: str, open_: Sequence[Extent], given: Sequence[int]) -> None:
-    if len(open_) != len(given) or any(a is not None and a != b for a, b in zip(open_, given, strict=True)):
-        raise LayoutError(f"{what} {_text(given)} do not fit {_text(open_)}, where ? is open")
+def _check_known(what: str, known: Sequence[Extent], given: Sequence[int]) -> None:
+    """Raises LayoutError where `given` differs in length from `known`, or in an entry of it that is not None."""
+    if len(known) != len(given) or any(a is not None and a != b for a, b in zip(known, given, strict=True)):
+        raise LayoutError(f"{what} {_text(given)} do not fit {_text(known)}, where ? is open")
 
 
 def _plain_strides(layout: Layout) -> tuple[int, ...] | None:
-    """One stride per dim where every dim is a single unpadded digit, as it stands."""
+    """One stride per dim, in elements, where every dim is a single factor in memory; else None."""
     if any(len(digits) != 1 or digits[0].axis != "m" for digits in layout.digits):
         return None
     return tuple(digits[0].stride for digits in layout.digits)
 
 
 def _blocked(layout: Layout) -> Blocked:
+    # A notation is loaded when blocks are asked for, not with every descriptor.
     from layout_ir.notations.onednn import BlockingDesc
 
     desc = BlockingDesc.of(layout)
@@ -414,28 +436,28 @@ def _blocked(layout: Layout) -> Blocked:
 
 
 def _at_extent_1(format: Format, shape: Sequence[Extent]) -> Layout:
-    """The layout at the least extents, which has the numbers that do not follow from open ones."""
+    """The layout at the least extents, which has the strides and blocks that do not follow from dynamic ones."""
     return format.bind([1 if extent is None else extent for extent in shape])
 
 
-def _open_blocked(format: Format, shape: Sequence[Extent]) -> Blocked:
-    """The strides (None where they follow from an open extent) and inner blocks that all extents have in common.
+def _dynamic_blocked(format: Format, shape: Sequence[Extent]) -> Blocked:
+    """The strides (None where they follow from a dynamic extent) and inner blocks that all extents have in common.
 
     The one count that follows from an extent is the rest of its dim. A stride that is not written is the product of the
-    counts behind it (`binding.bind`), so it follows from an open extent where the rest of that dim is among them. Of
+    counts behind it (`binding.bind`), so it follows from a dynamic extent where the rest of that dim is among them. Of
     every dim, the coarsest factor has the stride between whole blocks; the others are the blocks, if they are a tile.
     Raises LayoutError where they are none.
     """
     from layout_ir.notations.onednn import dense_tile
 
-    is_open: dict[tuple[str, bool], bool] = {}  # the running product of an axis on a side of the bar
+    is_dynamic: dict[tuple[str, bool], bool] = {}  # the running product of an axis on a side of the bar
     coarsest: dict[int, tuple[Extent, int]] = {}
     inner: list[tuple[int, int, int]] = []
     factors = zip(format.all_factors, _at_extent_1(format, shape).factors, strict=True)
     for k, (factor, bound) in reversed(list(enumerate(factors))):
         dim, product = factor.dim, (factor.axis, k >= len(format.factors))
-        follows = factor.stride is None and is_open.get(product, False)
-        is_open[product] = follows or (factor.size is None and shape[dim] is None)
+        follows = factor.stride is None and is_dynamic.get(product, False)
+        is_dynamic[product] = follows or (factor.size is None and shape[dim] is None)
         if dim in coarsest:
             stride, size = coarsest[dim]
             if stride is None:

@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 
 @public_methods
-class Exchange(ABC):
+class ArrayInterop(ABC):
     """Everything that follows from a NumPy array in, a NumPy array out, and the buffer behind it."""
 
     __slots__ = ()

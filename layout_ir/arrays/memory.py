@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, Final, Literal, Self
 
 import numpy as np
@@ -30,20 +31,24 @@ from layout_ir.algebra.binding import check_addresses
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.arrays.descriptor import TensorDesc
-from layout_ir.arrays.interop import Exchange
-from layout_ir.arrays.moving import moved
-from layout_ir.arrays.protocols import element_type_of, lying, storage_of, strides_of
+from layout_ir.arrays.interop import ArrayInterop
+from layout_ir.arrays.protocols import element_type_of, layout_and_row, storage_of, strides_of
 from layout_ir.arrays.storage import Storage, allocate, gather, row_of, scatter
+from layout_ir.elements.element_types import bits_of, element_type
 from layout_ir.elements.numpy_types import narrow, widen
 from layout_ir.elements.quantization import to_real, to_stored
-from layout_ir.elements.types import bits_of, element_type
 from layout_ir.errors import LayoutError, public_methods
+from layout_ir.forking import loading
 
 Array = NDArray[Any]
 Mode = Literal["r", "w", "rw"]
 
 _LARGE = 1 << 18
 """Elements from which a compiled reorder (10 ms, 0.4 ns each) wins against tables of addresses (20 ns each)."""
+
+_COMPILER = "layout_ir.api.reordering"
+"""The module whose `compile_reorder` moves large tensors. It stands above the arrays, which do without it where there
+is no kernel; so it is named here, and imported when the first large tensor is moved."""
 
 
 class _None:
@@ -58,7 +63,7 @@ NONE: Final = _None()
 
 
 @public_methods
-class Memory(Exchange):
+class Memory(ArrayInterop):
     """A tensor in memory. See the module for what the buffer may be.
 
     `chunk_table` (for layouts with a bar) holds one address per chunk, in elements; the chunks must not overlap.
@@ -190,7 +195,7 @@ class Memory(Exchange):
         layout = self.desc.layout
         if self._is_compiled():
             result = np.empty(layout.shape, self._row.dtype)
-            if moved((layout, self._row), lying(result), self.desc.dtype):
+            if _copy_compiled((layout, self._row), layout_and_row(result), self.desc.dtype):
                 return result
         return self._gather(layout.addresses())
 
@@ -222,7 +227,7 @@ class Memory(Exchange):
             view[...] = array
         elif self._is_compiled():
             stored = np.asarray(array, self._row.dtype, order="C")
-            if moved(lying(stored), (self.desc.layout, self._row), self.desc.dtype):
+            if _copy_compiled(layout_and_row(stored), (self.desc.layout, self._row), self.desc.dtype):
                 if self.desc.layout.pad == "zp":  # a number that only the descriptor knows
                     self._fill_pads()
                 return
@@ -350,7 +355,7 @@ class Memory(Exchange):
         False a layout the array does not have is a LayoutError; with True memory is always new.
         """
         array = np.asarray(array)
-        there = lying(array)
+        there = layout_and_row(array)
         wanted = TensorDesc(
             array.shape, dtype or element_type_of(array.dtype).name, there[0] if layout is None and there else layout,
             scale=scale, zero_point=zero_point,
@@ -372,3 +377,22 @@ class Memory(Exchange):
     def __repr__(self) -> str:
         held = "no buffer" if self._storage.data is None else f"{self._storage.data.nbytes} bytes"
         return f"Memory({self.desc}, {held})"
+
+
+def _copy_compiled(
+    source: tuple[Layout, Array] | None, destination: tuple[Layout, Array] | None, dtype: str
+) -> bool:
+    """Copies a tensor from one buffer to another by a compiled reorder, which writes the pads as well.
+
+    False, and nothing done, where there is no such kernel or a side has no layout (None).
+    """
+    if source is None or destination is None:
+        return False
+    with loading:
+        compile_reorder = import_module(_COMPILER).compile_reorder
+    try:
+        kernel = compile_reorder(source[0], destination[0], dtype)
+    except LayoutError:
+        return False
+    kernel(source[1], destination[1])
+    return True

@@ -1,4 +1,4 @@
-"""Small print of sharing memory with array libraries: how elements are stored, strides, what DLPack calls bfloat16.
+"""What sharing memory with array libraries takes: the NumPy type of stored elements, strides, DLPack's name of bf16.
 
 NumPy has no bfloat16, so it can neither export nor import one through DLPack. The capsule says the element type in
 three numbers, which are all that differs between bf16 and the uint16 that holds its bits; `relabel` changes them.
@@ -14,8 +14,9 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from layout_ir.algebra.binding import strided_layout
+from layout_ir.algebra.canonical import dim_key
 from layout_ir.algebra.layout import Layout
-from layout_ir.elements.types import ELEMENT_TYPES, ElementType, element_type
+from layout_ir.elements.element_types import ELEMENT_TYPES, ElementType, element_type
 from layout_ir.errors import LayoutError
 
 _TYPE_AT = {b"dltensor": 20, b"dltensor_versioned": 52}
@@ -37,9 +38,7 @@ def element_type_of(dtype: np.dtype[Any]) -> ElementType:
 
 
 def strides_of(layout: Layout) -> tuple[int, ...] | None:
-    """Elements from one index to the next per dim, or None where a dim takes more than one digit to say."""
-    from layout_ir.algebra.canonical import dim_key
-
+    """The stride of each dim in elements; None where a dim has several digits, and for swizzles and other axes."""
     if layout.swizzle is not None or layout.axes:
         return None
     strides: list[int] = []
@@ -51,8 +50,11 @@ def strides_of(layout: Layout) -> tuple[int, ...] | None:
     return tuple(strides)
 
 
-def lying(array: NDArray[Any]) -> tuple[Layout, NDArray[Any]] | None:
-    """The layout of a NumPy array and the row of elements behind it; None where strides are no whole elements."""
+def layout_and_row(array: NDArray[Any]) -> tuple[Layout, NDArray[Any]] | None:
+    """The layout of a NumPy array, and the one-dimensional array of the memory that it spans, which is not copied.
+
+    None where strides are no whole elements, where bytes are swapped, and where `strided_layout` has no layout.
+    """
     size = array.itemsize
     if size == 0 or any(s % size for s in array.strides) or array.dtype.byteorder == ">":
         return None

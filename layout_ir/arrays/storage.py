@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.arrays.protocols import storage_of
-from layout_ir.elements.types import bits_of
+from layout_ir.elements.element_types import bits_of
 from layout_ir.errors import LayoutError
 
 Array = NDArray[Any]
@@ -36,11 +36,11 @@ class Storage:
     chunk_size: int = 0
     """Elements per chunk of the memory that owns the buffer, 0 without chunks."""
     mapped: bool = False
-    """Whether somebody has the buffer for himself."""
+    """Whether the buffer is mapped, and so taken by one user alone."""
     _users: int = 0
     """Calls that are reading or writing the buffer just now."""
     _lock: Lock = field(default_factory=Lock)
-    """Held while the two above are looked at and changed, never longer."""
+    """Held while `mapped` and `_users` are read and changed, never longer."""
 
     def __getstate__(self) -> tuple[Array | None, NDArray[np.int64] | None, int]:
         return self.data, self.table, self.chunk_size
@@ -50,7 +50,10 @@ class Storage:
 
     @contextmanager
     def mapping(self, what: str) -> Generator[None]:
-        """Keeps everybody else from the buffer. Raises LayoutError where it is mapped or another thread uses it."""
+        """Takes the buffer for one user alone until the `with` ends.
+
+        Raises LayoutError where it is mapped already, and where another thread reads or writes it just now.
+        """
         with self._lock:
             self._check_free(what)
             if self._users:
@@ -63,7 +66,7 @@ class Storage:
 
     @contextmanager
     def using(self, what: str) -> Generator[None]:
-        """Keeps the buffer from being mapped meanwhile. Raises LayoutError where it is."""
+        """Keeps the buffer from being mapped until the `with` ends. Raises LayoutError where it is mapped already."""
         with self._lock:
             self._check_free(what)
             self._users += 1

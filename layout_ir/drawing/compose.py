@@ -14,10 +14,18 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from layout_ir.algebra.layout import Hole, Layout, Pad
+from layout_ir.drawing.captions import (
+    colour_dim,
+    gap_text,
+    held_by_pads,
+    index_of,
+    remarks,
+    row_text,
+    summary,
+)
 from layout_ir.drawing.grid import Grid, Place, grid_of
-from layout_ir.drawing.memory import Gap, MemoryView, Row, check_rows, memory_view
+from layout_ir.drawing.memory_view import Gap, MemoryView, Row, check_rows, memory_view
 from layout_ir.drawing.picture import CHARACTER, Box, Dot, Line, Picture, Text, text_width
-from layout_ir.drawing.words import colour_dim, gap_text, held_by_pads, index_of, remarks, row_text, summary
 
 _WIDE, _GRID_WIDE = 1100, 1160
 """Pixels that the cells of a row take at most, above and below: with its margins a picture still fits a page."""
@@ -122,18 +130,18 @@ def _heading(picture: Picture, view: MemoryView, colours: _Colours) -> float:
         entries.append(("pad", f"pad, holds {held_by_pads(layout)}"))
     if any(isinstance(cell.what, Hole) for row in view.rows for cell in row.cells):
         entries.append(("hole", "hole, belongs to nothing"))
-    for kind, words in entries:
+    for kind, caption in entries:
         _cell(picture, x, y, 16, 12, kind, _COLOURS[0])
-        picture.add(Text(x + 22, y + 10, words, _SMALL))
-        x += 22 + text_width(words, _SMALL) + 22
+        picture.add(Text(x + 22, y + 10, caption, _SMALL))
+        x += 22 + text_width(caption, _SMALL) + 22
     if colours.count > 1:
         for shade in range(colours.count):
             picture.add(Box(x + shade * 9, y, 9, 12, _COLOURS[shade]))
-        picture.add(Text(x + colours.count * 9 + 6, y + 10, _colour_words(layout, colours), _SMALL))
+        picture.add(Text(x + colours.count * 9 + 6, y + 10, _colour_caption(layout, colours), _SMALL))
     return y + 12
 
 
-def _colour_words(layout: Layout, colours: _Colours) -> str:
+def _colour_caption(layout: Layout, colours: _Colours) -> str:
     extent = layout.shape[colours.dim or 0]
     if extent > len(_COLOURS):
         return f"colour: {colours.name} mod {len(_COLOURS)}"
@@ -160,8 +168,8 @@ class _MemoryPainter:
         self.offsets = self._offsets()
         self.right = self.left + (self.offsets[-1] + width if self.offsets else 0)
         if view.layout.chunk_size:
-            words = [text for entry in view.entries for text in self._words(entry)]
-            self.right = max(self.right, self.left + max(text_width(text, _SMALL) for text in words) + 4)
+            captions = [text for entry in view.entries for text in self._lines_of(entry)]
+            self.right = max(self.right, self.left + max(text_width(text, _SMALL) for text in captions) + 4)
 
     def _offsets(self) -> list[float]:
         """x of each column, from the left of the cells: groups stand apart, groups of groups more so."""
@@ -229,12 +237,12 @@ class _MemoryPainter:
             _cell(self.picture, x, y, self.width, self.height, "element", self.colours.of(index))
             for k, line in enumerate(_label(index)):
                 self.picture.add(Text(x + self.width / 2, y + 11.5 + 12 * k, line, _LABEL, "middle"))
-        words = row_text(self.view.layout, row.cells)
-        self.picture.add(Text(self.right + 14, middle, words, _LABEL, colour=_FAINT))
+        caption = row_text(self.view.layout, row.cells)
+        self.picture.add(Text(self.right + 14, middle, caption, _LABEL, colour=_FAINT))
         return y + self.height + 3
 
     def _gap(self, gap: Gap, y: float) -> float:
-        self.picture.add(Text(self.left + 4, y + 12, _gap_words(gap), _SMALL, colour=_FAINT))
+        self.picture.add(Text(self.left + 4, y + 12, _gap_line(gap), _SMALL, colour=_FAINT))
         return y + 19
 
     def _open(self, entry: Row | Gap, y: float) -> float | None:
@@ -251,8 +259,8 @@ class _MemoryPainter:
         number = (entry.first if isinstance(entry, Gap) else entry.start) // size
         return f"chunk {number}: addresses {number * size} to {number * size + size - 1}"
 
-    def _words(self, entry: Row | Gap) -> list[str]:
-        return [self._head(entry), *([_gap_words(entry)] if isinstance(entry, Gap) else [])]
+    def _lines_of(self, entry: Row | Gap) -> list[str]:
+        return [self._head(entry), *([_gap_line(entry)] if isinstance(entry, Gap) else [])]
 
     def _close(self, opened: float, y: float) -> float:
         width, height = self.right - self.left + 10, y - opened + 2
@@ -260,7 +268,7 @@ class _MemoryPainter:
         return y + 5
 
 
-def _gap_words(gap: Gap) -> str:
+def _gap_line(gap: Gap) -> str:
     return f"... {gap_text(gap)} ..."
 
 
@@ -293,10 +301,10 @@ class _GridPainter:
 
     def paint(self, y: float) -> float:
         grid, names = self.grid, self.grid.layout.names
-        words = f"logical view: {names[grid.across]} across" + (f", {self.down} down" if self.down else "")
+        caption = f"logical view: {names[grid.across]} across" + (f", {self.down} down" if self.down else "")
         if fixed := grid.fixed():
-            words += f"; {fixed}"
-        self.picture.add(Text(_MARGIN, y, words, 12.0))
+            caption += f"; {fixed}"
+        self.picture.add(Text(_MARGIN, y, caption, 12.0))
         note = "each cell holds its address, the line follows memory"
         if grid.is_sampled:
             rows, columns = grid.full

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from layout_ir.algebra.format import MEMORY
+from layout_ir.algebra.factors import MEMORY
 from layout_ir.algebra.layout import Layout
 
 _COUNTED = 1 << 14
@@ -53,6 +53,7 @@ class Grid:
 
     @property
     def is_sampled(self) -> bool:
+        """Whether rows or columns of the plane are left out."""
         return (len(self.rows), len(self.columns)) != self.full
 
     def fixed(self) -> str:

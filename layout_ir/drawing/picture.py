@@ -66,6 +66,7 @@ class Text:
 
     @property
     def left(self) -> float:
+        """x of its left end, in pixels, if it is as wide as `width`."""
         return self.x - {"start": 0.0, "middle": 0.5, "end": 1.0}[self.anchor] * self.width
 
 
@@ -83,6 +84,7 @@ class Picture:
     items: list[Item] = field(default_factory=list[Item])
 
     def add(self, *items: Item) -> None:
+        """Puts `items` on the sheet; `layers` decides what covers what."""
         self.items.extend(items)
 
     def layers(self) -> list[list[Item]]:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from layout_ir.algebra.layout import Hole, Layout, Pad
+from layout_ir.drawing.captions import colour_dim, gap_text, held_by_pads, index_of, remarks, summary
 from layout_ir.drawing.grid import grid_of
-from layout_ir.drawing.memory import Gap, MemoryView, Row, check_rows, memory_view
-from layout_ir.drawing.words import colour_dim, gap_text, held_by_pads, index_of, remarks, summary
+from layout_ir.drawing.memory_view import Gap, MemoryView, Row, check_rows, memory_view
 
 _WIDTHS = (64, 48, 40, 32, 24, 20, 16, 12, 8, 6, 4, 2, 1)
 _BACKGROUNDS = (153, 151, 223, 217, 183, 159, 229, 187, 111, 114, 216, 210, 141, 80, 185, 180)

@@ -1,1 +1,1 @@
-"""Element types: their names and widths, what their numbers are, and how NumPy keeps them."""
+"""Element types: their names and widths, quantization, and how NumPy keeps them."""

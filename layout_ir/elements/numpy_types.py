@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.elements.types import ELEMENT_TYPES, element_type
+from layout_ir.elements.element_types import ELEMENT_TYPES, element_type
 from layout_ir.errors import LayoutError
 
 Array = NDArray[Any]

@@ -1,8 +1,8 @@
-"""What the numbers of an element type are, and what becomes of them when the element type changes.
+"""Quantization: what real numbers stored elements stand for, and what becomes of them in another element type.
 
 A stored element stands for a real number: real = (stored - zero_point) * scale. The zero point is what the pad policy
 `zp` writes. A reorder between element types keeps the real number as well as the destination can. This is the only
-definition; `backends.reference.conversions` says it in NumPy, `backends.llvm.kernels.numbers` in machine code.
+definition; `backends.reference` computes it in NumPy, the kernels of `backends.llvm` in machine code.
 
 **Without scales, zero points and beta** a conversion is one exact step, rounded once:
 
@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from layout_ir.elements.types import ELEMENT_TYPES, element_type
+from layout_ir.elements.element_types import ELEMENT_TYPES, element_type
 from layout_ir.errors import LayoutError
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Parameter = float | tuple[float, ...] | Literal["tensor", "channel"]
-"""A number, or one per channel, that is compiled in; or one for the tensor, or one per channel, that every call brings
-along."""
+"""A number, or one per channel, that is compiled in; or "tensor" or "channel": a run-time parameter, whose value every
+call passes as one number or as one per channel."""
 
 PARAMETERS = ("src_zero", "ratio", "beta", "dst_zero")
 """The parameters of a conversion, in the order in which they act."""
@@ -98,7 +98,7 @@ class Conversion:
 
     @property
     def at_run_time(self) -> tuple[str, ...]:
-        """The parameters that every call brings along."""
+        """The names of the run-time parameters, in the order in which they act."""
         return tuple(name for name, value in self.parameters.items() if isinstance(value, str))
 
     @property
@@ -159,12 +159,12 @@ def conversion_between(
     dim: int | None = None,
     channels: int = 0,
 ) -> tuple[Conversion, dict[str, NDArray[Any]]]:
-    """The conversion that scales and zero points of two sides make, and the values that every call brings along.
+    """The conversion that scales and zero points of two sides make, and the values of its run-time parameters.
 
     `scale` and `zero_point` belong to the only side of integers, or are a tuple (source's, destination's), None for
     none. A Python number is compiled in, and so is, for a side of such a tuple, a tuple of one for each of the
-    `channels` along `dim`. An array of rank 0 is a number that a call brings along; a list or an array of rank 1 one
-    for each channel. `beta` is a number or an array of rank 0.
+    `channels` along `dim`. An array of rank 0 is a run-time parameter; a list or an array of rank 1 is one with a
+    number for each channel. `beta` is a number or an array of rank 0.
 
     Raises LayoutError where it is open which side is meant, where a scale is not positive, where a zero point is no
     element of its side, or where a vector is not as long as there are channels.
@@ -253,7 +253,7 @@ def _compiled(value: Any) -> Any:
 
 
 def _given(value: Any, what: str, channels: int) -> Any:
-    """What is compiled in as a float or a tuple of them, anything else as an array of f64."""
+    """`value` checked: a float or a tuple of them for what is compiled in, an array of f64 for a run-time parameter."""
     import numpy as np
 
     if value is None:
@@ -272,7 +272,11 @@ def _given(value: Any, what: str, channels: int) -> Any:
 
 
 def sides_of(given: Any, src: str, dst: str, what: str) -> tuple[Any, Any]:
-    """What belongs to the source and to the destination of `given`: a tuple names both, else see above."""
+    """`given` as a pair (source's, destination's), None for a side without.
+
+    A tuple is that pair. Anything else belongs to the only side of integers; LayoutError where there is none or two.
+    `what` names it in messages.
+    """
     if isinstance(given, tuple):
         pair = cast("tuple[Any, ...]", given)
         if len(pair) != 2:
@@ -292,7 +296,7 @@ def sides_of(given: Any, src: str, dst: str, what: str) -> tuple[Any, Any]:
 
 
 def check_quantization(dtype: str, scale: float | None, zero_point: int) -> None:
-    """Raises LayoutError where `dtype` cannot be quantized like that."""
+    """Raises LayoutError where the scale is not positive, or the zero point no element of `dtype`."""
     if scale is not None and not 0 < scale < inf:
         raise LayoutError(f"scale {scale} is not a positive number")
     element = element_type(dtype)

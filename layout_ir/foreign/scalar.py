@@ -36,8 +36,8 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from layout_ir.dialects.layout import element_type_of
 from layout_ir.dialects.nn.elementwise import divide, erf
+from layout_ir.elements.element_types import element_type
 from layout_ir.elements.numpy_types import HALVES, computed, narrow, widen
-from layout_ir.elements.types import element_type
 from layout_ir.errors import LayoutError
 
 Value = Any

@@ -18,7 +18,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.errors import LayoutError
 from layout_ir.notations.notation import Notation, Subject
 
-__all__ = ["NOTATIONS", "Notation", "Subject", "convert", "read", "spellings"]
+__all__ = ["NOTATIONS", "Notation", "Subject", "convert", "read"]
 
 _WHERE = {
     "tag": ("onednn", "TagNotation"),
@@ -92,14 +92,3 @@ def convert(
     """`text` of notation `source` in notation `to`. Raises LayoutError where `to` cannot say it, with the reason."""
     target = _notation(to)
     return target.print(read(text, source, shape=shape, dtype=dtype), dtype)
-
-
-def spellings(subject: Subject, dtype: str | None = None) -> dict[str, str | LayoutError]:
-    """`subject` in every notation, in the order of the registry: the text, or the error that says why there is none."""
-    result: dict[str, str | LayoutError] = {}
-    for name, notation in NOTATIONS.items():
-        try:
-            result[name] = notation.print(subject, dtype)
-        except LayoutError as error:
-            result[name] = error
-    return result

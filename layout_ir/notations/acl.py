@@ -55,4 +55,5 @@ class AclNotation(NamedNotation):
     example: ClassVar[str] = "OHWIo8i4"
 
     def table(self, dtype: str | None) -> Mapping[str, tuple[Format, ...]]:
+        """The weight formats of ACL; they do not depend on `dtype`."""
         return _table()

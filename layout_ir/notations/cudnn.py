@@ -43,4 +43,5 @@ class CudnnNotation(NamedNotation):
     example: ClassVar[str] = "CUDNN_TENSOR_NCHW_VECT_C/int8x32"
 
     def table(self, dtype: str | None) -> Mapping[str, tuple[Format, ...]]:
+        """The tensor formats of cuDNN; they do not depend on `dtype`."""
         return _table()

@@ -11,10 +11,9 @@ from __future__ import annotations
 from math import prod
 from typing import ClassVar, TypeAlias
 
-from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.scan import MAX_DEPTH, Scanner
 from layout_ir.errors import LayoutError, shape_text
-from layout_ir.notations.digits import layout_of
+from layout_ir.notations.decomposition import layout_of
 from layout_ir.notations.notation import Notation, Subject
 
 Tree: TypeAlias = "int | list[Tree]"
@@ -99,11 +98,3 @@ def _chain(size: Tree, stride: Tree, text: str) -> list[tuple[int, int]]:
     if isinstance(size, list) and isinstance(stride, list) and len(size) == len(stride):
         return [digit for n, s in zip(size, stride, strict=True) for digit in _chain(n, s, text)] or [(1, 0)]
     raise LayoutError(f"cute text {text[:60]!r}: shape and stride differ in structure")
-
-
-def padded_box(layout: Layout) -> Layout:
-    """The layout whose elements are all positions of the padded box of `layout`, which is what a CuTe text says."""
-    chains = [[(d.count, d.stride) for d in reversed(digits)] for digits in layout.digits]
-    return layout_of(
-        layout.padded_shape, chains, offset=layout.offset, names=layout.names, swizzle=layout.swizzle
-    )

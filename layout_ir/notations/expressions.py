@@ -17,7 +17,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.scan import MAX_DEPTH, Scanner, Token
 from layout_ir.errors import LayoutError
-from layout_ir.notations.digits import Piece, format_of_pieces, layout_of
+from layout_ir.notations.decomposition import PhysicalDim, format_of_physical, layout_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,13 @@ class Sum:
         return Sum(self.const + other.const, self.terms + other.terms)
 
     def times(self, factor: int) -> Sum:
+        """The sum with every coefficient, and the constant, multiplied by `factor`."""
         if factor == 0:
             return Sum(0)
         return Sum(self.const * factor, tuple(replace(t, coef=t.coef * factor) for t in self.terms))
 
     def _split(self, k: int) -> tuple[Sum, Sum]:
-        """Multiples of k, divided by it, and the rest."""
+        """What of the sum is a multiple of k, divided by k, and what is not."""
         whole = Sum(
             self.const // k, tuple(replace(t, coef=t.coef // k) for t in self.terms if t.coef % k == 0)
         )
@@ -109,7 +110,7 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class Operators:
     """How a notation spells division and remainder."""
 
     div: str
@@ -119,13 +120,14 @@ class Words:
 class ExpressionParser:
     """Reads formulas over `names` from `scan`."""
 
-    def __init__(self, scan: Scanner, names: Sequence[str], words: Words):
+    def __init__(self, scan: Scanner, names: Sequence[str], operators: Operators):
         self.scan = scan
         self.names = {name: dim for dim, name in enumerate(names)}
-        self.words = words
+        self.operators = operators
         self.depth = 0
 
     def sum(self) -> Sum:
+        """Reads a sum of products. Raises LayoutError at the token that is none, and for what is no sum of digits."""
         scan = self.scan
         self.depth += 1
         if self.depth > MAX_DEPTH:
@@ -138,8 +140,9 @@ class ExpressionParser:
         return value
 
     def product(self) -> Sum:
+        """Reads a product, quotient or remainder of atoms, from left to right. Raises LayoutError as `sum` does."""
         value = self.atom()
-        while self.scan.token.text in ("*", self.words.div, self.words.mod, "ceildiv"):
+        while self.scan.token.text in ("*", self.operators.div, self.operators.mod, "ceildiv"):
             operator = self.scan.next()
             value = self.apply(operator, value, self.atom())
         return value
@@ -155,7 +158,9 @@ class ExpressionParser:
             left, value = left + Sum(right.const - 1), None
             value = left.floordiv(right.const)
         else:
-            value = left.floordiv(right.const) if operator.text == self.words.div else left.mod(right.const)
+            value = (
+                left.floordiv(right.const) if operator.text == self.operators.div else left.mod(right.const)
+            )
         if value is None:
             self.scan.fail(
                 f"'{operator.text} {right.const}' of this sum is no sum of digits of single dims", operator
@@ -202,7 +207,7 @@ def _phase(terms: Sequence[Term]) -> int | None:
 
 def dense_format(names: Sequence[str], results: Sequence[Sum], chunk: int = 0) -> Format | None:
     """The Format of a map whose results are single digits, the last `chunk` of them a chunk; None for other maps."""
-    pieces: list[Piece] = []
+    physical: list[PhysicalDim] = []
     tops: dict[int, int] = {}
     shifted: list[Term] = []
     for at, value in enumerate(results):
@@ -217,13 +222,13 @@ def dense_format(names: Sequence[str], results: Sequence[Sum], chunk: int = 0) -
         if term.count is None:
             tops[term.dim] = term.shift
         shifted.append(term)
-        pieces.append(Piece(term.dim, term.unit, term.count))
+        physical.append(PhysicalDim(term.dim, term.unit, term.count))
         if at >= len(results) - chunk and term.count is None:
             raise LayoutError("a chunk has a fixed size, but a result right of the separator has none")
     lo = tuple(tops.get(dim, 0) for dim in range(len(names)))
     if any(low < 0 for low in lo) or any((t.shift - lo[t.dim]) % (t.unit * (t.count or 1)) for t in shifted):
         return None
-    format = format_of_pieces(names, pieces)
+    format = format_of_physical(names, physical)
     if chunk:
         count = sum(value != Sum(0) for value in results[len(results) - chunk :])
         inner = format.factors[len(format.factors) - count :]
@@ -306,19 +311,23 @@ def _chain(name: str, terms: Sequence[Term], extent: int) -> list[tuple[int, int
 # From layouts to formulas -----------------------------------------------------------------------------------------
 
 
-def digit_text(name: str, words: Words, piece: Piece, low: int) -> str:
+def digit_text(name: str, operators: Operators, part: PhysicalDim, low: int) -> str:
     """The formula of one digit."""
-    if piece.unit == 1 and piece.size is None:
+    if part.unit == 1 and part.size is None:
         return f"{name} + {low}" if low else name
     text = f"({name} + {low})" if low else name
-    if piece.unit > 1:
-        text = f"{text} {words.div} {piece.unit}"
-    if piece.size is not None:
-        text = f"({text}) {words.mod} {piece.size}" if piece.unit > 1 else f"{text} {words.mod} {piece.size}"
+    if part.unit > 1:
+        text = f"{text} {operators.div} {part.unit}"
+    if part.size is not None:
+        text = (
+            f"({text}) {operators.mod} {part.size}"
+            if part.unit > 1
+            else f"{text} {operators.mod} {part.size}"
+        )
     return text
 
 
-def address_text(layout: Layout, names: Sequence[str], words: Words) -> str:
+def address_text(layout: Layout, names: Sequence[str], operators: Operators) -> str:
     """The formula of the address, in elements."""
     parts: list[str] = []
     for name, digits, low, extent in zip(names, layout.digits, layout.lo, layout.shape, strict=True):
@@ -327,7 +336,7 @@ def address_text(layout: Layout, names: Sequence[str], words: Words) -> str:
             if digit.count == 1 or digit.stride == 0 or extent == 0:
                 continue
             last = digit.unit * digit.count == top
-            text = digit_text(name, words, Piece(0, digit.unit, None if last else digit.count), low)
+            text = digit_text(name, operators, PhysicalDim(0, digit.unit, None if last else digit.count), low)
             if digit.stride != 1:
                 text = f"({text}) * {digit.stride}" if " " in text else f"{text} * {digit.stride}"
             parts.append(text)

@@ -15,10 +15,12 @@ from __future__ import annotations
 from math import prod
 from typing import ClassVar
 
-from layout_ir.algebra.format import Factor, Format, PadPolicy
+from layout_ir.algebra.factors import Factor
+from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.pads import PadPolicy
 from layout_ir.algebra.scan import Scanner
-from layout_ir.notations.digits import blocked
+from layout_ir.notations.decomposition import blocked
 from layout_ir.notations.notation import Notation, Subject
 
 _FLAT = ((0, 0), (1, 0), (2, 0), (3, 0))

@@ -21,7 +21,13 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.scan import Scanner
 from layout_ir.errors import LayoutError, shape_text
-from layout_ir.notations.digits import Piece, format_of_pieces, from_strides, layout_of, strided
+from layout_ir.notations.decomposition import (
+    PhysicalDim,
+    format_of_physical,
+    from_strides,
+    layout_of,
+    strided,
+)
 from layout_ir.notations.named import NamedNotation
 from layout_ir.notations.notation import Subject
 
@@ -41,7 +47,7 @@ _LOGICAL = ("nchw", "gkcrs", "kcrs", "cuvrs", "curs")
 
 
 @lru_cache(maxsize=64)
-def physical_dims(name: str) -> tuple[tuple[str, ...], tuple[Piece, ...]]:
+def physical_dims(name: str) -> tuple[tuple[str, ...], tuple[PhysicalDim, ...]]:
     """Logical dim names of a tensor format, and its physical dims, outermost first. Raises LayoutError."""
     name = PARAMETERS.get(name, name)
     if name not in TENSOR_FORMATS:
@@ -53,38 +59,42 @@ def physical_dims(name: str) -> tuple[tuple[str, ...], tuple[Piece, ...]]:
     letters = {part.lower() for part in parts if part.isupper()}
     names = tuple(next(order for order in _LOGICAL if set(order) == letters))
     blocks = {part[0]: int(part[1:]) for part in parts if part.islower()}
-    pieces = [
-        Piece(names.index(part.lower()), blocks.get(part.lower(), 1), 1 if part in "UV" else None) if part.isupper()
-        else Piece(names.index(part[0]), 1, blocks[part[0]])
-        for part in parts
-    ]  # fmt: skip
-    return names, tuple(pieces)
+    physical: list[PhysicalDim] = []
+    for part in parts:
+        letter = part[0].lower()
+        if part.isupper():
+            physical.append(
+                PhysicalDim(names.index(letter), blocks.get(letter, 1), 1 if part in "UV" else None)
+            )
+        else:
+            physical.append(PhysicalDim(names.index(letter), 1, blocks[letter]))
+    return names, tuple(physical)
 
 
 @lru_cache(maxsize=1)
 def _table() -> dict[str, tuple[Format, ...]]:
-    return {name: (format_of_pieces(*physical_dims(name)),) for name in (*TENSOR_FORMATS, *PARAMETERS)}
+    return {name: (format_of_physical(*physical_dims(name)),) for name in (*TENSOR_FORMATS, *PARAMETERS)}
 
 
 def physical_shape(name: str, shape: Sequence[int]) -> tuple[int, ...]:
     """Extents of the MegEngine tensor that stores a logical tensor of extents `shape`. Raises LayoutError."""
-    names, pieces = physical_dims(name)
+    names, physical = physical_dims(name)
     if len(shape) != len(names):
         raise LayoutError(
             f"rank mismatch between format {name} ({', '.join(names)}) and shape {shape_text(shape)}: "
             f"{len(names)} != {len(shape)}"
         )
-    for piece in pieces:
-        if piece.size is None and shape[piece.dim] % piece.unit:
+    for part in physical:
+        if part.size is None and shape[part.dim] % part.unit:
             raise LayoutError(
-                f"extent {shape[piece.dim]} of dim '{names[piece.dim]}' is no multiple of {piece.unit}: format {name} "
+                f"extent {shape[part.dim]} of dim '{names[part.dim]}' is no multiple of {part.unit}: format {name} "
                 "does not pad, another pass does"
             )
-        if piece.size == 1 and shape[piece.dim] != 1:
+        if part.size == 1 and shape[part.dim] != 1:
             raise LayoutError(
-                f"extent {shape[piece.dim]} of dim '{names[piece.dim]}' must be 1 in format {name}"
+                f"extent {shape[part.dim]} of dim '{names[part.dim]}' must be 1 in format {name}"
             )
-    return tuple(shape[p.dim] // p.unit if p.size is None else p.size for p in pieces)
+    return tuple(shape[p.dim] // p.unit if p.size is None else p.size for p in physical)
 
 
 def physical(layout: Layout, name: str) -> Layout:
@@ -93,11 +103,11 @@ def physical(layout: Layout, name: str) -> Layout:
     Raises LayoutError where the digits of `layout` are not those of the format.
     """
     extents = physical_shape(name, layout.shape)
-    _, pieces = physical_dims(name)
+    _, physical = physical_dims(name)
     strides: list[int] = []
-    for piece, extent in zip(pieces, extents, strict=True):
-        at = piece.unit if extent > 1 else 0
-        index = tuple(at if d == piece.dim else 0 for d in range(layout.rank))
+    for part, extent in zip(physical, extents, strict=True):
+        at = part.unit if extent > 1 else 0
+        index = tuple(at if d == part.dim else 0 for d in range(layout.rank))
         strides.append(layout.address(index) - layout.address((0,) * layout.rank) if extent > 1 else 1)
     found = from_strides(
         extents, strides, layout.address((0,) * layout.rank) if 0 not in layout.shape else layout.offset
@@ -109,20 +119,20 @@ def physical(layout: Layout, name: str) -> Layout:
 
 def logical(layout: Layout, name: str) -> Layout:
     """The logical tensor that a MegEngine tensor in format `name` holds. Raises LayoutError where ranks differ."""
-    names, pieces = physical_dims(name)
-    if layout.rank != len(pieces):
+    names, physical = physical_dims(name)
+    if layout.rank != len(physical):
         raise LayoutError(
-            f"format {name} has {len(pieces)} physical dims, the tensor has {layout.rank}: {shape_text(layout.shape)}"
+            f"format {name} has {len(physical)} physical dims, the tensor has {layout.rank}: {shape_text(layout.shape)}"
         )
     strides, offset = strided(layout, "megengine")
     chains: list[list[tuple[int, int, int]]] = [[] for _ in names]
-    for piece, extent, stride in zip(pieces, layout.shape, strides, strict=True):
-        if piece.size is not None and piece.size != extent:
+    for part, extent, stride in zip(physical, layout.shape, strides, strict=True):
+        if part.size is not None and part.size != extent:
             raise LayoutError(
-                f"format {name} has a dim of extent {piece.size}, the tensor has {extent} there: "
+                f"format {name} has a dim of extent {part.size}, the tensor has {extent} there: "
                 f"{shape_text(layout.shape)}"
             )
-        chains[piece.dim].append((piece.unit, extent, stride))
+        chains[part.dim].append((part.unit, extent, stride))
     shape = [1] * len(names)
     for dim, chain in enumerate(chains):
         chain.sort(reverse=True)
@@ -165,6 +175,7 @@ class MegEngineNotation(NamedNotation):
     says: ClassVar[frozenset[str]] = frozenset({"lo", "size"})
 
     def table(self, dtype: str | None) -> Mapping[str, tuple[Format, ...]]:
+        """The tensor formats of MegEngine; they do not depend on `dtype`."""
         return _table()
 
     def _parse(self, text: str, shape: tuple[int, ...] | None, dtype: str | None) -> Subject:

@@ -14,14 +14,14 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.scan import Scanner
 from layout_ir.algebra.tag import names_for
-from layout_ir.elements.types import canonical_name
+from layout_ir.elements.element_types import canonical_name
 from layout_ir.errors import LayoutError
-from layout_ir.notations.digits import Piece, from_strides, pieces_of, strided
+from layout_ir.notations.decomposition import PhysicalDim, from_strides, physical_dims, strided
 from layout_ir.notations.expressions import (
     ExpressionParser,
+    Operators,
     Sum,
     Term,
-    Words,
     address_text,
     bound_layout,
     dense_format,
@@ -29,7 +29,7 @@ from layout_ir.notations.expressions import (
 )
 from layout_ir.notations.notation import Notation, Subject
 
-WORDS = Words("floordiv", "mod")
+OPERATORS = Operators("floordiv", "mod")
 _LIMIT = 1 << 63
 
 
@@ -62,7 +62,7 @@ def _affine(scan: Scanner, shape: tuple[int, ...] | None) -> Subject:
     if scan.token.text == "[":
         scan.fail("symbols have no value here: a layout needs constants")
     scan.expect("->")
-    parser = ExpressionParser(scan, names, WORDS)
+    parser = ExpressionParser(scan, names, OPERATORS)
     results: list[Sum] = scan.sequence("(", ")", parser.sum)
     if wrapped:
         scan.expect(">")
@@ -172,25 +172,25 @@ class AffineNotation(Notation):
 
     def _print(self, subject: Subject, dtype: str | None) -> str:
         names = [f"d{k}" for k in range(subject.rank)]
-        results = digit_results(subject, names, WORDS)
+        results = digit_results(subject, names, OPERATORS)
         if results is None:
-            results = [address_text(self.bound(subject), names, WORDS)]
+            results = [address_text(self.bound(subject), names, OPERATORS)]
         return f"affine_map<({', '.join(names)}) -> ({', '.join(results)})>"
 
 
-def digit_results(subject: Subject, names: list[str], words: Words) -> list[str] | None:
+def digit_results(subject: Subject, names: list[str], operators: Operators) -> list[str] | None:
     """One formula per physical dim, outermost first; None where the layout is not the row-major array of them."""
     written = subject if isinstance(subject, Format) else subject.format
     if written.offset or written.size is not None or subject.rank == 0:
         return None
     lo = written.lo or (0,) * subject.rank
-    pieces = pieces_of(written) or pieces_of(subject)
-    if pieces is None or len(pieces) < 2:
+    physical = physical_dims(written) or physical_dims(subject)
+    if physical is None or len(physical) < 2:
         return None
-    top = {p.dim: p.unit for p in sorted(pieces, key=lambda p: p.unit)}
-    if isinstance(subject, Format) and any(p.size is not None and p.unit == top[p.dim] for p in pieces):
+    top = {p.dim: p.unit for p in sorted(physical, key=lambda p: p.unit)}
+    if isinstance(subject, Format) and any(p.size is not None and p.unit == top[p.dim] for p in physical):
         return None
-    cut = [Piece(p.dim, p.unit, None if p.unit == top[p.dim] else p.size) for p in pieces]
+    cut = [PhysicalDim(p.dim, p.unit, None if p.unit == top[p.dim] else p.size) for p in physical]
     if isinstance(subject, Layout):
         format = dense_format(
             subject.names, [Sum(0, (Term(1, p.dim, lo[p.dim], p.unit, p.size),)) for p in cut]
@@ -200,4 +200,4 @@ def digit_results(subject: Subject, names: list[str], words: Words) -> list[str]
         bound = format.bind(subject.shape)
         if not bound.same_map(subject) or bound.padded_shape != subject.padded_shape:
             return None
-    return [digit_text(names[p.dim], words, p, lo[p.dim]) for p in cut]
+    return [digit_text(names[p.dim], operators, p, lo[p.dim]) for p in cut]

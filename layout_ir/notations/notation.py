@@ -16,8 +16,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from layout_ir.algebra.format import MEMORY, Format, PadPolicy
+from layout_ir.algebra.factors import MEMORY
+from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.pads import PadPolicy
 from layout_ir.errors import LayoutError, shape_text
 
 Subject = Format | Layout
@@ -37,11 +39,12 @@ class Notation(ABC):
     pads: ClassVar[PadPolicy] = "undef"
     """What this system promises of pads."""
     says: ClassVar[frozenset[str]] = frozenset()
-    """Of offset, lo, chunks, swizzle, axes, size: what the notation has words for (size: or nothing to do with)."""
+    """Which of offset, lo, chunks, swizzle, axes and size a text can state; size also where the notation does not say
+    how long a buffer is."""
     needs_shape: ClassVar[bool] = True
     """Whether printing needs a shape."""
     order: ClassVar[str] = "the dims of the array, as its indices come"
-    """In words: the order of the extents that the command line takes with a text of this notation."""
+    """A description of the order of the extents that the command line takes with a text of this notation."""
     by_index: ClassVar[bool] = True
     """Whether texts speak of dims by their place among the indices, not by a name."""
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from layout_ir.algebra.scan import Scanner
-from layout_ir.elements.types import bits_of
+from layout_ir.elements.element_types import bits_of
 from layout_ir.errors import LayoutError
-from layout_ir.notations.digits import from_strides, strided
+from layout_ir.notations.decomposition import from_strides, strided
 from layout_ir.notations.notation import Notation, Subject
 
 _FIELDS = ("shape", "strides", "offset", "itemsize")

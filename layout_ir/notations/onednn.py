@@ -22,12 +22,14 @@ from math import prod
 from typing import Any, ClassVar
 
 from layout_ir.algebra.canonical import canonical_digits
-from layout_ir.algebra.format import Factor, Format, PadPolicy
+from layout_ir.algebra.factors import Factor
+from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
-from layout_ir.algebra.tag import from_tag, name_of
-from layout_ir.elements.types import bits_of
+from layout_ir.algebra.pads import PadPolicy
+from layout_ir.algebra.tag import name_of
+from layout_ir.elements.element_types import bits_of
 from layout_ir.errors import LayoutError
-from layout_ir.notations.digits import layout_of
+from layout_ir.notations.decomposition import layout_of
 from layout_ir.notations.notation import Notation, Subject
 
 MAX_NDIMS = 12
@@ -236,11 +238,6 @@ def _significance(layout: Layout, inner: Sequence[tuple[int, int, int]]) -> list
     return result
 
 
-def desc_of_tag(tag: str, dims: Sequence[int]) -> BlockingDesc:
-    """The descriptor of a tag on `dims`, as the library makes it."""
-    return BlockingDesc.of(from_tag(tag).bind(dims))
-
-
 def tag_of(subject: Subject) -> str:
     """The tag of a layout or format in its own letters where they are those of a tag, otherwise in a, b, c.
 
@@ -292,7 +289,7 @@ class TagNotation(Notation):
     needs_shape: ClassVar[bool] = False
 
     def _parse(self, text: str, shape: tuple[int, ...] | None, dtype: str | None) -> Subject:
-        return from_tag(text.strip())
+        return Format.from_tag(text.strip())
 
     def _print(self, subject: Subject, dtype: str | None) -> str:
         return tag_of(subject)

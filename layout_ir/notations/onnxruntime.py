@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import ClassVar
 
-from layout_ir.algebra.format import Format, PadPolicy
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.pads import PadPolicy
 from layout_ir.notations.named import NamedNotation
 
 
@@ -37,4 +38,5 @@ class OnnxRuntimeNotation(NamedNotation):
     pads: ClassVar[PadPolicy] = "zero"
 
     def table(self, dtype: str | None) -> Mapping[str, tuple[Format, ...]]:
+        """The blocked formats of ONNX Runtime; they do not depend on `dtype`."""
         return _table()

@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from layout_ir.algebra.format import Factor, Format, PadPolicy, pad_number
+from layout_ir.algebra.factors import Factor
+from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.pads import PadPolicy, pad_number
 from layout_ir.algebra.scan import Scanner
 from layout_ir.algebra.tag import names_for
 from layout_ir.errors import LayoutError, shape_text
-from layout_ir.notations.digits import blocked
+from layout_ir.notations.decomposition import blocked
 from layout_ir.notations.notation import Notation, Subject
 
 

@@ -15,9 +15,9 @@ from typing import ClassVar
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.scan import Scanner
-from layout_ir.algebra.tag import from_tag, names_for
+from layout_ir.algebra.tag import names_for
 from layout_ir.errors import LayoutError
-from layout_ir.notations.digits import from_strides, strided
+from layout_ir.notations.decomposition import from_strides, strided
 from layout_ir.notations.notation import Notation, Subject
 
 _ORDERS = {
@@ -61,9 +61,9 @@ def _order(memory_format: str, rank: int) -> tuple[int, ...]:
 def format_of(memory_format: str, rank: int) -> Format:
     """The Format of a memory format for tensors of `rank` dims."""
     if memory_format == "channels_last" and rank == 4:
-        return from_tag("nhwc")
+        return Format.from_tag("nhwc")
     if memory_format == "channels_last_3d" and rank == 5:
-        return from_tag("ndhwc")
+        return Format.from_tag("ndhwc")
     _order(memory_format, rank)
     return Format.row_major(names_for(rank))
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from layout_ir.algebra.format import Format
-from layout_ir.elements.types import bits_of
+from layout_ir.elements.element_types import bits_of
 from layout_ir.notations.named import NamedNotation
 
 _4D, _5D = "(n, c, h, w) : ", "(n, c, d, h, w) : "
@@ -50,4 +50,5 @@ class TensorRtNotation(NamedNotation):
     example: ClassVar[str] = "kCHW32"
 
     def table(self, dtype: str | None) -> Mapping[str, tuple[Format, ...]]:
+        """The tensor formats of TensorRT; kDLA ones count bytes, so they exist for a `dtype` only."""
         return _table(None if dtype is None else 512 // bits_of(dtype))

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import ClassVar
 
-from layout_ir.algebra.format import MEMORY, Factor, Format
+from layout_ir.algebra.factors import MEMORY, Factor
+from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.scan import Scanner
 from layout_ir.algebra.tag import names_for

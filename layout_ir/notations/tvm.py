@@ -15,17 +15,18 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from layout_ir.algebra.format import Format, PadPolicy
+from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.pads import PadPolicy
 from layout_ir.algebra.scan import Scanner
-from layout_ir.algebra.tag import from_tag, names_for
+from layout_ir.algebra.tag import names_for
 from layout_ir.errors import LayoutError
-from layout_ir.notations.digits import Piece, format_of_pieces, layout_of, pieces_of
-from layout_ir.notations.expressions import ExpressionParser, Sum, Words, address_text
+from layout_ir.notations.decomposition import PhysicalDim, format_of_physical, layout_of, physical_dims
+from layout_ir.notations.expressions import ExpressionParser, Operators, Sum, address_text
 from layout_ir.notations.memref import digit_results, layout_of_map
 from layout_ir.notations.notation import Notation, Subject
 
-WORDS = Words("//", "%")
+OPERATORS = Operators("//", "%")
 _LIMIT = 1 << 63
 
 
@@ -42,6 +43,7 @@ class TvmNotation(Notation):
     by_index: ClassVar[bool] = False
 
     def shape_order(self, text: str) -> tuple[str, ...] | None:
+        """The dims as the capital letters of `text` name them: TVM's arrays have them in memory order."""
         return tuple(letter.lower() for letter in text if letter.isupper())
 
     def _parse(self, text: str, shape: tuple[int, ...] | None, dtype: str | None) -> Subject:
@@ -74,28 +76,28 @@ class TvmNotation(Notation):
                         f"tvm text '{stripped[:60]}' has a block of {size[:20]}: sizes lie between 1 and 2^63 - 1"
                     )
                 blocks[letter] = int(size)
-        pieces = [
-            Piece(names.index(p.lower()), blocks.get(p.lower(), 1), None) if p.isupper()
-            else Piece(names.index(p[-1]), 1, blocks[p[-1]])
+        physical = [
+            PhysicalDim(names.index(p.lower()), blocks.get(p.lower(), 1), None) if p.isupper()
+            else PhysicalDim(names.index(p[-1]), 1, blocks[p[-1]])
             for p in parts
         ]  # fmt: skip
         try:
-            return format_of_pieces(names, pieces)
+            return format_of_physical(names, physical)
         except LayoutError:
             if shape is None or len(shape) != len(names):
                 raise
-        return _at_shape(names, pieces, shape)
+        return _at_shape(names, physical, shape)
 
     def _print(self, subject: Subject, dtype: str | None) -> str:
         if not subject.names or any(len(name) != 1 or not name.islower() for name in subject.names):
             raise self.refuse(subject, f"axes are single letters, the dims are {', '.join(subject.names)}")
         written = subject.format if isinstance(subject, Layout) else subject
-        pieces = pieces_of(written)
-        if pieces is None or not self._is_plain(pieces, subject.rank):
-            pieces = pieces_of(subject)
-        if pieces is None:
+        physical = physical_dims(written)
+        if physical is None or not self._is_plain(physical, subject.rank):
+            physical = physical_dims(subject)
+        if physical is None:
             raise self.refuse(subject, "layout strings are dense, this has strides of its own")
-        text = self._text(subject, pieces)
+        text = self._text(subject, physical)
         if _logical_order("".join(p.lower() for p in text if p.isupper())) != tuple(subject.names):
             raise self.refuse(
                 subject,
@@ -109,16 +111,16 @@ class TvmNotation(Notation):
         return text
 
     @staticmethod
-    def _is_plain(pieces: tuple[Piece, ...], rank: int) -> bool:
-        per_dim = [sum(p.dim == dim for p in pieces) for dim in range(rank)]
-        return all(1 <= n <= 2 for n in per_dim) and sum(p.size is None for p in pieces) == rank
+    def _is_plain(physical: tuple[PhysicalDim, ...], rank: int) -> bool:
+        per_dim = [sum(p.dim == dim for p in physical) for dim in range(rank)]
+        return all(1 <= n <= 2 for n in per_dim) and sum(p.size is None for p in physical) == rank
 
-    def _text(self, subject: Subject, pieces: tuple[Piece, ...]) -> str:
+    def _text(self, subject: Subject, physical: tuple[PhysicalDim, ...]) -> str:
         text = "".join(
-            subject.names[d].upper() for d in range(subject.rank) if all(p.dim != d for p in pieces)
+            subject.names[d].upper() for d in range(subject.rank) if all(p.dim != d for p in physical)
         )
         for dim in range(subject.rank):
-            own = sorted((p for p in pieces if p.dim == dim), key=lambda p: p.unit)
+            own = sorted((p for p in physical if p.dim == dim), key=lambda p: p.unit)
             if len(own) > 2:
                 raise self.refuse(
                     subject,
@@ -126,34 +128,34 @@ class TvmNotation(Notation):
                 )
             if isinstance(subject, Format) and own and own[-1].size is not None:
                 raise self.refuse(subject, f"dim '{subject.names[dim]}' has a fixed capacity and no rest")
-        for piece in pieces:
-            top = all(other.dim != piece.dim or other.unit <= piece.unit for other in pieces)
-            letter = subject.names[piece.dim]
-            text += letter.upper() if top else f"{piece.size}{letter}"
+        for part in physical:
+            top = all(other.dim != part.dim or other.unit <= part.unit for other in physical)
+            letter = subject.names[part.dim]
+            text += letter.upper() if top else f"{part.size}{letter}"
         return text
 
 
 def _logical_order(letters: str) -> tuple[str, ...]:
     """The usual logical order of a set of letters; the order of the text where there is none."""
     try:
-        return from_tag(letters).names
+        return Format.from_tag(letters).names
     except LayoutError:
         return tuple(letters)
 
 
-def _at_shape(names: tuple[str, ...], pieces: list[Piece], shape: tuple[int, ...]) -> Layout:
+def _at_shape(names: tuple[str, ...], physical: list[PhysicalDim], shape: tuple[int, ...]) -> Layout:
     """The layout of a string in which a block lies outside of the axis it is cut from."""
-    counts = [p.size if p.size is not None else max(-(-shape[p.dim] // p.unit), 1) for p in pieces]
+    counts = [p.size if p.size is not None else max(-(-shape[p.dim] // p.unit), 1) for p in physical]
     chains: list[list[tuple[int, int]]] = [[] for _ in names]
     running = 1
     strides: list[int] = []
     for count in reversed(counts):
         strides.insert(0, running)
         running *= count
-    for unit_descending in sorted(range(len(pieces)), key=lambda k: -pieces[k].unit):
-        piece = pieces[unit_descending]
-        count = counts[unit_descending] if piece.size is not None else -(-shape[piece.dim] // piece.unit)
-        chains[piece.dim].append((count, strides[unit_descending]))
+    for unit_descending in sorted(range(len(physical)), key=lambda k: -physical[k].unit):
+        part = physical[unit_descending]
+        count = counts[unit_descending] if part.size is not None else -(-shape[part.dim] // part.unit)
+        chains[part.dim].append((count, strides[unit_descending]))
     return layout_of(shape, chains, names=names)
 
 
@@ -192,7 +194,7 @@ class IndexMapNotation(Notation):
         scan.expect(":")
         if len(names) > 64:
             scan.fail(f"the map has {len(names)} indices, at most 64 are supported")
-        parser = ExpressionParser(scan, names, WORDS)
+        parser = ExpressionParser(scan, names, OPERATORS)
         separator: list[int] = []
         results: list[Sum] = []
 
@@ -225,12 +227,12 @@ class IndexMapNotation(Notation):
 
     def _print(self, subject: Subject, dtype: str | None) -> str:
         names = list(subject.names)
-        results = digit_results(subject, names, WORDS)
+        results = digit_results(subject, names, OPERATORS)
         chunk = len(subject.chunk_factors) if isinstance(subject, Format) else subject.chunk_rank
         if results is None and chunk:
             raise self.refuse(subject, "chunks are written as digits, and these are none of a dense map")
         if results is None:
-            results = [address_text(self.bound(subject), names, WORDS)]
+            results = [address_text(self.bound(subject), names, OPERATORS)]
         if chunk:
             if len(results) <= chunk:
                 raise self.refuse(subject, "nothing counts its chunks")

@@ -23,7 +23,7 @@ from layout_ir.algebra.scan import Scanner
 from layout_ir.algebra.steps import Steps, fit
 from layout_ir.algebra.tag import names_for
 from layout_ir.errors import LayoutError
-from layout_ir.notations.digits import Piece, blocked, format_of_pieces, layout_of
+from layout_ir.notations.decomposition import PhysicalDim, blocked, format_of_physical, layout_of
 from layout_ir.notations.notation import Notation, Subject
 
 Tiles = tuple[tuple[int, ...], ...]
@@ -37,34 +37,36 @@ def subject_of(major_to_minor: Sequence[int], tiles: Tiles, shape: tuple[int, ..
         raise LayoutError(f"dims {list(major_to_minor)} are no permutation of {rank} dims")
     if rank > 64 or sum(map(len, tiles)) > 256:
         raise LayoutError(f"a layout of {rank} dims and {len(tiles)} tiles is more than is read")
-    physical = [Piece(dim, 1, None) for dim in major_to_minor]
+    physical = [PhysicalDim(dim, 1, None) for dim in major_to_minor]
     try:
         for tile in tiles:
             physical = _tiled(physical, tile)
-        return format_of_pieces(names_for(rank), physical)
+        return format_of_physical(names_for(rank), physical)
     except LayoutError as error:
         if shape is None or len(shape) != rank:
             raise
         return _at_shape(major_to_minor, tiles, shape, error)
 
 
-def _tiled(physical: list[Piece], tile: Sequence[int]) -> list[Piece]:
+def _tiled(physical: list[PhysicalDim], tile: Sequence[int]) -> list[PhysicalDim]:
     """The physical shape after one more tile, whose sizes must divide what they cut."""
     if len(tile) > len(physical):
         raise LayoutError(f"tile {tuple(tile)} has more dims than the {len(physical)} dims it is applied to")
     keep, cut = physical[: len(physical) - len(tile)], physical[len(physical) - len(tile) :]
-    blocks: list[Piece] = []
-    inside: list[Piece] = []
-    for piece, size in zip(cut, tile, strict=True):
+    blocks: list[PhysicalDim] = []
+    inside: list[PhysicalDim] = []
+    for part, size in zip(cut, tile, strict=True):
         if size < 1:
             raise LayoutError(f"tile {tuple(tile)} has size {size}, sizes start at 1")
-        if piece.size is not None and piece.size % size:
+        if part.size is not None and part.size % size:
             raise LayoutError(
-                f"tile {tuple(tile)} cuts {piece.size} into blocks of {size}: it rounds up, and units that do not "
+                f"tile {tuple(tile)} cuts {part.size} into blocks of {size}: it rounds up, and units that do not "
                 "divide each other are no digits"
             )
-        blocks.append(Piece(piece.dim, piece.unit * size, None if piece.size is None else piece.size // size))
-        inside.append(Piece(piece.dim, piece.unit, size))
+        blocks.append(
+            PhysicalDim(part.dim, part.unit * size, None if part.size is None else part.size // size)
+        )
+        inside.append(PhysicalDim(part.dim, part.unit, size))
     return [*keep, *blocks, *inside]
 
 

@@ -9,14 +9,14 @@ from time import sleep
 
 import pytest
 
-from layout_ir.algebra.cached_property import once
+from layout_ir.algebra.cached_property import cached_property
 
 
 class _Slow:
     def __init__(self) -> None:
         self.times = 0
 
-    @once
+    @cached_property
     def value(self) -> int:
         """What it is."""
         self.times += 1

@@ -15,8 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layout_ir.algebra.format import Factor, Format, pad_number
+from layout_ir.algebra.factors import Factor
+from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Index, Pad
+from layout_ir.algebra.pads import pad_number
 from layout_ir.errors import LayoutError
 from tests.layouts import addresses_by_definition, random_format, random_shape, rngs
 
@@ -277,3 +279,21 @@ def test_row_major_is_the_running_product():
         assert np.array_equal(
             Format.row_major("abc").bind(shape).addresses().ravel(), np.arange(math.prod(shape))
         )
+
+
+@given(rngs)
+def test_repr_evaluates_to_an_equal_format_with_the_same_names(rng: Random):
+    format = random_format(rng, rng.randint(0, 4), strided=True, halo=True, chunked=True)
+    again = eval(repr(format), {"Format": Format})
+    assert again == format
+    assert again.names == format.names
+
+
+@pytest.mark.parametrize("pad", ["zero", "zp", 3, -2.5, math.inf, -math.inf, -(1 << 63)])
+def test_repr_keeps_the_pad_policy(pad: str | float):
+    format = Format.from_tag("nChw8c").with_pad(pad)
+    assert eval(repr(format), {"Format": Format}) == format
+
+
+def test_repr_shows_the_notation():
+    assert repr(Format.from_tag("nChw8c")) == 'Format.parse("(n, c, h, w) : [n, c, h, w, c:8], pad = zero")'

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from layout_ir.algebra.format import Factor, Format
+from layout_ir.algebra.factors import Factor
+from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import HOLE, Hole, Index, Layout, Pad
 from layout_ir.errors import LayoutError
 from tests.layouts import address_by_definition, indices, random_format, random_layout, random_shape, rngs
@@ -345,3 +346,18 @@ def test_chunk_addresses_split_the_address():
 def test_negative_chunk_address_without_chunks():
     with pytest.raises(LayoutError, match="has no chunks: its format has no bar"):
         Format.from_tag("nchw").bind((1, 1, 1, 1)).chunk_address((0, 0, 0, 0))
+
+
+@given(rngs)
+def test_repr_evaluates_to_a_layout_of_the_same_contract(rng: Random):
+    layout = random_layout(rng)
+    again = eval(repr(layout), {"Format": Format})
+    assert again.names == layout.names
+    assert again.shape == layout.shape
+    assert again.same_contract(layout)
+
+
+def test_what_lies_at_an_address_is_written_as_it_is_made():
+    layout = Format.from_tag("nc").bind((2, 3))
+    found = [layout.inverse(5), layout.inverse(6)]
+    assert eval(repr(found), {"Index": Index, "HOLE": HOLE}) == found

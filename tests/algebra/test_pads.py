@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from layout_ir.algebra.format import PadPolicy
-from layout_ir.algebra.pads import check_pad, pad_after
+from layout_ir.algebra.pads import PadPolicy, check_pad, pad_after
+from layout_ir.elements.element_types import element_type
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError
 
@@ -15,20 +15,20 @@ from layout_ir.errors import LayoutError
     [("undef", "f32"), ("zero", "i4"), ("zp", "i8"), (-128, "i8"), (255, "ui8"), (0.5, "f32")],
 )
 def test_pads_hold_what_the_element_type_can(pad: PadPolicy, dtype: str):
-    check_pad(pad, dtype)
+    check_pad(pad, element_type(dtype))
 
 
 @pytest.mark.parametrize(
     ("pad", "dtype", "message"),
     [
-        ("zp", "f32", "f32 has no zero point"),
+        ("zp", "f32", "the quantized zero, which elements of f32 do not have"),
         (-129, "i8", "integers from -128 to 127"),
         (256, "ui8", "integers from 0 to 255"),
     ],
 )
 def test_negative_pads_do_not_hold_what_the_type_cannot(pad: PadPolicy, dtype: str, message: str):
     with pytest.raises(LayoutError, match=message):
-        check_pad(pad, dtype)
+        check_pad(pad, element_type(dtype))
 
 
 def test_zp_becomes_the_zero_point_that_is_compiled_in():

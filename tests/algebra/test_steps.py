@@ -11,11 +11,11 @@ from hypothesis import given, settings
 
 from layout_ir.algebra.canonical import canonical_digits
 from layout_ir.algebra.format import Format
-from layout_ir.algebra.steps import Steps, Term, fit, fit_phased
+from layout_ir.algebra.steps import Steps, UnitStride, fit, fit_phased
 from tests.layouts import chain_of, random_layout, rngs
 
 
-def _evaluate(terms: tuple[Term, ...], x: int) -> int:
+def _evaluate(terms: tuple[UnitStride, ...], x: int) -> int:
     """A digit list at x, coarsest unit first."""
     total = 0
     for unit, stride in reversed(terms):
@@ -24,7 +24,7 @@ def _evaluate(terms: tuple[Term, ...], x: int) -> int:
     return total
 
 
-def _random_terms(rng: Random) -> tuple[Term, ...]:
+def _random_terms(rng: Random) -> tuple[UnitStride, ...]:
     units = [1]
     for _ in range(rng.randint(0, 3)):
         units.append(units[-1] * rng.randint(2, 5))

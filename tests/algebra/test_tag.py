@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from layout_ir.algebra.format import Format
-from layout_ir.algebra.tag import from_tag, name_of, names_for
+from layout_ir.algebra.tag import name_of, names_for
 from layout_ir.errors import LayoutError
 from tests.layouts import random_shape, random_tag, rngs
 
@@ -42,7 +42,7 @@ def test_a_tag_is_numpy_padding_splitting_and_transposing(rng: Random):
 @given(rngs)
 def test_name_of_reads_back(rng: Random):
     tag, _, _ = random_tag(rng, rng.randint(1, 5))
-    format = from_tag(tag)
+    format = Format.from_tag(tag)
     assert name_of(format) == tag
     assert name_of(format.with_pad("undef")) == tag
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from layout_ir.algebra.format import Format
 from layout_ir.arrays.descriptor import TensorDesc
 from layout_ir.errors import LayoutError
-from tests.layouts import random_format, random_shape, random_tag, rngs
+from tests.layouts import random_format, random_layout, random_shape, random_tag, rngs
 from tests.oracles import onednn
 
 needs_onednn = pytest.mark.skipif(onednn.available() is not None, reason=str(onednn.available()))
@@ -141,12 +141,12 @@ def test_negative_descriptors_that_do_not_exist(arguments: tuple[Any, ...], matc
         ("f32", {"strides": (3, 1), "layout": "ab"}, "are both given"),
         ("f32", {"strides": (1, 1)}, "strides 1x1 of shape 2x3 put several elements at one address"),
         ("f32", {"strides": (1 << 62, 1 << 62)}, r"spans 13835058055282163713 elements: not below 2\^63"),
-        ("f32", {"pad": "zp"}, "pad = zp needs a quantized element type, but f32"),
+        ("f32", {"pad": "zp"}, "pad = zp is the quantized zero, which elements of f32 do not have"),
         ("f32", {"zero_point": 3}, "zero point 3 of f32: only integer types are quantized"),
         ("f32", {"scale": -1.0}, "scale -1.0 is not a positive number"),
-        ("i8", {"layout": "aB4b", "pad": 0.5}, "pad = 0.5 is no value of i8"),
+        ("i8", {"layout": "aB4b", "pad": 0.5}, "pad = 0.5 is no value of element type i8"),
         ("i8", {"layout": "aB4b", "pad": 200}, "integers from -128 to 127"),
-        ("i8", {"layout": "aB4b", "pad": float("inf")}, "pad = inf is no value of i8"),
+        ("i8", {"layout": "aB4b", "pad": float("inf")}, "pad = inf is no value of element type i8"),
     ],
 )
 def test_negative_options_that_contradict(dtype: str, options: dict[str, Any], match: str):
@@ -497,5 +497,40 @@ def test_negative_an_offset_or_pad_of_any_layout(lost: dict[str, Any]):
 
 def test_negative_a_pad_that_open_extents_cannot_hold():
     for options in ({"layout": "nc"}, {"strides": (None, 1)}):
-        with pytest.raises(LayoutError, match="pad = 300 is no value of i8"):
+        with pytest.raises(LayoutError, match="pad = 300 is no value of element type i8"):
             TensorDesc((None, 4), "i8", pad=300, **options)  # type: ignore[arg-type]
+
+
+def evaluated(text: str) -> TensorDesc:
+    return eval(text, {"TensorDesc": TensorDesc})
+
+
+@given(rngs)
+def test_repr_evaluates_to_an_equal_descriptor(rng: Random):
+    layout = random_layout(rng)
+    quantized = rng.choice(({}, {"scale": 0.1}, {"scale": 2.0, "zero_point": -3}))
+    holds_number = not isinstance(layout.pad, str)
+    options: dict[str, Any] = {} if holds_number else quantized
+    desc = TensorDesc(layout.shape, "f32" if holds_number else "i32", layout, **options)
+    assert evaluated(repr(desc)) == desc
+
+
+@pytest.mark.parametrize(
+    "desc",
+    [
+        TensorDesc(),
+        TensorDesc((), "f32"),
+        TensorDesc((2, 17), "bf16", "any"),
+        TensorDesc((None, 17, 3, 3), "ui8", "nChw8c", pad=4),
+        TensorDesc((2, None), "f32", strides=(None, 1), offset=3, pad=float("-inf")),
+        TensorDesc((2, 3), "f32", strides=(10, 2)),
+    ],
+    ids=str,
+)
+def test_repr_of_every_kind_of_descriptor_evaluates_to_it(desc: TensorDesc):
+    assert evaluated(repr(desc)) == desc
+    assert evaluated(repr(desc)).is_any == desc.is_any
+
+
+def test_repr_is_what_one_writes():
+    assert repr(TensorDesc((2, 3), "f32", "ba")) == 'TensorDesc((2, 3), "f32", "(a, b) : [b, a]")'

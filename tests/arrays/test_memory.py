@@ -6,6 +6,7 @@ import copy
 import gc
 import math
 import pickle
+import subprocess
 import sys
 import weakref
 from fractions import Fraction
@@ -595,3 +596,25 @@ def test_memory_is_copied_and_pickled():
         assert np.array_equal(other.numpy(), memory.numpy())
         other.set(0)
         assert memory.numpy()[1, 16, 4, 3] == 680
+
+
+def test_large_tensors_are_moved_by_compiled_reorders_whatever_is_imported_first():
+    program = """
+import subprocess
+import sys
+from layout_ir.arrays.memory import Memory, _LARGE
+from layout_ir.arrays.descriptor import TensorDesc
+memory = Memory(TensorDesc((_LARGE // 16, 16), "f32", "Ab2a"))
+assert "layout_ir.api.reordering" not in sys.modules
+memory.set(1.0)
+assert "layout_ir.api.reordering" in sys.modules
+assert (memory.numpy() == 1).all()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_negative_a_small_tensor_needs_no_compiler(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("layout_ir.arrays.memory._COMPILER", "no.such.module")
+    memory = Memory(TensorDesc((3, 16), "f32", "Ab2a"))
+    memory.set(np.arange(48, dtype=np.float32).reshape(3, 16))
+    assert memory.numpy()[2, 15] == 47

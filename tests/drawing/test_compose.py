@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from layout_ir.algebra.layout import Index
 from layout_ir.drawing.compose import compose
-from layout_ir.drawing.memory import memory_view
+from layout_ir.drawing.memory_view import memory_view
 from layout_ir.drawing.picture import Box, Dot, Item, Line, Picture, Text
 from layout_ir.drawing.terminal import to_terminal
 from tests.drawing.cases import CASES, case

@@ -17,12 +17,13 @@ from random import Random
 
 import numpy as np
 
-from layout_ir.algebra.format import Factor, Format
+from layout_ir.algebra.factors import Factor
+from layout_ir.algebra.format import Format
 from layout_ir.arrays.protocols import storage_of
 from layout_ir.backends.llvm.planning.dynamic_shapes import Extents, OpenPlan
 from layout_ir.backends.llvm.runtime.dynamic_call import OpenKernel, compile_open
+from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.quantization import Conversion
-from layout_ir.elements.types import bits_of
 from layout_ir.errors import LayoutError, shape_text
 from tests.fuzz.reorders import PAIRS, Array, Case, Counted, check, machines, random_conversion
 

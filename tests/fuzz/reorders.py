@@ -29,8 +29,8 @@ from layout_ir.arrays.storage import gather, scatter
 from layout_ir.backends.llvm import compile_many
 from layout_ir.backends.llvm.machine.machine import Machine, host, llvm
 from layout_ir.backends.reference.conversions import converted
+from layout_ir.elements.element_types import bits_of, element_type
 from layout_ir.elements.quantization import Conversion, computing_type, is_per_channel, rounded
-from layout_ir.elements.types import bits_of, element_type
 from tests.backends.llvm.cases import random_case
 from tests.fuzz.kinds import Kind, Wrong
 

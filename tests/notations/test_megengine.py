@@ -9,7 +9,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.errors import LayoutError
 from layout_ir.notations import NOTATIONS
-from layout_ir.notations.digits import from_strides
+from layout_ir.notations.decomposition import from_strides
 from layout_ir.notations.megengine import (
     PARAMETERS,
     TENSOR_FORMATS,

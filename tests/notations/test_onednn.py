@@ -12,10 +12,9 @@ import pytest
 
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
-from layout_ir.algebra.tag import from_tag
 from layout_ir.errors import LayoutError
 from layout_ir.notations import NOTATIONS
-from layout_ir.notations.onednn import BlockingDesc, desc_of_tag, tag_of
+from layout_ir.notations.onednn import BlockingDesc, tag_of
 from tests.oracles import onednn
 
 ALIASES: dict[str, str] = json.loads(
@@ -55,7 +54,7 @@ def test_every_tag_of_the_library_has_its_descriptor_on_random_shapes():
     assert len(tags) >= 700
     compared = 0
     for tag in tags:
-        format = from_tag(tag)
+        format = Format.from_tag(tag)
         for dims in shapes_for(format.rank, 8, rng):
             real = onednn.Desc.from_tag(dims, tag).described()
             layout = format.bind(dims)
@@ -74,14 +73,14 @@ def test_every_tag_of_the_library_has_its_descriptor_on_random_shapes():
 def test_every_tag_is_found_again_from_its_descriptor():
     rng = random.Random(7)
     for tag in onednn.tags():
-        format = from_tag(tag)
+        format = Format.from_tag(tag)
         assert tag_of(format) == tag
         for dims in shapes_for(format.rank, 4, rng):
             layout = format.bind(dims)
             assert tag_of(layout) == tag
             # From numbers alone other tags may hold too; what comes out must be the library's same descriptor or map.
             found = tag_of(BlockingDesc.of(layout).layout())
-            assert from_tag(found).bind(dims).same_store(layout), (tag, found, dims)
+            assert Format.from_tag(found).bind(dims).same_store(layout), (tag, found, dims)
 
 
 @library
@@ -90,14 +89,14 @@ def test_every_alias_means_its_canonical_tag():
     assert len(ALIASES) == 798
     for alias, tag in ALIASES.items():
         assert tag in known
-        assert from_tag(alias).factors == from_tag(tag).factors, alias
+        assert Format.from_tag(alias).factors == Format.from_tag(tag).factors, alias
 
 
 def test_names_that_contradict_their_letters_follow_the_library():
     for alias in MISNAMED:
-        assert from_tag(alias).factors == from_tag(ALIASES[alias]).factors
+        assert Format.from_tag(alias).factors == Format.from_tag(ALIASES[alias]).factors
     # By its letters this name blocks i, which it does not.
-    assert str(from_tag("OhwI24o")) == "(o, i, h, w) : [o, h, w, i, o:24], pad = zero"
+    assert str(Format.from_tag("OhwI24o")) == "(o, i, h, w) : [o, h, w, i, o:24], pad = zero"
 
 
 @library
@@ -153,7 +152,7 @@ def test_strides_are_refused_where_the_library_refuses_them():
 @library
 def test_submemory_descriptors_are_read_where_the_library_makes_them():
     parent = onednn.Desc.from_tag((2, 24, 6, 4), "aBcd8b")
-    whole = from_tag("nChw8c").bind((2, 24, 6, 4))
+    whole = Format.from_tag("nChw8c").bind((2, 24, 6, 4))
     compared = 0
     for starts in product((0, 1), (0, 8, 16), (0, 2), (0, 1)):
         sizes = tuple(d - s for d, s in zip((2, 24, 6, 4), starts, strict=True))
@@ -171,11 +170,11 @@ def test_submemory_descriptors_are_read_where_the_library_makes_them():
 @execution
 def test_reorders_of_the_library_into_tags_read_back_and_pad_with_zeros():
     rng = random.Random(11)
-    by_rank = [tag for tag in onednn.tags() if from_tag(tag).rank <= 5]
+    by_rank = [tag for tag in onednn.tags() if Format.from_tag(tag).rank <= 5]
     chosen = rng.sample(by_rank, 260)
     done = 0
     for tag in chosen:
-        format = from_tag(tag)
+        format = Format.from_tag(tag)
         high = {1: 60, 2: 40, 3: 24, 4: 12, 5: 7}[format.rank]
         dims = tuple(rng.randint(1, high) for _ in range(format.rank))
         layout = format.bind(dims)
@@ -205,7 +204,7 @@ def test_equal_descriptors_have_equal_layouts():
     for dims in ((1, 1, 1, 1), (2, 1, 5, 4), (2, 8, 1, 1), (16, 16, 1, 1), (2, 16, 3, 1), (1, 8, 1, 1)):
         for a, b in product(tags, tags):
             same = onednn.Desc.from_tag(dims, a) == onednn.Desc.from_tag(dims, b)
-            ours = from_tag(a).bind(dims).same_store(from_tag(b).bind(dims))
+            ours = Format.from_tag(a).bind(dims).same_store(Format.from_tag(b).bind(dims))
             assert ours or not same, (dims, a, b)
             equal += same
             found += ours
@@ -215,7 +214,7 @@ def test_equal_descriptors_have_equal_layouts():
 def test_blocked_tags_of_one_block_or_one_pixel_are_plain_strides():
     for tag in ("nChw8c", "nChw16c", "nhwc"):
         for shape in ((1, 8, 3, 3), (2, 16, 1, 1), (2, 5, 3, 2)):
-            layout = from_tag(tag).bind(shape)
+            layout = Format.from_tag(tag).bind(shape)
             again = NOTATIONS["torch"].parse(NOTATIONS["torch"].print(layout))
             assert isinstance(again, Layout)
             assert again.same_map(layout)
@@ -225,7 +224,7 @@ def test_negative_two_blocks_of_channels_are_no_strides():
     with pytest.raises(
         LayoutError, match=r"one stride per dim, but dim 'c' of extent 16 has the digits .*\(8, 72\)"
     ):
-        NOTATIONS["torch"].print(from_tag("nChw8c").bind((1, 16, 3, 3)))
+        NOTATIONS["torch"].print(Format.from_tag("nChw8c").bind((1, 16, 3, 3)))
 
 
 def test_descriptor_of_a_digit_list_with_a_whole_dim_inside():
@@ -298,7 +297,7 @@ def test_negative_descriptor_texts_say_what_is_wrong(text: str, reason: str):
 
 
 def test_a_desc_text_reads_back_to_the_same_layout():
-    layout = desc_of_tag("OIhw4i16o4i", (20, 18, 3, 2)).layout()
+    layout = Format.from_tag("OIhw4i16o4i").bind((20, 18, 3, 2))
     again = NOTATIONS["onednn"].parse(NOTATIONS["onednn"].print(layout))
     assert isinstance(again, Layout)
     assert again.same_contract(layout)

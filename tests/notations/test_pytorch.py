@@ -10,10 +10,9 @@ import pytest
 
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
-from layout_ir.algebra.tag import from_tag
 from layout_ir.errors import LayoutError
 from layout_ir.notations import NOTATIONS
-from layout_ir.notations.digits import from_strides, strided
+from layout_ir.notations.decomposition import from_strides, strided
 from layout_ir.notations.pytorch import format_of, is_contiguous, preserved_strides, suggest_memory_format
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -151,7 +150,7 @@ def test_memory_formats_have_torch_strides():
     # Unit dims: the hint that torch writes is the one that is printed.
     for sizes in itertools.product((1, 2), repeat=4):
         real = torch.empty(sizes, memory_format=torch.channels_last)
-        assert strided(from_tag("nhwc").bind(sizes), "torch")[0] == tuple(real.stride())
+        assert strided(Format.from_tag("nhwc").bind(sizes), "torch")[0] == tuple(real.stride())
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from layout_ir.algebra.format import PadPolicy
-from layout_ir.algebra.pads import pad_after
+from layout_ir.algebra.pads import PadPolicy, pad_after
 from layout_ir.backends.llvm.aot.dynamic_object_file import OpenUnit
 from layout_ir.backends.llvm.aot.object_file import Argument, FixedUnit, Unit
 from layout_ir.backends.llvm.describe import arithmetic_words
-from layout_ir.elements.types import bits_of
+from layout_ir.elements.element_types import bits_of
 from layout_ir.errors import shape_text
 
 _MEANINGS = {

@@ -13,8 +13,7 @@ from math import prod
 from operator import index
 
 from layout_ir.algebra.layout import Layout
-from layout_ir.algebra.refinement import Loop as RefinedLoop
-from layout_ir.algebra.refinement import Nest, TableLoop, refine
+from layout_ir.algebra.refinement import Nest, StridedLoop, TableLoop, refine
 from layout_ir.backends.llvm.machine.machine import LANE, LINE, Machine
 from layout_ir.backends.llvm.planning.index_splitting import Box, cut
 from layout_ir.backends.llvm.planning.loops import ONCE, Item, Level, Loop, Ragged, Table
@@ -35,8 +34,8 @@ from layout_ir.backends.llvm.planning.planner import Span, check_addresses, pad_
 from layout_ir.backends.llvm.planning.schedule import fill_step, merged
 from layout_ir.backends.llvm.symbolic.guards import generic
 from layout_ir.backends.llvm.symbolic.symint import is_open, is_rest
+from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.quantization import Conversion
-from layout_ir.elements.types import bits_of
 from layout_ir.errors import LayoutError
 
 _LEAST_TILE = 16
@@ -141,7 +140,7 @@ def moved_to_base(box: Box, nest: Nest, conversion: Conversion) -> Box:
     )
 
 
-def _level(loop: RefinedLoop | TableLoop, widths: Widths, has_channels: bool) -> Level:
+def _level(loop: StridedLoop | TableLoop, widths: Widths, has_channels: bool) -> Level:
     channel = loop.unit if has_channels else 0
     if isinstance(loop, TableLoop):
         src, dst = (

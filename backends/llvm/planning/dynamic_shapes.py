@@ -41,8 +41,8 @@ from layout_ir.backends.llvm.planning.planner import make_plan, pad_boxes, produ
 from layout_ir.backends.llvm.planning.schedule import finished, merged
 from layout_ir.backends.llvm.symbolic.guards import generic
 from layout_ir.backends.llvm.symbolic.symint import Symbols, in_example, is_open
+from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.quantization import Conversion
-from layout_ir.elements.types import bits_of
 from layout_ir.errors import LayoutError, shape_text
 
 Extents = tuple[int | None, ...]

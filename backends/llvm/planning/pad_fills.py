@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from math import copysign, isnan
 
-from layout_ir.algebra.format import PadPolicy, pad_number
-from layout_ir.elements.types import element_type
+from layout_ir.algebra.pads import PadPolicy, check_pad, pad_number
+from layout_ir.elements.element_types import element_type
 from layout_ir.errors import LayoutError
 
 
@@ -15,7 +15,7 @@ def pad_bits(policy: PadPolicy, dtype: str) -> int:
 
     Raises LayoutError where an integer type has no such value.
     """
-    number = 0.0 if policy in ("undef", "zp") else pad_number(policy)
+    number = pad_number(policy)
     if number is None:
         return 0
     element = element_type(dtype)
@@ -30,9 +30,7 @@ def pad_bits(policy: PadPolicy, dtype: str) -> int:
         if number == 0 and copysign(1, number) > 0:
             return 0
         raise LayoutError(f"pads of element type {name} can be zero or undef, not {policy}")
-    if not element.holds(number):
-        low, high = element.range
-        raise LayoutError(f"pad value {policy} is not a value of element type {name}: {low} to {high}")
+    check_pad(policy, element)
     return int(number) & (2**element.bits - 1)
 
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from layout_ir.backends.llvm.planning.loops import ONCE, Item, Loop, Ragged, channel_text, rounds
+from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.quantization import Conversion
-from layout_ir.elements.types import bits_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from math import prod
 
 from layout_ir.algebra.canonical import canonical_digits
 from layout_ir.algebra.layout import Layout
-from layout_ir.algebra.refinement import Loop as RefinedLoop
-from layout_ir.algebra.refinement import Nest, TableLoop, refine
+from layout_ir.algebra.refinement import Nest, StridedLoop, TableLoop, refine
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.planning.index_splitting import Box, corner_of, cut, ragged
 from layout_ir.backends.llvm.planning.loops import Level, Loop, Table
@@ -164,7 +163,7 @@ def _shift(box: Box, src: int, dst: int) -> Box:
     return Box(box.src + src, box.dst + dst, box.items)
 
 
-def _level(loop: RefinedLoop | TableLoop, width: int) -> Level:
+def _level(loop: StridedLoop | TableLoop, width: int) -> Level:
     if isinstance(loop, TableLoop):
         return Level(loop.unit, Table(tuple(s * width for s in loop.src), tuple(d * width for d in loop.dst)))
     return Level(loop.unit, Loop(loop.count, loop.src * width, loop.dst * width))

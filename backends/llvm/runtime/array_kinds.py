@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from layout_ir.elements.types import element_type
+from layout_ir.elements.element_types import element_type
 from layout_ir.errors import LayoutError
 
 _PLAIN = "biufcmMSU"

@@ -25,8 +25,8 @@ from layout_ir.backends.llvm.runtime.entry import entry
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.backends.llvm.runtime.tuning import Choice, choose
 from layout_ir.caches import keeps_kernels
+from layout_ir.elements.element_types import bits_of, canonical_name
 from layout_ir.elements.quantization import PARAMETERS, Conversion
-from layout_ir.elements.types import bits_of, canonical_name
 from layout_ir.errors import LayoutError, shape_text
 
 _SHARE = 2 << 20

@@ -23,8 +23,8 @@ from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.llvm.runtime.call import check_buffer, compile_reorder, shares
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.caches import keeps_kernels
+from layout_ir.elements.element_types import bits_of, canonical_name
 from layout_ir.elements.quantization import Conversion
-from layout_ir.elements.types import bits_of, canonical_name
 from layout_ir.errors import LayoutError, shape_text
 from layout_ir.forking import fork_safe
 

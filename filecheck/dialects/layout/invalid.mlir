@@ -98,7 +98,7 @@ func.func @zero_point(%x : tensor<2x9xf32>) {
 // -----
 
 func.func @pad_range(%x : tensor<2x9xui8>) {
-  // expected-error@+1 {{pad = 300 is no value of element type ui8: its range is [0, 255]}}
+  // expected-error@+1 {{pad = 300 is no value of element type ui8: integers from 0 to 255}}
   %a = layout.reorder %x : tensor<2x9xui8> -> tensor<2x9xui8, #layout.format<(n, c) : [n, c, c:8], pad = 300>>
   func.return
 }

@@ -14,8 +14,8 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from layout_ir.elements.element_types import canonical_name
 from layout_ir.elements.quantization import PARAMETERS, Conversion, Parameter
-from layout_ir.elements.types import canonical_name
 from layout_ir.errors import LayoutError
 
 Offsets = tuple[tuple[int, int], ...]

@@ -49,7 +49,7 @@ from layout_ir.dialects.kernel.bounds import Accesses, Buffers, Places, Range
 from layout_ir.dialects.kernel.open import OpenOp
 from layout_ir.dialects.layout import dtype_of, format_of, nbytes_of
 from layout_ir.dialects.layout.types import tensor_type
-from layout_ir.elements.types import bits_of
+from layout_ir.elements.element_types import bits_of
 from layout_ir.errors import LayoutError
 
 Int = IntegerAttr[I64]

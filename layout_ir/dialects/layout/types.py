@@ -19,9 +19,10 @@ from xdsl.ir import Attribute
 
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.pads import check_pad
 from layout_ir.algebra.tag import names_for
 from layout_ir.dialects.layout.attributes import AnyAttr, FormatAttr
-from layout_ir.elements.types import ElementType, element_type, integer_type
+from layout_ir.elements.element_types import ElementType, element_type, integer_type
 from layout_ir.errors import LayoutError
 
 Encoding = Format | Attribute | None
@@ -100,7 +101,7 @@ def strip_type(type: Attribute) -> TensorType[Attribute]:
 
 
 def dtype_of(type: Attribute) -> str:
-    """Name of the element type as in `layout_ir.elements.types` ("f32", "i8", "ui8"). Raises LayoutError for others."""
+    """Name of the element type, as `element_types` has it ("f32", "i8", "ui8"). Raises LayoutError for others."""
     return _known_element(type).name
 
 
@@ -151,13 +152,4 @@ def verify_encoding(type: Attribute) -> None:
         )
     if all(extent >= 0 for extent in tensor.get_shape()):
         layout_of(tensor)
-    element = _known_element(tensor)
-    if fmt.pad == "zp" and element.is_float:
-        raise LayoutError(
-            f"pad = zp is the quantized zero, which elements of {element.name} do not have: use pad = zero"
-        )
-    if not isinstance(fmt.pad, str) and not element.holds(fmt.pad):
-        # A Format keeps whole numbers below 2^63 as int.
-        low, high = element.range
-        range_ = f": its range is [{low}, {high}]" if isinstance(fmt.pad, int) or fmt.pad.is_integer() else ""
-        raise LayoutError(f"pad = {fmt.pad} is no value of element type {element.name}{range_}")
+    check_pad(fmt.pad, _known_element(tensor))

@@ -7,7 +7,7 @@ from typing import cast
 from xdsl.dialects.builtin import AnyFloat, TensorType
 from xdsl.ir import Attribute, SSAValue
 
-from layout_ir.algebra.format import pad_number
+from layout_ir.algebra.pads import pad_number
 from layout_ir.dialects.layout import element_type_of, format_of
 from layout_ir.errors import LayoutError, shape_text
 

@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from layout_ir.dialects.layout import attribute_of
 from layout_ir.dialects.nn.tensor_types import ELEMENTS
-from layout_ir.elements.types import element_type
+from layout_ir.elements.element_types import element_type
 from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.tensor_protos import check_shape
 

@@ -23,8 +23,8 @@ from layout_ir.backends.llvm.runtime.call import Reorder
 from layout_ir.backends.llvm.runtime.copy_bandwidth import plain_copy, streaming_copy
 from layout_ir.backends.llvm.runtime.dynamic_call import OpenKernel
 from layout_ir.backends.llvm.runtime.thread_pool import available
+from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.numpy_types import narrow, storage, widen
-from layout_ir.elements.types import bits_of
 from layout_ir.errors import LayoutError
 from layout_ir.tools.benchmark.cases import Case
 from layout_ir.tools.benchmark.cores import apart

@@ -18,12 +18,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from layout_ir.elements.element_types import element_type
 from layout_ir.errors import LayoutError
 
 BUILDS = {"onednn": "onednn", "onednn-omp": "onednn-cpu-gomp"}
 """The name of a contender, and the package that brings it."""
 
-_DTYPES = {"f16": 1, "bf16": 2, "f32": 3, "i32": 4, "i8": 5, "ui8": 6, "f64": 7}
 _MAX_NDIMS = 12
 _CPU, _IN_ORDER, _FROM, _TO = 1, 1, 1, 17
 
@@ -83,12 +83,11 @@ class Library:
         api, descs, memories = self._api, [c_void_p(), c_void_p()], [c_void_p(), c_void_p()]
         dims = (c_int64 * _MAX_NDIMS)(*shape)
         for desc, memory, (tag, dtype, address) in zip(descs, memories, (src, dst), strict=True):
-            if dtype not in _DTYPES:
+            code = element_type(dtype).onednn
+            if not code:
                 raise LayoutError(f"oneDNN has no elements of {dtype}")
             create = api.dnnl_memory_desc_create_with_string_tag
-            self._check(
-                create(byref(desc), len(shape), dims, _DTYPES[dtype], c_char_p(tag.encode())), f"no tag {tag}"
-            )
+            self._check(create(byref(desc), len(shape), dims, code, c_char_p(tag.encode())), f"no tag {tag}")
             self._check(
                 api.dnnl_memory_create(byref(memory), desc, self._engine, c_void_p(address)), "no memory"
             )

@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _own_case(args: argparse.Namespace) -> tuple[Case, str]:
     """The reorder that the command line describes."""
-    from layout_ir.elements.types import canonical_name
+    from layout_ir.elements.element_types import canonical_name
     from layout_ir.tools.benchmark.cases import Case
     from layout_ir.tools.commands.explain_reorder import layout_at
 

@@ -144,7 +144,7 @@ def _machine(args: argparse.Namespace) -> Machine:
 def _unit(args: argparse.Namespace, machine: Machine) -> Unit:
     from layout_ir.backends.llvm.aot.dynamic_object_file import compile_open_ahead
     from layout_ir.backends.llvm.aot.object_file import check_name, compile_ahead
-    from layout_ir.elements.types import canonical_name
+    from layout_ir.elements.element_types import canonical_name
     from layout_ir.tools.commands import TextError
     from layout_ir.tools.commands.formats import read_open_shape, same_order
     from layout_ir.tools.commands.quantization_options import conversion_of

@@ -29,6 +29,7 @@ examples:
 
 
 def add_parser(subparsers: Any) -> None:
+    """Adds the arguments of `layout-ir convert` to the command line."""
     from layout_ir.tools.commands import formats
 
     parser = subparsers.add_parser(
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     from layout_ir.algebra.format import Format
     from layout_ir.notations import NOTATIONS
     from layout_ir.tools.commands.formats import as_indexed, note_order, read_at_shape, shape_order
-    from layout_ir.tools.commands.sayings import say_all, say_lines
+    from layout_ir.tools.commands.notation_table import notation_table, table_lines
 
     if args.list:
         print(_list())
@@ -72,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     subject = read_at_shape(args, args.format, source)
     indexed = as_indexed(subject, shape_order(args, args.format, source))
     if args.to == "all":
-        print("\n".join(say_lines(say_all(subject, args.dtype, indexed))))
+        print("\n".join(table_lines(notation_table(subject, args.dtype, indexed))))
     elif args.to == OURS:
         print(subject if isinstance(subject, Format) else subject.format)
     elif isinstance(subject, Format) and NOTATIONS[args.to].needs_shape:

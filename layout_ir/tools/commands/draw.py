@@ -23,6 +23,7 @@ examples:
 
 
 def add_parser(subparsers: Any) -> None:
+    """Adds the arguments of `layout-ir draw` to the command line."""
     from layout_ir.tools.commands import formats
 
     parser = subparsers.add_parser(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from layout_ir.errors import shape_text
 
 if TYPE_CHECKING:
-    from layout_ir.tools.commands.sayings import Saying
+    from layout_ir.tools.commands.notation_table import Entry
 
 _EPILOG = """\
 The factors are listed outermost first; sizes and strides count elements. In the formula / is integer division.
@@ -34,6 +34,7 @@ examples:
 
 
 def add_parser(subparsers: Any) -> None:
+    """Adds the arguments of `layout-ir explain` to the command line."""
     from layout_ir.tools.commands import formats
 
     parser = subparsers.add_parser(
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         read_layout,
         shape_order,
     )
-    from layout_ir.tools.commands.sayings import say_all
+    from layout_ir.tools.commands.notation_table import notation_table
 
     named = read_layout(args)
     layout = as_indexed(named, shape_order(args, args.format))
@@ -74,17 +75,17 @@ def run(args: argparse.Namespace) -> int:
     answer = explain(layout, dtype)
     answer["index"] = [at_index(layout, read_index(text), dtype) for text in args.index or ()]
     answer["offset"] = [at_offset(layout, offset) for offset in args.offset or ()]
-    sayings = say_all(named, dtype, layout)
-    answer["notations"] = {s.notation: s.text for s in sayings if s.text is not None}
-    answer["refused"] = {s.notation: s.reason for s in sayings if s.text is None}
+    table = notation_table(named, dtype, layout)
+    answer["notations"] = {entry.notation: entry.text for entry in table if entry.text is not None}
+    answer["refused"] = {entry.notation: entry.reason for entry in table if entry.text is None}
     stated = extents_text(layout) if args.dims is not None or is_foreign(args.format) else None
-    print(json.dumps(answer, indent=2) if args.json else "\n".join(_text(answer, sayings, stated)))
+    print(json.dumps(answer, indent=2) if args.json else "\n".join(_text(answer, table, stated)))
     return 0
 
 
-def _text(answer: dict[str, Any], sayings: list[Saying], stated: str | None) -> list[str]:
+def _text(answer: dict[str, Any], table: list[Entry], stated: str | None) -> list[str]:
     """The answer as a person reads it; `stated` says which dim has which extent where a tag does not."""
-    from layout_ir.tools.commands.sayings import say_lines
+    from layout_ir.tools.commands.notation_table import table_lines
 
     lines = [answer["format"] + (f"    tag {answer['tag']}" if answer["tag"] else ""), ""]
     lines += [f"{'dims':<14}{stated}"] if stated is not None else []
@@ -96,7 +97,7 @@ def _text(answer: dict[str, Any], sayings: list[Saying], stated: str | None) -> 
     ]
     if found:
         lines += ["", *found]
-    return [*lines, "", "in", *say_lines(sayings)]
+    return [*lines, "", "in", *table_lines(table)]
 
 
 def _figures(answer: dict[str, Any]) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from layout_ir.elements.types import canonical_name
+from layout_ir.elements.element_types import canonical_name
 from layout_ir.errors import LayoutError
 
 if TYPE_CHECKING:

@@ -12,11 +12,12 @@ from math import inf, prod
 from typing import Any
 
 from layout_ir.algebra.canonical import canonical_digits
-from layout_ir.algebra.format import MEMORY, Factor, Format
-from layout_ir.algebra.layout import BoundFactor, Index, Layout, Pad
+from layout_ir.algebra.factors import MEMORY, BoundFactor, Factor
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Index, Layout, Pad
+from layout_ir.algebra.pads import print_policy
 from layout_ir.algebra.tag import name_of, names_for
-from layout_ir.algebra.text import print_policy
-from layout_ir.elements.types import bits_of, canonical_name
+from layout_ir.elements.element_types import bits_of, canonical_name
 
 _ENUMERATED = 1 << 16
 

@@ -16,8 +16,8 @@ import io
 from collections.abc import Sequence
 from typing import Any, cast
 
+from layout_ir.elements.element_types import canonical_name, element_type
 from layout_ir.elements.quantization import Conversion, conversion_between
-from layout_ir.elements.types import canonical_name, element_type
 from layout_ir.errors import LayoutError
 from layout_ir.files import read_bounded
 

@@ -12,7 +12,8 @@ from functools import lru_cache
 
 from xdsl.ir import Operation
 
-from layout_ir.algebra.format import Factor, Format
+from layout_ir.algebra.factors import Factor
+from layout_ir.algebra.format import Format
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.options.tensor_formats import Candidates
 

@@ -19,8 +19,9 @@ from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
-from layout_ir.algebra.format import Factor, Format
-from layout_ir.algebra.layout import BoundFactor, Layout
+from layout_ir.algebra.factors import BoundFactor, Factor
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
 from layout_ir.dialects import nn
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.costs.cost_model import stream_ns

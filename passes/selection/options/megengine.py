@@ -18,10 +18,11 @@ from collections.abc import Iterable, Iterator
 
 from xdsl.ir import Operation, SSAValue
 
-from layout_ir.algebra.format import Factor, Format
+from layout_ir.algebra.factors import Factor
+from layout_ir.algebra.format import Format
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, ViewOp, dtype_of, is_tensor
-from layout_ir.elements.types import bits_of, element_type
+from layout_ir.elements.element_types import bits_of, element_type
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.options.conv_kernels import (
     ConvKernel,

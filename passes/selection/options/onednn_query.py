@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from layout_ir.algebra.format import Factor, Format
+from layout_ir.algebra.factors import Factor
+from layout_ir.algebra.format import Format
+from layout_ir.elements.element_types import element_type
 from layout_ir.errors import LayoutError
 from layout_ir.notations.onednn import BlockingDesc
 from layout_ir.passes.selection.options.conv_kernels import ConvShape, activation, weight
 
 _NDIMS = 12
-_DTYPES = {"f16": 1, "bf16": 2, "f32": 3}
 _BEFORE = (
     "libimf.so", "libintlc.so.5", "libsvml.so", "libirng.so", "libhwloc.so.15", "libtbb.so.12",
     "libumf.so.1", "libur_loader.so.0", "libsycl.so.9",
@@ -211,11 +212,11 @@ def _desc(dims: Sequence[int], dtype: str, fmt: Format | None) -> Generator[c_vo
     handle = c_void_p()
     if fmt is None:
         call = library.dnnl_memory_desc_create_with_tag
-        _check(call(byref(handle), len(dims), _array(dims), _DTYPES[dtype], _TAG_ANY))
+        _check(call(byref(handle), len(dims), _array(dims), element_type(dtype).onednn, _TAG_ANY))
     else:
         call = library.dnnl_memory_desc_create_with_string_tag
         tag = _tag(fmt)
-        _check(call(byref(handle), len(dims), _array(dims), _DTYPES[dtype], tag.encode()))
+        _check(call(byref(handle), len(dims), _array(dims), element_type(dtype).onednn, tag.encode()))
     try:
         yield handle
     finally:

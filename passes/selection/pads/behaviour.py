@@ -23,8 +23,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.utils.test_value import create_ssa_value
 
-from layout_ir.algebra.format import Format, pad_number
+from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.pads import pad_number
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import CastOp, FillPadsOp, ReorderOp, ViewOp, format_of, with_format
 from layout_ir.errors import LayoutError

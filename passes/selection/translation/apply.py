@@ -10,7 +10,8 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from layout_ir.algebra.format import Format, PadPolicy
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.pads import PadPolicy
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, ViewOp, format_of, is_any, layout_of, with_format
 from layout_ir.dialects.layout.ops import cast_obstacle

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from layout_ir.algebra.format import Factor, Format
+from layout_ir.algebra.factors import Factor
+from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.machine.named import local_machine

@@ -14,9 +14,9 @@ from layout_ir.api.reordering import compile_reorder
 from layout_ir.arrays.descriptor import TensorDesc
 from layout_ir.arrays.protocols import storage_of
 from layout_ir.backends.reference.conversions import converted
+from layout_ir.elements.element_types import element_type
 from layout_ir.elements.numpy_types import storage
 from layout_ir.elements.quantization import Conversion, conversion_between
-from layout_ir.elements.types import element_type
 from layout_ir.errors import LayoutError
 from tests.backends.reference.catalog.numbers import TYPES, as_torch, to_stored
 from tests.oracles import onednn

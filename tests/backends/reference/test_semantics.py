@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from layout_ir.backends.reference.semantics import SEMANTICS
 from layout_ir.backends.reference.tensor import Tensor, policy_element
 from layout_ir.dialects import layout, nn
+from layout_ir.elements.element_types import element_type
 from layout_ir.elements.numpy_types import poison
-from layout_ir.elements.types import element_type
 from tests.backends.reference.catalog import MAKERS, case
 from tests.backends.reference.catalog.cases import Case
 from tests.backends.reference.catalog.numbers import to_numbers

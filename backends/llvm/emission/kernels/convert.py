@@ -21,8 +21,8 @@ from layout_ir.backends.llvm.machine.machine import LANE, LINE, Machine
 from layout_ir.backends.llvm.planning.conversion import Widths, converts_late, exactly_once
 from layout_ir.backends.llvm.planning.parallel import shared_cut
 from layout_ir.backends.llvm.planning.plan import ConvertRun, ConvertTile, ConvertWeave, Strip
+from layout_ir.elements.element_types import element_type
 from layout_ir.elements.quantization import Conversion
-from layout_ir.elements.types import element_type
 
 UNROLL = 4
 """Registers of the wider side that the body of a long run moves."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from layout_ir.backends.llvm.emission.builder import Builder, Value, shuffle
 from layout_ir.backends.llvm.emission.kernels.numbers import lane, literal
+from layout_ir.elements.element_types import bits_of, element_type
 from layout_ir.elements.quantization import Conversion
-from layout_ir.elements.types import bits_of, element_type
 
 
 @dataclass(frozen=True, slots=True)

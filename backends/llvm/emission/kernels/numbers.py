@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from layout_ir.backends.llvm.emission.builder import Builder, shuffle
 from layout_ir.backends.llvm.emission.kernels.packs import packed, packs
 from layout_ir.backends.llvm.machine.machine import Machine
+from layout_ir.elements.element_types import bits_of, element_type
 from layout_ir.elements.quantization import Conversion
-from layout_ir.elements.types import bits_of, element_type
 
 _FLOATS = {"f32": ("float", 32, 1.5 * 2**23), "f64": ("double", 64, 1.5 * 2**52)}
 """Of a type that is computed in: its name, its bits, and what makes every small number an integer when added."""

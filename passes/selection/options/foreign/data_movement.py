@@ -12,7 +12,8 @@ from xdsl.dialects import arith, tensor, tosa
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Operation, SSAValue
 
-from layout_ir.algebra.format import Format, pad_number
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.pads import pad_number
 from layout_ir.dialects.layout import is_any, is_tensor, layout_of
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOption

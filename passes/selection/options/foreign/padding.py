@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from layout_ir.algebra.format import pad_number
+from layout_ir.algebra.pads import pad_number
 from layout_ir.dialects.layout import format_of, is_any, is_tensor, layout_of
 from layout_ir.errors import LayoutError
 from layout_ir.foreign.partial_evaluation import Accumulator, Known, fits, outcome

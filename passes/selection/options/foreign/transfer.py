@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
-from layout_ir.algebra.format import Factor, Format
+from layout_ir.algebra.factors import Factor
+from layout_ir.algebra.format import Format
 from layout_ir.errors import LayoutError
 
 Map = tuple[AffineExpr, ...]

@@ -26,7 +26,7 @@ from layout_ir.backends.llvm.aot.object_file import FixedUnit, Unit
 from layout_ir.backends.llvm.machine.machine import llvm
 from layout_ir.backends.llvm.machine.named import TARGETS
 from layout_ir.backends.llvm.planning.plan import Plan
-from layout_ir.elements.types import bits_of
+from layout_ir.elements.element_types import bits_of
 from tests.backends.llvm.cases import CANARY, POISON, Case, buffers, expected
 from tests.fuzz import reorders as fuzz_reorders
 

@@ -15,8 +15,8 @@ from layout_ir.backends.llvm.aot.header import header
 from layout_ir.backends.llvm.aot.object_file import FixedUnit, compile_ahead, elf_symbols
 from layout_ir.backends.llvm.machine.named import TARGETS, machine_named
 from layout_ir.backends.llvm.runtime.jit import object_file
+from layout_ir.elements.element_types import element_type
 from layout_ir.elements.quantization import Conversion
-from layout_ir.elements.types import element_type
 from layout_ir.errors import LayoutError
 from tests.backends.llvm.aot.c_caller import Run, call_all, check_runs, moving, toolchain
 from tests.backends.llvm.cases import Case, random_case

@@ -11,7 +11,7 @@ import pytest
 from xdsl.dialects.builtin import IntegerType, Signedness, TensorType, f16, f64
 
 from layout_ir.dialects.layout import attribute_of, dtype_of, element_type_of
-from layout_ir.elements.types import (
+from layout_ir.elements.element_types import (
     ELEMENT_TYPES,
     ElementType,
     bits_of,
@@ -33,14 +33,38 @@ NAMED = [known for known in ELEMENT_TYPES if known.storage == known.array_name]
 
 @every_type
 def test_every_name_finds_its_type(known: ElementType):
-    for name in (known.name, *known.aliases):
+    for name in known.spellings:
         assert element_type(name) is known
         assert canonical_name(name) == known.name and bits_of(name) == known.bits
 
 
 def test_no_name_means_two_types():
-    names = [name for known in ELEMENT_TYPES for name in (known.name, *known.aliases)]
+    names = [name for known in ELEMENT_TYPES for name in known.spellings]
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("names", "name"),
+    [
+        # MLIR, NumPy and its kin, oneDNN, XLA
+        ("f64 float64 f64 f64", "f64"), ("f32 float32 f32 f32", "f32"), ("f16 float16 f16 f16", "f16"),
+        ("bf16 bfloat16 bf16 bf16", "bf16"), ("f8E4M3FN float8_e4m3fn f8_e4m3 f8e4m3fn", "f8E4M3FN"),
+        ("f8E5M2 float8_e5m2 f8_e5m2 f8e5m2", "f8E5M2"), ("i64 int64 s64", "i64"), ("i32 int32 s32 s32", "i32"),
+        ("i16 int16 s16", "i16"), ("i8 int8 s8 s8", "i8"), ("i4 int4 s4 s4", "i4"), ("i1 bool boolean pred", "i1"),
+        ("ui64 uint64 u64", "ui64"), ("ui32 uint32 u32", "ui32"), ("ui16 uint16 u16", "ui16"),
+        ("ui8 uint8 u8 u8", "ui8"), ("ui4 uint4 u4 u4", "ui4"),
+    ],
+)  # fmt: skip
+def test_every_type_is_read_in_every_spelling(names: str, name: str):
+    assert {canonical_name(spelled) for spelled in names.split()} == {name}
+
+
+@every_type
+def test_onednn_has_the_code(known: ElementType):
+    from tests.oracles.onednn import DTYPES
+
+    if known.name in DTYPES:
+        assert known.onednn == DTYPES[known.name]
 
 
 @pytest.mark.parametrize("name", ["f31", "F32", "", "i7", "uint16 ", 5, None, ["f32"], np.dtype("f4")])

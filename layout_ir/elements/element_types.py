@@ -1,8 +1,8 @@
 """Element types: one table of what is known of each, and its lookup by name.
 
-The names are MLIR's. Short forms of oneDNN ("s8", "u8") and names of NumPy ("float32") are accepted wherever an element
-type is named. Integers of the IR may have any width; those outside of the table (`integer_type`) have a range, but no
-buffer can hold them.
+The names are MLIR's. Wherever an element type is named, three spellings of every type are read: MLIR's ("ui8"), that of
+NumPy, ml_dtypes, PyTorch and ONNX ("uint8"), and the short ones of oneDNN and XLA ("u8"). Integers of the IR may have
+any width; those outside of the table (`integer_type`) have a range, but no buffer can hold them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class ElementType:
     bits: int
     """Bits one element takes in memory: 8 for an i1; two elements of 4 bits share a byte."""
     kind: Literal["float", "signed", "unsigned", "bool"]
-    aliases: tuple[str, ...] = ()
-    """Other names that are accepted for it."""
     array_name: str = ""
     """The name in PyTorch, ONNX, and NumPy with ml_dtypes."""
+    short_names: tuple[str, ...] = ()
+    """The names in oneDNN and XLA, where they are not `name`."""
     storage: str = ""
     """The name of the NumPy type that buffers are arrays of: one with the same bits where NumPy itself has no such
     type, bytes for elements of 4 bits."""
@@ -35,11 +35,19 @@ class ElementType:
     """The letters that NumPy, the array interface and the buffer protocol have for arrays that hold such elements."""
     dlpack: int = -1
     """DLPack's DLDataTypeCode."""
+    onednn: int = 0
+    """oneDNN's dnnl_data_type_t; 0 where it has no such type."""
     mantissa: int = 0
     """Of a float, the bits of its mantissa that are stored; the exponent has the others but for the sign."""
 
     @property
+    def spellings(self) -> tuple[str, ...]:
+        """Every name that `element_type` reads as this type, its own first."""
+        return tuple(dict.fromkeys(name for name in (self.name, self.array_name, *self.short_names) if name))
+
+    @property
     def is_float(self) -> bool:
+        """Whether the elements are floats; bf16 and 8-bit floats are."""
         return self.kind == "float"
 
     @property
@@ -77,30 +85,30 @@ class ElementType:
 
 
 ELEMENT_TYPES = (
-    # name, bits, kind, aliases, name in array libraries, storage, kinds of arrays, DLPack code, mantissa
-    ElementType("f64", 64, "float", ("float64",), "float64", "float64", "f", 2, 52),
-    ElementType("f32", 32, "float", ("float32",), "float32", "float32", "f", 2, 23),
-    ElementType("f16", 16, "float", ("float16",), "float16", "float16", "f", 2, 10),
-    ElementType("bf16", 16, "float", ("bfloat16",), "bfloat16", "uint16", "ui", 4, 7),
-    ElementType("f8E4M3FN", 8, "float", (), "float8_e4m3fn", "uint8", "ui", 10, 3),
-    ElementType("f8E5M2", 8, "float", (), "float8_e5m2", "uint8", "ui", 12, 2),
-    ElementType("i64", 64, "signed", ("s64", "int64"), "int64", "int64", "i", 0),
-    ElementType("i32", 32, "signed", ("s32", "int32"), "int32", "int32", "i", 0),
-    ElementType("i16", 16, "signed", ("s16", "int16"), "int16", "int16", "i", 0),
-    ElementType("i8", 8, "signed", ("s8", "int8"), "int8", "int8", "i", 0),
-    ElementType("i4", 4, "signed", ("s4",), "int4", "uint8", "ui", 0),
-    ElementType("i1", 8, "bool", ("bool",), "bool", "bool", "bui", 6),
-    ElementType("ui64", 64, "unsigned", ("u64",), "uint64", "uint64", "u", 1),
-    ElementType("ui32", 32, "unsigned", ("u32",), "uint32", "uint32", "u", 1),
-    ElementType("ui16", 16, "unsigned", ("u16",), "uint16", "uint16", "u", 1),
-    ElementType("ui8", 8, "unsigned", ("u8", "uint8"), "uint8", "uint8", "u", 1),
-    ElementType("ui4", 4, "unsigned", ("u4",), "uint4", "uint8", "ui", 1),
+    # name, bits, kind, array name, short names, storage, kinds of arrays, DLPack and oneDNN codes, mantissa
+    ElementType("f64", 64, "float", "float64", (), "float64", "f", 2, 7, 52),
+    ElementType("f32", 32, "float", "float32", (), "float32", "f", 2, 3, 23),
+    ElementType("f16", 16, "float", "float16", (), "float16", "f", 2, 1, 10),
+    ElementType("bf16", 16, "float", "bfloat16", (), "uint16", "ui", 4, 2, 7),
+    ElementType("f8E4M3FN", 8, "float", "float8_e4m3fn", ("f8_e4m3", "f8e4m3fn"), "uint8", "ui", 10, 10, 3),
+    ElementType("f8E5M2", 8, "float", "float8_e5m2", ("f8_e5m2", "f8e5m2"), "uint8", "ui", 12, 9, 2),
+    ElementType("i64", 64, "signed", "int64", ("s64",), "int64", "i", 0),
+    ElementType("i32", 32, "signed", "int32", ("s32",), "int32", "i", 0, 4),
+    ElementType("i16", 16, "signed", "int16", ("s16",), "int16", "i", 0),
+    ElementType("i8", 8, "signed", "int8", ("s8",), "int8", "i", 0, 5),
+    ElementType("i4", 4, "signed", "int4", ("s4",), "uint8", "ui", 0, 11),
+    ElementType("i1", 8, "bool", "bool", ("boolean", "pred"), "bool", "bui", 6, 8),
+    ElementType("ui64", 64, "unsigned", "uint64", ("u64",), "uint64", "u", 1),
+    ElementType("ui32", 32, "unsigned", "uint32", ("u32",), "uint32", "u", 1),
+    ElementType("ui16", 16, "unsigned", "uint16", ("u16",), "uint16", "u", 1),
+    ElementType("ui8", 8, "unsigned", "uint8", ("u8",), "uint8", "u", 1, 6),
+    ElementType("ui4", 4, "unsigned", "uint4", ("u4",), "uint8", "ui", 1, 12),
 )
-_BY_NAME = {name: known for known in ELEMENT_TYPES for name in (known.name, *known.aliases)}
+_BY_NAME = {name: known for known in ELEMENT_TYPES for name in known.spellings}
 
 
 def element_type(dtype: str) -> ElementType:
-    """The element type of that name. Raises LayoutError for an unknown one."""
+    """The element type that `dtype` spells. Raises LayoutError for what spells none."""
     known = _BY_NAME.get(dtype) if isinstance(dtype, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
     if known is None:
         names = ", ".join(known.name for known in ELEMENT_TYPES)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Hole, Index, Pad
-from layout_ir.drawing.memory import Gap, memory_view
+from layout_ir.drawing.memory_view import Gap, memory_view
 from tests.drawing.cases import CASES, case
 from tests.layouts import address_by_definition, indices, random_format, random_shape, rngs
 
@@ -143,3 +143,11 @@ def test_a_sample_keeps_to_its_budget(name: str, rows: int):
     view = memory_view(case(name), rows=rows)
     # Single rows between two that are shown are shown too.
     assert len(view.rows) <= 2 * rows
+
+
+def test_the_first_row_holds_the_first_address_where_its_chunk_begins_in_front_of_it():
+    layout = Format.parse("(a, b) : [a, b*-1 | b:7], offset = -40").bind((1, 2))
+    view = memory_view(layout, columns=2)
+    assert layout.first_address == -40
+    assert all(row.cells for row in view.rows)
+    assert view.rows[0].start == -40

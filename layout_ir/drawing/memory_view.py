@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from layout_ir.algebra.format import MEMORY
+from layout_ir.algebra.factors import MEMORY
 from layout_ir.algebra.layout import Hole, Index, Layout, Pad
 from layout_ir.errors import LayoutError
 
@@ -36,6 +36,7 @@ class Row:
 
     @property
     def start(self) -> int:
+        """The first address, in elements."""
         return self.cells[0].address
 
 
@@ -65,16 +66,21 @@ class MemoryView:
 
     @property
     def rows(self) -> tuple[Row, ...]:
+        """The rows that are shown, without the gaps."""
         return tuple(entry for entry in self.entries if isinstance(entry, Row))
 
     @property
     def is_sampled(self) -> bool:
+        """Whether rows are left out."""
         return any(isinstance(entry, Gap) for entry in self.entries)
 
 
 @dataclass(frozen=True, slots=True)
 class _Ruling:
-    """How addresses [low, end) are cut into rows: runs of `run` addresses from `base` on, cut into rows of `width`."""
+    """How addresses [low, end) are cut into rows: runs of `run` addresses from `base` on, cut into rows of `width`.
+
+    `base` may lie in front of `low`; row 0 is the one that holds `low`.
+    """
 
     base: int
     low: int
@@ -88,15 +94,22 @@ class _Ruling:
 
     @property
     def count(self) -> int:
+        """How many rows there are."""
         runs, rest = divmod(self.end - self.base, self.run)
-        return runs * self.rows_per_run + -(-rest // self.width)
+        return runs * self.rows_per_run + -(-rest // self.width) - self._from_base(self.low)
 
     def row_of(self, address: int) -> int:
+        """The number of the row that holds `address`."""
+        return self._from_base(address) - self._from_base(self.low)
+
+    def _from_base(self, address: int) -> int:
+        """Rows from `base` on in front of the one that holds `address`."""
         run, rest = divmod(address - self.base, self.run)
         return run * self.rows_per_run + rest // self.width
 
     def addresses(self, row: int) -> range:
-        run, part = divmod(row, self.rows_per_run)
+        """The addresses in row number `row`; never empty for rows below `count`."""
+        run, part = divmod(row + self._from_base(self.low), self.rows_per_run)
         start = self.base + run * self.run + part * self.width
         return range(
             max(start, self.low), min(start + self.width, self.base + (run + 1) * self.run, self.end)

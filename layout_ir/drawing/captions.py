@@ -1,4 +1,4 @@
-"""What the pictures say in words, for those on paper and those in a terminal alike."""
+"""The captions of pictures, for SVG, PNG and the terminal alike: summary, legend, remarks, and what a row holds."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from math import prod
 
 from layout_ir.algebra.canonical import canonical_digits
-from layout_ir.algebra.format import MEMORY
+from layout_ir.algebra.factors import MEMORY
 from layout_ir.algebra.layout import Hole, Index, Layout
-from layout_ir.algebra.text import print_policy
-from layout_ir.drawing.memory import Cell, Gap, MemoryView
+from layout_ir.algebra.pads import print_policy
+from layout_ir.drawing.memory_view import Cell, Gap, MemoryView
 from layout_ir.errors import shape_text
 
 _HELD = {"undef": "anything", "zero": "0", "zp": "the zero point"}
@@ -34,6 +34,7 @@ def summary(layout: Layout) -> str:
 
 
 def count(number: int, noun: str, plural: str = "s") -> str:
+    """A number and its noun: "1 pad", "3 pads"; `plural` is the ending of several."""
     return f"{number} {noun}{'' if number == 1 else plural}"
 
 
@@ -61,6 +62,7 @@ def remarks(view: MemoryView) -> list[str]:
 
 
 def gap_text(gap: Gap) -> str:
+    """How many rows a gap leaves out, of which chunks, and their addresses."""
     where = ""
     if gap.chunks is not None:
         first, last = gap.chunks

@@ -1,15 +1,22 @@
-"""Edits of a bound layout that the views are made of: other digits, another window, the factors in memory order."""
+"""A bound layout with one dim changed, which is what views are made of.
+
+A *chain* is the factors of one dim, coarse to fine. Each function gives a new Layout or chain and leaves the old alone;
+none checks that the result is what its caller promised, which is for the views to see to.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from layout_ir.algebra.canonical import position_value
-from layout_ir.algebra.format import MEMORY
-from layout_ir.algebra.layout import BoundFactor, Layout
-from layout_ir.algebra.steps import Steps, Term, fit_phased
+from layout_ir.algebra.factors import MEMORY, BoundFactor
+from layout_ir.algebra.steps import Steps, UnitStride, fit_phased
+
+if TYPE_CHECKING:
+    from layout_ir.algebra.layout import Layout
 
 
 def on_axes(layout: Layout, dim: int) -> bool:
@@ -18,6 +25,7 @@ def on_axes(layout: Layout, dim: int) -> bool:
 
 
 def with_low(layout: Layout, dim: int, low: int) -> Layout:
+    """`layout` with `low` pads in front of `dim`: index 0 is position `low` of its digits."""
     return replace(layout, lo=tuple(low if d == dim else old for d, old in enumerate(layout.lo)))
 
 
@@ -29,7 +37,7 @@ def with_top(layout: Layout, dim: int, count: int) -> Layout:
     return replace(layout, factors=tuple(factors), chunk_rank=min(layout.chunk_rank, len(factors) - at - 1))
 
 
-def with_terms(layout: Layout, dim: int, terms: Sequence[Term]) -> Layout:
+def with_terms(layout: Layout, dim: int, terms: Sequence[UnitStride]) -> Layout:
     """`layout` with the digits of `dim` replaced by canonical `terms`, in memory order by falling stride."""
     chains = chains_of(layout)
     chains[dim] = counted(terms, layout.shape[dim], dim)
@@ -53,8 +61,8 @@ def with_steps(layout: Layout, dim: int, first: int, steps: Steps) -> Layout | N
     return replace(result, offset=layout.offset + first - position_value(result, dim, low))
 
 
-def counted(terms: Sequence[Term], extent: int, dim: int) -> list[BoundFactor]:
-    """Bound factors, coarse to fine, of canonical terms on [0, extent)."""
+def counted(terms: Sequence[UnitStride], extent: int, dim: int) -> list[BoundFactor]:
+    """The chain of `dim`, `extent` indices whose canonical digits are `terms`; without any, one factor of stride 0."""
     if not terms:
         return [BoundFactor(dim, extent, 0 if extent != 1 else 1)]
     units = [unit for unit, _ in terms]
@@ -63,7 +71,7 @@ def counted(terms: Sequence[Term], extent: int, dim: int) -> list[BoundFactor]:
 
 
 def chains_of(layout: Layout) -> list[list[BoundFactor]]:
-    """Per dim, its factors coarse to fine."""
+    """The chain of each dim."""
     chains: list[list[BoundFactor]] = [[] for _ in layout.shape]
     for factor in layout.factors:
         chains[factor.dim].append(factor)
