@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from layout_ir.algebra.layout import HOLE, Index, Layout, Pad
     from layout_ir.algebra.refinement import Nest, peel, refine
     from layout_ir.api.execute import run
+    from layout_ir.api.memory import NONE, Memory
     from layout_ir.api.reordering import compile_reorder, reorder
     from layout_ir.arrays.descriptor import TensorDesc
-    from layout_ir.arrays.memory import NONE, Memory
     from layout_ir.errors import LayoutError
     from layout_ir.frontends.onnx import from_onnx
     from layout_ir.passes.optimize_pipeline import optimize
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 _WHERE = {
     "__version__": "version",
     "HOLE": "algebra.layout",
-    "NONE": "arrays.memory",
+    "NONE": "api.memory",
     "Factor": "algebra.factors",
     "Format": "algebra.format",
     "Index": "algebra.layout",
     "Layout": "algebra.layout",
     "LayoutError": "errors",
-    "Memory": "arrays.memory",
+    "Memory": "api.memory",
     "Nest": "algebra.refinement",
     "Pad": "algebra.layout",
     "TensorDesc": "arrays.descriptor",

@@ -86,7 +86,7 @@ def test_modules_of_a_room_import_each_other_in_no_circle(room: str):
         ("layout_ir.algebra.format", "def f():\n    from layout_ir.dialects import layout"),
         ("layout_ir.passes.strip", "if TYPE_CHECKING:\n    from layout_ir.backends.llvm import Reorder"),
         ("layout_ir.foreign.scalar", "import layout_ir.frontends.onnx"),
-        ("layout_ir.arrays.memory", "import layout_ir"),
+        ("layout_ir.arrays.storage", "import layout_ir"),
         ("layout_ir.passes.strip", "from layout_ir import registry"),
     ],
 )

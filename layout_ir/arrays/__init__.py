@@ -1,1 +1,1 @@
-"""Objects that hold data: descriptors, memory, and what is shared with other libraries."""
+"""Objects that hold data: descriptors, buffers, and what is shared with other libraries."""

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from layout_ir.api.memory import Memory
 from layout_ir.arrays.descriptor import TensorDesc
-from layout_ir.arrays.memory import Memory
 from layout_ir.errors import LayoutError
 
 torch: Any = pytest.importorskip("torch")

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any, Final, Literal, Self
 
 import numpy as np
@@ -45,10 +44,6 @@ Mode = Literal["r", "w", "rw"]
 
 _LARGE = 1 << 18
 """Elements from which a compiled reorder (10 ms, 0.4 ns each) wins against tables of addresses (20 ns each)."""
-
-_COMPILER = "layout_ir.api.reordering"
-"""The module whose `compile_reorder` moves large tensors. It stands above the arrays, which do without it where there
-is no kernel; so it is named here, and imported when the first large tensor is moved."""
 
 
 class _None:
@@ -388,8 +383,8 @@ def _copy_compiled(
     """
     if source is None or destination is None:
         return False
-    with loading:
-        compile_reorder = import_module(_COMPILER).compile_reorder
+    with loading:  # the compiler takes longer to import than small tensors take to move
+        from layout_ir.api.reordering import compile_reorder
     try:
         kernel = compile_reorder(source[0], destination[0], dtype)
     except LayoutError:

@@ -73,7 +73,7 @@ def test_a_large_tensor_moves_as_a_small_one_does(dtype: str, monkeypatch: pytes
         values = np.array([rng.randint(0, 100) for _ in range(math.prod(desc.layout.shape))])
         found: list[tuple[NDArray[Any], NDArray[Any]]] = []
         for large in (1, 1 << 60):
-            monkeypatch.setattr("layout_ir.arrays.memory._LARGE", large)
+            monkeypatch.setattr("layout_ir.api.memory._LARGE", large)
             memory = Memory(desc)
             memory.data.view(np.uint8)[:] = 0x5A
             memory.set(values.reshape(desc.layout.shape))
@@ -84,7 +84,7 @@ def test_a_large_tensor_moves_as_a_small_one_does(dtype: str, monkeypatch: pytes
 
 
 def test_a_large_tensor_without_a_compiled_move_is_read_by_addresses(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("layout_ir.arrays.memory._LARGE", 1)
+    monkeypatch.setattr("layout_ir.api.memory._LARGE", 1)
     memory = Memory(TensorDesc((3, 16), "i4", "aB8b"))
     values = np.arange(48).reshape(3, 16) % 8
     memory.set(values)
@@ -602,7 +602,7 @@ def test_large_tensors_are_moved_by_compiled_reorders_whatever_is_imported_first
     program = """
 import subprocess
 import sys
-from layout_ir.arrays.memory import Memory, _LARGE
+from layout_ir.api.memory import Memory, _LARGE
 from layout_ir.arrays.descriptor import TensorDesc
 memory = Memory(TensorDesc((_LARGE // 16, 16), "f32", "Ab2a"))
 assert "layout_ir.api.reordering" not in sys.modules
@@ -614,7 +614,7 @@ assert (memory.numpy() == 1).all()
 
 
 def test_negative_a_small_tensor_needs_no_compiler(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("layout_ir.arrays.memory._COMPILER", "no.such.module")
+    monkeypatch.setattr("layout_ir.api.reordering.compile_reorder", None)
     memory = Memory(TensorDesc((3, 16), "f32", "Ab2a"))
     memory.set(np.arange(48, dtype=np.float32).reshape(3, 16))
     assert memory.numpy()[2, 15] == 47
