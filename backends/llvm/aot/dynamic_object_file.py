@@ -22,9 +22,9 @@ from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.planning.conversion import bytes_of
 from layout_ir.backends.llvm.planning.dynamic_shapes import Extents, OpenPlan, OpenReorder, open_reorder
 from layout_ir.backends.llvm.planning.nontemporal import streaming_volume
-from layout_ir.backends.llvm.planning.plan import Plan
 from layout_ir.backends.llvm.symbolic.registers import Registers
 from layout_ir.backends.llvm.symbolic.symint import Open
+from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError, shape_text
 
