@@ -26,7 +26,7 @@ from layout_ir.backends.llvm.planning.plan import (
     Tile,
     Weave,
 )
-from layout_ir.backends.llvm.symbolic.guards import free
+from layout_ir.backends.llvm.symbolic.guarding import unguarded
 
 _EVEN = 16
 """Rounds that any small number of threads share evenly enough."""
@@ -40,7 +40,7 @@ _RUN = 256
 """Bytes, or elements that are converted, of one long run that a thread does not go below."""
 
 
-@free
+@unguarded
 def split_of(items: Sequence[Item], kernel: Kernel, threads: int = 1) -> int:
     """The loop that threads share, as `Step.split` numbers it: the outermost that splits evenly, else the best.
 
@@ -62,7 +62,7 @@ def shared_by(step: Step, threads: int) -> Step:
     return replace(step, split=split_of(step.loops, step.kernel, threads))
 
 
-@free
+@unguarded
 def shared_cut(tile: Tile | ConvertTile) -> int:
     """The cut of the schedule whose rounds are shared: the first of the columns, of the rows where columns are few.
 

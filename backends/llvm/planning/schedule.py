@@ -28,8 +28,8 @@ from layout_ir.backends.llvm.planning.plan import (
     Tile,
     Weave,
 )
-from layout_ir.backends.llvm.symbolic.guards import free, generic
-from layout_ir.backends.llvm.symbolic.symint import in_example, is_open
+from layout_ir.backends.llvm.symbolic.guarding import size_oblivious, unguarded
+from layout_ir.backends.llvm.symbolic.symint import hint_of, is_symbolic
 
 _FEW_COLS = 256
 """Bytes of a row from which on a tile need not look for more columns."""
@@ -94,7 +94,7 @@ def fill_step(box: Box, width: int, value: int) -> Step:
     return finished((*rest, *loops), 0, dst, Fill(width, value, size, inner))
 
 
-@generic
+@size_oblivious
 def _normal(box: Box, width: int) -> tuple[list[Loop], list[Item], int, int]:
     """Loops by falling destination stride, the other items by theirs, and the offsets after turning."""
     src, dst = box.src, box.dst
@@ -124,7 +124,7 @@ def _reach(item: Item) -> int:
     return max(_reach(level.move) for level in item.levels)
 
 
-@free
+@unguarded
 def merged(loops: Sequence[Loop]) -> list[Loop]:
     """`loops` by falling destination stride, with every pair that is one loop on both sides made one."""
     result = sorted((x for x in loops if x.count != 1), key=lambda x: -abs(x.dst))
@@ -152,7 +152,7 @@ def merged(loops: Sequence[Loop]) -> list[Loop]:
     return sorted(result, key=lambda x: -abs(x.dst))
 
 
-@generic
+@size_oblivious
 def _widened(loops: Sequence[Loop], rest: Sequence[Item], src: int, dst: int, run: Loop, width: int) -> int:
     """The largest element (at most 8 bytes) that the run and every other step are whole multiples of."""
     numbers = [src, dst, run.count * width]
@@ -196,11 +196,11 @@ def _weave(rows: Loop, cols: Loop, width: int, machine: Machine) -> Weave | None
 
 def _folded(loops: list[Loop], cols: Loop, width: int) -> tuple[list[Loop], Axis]:
     """The columns of a tile, with some of the next digit's where they lie together but are few; the other loops."""
-    if is_open(cols.count):
+    if is_symbolic(cols.count):
         return loops, Axis(cols.count, cols.dst)
     size = cols.count * width
     outer = next((x for x in loops if x.src == size and not x.valid), None)
-    if outer is None or is_open(outer.count) or size % LINE == 0 or size >= _FEW_COLS:
+    if outer is None or is_symbolic(outer.count) or size % LINE == 0 or size >= _FEW_COLS:
         return loops, Axis(cols.count, cols.dst)
     # Enough for whole tiles; the places of all of them are a table in the first-level cache.
     times = max(k for k in range(1, min(outer.count, LINE // width) + 1) if outer.count % k == 0)
@@ -247,7 +247,7 @@ def from_near(step: Step, machine: Machine) -> Step:
     tile = step.kernel
     if not isinstance(tile, Tile) or not tile.whole:
         return step
-    high, strides = _last_rows(tile), in_example((tile.rows.stride, tile.cols.stride))
+    high, strides = _last_rows(tile), hint_of((tile.rows.stride, tile.cols.stride))
     read, written = (max(high * gcd(stride, _WAY) // _WAY, 1) for stride in strides)
     if read > 1 and read + written > machine.l1 // _WAY:
         return step
