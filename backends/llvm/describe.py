@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from layout_ir.backends.llvm.machine.machine import Machine
-from layout_ir.backends.llvm.planning.dynamic_shapes import OpenPlan
+from layout_ir.backends.llvm.planning.dynamic_shapes import DynamicPlan
 from layout_ir.backends.llvm.planning.nontemporal import in_few_streams, streaming_volume
 from layout_ir.backends.llvm.runtime.tuning import Choice
-from layout_ir.backends.llvm.symbolic.guards import generic
+from layout_ir.backends.llvm.symbolic.guarding import size_oblivious
 from layout_ir.dialects.kernel.plan import (
     AnyLoop,
     Copy,
@@ -60,10 +60,10 @@ def plan_words(plan: Plan, machine: Machine, threads: int = 1) -> list[str]:
     return lines
 
 
-@generic
-def open_plan_words(choice: OpenPlan) -> list[str]:
+@size_oblivious
+def dynamic_plan_words(choice: DynamicPlan) -> list[str]:
     """Lines that say what one plan of a kernel for open extents does, and which extents it serves."""
-    given = choice.symbols.conditions_text()
+    given = choice.shape_env.guards_text()
     lines = [f"where {', '.join(given)}:" if given else "for all others:"]
     for k, step in enumerate(choice.plan.steps, 1):
         first, *rest = step_words(step, choice.plan.conversion)

@@ -14,12 +14,12 @@ from layout_ir.backends.llvm.emission.builder import Builder, Value
 from layout_ir.backends.llvm.emission.kernels.convert import Converter
 from layout_ir.backends.llvm.emission.kernels.linear import Range, emit_fill, share
 from layout_ir.backends.llvm.emission.kernels.numbers import Numbers
-from layout_ir.backends.llvm.emission.kernels.open_convert import emit_open_conversion
-from layout_ir.backends.llvm.emission.kernels.open_run import emit_open_run
+from layout_ir.backends.llvm.emission.kernels.open_convert import emit_dynamic_conversion
+from layout_ir.backends.llvm.emission.kernels.open_run import emit_dynamic_run
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.planning.conversion import Widths, starts_even
 from layout_ir.backends.llvm.symbolic.registers import emitting
-from layout_ir.backends.llvm.symbolic.symint import Symbols, is_open
+from layout_ir.backends.llvm.symbolic.symint import ShapeEnv, is_symbolic
 from layout_ir.dialects.kernel.plan import (
     Copy,
     Fill,
@@ -41,13 +41,13 @@ def emit_conversion(
     machine: Machine,
     *,
     linkage: str = "",
-    symbols: Symbols | None = None,
+    shape_env: ShapeEnv | None = None,
     block: bool = True,
 ) -> list[str]:
     """The functions of `plan`, and its tables in front of them. `symbols`: see `emit.emit_function`."""
     assert plan.conversion is not None
     b = Builder(1 if machine.unaligned else plan.width, fences=machine.architecture == "x86_64")
-    with emitting(symbols) as numbers:
+    with emitting(shape_env) as numbers:
         for step in plan.steps:
             _emit_step(b, machine, plan.conversion, step)
     if any(step.kernel.streaming for step in plan.steps):
@@ -56,7 +56,7 @@ def emit_conversion(
     body = "\n".join([*numbers, *b.lines]).replace("@table", f"@{name}.table")
     arguments = ["ptr noalias %src", "ptr noalias %dst", "i64 %part", "i64 %parts"]
     brought = plan.conversion.at_run_time
-    if symbols is not None:
+    if shape_env is not None:
         assert not brought
         arguments.append("ptr noalias %extents")
     parameters = ", ".join(arguments + [f"ptr %{parameter}" for parameter in brought])
@@ -175,8 +175,8 @@ class _Emitter:
         kernel, share, streaming = self.step.kernel, self.share(depth), self.streaming
         if isinstance(kernel, Copy):
             even = starts_even(self.step, (*self.step.loops, kernel.inner), self.widths)
-            if is_open(kernel.run):
-                emit_open_conversion(
+            if is_symbolic(kernel.run):
+                emit_dynamic_conversion(
                     self.converter, kernel, src, dst, channel, share, streaming=streaming, even=even
                 )
                 return
@@ -189,8 +189,8 @@ class _Emitter:
             assert isinstance(kernel, Fill)
             if self.widths.dst_packed:
                 self.fill_halves(kernel, dst, share)
-            elif is_open(kernel.run):
-                emit_open_run(self.b, kernel, src, dst, self.machine.vector, share, streaming)
+            elif is_symbolic(kernel.run):
+                emit_dynamic_run(self.b, kernel, src, dst, self.machine.vector, share, streaming)
             else:
                 emit_fill(self.b, kernel, dst, self.machine.vector, share)
 

@@ -25,13 +25,13 @@ from layout_ir.backends.llvm.emission.kernels.linear import (
     emit_strips,
     share,
 )
-from layout_ir.backends.llvm.emission.kernels.open_run import emit_open_run
+from layout_ir.backends.llvm.emission.kernels.open_run import emit_dynamic_run
 from layout_ir.backends.llvm.emission.kernels.tile import emit_tile
 from layout_ir.backends.llvm.emission.kernels.weave import emit_weave
 from layout_ir.backends.llvm.machine.machine import LINE, Machine
 from layout_ir.backends.llvm.planning.nontemporal import staging_size
 from layout_ir.backends.llvm.symbolic.registers import emitting
-from layout_ir.backends.llvm.symbolic.symint import Open, Symbols
+from layout_ir.backends.llvm.symbolic.symint import ShapeEnv, SymInt
 from layout_ir.dialects.kernel.plan import (
     AnyLoop,
     Copy,
@@ -77,7 +77,7 @@ def emit_function(
     plan: Plan,
     machine: Machine,
     linkage: str = "",
-    symbols: Symbols | None = None,
+    shape_env: ShapeEnv | None = None,
     *,
     block: bool = True,
 ) -> str:
@@ -86,12 +86,14 @@ def emit_function(
     `block`: whether parameters that a call brings along come in a block, see `convert_emit`.
     """
     if plan.conversion is not None:
-        return "\n".join(emit_conversion(name, plan, machine, linkage=linkage, symbols=symbols, block=block))
+        return "\n".join(
+            emit_conversion(name, plan, machine, linkage=linkage, shape_env=shape_env, block=block)
+        )
     fences = machine.architecture == "x86_64"
     b = Builder(1 if machine.unaligned else plan.width, fences=fences)
     if stage := stack_bytes(plan, machine):
         b.lines.append(f"  %stage = alloca [{stage} x i8], align 64")
-    with emitting(symbols) as numbers:
+    with emitting(shape_env) as numbers:
         for step in plan.steps:
             _emit_step(b, machine, step)
     if any(step.kernel.streaming for step in plan.steps):
@@ -99,7 +101,7 @@ def emit_function(
     tables = [line.replace("@table", f"@{name}.table") for line in b.globals]
     body = "\n".join([*numbers, *b.lines]).replace("@table", f"@{name}.table")
     arguments = "ptr noalias %src, ptr noalias %dst, i64 %part, i64 %parts"
-    if symbols is not None:
+    if shape_env is not None:
         arguments += ", ptr noalias %extents"
     words = filter(None, ("define", linkage, f"void @{name}({arguments})", machine.attributes))
     return "\n".join((*tables, f"{' '.join(words)} {{\nentry:\n{body}\n  ret void\n}}"))
@@ -115,7 +117,7 @@ def stack_bytes(plan: Plan, machine: Machine) -> int:
 
 def stage_bound(size: int, machine: Machine) -> int:
     """Bytes of a buffer for `size`; where that is open, a bound that the example keeps."""
-    if not isinstance(size, Open):
+    if not isinstance(size, SymInt):
         return size
     return max(staging_size(machine), 1 << (size.value - 1).bit_length())
 
@@ -202,8 +204,8 @@ class _Emitter:
 
     def kernel(self, depth: int, src: str, dst: str) -> None:
         kernel, share = self.step.kernel, self.share(depth)
-        if isinstance(kernel, Copy | Fill) and isinstance(kernel.run, Open):
-            emit_open_run(self.b, kernel, src, dst, self.machine.vector, share, self.streaming)
+        if isinstance(kernel, Copy | Fill) and isinstance(kernel.run, SymInt):
+            emit_dynamic_run(self.b, kernel, src, dst, self.machine.vector, share, self.streaming)
         elif isinstance(kernel, Copy):
             emit_copy(self.b, kernel, src, dst, self.machine.vector, share, self.streaming, self.pace)
         elif isinstance(kernel, Elements):

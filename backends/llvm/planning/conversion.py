@@ -23,8 +23,8 @@ from layout_ir.backends.llvm.planning.out_of_cache import reach_of
 from layout_ir.backends.llvm.planning.parallel import shared_by, split_of
 from layout_ir.backends.llvm.planning.planner import Span, check_addresses, pad_boxes, product_boxes
 from layout_ir.backends.llvm.planning.schedule import fill_step, merged
-from layout_ir.backends.llvm.symbolic.guards import generic
-from layout_ir.backends.llvm.symbolic.symint import is_open, is_rest
+from layout_ir.backends.llvm.symbolic.guarding import size_oblivious
+from layout_ir.backends.llvm.symbolic.symint import is_remainder, is_symbolic
 from layout_ir.dialects.kernel.plan import (
     ONCE,
     AnyLoop,
@@ -88,7 +88,7 @@ def make_conversion_plan(
 
     Raises LayoutError where `refine` does, where a layout has addresses below 0, or where there is no dim of channels.
     """
-    nest, widths = generic(refine)(src, dst), Widths.of(conversion)
+    nest, widths = size_oblivious(refine)(src, dst), Widths.of(conversion)
     check_addresses(src, dst)
     dim = conversion.dim
     if dim is not None and not 0 <= dim < src.rank:
@@ -193,7 +193,7 @@ def _steps(box: Box, conversion: Conversion, machine: Machine) -> Iterator[Step]
     yield _finished(at, (*rest, *(x for x in loops if x is not inner)), Copy(1, inner))
 
 
-@generic
+@size_oblivious
 def _turned(box: Box) -> tuple[Box, list[Loop], list[AnyLoop]]:
     """Loops by falling destination stride, all of them forwards; other items; and where it then begins."""
     loops: list[Loop] = []
@@ -270,7 +270,7 @@ def _tiles(
                 channel=at.channel + row * rows.channel + col * cols.channel,
             )
             r, c = replace(rows, count=row_count), replace(cols, count=col_count)
-            rests = [n for n, size in ((row_count, high), (col_count, wide)) if is_open(n) and n % size]
+            rests = [n for n, size in ((row_count, high), (col_count, wide)) if is_symbolic(n) and n % size]
             if rests or (widths.src_packed and col_count % 2) or (widths.dst_packed and row_count % 2):
                 yield _finished(here, (*items, r), Copy(1, c))
             else:
@@ -282,7 +282,7 @@ def _parts(count: int, size: int) -> list[tuple[int, int]]:
 
     An open count is whole tiles, and a rest for which there is none.
     """
-    if is_open(count):
+    if is_symbolic(count):
         whole = count // size * size
         return [(start, n) for start, n in ((0, whole), (whole, count % size)) if n]
     result: list[tuple[int, int]] = []
@@ -305,15 +305,15 @@ def _extents(rows: int, cols: int, conversion: Conversion, machine: Machine) -> 
     widths, late = Widths.of(conversion), converts_late(conversion)
     per_lane = LANE // (widths.src if late else widths.dst)
     lanes = 4 if machine.vector > LANE else 1
-    while lanes > 1 and not is_rest(rows) and per_lane * lanes > rows:
+    while lanes > 1 and not is_remainder(rows) and per_lane * lanes > rows:
         lanes //= 2
     wide = per_lane
     if (late or machine.vector == LINE) and not exactly_once(conversion):
-        while 2 * wide * widths.src <= LINE and not is_rest(cols) and 2 * wide <= cols:
+        while 2 * wide * widths.src <= LINE and not is_remainder(cols) and 2 * wide <= cols:
             wide *= 2
     # Rests of blocks go one by one: a plan for each of them would be too many.
-    high = 1 if is_rest(rows) else index(min(per_lane * lanes, rows))
-    return high, 1 if is_rest(cols) else index(min(wide, cols))
+    high = 1 if is_remainder(rows) else index(min(per_lane * lanes, rows))
+    return high, 1 if is_remainder(cols) else index(min(wide, cols))
 
 
 def _tile(rows: Loop, cols: Loop, conversion: Conversion, machine: Machine) -> Tile:

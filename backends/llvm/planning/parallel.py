@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from layout_ir.backends.llvm.symbolic.guards import free
+from layout_ir.backends.llvm.symbolic.guarding import unguarded
 from layout_ir.dialects.kernel.plan import (
     AnyLoop,
     Copy,
@@ -39,7 +39,7 @@ _RUN = 256
 """Bytes, or elements that are converted, of one long run that a thread does not go below."""
 
 
-@free
+@unguarded
 def split_of(items: Sequence[AnyLoop], kernel: Kernel, threads: int = 1) -> int:
     """The loop that threads share, as `Step.split` numbers it: the outermost that splits evenly, else the best.
 
@@ -61,7 +61,7 @@ def shared_by(step: Step, threads: int) -> Step:
     return replace(step, parallel=split_of(step.loops, step.kernel, threads))
 
 
-@free
+@unguarded
 def shared_cut(tile: Tile) -> int:
     """The cut of the schedule whose rounds are shared: the first of the columns, of the rows where columns are few.
 

@@ -23,8 +23,8 @@ from layout_ir.backends.llvm.planning.out_of_cache import from_far
 from layout_ir.backends.llvm.planning.parallel import shared_by
 from layout_ir.backends.llvm.planning.schedule import fill_step, from_near, move_step
 from layout_ir.backends.llvm.planning.variants import variants
-from layout_ir.backends.llvm.symbolic.guards import free, generic
-from layout_ir.backends.llvm.symbolic.symint import is_open
+from layout_ir.backends.llvm.symbolic.guarding import size_oblivious, unguarded
+from layout_ir.backends.llvm.symbolic.symint import is_symbolic
 from layout_ir.dialects.kernel.plan import Level, Loop, Plan, Step, TableLoop
 from layout_ir.errors import LayoutError
 
@@ -63,7 +63,7 @@ def make_plan(
 
     Raises LayoutError where `refine` does, and where a layout has addresses below 0.
     """
-    nest = generic(refine)(src, dst)
+    nest = size_oblivious(refine)(src, dst)
     check_addresses(src, dst)
     volume = width * prod(src.shape)
     fused = _fusible(nest, dst, width) if volume else None
@@ -143,13 +143,13 @@ def _fusible(nest: Nest, dst: Layout, width: int) -> tuple[int, int] | None:
         if dim.low or dim.total == dim.extent or not dim.loops or not dim.extent:
             continue
         inner = dim.loops[0]
-        if isinstance(inner, RefinedTableLoop) or is_open(inner.count) or inner.dst != 1:
+        if isinstance(inner, RefinedTableLoop) or is_symbolic(inner.count) or inner.dst != 1:
             continue
         blocks = [inner.count]
         if inner.src == 1:
             # Blocks of the source may make up a longer one of the destination.
             for loop in dim.loops[1:]:
-                if isinstance(loop, RefinedTableLoop) or is_open(loop.count) or loop.dst != blocks[-1]:
+                if isinstance(loop, RefinedTableLoop) or is_symbolic(loop.count) or loop.dst != blocks[-1]:
                     break
                 blocks.append(blocks[-1] * loop.count)
         for block in reversed(blocks):
@@ -172,7 +172,7 @@ def _level(loop: RefinedLoop | RefinedTableLoop, width: int) -> Level:
     return Level(loop.unit, Loop(loop.count, loop.src * width, loop.dst * width))
 
 
-@free
+@unguarded
 def product_boxes(spans: Sequence[Span], parts: list[list[Box]]) -> list[Box]:
     """Boxes of the cross product of the spans, each cut into its `parts`, kept few."""
     order = sorted(range(len(spans)), key=lambda d: _nearness(spans[d][0]), reverse=True)
@@ -220,7 +220,7 @@ def pad_boxes(
         return []
     levels: list[tuple[Level, ...]] = []
     for dim, padded in enumerate(dst.padded_shape):
-        terms = generic(canonical_digits)(dst.digits[dim], padded)
+        terms = size_oblivious(canonical_digits)(dst.digits[dim], padded)
         units = [unit for unit, _ in terms] + [padded]
         levels.append(
             tuple(

@@ -15,8 +15,8 @@ from operator import index
 from layout_ir.backends.llvm.machine.machine import LANE, LINE, Machine
 from layout_ir.backends.llvm.planning.index_splitting import Box
 from layout_ir.backends.llvm.planning.parallel import split_of
-from layout_ir.backends.llvm.symbolic.guards import free, generic
-from layout_ir.backends.llvm.symbolic.symint import in_example, is_open
+from layout_ir.backends.llvm.symbolic.guarding import size_oblivious, unguarded
+from layout_ir.backends.llvm.symbolic.symint import hint_of, is_symbolic
 from layout_ir.dialects.kernel.plan import (
     ONCE,
     AnyLoop,
@@ -97,7 +97,7 @@ def fill_step(box: Box, width: int, value: int) -> Step:
     return finished((*rest, *loops), 0, dst, Fill(width, value, size, inner))
 
 
-@generic
+@size_oblivious
 def _normal(box: Box, width: int) -> tuple[list[Loop], list[AnyLoop], int, int]:
     """Loops by falling destination stride, the other items by theirs, and the offsets after turning."""
     src, dst = box.src, box.dst
@@ -127,7 +127,7 @@ def _reach(item: AnyLoop) -> int:
     return max(_reach(level.loop) for level in item.levels)
 
 
-@free
+@unguarded
 def merged(loops: Sequence[Loop]) -> list[Loop]:
     """`loops` by falling destination stride, with every pair that is one loop on both sides made one."""
     result = sorted((x for x in loops if x.count != 1), key=lambda x: -abs(x.dst))
@@ -155,7 +155,7 @@ def merged(loops: Sequence[Loop]) -> list[Loop]:
     return sorted(result, key=lambda x: -abs(x.dst))
 
 
-@generic
+@size_oblivious
 def _widened(
     loops: Sequence[Loop], rest: Sequence[AnyLoop], src: int, dst: int, run: Loop, width: int
 ) -> int:
@@ -201,11 +201,11 @@ def _weave(rows: Loop, cols: Loop, width: int, machine: Machine) -> Interleave |
 
 def _folded(loops: list[Loop], cols: Loop, width: int) -> tuple[list[Loop], Axis]:
     """The columns of a tile, with some of the next digit's where they lie together but are few; the other loops."""
-    if is_open(cols.count):
+    if is_symbolic(cols.count):
         return loops, Axis(cols.count, cols.dst)
     size = cols.count * width
     outer = next((x for x in loops if x.src == size and not x.valid), None)
-    if outer is None or is_open(outer.count) or size % LINE == 0 or size >= _FEW_COLS:
+    if outer is None or is_symbolic(outer.count) or size % LINE == 0 or size >= _FEW_COLS:
         return loops, Axis(cols.count, cols.dst)
     # Enough for whole tiles; the places of all of them are a table in the first-level cache.
     times = max(k for k in range(1, min(outer.count, LINE // width) + 1) if outer.count % k == 0)
@@ -252,7 +252,7 @@ def from_near(step: Step, machine: Machine) -> Step:
     tile = step.kernel
     if not isinstance(tile, Tile) or not tile.square:
         return step
-    high, strides = _last_rows(tile), in_example((tile.rows.stride, tile.cols.stride))
+    high, strides = _last_rows(tile), hint_of((tile.rows.stride, tile.cols.stride))
     read, written = (max(high * gcd(stride, _WAY) // _WAY, 1) for stride in strides)
     if read > 1 and read + written > machine.l1 // _WAY:
         return step

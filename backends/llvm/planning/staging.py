@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from layout_ir.backends.llvm.machine.machine import LINE
 from layout_ir.backends.llvm.planning.schedule import finished
-from layout_ir.backends.llvm.symbolic.symint import is_open
+from layout_ir.backends.llvm.symbolic.symint import is_symbolic
 from layout_ir.dialects.kernel.plan import Axis, Blocking, Loop, Staged, Step, Tile
 
 _LINES = 2
@@ -33,7 +33,7 @@ def strips(step: Step) -> list[Step] | None:
     if not isinstance(tile, Tile) or not all(isinstance(x, Loop) for x in step.loops):
         return None
     high, wide = _LINES * LINE // tile.width, _READ // tile.width
-    if not tile.square or tile.cols.fold or is_open(tile.rows.count) or is_open(tile.cols.count):
+    if not tile.square or tile.cols.fold or is_symbolic(tile.rows.count) or is_symbolic(tile.cols.count):
         return None
     if tile.rows.count < _LONG * high or tile.cols.count < wide:
         return None

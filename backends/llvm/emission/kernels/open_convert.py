@@ -13,7 +13,7 @@ from layout_ir.backends.llvm.planning.conversion import exactly_once
 from layout_ir.dialects.kernel.plan import Copy
 
 
-def emit_open_conversion(
+def emit_dynamic_conversion(
     converter: Converter, kernel: Copy, src: str, dst: str, channel: Value, range_: Range, *,
     streaming: bool, even: bool,
 ) -> None:  # fmt: skip

@@ -17,7 +17,7 @@ from layout_ir.backends.llvm.emission.kernels.linear import Pace, Range
 from layout_ir.backends.llvm.emission.kernels.network import interleaved, joined
 from layout_ir.backends.llvm.machine.machine import LANE, LINE
 from layout_ir.backends.llvm.planning.parallel import shared_cut
-from layout_ir.backends.llvm.symbolic.symint import Open
+from layout_ir.backends.llvm.symbolic.symint import SymInt
 from layout_ir.dialects.kernel.plan import Tile
 
 
@@ -228,11 +228,11 @@ def _gathered(b: Builder, kernel: Tile, src: str, first: int, lanes: int, rows: 
         if row >= rows:
             parts.append("poison")
             continue
-        if not isinstance(kernel.valid, Open) and kernel.valid and row >= kernel.valid:
+        if not isinstance(kernel.valid, SymInt) and kernel.valid and row >= kernel.valid:
             parts.append(f"splat ({element} {kernel.pad})")
             continue
         place = b.at(src, row * kernel.rows.stride)
-        if isinstance(kernel.valid, Open) and row:
+        if isinstance(kernel.valid, SymInt) and row:
             # Row 0 there always is; where there is no other, a constant is read instead.
             there = b.put(f"icmp slt i64 {row}, {kernel.valid}")
             place = b.put(f"select i1 {there}, ptr {place}, ptr {b.pads(kernel.width, kernel.pad)}")
