@@ -17,11 +17,11 @@ from xdsl.traits import SymbolTable
 from layout_ir.backends.llvm.kernel_ir import plan_op
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.machine.named import machine_named
-from layout_ir.backends.llvm.planning.dynamic_shapes import OpenReorder, open_reorder
-from layout_ir.backends.llvm.planning.plan import Plan
+from layout_ir.backends.llvm.planning.dynamic_shapes import DynamicReorder, dynamic_reorder
 from layout_ir.backends.llvm.runtime.call import plan_reorder
 from layout_ir.diagnostics import remark
-from layout_ir.dialects.kernel import CallOp, ConversionAttr, OpenOp, PlanOp
+from layout_ir.dialects.kernel.ops import CallOp, ConversionAttr, OpenOp, PlanOp
+from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.dialects.layout import FormatAttr, ReorderOp, format_of, layout_of
 from layout_ir.errors import LayoutError
 from layout_ir.passes.layout_pass import LayoutPass
@@ -31,12 +31,12 @@ from layout_ir.passes.rewriting import replace_op
 def lower(module: ModuleOp, cpu: str = "host") -> None:
     """Lowers in place. Raises LayoutError where `cpu` names no machine."""
     machine = machine_named(cpu)
-    names: dict[Plan | OpenReorder, str] = {}
+    names: dict[Plan | DynamicReorder, str] = {}
     for op in list(module.walk()):
         if not isinstance(op, ReorderOp):
             continue
         try:
-            plan = _open_reorder(op, machine) if op.is_dynamic else _plan(op, machine)
+            plan = _dynamic_reorder(op, machine) if op.is_dynamic else _plan(op, machine)
         except LayoutError as error:
             remark(op, f"reorder stays: {error}")
             continue
@@ -56,7 +56,7 @@ def _plan(op: ReorderOp, machine: Machine) -> Plan:
     return plan_reorder(source, target, conversion=op.conversion, target=machine)
 
 
-def _open_reorder(op: ReorderOp, machine: Machine) -> OpenReorder:
+def _dynamic_reorder(op: ReorderOp, machine: Machine) -> DynamicReorder:
     """The reorder, for which there is a kernel. Raises LayoutError where there is none."""
     formats = format_of(op.input.type), format_of(op.result.type)
     for side, format in zip((op.source_type, op.result_type), formats, strict=True):
@@ -64,12 +64,12 @@ def _open_reorder(op: ReorderOp, machine: Machine) -> OpenReorder:
             raise LayoutError(f"{side} has no layout: its encoding is {side.encoding}")
     assert formats[0] is not None and formats[1] is not None
     shape = tuple(None if extent < 0 else extent for extent in op.source_type.get_shape())
-    reorder = open_reorder(formats[0], formats[1], shape, op.conversion, machine)
-    reorder.plain()
+    reorder = dynamic_reorder(formats[0], formats[1], shape, op.conversion, machine)
+    reorder.fallback()
     return reorder
 
 
-def _kernel_op(what: Plan | OpenReorder, name: str, cpu: str | None) -> PlanOp | OpenOp:
+def _kernel_op(what: Plan | DynamicReorder, name: str, cpu: str | None) -> PlanOp | OpenOp:
     if isinstance(what, Plan):
         return plan_op(what, name, cpu)
     source, target = FormatAttr(what.src), FormatAttr(what.dst)

@@ -10,14 +10,14 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.target import Target
 
-from layout_ir.backends.llvm.aot.dynamic_object_file import compile_open_ahead
+from layout_ir.backends.llvm.aot.dynamic_object_file import compile_dynamic_ahead
 from layout_ir.backends.llvm.aot.object_file import check_name
 from layout_ir.backends.llvm.emission.emit import emit_function, module_text
 from layout_ir.backends.llvm.kernel_ir import plan_of
 from layout_ir.backends.llvm.lowering import kernels_in
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.machine.named import machine_named
-from layout_ir.dialects.kernel import OpenOp, PlanOp
+from layout_ir.dialects.kernel.ops import OpenOp, PlanOp
 from layout_ir.errors import LayoutError, unforeseen_as_error
 from layout_ir.passes.layout_pass import readable_in_stock_tools
 
@@ -44,7 +44,7 @@ def _functions(op: PlanOp | OpenOp, machine: Machine) -> list[str]:
         check_name(name)
         return [emit_function(name, plan_of(op), machine)]
     formats = op.source.data, op.target.data
-    return compile_open_ahead(*formats, op.extents.data, op.elements.data, machine, name).functions()
+    return compile_dynamic_ahead(*formats, op.extents.data, op.elements.data, machine, name).functions()
 
 
 @dataclass(frozen=True)

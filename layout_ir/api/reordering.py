@@ -33,8 +33,8 @@ from layout_ir.forking import loading
 if TYPE_CHECKING:
     from layout_ir.backends.llvm import Reorder
     from layout_ir.backends.llvm.machine.machine import Machine
-    from layout_ir.backends.llvm.planning.plan import Plan
-    from layout_ir.backends.llvm.runtime.dynamic_call import OpenKernel
+    from layout_ir.backends.llvm.runtime.dynamic_call import DynamicKernel
+    from layout_ir.dialects.kernel.plan import Plan
 
 _NAMES = {
     known.array_name: known.name
@@ -226,7 +226,7 @@ def compile_reorder(
     threads: int | None = None,
     target: Machine | str | None = None,
     tune: bool = False,
-) -> Reorder | ScaledReorder | OpenKernel:
+) -> Reorder | ScaledReorder | DynamicKernel:
     """A kernel `kernel(source_buffer, destination_buffer)`; see `layout_ir.backends.llvm.compile_reorder`.
 
     Descriptors bring their element type, scale and zero point; of bare layouts `dtype` names the source's elements
@@ -234,16 +234,16 @@ def compile_reorder(
     differ, elements are converted as `layout_ir.elements.quantization` defines. `scale`, `zero_point` and `beta` are
     what `conversion_between` takes there. Numbers are compiled in; where arrays are given, the result is a
     `ScaledReorder`, whose calls may bring others. Where extents of the descriptors are None, the kernel serves every
-    size of them, and its parameters must be compiled in; see `layout_ir.backends.llvm.runtime.dynamic_call.OpenKernel`.
+    size of them, and its numbers must be compiled in; see `layout_ir.backends.llvm.runtime.dynamic_call.DynamicKernel`.
 
     Raises LayoutError where descriptors and arguments disagree, and where no kernel moves the layouts.
     """
     src_name = _named(source, dtype) or "f32"
     dst_name = _named(destination, dst_dtype) or src_name
     if any(isinstance(side, TensorDesc) and None in side.shape for side in (source, destination)):
-        parameters = (*_quantization(source, destination, scale, zero_point), beta)
+        numbers = (*_quantization(source, destination, scale, zero_point), beta)
         return _dynamic_kernel(
-            source, destination, (src_name, dst_name), parameters, dim, threads=threads, target=target
+            source, destination, (src_name, dst_name), numbers, dim, threads=threads, target=target
         )
     src, dst = (side.layout if isinstance(side, TensorDesc) else side for side in (source, destination))
     if dst.pad == "zp" and isinstance(destination, TensorDesc):
@@ -283,10 +283,10 @@ def _dynamic_kernel(
     *,
     threads: int | None,
     target: Machine | str | None,
-) -> Reorder | ScaledReorder | OpenKernel:
-    """The kernel for a dynamic shape: every extent that neither side knows may be any."""
+) -> Reorder | ScaledReorder | DynamicKernel:
+    """The kernel where extents are open on one side at least; an extent that the other side knows is known."""
     with loading:
-        from layout_ir.backends.llvm.runtime.dynamic_call import compile_open
+        from layout_ir.backends.llvm.runtime.dynamic_call import compile_dynamic
 
     formats = source.format, destination.format
     for side, format in (("source", formats[0]), ("destination", formats[1])):
@@ -319,7 +319,7 @@ def _dynamic_kernel(
     conversion, _ = conversion_between(
         *dtypes, scale=scale, zero_point=zero_point, beta=beta, dim=dim, channels=channels
     )
-    return compile_open(src, dst, shape, conversion=conversion, threads=threads, target=target)
+    return compile_dynamic(src, dst, shape, conversion=conversion, threads=threads, target=target)
 
 
 def _channels(shape: Sequence[int | None], dim: int | None) -> int | None:

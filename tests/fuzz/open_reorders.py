@@ -20,8 +20,8 @@ import numpy as np
 from layout_ir.algebra.factors import Factor
 from layout_ir.algebra.format import Format
 from layout_ir.arrays.protocols import storage_of
-from layout_ir.backends.llvm.planning.dynamic_shapes import Extents, OpenPlan
-from layout_ir.backends.llvm.runtime.dynamic_call import OpenKernel, compile_open
+from layout_ir.backends.llvm.planning.dynamic_shapes import DynamicPlan, DynamicShape
+from layout_ir.backends.llvm.runtime.dynamic_call import DynamicKernel, compile_dynamic
 from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError, shape_text
@@ -36,7 +36,7 @@ _LIMITS = (600, 20_000, 20_000, 60_000)
 class At:
     """An open kernel at one shape, as `check` calls kernels."""
 
-    kernel: OpenKernel
+    kernel: DynamicKernel
     shape: tuple[int, ...]
 
     @property
@@ -55,7 +55,7 @@ class Bytes:
 
     src_bytes: int
     dst_bytes: int
-    of: OpenPlan
+    of: DynamicPlan
 
 
 def _format(rng: Random, rank: int, dtype: str) -> Format:
@@ -93,14 +93,14 @@ def _constants(rng: Random, src: str, dst: str) -> Conversion:
             return conversion
 
 
-def _shape(rng: Random, shape: Extents, limit: int) -> tuple[int, ...]:
+def _shape(rng: Random, shape: DynamicShape, limit: int) -> tuple[int, ...]:
     while True:
         found = tuple(rng.choice(_EXTENTS) if x is None else x for x in shape)
         if math.prod(found) <= limit and (0 not in found or rng.random() < 0.1):
             return found
 
 
-def kernel(seed: int, number: int) -> tuple[OpenKernel, Random]:
+def kernel(seed: int, number: int) -> tuple[DynamicKernel, Random]:
     """Kernel `number` of the sequence that `seed` begins, and where its calls draw from."""
     rng = Random(seed << 32 | number)
     src, dst = PAIRS[(number * 101 + seed) % len(PAIRS)]
@@ -112,7 +112,9 @@ def kernel(seed: int, number: int) -> tuple[OpenKernel, Random]:
         shape[rng.randrange(rank)] = None
         conversion, target = _constants(rng, src, dst), targets[number % 5 % len(targets)]
         try:
-            return compile_open(*formats, tuple(shape), conversion=conversion, threads=1, target=target), rng
+            return compile_dynamic(
+                *formats, tuple(shape), conversion=conversion, threads=1, target=target
+            ), rng
         except LayoutError as error:
             if not any(
                 said in str(error) for said in ("serves all extents", "several elements at one address")
@@ -120,7 +122,7 @@ def kernel(seed: int, number: int) -> tuple[OpenKernel, Random]:
                 raise
 
 
-def _refused(kernel: OpenKernel, shape: tuple[int, ...]) -> bool:
+def _refused(kernel: DynamicKernel, shape: tuple[int, ...]) -> bool:
     """Whether a kernel says that a shape begins below its buffers."""
     room = [np.zeros(1 << 18, storage_of(dtype)) for dtype in kernel.reorder.dtypes]
     try:

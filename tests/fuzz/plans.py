@@ -23,8 +23,8 @@ from layout_ir.backends.llvm.kernel_ir import plan_of, plan_op
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.machine.named import NAMES, machine_named
 from layout_ir.backends.llvm.runtime.call import load
-from layout_ir.backends.llvm.runtime.dynamic_call import compile_open
-from layout_ir.dialects.kernel import KernelDialect, OpenOp, PlanOp
+from layout_ir.backends.llvm.runtime.dynamic_call import compile_dynamic
+from layout_ir.dialects.kernel.ops import KernelDialect, OpenOp, PlanOp
 from layout_ir.dialects.layout import LayoutDialect
 from layout_ir.errors import LayoutError
 from layout_ir.tools.locations import LocatedParser
@@ -121,7 +121,7 @@ class Plans(Kind):
             if isinstance(op, PlanOp):
                 _run_plan(op, rng)
             elif isinstance(op, OpenOp):
-                _run_open(op, rng)
+                _run_dynamic(op, rng)
 
 
 def _other_number(rng: Random, text: str, mutator: TextMutator) -> str:
@@ -174,9 +174,9 @@ def _run_plan(op: PlanOp, rng: Random) -> None:
         raise Wrong(f"bytes outside of the destination changed: {plan}", "bytes outside changed")
 
 
-def _run_open(op: OpenOp, rng: Random) -> None:
+def _run_dynamic(op: OpenOp, rng: Random) -> None:
     extents, conversion = op.extents.data, op.elements.data
-    made = compile_open(op.source.data, op.target.data, extents, conversion=conversion, threads=1)
+    made = compile_dynamic(op.source.data, op.target.data, extents, conversion=conversion, threads=1)
     for _ in range(3):
         shape = tuple(rng.choice((0, 1, 2, 3, 4, 7, 8, 9, 17, 33)) if x is None else x for x in extents)
         if math.prod(max(x, 1) for x in shape) > 20_000:

@@ -20,11 +20,16 @@ from layout_ir.backends.llvm.aot.object_file import Unit, check_name
 from layout_ir.backends.llvm.emission.emit import module_text
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.planning.conversion import bytes_of
-from layout_ir.backends.llvm.planning.dynamic_shapes import Extents, OpenPlan, OpenReorder, open_reorder
+from layout_ir.backends.llvm.planning.dynamic_shapes import (
+    DynamicPlan,
+    DynamicReorder,
+    DynamicShape,
+    dynamic_reorder,
+)
 from layout_ir.backends.llvm.planning.nontemporal import streaming_volume
-from layout_ir.backends.llvm.planning.plan import Plan
 from layout_ir.backends.llvm.symbolic.registers import Registers
-from layout_ir.backends.llvm.symbolic.symint import Open
+from layout_ir.backends.llvm.symbolic.symint import SymInt
+from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError, shape_text
 
@@ -32,11 +37,11 @@ _ARGUMENTS = "ptr %src, ptr %dst, i64 %part, i64 %parts, ptr %extents"
 
 
 @dataclass(frozen=True, slots=True)
-class OpenUnit(Unit):
+class DynamicUnit(Unit):
     """One reorder of tensors of many shapes; `choices` in the order in which they are asked, the last serves all."""
 
-    reorder: OpenReorder
-    choices: tuple[OpenPlan, ...]
+    reorder: DynamicReorder
+    choices: tuple[DynamicPlan, ...]
 
     @property
     def formats(self) -> tuple[Format, Format]:
@@ -88,9 +93,9 @@ class OpenUnit(Unit):
         name, lines = self.name, self._empty("done", "ask0")
         for k, choice in enumerate(self.choices):
             lines.append(f"ask{k}:")
-            if choice.symbols.conditions:
-                registers = Registers(choice.symbols, prefix=f"%a{k}.")
-                flag = registers.met()
+            if choice.shape_env.guards:
+                registers = Registers(choice.shape_env, prefix=f"%a{k}.")
+                flag = registers.guards_hold()
                 lines += [*registers.lines, f"  br i1 {flag}, label %take{k}, label %ask{k + 1}"]
             else:
                 lines.append(f"  br label %take{k}")
@@ -100,8 +105,8 @@ class OpenUnit(Unit):
 
     def _size(self, side: str, size: object) -> str:
         """The function that says how many bytes one side has."""
-        registers = Registers(self.choices[-1].symbols, prefix="%b.")
-        result = registers.of(size.terms) if isinstance(size, Open) else str(size)
+        registers = Registers(self.choices[-1].shape_env, prefix="%b.")
+        result = registers.of(size.terms) if isinstance(size, SymInt) else str(size)
         body = "\n".join(
             [
                 *self._empty("none", "some"),
@@ -131,15 +136,15 @@ class OpenUnit(Unit):
         return [*lines, f"  br i1 {flag}, label %{yes}, label %{no}"]
 
 
-def compile_open_ahead(
+def compile_dynamic_ahead(
     src: Format,
     dst: Format,
-    shape: Extents,
+    shape: DynamicShape,
     what: str | Conversion,
     machine: Machine,
     name: str = "reorder",
     like: Sequence[Sequence[int]] = (),
-) -> OpenUnit:
+) -> DynamicUnit:
     """The reorder of tensors of `shape`, None for any extent; made well for shapes `like` those given.
 
     `what` says what becomes of the elements, or names the type that they keep.
@@ -147,25 +152,25 @@ def compile_open_ahead(
     Raises LayoutError where no code serves all extents, an example is no such shape, or C does not accept the name.
     """
     check_name(name)
-    reorder = open_reorder(src, dst, shape, what, machine)
+    reorder = dynamic_reorder(src, dst, shape, what, machine)
     _check_addresses(reorder)
-    last = reorder.plain()
+    last = reorder.fallback()
     # Where large shapes meet no condition under which streaming pays, and where registers are too wide: less choosy.
     cached = replace(machine, may_stream=False)
     narrow = replace(cached, vector=min(machine.vector, 16))
-    choices: list[OpenPlan] = []
+    choices: list[DynamicPlan] = []
     for kind in (machine, cached, narrow):
         known = len(choices)
         for example in (*like, *examples(reorder)):
             if not any(choice.serves(example) for choice in choices[known:]):
-                choice = replace(reorder, machine=kind).like(example)
+                choice = replace(reorder, machine=kind).specialize(example)
                 choice.function(name)  # emission may add conditions, and the next example asks
                 choices.append(choice)
     unique = {str(choice): choice for choice in choices}
-    return OpenUnit(name, reorder.conversion.src, machine, reorder, (*unique.values(), last))
+    return DynamicUnit(name, reorder.conversion.src, machine, reorder, (*unique.values(), last))
 
 
-def _check_addresses(reorder: OpenReorder) -> None:
+def _check_addresses(reorder: DynamicReorder) -> None:
     """Raises LayoutError where some extents reach below address 0: code without a way to say so cannot refuse them."""
     small, large = (
         [
@@ -186,7 +191,7 @@ def _check_addresses(reorder: OpenReorder) -> None:
             )
 
 
-def examples(reorder: OpenReorder) -> Iterator[tuple[int, ...]]:
+def examples(reorder: DynamicReorder) -> Iterator[tuple[int, ...]]:
     """Shapes that differ in what matters to a plan: full lines, rests of blocks, more than the caches hold."""
     if 0 in reorder.shape:
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from layout_ir.algebra.pads import PadPolicy, pad_after
-from layout_ir.backends.llvm.aot.dynamic_object_file import OpenUnit
+from layout_ir.backends.llvm.aot.dynamic_object_file import DynamicUnit
 from layout_ir.backends.llvm.aot.object_file import Argument, FixedUnit, Unit
 from layout_ir.backends.llvm.describe import arithmetic_words
 from layout_ir.elements.element_types import bits_of
@@ -57,7 +57,7 @@ _SHARES_OF_HALVES = """\
 
 
 def _sizes(unit: Unit) -> str:
-    if isinstance(unit, OpenUnit):
+    if isinstance(unit, DynamicUnit):
         return ""
     (plan,), upper = unit.plans, unit.name.upper()
     sizes = (("SRC", plan.src_bytes), ("DST", plan.dst_bytes))
@@ -66,7 +66,7 @@ def _sizes(unit: Unit) -> str:
 
 def _functions(unit: Unit) -> str:
     name = unit.name
-    if not isinstance(unit, OpenUnit):
+    if not isinstance(unit, DynamicUnit):
         more = "".join(f", const {argument.type} *{argument.name}" for argument in _arguments(unit))
         shares = _SHARES_OF_HALVES if unit.plans[0].shares_bytes else _SHARES
         return (
@@ -123,7 +123,7 @@ def _facts(unit: Unit, needs: tuple[str, ...]) -> list[str]:
     (source, destination), plan = unit.formats, unit.plans[-1]
     shape = shape_text(unit.shape)
     buffers = f"buffers      source {plan.src_bytes} bytes, destination {plan.dst_bytes} bytes, pads included"
-    if isinstance(unit, OpenUnit):
+    if isinstance(unit, DynamicUnit):
         count = len(unit.shape)
         buffers = f"extents      {count} numbers, one per dim; those that the shape gives are not read"
     lines = [
@@ -142,7 +142,7 @@ def _facts(unit: Unit, needs: tuple[str, ...]) -> list[str]:
     if _arguments(unit):
         lines[-1] += " Numbers lie as C has them."
     lines += _halves(unit)
-    if isinstance(unit, OpenUnit):
+    if isinstance(unit, DynamicUnit):
         lines.append(
             "Extents below 1 make the tensor empty, and nothing is done, not even pads are written. "
             "Buffers are smaller than 2^59 bytes."

@@ -14,14 +14,24 @@ from layout_ir.backends.llvm.emission.builder import Builder, Value
 from layout_ir.backends.llvm.emission.kernels.convert import Converter
 from layout_ir.backends.llvm.emission.kernels.linear import Range, emit_fill, share
 from layout_ir.backends.llvm.emission.kernels.numbers import Numbers
-from layout_ir.backends.llvm.emission.kernels.open_convert import emit_open_conversion
-from layout_ir.backends.llvm.emission.kernels.open_run import emit_open_run
+from layout_ir.backends.llvm.emission.kernels.open_convert import emit_dynamic_conversion
+from layout_ir.backends.llvm.emission.kernels.open_run import emit_dynamic_run
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.planning.conversion import Widths, starts_even
-from layout_ir.backends.llvm.planning.loops import Level, Loop, Ragged, Table
-from layout_ir.backends.llvm.planning.plan import ConvertRun, ConvertTile, ConvertWeave, Fill, Plan, Step
 from layout_ir.backends.llvm.symbolic.registers import emitting
-from layout_ir.backends.llvm.symbolic.symint import Symbols, is_open
+from layout_ir.backends.llvm.symbolic.symint import ShapeEnv, is_symbolic
+from layout_ir.dialects.kernel.plan import (
+    Copy,
+    Fill,
+    Interleave,
+    Level,
+    Loop,
+    Plan,
+    Step,
+    TableLoop,
+    Tile,
+    VariableBoundLoops,
+)
 from layout_ir.elements.quantization import PARAMETERS, Conversion
 
 
@@ -31,13 +41,13 @@ def emit_conversion(
     machine: Machine,
     *,
     linkage: str = "",
-    symbols: Symbols | None = None,
+    shape_env: ShapeEnv | None = None,
     block: bool = True,
 ) -> list[str]:
     """The functions of `plan`, and its tables in front of them. `symbols`: see `emit.emit_function`."""
     assert plan.conversion is not None
     b = Builder(1 if machine.unaligned else plan.width, fences=machine.architecture == "x86_64")
-    with emitting(symbols) as numbers:
+    with emitting(shape_env) as numbers:
         for step in plan.steps:
             _emit_step(b, machine, plan.conversion, step)
     if any(step.kernel.streaming for step in plan.steps):
@@ -46,7 +56,7 @@ def emit_conversion(
     body = "\n".join([*numbers, *b.lines]).replace("@table", f"@{name}.table")
     arguments = ["ptr noalias %src", "ptr noalias %dst", "i64 %part", "i64 %parts"]
     brought = plan.conversion.at_run_time
-    if symbols is not None:
+    if shape_env is not None:
         assert not brought
         arguments.append("ptr noalias %extents")
     parameters = ", ".join(arguments + [f"ptr %{parameter}" for parameter in brought])
@@ -110,7 +120,7 @@ class _Emitter:
 
     def share(self, depth: int) -> Range:
         """The rounds of the loop at `depth` that this thread runs."""
-        return share(self.b, shared=depth == self.step.split)
+        return share(self.b, shared=depth == self.step.parallel)
 
     def items(self, depth: int, src: str, dst: str, channel: Value) -> None:
         """The loops from `depth` on, and the kernel."""
@@ -119,15 +129,15 @@ class _Emitter:
             self.kernel(depth, src, dst, channel)
             return
         item = loops[depth]
-        if isinstance(item, Ragged):
+        if isinstance(item, VariableBoundLoops):
             self.ragged(depth, item.levels, item.start, item.stop, src, dst, channel)
             return
-        table = b.table([*item.src, *item.dst]) if isinstance(item, Table) else ""
+        table = b.table([*item.src, *item.dst]) if isinstance(item, TableLoop) else ""
         with b.loop(*self.share(depth)(item.count)) as i:
             self.items(depth + 1, *self.moved(item, table, i, src, dst, channel))
 
     def moved(
-        self, item: Loop | Table, table: str, i: Value, src: str, dst: str, channel: Value
+        self, item: Loop | TableLoop, table: str, i: Value, src: str, dst: str, channel: Value
     ) -> tuple[str, str, Value]:
         b = self.b
         channel = b.add(channel, b.mul(i, item.channel))
@@ -152,8 +162,8 @@ class _Emitter:
             self.items(depth + 1, src, dst, channel)
             return
         *lower, top = levels
-        item = top.move
-        table = b.table([*item.src, *item.dst]) if isinstance(item, Table) else ""
+        item = top.loop
+        table = b.table([*item.src, *item.dst]) if isinstance(item, TableLoop) else ""
         with b.loop(b.div(start, top.unit), b.ceil(stop, top.unit)) as i:
             begin = b.mul(i, top.unit)
             inner_start = 0 if start == 0 else b.max(b.sub(start, begin), 0)
@@ -163,24 +173,24 @@ class _Emitter:
 
     def kernel(self, depth: int, src: str, dst: str, channel: Value) -> None:
         kernel, share, streaming = self.step.kernel, self.share(depth), self.streaming
-        if isinstance(kernel, ConvertRun):
+        if isinstance(kernel, Copy):
             even = starts_even(self.step, (*self.step.loops, kernel.inner), self.widths)
-            if is_open(kernel.count):
-                emit_open_conversion(
+            if is_symbolic(kernel.run):
+                emit_dynamic_conversion(
                     self.converter, kernel, src, dst, channel, share, streaming=streaming, even=even
                 )
                 return
             self.converter.run(kernel, src, dst, channel, share, streaming=streaming, even=even)
-        elif isinstance(kernel, ConvertTile):
+        elif isinstance(kernel, Tile):
             self.converter.tile(kernel, src, dst, channel, share, streaming=streaming)
-        elif isinstance(kernel, ConvertWeave):
+        elif isinstance(kernel, Interleave):
             self.converter.weave(kernel, src, dst, channel, share, streaming=streaming)
         else:
             assert isinstance(kernel, Fill)
             if self.widths.dst_packed:
                 self.fill_halves(kernel, dst, share)
-            elif is_open(kernel.run):
-                emit_open_run(self.b, kernel, src, dst, self.machine.vector, share, streaming)
+            elif is_symbolic(kernel.run):
+                emit_dynamic_run(self.b, kernel, src, dst, self.machine.vector, share, streaming)
             else:
                 emit_fill(self.b, kernel, dst, self.machine.vector, share)
 

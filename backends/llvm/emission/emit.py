@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from functools import cache
+from inspect import getfile
 from pathlib import Path
 
 from layout_ir.backends.llvm.emission.builder import Builder, Value
@@ -24,26 +25,31 @@ from layout_ir.backends.llvm.emission.kernels.linear import (
     emit_strips,
     share,
 )
-from layout_ir.backends.llvm.emission.kernels.open_run import emit_open_run
+from layout_ir.backends.llvm.emission.kernels.open_run import emit_dynamic_run
 from layout_ir.backends.llvm.emission.kernels.tile import emit_tile
 from layout_ir.backends.llvm.emission.kernels.weave import emit_weave
 from layout_ir.backends.llvm.machine.machine import LINE, Machine
-from layout_ir.backends.llvm.planning.loops import Item, Level, Loop, Ragged, Table, rounds
 from layout_ir.backends.llvm.planning.nontemporal import staging_size
-from layout_ir.backends.llvm.planning.plan import (
+from layout_ir.backends.llvm.symbolic.registers import emitting
+from layout_ir.backends.llvm.symbolic.symint import ShapeEnv, SymInt
+from layout_ir.dialects.kernel.plan import (
+    AnyLoop,
     Copy,
     Elements,
     Fill,
-    Padded,
+    Interleave,
+    Level,
+    Loop,
+    PaddedCopy,
     Plan,
     Staged,
     Step,
+    TableLoop,
     Tile,
-    Weave,
+    VariableBoundLoops,
+    iterations,
     read_volume,
 )
-from layout_ir.backends.llvm.symbolic.registers import emitting
-from layout_ir.backends.llvm.symbolic.symint import Open, Symbols
 from layout_ir.version import __version__
 
 
@@ -51,7 +57,7 @@ from layout_ir.version import __version__
 def version() -> str:
     """Of the code that makes LLVM IR: a plan and this say what `emit_module` gives."""
     folder = Path(__file__).parents[1]
-    sources = sorted(folder.rglob("*.py"))
+    sources = [*sorted(folder.rglob("*.py")), Path(getfile(Plan))]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest() + __version__
 
 
@@ -71,7 +77,7 @@ def emit_function(
     plan: Plan,
     machine: Machine,
     linkage: str = "",
-    symbols: Symbols | None = None,
+    shape_env: ShapeEnv | None = None,
     *,
     block: bool = True,
 ) -> str:
@@ -80,12 +86,14 @@ def emit_function(
     `block`: whether parameters that a call brings along come in a block, see `convert_emit`.
     """
     if plan.conversion is not None:
-        return "\n".join(emit_conversion(name, plan, machine, linkage=linkage, symbols=symbols, block=block))
+        return "\n".join(
+            emit_conversion(name, plan, machine, linkage=linkage, shape_env=shape_env, block=block)
+        )
     fences = machine.architecture == "x86_64"
     b = Builder(1 if machine.unaligned else plan.width, fences=fences)
     if stage := stack_bytes(plan, machine):
         b.lines.append(f"  %stage = alloca [{stage} x i8], align 64")
-    with emitting(symbols) as numbers:
+    with emitting(shape_env) as numbers:
         for step in plan.steps:
             _emit_step(b, machine, step)
     if any(step.kernel.streaming for step in plan.steps):
@@ -93,7 +101,7 @@ def emit_function(
     tables = [line.replace("@table", f"@{name}.table") for line in b.globals]
     body = "\n".join([*numbers, *b.lines]).replace("@table", f"@{name}.table")
     arguments = "ptr noalias %src, ptr noalias %dst, i64 %part, i64 %parts"
-    if symbols is not None:
+    if shape_env is not None:
         arguments += ", ptr noalias %extents"
     words = filter(None, ("define", linkage, f"void @{name}({arguments})", machine.attributes))
     return "\n".join((*tables, f"{' '.join(words)} {{\nentry:\n{body}\n  ret void\n}}"))
@@ -109,7 +117,7 @@ def stack_bytes(plan: Plan, machine: Machine) -> int:
 
 def stage_bound(size: int, machine: Machine) -> int:
     """Bytes of a buffer for `size`; where that is open, a bound that the example keeps."""
-    if not isinstance(size, Open):
+    if not isinstance(size, SymInt):
         return size
     return max(staging_size(machine), 1 << (size.value - 1).bit_length())
 
@@ -141,7 +149,7 @@ class _Emitter:
 
     def share(self, depth: int) -> Range:
         """The rounds of the loop at `depth` that this thread runs."""
-        return share(self.b, shared=depth == self.step.split)
+        return share(self.b, shared=depth == self.step.parallel)
 
     def items(self, depth: int, src: str, dst: str) -> None:
         """The loops from `depth` on, and the kernel."""
@@ -149,15 +157,15 @@ class _Emitter:
         if depth == len(loops):
             self.kernel(depth, src, dst)
             return
-        item: Item = loops[depth]
-        if isinstance(item, Ragged):
+        item: AnyLoop = loops[depth]
+        if isinstance(item, VariableBoundLoops):
             self.ragged(depth, item.levels, item.start, item.stop, src, dst)
             return
-        table = b.table([*item.src, *item.dst]) if isinstance(item, Table) else ""
+        table = b.table([*item.src, *item.dst]) if isinstance(item, TableLoop) else ""
         with b.loop(*self.share(depth)(item.count)) as i:
             s, d = self.moved(item, table, i, src, dst)
             before = self.pace
-            if depth == self.step.ahead:
+            if depth == self.step.prefetch:
                 assert isinstance(item, Loop)
                 self.pace = Pace(b.at(s, item.src))
             elif before is not None:
@@ -167,9 +175,9 @@ class _Emitter:
 
     def volume(self, depth: int) -> int:
         """Bytes of the source that one round of the loops from `depth` on reads."""
-        return rounds(self.step.loops[depth:]) * read_volume(self.step.kernel)
+        return iterations(self.step.loops[depth:]) * read_volume(self.step.kernel)
 
-    def moved(self, item: Loop | Table, table: str, i: Value, src: str, dst: str) -> tuple[str, str]:
+    def moved(self, item: Loop | TableLoop, table: str, i: Value, src: str, dst: str) -> tuple[str, str]:
         b = self.b
         if isinstance(item, Loop):
             return b.at(src, b.mul(i, item.src)), b.at(dst, b.mul(i, item.dst))
@@ -185,8 +193,8 @@ class _Emitter:
             self.items(depth + 1, src, dst)
             return
         *lower, top = levels
-        item = top.move
-        table = b.table([*item.src, *item.dst]) if isinstance(item, Table) else ""
+        item = top.loop
+        table = b.table([*item.src, *item.dst]) if isinstance(item, TableLoop) else ""
         with b.loop(b.div(start, top.unit), b.ceil(stop, top.unit)) as i:
             s, d = self.moved(item, table, i, src, dst)
             begin = b.mul(i, top.unit)
@@ -196,23 +204,23 @@ class _Emitter:
 
     def kernel(self, depth: int, src: str, dst: str) -> None:
         kernel, share = self.step.kernel, self.share(depth)
-        if isinstance(kernel, Copy | Fill) and isinstance(kernel.run, Open):
-            emit_open_run(self.b, kernel, src, dst, self.machine.vector, share, self.streaming)
+        if isinstance(kernel, Copy | Fill) and isinstance(kernel.run, SymInt):
+            emit_dynamic_run(self.b, kernel, src, dst, self.machine.vector, share, self.streaming)
         elif isinstance(kernel, Copy):
             emit_copy(self.b, kernel, src, dst, self.machine.vector, share, self.streaming, self.pace)
         elif isinstance(kernel, Elements):
             emit_elements(self.b, kernel, src, dst, share, self.pace)
         elif isinstance(kernel, Fill):
             emit_fill(self.b, kernel, dst, self.machine.vector, share)
-        elif isinstance(kernel, Padded):
+        elif isinstance(kernel, PaddedCopy):
             emit_padded(self.b, kernel, src, dst, share, self.streaming, self.pace)
         elif isinstance(kernel, Tile):
             emit_tile(self.b, kernel, src, dst, self.machine.vector, share, self.streaming, self.pace)
-        elif isinstance(kernel, Weave):
+        elif isinstance(kernel, Interleave):
             emit_weave(self.b, kernel, src, dst, share, self.streaming, self.pace)
         else:
             assert isinstance(kernel, Staged)
-            (self.strips if kernel.pitch else self.staged)(kernel, src, dst, share)
+            (self.strips if kernel.row_stride else self.staged)(kernel, src, dst, share)
 
     def staged(self, kernel: Staged, src: str, dst: str, share: Range) -> None:
         """The steps, into the part of the buffer that lies in its line as the destination does; then out of it."""
@@ -232,8 +240,8 @@ class _Emitter:
     def strips(self, kernel: Staged, src: str, dst: str, share: Range) -> None:
         """Round after round of several runs: into the buffer, whole lines out of it."""
         b = self.b
-        with b.loop(*share(1)), b.loop(0, kernel.along) as i:
-            s, d = b.at(src, b.mul(i, kernel.step)), b.at(dst, b.mul(i, kernel.size))
+        with b.loop(*share(1)), b.loop(0, kernel.iterations) as i:
+            s, d = b.at(src, b.mul(i, kernel.src_stride)), b.at(dst, b.mul(i, kernel.size))
             buffer = b.at("%stage", b.put(f"and i64 {b.put(f'ptrtoint ptr {d} to i64')}, 63"))
             for step in kernel.steps:
                 emitter = _Emitter(b, self.machine, step, streaming=False)

@@ -1,6 +1,6 @@
 """Plans for shapes with open extents: one kernel for a class of shapes, and one for all.
 
-A plan is made for an example, with `symint.Open` numbers where extents are open; its counts, strides and offsets
+A plan is made for an example, with `symint.SymInt` numbers where extents are open; its counts, strides and offsets
 are then formulas, evaluated when the kernel is called, and its conditions say which shapes it serves. Blocks are
 constant: an open extent is a multiple of the blocks of its dim or it has a rest, and that is a condition too, so that
 tails are planned as for known extents. `plain` has no conditions, no tiles, and moves element by element; it serves
@@ -33,29 +33,40 @@ from layout_ir.backends.llvm.planning.conversion import (
     moved_to_base,
 )
 from layout_ir.backends.llvm.planning.index_splitting import Box
-from layout_ir.backends.llvm.planning.loops import ONCE, Item, Level, Loop, Ragged
 from layout_ir.backends.llvm.planning.pad_fills import pad_bits
 from layout_ir.backends.llvm.planning.parallel import split_of
-from layout_ir.backends.llvm.planning.plan import ConvertRun, Elements, Fill, Plan, Staged, Step
 from layout_ir.backends.llvm.planning.planner import make_plan, pad_boxes, product_boxes
 from layout_ir.backends.llvm.planning.schedule import finished, merged
-from layout_ir.backends.llvm.symbolic.guards import generic
-from layout_ir.backends.llvm.symbolic.symint import Symbols, in_example, is_open
+from layout_ir.backends.llvm.symbolic.guarding import size_oblivious
+from layout_ir.backends.llvm.symbolic.symint import ShapeEnv, hint_of, is_symbolic
+from layout_ir.dialects.kernel.plan import (
+    ONCE,
+    AnyLoop,
+    Copy,
+    Elements,
+    Fill,
+    Level,
+    Loop,
+    Plan,
+    Staged,
+    Step,
+    VariableBoundLoops,
+)
 from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError, shape_text
 
-Extents = tuple[int | None, ...]
+DynamicShape = tuple[int | None, ...]
 """The shape, None where it is open."""
 
 
 @dataclass(frozen=True)
-class OpenReorder:
+class DynamicReorder:
     """A reorder from `src` to `dst` whose extents are partly open; `conversion` says what becomes of the elements."""
 
     src: Format
     dst: Format
-    shape: Extents
+    shape: DynamicShape
     conversion: Conversion
     machine: Machine
 
@@ -79,15 +90,15 @@ class OpenReorder:
         """Per dim, what the blocks of both formats divide."""
         return tuple(map(lcm, self.src.blocks(), self.dst.blocks()))
 
-    def like(self, example: Sequence[int]) -> OpenPlan:
-        """The plan for `example` and all shapes like it. Raises LayoutError where there is none."""
-        symbols = Symbols()
+    def specialize(self, hint: Sequence[int]) -> DynamicPlan:
+        """The plan for the shape `hint` and all others that meet its guards. Raises LayoutError where there is none."""
+        shape_env = ShapeEnv()
         shape: list[Any] = []
-        for dim, (extent, block) in enumerate(zip(self._checked(example), self.blocks, strict=True)):
+        for dim, (extent, block) in enumerate(zip(self._checked(hint), self.blocks, strict=True)):
             if self.shape[dim] is None:
-                extent = self._open(symbols, dim, extent, block, whole=extent % block == 0)
+                extent = self._open(shape_env, dim, extent, block, whole=extent % block == 0)
             shape.append(extent)
-        src, dst = generic(bind)(self.src, shape), generic(bind)(self.dst, shape)
+        src, dst = size_oblivious(bind)(self.src, shape), size_oblivious(bind)(self.dst, shape)
         if self.converts:
             plan = make_conversion_plan(src, dst, self.conversion, self.pad, self.machine)
         else:
@@ -97,28 +108,28 @@ class OpenReorder:
                 step.kernel.size, self.machine
             ):
                 raise AssertionError("the example's own buffer is larger than its bound")
-        return OpenPlan(replace(plan, steps=tuple(map(_shared, plan.steps))), symbols, self.machine)
+        return DynamicPlan(replace(plan, steps=tuple(map(_shared, plan.steps))), shape_env, self.machine)
 
-    def plain(self) -> OpenPlan:
+    def fallback(self) -> DynamicPlan:
         """The plan for all shapes. Raises LayoutError where there is none."""
-        symbols = Symbols()
+        shape_env = ShapeEnv()
         shape: list[Any] = []
         for dim, (extent, block) in enumerate(zip(self.shape, self.blocks, strict=True)):
             shape.append(
-                self._open(symbols, dim, 7 * block + 1, block, whole=None) if extent is None else extent
+                self._open(shape_env, dim, 7 * block + 1, block, whole=None) if extent is None else extent
             )
-        plan = OpenPlan(_plain(self, shape), symbols, self.machine)
+        plan = DynamicPlan(_fallback(self, shape), shape_env, self.machine)
         plan.function("all")  # a table whose entries depend on extents makes conditions only now
-        if symbols.conditions:
+        if shape_env.guards:
             raise LayoutError(
                 f"no kernel from {self.src} to {self.dst} serves all extents of {shape_text(self.shape)}: "
                 "units of one dim conflict, or it has pads in front; give that extent"
             )
         return plan
 
-    def _open(self, symbols: Symbols, dim: int, example: int, block: int, *, whole: bool | None) -> Any:
-        extent = symbols.extent(dim, self.src.names[dim], example)
-        return symbols.split(extent, block, whole=whole) if block > 1 else extent
+    def _open(self, shape_env: ShapeEnv, dim: int, example: int, block: int, *, whole: bool | None) -> Any:
+        extent = shape_env.extent(dim, self.src.names[dim], example)
+        return shape_env.split(extent, block, whole=whole) if block > 1 else extent
 
     def _checked(self, extents: Sequence[int]) -> Sequence[int]:
         """`extents`, if they are extents of this shape, at least 1. Raises LayoutError."""
@@ -132,9 +143,9 @@ class OpenReorder:
         return extents
 
 
-def open_reorder(
-    src: Format, dst: Format, shape: Extents, what: str | Conversion, machine: Machine
-) -> OpenReorder:
+def dynamic_reorder(
+    src: Format, dst: Format, shape: DynamicShape, what: str | Conversion, machine: Machine
+) -> DynamicReorder:
     """The reorder, if formats, shape and element types fit together; `what` is a conversion, or the type that stays.
 
     Raises LayoutError where they do not, and where calls would have to bring scales or zero points along.
@@ -156,46 +167,46 @@ def open_reorder(
             f"there are {conversion.channels} channels along dim {conversion.dim}, whose extent is open: "
             "give that extent"
         )
-    return OpenReorder(src, dst, shape, conversion, machine)
+    return DynamicReorder(src, dst, shape, conversion, machine)
 
 
 @dataclass(frozen=True, eq=False)
-class OpenPlan:
+class DynamicPlan:
     """A plan whose numbers may be open, and the unknowns and conditions that it depends on."""
 
     plan: Plan
-    symbols: Symbols
+    shape_env: ShapeEnv
     machine: Machine
 
     def function(self, name: str) -> str:
         """`internal void @name(src, dst, part, parts, extents)` as LLVM IR; may add conditions."""
-        return emit_function(name, self.plan, self.machine, "internal", self.symbols)
+        return emit_function(name, self.plan, self.machine, "internal", self.shape_env)
 
     def serves(self, extents: Sequence[int]) -> bool:
         """Whether the conditions hold for a shape without empty dims."""
-        return self.symbols.met(extents)
+        return self.shape_env.guards_hold(extents)
 
     def __str__(self) -> str:
-        given = self.symbols.conditions_text()
+        given = self.shape_env.guards_text()
         return "\n".join([*(["where " + ", ".join(given)] if given else []), str(self.plan)])
 
 
-def _plain(reorder: OpenReorder, shape: Sequence[Any]) -> Plan:
+def _fallback(reorder: DynamicReorder, shape: Sequence[Any]) -> Plan:
     """Element by element, in boxes whose loops may have no rounds."""
     conversion = reorder.conversion
     widths = Widths.of(conversion)
-    src, dst = generic(bind)(reorder.src, shape), generic(bind)(reorder.dst, shape)
-    nest = generic(refine)(src, dst)
+    src, dst = size_oblivious(bind)(reorder.src, shape), size_oblivious(bind)(reorder.dst, shape)
+    nest = size_oblivious(refine)(src, dst)
     spans = conversion_spans(nest, conversion)
     steps: list[Step] = []
     for box in product_boxes(spans, [_whole(*span) for span in spans]):
         box = moved_to_base(box, nest, conversion)
         loops, inner = _loops(box.items)
-        kernel = ConvertRun(1, inner) if reorder.converts else Elements(widths.src, inner)
+        kernel = Copy(1, inner) if reorder.converts else Elements(widths.src, inner)
         steps.append(replace(finished(loops, box.src, box.dst, kernel), channel=box.channel))
     if dst.pad != "undef":
         width = widths.dst
-        for box in generic(pad_boxes)(dst, width, parts=_whole):
+        for box in size_oblivious(pad_boxes)(dst, width, parts=_whole):
             loops, inner = _loops(box.items)
             fill = Fill(width, reorder.pad, width, inner)
             steps.append(finished(loops, 0, box.dst + dst.offset * width, fill))
@@ -205,18 +216,18 @@ def _plain(reorder: OpenReorder, shape: Sequence[Any]) -> Plan:
 
 def _shared(step: Step) -> Step:
     """`step` with the loop shared among threads that suits the example: an open count may be 1, as batches are."""
-    known: Step = in_example(step)
-    return replace(step, split=split_of(known.loops, known.kernel))
+    known: Step = hint_of(step)
+    return replace(step, parallel=split_of(known.loops, known.kernel))
 
 
 def _whole(levels: Sequence[Level], start: int, stop: int) -> list[Box]:
     """Positions [start, stop) as one box, whether there are any or not."""
-    if len(levels) == 1 and not is_open(start) and start == 0 and isinstance(levels[0].move, Loop):
-        return [Box(0, 0, (replace(levels[0].move, count=stop),))]
-    return [Box(0, 0, (Ragged(tuple(levels), start, stop),) if levels else ())]
+    if len(levels) == 1 and not is_symbolic(start) and start == 0 and isinstance(levels[0].loop, Loop):
+        return [Box(0, 0, (replace(levels[0].loop, count=stop),))]
+    return [Box(0, 0, (VariableBoundLoops(tuple(levels), start, stop),) if levels else ())]
 
 
-def _loops(items: Sequence[Item]) -> tuple[tuple[Item, ...], Loop]:
+def _loops(items: Sequence[AnyLoop]) -> tuple[tuple[AnyLoop, ...], Loop]:
     """The outer loops, and the one with the smallest step in the destination."""
     loops = merged([x for x in items if isinstance(x, Loop)])
     rest = [x for x in items if not isinstance(x, Loop)]

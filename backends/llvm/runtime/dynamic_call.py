@@ -17,7 +17,12 @@ from layout_ir.backends.llvm.emission.emit import module_text
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.machine.named import runnable
 from layout_ir.backends.llvm.planning.conversion import bytes_of
-from layout_ir.backends.llvm.planning.dynamic_shapes import Extents, OpenPlan, OpenReorder, open_reorder
+from layout_ir.backends.llvm.planning.dynamic_shapes import (
+    DynamicPlan,
+    DynamicReorder,
+    DynamicShape,
+    dynamic_reorder,
+)
 from layout_ir.backends.llvm.planning.planner import check_addresses
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.llvm.runtime.call import check_buffer, compile_reorder, shares
@@ -54,16 +59,16 @@ define void @reorder(ptr %block, ptr %none, i64 %part, i64 %parts) nounwind {
 class _Compiled:
     """The machine code of one plan."""
 
-    def __init__(self, open_plan: OpenPlan) -> None:
-        function = open_plan.function("body")  # first: it may add conditions
-        self.open_plan = open_plan
-        text = module_text([function, _ENTRY], open_plan.machine)
-        self.code = Code(text, open_plan.machine, ["reorder"], key=text)
+    def __init__(self, dynamic_plan: DynamicPlan) -> None:
+        function = dynamic_plan.function("body")  # first: it may add conditions
+        self.dynamic_plan = dynamic_plan
+        text = module_text([function, _ENTRY], dynamic_plan.machine)
+        self.code = Code(text, dynamic_plan.machine, ["reorder"], key=text)
         self.address = self.code.address("reorder")
         self.call = _SIGNATURE(self.address)
 
 
-class OpenKernel:
+class DynamicKernel:
     """A reorder of tensors of many shapes: `kernel(source, destination)`.
 
     Both are C-contiguous NumPy arrays in the physical shapes of their formats (one axis per factor, outermost first),
@@ -72,24 +77,24 @@ class OpenKernel:
     others. Otherwise as `Reorder`.
     """
 
-    def __init__(self, reorder: OpenReorder, threads: int) -> None:
+    def __init__(self, reorder: DynamicReorder, threads: int) -> None:
         self.reorder = reorder
         self.threads = threads
         self._plans: list[_Compiled] = []
-        self._plain = _Compiled(reorder.plain())
+        self._fallback = _Compiled(reorder.fallback())
         self._shapes: dict[tuple[int, ...], tuple[_Compiled, int, int, int]] = {}
 
     @property
-    def plans(self) -> tuple[OpenPlan, ...]:
+    def plans(self) -> tuple[DynamicPlan, ...]:
         """The plans made so far; the last serves all shapes."""
-        return tuple(x.open_plan for x in (*self._plans, self._plain))
+        return tuple(x.dynamic_plan for x in (*self._plans, self._fallback))
 
     def __call__(self, source: Any, destination: Any, shape: Sequence[int] | None = None) -> None:
         x, y = _array(source, "source"), _array(destination, "destination")
         extents = self._extents(x, y) if shape is None else _integers(shape)
         known = self._shapes.get(extents)
         compiled, src_bytes, dst_bytes, threads = known if known is not None else self._prepare(extents)
-        plan = compiled.open_plan.plan
+        plan = compiled.dynamic_plan.plan
         check_buffer(x, plan, writes=False, size=src_bytes)
         check_buffer(y, plan, writes=True, size=dst_bytes)
         a, b = int(x.ctypes.data), int(y.ctypes.data)
@@ -121,7 +126,7 @@ class OpenKernel:
         reorder = self.reorder
         source, target = reorder.src.bind(extents), reorder.dst.bind(extents)
         if target.extent and target.pad != "undef":
-            machine = self._plain.open_plan.machine
+            machine = self._fallback.dynamic_plan.machine
             kernel = compile_reorder(source, target, conversion=reorder.conversion, threads=1, target=machine)
             kernel.run_part(src, dst, 0, 1)
 
@@ -130,9 +135,9 @@ class OpenKernel:
         _, src, dst, _ = self._prepare(tuple(shape))
         return src, dst
 
-    def plan_for(self, shape: Sequence[int]) -> OpenPlan:
+    def plan_for(self, shape: Sequence[int]) -> DynamicPlan:
         """The plan that a call with tensors of that shape runs."""
-        return self._prepare(tuple(shape))[0].open_plan
+        return self._prepare(tuple(shape))[0].dynamic_plan
 
     def _prepare(self, extents: tuple[int, ...]) -> tuple[_Compiled, int, int, int]:
         """The code for a shape, bytes of both sides, threads. Raises LayoutError where the shape does not fit."""
@@ -150,24 +155,24 @@ class OpenKernel:
                 f"the destination {dst.format} keeps several elements of {shape_text(extents)} at one address"
             )
         sizes = bytes_of(src.extent, reorder.dtypes[0]), bytes_of(dst.extent, reorder.dtypes[1])
-        threads = 1 if self._plain.open_plan.plan.shares_bytes else shares(sum(sizes), self.threads)
+        threads = 1 if self._fallback.dynamic_plan.plan.shares_bytes else shares(sum(sizes), self.threads)
         with _lock:
-            compiled = self._plain if 0 in extents else self._serving(extents, sum(sizes))
+            compiled = self._fallback if 0 in extents else self._serving(extents, sum(sizes))
             if len(self._shapes) >= _MOST_SHAPES:
                 self._shapes.clear()
             return self._shapes.setdefault(extents, (compiled, *sizes, threads))
 
     def _serving(self, extents: tuple[int, ...], size: int) -> _Compiled:
         for compiled in self._plans:
-            if compiled.open_plan.serves(extents):
+            if compiled.dynamic_plan.serves(extents):
                 return compiled
         if size < _LEAST:
-            return self._plain
+            return self._fallback
         if len(self._plans) >= _MOST_PLANS:
             # The oldest makes room.
             gone = self._plans.pop(0)
             self._shapes = {shape: found for shape, found in self._shapes.items() if found[0] is not gone}
-        self._plans.append(_Compiled(self.reorder.like(extents)))
+        self._plans.append(_Compiled(self.reorder.specialize(extents)))
         return self._plans[-1]
 
     def _extents(self, x: NDArray[Any], y: NDArray[Any]) -> tuple[int, ...]:
@@ -200,16 +205,16 @@ class OpenKernel:
         return extents
 
 
-def compile_open(
+def compile_dynamic(
     src: Format,
     dst: Format,
-    shape: Extents,
+    shape: DynamicShape,
     dtype: str = "f32",
     *,
     conversion: Conversion | None = None,
     threads: int | None = None,
     target: Machine | str | None = None,
-) -> OpenKernel:
+) -> DynamicKernel:
     """The reorder from `src` to `dst` of tensors of `shape`, where None is any extent; otherwise as `compile_reorder`.
 
     `conversion` says what becomes of the elements; without it they are, and stay, `dtype`. Its numbers are compiled in.
@@ -220,15 +225,15 @@ def compile_open(
     machine = runnable(target)
     if conversion is None:
         conversion = Conversion(canonical_name(dtype), canonical_name(dtype))
-    return _open_kernel(src, dst, tuple(shape), conversion, threads or thread_pool.cpus(), machine)
+    return _dynamic_kernel(src, dst, tuple(shape), conversion, threads or thread_pool.cpus(), machine)
 
 
 @keeps_kernels
 @lru_cache(maxsize=1024)
-def _open_kernel(
-    src: Format, dst: Format, shape: Extents, conversion: Conversion, threads: int, machine: Machine
-) -> OpenKernel:
-    return OpenKernel(open_reorder(src, dst, shape, conversion, machine), threads)
+def _dynamic_kernel(
+    src: Format, dst: Format, shape: DynamicShape, conversion: Conversion, threads: int, machine: Machine
+) -> DynamicKernel:
+    return DynamicKernel(dynamic_reorder(src, dst, shape, conversion, machine), threads)
 
 
 def _array(given: object, side: str) -> Any:

@@ -9,31 +9,31 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from layout_ir.backends.llvm.symbolic.guards import deciding
+from layout_ir.backends.llvm.symbolic.guarding import deciding
 from layout_ir.backends.llvm.symbolic.polynomials import Terms
-from layout_ir.backends.llvm.symbolic.symint import Symbols
+from layout_ir.backends.llvm.symbolic.symint import ShapeEnv
 
 
 @contextmanager
-def emitting(symbols: Symbols | None) -> Generator[list[str]]:
+def emitting(shape_env: ShapeEnv | None) -> Generator[list[str]]:
     """Inside, open numbers print as registers; the list holds the instructions that compute them, afterwards."""
-    if symbols is None:
+    if shape_env is None:
         yield []
         return
-    registers = Registers(symbols)
-    symbols.register_of = registers.of
+    registers = Registers(shape_env)
+    shape_env.register_of = registers.of
     try:
         with deciding("generic"):
             yield registers.lines
     finally:
-        symbols.register_of = None
+        shape_env.register_of = None
 
 
 class Registers:
     """Instructions that compute numbers from the extents, each once, for the top of a function."""
 
-    def __init__(self, symbols: Symbols, prefix: str = "%n") -> None:
-        self.symbols = symbols
+    def __init__(self, shape_env: ShapeEnv, prefix: str = "%n") -> None:
+        self.shape_env = shape_env
         self.lines: list[str] = []
         self._prefix = prefix
         self._known: dict[object, str] = {}
@@ -50,9 +50,9 @@ class Registers:
         for monomial, factor in terms:
             if not monomial:
                 continue
-            product = self._unknown(monomial[0])
+            product = self._symbol(monomial[0])
             for k in monomial[1:]:
-                other = self._unknown(k)
+                other = self._symbol(k)
                 product = self._put(("mul", product, other), f"mul i64 {product}, {other}")
             if factor != 1:
                 product = self._put(("mul", product, factor), f"mul i64 {product}, {factor}")
@@ -62,29 +62,29 @@ class Registers:
             return str(constant)
         return self._put(("add", total, constant), f"add i64 {total}, {constant}") if constant else total
 
-    def _unknown(self, k: int) -> str:
-        unknown = self.symbols.unknowns[k]
-        if isinstance(unknown.of, int):
-            at = self._put(("at", unknown.of), f"getelementptr i64, ptr %extents, i64 {unknown.of}")
-            return self._put(("extent", unknown.of), f"load i64, ptr {at}, align 8")
-        inner, by = self.of(unknown.of), self.of(unknown.by)
+    def _symbol(self, k: int) -> str:
+        symbol = self.shape_env.symbols[k]
+        if isinstance(symbol.of, int):
+            at = self._put(("at", symbol.of), f"getelementptr i64, ptr %extents, i64 {symbol.of}")
+            return self._put(("extent", symbol.of), f"load i64, ptr {at}, align 8")
+        inner, by = self.of(symbol.of), self.of(symbol.by)
         if by.startswith("%"):
-            # Where an earlier condition fails, a divisor may be 0; the answer is then of no use, but must not trap.
+            # Where an earlier guard fails, a divisor may be 0; the answer is then of no use, but must not trap.
             positive = self._put(("positive", by), f"icmp sgt i64 {by}, 0")
             by = self._put(("divisor", by), f"select i1 {positive}, i64 {by}, i64 1")
         rest = self._put(("srem", inner, by), f"srem i64 {inner}, {by}")
         # Signed division truncates; floors and rests are those of Python.
         below = self._put(("below", rest), f"ashr i64 {rest}, 63")
-        if unknown.kind == "rest":
+        if symbol.kind == "rest":
             more = self._put(("and", below, by), f"and i64 {below}, {by}")
             return self._put(("rest", rest), f"add i64 {rest}, {more}")
         whole = self._put(("sdiv", inner, by), f"sdiv i64 {inner}, {by}")
         return self._put(("floor", whole, rest), f"add i64 {whole}, {below}")
 
-    def met(self) -> str:
+    def guards_hold(self) -> str:
         """The flag that says whether all conditions hold."""
         flag = "true"
-        for condition in self.symbols.conditions:
+        for condition in self.shape_env.guards:
             relation = {(True, True): "eq", (True, False): "ne", (False, True): "slt", (False, False): "sge"}
             value = self.of(condition.terms)
             each = self._put(condition, f"icmp {relation[condition.zero, condition.holds]} i64 {value}, 0")

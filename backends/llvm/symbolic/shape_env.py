@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from layout_ir.backends.llvm.symbolic import guards
+from layout_ir.backends.llvm.symbolic import guarding
 from layout_ir.backends.llvm.symbolic.polynomials import Terms, divides, scaled
 
 BEYOND = 1 << 62
@@ -20,7 +20,7 @@ BEYOND = 1 << 62
 
 
 @dataclass(slots=True)
-class Unknown:
+class Symbol:
     """One unknown: what it is, its range, and its value in the example."""
 
     kind: Literal["extent", "floor", "rest"]
@@ -35,7 +35,7 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class Guard:
     """`terms` is 0 (`zero`) or negative (not `zero`), or, without `holds`, is not."""
 
     terms: Terms
@@ -44,11 +44,11 @@ class Condition:
 
 
 @dataclass(eq=False)
-class Unknowns:
+class SymbolTable:
     """The unknowns of one plan and the conditions made so far."""
 
-    unknowns: list[Unknown] = field(default_factory=list[Unknown])
-    conditions: dict[Condition, None] = field(default_factory=dict[Condition, None])
+    symbols: list[Symbol] = field(default_factory=list[Symbol])
+    guards: dict[Guard, None] = field(default_factory=dict[Guard, None])
 
     # Values and bounds -------------------------------------------------------------------------------------------
 
@@ -62,13 +62,13 @@ class Unknowns:
         return total
 
     def _value(self, k: int, extents: Sequence[int] | None) -> int:
-        unknown = self.unknowns[k]
+        symbol = self.symbols[k]
         if extents is None:
-            return unknown.value
-        if isinstance(unknown.of, int):
-            return extents[unknown.of]
-        inner, by = self.value(unknown.of, extents), self.value(unknown.by, extents)
-        return inner // by if unknown.kind == "floor" else inner % by
+            return symbol.value
+        if isinstance(symbol.of, int):
+            return extents[symbol.of]
+        inner, by = self.value(symbol.of, extents), self.value(symbol.by, extents)
+        return inner // by if symbol.kind == "floor" else inner % by
 
     def least(self, terms: Terms) -> int | None:
         """A lower bound, or None."""
@@ -79,11 +79,11 @@ class Unknowns:
             parts: dict[tuple[int, ...], int] = {(): factor}
             falls = factor < 0
             for k in monomial:
-                unknown = self.unknowns[k]
-                if falls and unknown.high is not None:
-                    bound, sign, other, falls = unknown.high, -1, -k - 1, False
+                symbol = self.symbols[k]
+                if falls and symbol.high is not None:
+                    bound, sign, other, falls = symbol.high, -1, -k - 1, False
                 else:
-                    bound, sign, other = unknown.low, 1, k
+                    bound, sign, other = symbol.low, 1, k
                 following: dict[tuple[int, ...], int] = {}
                 for m, f in parts.items():
                     following[m] = following.get(m, 0) + f * bound
@@ -105,7 +105,7 @@ class Unknowns:
         """Whether the polynomial is positive (True) or negative for large unknowns; None where that depends."""
         large = {m: factor for m, factor in terms if m and not self._bounded(m)}
         # What another monomial is a multiple of, but for unknowns that stay small, is small beside it.
-        parts = {m: tuple(k for k in m if self.unknowns[k].high is None) for m in large}
+        parts = {m: tuple(k for k in m if self.symbols[k].high is None) for m in large}
         signs = {
             factor > 0
             for m, factor in large.items()
@@ -114,11 +114,11 @@ class Unknowns:
         return signs.pop() if len(signs) == 1 else None
 
     def _bounded(self, monomial: tuple[int, ...]) -> bool:
-        return all(self.unknowns[k].high is not None for k in monomial)
+        return all(self.symbols[k].high is not None for k in monomial)
 
-    def is_rest(self, terms: Terms) -> bool:
+    def is_remainder(self, terms: Terms) -> bool:
         """Whether it is the rest of a division and nothing else."""
-        return len(terms) == 1 and len(terms[0][0]) == 1 and self.unknowns[terms[0][0][0]].kind == "rest"
+        return len(terms) == 1 and len(terms[0][0]) == 1 and self.symbols[terms[0][0][0]].kind == "rest"
 
     # Answers ----------------------------------------------------------------------------------------------------
 
@@ -128,9 +128,9 @@ class Unknowns:
             return False
         if low == high == 0:
             return True
-        if guards.mode() != "strict" or not self.is_rest(terms):
+        if guarding.mode() != "strict" or not self.is_remainder(terms):
             return False
-        return self.decide(Condition(terms, True, self.value(terms) == 0))
+        return self.decide(Guard(terms, True, self.value(terms) == 0))
 
     def is_negative(self, terms: Terms) -> bool:
         low, high = self.least(terms), self.most(terms)
@@ -141,38 +141,38 @@ class Unknowns:
         constant = next((factor for monomial, factor in terms if not monomial), 0)
         if abs(constant) >= BEYOND:
             return constant < 0
-        mode = guards.mode()
+        mode = guarding.mode()
         if mode != "strict" and (positive := self.large(terms)) is not None:
             return not positive
         if mode == "free":
             return self.value(terms) < 0
-        return self.decide(Condition(terms, False, self.value(terms) < 0))
+        return self.decide(Guard(terms, False, self.value(terms) < 0))
 
-    def decide(self, condition: Condition) -> bool:
+    def decide(self, condition: Guard) -> bool:
         """Makes the condition, and learns from it; returns whether it `holds`."""
-        self.conditions[condition] = None
+        self.guards[condition] = None
         nonconstant = [(m, f) for m, f in condition.terms if m]
         constant = sum(f for m, f in condition.terms if not m)
         if len(nonconstant) == 1 and len(nonconstant[0][0]) == 1:
             # factor * unknown + constant: the condition is a bound of the unknown.
             (k,), factor = nonconstant[0]
-            unknown = self.unknowns[k]
+            symbol = self.symbols[k]
             if condition.zero and condition.holds and constant % factor == 0:
-                unknown.low = unknown.high = -constant // factor
-            elif condition.zero and not condition.holds and -constant == factor * unknown.low:
-                unknown.low += 1
+                symbol.low = symbol.high = -constant // factor
+            elif condition.zero and not condition.holds and -constant == factor * symbol.low:
+                symbol.low += 1
             elif not condition.zero and condition.holds == (factor < 0):
                 edge = -constant if not condition.holds else -constant - 1
-                unknown.low = max(unknown.low, -(-edge // factor))
+                symbol.low = max(symbol.low, -(-edge // factor))
             elif not condition.zero:
                 edge = -constant if not condition.holds else -constant - 1
                 high = edge // factor
-                unknown.high = high if unknown.high is None else min(unknown.high, high)
+                symbol.high = high if symbol.high is None else min(symbol.high, high)
         return condition.holds
 
-    def met(self, extents: Sequence[int]) -> bool:
+    def guards_hold(self, extents: Sequence[int]) -> bool:
         """Whether the conditions hold where the dims have `extents`."""
-        for condition in self.conditions:
+        for condition in self.guards:
             value = self.value(condition.terms, extents)
             if (value == 0 if condition.zero else value < 0) != condition.holds:
                 return False
@@ -182,15 +182,15 @@ class Unknowns:
         """The formula."""
         parts: list[str] = []
         for monomial, factor in sorted(terms, key=lambda term: (-len(term[0]), term[0])):
-            names = [self.unknowns[k].name for k in monomial]
+            names = [self.symbols[k].name for k in monomial]
             parts.append("*".join([str(factor)] * (factor != 1 or not names) + names))
         return " + ".join(parts) or "0"
 
-    def conditions_text(self) -> list[str]:
+    def guards_text(self) -> list[str]:
         """The conditions, each as a relation of two formulas without differences."""
-        return list(map(self._relation, self.conditions))
+        return list(map(self._relation, self.guards))
 
-    def _relation(self, condition: Condition) -> str:
+    def _relation(self, condition: Guard) -> str:
         left = tuple(term for term in condition.terms if term[1] > 0)
         right = scaled(tuple(term for term in condition.terms if term[1] < 0), -1)
         words = ("=", "!=") if condition.zero else ("<", ">=")

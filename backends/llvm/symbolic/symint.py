@@ -1,10 +1,10 @@
 """Numbers that only the run time knows, as the planner and the emission can calculate with them.
 
-An `Open` is a polynomial in unknowns (extents, and floors and remainders of such polynomials) with integer
-coefficients. Arithmetic gives an `Open` again. A comparison is decided where the ranges of the unknowns decide it;
+A `SymInt` is a polynomial in unknowns (extents, and floors and remainders of such polynomials) with integer
+coefficients. Arithmetic gives a `SymInt` again. A comparison is decided where the ranges of the unknowns decide it;
 where they do not, the *example*, one possible shape, decides, and the answer becomes a **condition** of whatever is
 computed afterwards: for every shape that meets the conditions, the same code would have taken the same way. So an
-ordinary planner, handed an example with `Open`s in place of extents, makes a plan for a whole class of shapes.
+ordinary planner, handed an example with `SymInt`s in place of extents, makes a plan for a whole class of shapes.
 
     C = 17 of an example, c the unknown        c + 1 > c     yes
                                                c < 16        no, on condition that c >= 16
@@ -15,7 +15,7 @@ and is made a condition.) In functions marked `generic` an order, too, is answer
 condition: a loop is not left out because it has one round. In those marked `free` no order is a condition: they only
 choose. Both are for code that is right either way.
 
-Printed, an `Open` is its formula; while code is emitted, it is the register that holds it (`registers`).
+Printed, an `SymInt` is its formula; while code is emitted, it is the register that holds it (`registers`).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal, cast
 
 from layout_ir.backends.llvm.symbolic.polynomials import Terms, constant, plus, scaled, times
-from layout_ir.backends.llvm.symbolic.shape_env import BEYOND, Condition, Unknown, Unknowns
+from layout_ir.backends.llvm.symbolic.shape_env import BEYOND, Guard, Symbol, SymbolTable
 
 
 @dataclass(eq=False)
-class Symbols(Unknowns):
+class ShapeEnv(SymbolTable):
     """The unknowns of one plan, and the open numbers made of them."""
 
     register_of: Callable[[Terms], str] | None = None
@@ -37,59 +37,59 @@ class Symbols(Unknowns):
 
     def extent(self, dim: int, name: str, example: int, low: int = 1) -> Any:
         """The unknown extent of dim number `dim`."""
-        return self.unknown("extent", dim, (), name, low, None, example)
+        return self.symbol("extent", dim, (), name, low, None, example)
 
     def split(self, extent: Any, by: int, *, whole: bool | None) -> Any:
         """`extent` as `by` times an unknown, plus a rest: 0 (`whole`), or from 1 to by - 1, or (None) to `by`."""
         divisor = constant(by)
         if whole is None:
             extent = extent - 1
-        number = self.unknown("floor", extent.terms, divisor, f"{extent}/{by}", 0, None, extent.value // by)
-        rest = self.unknown("rest", extent.terms, divisor, f"{extent}%{by}", 0, by - 1, extent.value % by)
+        number = self.symbol("floor", extent.terms, divisor, f"{extent}/{by}", 0, None, extent.value // by)
+        rest = self.symbol("rest", extent.terms, divisor, f"{extent}%{by}", 0, by - 1, extent.value % by)
         if whole is None:
             return number * by + rest + 1
-        self.conditions[Condition(rest.terms, True, whole)] = None
+        self.guards[Guard(rest.terms, True, whole)] = None
         if whole:
-            self.unknowns[number.terms[0][0][0]].low = 1
+            self.symbols[number.terms[0][0][0]].low = 1
             return number * by
-        self.unknowns[rest.terms[0][0][0]].low = 1
+        self.symbols[rest.terms[0][0][0]].low = 1
         return number * by + rest
 
-    def unknown(
+    def symbol(
         self, kind: Literal["extent", "floor", "rest"], of: Terms | int, by: Terms, name: str,
         low: int, high: int | None, value: int,
-    ) -> Open:  # fmt: skip
+    ) -> SymInt:  # fmt: skip
         """The unknown that is this, a new one where there is none yet."""
-        keys = [(known.kind, known.of, known.by) for known in self.unknowns]
+        keys = [(known.kind, known.of, known.by) for known in self.symbols]
         if (kind, of, by) not in keys:
             keys.append((kind, of, by))
-            self.unknowns.append(Unknown(kind, of, by, name, low, high, value))
-        return Open(self, (((keys.index((kind, of, by)),), 1),))
+            self.symbols.append(Symbol(kind, of, by, name, low, high, value))
+        return SymInt(self, (((keys.index((kind, of, by)),), 1),))
 
 
-class Open:
+class SymInt:
     """A number that is known at run time only. It has no truth, order or index without consequences: see above."""
 
-    __slots__ = ("symbols", "terms")
+    __slots__ = ("shape_env", "terms")
 
-    def __init__(self, symbols: Symbols, terms: Terms) -> None:
-        self.symbols = symbols
+    def __init__(self, shape_env: ShapeEnv, terms: Terms) -> None:
+        self.shape_env = shape_env
         self.terms = terms
 
     @property
     def value(self) -> int:
         """Its value in the example."""
-        return self.symbols.value(self.terms)
+        return self.shape_env.value(self.terms)
 
     def _with(self, terms: Terms) -> Any:
         """The number of these terms: an int where they are constant."""
         if not terms:
             return 0
-        return terms[0][1] if len(terms) == 1 and not terms[0][0] else Open(self.symbols, terms)
+        return terms[0][1] if len(terms) == 1 and not terms[0][0] else SymInt(self.shape_env, terms)
 
     def _terms(self, other: object) -> Terms | None:
-        if isinstance(other, Open):
-            return other.terms if other.symbols is self.symbols else None
+        if isinstance(other, SymInt):
+            return other.terms if other.shape_env is self.shape_env else None
         return constant(other) if isinstance(other, int) else None
 
     # Arithmetic -------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class Open:
 
     def __divmod__(self, by: object) -> Any:
         """Floor and rest by a positive number."""
-        if isinstance(by, Open):
+        if isinstance(by, SymInt):
             return self._divided(self.terms, by.terms)
         if not isinstance(by, int) or by < 1:
             return NotImplemented
@@ -138,21 +138,26 @@ class Open:
             number = factor // by if not monomial or factor > 0 else -(-factor // by)
             whole = plus(whole, ((monomial, number),) if number else ())
             rest = plus(rest, ((monomial, factor - number * by),) if factor != number * by else ())
-        low, high = self.symbols.least(rest), self.symbols.most(rest)
+        low, high = self.shape_env.least(rest), self.shape_env.most(rest)
         if low is not None and high is not None and low // by == high // by:
             shift = low // by
             return self._with(plus(whole, constant(shift))), self._with(plus(rest, constant(-shift * by)))
         floor, left = self._divided(rest, constant(by))
         return self._with(plus(whole, floor.terms)), left
 
-    def _divided(self, of: Terms, by: Terms) -> tuple[Open, Open]:
+    def _divided(self, of: Terms, by: Terms) -> tuple[SymInt, SymInt]:
         """Floor and rest as unknowns of their own."""
-        symbols = self.symbols
-        if symbols.is_negative(plus(by, constant(-1))):
+        shape_env = self.shape_env
+        if shape_env.is_negative(plus(by, constant(-1))):
             raise ZeroDivisionError("a divisor is not positive")
-        value, divisor = symbols.value(of), symbols.value(by)
-        name = f"({symbols.text(of)})", f"({symbols.text(by)})" if len(by) > 1 else symbols.text(by)
-        low, high, least, most = symbols.least(of), symbols.most(of), symbols.least(by), symbols.most(by)
+        value, divisor = shape_env.value(of), shape_env.value(by)
+        name = f"({shape_env.text(of)})", f"({shape_env.text(by)})" if len(by) > 1 else shape_env.text(by)
+        low, high, least, most = (
+            shape_env.least(of),
+            shape_env.most(of),
+            shape_env.least(by),
+            shape_env.most(by),
+        )
         # A divisor that may be larger brings the quotient closer to 0.
         low = (
             0
@@ -163,17 +168,17 @@ class Open:
         )
         high = max(high, 0) // least if high is not None and least else None
         return (
-            symbols.unknown("floor", of, by, "/".join(name), low, high, value // divisor),
-            symbols.unknown(
+            shape_env.symbol("floor", of, by, "/".join(name), low, high, value // divisor),
+            shape_env.symbol(
                 "rest", of, by, "%".join(name), 0, None if most is None else most - 1, value % divisor
             ),
         )
 
     def __floordiv__(self, by: object) -> Any:
-        return divmod(self, by)[0] if isinstance(by, int | Open) else NotImplemented
+        return divmod(self, by)[0] if isinstance(by, int | SymInt) else NotImplemented
 
     def __mod__(self, by: object) -> Any:
-        return divmod(self, by)[1] if isinstance(by, int | Open) else NotImplemented
+        return divmod(self, by)[1] if isinstance(by, int | SymInt) else NotImplemented
 
     def __rfloordiv__(self, of: object) -> Any:
         return self._divided(constant(of), self.terms)[0] if isinstance(of, int) else NotImplemented
@@ -188,19 +193,19 @@ class Open:
 
     def __eq__(self, other: object) -> bool:
         terms = self._terms(other)
-        return terms is not None and self.symbols.is_zero(plus(self.terms, scaled(terms, -1)))
+        return terms is not None and self.shape_env.is_zero(plus(self.terms, scaled(terms, -1)))
 
     def __hash__(self) -> int:
-        return hash((id(self.symbols), self.terms))
+        return hash((id(self.shape_env), self.terms))
 
     def __lt__(self, other: Any) -> bool:
-        return self.symbols.is_negative(
-            (self - other).terms if isinstance(self - other, Open) else constant(self - other)
+        return self.shape_env.is_negative(
+            (self - other).terms if isinstance(self - other, SymInt) else constant(self - other)
         )
 
     def __gt__(self, other: Any) -> bool:
-        return self.symbols.is_negative(
-            (other - self).terms if isinstance(other - self, Open) else constant(other - self)
+        return self.shape_env.is_negative(
+            (other - self).terms if isinstance(other - self, SymInt) else constant(other - self)
         )
 
     def __le__(self, other: Any) -> bool:
@@ -215,39 +220,39 @@ class Open:
     def __index__(self) -> int:
         """The example's value, on condition that it is always that."""
         value = self.value
-        self.symbols.decide(Condition(plus(self.terms, constant(-value)), True, True))
+        self.shape_env.decide(Guard(plus(self.terms, constant(-value)), True, True))
         return value
 
     # Text -------------------------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        if self.symbols.register_of is not None:
-            return self.symbols.register_of(self.terms)
-        text = self.symbols.text(self.terms)
+        if self.shape_env.register_of is not None:
+            return self.shape_env.register_of(self.terms)
+        text = self.shape_env.text(self.terms)
         return f"({text})" if " + " in text else text
 
     __repr__ = __str__
 
     def __format__(self, spec: str) -> str:
-        return ("+" if "+" in spec and self.symbols.register_of is None else "") + str(self)
+        return ("+" if "+" in spec and self.shape_env.register_of is None else "") + str(self)
 
 
-def in_example(value: Any) -> Any:
+def hint_of(value: Any) -> Any:
     """`value`, a part of a plan, with every open number replaced by what it is in the example."""
-    if isinstance(value, Open):
+    if isinstance(value, SymInt):
         return value.value
     if isinstance(value, tuple):
-        return tuple(in_example(x) for x in cast("tuple[Any, ...]", value))
+        return tuple(hint_of(x) for x in cast("tuple[Any, ...]", value))
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{x.name: in_example(getattr(value, x.name)) for x in fields(value)})
+        return replace(value, **{x.name: hint_of(getattr(value, x.name)) for x in fields(value)})
     return value
 
 
-def is_rest(number: object) -> bool:
+def is_remainder(number: object) -> bool:
     """Whether `number` is what is left of an open one after whole blocks."""
-    return isinstance(number, Open) and number.symbols.is_rest(number.terms)
+    return isinstance(number, SymInt) and number.shape_env.is_remainder(number.terms)
 
 
-def is_open(number: object) -> bool:
+def is_symbolic(number: object) -> bool:
     """Whether `number`, of a plan, is known at run time only."""
-    return isinstance(number, Open)
+    return isinstance(number, SymInt)

@@ -21,7 +21,7 @@ from layout_ir.arrays.descriptor import TensorDesc
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.runtime.call import Reorder
 from layout_ir.backends.llvm.runtime.copy_bandwidth import plain_copy, streaming_copy
-from layout_ir.backends.llvm.runtime.dynamic_call import OpenKernel
+from layout_ir.backends.llvm.runtime.dynamic_call import DynamicKernel
 from layout_ir.backends.llvm.runtime.thread_pool import available
 from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.numpy_types import narrow, storage, widen
@@ -143,7 +143,7 @@ def compiled(
                 f"elements of {bits_of(desc.dtype)} bits ({desc.dtype}) are not measured: whole bytes are"
             )
     kernel = compile_reorder(descs[0], descs[1], threads=threads, tune=tune, target=machine)
-    assert not isinstance(kernel, OpenKernel)  # all extents are known
+    assert not isinstance(kernel, DynamicKernel)  # all extents are known
     return kernel
 
 

@@ -142,7 +142,7 @@ def _machine(args: argparse.Namespace) -> Machine:
 
 
 def _unit(args: argparse.Namespace, machine: Machine) -> Unit:
-    from layout_ir.backends.llvm.aot.dynamic_object_file import compile_open_ahead
+    from layout_ir.backends.llvm.aot.dynamic_object_file import compile_dynamic_ahead
     from layout_ir.backends.llvm.aot.object_file import check_name, compile_ahead
     from layout_ir.elements.element_types import canonical_name
     from layout_ir.tools.commands import TextError
@@ -160,7 +160,7 @@ def _unit(args: argparse.Namespace, machine: Machine) -> Unit:
         shape = same_order(args, texts, shape)
         conversion = conversion_of(args, dtype, shape)
         formats = _format(args, args.source), _format(args, args.destination)
-        return compile_open_ahead(*formats, shape, conversion, machine, args.name, like)
+        return compile_dynamic_ahead(*formats, shape, conversion, machine, args.name, like)
     if args.like:
         raise LayoutError("--like says which extents are likely where --shape leaves some open (?)")
     src, dst = _layout(args, args.source), _layout(args, args.destination)
@@ -221,7 +221,7 @@ def _needs(args: argparse.Namespace) -> tuple[str, ...]:
 def _summary(
     args: argparse.Namespace, unit: Unit, kind: str, needs: tuple[str, ...], size: int
 ) -> dict[str, object]:
-    from layout_ir.backends.llvm.aot.dynamic_object_file import OpenUnit
+    from layout_ir.backends.llvm.aot.dynamic_object_file import DynamicUnit
     from layout_ir.backends.llvm.aot.object_file import FixedUnit
 
     plan, to = unit.plans[-1], unit.dtype
@@ -254,9 +254,9 @@ def _summary(
         "output_bytes": size,
         "header": args.header,
     }
-    if isinstance(unit, OpenUnit):
+    if isinstance(unit, DynamicUnit):
         result["choices"] = [
-            {"where": choice.symbols.conditions_text(), "plan": str(choice.plan).splitlines()}
+            {"where": choice.shape_env.guards_text(), "plan": str(choice.plan).splitlines()}
             for choice in unit.choices
         ]
     return result

@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     if args.threads < 1:
         raise LayoutError(f"a reorder cannot run on {args.threads} threads")
     if args.shape is not None and "?" in args.shape:
-        return _run_open(args, conversion_of(args, dtype, read_open_shape(args.shape) or ()), machine)
+        return _run_dynamic(args, conversion_of(args, dtype, read_open_shape(args.shape) or ()), machine)
     src, dst = layout_at(args, args.source), layout_at(args, args.destination)
     conversion = conversion_of(args, dtype, src.shape)
     choice = None
@@ -108,10 +108,11 @@ def run(args: argparse.Namespace) -> int:
         "source_bytes": plan.src_bytes,
         "destination_bytes": plan.dst_bytes,
         **({} if choice is None else {"choice": choice.number, "choices": choice.of}),
-        "in_place": plan.keeps_places,
+        "in_place": plan.in_place_safe,
         "streaming": any(step.kernel.streaming for step in plan.steps),
         "steps": [
-            {"kernel": type(step.kernel).__name__.lower(), "words": step_words(step)} for step in plan.steps
+            {"kernel": type(step.kernel).__name__.lower(), "words": step_words(step, plan.conversion)}
+            for step in plan.steps
         ],
         "ir": str(plan_op(plan, "reorder", None if args.cpu == "host" else args.cpu)),
     }
@@ -119,11 +120,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _run_open(args: argparse.Namespace, conversion: Conversion, machine: Machine) -> int:
+def _run_dynamic(args: argparse.Namespace, conversion: Conversion, machine: Machine) -> int:
     """Prints the plans of a kernel for open extents: those that an object file would hold."""
     from layout_ir.algebra.format import Format
-    from layout_ir.backends.llvm.aot.dynamic_object_file import compile_open_ahead
-    from layout_ir.backends.llvm.describe import conversion_words, open_plan_words
+    from layout_ir.backends.llvm.aot.dynamic_object_file import compile_dynamic_ahead
+    from layout_ir.backends.llvm.describe import conversion_words, dynamic_plan_words
     from layout_ir.tools.commands.formats import read_open_shape, read_subject, same_order
 
     formats: list[Format] = []
@@ -133,10 +134,10 @@ def _run_open(args: argparse.Namespace, conversion: Conversion, machine: Machine
             raise LayoutError(f"'{text}' is a layout of known extents, the shape {args.shape} has open ones")
         formats.append(subject)
     shape = same_order(args, (args.source, args.destination), read_open_shape(args.shape) or ())
-    unit = compile_open_ahead(formats[0], formats[1], shape, conversion, machine)
+    unit = compile_dynamic_ahead(formats[0], formats[1], shape, conversion, machine)
     if args.json:
         plans = [
-            {"where": choice.symbols.conditions_text(), "plan": str(choice.plan).splitlines()}
+            {"where": choice.shape_env.guards_text(), "plan": str(choice.plan).splitlines()}
             for choice in unit.choices
         ]
         result = {
@@ -153,7 +154,7 @@ def _run_open(args: argparse.Namespace, conversion: Conversion, machine: Machine
         )
     )
     print(f"{len(unit.choices)} plans, of which a call takes the first whose conditions its extents meet:")
-    print("\n".join(line for choice in unit.choices for line in open_plan_words(choice)))
+    print("\n".join(line for choice in unit.choices for line in dynamic_plan_words(choice)))
     return 0
 
 

@@ -10,14 +10,14 @@ from xdsl.parser import Parser
 
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm import plan_reorder
-from layout_ir.backends.llvm.aot.dynamic_object_file import compile_open_ahead
+from layout_ir.backends.llvm.aot.dynamic_object_file import compile_dynamic_ahead
 from layout_ir.backends.llvm.emission.emit import emit_module
 from layout_ir.backends.llvm.kernel_ir import plan_of
 from layout_ir.backends.llvm.lowering import kernels_in, lower, plans_in
 from layout_ir.backends.llvm.machine.named import machine_named
 from layout_ir.backends.llvm.target import llvm_ir
 from layout_ir.diagnostics import collect
-from layout_ir.dialects.kernel import CallOp, KernelDialect
+from layout_ir.dialects.kernel.ops import CallOp, KernelDialect
 from layout_ir.dialects.layout import LayoutDialect, ReorderOp
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError
@@ -97,7 +97,7 @@ def test_dynamic_dims_get_the_kernel_that_is_compiled_ahead():
     module.verify()
     (op,) = kernels_in(module)
     formats, conversion = (Format.of("nchw"), Format.of("nChw8c")), Conversion("f32", "f32")
-    unit = compile_open_ahead(
+    unit = compile_dynamic_ahead(
         *formats, (None, 17, None, None), conversion, machine_named("haswell"), op.sym_name.data
     )
     assert llvm_ir(module) == unit.ir()

@@ -12,17 +12,17 @@ from typing import cast
 from layout_ir.backends.llvm.emission.builder import Builder, Value
 from layout_ir.backends.llvm.emission.kernels.linear import Range, fill_piece, move_piece
 from layout_ir.backends.llvm.machine.machine import LANE
-from layout_ir.backends.llvm.planning.plan import Copy, Fill
-from layout_ir.backends.llvm.symbolic.symint import Open, is_open
+from layout_ir.backends.llvm.symbolic.symint import SymInt, is_symbolic
+from layout_ir.dialects.kernel.plan import Copy, Fill
 
 _BLOCK = 256
 
 
-def emit_open_run(
+def emit_dynamic_run(
     b: Builder, kernel: Copy | Fill, src: str, dst: str, vector: int, range_: Range, streaming: bool
 ) -> None:
     """Copies or fills `kernel.run` bytes in every round of the inner loop."""
-    run, inner = cast(Open, kernel.run), kernel.inner
+    run, inner = cast(SymInt, kernel.run), kernel.inner
     least = gcd(8, *(factor for _, factor in run.terms)) if isinstance(kernel, Copy) else kernel.width
 
     def piece(s: str, d: str, size: int) -> Callable[[Value], None]:
@@ -45,7 +45,7 @@ def emit_open_run(
                 shortest()
                 pieces(least)
 
-    if not is_open(inner.count) and inner.count == 1:
+    if not is_symbolic(inner.count) and inner.count == 1:
         body(src, dst, range_)
         return
     with b.loop(*range_(inner.count)) as i:

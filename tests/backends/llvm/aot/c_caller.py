@@ -20,12 +20,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from layout_ir.backends.llvm.aot.dynamic_object_file import OpenUnit
+from layout_ir.backends.llvm.aot.dynamic_object_file import DynamicUnit
 from layout_ir.backends.llvm.aot.header import header
 from layout_ir.backends.llvm.aot.object_file import FixedUnit, Unit
 from layout_ir.backends.llvm.machine.machine import llvm
 from layout_ir.backends.llvm.machine.named import TARGETS
-from layout_ir.backends.llvm.planning.plan import Plan
+from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.elements.element_types import bits_of
 from tests.backends.llvm.cases import CANARY, POISON, Case, buffers, expected
 from tests.fuzz import reorders as fuzz_reorders
@@ -211,7 +211,7 @@ def call_all(
         objects[-1].write_bytes(unit.object_file())
         (folder / f"{name}.h").write_text(header(unit))
         includes += f'#include "{name}.h"\n'
-        if isinstance(unit, OpenUnit):
+        if isinstance(unit, DynamicUnit):
             entries += f'  {{"{name}", {name}, {name}_part, {name}_src_bytes, {name}_dst_bytes}},\n'
         else:
             assert isinstance(unit, FixedUnit)

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from layout_ir.algebra.format import Format
-from layout_ir.backends.llvm.aot.dynamic_object_file import OpenUnit, compile_open_ahead, examples
+from layout_ir.backends.llvm.aot.dynamic_object_file import DynamicUnit, compile_dynamic_ahead, examples
 from layout_ir.backends.llvm.aot.header import header
 from layout_ir.backends.llvm.aot.object_file import elf_symbols
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.machine.named import TARGETS, machine_named
-from layout_ir.backends.llvm.planning.dynamic_shapes import Extents
+from layout_ir.backends.llvm.planning.dynamic_shapes import DynamicShape
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError
@@ -40,15 +40,15 @@ _KERNELS = [
 _EXTENTS = (0, 1, 2, 3, 4, 7, 8, 9, 16, 17, 24, 40, 63, 64, 65, 96, 130)
 
 
-def _unit(target: str, number: int = 2) -> OpenUnit:
+def _unit(target: str, number: int = 2) -> DynamicUnit:
     source, destination, shape, dtype = _KERNELS[number]
     formats = Format.of(source), Format.of(destination)
     # Small caches, so that tensors need not be large to be streamed.
     machine = replace(machine_named(target), l2=64 << 10, l3=128 << 10)
-    return compile_open_ahead(*formats, shape, dtype, machine, f"k{number}")
+    return compile_dynamic_ahead(*formats, shape, dtype, machine, f"k{number}")
 
 
-def _case(rng: Random, unit: OpenUnit) -> Case:
+def _case(rng: Random, unit: DynamicUnit) -> Case:
     while True:
         shape = tuple(rng.choice(_EXTENTS) if x is None else x for x in unit.shape)
         if math.prod(shape) <= 60_000 and (0 not in shape or rng.random() < 0.1):
@@ -77,12 +77,12 @@ def test_objects_need_nothing(target: str):
 
 def test_a_shape_that_is_named_gets_a_choice_of_its_own():
     formats, machine = (Format.of("nchw"), Format.of("nhwc")), machine_named("x86-64-v3")
-    usual = compile_open_ahead(*formats, (N, N, N, N), "f32", machine)
-    named = compile_open_ahead(*formats, (N, N, N, N), "f32", machine, like=[(1, 2, 100, 100)])
+    usual = compile_dynamic_ahead(*formats, (N, N, N, N), "f32", machine)
+    named = compile_dynamic_ahead(*formats, (N, N, N, N), "f32", machine, like=[(1, 2, 100, 100)])
     assert not any(choice.serves((3, 2, 50, 50)) for choice in usual.choices[:-1])
     assert named.choices[0].serves((3, 2, 50, 50))
     assert named.choices[-1].serves((1, 1, 1, 1))
-    assert not named.choices[-1].symbols.conditions
+    assert not named.choices[-1].shape_env.guards
 
 
 def test_every_larger_shape_has_a_plan_in_tiles():
@@ -125,10 +125,10 @@ def test_the_header_declares_the_extents():
     ],
 )
 def test_negative_what_no_code_serves(
-    source: str, destination: str, shape: Extents, like: tuple[tuple[int, ...], ...], message: str
+    source: str, destination: str, shape: DynamicShape, like: tuple[tuple[int, ...], ...], message: str
 ):
     with pytest.raises(LayoutError) as found:
-        compile_open_ahead(
+        compile_dynamic_ahead(
             Format.of(source), Format.of(destination), shape, "f32", machine_named("haswell"), like=like
         )
     assert message in str(found.value)
@@ -137,7 +137,7 @@ def test_negative_what_no_code_serves(
 def test_objects_convert_shapes_of_any_size():
     conversion = Conversion("f32", "i8", ratio=2.0, dst_zero=1.0)
     machine = replace(host(), l2=64 << 10, l3=128 << 10)
-    unit = compile_open_ahead(Format.of("nchw"), Format.of("nhwc"), (N, N, N, N), conversion, machine, "q")
+    unit = compile_dynamic_ahead(Format.of("nchw"), Format.of("nhwc"), (N, N, N, N), conversion, machine, "q")
     code = Code(unit.ir(), machine, unit.symbols)
     rng = np.random.default_rng(1)
     for shape in (
@@ -170,13 +170,13 @@ def test_objects_convert_shapes_of_any_size():
 @pytest.mark.parametrize("target", ["x86-64-v2", "aarch64", "riscv64"])
 def test_objects_that_convert_need_nothing(target: str):
     conversion = Conversion("f32", "bf16")
-    unit = compile_open_ahead(Format.of("ab"), Format.of("ba"), (N, N), conversion, machine_named(target))
+    unit = compile_dynamic_ahead(Format.of("ab"), Format.of("ba"), (N, N), conversion, machine_named(target))
     assert all(defined for _, defined in elf_symbols(unit.object_file()))
 
 
 def test_where_elements_share_bytes_one_share_is_all():
     conversion = Conversion("i8", "i4")
-    unit = compile_open_ahead(Format.of("ab"), Format.of("ba"), (N, N), conversion, host(), "q")
+    unit = compile_dynamic_ahead(Format.of("ab"), Format.of("ba"), (N, N), conversion, host(), "q")
     code = Code(unit.ir(), host(), unit.symbols)
     part = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2, ctypes.c_void_p)
     x, extents = np.ones((64, 96), np.int8), np.array([64, 96], np.int64)
@@ -209,11 +209,11 @@ def test_negative_code_that_cannot_refuse_shapes_below_its_buffers(
     source: str, destination: str, shape: tuple[int | None, ...], message: str
 ):
     with pytest.raises(LayoutError, match=message):
-        compile_open_ahead(Format.of(source), Format.of(destination), shape, "f32", host())
+        compile_dynamic_ahead(Format.of(source), Format.of(destination), shape, "f32", host())
 
 
 def test_a_known_extent_may_run_backwards():
-    unit = compile_open_ahead(
+    unit = compile_dynamic_ahead(
         Format.of("ab"), Format.of("(a, b) : [a*3, b*-1], offset = 2"), (N, 3), "f32", host(), "q"
     )
     code = Code(unit.ir(), host(), unit.symbols)

@@ -13,10 +13,10 @@ from layout_ir.algebra.format import Format
 from layout_ir.api.reordering import physical_shape
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.machine.named import machine_named
-from layout_ir.backends.llvm.planning.dynamic_shapes import open_reorder
+from layout_ir.backends.llvm.planning.dynamic_shapes import dynamic_reorder
 from layout_ir.backends.llvm.runtime.call import plan_reorder
-from layout_ir.backends.llvm.runtime.dynamic_call import OpenKernel, compile_open
-from layout_ir.backends.llvm.symbolic.symint import in_example
+from layout_ir.backends.llvm.runtime.dynamic_call import DynamicKernel, compile_dynamic
+from layout_ir.backends.llvm.symbolic.symint import hint_of
 from layout_ir.elements.quantization import Conversion, conversion_between
 from layout_ir.errors import LayoutError
 from tests.backends.llvm import cases
@@ -58,7 +58,7 @@ def _shape(rng: Random, shape: tuple[int | None, ...]) -> tuple[int, ...]:
             return found
 
 
-def _check(kernel: OpenKernel, rng: Random, shape: tuple[int, ...]) -> None:
+def _check(kernel: DynamicKernel, rng: Random, shape: tuple[int, ...]) -> None:
     reorder = kernel.reorder
     case = cases.Case(reorder.src.bind(shape), reorder.dst.bind(shape), reorder.dtypes[0])
     width = WIDTHS[reorder.dtypes[0]]
@@ -87,14 +87,14 @@ def test_one_kernel_serves_many_shapes(number: int, wide: bool):
     # Small caches, so that streaming takes part.
     machine = replace(host(), l2=64 << 10, l3=128 << 10)
     formats = Format.of(source), Format.of(destination)
-    kernel = compile_open(*formats, shape, dtype, threads=rng.choice((1, 2)), target=machine)
+    kernel = compile_dynamic(*formats, shape, dtype, threads=rng.choice((1, 2)), target=machine)
     for _ in range(60 if number < 15 else 20):
         _check(kernel, rng, _shape(rng, shape))
     assert len(kernel.plans) <= 33
 
 
 def test_shapes_that_are_alike_share_a_plan():
-    kernel = compile_open(Format.of("nchw"), Format.of("nChw8c"), (N, N, N, N))
+    kernel = compile_dynamic(Format.of("nchw"), Format.of("nChw8c"), (N, N, N, N))
     assert kernel.plan_for((2, 64, 56, 56)) is kernel.plan_for((3, 128, 30, 30))
     assert kernel.plan_for((2, 64, 56, 56)) is not kernel.plan_for((2, 65, 56, 56))
     assert kernel.plan_for((2, 65, 56, 56)) is kernel.plan_for((4, 33, 60, 61))
@@ -106,8 +106,8 @@ def test_shapes_that_are_alike_share_a_plan():
 
 @pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v4"])
 def test_shapes_that_the_second_level_holds_share_a_plan(cpu: str):
-    reorder = open_reorder(Format.of("nchw"), Format.of("nhwc"), (N, 64, N, N), "f32", machine_named(cpu))
-    plan = reorder.like((1, 64, 14, 14))
+    reorder = dynamic_reorder(Format.of("nchw"), Format.of("nhwc"), (N, 64, N, N), "f32", machine_named(cpu))
+    plan = reorder.specialize((1, 64, 14, 14))
     assert all(plan.serves((n, 64, h, h + 1)) for n in (1, 2) for h in (5, 7, 14, 16, 20))
     assert not plan.serves((1, 64, 3, 3))
 
@@ -131,17 +131,17 @@ def test_the_plan_is_that_of_known_extents(
     """The same kernels, tiles, schedules and stores; only numbers are formulas, and these have the right values."""
     src, dst = Format.of(source), Format.of(destination)
     machine = machine_named("x86-64-v3")
-    opened = open_reorder(src, dst, shape, "f32", machine).like(like).plan
+    opened = dynamic_reorder(src, dst, shape, "f32", machine).specialize(like).plan
     known = plan_reorder(src.bind(like), dst.bind(like), "f32", target=machine)
-    assert in_example(opened) == known
+    assert hint_of(opened) == known
 
 
 def test_threads_share_what_there_is_more_of_than_of_batches():
     conversions = None, Conversion("f32", "i8")
     for conversion in conversions:
-        kernel = compile_open(Format.of("nchw"), Format.of("nhwc"), (N, N, N, N), conversion=conversion)
+        kernel = compile_dynamic(Format.of("nchw"), Format.of("nhwc"), (N, N, N, N), conversion=conversion)
         (step,) = kernel.plan_for((1, 64, 112, 112)).plan.steps
-        assert step.split == len(step.loops) == 1
+        assert step.parallel == len(step.loops) == 1
 
 
 def test_arrays_tell_their_extents():
@@ -159,10 +159,10 @@ def test_an_extent_that_one_side_knows_is_known():
     kernel = li.compile_reorder(
         li.TensorDesc((N, 3, N, N), "f32", "nchw"), li.TensorDesc((N, N, N, N), "f32", "nhwc")
     )
-    assert isinstance(kernel, OpenKernel)
+    assert isinstance(kernel, DynamicKernel)
     assert kernel.reorder.shape == (N, 3, N, N)
     known = li.compile_reorder(li.TensorDesc((2, N), "f32", "ab"), li.TensorDesc((N, 3), "f32", "ba"))
-    assert not isinstance(known, OpenKernel)
+    assert not isinstance(known, DynamicKernel)
 
 
 @pytest.mark.parametrize(
@@ -179,14 +179,14 @@ def test_an_extent_that_one_side_knows_is_known():
 def test_negative_arrays_that_do_not_fit(
     source: tuple[int, ...], destination: tuple[int, ...], shape: tuple[int, ...] | None, message: str
 ):
-    kernel = compile_open(Format.of("nchw"), Format.of("nhwc"), (N, N, N, N))
+    kernel = compile_dynamic(Format.of("nchw"), Format.of("nhwc"), (N, N, N, N))
     with pytest.raises(LayoutError) as found:
         kernel(np.zeros(source, np.float32), np.zeros(destination, np.float32), shape)
     assert message in str(found.value)
 
 
 def test_negative_buffers_that_are_refused():
-    kernel = compile_open(Format.of("ab"), Format.of("ba"), (N, N))
+    kernel = compile_dynamic(Format.of("ab"), Format.of("ba"), (N, N))
     x, y = np.zeros((4, 6), np.float32), np.zeros((6, 4), np.float32)
     with pytest.raises(LayoutError, match="elements of 8 bytes, the kernel moves 4"):
         kernel(x.astype(np.float64), y)
@@ -222,7 +222,7 @@ def test_negative_shapes_that_reach_below_the_buffer(
     dst_dtype: str,
 ):
     conversion = Conversion("f32", dst_dtype)
-    kernel = compile_open(Format.of(source), Format.of(destination), shape, conversion=conversion)
+    kernel = compile_dynamic(Format.of(source), Format.of(destination), shape, conversion=conversion)
     room = [np.full(10_000, 7, np.float32), np.full(10_000, 7, np.float32 if dst_dtype == "f32" else np.int8)]
     x, y = (data[4000:] for data in room)
     with pytest.raises(LayoutError, match=f"the {side} .* begins {below} elements below address 0"):
@@ -240,7 +240,7 @@ def test_negative_shapes_that_reach_below_the_buffer(
 def test_negative_strides_behind_an_offset_are_served(
     source: str, destination: str, shape: tuple[int | None, ...], good: tuple[int, ...]
 ):
-    kernel = compile_open(Format.of(source), Format.of(destination), shape)
+    kernel = compile_dynamic(Format.of(source), Format.of(destination), shape)
     src, dst = Format.of(source).bind(good), Format.of(destination).bind(good)
     x, y = np.arange(src.extent, dtype=np.float32), np.full(dst.extent, -1, np.float32)
     kernel(x, y, shape=good)
@@ -257,7 +257,7 @@ def test_pads_in_front_of_few_rows(columns: int, target: str):
     formats = Format.parse("(a, b) : [b, a]"), Format.parse("(a, b) : [a, b, a:4], pad = zero, lo = [1, 0]")
     conversion = Conversion("i32", target)
     for rows in (0, 1, 2, 3, 4, 7, 8, 9):
-        kernel = compile_open(*formats, (None, None), conversion=conversion, threads=1)
+        kernel = compile_dynamic(*formats, (None, None), conversion=conversion, threads=1)
         src, dst = (format.bind((rows, columns)) for format in formats)
         for seed in range(4):
             # Between guard pages, at their ends and at their beginnings.
@@ -266,7 +266,7 @@ def test_pads_in_front_of_few_rows(columns: int, target: str):
 
 
 def test_negative_what_cannot_be_told_or_compiled():
-    kernel = compile_open(Format.of("nChw8c"), Format.of("nChw16c"), (N, N, N, N))
+    kernel = compile_dynamic(Format.of("nChw8c"), Format.of("nChw16c"), (N, N, N, N))
     with pytest.raises(LayoutError, match="'c' is blocked on both sides"):
         kernel(np.zeros((1, 2, 3, 3, 8), np.float32), np.zeros((1, 1, 3, 3, 16), np.float32))
     with pytest.raises(LayoutError, match="keeps the shape"):
@@ -274,11 +274,11 @@ def test_negative_what_cannot_be_told_or_compiled():
     with pytest.raises(LayoutError, match="open strides cannot be compiled"):
         li.compile_reorder(li.TensorDesc((N, 3), "f32", strides=(N, 1)), li.TensorDesc((N, 3), "f32", "ba"))
     with pytest.raises(LayoutError, match="elements of i4 share bytes, so the arrays say no shape"):
-        compile_open(Format.of("ab"), Format.of("ba"), (N, N), "i4")(
+        compile_dynamic(Format.of("ab"), Format.of("ba"), (N, N), "i4")(
             np.zeros(3, np.int8), np.zeros(3, np.int8)
         )
     with pytest.raises(LayoutError, match="does not run on this"):
-        compile_open(Format.of("ab"), Format.of("ba"), (N, N), target="riscv64")
+        compile_dynamic(Format.of("ab"), Format.of("ba"), (N, N), target="riscv64")
 
 
 # Conversions ----------------------------------------------------------------------------------------------------------
@@ -300,13 +300,13 @@ def test_the_plan_of_a_conversion_is_that_of_known_extents():
         ("nchw", "nChw8c", (20, 16, 56, 56)),
     ):
         src, dst = Format.of(source), Format.of(destination)
-        opened = open_reorder(src, dst, (N, N, N, N), conversion, machine).like(like).plan
+        opened = dynamic_reorder(src, dst, (N, N, N, N), conversion, machine).specialize(like).plan
         known = plan_reorder(src.bind(like), dst.bind(like), conversion=conversion, target=machine)
-        assert in_example(opened) == known
+        assert hint_of(opened) == known
 
 
 def test_rests_of_blocks_share_a_plan():
-    kernel = compile_open(
+    kernel = compile_dynamic(
         Format.of("nchw"), Format.of("nChw8c"), (N, N, N, N), conversion=Conversion("f32", "i8", ratio=2.0)
     )
     assert len({id(kernel.plan_for((2, c, 30, 30))) for c in (17, 20, 23, 37)}) == 1
@@ -329,7 +329,7 @@ def test_descriptors_bring_their_numbers():
 @pytest.mark.parametrize("shape", [(5, 3, 7, 8), (1, 3, 1, 8), (2, 3, 33, 8), (3, 3, 64, 8), (40, 3, 200, 8)])
 def test_channels_of_a_known_extent_have_numbers_of_their_own(shape: tuple[int, ...]):
     conversion, _ = conversion_between("f32", "i8", scale=(None, (0.25, 0.5, 4.0)), dim=1, channels=3)
-    kernel = compile_open(Format.of("nchw"), Format.of("nhwc"), (N, 3, N, 8), conversion=conversion)
+    kernel = compile_dynamic(Format.of("nchw"), Format.of("nhwc"), (N, 3, N, 8), conversion=conversion)
     x = np.random.default_rng(0).normal(size=shape).astype(np.float32) * 30
     y = np.zeros((shape[0], *shape[2:], 3), np.int8)
     kernel(x, y)
@@ -347,7 +347,7 @@ def test_pads_of_equal_quantization_hold_its_zero_point():
 
 
 def test_elements_of_four_bits_take_a_shape():
-    kernel = compile_open(Format.of("ab"), Format.of("ba"), (N, N), conversion=Conversion("f32", "i4"))
+    kernel = compile_dynamic(Format.of("ab"), Format.of("ba"), (N, N), conversion=Conversion("f32", "i4"))
     x = np.arange(-7, 8, dtype=np.float32).reshape(3, 5)
     y = np.zeros(8, np.uint8)
     kernel(x, y, (3, 5))
@@ -376,4 +376,4 @@ def test_negative_numbers_that_calls_would_bring():
 def test_negative_units_that_conflict_far_out():
     """The table of the plan that serves all would have entries that depend on b."""
     with pytest.raises(LayoutError, match=r"serves all extents of \?x\?: units of one dim conflict"):
-        compile_open(Format.of("(a, b) : [a, b, a:8]"), Format.of("(a, b) : [a, b, a:6]"), (N, N))
+        compile_dynamic(Format.of("(a, b) : [a, b, a:8]"), Format.of("(a, b) : [a, b, a:6]"), (N, N))

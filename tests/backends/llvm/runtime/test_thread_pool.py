@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm import Reorder, compile_reorder
-from layout_ir.backends.llvm.planning.dynamic_shapes import OpenReorder
-from layout_ir.backends.llvm.runtime.dynamic_call import compile_open
+from layout_ir.backends.llvm.planning.dynamic_shapes import DynamicReorder
+from layout_ir.backends.llvm.runtime.dynamic_call import compile_dynamic
 from layout_ir.backends.llvm.runtime.thread_pool import LIGHT, available, ensure
 from layout_ir.errors import LayoutError
 
@@ -147,15 +147,15 @@ def test_a_call_does_without_workers_that_cannot_be_started(monkeypatch: pytest.
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
 def test_a_forked_child_finds_no_lock_taken(monkeypatch: pytest.MonkeyPatch):
     """While another thread finds out which plan serves a shape, or which is fastest."""
-    kernel = compile_open(Format.of("ab"), Format.of("ba"), (None, 40))
-    inside, original = threading.Event(), OpenReorder.like
+    kernel = compile_dynamic(Format.of("ab"), Format.of("ba"), (None, 40))
+    inside, original = threading.Event(), DynamicReorder.specialize
 
-    def slow(self: OpenReorder, example: Any) -> Any:
+    def slow(self: DynamicReorder, example: Any) -> Any:
         inside.set()
         sleep(0.2)
         return original(self, example)
 
-    monkeypatch.setattr(OpenReorder, "like", slow)
+    monkeypatch.setattr(DynamicReorder, "specialize", slow)
     x, y = np.ones((100, 40), np.float32), np.zeros((40, 100), np.float32)
     other = threading.Thread(target=kernel, args=(x, y))
     other.start()

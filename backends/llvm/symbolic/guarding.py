@@ -38,7 +38,7 @@ def deciding(mode: Mode) -> Generator[None]:
         _mode.reset(token)
 
 
-def generic(function: Callable[P, R]) -> Callable[P, R]:
+def size_oblivious(function: Callable[P, R]) -> Callable[P, R]:
     """`function`, told how large extents compare: whatever it assumes of them, its results are right for all."""
 
     @wraps(function)
@@ -49,7 +49,7 @@ def generic(function: Callable[P, R]) -> Callable[P, R]:
     return inside
 
 
-def free(function: Callable[P, R]) -> Callable[P, R]:
+def unguarded(function: Callable[P, R]) -> Callable[P, R]:
     """`function`, told how large extents or the example compare: whatever it chooses is right for all extents."""
 
     @wraps(function)
