@@ -66,9 +66,9 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints the plan. Raises LayoutError or TextError where there is none."""
     from layout_ir.backends.llvm.describe import choice_words, plan_words, step_words
-    from layout_ir.backends.llvm.kernel_ir import plan_op
     from layout_ir.backends.llvm.machine.named import machine_named
     from layout_ir.backends.llvm.runtime.call import choose_plan, plan_reorder
+    from layout_ir.dialects.kernel.ops import PlanOp
     from layout_ir.tools.commands.formats import read_open_shape
     from layout_ir.tools.commands.numbers import conversion_of
 
@@ -111,10 +111,10 @@ def run(args: argparse.Namespace) -> int:
         "in_place": plan.in_place_safe,
         "streaming": any(step.kernel.streaming for step in plan.steps),
         "steps": [
-            {"kernel": type(step.kernel).__name__.lower(), "words": step_words(step, plan.conversion)}
+            {"kernel": str(step.kernel).split()[0], "words": step_words(step, plan.conversion)}
             for step in plan.steps
         ],
-        "ir": str(plan_op(plan, "reorder", None if args.cpu == "host" else args.cpu)),
+        "ir": str(PlanOp("reorder", plan, None if args.cpu == "host" else args.cpu)),
     }
     print(json.dumps(result, indent=2))
     return 0
