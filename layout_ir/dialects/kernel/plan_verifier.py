@@ -22,6 +22,7 @@ from math import prod
 from typing import NamedTuple
 
 from layout_ir.dialects.kernel.plan import (
+    LINE,
     AnyLoop,
     Axis,
     Copy,
@@ -43,9 +44,6 @@ from layout_ir.dialects.kernel.plan import (
 from layout_ir.elements.quantization import Conversion
 from layout_ir.elements.types import bits_of
 from layout_ir.errors import LayoutError
-
-LINE = 64
-"""Bytes of a cache line, and of the widest register."""
 
 LONGEST = 256
 """Rows, columns, ways or elements that the registers of one iteration hold at most."""
