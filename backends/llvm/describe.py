@@ -1,4 +1,4 @@
-"""A plan in sentences, for people who ask why a reorder is as fast as it is: the text of `layout-ir explain-reorder`."""
+"""A plan in sentences, for people who ask why a reorder is as fast as it is (`layout-ir explain-reorder`)."""
 
 from __future__ import annotations
 

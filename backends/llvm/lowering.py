@@ -1,8 +1,8 @@
 """convert-layout-to-kernel: every reorder becomes a call of a plan, which the module then holds as IR.
 
 Reorders with the same plan share it. What no plan moves stays as it is, with a remark that says why: reorders whose
-layout is still to be chosen, or to which the algebra gives no loops. Tensors with dynamic dims get a kernel for open
-extents, `kernel.dynamic`, whose plans are made with the code. The plan depends on registers and caches, so
+layout is still to be chosen, or to which the algebra gives no loops. Tensors with dynamic dims get a kernel for
+dynamic shapes, `kernel.dynamic`, whose plans are made with the code. The plan depends on registers and caches, so
 `cpu` names the machine.
 """
 
@@ -89,7 +89,7 @@ def plans_in(module: ModuleOp) -> list[PlanOp]:
 
 
 def kernels_in(module: ModuleOp) -> list[PlanOp | DynamicOp]:
-    """The plans that a module holds, and the kernels for open extents."""
+    """The plans that a module holds, and the kernels for dynamic shapes."""
     return [op for op in module.walk() if isinstance(op, PlanOp | DynamicOp)]
 
 

@@ -179,6 +179,24 @@ kernel.plan @negative_more_than_an_address {
 
 // -----
 
+kernel.plan @negative_more_bits_than_half_a_byte_has {
+  width 1 src 8 dst 8 convert <i4 to i4>
+  step src 0 dst 0
+    // expected-error@+1 {{16 are no bits of a pad of half a byte}}
+    fill 16 with 16 width 1
+}
+
+// -----
+
+kernel.plan @negative_pads_of_another_width {
+  width 1 src 64 dst 16 convert <f32 to i8>
+  step src 0 dst 0
+    // expected-error@+1 {{the elements have width 1, not 4}}
+    fill 16 with 0 width 4
+}
+
+// -----
+
 kernel.plan @negative_more_bits_than_a_pad_has {
   width 4 src 64 dst 64
   step src 0 dst 0

@@ -11,7 +11,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from layout_ir.dialects.kernel.plan import Plan
-from layout_ir.dialects.kernel.plan_parser import read_conversion, read_plan
+from layout_ir.dialects.kernel.plan_parser import read_conversion, read_integer, read_plan
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import shape_text
 
@@ -63,7 +63,8 @@ class ShapeAttr(Data[Shape]):
         def extent() -> int | None:
             if parser.parse_optional_punctuation("?") is not None:
                 return None
-            return parser.parse_integer(allow_boolean=False, allow_negative=False)
+            start, extent = parser.pos, read_integer(parser)
+            return extent if extent >= 0 else parser.raise_error(f"extent {extent} is negative", start)
 
         return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, extent))
 

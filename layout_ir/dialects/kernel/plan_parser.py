@@ -64,6 +64,23 @@ def read_plan(parser: AttrParser) -> Plan:
     return _Reader(parser).plan()
 
 
+def read_integer(parser: AttrParser, below: int = 1 << 63) -> int:
+    """The integer that comes next. Raises ParseError where there is none, or one not below `below` in magnitude."""
+    start = parser.pos
+    try:
+        value = parser.parse_integer(allow_boolean=False)
+    except ValueError:  # more digits than Python converts
+        value = below
+    if abs(value) >= below:
+        parser.raise_error(f"the number is not below 2^{below.bit_length() - 1}", start, _end(parser, start))
+    return value
+
+
+def _end(parser: AttrParser, start: int) -> int:
+    """Where the tokens that were read from `start` on end."""
+    return start + max(len(parser.lexer.input.content[start : parser.pos].rstrip()), 1)
+
+
 class _Reader:
     """Reads one plan, and remembers where its parts stand."""
 
@@ -77,17 +94,7 @@ class _Reader:
     # Tokens ---------------------------------------------------------------------------------------------------------
 
     def integer(self, below: int = 1 << 63) -> int:
-        """An integer below `below` in magnitude."""
-        start = self.parser.pos
-        try:
-            value = self.parser.parse_integer(allow_boolean=False)
-        except ValueError:  # more digits than Python converts
-            value = below
-        if abs(value) >= below:
-            self.parser.raise_error(
-                f"the number is not below 2^{below.bit_length() - 1}", start, self.end(start)
-            )
-        return value
+        return read_integer(self.parser, below)
 
     def after(self, *words: str) -> int:
         """The integer behind `words`."""
@@ -104,8 +111,7 @@ class _Reader:
         return self.integer() if self.has(word) else 0
 
     def end(self, start: int) -> int:
-        """Where the tokens that were read from `start` on end."""
-        return start + max(len(self.parser.lexer.input.content[start : self.parser.pos].rstrip()), 1)
+        return _end(self.parser, start)
 
     def placed(self, node: N, start: int) -> N:
         """`node`, whose text begins at `start` and ends here."""
@@ -306,9 +312,9 @@ def read_conversion(parser: AttrParser) -> Conversion:
         dim, channels = None, 0
         while parser.parse_optional_punctuation(",") is not None:
             if parser.parse_optional_keyword("dim") is not None:
-                dim = parser.parse_integer()
+                dim = read_integer(parser)
                 parser.parse_keyword("of")
-                channels = parser.parse_integer()
+                channels = read_integer(parser)
                 break
             name = parser.parse_identifier("a parameter")
             if name not in PARAMETERS:
@@ -325,8 +331,19 @@ def read_conversion(parser: AttrParser) -> Conversion:
 
 
 def _read_parameters(parser: AttrParser) -> Parameter:
-    numbers = parser.parse_optional_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_number)
-    return float(parser.parse_number()) if numbers is None else tuple(map(float, numbers))
+    numbers = parser.parse_optional_comma_separated_list(parser.Delimiter.SQUARE, lambda: _read_float(parser))
+    return _read_float(parser) if numbers is None else tuple(numbers)
+
+
+def _read_float(parser: AttrParser) -> float:
+    start = parser.pos
+    try:
+        return float(parser.parse_number())
+    except (
+        ValueError,
+        OverflowError,
+    ):  # an integer of more digits than Python converts, or than a float holds
+        parser.raise_error("the number is beyond those of f64", start, _end(parser, start))
 
 
 def _read_dtype(parser: AttrParser) -> str:

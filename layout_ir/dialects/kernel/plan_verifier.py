@@ -348,6 +348,10 @@ def _check_loop(loop: AnyLoop, elements: _Elements) -> None:
                 raise PlanError(f"'{loop}' carries pads: only the rows of a tile do", loop)
         case TableLoop():
             _check_positive(loop, count=loop.count)
+            if len(loop.src) != len(loop.dst):
+                raise PlanError(
+                    f"a table of {len(loop.src)} offsets of the source and {len(loop.dst)} others", loop
+                )
         case VariableBoundLoops():
             _check_positive(loop, positions=loop.count)
             if loop.start < 0:
@@ -439,12 +443,9 @@ def _check_kernel(step: Step, elements: _Elements, buffers: _Buffers) -> None:
             raise PlanError(
                 f"elements of {kernel.width} bytes are no whole elements of {elements.width}", kernel
             )
-        if (
-            elements.conversion is not None
-            and not isinstance(kernel, Fill)
-            and kernel.width != elements.width
-        ):
-            raise PlanError(f"the elements have width {elements.width}, not {kernel.width}", kernel)
+        wanted = elements.widths[1] if isinstance(kernel, Fill) else elements.width
+        if elements.conversion is not None and kernel.width != wanted:
+            raise PlanError(f"the elements have width {wanted}, not {kernel.width}", kernel)
     if isinstance(kernel, Copy | Elements | Fill | PaddedCopy):
         _check_positive(kernel, count=kernel.inner.count)
         if kernel.inner.valid:
@@ -457,6 +458,8 @@ def _check_kernel(step: Step, elements: _Elements, buffers: _Buffers) -> None:
         case Fill():
             _check_positive(kernel, run=kernel.run)
             _check_pads(kernel, kernel.value, kernel.width, run=kernel.run)
+            if elements.packed[1] and kernel.value >= 16:
+                raise PlanError(f"{kernel.value} are no bits of a pad of half a byte", kernel)
         case PaddedCopy():
             if not 0 < kernel.valid < kernel.run:
                 raise PlanError(f"{kernel.valid} bytes are valid of a run of {kernel.run}", kernel)
