@@ -1,4 +1,4 @@
-"""A plan in words, for people who ask why a reorder is as fast as it is."""
+"""A plan in sentences, for people who ask why a reorder is as fast as it is (`layout-ir explain-reorder`)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from layout_ir.elements.quantization import Conversion
 _SIDES = "in the source", "in the destination"
 
 
-def choice_words(choice: Choice) -> list[str]:
+def describe_choice(choice: Choice) -> list[str]:
     """A line that says how a plan was chosen by measuring."""
     if choice.of == 1:
         return ["there is one plan, nothing to measure"]
@@ -39,14 +39,14 @@ def choice_words(choice: Choice) -> list[str]:
     return [f"plan chosen among {choice.of}: {rank}, {known}"]
 
 
-def plan_words(plan: Plan, machine: Machine, threads: int = 1) -> list[str]:
+def describe_plan(plan: Plan, machine: Machine, threads: int = 1) -> list[str]:
     """Lines that say what `plan`, made for `threads` on `machine`, does and which choices depend on the machine."""
-    caches = ", ".join(map(_size, (machine.l1, machine.l2, machine.l3)))
+    caches = ", ".join(map(_size_text, (machine.l1, machine.l2, machine.l3)))
     lines = [
-        f"{_element_words(plan)}; the source is {plan.src_bytes} bytes, the destination {plan.dst_bytes}",
-        *conversion_words(plan.conversion),
+        f"{_element_text(plan)}; the source is {plan.src_bytes} bytes, the destination {plan.dst_bytes}",
+        *describe_conversion(plan.conversion),
         f"for {machine.cpu}: registers of {machine.vector} bytes, caches of {caches}",
-        _streaming_words(plan, machine, threads),
+        _streaming_text(plan, machine, threads),
     ]
     if not plan.steps:
         return [*lines, "there is nothing to do"]
@@ -55,29 +55,29 @@ def plan_words(plan: Plan, machine: Machine, threads: int = 1) -> list[str]:
     number = len(plan.steps)
     lines.append("one step:" if number == 1 else f"{number} steps, in any order:")
     for k, step in enumerate(plan.steps, 1):
-        first, *rest = step_words(step, plan.conversion)
+        first, *rest = describe_step(step, plan.conversion)
         lines += [f"  {k}. {first}", *(f"     {line}" for line in rest)]
     return lines
 
 
 @size_oblivious
-def dynamic_plan_words(choice: DynamicPlan) -> list[str]:
-    """Lines that say what one plan of a kernel for open extents does, and which extents it serves."""
+def describe_dynamic_plan(choice: DynamicPlan) -> list[str]:
+    """Lines that say what one plan of a kernel for dynamic shapes does, and which shapes it serves."""
     given = choice.shape_env.guards_text()
     lines = [f"where {', '.join(given)}:" if given else "for all others:"]
     for k, step in enumerate(choice.plan.steps, 1):
-        first, *rest = step_words(step, choice.plan.conversion)
+        first, *rest = describe_step(step, choice.plan.conversion)
         lines += [f"  {k}. {first}", *(f"     {line}" for line in rest)]
     return lines
 
 
-def _element_words(plan: Plan) -> str:
+def _element_text(plan: Plan) -> str:
     if plan.conversion is None:
         return f"elements of {plan.width} bytes"
     return f"elements of {plan.conversion.src} become {plan.conversion.dst}"
 
 
-def conversion_words(conversion: Conversion | None) -> list[str]:
+def describe_conversion(conversion: Conversion | None) -> list[str]:
     """How elements lie in a byte, and what becomes of them, step by step."""
     if conversion is None:
         return []
@@ -91,10 +91,10 @@ def conversion_words(conversion: Conversion | None) -> list[str]:
         if packed
         else []
     )
-    return halves + arithmetic_words(conversion)
+    return halves + describe_arithmetic(conversion)
 
 
-def arithmetic_words(conversion: Conversion) -> list[str]:
+def describe_arithmetic(conversion: Conversion) -> list[str]:
     """What becomes of the elements, step by step; nothing where they stay what they are."""
     if conversion.is_identity:
         return []
@@ -125,9 +125,9 @@ def arithmetic_words(conversion: Conversion) -> list[str]:
     ]
 
 
-def _streaming_words(plan: Plan, machine: Machine, threads: int) -> str:
+def _streaming_text(plan: Plan, machine: Machine, threads: int) -> str:
     most = streaming_volume(machine, threads)
-    limit = _size(most)
+    limit = _size_text(most)
     if any(step.kernel.streaming for step in plan.steps):
         return f"source and destination are more than the {limit} that caches serve well: stores bypass the caches"
     if not machine.streams:
@@ -135,7 +135,7 @@ def _streaming_words(plan: Plan, machine: Machine, threads: int) -> str:
     volume = plan.src_bytes + plan.dst_bytes
     few = streaming_volume(machine, threads, few_streams=True)
     if plan.conversion is None and most < few and volume <= few and in_few_streams(plan.steps):
-        limit = _size(few)
+        limit = _size_text(few)
         return (
             f"stores go through the caches: up to {limit}, read and written in few sequences, that is faster"
         )
@@ -146,44 +146,44 @@ def _streaming_words(plan: Plan, machine: Machine, threads: int) -> str:
     return f"stores go through the caches: up to {limit} of source and destination that is faster"
 
 
-def step_words(step: Step, conversion: Conversion | None = None) -> list[str]:
+def describe_step(step: Step, conversion: Conversion | None = None) -> list[str]:
     """One line per loop and for the micro-kernel of a step, of a plan with that `conversion`."""
     lines = [f"from byte {step.src} {_SIDES[0]} and {step.dst} {_SIDES[1]}"]
     if isinstance(step.kernel, Fill):
         lines = [f"from byte {step.dst} {_SIDES[1]}"]
-    for depth, item in enumerate(step.loops):
-        words = item_words(item, fills=isinstance(step.kernel, Fill))
-        lines.append(words + "".join(_notes(step, depth)))
-    first, *rest = kernel_words(step.kernel, conversion)
-    return [*lines, first + "".join(_notes(step, len(step.loops))), *rest]
+    for depth, loop in enumerate(step.loops):
+        words = _loop_text(loop, fills=isinstance(step.kernel, Fill))
+        lines.append(words + "".join(_marks(step, depth)))
+    first, *rest = _kernel_lines(step.kernel, conversion)
+    return [*lines, first + "".join(_marks(step, len(step.loops))), *rest]
 
 
-def _notes(step: Step, depth: int) -> Iterator[str]:
+def _marks(step: Step, depth: int) -> Iterator[str]:
     if depth == step.parallel:
-        yield "; threads share these rounds"
+        yield "; threads share these iterations"
     if depth == step.prefetch:
-        yield "; the source of the next round is asked for ahead"
+        yield "; prefetches the source of the next iteration"
 
 
-def item_words(item: AnyLoop, *, fills: bool = False) -> str:
-    """A loop; with `fills` there is no source."""
-    if isinstance(item, Loop):
-        where = f"{item.dst} bytes apart {_SIDES[1]}"
+def _loop_text(loop: AnyLoop, *, fills: bool = False) -> str:
+    """A loop; `fills`: its micro-kernel reads no source."""
+    if isinstance(loop, Loop):
+        where = f"{loop.dst} bytes apart {_SIDES[1]}"
         if not fills:
-            where = f"{item.src} bytes apart {_SIDES[0]}, {where}"
-        return f"{item.count} times, {where}"
-    if isinstance(item, TableLoop):
-        return f"at {item.count} places from a table"
+            where = f"{loop.src} bytes apart {_SIDES[0]}, {where}"
+        return f"{loop.count} times, {where}"
+    if isinstance(loop, TableLoop):
+        return f"at {loop.count} places from a table"
     return (
-        f"for positions {item.start} to {item.stop - 1} of a dim of {len(item.levels)} digits, "
-        "with bounds that vary from round to round"
+        f"for positions {loop.start} to {loop.stop - 1} of a dim, in {len(loop.levels)} loops "
+        "whose bounds vary"
     )
 
 
-def _runs(kernel: Staged) -> str:
+def _rows_text(kernel: Staged) -> str:
     if not kernel.row_stride:
         return ""
-    text = f", {kernel.rows} runs of {kernel.size} bytes to places {kernel.dst_stride} bytes apart"
+    text = f", {kernel.rows} rows of {kernel.size} bytes to places {kernel.dst_stride} bytes apart"
     if kernel.iterations > 1:
         text += (
             f", continued {kernel.iterations - 1} times with {kernel.src_stride} bytes between in the source"
@@ -191,63 +191,60 @@ def _runs(kernel: Staged) -> str:
     return text
 
 
-def kernel_words(kernel: Kernel, conversion: Conversion | None = None) -> list[str]:
-    """The micro-kernel: what it moves, then what it consists of."""
+def _kernel_lines(kernel: Kernel, conversion: Conversion | None = None) -> list[str]:
+    """What a micro-kernel of a plan with that `conversion` moves, then what it consists of."""
     if isinstance(kernel, Staged):
-        size = _size(kernel.extent)
+        size = _size_text(kernel.extent)
         lines = [
-            f"fill a buffer of {size} in the cache, then stream it to the destination{_runs(kernel)}; into it:"
+            f"fill a staging buffer of {size}, then stream it to the destination{_rows_text(kernel)}; into it:"
         ]
         for step in kernel.steps:
-            first, *rest = step_words(step)
+            first, *rest = describe_step(step)
             lines += [f"  {first}", *(f"    {line}" for line in rest)]
         return lines
     if isinstance(kernel, Tile):
-        return _tile_words(kernel, conversion)
+        return _tile_lines(kernel, conversion)
     if isinstance(kernel, Copy) and conversion is not None:
-        return [f"convert {kernel.run} elements in order{_inner(kernel.inner)}{_stream(kernel)}"]
+        return [f"convert {kernel.run} elements in order{_inner_text(kernel.inner)}{_stream_text(kernel)}"]
     if isinstance(kernel, Copy):
-        return [f"copy {kernel.run} bytes{_inner(kernel.inner)}{_stream(kernel)}"]
+        return [f"copy {kernel.run} bytes{_inner_text(kernel.inner)}{_stream_text(kernel)}"]
     if isinstance(kernel, Fill):
         value = f"{kernel.value:#0{2 + 2 * kernel.width}x}"
         return [
-            f"fill {kernel.run} bytes of pads with {value}{_inner(kernel.inner, fills=True)}{_stream(kernel)}"
+            f"fill {kernel.run} bytes of pads with {value}{_inner_text(kernel.inner, fills=True)}{_stream_text(kernel)}"
         ]
     if isinstance(kernel, PaddedCopy):
         value = f"{kernel.value:#0{2 + 2 * kernel.width}x}"
         what = (
             f"copy {kernel.valid} bytes and {kernel.run - kernel.valid} bytes of pads of {value} behind them"
         )
-        return [f"{what}{_inner(kernel.inner)}{_stream(kernel)}"]
+        return [f"{what}{_inner_text(kernel.inner)}{_stream_text(kernel)}"]
     if isinstance(kernel, Elements):
-        return [f"move one element of {kernel.width} bytes, {item_words(kernel.inner)}"]
-    return [_interleave_words(kernel, conversion)]
+        return [f"move one element of {kernel.width} bytes, {_loop_text(kernel.inner)}"]
+    return [_interleave_text(kernel, conversion)]
 
 
-def _tile_words(tile: Tile, conversion: Conversion | None) -> list[str]:
+def _tile_lines(tile: Tile, conversion: Conversion | None) -> list[str]:
     rows, cols = tile.rows, tile.cols
-    high, wide = (
-        next(c.size for c in reversed(tile.schedule) if c.axis == axis) for axis in ("rows", "cols")
-    )
     count = f"{rows.count} rows of {cols.count} elements"
     if conversion is not None:  # where sides of 4-bit elements do not count bytes
         unit, verb = "", f"convert and transpose {count} in registers, at the narrower width"
     else:
         unit, verb = " bytes", f"transpose {count} of {tile.width} bytes in registers"
     lines = [
-        f"{verb}, tiles of {high} x {wide}{_stream(tile)}",
+        f"{verb}, tiles of {tile.block('rows')} x {tile.block('cols')}{_stream_text(tile)}",
         f"rows are {rows.stride}{unit} apart {_SIDES[0]}, columns {cols.stride} {_SIDES[1]}",
-        "order: " + ", ".join(f"{cut.axis} by {cut.size}" for cut in tile.schedule),
+        "order: " + ", ".join(f"{blocking.axis} by {blocking.size}" for blocking in tile.schedule),
     ]
     if conversion is None:
-        lines += _moving_words(tile)
+        lines += _move_lines(tile)
     if tile.prefetch_distance:
-        lines.append(f"every row asks for what lies {tile.prefetch_distance} bytes ahead")
+        lines.append(f"every row is prefetched {tile.prefetch_distance} bytes ahead")
     return lines
 
 
-def _moving_words(tile: Tile) -> Iterator[str]:
-    """What a tile that converts does not have."""
+def _move_lines(tile: Tile) -> Iterator[str]:
+    """What only a tile of a move may have."""
     if tile.valid:
         yield f"only {tile.valid} of the rows are in the source, the others become pads of {tile.pad:#x}"
     if tile.cols.fold:
@@ -256,25 +253,23 @@ def _moving_words(tile: Tile) -> Iterator[str]:
         yield "rows are loaded in whole registers, line by line of the source"
 
 
-def _interleave_words(kernel: Interleave, conversion: Conversion | None) -> str:
+def _interleave_text(kernel: Interleave, conversion: Conversion | None) -> str:
     unit, convert = (f" of {kernel.width} bytes", "") if conversion is None else ("", " and convert")
     apart = f"{kernel.stride} bytes apart" if conversion is None else f"{kernel.stride} apart"
     ways = f"{kernel.ways} runs of {kernel.count} elements{unit}, {apart}"
-    verb = f"split one run into {ways}" if kernel.inverse else f"weave {ways}, into one run"
-    return (
-        f"{verb}, {kernel.block} elements of each at a time{',' if convert else ''}{convert}{_stream(kernel)}"
-    )
+    verb = f"deinterleave one run into {ways}" if kernel.inverse else f"interleave {ways}, into one run"
+    return f"{verb}, {kernel.block} elements of each at a time{',' if convert else ''}{convert}{_stream_text(kernel)}"
 
 
-def _inner(loop: Loop, *, fills: bool = False) -> str:
-    return "" if loop.count == 1 else f", {item_words(loop, fills=fills)}"
+def _inner_text(loop: Loop, *, fills: bool = False) -> str:
+    return "" if loop.count == 1 else f", {_loop_text(loop, fills=fills)}"
 
 
-def _stream(kernel: Kernel) -> str:
+def _stream_text(kernel: Kernel) -> str:
     return ", stores bypass the caches" if kernel.streaming else ""
 
 
-def _size(count: int) -> str:
+def _size_text(count: int) -> str:
     for unit, size in (("MiB", 1 << 20), ("KiB", 1 << 10)):
         if count >= size and count % size == 0:
             return f"{count // size} {unit}"

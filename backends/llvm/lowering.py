@@ -1,8 +1,8 @@
 """convert-layout-to-kernel: every reorder becomes a call of a plan, which the module then holds as IR.
 
 Reorders with the same plan share it. What no plan moves stays as it is, with a remark that says why: reorders whose
-layout is still to be chosen, or to which the algebra gives no loops. Tensors with dynamic dims get a kernel for open
-extents, `kernel.open`, whose plans are made with the code. The plan depends on registers and caches, so
+layout is still to be chosen, or to which the algebra gives no loops. Tensors with dynamic dims get a kernel for
+dynamic shapes, `kernel.dynamic`, whose plans are made with the code. The plan depends on registers and caches, so
 `cpu` names the machine.
 """
 
@@ -14,13 +14,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import SymbolTable
 
-from layout_ir.backends.llvm.kernel_ir import plan_op
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.machine.named import machine_named
 from layout_ir.backends.llvm.planning.dynamic_shapes import DynamicReorder, dynamic_reorder
 from layout_ir.backends.llvm.runtime.call import plan_reorder
 from layout_ir.diagnostics import remark
-from layout_ir.dialects.kernel.ops import CallOp, ConversionAttr, OpenOp, PlanOp
+from layout_ir.dialects.kernel.attributes import ConversionAttr
+from layout_ir.dialects.kernel.ops import CallOp, DynamicOp, PlanOp
 from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.dialects.layout import FormatAttr, ReorderOp, format_of, layout_of
 from layout_ir.errors import LayoutError
@@ -69,11 +69,11 @@ def _dynamic_reorder(op: ReorderOp, machine: Machine) -> DynamicReorder:
     return reorder
 
 
-def _kernel_op(what: Plan | DynamicReorder, name: str, cpu: str | None) -> PlanOp | OpenOp:
+def _kernel_op(what: Plan | DynamicReorder, name: str, cpu: str | None) -> PlanOp | DynamicOp:
     if isinstance(what, Plan):
-        return plan_op(what, name, cpu)
+        return PlanOp(name, what, cpu)
     source, target = FormatAttr(what.src), FormatAttr(what.dst)
-    return OpenOp(name, what.shape, source, target, ConversionAttr(what.conversion), cpu)
+    return DynamicOp(name, what.shape, source, target, ConversionAttr(what.conversion), cpu)
 
 
 def _free_name(module: ModuleOp, number: int) -> str:
@@ -88,9 +88,9 @@ def plans_in(module: ModuleOp) -> list[PlanOp]:
     return [op for op in module.walk() if isinstance(op, PlanOp)]
 
 
-def kernels_in(module: ModuleOp) -> list[PlanOp | OpenOp]:
-    """The plans that a module holds, and the kernels for open extents."""
-    return [op for op in module.walk() if isinstance(op, PlanOp | OpenOp)]
+def kernels_in(module: ModuleOp) -> list[PlanOp | DynamicOp]:
+    """The plans that a module holds, and the kernels for dynamic shapes."""
+    return [op for op in module.walk() if isinstance(op, PlanOp | DynamicOp)]
 
 
 @dataclass(frozen=True)

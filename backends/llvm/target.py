@@ -13,17 +13,16 @@ from xdsl.utils.target import Target
 from layout_ir.backends.llvm.aot.dynamic_object_file import compile_dynamic_ahead
 from layout_ir.backends.llvm.aot.object_file import check_name
 from layout_ir.backends.llvm.emission.emit import emit_function, module_text
-from layout_ir.backends.llvm.kernel_ir import plan_of
 from layout_ir.backends.llvm.lowering import kernels_in
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.machine.named import machine_named
-from layout_ir.dialects.kernel.ops import OpenOp, PlanOp
+from layout_ir.dialects.kernel.ops import DynamicOp, PlanOp
 from layout_ir.errors import LayoutError, unforeseen_as_error
 from layout_ir.passes.layout_pass import readable_in_stock_tools
 
 
 def llvm_ir(module: ModuleOp) -> str:
-    """One function per `kernel.plan`, for the machine that the plans name; several for a `kernel.open`.
+    """One function per `kernel.plan`, for the machine that the plans name; several for a `kernel.dynamic`.
 
     Raises LayoutError where there is no plan, or where plans are for different machines.
     """
@@ -38,13 +37,13 @@ def llvm_ir(module: ModuleOp) -> str:
     return module_text(functions, machine)
 
 
-def _functions(op: PlanOp | OpenOp, machine: Machine) -> list[str]:
+def _functions(op: PlanOp | DynamicOp, machine: Machine) -> list[str]:
     name = op.sym_name.data
     if isinstance(op, PlanOp):
         check_name(name)
-        return [emit_function(name, plan_of(op), machine)]
+        return [emit_function(name, op.plan.data, machine)]
     formats = op.source.data, op.target.data
-    return compile_dynamic_ahead(*formats, op.extents.data, op.elements.data, machine, name).functions()
+    return compile_dynamic_ahead(*formats, op.shape.data, op.elements.data, machine, name).functions()
 
 
 @dataclass(frozen=True)

@@ -37,80 +37,63 @@ func.func @others(%x : tensor<2x17x5x4xf32, #nchw>, %p : tensor<1x3x20x20xf32, #
 }
 
 // Transposed in registers, shared out over columns.
-// CHECK-LABEL: kernel.plan @reorder_0 width 4 src 802816 dst 802816 cpu "haswell" {
-// CHECK-NEXT:      kernel.step src 0 dst 0 {
-// CHECK-NEXT:        kernel.tile 4 rows 64 by 12544 cols 3136 by 256 cuts <rows:16, cols:16> whole split
-// CHECK-NEXT:      }
-// CHECK-NEXT:    }
+// CHECK-LABEL: kernel.plan @reorder_0 cpu "haswell" {
+// CHECK-NEXT:    width 4 src 802816 dst 802816
+// CHECK-NEXT:      step src 0 dst 0
+// CHECK-NEXT:        tile 4 rows 64 by 12544 cols 3136 by 256 schedule <{{.*}}> square parallel
 
 // Pads that share a block with elements are written with it.
-// CHECK-LABEL: kernel.plan @reorder_1 width 4 src 2720 dst 3840 cpu "haswell" {
-// CHECK-NEXT:      kernel.step src 0 dst 0 {
-// CHECK-NEXT:        kernel.for 2 src 1360 dst 1920 split {
-// CHECK-NEXT:          kernel.for 2 src 640 dst 640 {
-// CHECK-NEXT:            kernel.tile 4 rows 8 by 80 cols 20 by 32 cuts <cols:16, rows:8, cols:4>
-// CHECK-NEXT:          }
-// CHECK-NEXT:        }
-// CHECK-NEXT:      }
-// CHECK-NEXT:      kernel.step src 1280 dst 1280 {
-// CHECK-NEXT:        kernel.for 2 src 1360 dst 1920 split {
-// CHECK-NEXT:          kernel.tile 4 rows 8 by 80 cols 20 by 32 cuts <cols:16, rows:8, cols:4> valid 1 pad 0
-// CHECK-NEXT:        }
-// CHECK-NEXT:      }
-// CHECK-NEXT:    }
+// CHECK-LABEL: kernel.plan @reorder_1 cpu "haswell" {
+// CHECK-NEXT:    width 4 src 2720 dst 3840
+// CHECK-NEXT:      step src 0 dst 0
+// CHECK-NEXT:        for 2 src 1360 dst 1920 parallel
+// CHECK-NEXT:          for 2 src 640 dst 640
+// CHECK-NEXT:            tile 4 rows 8 by 80 cols 20 by 32 schedule <{{.*}}>
+// CHECK-NEXT:      step src 1280 dst 1280
+// CHECK-NEXT:        for 2 src 1360 dst 1920 parallel
+// CHECK-NEXT:          tile 4 rows 8 by 80 cols 20 by 32 schedule <{{.*}}> valid 1 pad 0
 
 // Three channels are split, not transposed.
-// CHECK-LABEL: kernel.plan @reorder_2 width 4 src 4800 dst 4800 cpu "haswell" {
-// CHECK-NEXT:      kernel.step src 0 dst 0 {
-// CHECK-NEXT:        kernel.weave 4 strands 3 of 400 by 1600 block 8 splits split
-// CHECK-NEXT:      }
-// CHECK-NEXT:    }
+// CHECK-LABEL: kernel.plan @reorder_2 cpu "haswell" {
+// CHECK-NEXT:    width 4 src 4800 dst 4800
+// CHECK-NEXT:      step src 0 dst 0
+// CHECK-NEXT:        deinterleave 4 ways 3 of 400 by 1600 block 8 parallel
 
 // Pads that complete a run are stored with it.
-// CHECK-LABEL: kernel.plan @reorder_3 width 4 src 160 dst 320 cpu "haswell" {
-// CHECK-NEXT:      kernel.step src 0 dst 0 {
-// CHECK-NEXT:        kernel.padded 64 of 32 with 1077936128 width 4 for 5 src 32 dst 64 split
-// CHECK-NEXT:      }
-// CHECK-NEXT:    }
+// CHECK-LABEL: kernel.plan @reorder_3 cpu "haswell" {
+// CHECK-NEXT:    width 4 src 160 dst 320
+// CHECK-NEXT:      step src 0 dst 0
+// CHECK-NEXT:        padded_copy 32 of 64 with 1077936128 width 4 for 5 src 32 dst 64 parallel
 
 // Blocks that conflict need a table.
-// CHECK-LABEL: kernel.plan @reorder_4 width 4 src 3840 dst 3840 cpu "haswell" {
-// CHECK-NEXT:      kernel.step src 0 dst 0 {
-// CHECK-NEXT:        kernel.table <0:0, 16:16, 160:32, 176:240, 320:256, 336:272> {
-// CHECK-NEXT:          kernel.for 8 src 480 dst 480 split {
-// CHECK-NEXT:            kernel.copy 16 for 5 src 32 dst 48
-// CHECK-NEXT:          }
-// CHECK-NEXT:        }
-// CHECK-NEXT:      }
-// CHECK-NEXT:    }
+// CHECK-LABEL: kernel.plan @reorder_4 cpu "haswell" {
+// CHECK-NEXT:    width 4 src 3840 dst 3840
+// CHECK-NEXT:      step src 0 dst 0
+// CHECK-NEXT:        table <0:0, 16:16, 160:32, 176:240, 320:256, 336:272>
+// CHECK-NEXT:          for 8 src 480 dst 480 parallel
+// CHECK-NEXT:            copy 16 for 5 src 32 dst 48
 
 // What the caches do not hold is streamed where lines are written whole,
-// CHECK-LABEL: kernel.plan @reorder_5 width 4 src 25690112 dst 25690112 cpu "haswell" {
-// CHECK-NEXT:      kernel.step src 0 dst 0 {
-// CHECK-NEXT:        kernel.for 32 src 802816 dst 802816 split {
-// CHECK-NEXT:          kernel.tile 4 rows 64 by 12544 cols 3136 by 256 cuts <rows:16, cols:16> whole streaming
-// CHECK-NEXT:        }
-// CHECK-NEXT:      }
-// CHECK-NEXT:    }
+// CHECK-LABEL: kernel.plan @reorder_5 cpu "haswell" {
+// CHECK-NEXT:    width 4 src 25690112 dst 25690112
+// CHECK-NEXT:      step src 0 dst 0
+// CHECK-NEXT:        for 32 src 802816 dst 802816 parallel
+// CHECK-NEXT:          tile 4 rows 64 by 12544 cols 3136 by 256 schedule <{{.*}}> square streaming
 
 // and goes through a buffer where they are not.
-// CHECK-LABEL: kernel.plan @reorder_6 width 4 src 77070336 dst 77070336 cpu "haswell" {
-// CHECK-NEXT:      kernel.step src 0 dst 0 {
-// CHECK-NEXT:        kernel.for 384 src 200704 dst 200704 split {
-// CHECK-NEXT:          kernel.for 16 src 64 dst 12544 {
-// CHECK-NEXT:            kernel.staged 12544 streaming {
-// CHECK-NEXT:              kernel.step src 0 dst 0 {
-// CHECK-NEXT:                kernel.tile 4 rows 196 by 1024 cols 16 by 784 cuts <rows:16, cols:16> whole
-// CHECK-NEXT:              }
-// CHECK-NEXT:            }
-// CHECK-NEXT:          }
-// CHECK-NEXT:        }
-// CHECK-NEXT:      }
-// CHECK-NEXT:    }
+// CHECK-LABEL: kernel.plan @reorder_6 cpu "haswell" {
+// CHECK-NEXT:    width 4 src 77070336 dst 77070336
+// CHECK-NEXT:      step src 0 dst 0
+// CHECK-NEXT:        for 384 src 200704 dst 200704 parallel
+// CHECK-NEXT:          for 16 src 64 dst 12544
+// CHECK-NEXT:            staged 12544 streaming {
+// CHECK-NEXT:              step src 0 dst 0
+// CHECK-NEXT:                tile 4 rows 196 by 1024 cols 16 by 784 schedule <{{.*}}> square
 
 // Wider registers give other tiles.
-// WIDE-LABEL: kernel.plan @reorder_0 width 4 src 802816 dst 802816 cpu "x86-64-v4" {
-// WIDE: kernel.tile 4 rows 64 by 12544 cols 3136 by 256 cuts <rows:16, cols:16> whole split
+// WIDE-LABEL: kernel.plan @reorder_0 cpu "x86-64-v4" {
+// WIDE-NEXT:    width 4 src 802816 dst 802816
+// WIDE: tile 4 rows 64 by 12544 cols 3136 by 256 schedule <{{.*}}> square parallel
 // WIDE-LABEL: kernel.plan @reorder_6
-// WIDE: kernel.for 384 src 200704 dst 200704 split ahead {
-// WIDE: kernel.staged 12544 streaming {
+// WIDE: for 384 src 200704 dst 200704 parallel prefetch
+// WIDE: staged 12544 streaming {

@@ -19,12 +19,12 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from layout_ir.backends.llvm import plan_reorder
-from layout_ir.backends.llvm.kernel_ir import plan_of, plan_op
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.machine.named import NAMES, machine_named
 from layout_ir.backends.llvm.runtime.call import load
 from layout_ir.backends.llvm.runtime.dynamic_call import compile_dynamic
-from layout_ir.dialects.kernel.ops import KernelDialect, OpenOp, PlanOp
+from layout_ir.dialects.kernel.ops import DynamicOp, KernelDialect, PlanOp
+from layout_ir.dialects.kernel.plan_parser import parse_plan
 from layout_ir.dialects.layout import LayoutDialect
 from layout_ir.errors import LayoutError
 from layout_ir.tools.locations import LocatedParser
@@ -49,26 +49,23 @@ def _texts() -> tuple[str, ...]:
     for number in range(60):
         case = random_case(rng)
         plan = plan_reorder(case.src, case.dst, case.dtype, target=machine_named(rng.choice(names)))
-        try:
-            found.append(str(plan_op(plan, f"moved{number}")))
-        except LayoutError:
-            continue
+        found.append(str(PlanOp(f"moved{number}", plan)))
     for case in cases(11, 0, 50):
         plan = plan_reorder(
             case.src, case.dst, conversion=case.conversion, target=machine_named(rng.choice(names))
         )
-        found.append(str(plan_op(plan, f"converted{case.number}")))
-    for name in ("ops.mlir", "convert.mlir", "open.mlir"):
+        found.append(str(PlanOp(f"converted{case.number}", plan)))
+    for name in ("ops.mlir", "convert.mlir", "dynamic.mlir"):
         lines = (_FOLDER / name).read_text(encoding="utf-8").splitlines()
         text = "\n".join(line for line in lines if not line.lstrip().startswith("//"))
-        parts = [f"kernel.{part}" for part in text.split("kernel.") if part.startswith(("plan", "open"))]
+        parts = [f"kernel.{part}" for part in text.split("kernel.") if part.startswith(("plan", "dynamic"))]
         whole = [f"kernel.plan{part}" for part in text.split("kernel.plan")[1:]]
         found += [part.partition("func.func")[0] for part in whole]
-        found += [part for part in parts if part.startswith("kernel.open")]
+        found += [part for part in parts if part.startswith("kernel.dynamic")]
     for _ in range(20):
         formats = " ".join(f"{side} <{rng.choice(_FORMATS)}>" for side in ("from", "to"))
         extents = ", ".join(rng.choice(("?", "?", "3", "8", "17")) for _ in range(2))
-        found.append(f"kernel.open @open extents <{extents}> {formats} elements <f32 to f32>\n")
+        found.append(f"kernel.dynamic @dynamic shape <{extents}> {formats} elements <f32 to f32>\n")
     return tuple(text for text in found if len(text) < 8000)
 
 
@@ -95,7 +92,7 @@ def read(text: str) -> list[Operation]:
         raise LayoutError(str(error)) from error
     if errors := verify_module(module):
         raise LayoutError(errors[0].message)
-    return [op for op in module.body.block.ops if isinstance(op, PlanOp | OpenOp)]
+    return [op for op in module.body.block.ops if isinstance(op, PlanOp | DynamicOp)]
 
 
 class Plans(Kind):
@@ -120,7 +117,7 @@ class Plans(Kind):
         for op in read(data.decode("utf-8", "replace")):
             if isinstance(op, PlanOp):
                 _run_plan(op, rng)
-            elif isinstance(op, OpenOp):
+            elif isinstance(op, DynamicOp):
                 _run_dynamic(op, rng)
 
 
@@ -148,7 +145,9 @@ def _other_number(rng: Random, text: str, mutator: TextMutator) -> str:
 
 
 def _run_plan(op: PlanOp, rng: Random) -> None:
-    plan = plan_of(op)
+    plan = op.plan.data
+    if parse_plan(str(plan)) != plan:
+        raise Wrong(f"the text says something else: {plan}", "the text says something else")
     if max(plan.src_bytes, plan.dst_bytes) > _MOST_BYTES:
         return
     kernel = load(plan, host())
@@ -174,8 +173,8 @@ def _run_plan(op: PlanOp, rng: Random) -> None:
         raise Wrong(f"bytes outside of the destination changed: {plan}", "bytes outside changed")
 
 
-def _run_dynamic(op: OpenOp, rng: Random) -> None:
-    extents, conversion = op.extents.data, op.elements.data
+def _run_dynamic(op: DynamicOp, rng: Random) -> None:
+    extents, conversion = op.shape.data, op.elements.data
     made = compile_dynamic(op.source.data, op.target.data, extents, conversion=conversion, threads=1)
     for _ in range(3):
         shape = tuple(rng.choice((0, 1, 2, 3, 4, 7, 8, 9, 17, 33)) if x is None else x for x in extents)

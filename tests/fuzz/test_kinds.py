@@ -55,7 +55,7 @@ def test_exceptions_are_failures_but_for_errors_that_somebody_wrote():
 def test_what_tools_say_of_others_verifiers_is_let_pass():
     text = "x.mlir:3:8: error: '{}' op its verifier failed: IndexError: no; layout-ir did not foresee this"
     assert not said_unforeseen(text.format("linalg.transpose"))
-    for name in ("nn.conv", "layout.reorder", "kernel.copy"):
+    for name in ("nn.conv", "layout.reorder", "kernel.plan"):
         assert said_unforeseen(text.format(name))
     assert said_unforeseen(
         text.format("linalg.transpose") + "\nerror: KeyError: 3; layout-ir did not foresee this"

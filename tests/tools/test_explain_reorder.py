@@ -10,7 +10,6 @@ from xdsl.parser import Parser
 
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm import plan_reorder
-from layout_ir.backends.llvm.kernel_ir import plan_of
 from layout_ir.backends.llvm.machine.named import machine_named
 from layout_ir.dialects.kernel.ops import KernelDialect, PlanOp
 from layout_ir.tools.layout_ir import main
@@ -34,7 +33,7 @@ def test_the_object_holds_the_plan(capsys: pytest.CaptureFixture[str]):
     (op,) = Parser(ctx, found["ir"]).parse_module().ops
     assert isinstance(op, PlanOp)
     layouts = [Format.of(name).bind((2, 17, 5, 4)) for name in ("nchw", "nChw8c")]
-    assert plan_of(op) == plan_reorder(layouts[0], layouts[1], target=machine_named("haswell"))
+    assert op.plan.data == plan_reorder(layouts[0], layouts[1], target=machine_named("haswell"))
 
 
 @pytest.mark.parametrize("dtype", ["i8", "f16", "f32", "f64"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from layout_ir.algebra.pads import PadPolicy, pad_after
 from layout_ir.backends.llvm.aot.dynamic_object_file import DynamicUnit
 from layout_ir.backends.llvm.aot.object_file import Argument, FixedUnit, Unit
-from layout_ir.backends.llvm.describe import arithmetic_words
+from layout_ir.backends.llvm.describe import describe_arithmetic
 from layout_ir.elements.element_types import bits_of
 from layout_ir.errors import shape_text
 
@@ -136,7 +136,7 @@ def _facts(unit: Unit, needs: tuple[str, ...]) -> list[str]:
     ]
     if needs:
         lines += _wrapped("needs        ", needs)
-    if plan.conversion is not None and (converting := arithmetic_words(plan.conversion)):
+    if plan.conversion is not None and (converting := describe_arithmetic(plan.conversion)):
         lines += ["", "Elements:", *(f"  {line}" for line in converting)]
     lines += ["", _alignment(unit)]
     if _arguments(unit):

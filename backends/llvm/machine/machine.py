@@ -11,12 +11,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from layout_ir.dialects.kernel.plan import LINE as LINE
+
 # The bindings have no type information.
 llvm: Any = import_module("llvmlite.binding")
 LLVMLITE = str(import_module("llvmlite").__version__)
-
-LINE = 64
-"""Bytes of a cache line, on every machine that code is made for."""
 
 LANE = 16
 """Bytes in which vector registers shuffle: all of them are made of such lanes."""

@@ -22,25 +22,30 @@ func.func @converts(%x : tensor<1x64x56x56xf32, #nchw>, %p : tensor<1x3x20x20xui
 }
 
 // Whole lines of the narrower elements.
-// CHECK-LABEL: kernel.plan @reorder_0 width 2 src 802816 dst 401408 convert <f32 to bf16> cpu "haswell" {
-// CHECK-NEXT:    kernel.step src 0 dst 0 {
-// CHECK-NEXT:      kernel.convert_tile rows 64 by 12544 cols 3136 by 128 cuts <rows:32, cols:8> reach 256 split
+// CHECK-LABEL: kernel.plan @reorder_0 cpu "haswell" {
+// CHECK-NEXT:    width 2 src 802816 dst 401408 convert <f32 to bf16>
+// CHECK-NEXT:    step src 0 dst 0
+// CHECK-NEXT:      tile 2 rows 64 by 12544 cols 3136 by 128 schedule <{{.*}}> prefetch_distance 256 parallel
 
-// CHECK-LABEL: kernel.plan @reorder_1 width 1 src 1200 dst 4800 convert <ui8 to f32> cpu "haswell" {
-// CHECK:           kernel.convert_weave strands 3 of 400 by 1600 block 32 splits
+// CHECK-LABEL: kernel.plan @reorder_1 cpu "haswell" {
+// CHECK-NEXT:    width 1 src 1200 dst 4800 convert <ui8 to f32>
+// CHECK:           deinterleave 1 ways 3 of 400 by 1600 block 32
 
 // Pads are filled with what they hold in the destination's type.
-// CHECK-LABEL: kernel.plan @reorder_2 width 1 src 2720 dst 960 convert <f32 to i8> cpu "haswell" {
-// CHECK:           kernel.convert_tile rows 8 by 80 cols 20 by 8
-// CHECK:           kernel.fill 7 with 0 width 1
+// CHECK-LABEL: kernel.plan @reorder_2 cpu "haswell" {
+// CHECK-NEXT:    width 1 src 2720 dst 960 convert <f32 to i8>
+// CHECK:           tile 1 rows 8 by 80 cols 20 by 8
+// CHECK:           fill 7 with 0 width 1
 
-// CHECK-LABEL: kernel.plan @reorder_3 width 1 src 24 dst 96 convert <i4 to f16> cpu "haswell" {
-// CHECK-NEXT:    kernel.step src 0 dst 0 {
-// CHECK-NEXT:      kernel.convert 48 split
+// CHECK-LABEL: kernel.plan @reorder_3 cpu "haswell" {
+// CHECK-NEXT:    width 1 src 24 dst 96 convert <i4 to f16>
+// CHECK-NEXT:    step src 0 dst 0
+// CHECK-NEXT:      copy 48 parallel
 
 // A number for each channel.
-// CHECK-LABEL: kernel.plan @reorder_4 width 1 src 1200 dst 4800 convert <ui8 to f32, src_zero [128.0, 127.0, 0.0], ratio [0.5, 2.0, 0.25], dim 1 of 3> cpu "haswell" {
-// CHECK:           kernel.convert_weave strands 3 of 400 by 1600 channel 1 block 32 splits
+// CHECK-LABEL: kernel.plan @reorder_4 cpu "haswell" {
+// CHECK-NEXT:    width 1 src 1200 dst 4800 convert <ui8 to f32, src_zero [128.0, 127.0, 0.0], ratio [0.5, 2.0, 0.25], dim 1 of 3>
+// CHECK:           deinterleave 1 ways 3 of 400 by 1600 channel 1 block 32
 
 // bf16 is rounded with integers, on every target.
 // LLVM-LABEL: define void @reorder_0(

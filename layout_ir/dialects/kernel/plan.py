@@ -29,6 +29,9 @@ from math import prod
 from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.quantization import Conversion
 
+LINE = 64
+"""Bytes of a cache line, on every machine that code is made for, and of the widest register."""
+
 # Loops ---------------------------------------------------------------------------------------------------------------
 
 

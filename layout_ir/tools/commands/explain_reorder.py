@@ -65,10 +65,10 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the plan. Raises LayoutError or TextError where there is none."""
-    from layout_ir.backends.llvm.describe import choice_words, plan_words, step_words
-    from layout_ir.backends.llvm.kernel_ir import plan_op
+    from layout_ir.backends.llvm.describe import describe_choice, describe_plan, describe_step
     from layout_ir.backends.llvm.machine.named import machine_named
     from layout_ir.backends.llvm.runtime.call import choose_plan, plan_reorder
+    from layout_ir.dialects.kernel.ops import PlanOp
     from layout_ir.tools.commands.formats import read_open_shape
     from layout_ir.tools.commands.quantization_options import conversion_of
 
@@ -95,8 +95,8 @@ def run(args: argparse.Namespace) -> int:
         becomes = "" if conversion.src == conversion.dst else f" to {conversion.dst}"
         print(f"{src.format} -> {dst.format}, {shape} {dtype}{becomes}")
         if choice is not None:
-            print("\n".join(choice_words(choice)))
-        print("\n".join(plan_words(plan, machine, args.threads)))
+            print("\n".join(describe_choice(choice)))
+        print("\n".join(describe_plan(plan, machine, args.threads)))
         return 0
     result = {
         "from": str(src.format),
@@ -111,10 +111,10 @@ def run(args: argparse.Namespace) -> int:
         "in_place": plan.in_place_safe,
         "streaming": any(step.kernel.streaming for step in plan.steps),
         "steps": [
-            {"kernel": type(step.kernel).__name__.lower(), "words": step_words(step, plan.conversion)}
+            {"kernel": str(step.kernel).split()[0], "words": describe_step(step, plan.conversion)}
             for step in plan.steps
         ],
-        "ir": str(plan_op(plan, "reorder", None if args.cpu == "host" else args.cpu)),
+        "ir": str(PlanOp("reorder", plan, None if args.cpu == "host" else args.cpu)),
     }
     print(json.dumps(result, indent=2))
     return 0
@@ -124,7 +124,7 @@ def _run_dynamic(args: argparse.Namespace, conversion: Conversion, machine: Mach
     """Prints the plans of a kernel for open extents: those that an object file would hold."""
     from layout_ir.algebra.format import Format
     from layout_ir.backends.llvm.aot.dynamic_object_file import compile_dynamic_ahead
-    from layout_ir.backends.llvm.describe import conversion_words, dynamic_plan_words
+    from layout_ir.backends.llvm.describe import describe_conversion, describe_dynamic_plan
     from layout_ir.tools.commands.formats import read_open_shape, read_subject, same_order
 
     formats: list[Format] = []
@@ -150,11 +150,11 @@ def _run_dynamic(args: argparse.Namespace, conversion: Conversion, machine: Mach
     print(f"{formats[0]} -> {formats[1]}, {args.shape} {conversion.src}{becomes}")
     print(
         "\n".join(
-            conversion_words(unit.plans[-1].conversion) or [f"elements of {unit.plans[-1].width} bytes"]
+            describe_conversion(unit.plans[-1].conversion) or [f"elements of {unit.plans[-1].width} bytes"]
         )
     )
     print(f"{len(unit.choices)} plans, of which a call takes the first whose conditions its extents meet:")
-    print("\n".join(line for choice in unit.choices for line in dynamic_plan_words(choice)))
+    print("\n".join(line for choice in unit.choices for line in describe_dynamic_plan(choice)))
     return 0
 
 

@@ -12,7 +12,6 @@ from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm import plan_reorder
 from layout_ir.backends.llvm.aot.dynamic_object_file import compile_dynamic_ahead
 from layout_ir.backends.llvm.emission.emit import emit_module
-from layout_ir.backends.llvm.kernel_ir import plan_of
 from layout_ir.backends.llvm.lowering import kernels_in, lower, plans_in
 from layout_ir.backends.llvm.machine.named import machine_named
 from layout_ir.backends.llvm.target import llvm_ir
@@ -44,7 +43,7 @@ def test_the_plan_is_the_one_that_is_compiled():
     (op,) = plans_in(module)
     layouts = [Format.of(name).bind((2, 17, 5, 4)) for name in ("nchw", "nChw8c")]
     plan = plan_reorder(layouts[0], layouts[1], target=machine_named("haswell"))
-    assert plan_of(op) == plan
+    assert op.plan.data == plan
     assert llvm_ir(module) == emit_module({op.sym_name.data: plan}, machine_named("haswell"))
 
 
@@ -73,14 +72,14 @@ def test_a_reorder_that_converts_says_so_in_its_plan():
     module.verify()
     assert not found
     (op,) = plans_in(module)
-    assert plan_of(op).conversion == Conversion("f32", "i8")
+    assert op.plan.data.conversion == Conversion("f32", "i8")
     assert "convert <f32 to i8>" in str(op)
     assert "fptosi" in llvm_ir(module) or "fadd <" in llvm_ir(module)
 
 
 def test_negative_plans_for_two_machines_are_no_module():
     module = _module(
-        'kernel.plan @a width 4 src 0 dst 0 {}\nkernel.plan @b width 4 src 0 dst 0 cpu "haswell" {}'
+        'kernel.plan @a { width 4 src 0 dst 0 }\nkernel.plan @b cpu "haswell" { width 4 src 0 dst 0 }'
     )
     with pytest.raises(LayoutError, match="plans for haswell and host in one program"):
         llvm_ir(module)
@@ -101,4 +100,4 @@ def test_dynamic_dims_get_the_kernel_that_is_compiled_ahead():
         *formats, (None, 17, None, None), conversion, machine_named("haswell"), op.sym_name.data
     )
     assert llvm_ir(module) == unit.ir()
-    assert "kernel.open @reorder_0_ extents <?, 17, ?, ?>" in str(module)
+    assert "kernel.dynamic @reorder_0_ shape <?, 17, ?, ?>" in str(module)

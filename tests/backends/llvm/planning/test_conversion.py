@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,20 +10,25 @@ import pytest
 
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.pads import pad_after
 from layout_ir.arrays.protocols import storage_of
 from layout_ir.backends.llvm import compile_reorder, plan_reorder
 from layout_ir.backends.llvm.aot.object_file import elf_symbols
 from layout_ir.backends.llvm.emission.emit import emit_module
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.machine.named import machine_named
+from layout_ir.backends.llvm.planning.conversion import exactly_once
+from layout_ir.backends.llvm.planning.pad_fills import pad_bits
 from layout_ir.backends.llvm.runtime.jit import object_file
 from layout_ir.backends.llvm.runtime.thread_pool import available
 from layout_ir.backends.reference.conversions import converted
-from layout_ir.dialects.kernel.plan import Axis, Copy, Interleave, Loop, Step, Tile
+from layout_ir.dialects.kernel.plan import Axis, Copy, Fill, Interleave, Loop, Step, Tile
+from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError
-from tests.fuzz.reorders import DTYPES, PAIRS, run
+from tests.fuzz.reorders import DTYPES, PAIRS, cases, run
 from tests.oracles import onednn
+from tests.plan_evaluation import definition_of_conversion, evaluate
 
 WIDE = Machine("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64, 32 << 10, 1 << 20, 32 << 20)
 
@@ -132,6 +138,27 @@ def test_four_bits_are_moved_even_where_nothing_is_converted():
     plan = plan_reorder(*_pair((3, 5), "ab", "ab"), conversion=Conversion("i4", "i4"), target=WIDE)
     assert (plan.src_bytes, plan.dst_bytes) == (8, 8)
     assert plan.steps == (Step((), 0, 0, Copy(15)),)
+
+
+@pytest.mark.parametrize(
+    "machine", [WIDE, replace(WIDE, l1=4 << 10, l2=4 << 10, l3=1 << 10)], ids=["large", "small"]
+)
+def test_every_plan_means_what_the_layouts_say(machine: Machine):
+    seen = set[type]()
+    for case in cases(5, 0, 150, limit=300):
+        conversion = case.conversion
+        width = max(bits_of(conversion.dst) // 8, 1)
+        bits = pad_bits(pad_after(case.dst.pad, conversion), conversion.dst)
+        pad = None if case.dst.pad == "undef" else bits.to_bytes(width, "little")
+        plan = plan_reorder(case.src, case.dst, conversion=conversion, target=machine)
+        if plan.conversion is None:
+            continue  # the type stays, and is one of whole bytes: a move
+        found = evaluate(plan)
+        assert found == definition_of_conversion(case.src, case.dst, conversion, pad), plan
+        if exactly_once(conversion):
+            assert found.writes == len(found), plan
+        seen |= {type(part) for step in plan.steps for part in (*step.loops, step.kernel)}
+    assert {Copy, Tile, Fill, Loop} <= seen
 
 
 @pytest.mark.parametrize("name", ["x86-64-v2", "x86-64-v3", "aarch64", "riscv64-v"])

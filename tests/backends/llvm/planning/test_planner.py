@@ -1,27 +1,35 @@
-"""What is decided for known pairs; what plans mean is `tests.test_plan_evaluation`'s business."""
+"""What is decided for known pairs; and that plans mean what the layouts say."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
 from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm import plan_reorder
 from layout_ir.backends.llvm.machine.machine import Machine
+from layout_ir.backends.llvm.planning.pad_fills import pad_bits
 from layout_ir.backends.llvm.planning.planner import candidates, make_plan, streams
 from layout_ir.dialects.kernel.plan import (
     Axis,
     Copy,
+    Elements,
     Fill,
     Interleave,
     Loop,
     PaddedCopy,
+    Plan,
     Staged,
     Step,
     TableLoop,
     Tile,
+    VariableBoundLoops,
 )
+from tests.backends.llvm.cases import WIDTHS, pad_bytes, random_case
+from tests.plan_evaluation import definition, evaluate
 
 WIDE = Machine("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64, 32 << 10, 1 << 20, 32 << 20)
 NARROW = Machine("aarch64-unknown-linux-gnu", "generic", "", 16, 32 << 10, 512 << 10, 8 << 20)
@@ -170,6 +178,79 @@ def test_copies_of_whole_lines_follow_a_large_source():
     step = _step("nhwc", "nChw16c", (42, 64, 56, 56))
     assert step.loops == (Loop(42, 802816, 802816), Loop(3136, 256, 64))
     assert step.kernel == Copy(64, Loop(4, 64, 200704), streaming=True)
+
+
+SMALL = replace(WIDE, l1=4 << 10, l2=8 << 10, l3=1 << 10)
+"""A machine whose caches hold little, so that small tensors are streamed, staged and prefetched."""
+
+
+def _meant(plan: Plan, src: Layout, dst: Layout, dtype: str) -> None:
+    """Asserts that every byte of the destination comes from where the layouts say, and no other is written."""
+    pad = None if dst.pad == "undef" else pad_bytes(dst.pad, dtype)
+    assert evaluate(plan) == definition(src, dst, WIDTHS[dtype], pad), plan
+
+
+def _parts(plan: Plan) -> set[type]:
+    """The classes of the plan's loops and micro-kernels."""
+    steps = [
+        *plan.steps,
+        *(x for step in plan.steps if isinstance(step.kernel, Staged) for x in step.kernel.steps),
+    ]
+    return {type(part) for step in steps for part in (*step.loops, step.kernel)}
+
+
+def test_every_plan_means_what_the_layouts_say():
+    rng, seen = Random(11), set[type]()
+    for number in range(150):
+        case = random_case(rng, limit=600)
+        machine = (WIDE, NARROW, SMALL)[number % 3]
+        for plan in candidates(
+            case.src,
+            case.dst,
+            WIDTHS[case.dtype],
+            pad_bits(case.dst.pad, case.dtype),
+            machine,
+            1 + number % 2,
+        ):
+            _meant(plan, case.src, case.dst, case.dtype)
+            seen |= _parts(plan)
+    assert {Loop, Copy, Fill, Elements, PaddedCopy, Tile} <= seen
+
+
+def test_variable_bounds_mean_the_same(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("layout_ir.backends.llvm.planning.planner._MAX_BOXES", 1)
+    rng, seen = Random(12), set[type]()
+    for _ in range(60):
+        case = random_case(rng, limit=300)
+        plan = plan_reorder(case.src, case.dst, case.dtype, target=WIDE)
+        _meant(plan, case.src, case.dst, case.dtype)
+        seen |= _parts(plan)
+    assert VariableBoundLoops in seen
+
+
+@pytest.mark.parametrize(
+    ("src", "dst", "shape", "dtype", "part"),
+    [
+        ("nchw", "nhwc", (2, 3, 9, 8), "f32", Interleave),
+        ("nhwc", "nchw", (2, 3, 9, 8), "i8", Interleave),
+        ("aBc8b", "aBc12b", (2, 96, 5), "f32", TableLoop),
+        ("ab", "ba", (545, 64), "f32", Staged),  # rows that are continued
+        ("nhwc", "nchw", (8, 32, 6, 6), "f32", Staged),  # once for all rows
+        ("oihw", "Ohwi32o", (32, 64, 3, 3), "f32", Tile),  # folded columns
+        ("ab", "ba", (64, 256), "f32", Tile),
+        ("nchw", "nChw16c", (1, 40, 12, 12), "i8", Tile),
+    ],
+)
+def test_steps_for_special_pairs_mean_what_the_layouts_say(
+    src: str, dst: str, shape: tuple[int, ...], dtype: str, part: type
+):
+    layouts = [Format.of(name).bind(shape) for name in (src, dst)]
+    found = set[type]()
+    for machine in (WIDE, SMALL):
+        plan = plan_reorder(layouts[0], layouts[1], dtype, target=machine)
+        _meant(plan, layouts[0], layouts[1], dtype)
+        found |= _parts(plan)
+    assert part in found
 
 
 def test_candidates_differ_and_begin_with_the_plan():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import layout_ir as li
-from layout_ir.backends.llvm.describe import plan_words
+from layout_ir.backends.llvm.describe import describe_plan
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.machine.named import machine_named
 from layout_ir.backends.llvm.planning.pad_fills import pad_bits
@@ -130,9 +130,9 @@ def test_explain_shows_the_plan_that_is_remembered(
     _, *lines = capsys.readouterr().out.splitlines()
     assert lines == [
         f"plan chosen among {len(plans)}: number 2, remembered as the fastest",
-        *plan_words(plans[1], machine),
+        *describe_plan(plans[1], machine),
     ]
     assert main([*args, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["choice"], found["choices"]) == (1, len(plans))
-    assert plan_words(plan_reorder(src, dst, target=machine), machine) != lines[1:]
+    assert describe_plan(plan_reorder(src, dst, target=machine), machine) != lines[1:]

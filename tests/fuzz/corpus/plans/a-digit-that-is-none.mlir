@@ -1,2 +1,3 @@
-kernel.plan @p width ₂ src 64 dst 64 {
+kernel.plan @p {
+  width ₂ src 64 dst 64
 }

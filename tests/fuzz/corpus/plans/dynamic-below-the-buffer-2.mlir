@@ -1,1 +1,1 @@
-kernel.open @open extents <?, 3> from <(a, b) : [a, b]> to <(a, b) : [a*3, b*-1]> elements <f32 to f32>
+kernel.dynamic @open shape <?, 3> from <(a, b) : [a, b]> to <(a, b) : [a*3, b*-1]> elements <f32 to f32>

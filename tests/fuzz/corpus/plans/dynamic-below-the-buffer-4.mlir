@@ -1,1 +1,1 @@
-kernel.open @open extents <?, ?> from <(a, b) : [a*-16, b]> to <(a, b) : [a, b]> elements <f32 to f32>
+kernel.dynamic @open shape <?, ?> from <(a, b) : [a*-16, b]> to <(a, b) : [a, b]> elements <f32 to f32>

@@ -1,1 +1,1 @@
-kernel.open @open extents <?> from <(a) : [a]> to <(a) : [a, a:8], pad = 1, lo = [1]> elements <f32 to f32>
+kernel.dynamic @open shape <?> from <(a) : [a]> to <(a) : [a, a:8], pad = 1, lo = [1]> elements <f32 to f32>

@@ -31,9 +31,9 @@ func.func @others(%x : tensor<?x?xf32>, %y : tensor<2x3x4x5xf32, #nchw>)
   func.return %a, %b : tensor<?x?xi8>, tensor<2x3x4x5xf32, #nhwc>
 }
 
-// CHECK: kernel.open @reorder_0 extents <?, 64, ?, ?> from <(n, c, h, w) : [n, c, h, w]> to <(n, c, h, w) : [n, h, w, c]> elements <f32 to f32> cpu "haswell"
-// CHECK-NEXT: kernel.open @reorder_1 extents <?, ?> from <(n, c) : [n, c]> to <(n, c) : [n, c]> elements <f32 to i8, ratio 20.0, dst_zero 3.0> cpu "haswell"
-// CHECK-NEXT: kernel.plan @reorder_2 width 4 src 480 dst 480 cpu "haswell"
+// CHECK: kernel.dynamic @reorder_0 shape <?, 64, ?, ?> from <(n, c, h, w) : [n, c, h, w]> to <(n, c, h, w) : [n, h, w, c]> elements <f32 to f32> cpu "haswell"
+// CHECK-NEXT: kernel.dynamic @reorder_1 shape <?, ?> from <(n, c) : [n, c]> to <(n, c) : [n, c]> elements <f32 to i8, ratio 20.0, dst_zero 3.0> cpu "haswell"
+// CHECK-NEXT: kernel.plan @reorder_2 cpu "haswell"
 
 // A kernel for open extents takes them from memory, and chooses among its plans.
 // LLVM: define internal void @reorder_0.0(ptr noalias %src, ptr noalias %dst, i64 %part, i64 %parts, ptr noalias %extents)

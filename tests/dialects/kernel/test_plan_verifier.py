@@ -1,0 +1,117 @@
+"""Ranges against counting, and the bounds of plans against the addresses of the layouts that they are made from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from random import Random
+
+import pytest
+
+from layout_ir.backends.llvm import plan_reorder
+from layout_ir.backends.llvm.machine.named import machine_named
+from layout_ir.dialects.kernel.plan import (
+    Copy,
+    Fill,
+    Level,
+    Loop,
+    Plan,
+    Step,
+    TableLoop,
+    VariableBoundLoops,
+)
+from layout_ir.dialects.kernel.plan_verifier import PlanError, check_plan, linear_range, positions_range
+from tests.backends.llvm.cases import WIDTHS, Case, random_case
+
+
+@pytest.mark.parametrize(("count", "stride"), list(product((1, 2, 7), (-12, 0, 4))))
+def test_a_linear_range_is_what_its_iterations_reach(count: int, stride: int):
+    offsets = [k * stride for k in range(count)]
+    assert linear_range(count, stride) == (min(offsets), max(offsets))
+
+
+FINE, TABLE, COARSE = (
+    Loop(4, -4, 8, channel=1),
+    TableLoop((0, 64, 8), (0, 16, 200), 4),
+    Loop(3, 100, -7, channel=-12),
+)
+LEVELS = (Level(1, FINE), Level(4, TABLE), Level(12, COARSE))
+
+
+def test_the_range_of_positions_is_what_they_reach():
+    def offsets(position: int) -> dict[str, int]:
+        fine, middle, coarse = position % 4, position // 4 % 3, position // 12
+        return {
+            "src": fine * -4 + (0, 64, 8)[middle] + coarse * 100,
+            "dst": fine * 8 + (0, 16, 200)[middle] + coarse * -7,
+            "channel": fine + 4 * middle - 12 * coarse,
+        }
+
+    for start, stop in product(range(36), range(37)):
+        if start >= stop:
+            continue
+        for side in ("src", "dst", "channel"):
+            found = [offsets(position)[side] for position in range(start, stop)]
+            assert positions_range(LEVELS, start, stop, side) == (min(found), max(found)), (start, stop)
+
+
+def _of(loop: Loop | VariableBoundLoops) -> Plan:
+    return Plan(1, 1000, 1000, (Step((loop,), 100, 100, Copy(1), -1),))
+
+
+def test_negative_levels_number_the_positions():
+    levels = (Level(1, Loop(4, 1, 1)), Level(4, Loop(3, 4, 4)))
+    check_plan(_of(VariableBoundLoops(levels, 0, 12)))
+    with pytest.raises(PlanError, match="the levels number 12 positions, the loop ends at 13"):
+        check_plan(_of(VariableBoundLoops(levels, 0, 13)))
+    with pytest.raises(PlanError, match="a level of unit 5 follows levels that count 4"):
+        check_plan(_of(VariableBoundLoops((levels[0], Level(5, Loop(3, 4, 4))), 0, 12)))
+    backwards = Level(1, Loop(-2, 1, 1)), Level(-2, Loop(-2, 1, 1))
+    with pytest.raises(PlanError, match="count is -2, at least 1 is needed"):
+        check_plan(_of(VariableBoundLoops(backwards, 0, 4)))
+    many = tuple(Level(2**k, Loop(2, 2**k, 2**k)) for k in range(64))
+    with pytest.raises(PlanError, match="2\\^62 are the most"):
+        check_plan(_of(VariableBoundLoops(many, 0, 1)))
+
+
+def test_negative_loops_that_carry_pads_are_no_plan():
+    with pytest.raises(PlanError, match="carries pads"):
+        check_plan(_of(Loop(4, 16, 16, valid=3)))
+
+
+def test_an_error_names_the_part_of_the_plan():
+    step = Step((), 0, 0, Copy(64))
+    with pytest.raises(PlanError) as found:
+        check_plan(Plan(4, 60, 64, (step,)))
+    assert found.value.node is step.kernel
+
+
+def test_pads_of_eight_bytes_keep_their_bits():
+    check_plan(Plan(8, 0, 64, (Step((), 0, 0, Fill(8, 0xFFF0_0000_0000_0000, 64)),)))
+
+
+def _tight(case: Case, plan: Plan) -> Plan | None:
+    """The plan with buffers that end where the last element (or pad) does; None where nothing is moved."""
+    padded = case.dst.pad != "undef"
+    src, dst = case.src.addresses(), case.dst.addresses(padded=padded)
+    if not src.size:
+        return None
+    width = WIDTHS[case.dtype]
+    return replace(plan, src_bytes=(int(src.max()) + 1) * width, dst_bytes=(int(dst.max()) + 1) * width)
+
+
+def test_plans_fit_their_buffers_exactly():
+    rng, machine = Random(5), machine_named("haswell")
+    seen = 0
+    for _ in range(150):
+        case = random_case(rng)
+        plan = _tight(case, plan_reorder(case.src, case.dst, case.dtype, target=machine))
+        if plan is None:
+            continue
+        seen += 1
+        check_plan(plan)
+        for name in ("src_bytes", "dst_bytes"):
+            smaller = replace(plan, **{name: getattr(plan, name) - plan.width})
+            with pytest.raises(PlanError, match="bytes"):
+                check_plan(smaller)
+    assert seen > 100
