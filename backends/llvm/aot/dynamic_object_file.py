@@ -28,8 +28,8 @@ from layout_ir.backends.llvm.planning.dynamic_shapes import (
 )
 from layout_ir.backends.llvm.planning.nontemporal import streaming_volume
 from layout_ir.backends.llvm.planning.plan import Plan
-from layout_ir.backends.llvm.symbolic.registers import Registers
-from layout_ir.backends.llvm.symbolic.symint import SymInt
+from layout_ir.backends.llvm.symbolic.registers import SizeRegisters
+from layout_ir.backends.llvm.symbolic.symint import Size
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError, shape_text
 
@@ -94,7 +94,7 @@ class DynamicUnit(Unit):
         for k, choice in enumerate(self.choices):
             lines.append(f"ask{k}:")
             if choice.shape_env.guards:
-                registers = Registers(choice.shape_env, prefix=f"%a{k}.")
+                registers = SizeRegisters(choice.shape_env, prefix=f"%a{k}.")
                 flag = registers.guards_hold()
                 lines += [*registers.lines, f"  br i1 {flag}, label %take{k}, label %ask{k + 1}"]
             else:
@@ -103,10 +103,10 @@ class DynamicUnit(Unit):
         body = "\n".join([*lines, "done:", "  ret void"])
         return f"define internal void @{name}.choice({_ARGUMENTS}) nounwind {{\n{body}\n}}"
 
-    def _size(self, side: str, size: object) -> str:
+    def _size(self, side: str, size: Size) -> str:
         """The function that says how many bytes one side has."""
-        registers = Registers(self.choices[-1].shape_env, prefix="%b.")
-        result = registers.of(size.terms) if isinstance(size, SymInt) else str(size)
+        registers = SizeRegisters(self.choices[-1].shape_env, prefix="%b.")
+        result = registers.operand(size)
         body = "\n".join(
             [
                 *self._empty("none", "some"),

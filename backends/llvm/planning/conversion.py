@@ -34,7 +34,7 @@ from layout_ir.backends.llvm.planning.plan import (
 from layout_ir.backends.llvm.planning.planner import Span, check_addresses, pad_boxes, product_boxes
 from layout_ir.backends.llvm.planning.schedule import fill_step, merged
 from layout_ir.backends.llvm.symbolic.guarding import size_oblivious
-from layout_ir.backends.llvm.symbolic.symint import is_remainder, is_symbolic
+from layout_ir.backends.llvm.symbolic.symint import SymInt, is_remainder
 from layout_ir.elements.quantization import Conversion
 from layout_ir.elements.types import bits_of
 from layout_ir.errors import LayoutError
@@ -261,7 +261,9 @@ def _tiles(
                 channel=at.channel + row * rows.channel + col * cols.channel,
             )
             r, c = replace(rows, count=row_count), replace(cols, count=col_count)
-            rests = [n for n, size in ((row_count, high), (col_count, wide)) if is_symbolic(n) and n % size]
+            rests = [
+                n for n, size in ((row_count, high), (col_count, wide)) if isinstance(n, SymInt) and n % size
+            ]
             if rests or (widths.src_packed and col_count % 2) or (widths.dst_packed and row_count % 2):
                 yield _finished(here, (*items, r), ConvertRun(1, c))
             else:
@@ -273,7 +275,7 @@ def _parts(count: int, size: int) -> list[tuple[int, int]]:
 
     An open count is whole tiles, and a rest for which there is none.
     """
-    if is_symbolic(count):
+    if isinstance(count, SymInt):
         whole = count // size * size
         return [(start, n) for start, n in ((0, whole), (whole, count % size)) if n]
     result: list[tuple[int, int]] = []

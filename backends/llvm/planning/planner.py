@@ -25,7 +25,7 @@ from layout_ir.backends.llvm.planning.plan import Plan, Step
 from layout_ir.backends.llvm.planning.schedule import fill_step, from_near, move_step
 from layout_ir.backends.llvm.planning.variants import variants
 from layout_ir.backends.llvm.symbolic.guarding import size_oblivious, unguarded
-from layout_ir.backends.llvm.symbolic.symint import is_symbolic
+from layout_ir.backends.llvm.symbolic.symint import SymInt
 from layout_ir.errors import LayoutError
 
 # Code grows with every box, about 2 ms of compilation each; a nest with varying bounds runs at half the speed.
@@ -143,13 +143,13 @@ def _fusible(nest: Nest, dst: Layout, width: int) -> tuple[int, int] | None:
         if dim.low or dim.total == dim.extent or not dim.loops or not dim.extent:
             continue
         inner = dim.loops[0]
-        if isinstance(inner, TableLoop) or is_symbolic(inner.count) or inner.dst != 1:
+        if isinstance(inner, TableLoop) or isinstance(inner.count, SymInt) or inner.dst != 1:
             continue
         blocks = [inner.count]
         if inner.src == 1:
             # Blocks of the source may make up a longer one of the destination.
             for loop in dim.loops[1:]:
-                if isinstance(loop, TableLoop) or is_symbolic(loop.count) or loop.dst != blocks[-1]:
+                if isinstance(loop, TableLoop) or isinstance(loop.count, SymInt) or loop.dst != blocks[-1]:
                     break
                 blocks.append(blocks[-1] * loop.count)
         for block in reversed(blocks):

@@ -29,7 +29,7 @@ from layout_ir.backends.llvm.planning.plan import (
     Weave,
 )
 from layout_ir.backends.llvm.symbolic.guarding import size_oblivious, unguarded
-from layout_ir.backends.llvm.symbolic.symint import hint_of, is_symbolic
+from layout_ir.backends.llvm.symbolic.symint import SymInt, hint_of
 
 _FEW_COLS = 256
 """Bytes of a row from which on a tile need not look for more columns."""
@@ -135,7 +135,7 @@ def merged(loops: Sequence[Loop]) -> list[Loop]:
             for inner in result:
                 if (
                     inner is not outer
-                    and not inner.valid | outer.valid
+                    and not (inner.valid or outer.valid)
                     and (outer.src, outer.dst, outer.channel)
                     == (
                         inner.count * inner.src,
@@ -196,11 +196,11 @@ def _weave(rows: Loop, cols: Loop, width: int, machine: Machine) -> Weave | None
 
 def _folded(loops: list[Loop], cols: Loop, width: int) -> tuple[list[Loop], Axis]:
     """The columns of a tile, with some of the next digit's where they lie together but are few; the other loops."""
-    if is_symbolic(cols.count):
+    if isinstance(cols.count, SymInt):
         return loops, Axis(cols.count, cols.dst)
     size = cols.count * width
     outer = next((x for x in loops if x.src == size and not x.valid), None)
-    if outer is None or is_symbolic(outer.count) or size % LINE == 0 or size >= _FEW_COLS:
+    if outer is None or isinstance(outer.count, SymInt) or size % LINE == 0 or size >= _FEW_COLS:
         return loops, Axis(cols.count, cols.dst)
     # Enough for whole tiles; the places of all of them are a table in the first-level cache.
     times = max(k for k in range(1, min(outer.count, LINE // width) + 1) if outer.count % k == 0)
@@ -221,7 +221,7 @@ def _tile(rows: Loop, cols: Axis, width: int, machine: Machine) -> Tile:
     high = index(min(per_lane * lanes, rows.count))
     if rows.valid:
         high = rows.count
-    whole = not rows.valid and machine.vector >= 32 and width == 4 and high == 16 and cols.count >= 16
+    whole = bool(not rows.valid and machine.vector >= 32 and width == 4 and high == 16 and cols.count >= 16)
     line = max(LINE // width, per_lane)
     wide = line if whole else index(min(per_lane, cols.count))
     cuts = [Cut("rows", high), Cut("cols", wide)]
@@ -242,12 +242,12 @@ def from_near(step: Step, machine: Machine) -> Step:
     x 256 from nchw to nhwc 104 GB/s instead of 91, to nChw16c 105 instead of 84. Not where rows of the source share
     sets of the first level and, with the lines that are written, overfill them: they may be gone before all of their
     lanes are read (512 x 512 56 GB/s, not 68).
-    Open strides are taken for those of the example, without a condition: one plan serves shapes of either kind.
+    Symbolic strides are taken for their hints, without a guard: one plan serves shapes of either kind.
     """
     tile = step.kernel
     if not isinstance(tile, Tile) or not tile.whole:
         return step
-    high, strides = _last_rows(tile), hint_of((tile.rows.stride, tile.cols.stride))
+    high, strides = _last_rows(tile), (hint_of(tile.rows.stride), hint_of(tile.cols.stride))
     read, written = (max(high * gcd(stride, _WAY) // _WAY, 1) for stride in strides)
     if read > 1 and read + written > machine.l1 // _WAY:
         return step

@@ -16,7 +16,7 @@ from layout_ir.backends.llvm.machine.machine import LINE
 from layout_ir.backends.llvm.planning.loops import Loop
 from layout_ir.backends.llvm.planning.plan import Axis, Cut, Staged, Step, Tile
 from layout_ir.backends.llvm.planning.schedule import finished
-from layout_ir.backends.llvm.symbolic.symint import is_symbolic
+from layout_ir.backends.llvm.symbolic.symint import SymInt
 
 _LINES = 2
 """Lines of a block in each row of the destination: more make the buffer larger than the first level likes."""
@@ -34,7 +34,12 @@ def strips(step: Step) -> list[Step] | None:
     if not isinstance(tile, Tile) or not all(isinstance(x, Loop) for x in step.loops):
         return None
     high, wide = _LINES * LINE // tile.width, _READ // tile.width
-    if not tile.whole or tile.cols.fold or is_symbolic(tile.rows.count) or is_symbolic(tile.cols.count):
+    if (
+        not tile.whole
+        or tile.cols.fold
+        or isinstance(tile.rows.count, SymInt)
+        or isinstance(tile.cols.count, SymInt)
+    ):
         return None
     if tile.rows.count < _LONG * high or tile.cols.count < wide:
         return None

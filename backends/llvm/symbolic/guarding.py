@@ -1,10 +1,15 @@
-"""What becomes of a comparison of open numbers that holds for some shapes only.
+"""What becomes of a comparison of symbolic sizes that holds for some shapes only: the guarding policy.
 
-    strict      the example decides, and the answer is a condition of what follows
-    generic     large extents decide, without a condition: for code that is right for all extents, whatever it assumes
-    free        the same, and the example where it depends on which are large: for code that only chooses
+    guarding         the hint decides, and the answer becomes a guard
+    size-oblivious   large extents decide, without a guard, as if every symbol were large; where that does not tell, the
+                     hint, with a guard. For code that is right for all extents, whatever it assumes: a loop is not left
+                     out because it has one iteration. (`torch.fx.experimental.symbolic_shapes.guard_size_oblivious`)
+    unguarded        the same, but the hint decides without a guard. For code that only chooses: orders of loops, which
+                     of them threads share.
 
-Strict is the rule; functions are marked as one of the others. See `symint` for what this is good for.
+Guarding is the rule, functions are marked as one of the others. The policy is ambient, as a decimal context is: the
+functions that it matters for (`bind`, `refine`, `sorted`) are written for ints, and compare without knowing of a
+`ShapeEnv` that could be told. A `ContextVar` keeps it, so that threads which plan at the same time do not share it.
 """
 
 from __future__ import annotations
@@ -15,46 +20,46 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Literal, ParamSpec, TypeVar
 
-Mode = Literal["strict", "generic", "free"]
+Policy = Literal["guarding", "size-oblivious", "unguarded"]
 
-_mode: ContextVar[Mode] = ContextVar("mode", default="strict")
+_policy: ContextVar[Policy] = ContextVar("guarding policy", default="guarding")
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def mode() -> Mode:
-    """Who decides now."""
-    return _mode.get()
+def policy() -> Policy:
+    """The policy at this point of the program."""
+    return _policy.get()
 
 
 @contextmanager
-def deciding(mode: Mode) -> Generator[None]:
-    """Inside, `mode` decides."""
-    token = _mode.set(mode)
+def under(policy: Policy) -> Generator[None]:
+    """Comparisons inside of the context are decided under `policy`."""
+    token = _policy.set(policy)
     try:
         yield
     finally:
-        _mode.reset(token)
+        _policy.reset(token)
 
 
 def size_oblivious(function: Callable[P, R]) -> Callable[P, R]:
-    """`function`, told how large extents compare: whatever it assumes of them, its results are right for all."""
+    """`function`, whose results are right for all extents whatever its comparisons are decided to be."""
 
     @wraps(function)
     def inside(*args: P.args, **kwargs: P.kwargs) -> R:
-        with deciding("generic"):
+        with under("size-oblivious"):
             return function(*args, **kwargs)
 
     return inside
 
 
 def unguarded(function: Callable[P, R]) -> Callable[P, R]:
-    """`function`, told how large extents or the example compare: whatever it chooses is right for all extents."""
+    """`function`, which only chooses among results that are right for all extents."""
 
     @wraps(function)
     def inside(*args: P.args, **kwargs: P.kwargs) -> R:
-        with deciding("free"):
+        with under("unguarded"):
             return function(*args, **kwargs)
 
     return inside

@@ -1,9 +1,9 @@
-"""What is known of numbers that only the run time knows, and what was assumed of them.
+"""What is known of the sizes of a dynamic shape, and what was assumed of them.
 
-An unknown is an extent, or the floor or rest of a division of polynomials in other unknowns. It has a range, and a
-value in the *example*, one possible shape. From the ranges follow bounds of polynomials, and from these whether one is
-zero or negative; where bounds do not say it, the example does, and the answer becomes a **condition** (`guards` says
-who else may decide). A condition on a single unknown narrows its range, so that nothing is asked twice.
+A symbol is an extent, or the floor or remainder of a division of polynomials in other symbols. It has a range, and a
+*hint*: its value for one possible shape, the one that a plan is made for. From the ranges follow bounds of polynomials,
+and from these whether one is zero or negative. Where bounds do not say it, the hint does, and the answer becomes a
+**guard** (`guarding` says where not). A guard on a single symbol narrows its range, so that nothing is asked twice.
 """
 
 from __future__ import annotations
@@ -12,26 +12,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from layout_ir.backends.llvm.symbolic import guarding
+from layout_ir.backends.llvm.symbolic.guarding import Policy
 from layout_ir.backends.llvm.symbolic.polynomials import Terms, divides, scaled
 
 BEYOND = 1 << 62
 """Sizes that no buffer has: whoever calls the code keeps to smaller ones."""
 
+Kind = Literal["extent", "floor", "remainder"]
+
 
 @dataclass(slots=True)
 class Symbol:
-    """One unknown: what it is, its range, and its value in the example."""
+    """One symbol: what it stands for, its range, and its hint."""
 
-    kind: Literal["extent", "floor", "rest"]
+    kind: Kind
     of: Terms | int
-    """The polynomial that a floor or rest is of; the number of the dim of an extent."""
+    """The polynomial that a floor or remainder is of; the number of the dim of an extent."""
     by: Terms
     """The divisor, a positive number."""
     name: str
     low: int
     high: int | None
-    value: int
+    hint: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,37 +46,58 @@ class Guard:
 
 
 @dataclass(eq=False)
-class SymbolTable:
-    """The unknowns of one plan and the conditions made so far."""
+class ShapeEnv:
+    """The symbols of one plan, by number, and the guards made so far, in their order."""
 
     symbols: list[Symbol] = field(default_factory=list[Symbol])
     guards: dict[Guard, None] = field(default_factory=dict[Guard, None])
 
+    def symbol(
+        self, kind: Kind, of: Terms | int, by: Terms, name: str, low: int, high: int | None, hint: int
+    ) -> Terms:
+        """The symbol that stands for this, as a polynomial; a new one where there is none yet."""
+        for number, known in enumerate(self.symbols):
+            if (known.kind, known.of, known.by) == (kind, of, by):
+                return (((number,), 1),)
+        self.symbols.append(Symbol(kind, of, by, name, low, high, hint))
+        return (((len(self.symbols) - 1,), 1),)
+
+    def at_least_one(self, symbol: Terms) -> None:
+        """Says of a symbol, as `symbol` returns it, that it is never 0."""
+        self.symbols[symbol[0][0][0]].low = 1
+
     # Values and bounds -------------------------------------------------------------------------------------------
 
-    def value(self, terms: Terms, extents: Sequence[int] | None = None) -> int:
-        """The value in the example, or where the dims have `extents`."""
+    def hint(self, terms: Terms) -> int:
+        """The value of a polynomial for the shape that the plan is made for."""
+        return self._value(terms, None)
+
+    def value(self, terms: Terms, extents: Sequence[int]) -> int:
+        """The value of a polynomial where the dims have `extents`."""
+        return self._value(terms, extents)
+
+    def _value(self, terms: Terms, extents: Sequence[int] | None) -> int:
         total = 0
         for monomial, factor in terms:
             for k in monomial:
-                factor *= self._value(k, extents)
+                factor *= self._value_of_symbol(k, extents)
             total += factor
         return total
 
-    def _value(self, k: int, extents: Sequence[int] | None) -> int:
+    def _value_of_symbol(self, k: int, extents: Sequence[int] | None) -> int:
         symbol = self.symbols[k]
         if extents is None:
-            return symbol.value
+            return symbol.hint
         if isinstance(symbol.of, int):
             return extents[symbol.of]
-        inner, by = self.value(symbol.of, extents), self.value(symbol.by, extents)
+        inner, by = self._value(symbol.of, extents), self._value(symbol.by, extents)
         return inner // by if symbol.kind == "floor" else inner % by
 
     def least(self, terms: Terms) -> int | None:
-        """A lower bound, or None."""
+        """A lower bound of a polynomial, or None where its symbols have ranges that give none."""
         shifted: dict[tuple[int, ...], int] = {}
         for monomial, factor in terms:
-            # An unknown is its lower bound and something that is not negative, k, or, where the term falls with it, its
+            # A symbol is its lower bound and something that is not negative, k, or, where the term falls with it, its
             # upper bound without something that is not negative, -k - 1.
             parts: dict[tuple[int, ...], int] = {(): factor}
             falls = factor < 0
@@ -102,9 +125,9 @@ class SymbolTable:
         return None if low is None else -low
 
     def large(self, terms: Terms) -> bool | None:
-        """Whether the polynomial is positive (True) or negative for large unknowns; None where that depends."""
+        """Whether the polynomial is positive (True) or negative (False) for large symbols; None where that depends."""
         large = {m: factor for m, factor in terms if m and not self._bounded(m)}
-        # What another monomial is a multiple of, but for unknowns that stay small, is small beside it.
+        # What another monomial is a multiple of, but for symbols that stay small, is small beside it.
         parts = {m: tuple(k for k in m if self.symbols[k].high is None) for m in large}
         signs = {
             factor > 0
@@ -117,22 +140,24 @@ class SymbolTable:
         return all(self.symbols[k].high is not None for k in monomial)
 
     def is_remainder(self, terms: Terms) -> bool:
-        """Whether it is the rest of a division and nothing else."""
-        return len(terms) == 1 and len(terms[0][0]) == 1 and self.symbols[terms[0][0][0]].kind == "rest"
+        """Whether a polynomial is one symbol, the remainder of a division, and nothing else."""
+        return len(terms) == 1 and len(terms[0][0]) == 1 and self.symbols[terms[0][0][0]].kind == "remainder"
 
     # Answers ----------------------------------------------------------------------------------------------------
 
-    def is_zero(self, terms: Terms) -> bool:
+    def is_zero(self, terms: Terms, policy: Policy) -> bool:
+        """Whether a polynomial is 0, as `policy` decides it; the answer for a remainder may become a guard."""
         low, high = self.least(terms), self.most(terms)
         if (low is not None and low > 0) or (high is not None and high < 0):
             return False
         if low == high == 0:
             return True
-        if guarding.mode() != "strict" or not self.is_remainder(terms):
+        if policy != "guarding" or not self.is_remainder(terms):
             return False
-        return self.decide(Guard(terms, True, self.value(terms) == 0))
+        return self.decide(Guard(terms, True, self.hint(terms) == 0))
 
-    def is_negative(self, terms: Terms) -> bool:
+    def is_negative(self, terms: Terms, policy: Policy) -> bool:
+        """Whether a polynomial is negative, as `policy` decides it; the answer may become a guard."""
         low, high = self.least(terms), self.most(terms)
         if low is not None and low >= 0:
             return False
@@ -141,45 +166,44 @@ class SymbolTable:
         constant = next((factor for monomial, factor in terms if not monomial), 0)
         if abs(constant) >= BEYOND:
             return constant < 0
-        mode = guarding.mode()
-        if mode != "strict" and (positive := self.large(terms)) is not None:
+        if policy != "guarding" and (positive := self.large(terms)) is not None:
             return not positive
-        if mode == "free":
-            return self.value(terms) < 0
-        return self.decide(Guard(terms, False, self.value(terms) < 0))
+        if policy == "unguarded":
+            return self.hint(terms) < 0
+        return self.decide(Guard(terms, False, self.hint(terms) < 0))
 
-    def decide(self, condition: Guard) -> bool:
-        """Makes the condition, and learns from it; returns whether it `holds`."""
-        self.guards[condition] = None
-        nonconstant = [(m, f) for m, f in condition.terms if m]
-        constant = sum(f for m, f in condition.terms if not m)
+    def decide(self, guard: Guard) -> bool:
+        """Adds the guard, and narrows the range of its symbol where it has one; returns whether it `holds`."""
+        self.guards[guard] = None
+        nonconstant = [(m, f) for m, f in guard.terms if m]
+        constant = sum(f for m, f in guard.terms if not m)
         if len(nonconstant) == 1 and len(nonconstant[0][0]) == 1:
-            # factor * unknown + constant: the condition is a bound of the unknown.
+            # factor * symbol + constant: the guard is a bound of the symbol.
             (k,), factor = nonconstant[0]
             symbol = self.symbols[k]
-            if condition.zero and condition.holds and constant % factor == 0:
+            if guard.zero and guard.holds and constant % factor == 0:
                 symbol.low = symbol.high = -constant // factor
-            elif condition.zero and not condition.holds and -constant == factor * symbol.low:
+            elif guard.zero and not guard.holds and -constant == factor * symbol.low:
                 symbol.low += 1
-            elif not condition.zero and condition.holds == (factor < 0):
-                edge = -constant if not condition.holds else -constant - 1
+            elif not guard.zero and guard.holds == (factor < 0):
+                edge = -constant if not guard.holds else -constant - 1
                 symbol.low = max(symbol.low, -(-edge // factor))
-            elif not condition.zero:
-                edge = -constant if not condition.holds else -constant - 1
+            elif not guard.zero:
+                edge = -constant if not guard.holds else -constant - 1
                 high = edge // factor
                 symbol.high = high if symbol.high is None else min(symbol.high, high)
-        return condition.holds
+        return guard.holds
 
     def guards_hold(self, extents: Sequence[int]) -> bool:
-        """Whether the conditions hold where the dims have `extents`."""
-        for condition in self.guards:
-            value = self.value(condition.terms, extents)
-            if (value == 0 if condition.zero else value < 0) != condition.holds:
+        """Whether all guards hold where the dims have `extents`."""
+        for guard in self.guards:
+            value = self.value(guard.terms, extents)
+            if (value == 0 if guard.zero else value < 0) != guard.holds:
                 return False
         return True
 
     def text(self, terms: Terms) -> str:
-        """The formula."""
+        """A polynomial as a formula."""
         parts: list[str] = []
         for monomial, factor in sorted(terms, key=lambda term: (-len(term[0]), term[0])):
             names = [self.symbols[k].name for k in monomial]
@@ -187,14 +211,14 @@ class SymbolTable:
         return " + ".join(parts) or "0"
 
     def guards_text(self) -> list[str]:
-        """The conditions, each as a relation of two formulas without differences."""
+        """The guards, each as a relation of two formulas without differences: `h*w >= 16`."""
         return list(map(self._relation, self.guards))
 
-    def _relation(self, condition: Guard) -> str:
-        left = tuple(term for term in condition.terms if term[1] > 0)
-        right = scaled(tuple(term for term in condition.terms if term[1] < 0), -1)
-        words = ("=", "!=") if condition.zero else ("<", ">=")
+    def _relation(self, guard: Guard) -> str:
+        left = tuple(term for term in guard.terms if term[1] > 0)
+        right = scaled(tuple(term for term in guard.terms if term[1] < 0), -1)
+        words = ("=", "!=") if guard.zero else ("<", ">=")
         if any(monomial for monomial, _ in right) and not any(monomial for monomial, _ in left):
             left, right = right, left
-            words = ("=", "!=") if condition.zero else (">", "<=")
-        return f"{self.text(left)} {words[not condition.holds]} {self.text(right)}"
+            words = ("=", "!=") if guard.zero else (">", "<=")
+        return f"{self.text(left)} {words[not guard.holds]} {self.text(right)}"

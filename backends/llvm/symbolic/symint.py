@@ -1,74 +1,60 @@
-"""Numbers that only the run time knows, as the planner and the emission can calculate with them.
+"""Sizes that only the run time knows, as planner and emission calculate with them.
 
-A `SymInt` is a polynomial in unknowns (extents, and floors and remainders of such polynomials) with integer
-coefficients. Arithmetic gives a `SymInt` again. A comparison is decided where the ranges of the unknowns decide it;
-where they do not, the *example*, one possible shape, decides, and the answer becomes a **condition** of whatever is
-computed afterwards: for every shape that meets the conditions, the same code would have taken the same way. So an
-ordinary planner, handed an example with `SymInt`s in place of extents, makes a plan for a whole class of shapes.
+A `SymInt` stands for a size of a tensor whose shape is dynamic: a polynomial with integer coefficients in symbols
+(extents of dims, and floors and remainders of such polynomials), with a *hint*, its value for one possible shape. The
+contract is that of `torch.SymInt`:
 
-    C = 17 of an example, c the unknown        c + 1 > c     yes
-                                               c < 16        no, on condition that c >= 16
+  * It is no int, but arithmetic works as on one, and gives a `Size`: a `SymInt`, or an int where the symbols cancel.
+  * A comparison gives a `SymBool`. To ask for its truth (`if`, `and`, `not`, `bool`) is to decide: where the ranges of
+    the symbols decide, they do. Where they do not, the hint does, and the answer becomes a *guard* of the `ShapeEnv`:
+    for every shape that meets the guards, the same code would have taken the same way.
+  * To use it as an index (`range`, `operator.index`) is to decide that it is its hint: that, too, is a guard.
 
-Conditions that nobody needs would make the classes small. So two numbers that happen to be equal in the example are
-different: code that takes advantage of equal ones is right, if slower, without. (A rest that is 0 is worth knowing,
-and is made a condition.) In functions marked `generic` an order, too, is answered for large extents, without a
-condition: a loop is not left out because it has one round. In those marked `free` no order is a condition: they only
-choose. Both are for code that is right either way.
+So a planner written for ints, handed a shape with `SymInt`s in place of dynamic extents, makes a plan that serves a
+whole class of shapes:
 
-Printed, an `SymInt` is its formula; while code is emitted, it is the register that holds it (`registers`).
+    shape (4, 17), with c for the 17           c + 1 > c     true
+                                               c < 16        false, with the guard c >= 16
+
+Guards that nobody needs would make the classes small, so there are fewer than in PyTorch. Two sizes that happen to be
+equal for the hint count as different: code that takes advantage of equal ones is right, if slower, without. (That a
+remainder is 0 is worth knowing, and is guarded.) And orders need no guard in code that is right whatever they are; see
+`guarding`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Literal, cast
+from dataclasses import fields, is_dataclass, replace
+from typing import TypeVar, cast
 
+from layout_ir.backends.llvm.symbolic import guarding
 from layout_ir.backends.llvm.symbolic.polynomials import Terms, constant, plus, scaled, times
-from layout_ir.backends.llvm.symbolic.shape_env import BEYOND, Guard, Symbol, SymbolTable
+from layout_ir.backends.llvm.symbolic.shape_env import BEYOND, Guard, ShapeEnv
 
 
-@dataclass(eq=False)
-class ShapeEnv(SymbolTable):
-    """The unknowns of one plan, and the open numbers made of them."""
+class SymBool:
+    """The answer to a comparison of sizes, not yet asked for: `bool` decides its truth, which may add a guard.
 
-    register_of: Callable[[Terms], str] | None = None
-    """While code is emitted: the register that holds a polynomial."""
+    The guarding policy is that of the place where the sizes were compared, wherever the answer is asked for.
+    """
 
-    def extent(self, dim: int, name: str, example: int, low: int = 1) -> Any:
-        """The unknown extent of dim number `dim`."""
-        return self.symbol("extent", dim, (), name, low, None, example)
+    __slots__ = ("_difference", "_env", "_negated", "_policy", "_zero")
 
-    def split(self, extent: Any, by: int, *, whole: bool | None) -> Any:
-        """`extent` as `by` times an unknown, plus a rest: 0 (`whole`), or from 1 to by - 1, or (None) to `by`."""
-        divisor = constant(by)
-        if whole is None:
-            extent = extent - 1
-        number = self.symbol("floor", extent.terms, divisor, f"{extent}/{by}", 0, None, extent.value // by)
-        rest = self.symbol("rest", extent.terms, divisor, f"{extent}%{by}", 0, by - 1, extent.value % by)
-        if whole is None:
-            return number * by + rest + 1
-        self.guards[Guard(rest.terms, True, whole)] = None
-        if whole:
-            self.symbols[number.terms[0][0][0]].low = 1
-            return number * by
-        self.symbols[rest.terms[0][0][0]].low = 1
-        return number * by + rest
+    def __init__(self, env: ShapeEnv, difference: Terms, *, zero: bool, negated: bool = False) -> None:
+        """Whether `difference` is zero (`zero`) or negative (not `zero`); the contrary, if `negated`."""
+        self._env = env
+        self._difference = difference
+        self._zero = zero
+        self._negated = negated
+        self._policy: guarding.Policy = guarding.policy()
 
-    def symbol(
-        self, kind: Literal["extent", "floor", "rest"], of: Terms | int, by: Terms, name: str,
-        low: int, high: int | None, value: int,
-    ) -> SymInt:  # fmt: skip
-        """The unknown that is this, a new one where there is none yet."""
-        keys = [(known.kind, known.of, known.by) for known in self.symbols]
-        if (kind, of, by) not in keys:
-            keys.append((kind, of, by))
-            self.symbols.append(Symbol(kind, of, by, name, low, high, value))
-        return SymInt(self, (((keys.index((kind, of, by)),), 1),))
+    def __bool__(self) -> bool:
+        is_so = self._env.is_zero if self._zero else self._env.is_negative
+        return is_so(self._difference, self._policy) != self._negated
 
 
 class SymInt:
-    """A number that is known at run time only. It has no truth, order or index without consequences: see above."""
+    """A symbolic size: an expression over the sizes of one `ShapeEnv`. The contract is at the top of this module."""
 
     __slots__ = ("shape_env", "terms")
 
@@ -77,12 +63,12 @@ class SymInt:
         self.terms = terms
 
     @property
-    def value(self) -> int:
-        """Its value in the example."""
-        return self.shape_env.value(self.terms)
+    def hint(self) -> int:
+        """The value for the shape that the plan is made for. To use it for more than a choice needs a guard."""
+        return self.shape_env.hint(self.terms)
 
-    def _with(self, terms: Terms) -> Any:
-        """The number of these terms: an int where they are constant."""
+    def _size(self, terms: Terms) -> Size:
+        """The size of these terms: an int where they are constant."""
         if not terms:
             return 0
         return terms[0][1] if len(terms) == 1 and not terms[0][0] else SymInt(self.shape_env, terms)
@@ -94,42 +80,36 @@ class SymInt:
 
     # Arithmetic -------------------------------------------------------------------------------------------------
 
-    def __add__(self, other: object) -> Any:
+    def __add__(self, other: Size) -> Size:
         terms = self._terms(other)
-        return NotImplemented if terms is None else self._with(plus(self.terms, terms))
+        return NotImplemented if terms is None else self._size(plus(self.terms, terms))
 
     __radd__ = __add__
 
-    def __sub__(self, other: object) -> Any:
+    def __sub__(self, other: Size) -> Size:
         terms = self._terms(other)
-        return NotImplemented if terms is None else self._with(plus(self.terms, scaled(terms, -1)))
+        return NotImplemented if terms is None else self._size(plus(self.terms, scaled(terms, -1)))
 
-    def __rsub__(self, other: object) -> Any:
+    def __rsub__(self, other: int) -> Size:
         return -self + other
 
-    def __mul__(self, other: object) -> Any:
+    def __mul__(self, other: Size) -> Size:
         terms = self._terms(other)
-        return NotImplemented if terms is None else self._with(times(self.terms, terms))
+        return NotImplemented if terms is None else self._size(times(self.terms, terms))
 
     __rmul__ = __mul__
 
-    def __or__(self, other: object) -> Any:
-        # Numbers that are flags at once; only with 0 is there an answer.
-        return self if isinstance(other, int) and other == 0 else NotImplemented
+    def __neg__(self) -> Size:
+        return self._size(scaled(self.terms, -1))
 
-    __ror__ = __or__
-
-    def __neg__(self) -> Any:
-        return self._with(scaled(self.terms, -1))
-
-    def __abs__(self) -> Any:
+    def __abs__(self) -> Size:
         return -self if self < 0 else self
 
-    def __divmod__(self, by: object) -> Any:
-        """Floor and rest by a positive number."""
+    def __divmod__(self, by: Size) -> tuple[Size, Size]:
+        """Floor and remainder by a positive size. Raises ZeroDivisionError where the hint of `by` is not positive."""
         if isinstance(by, SymInt):
-            return self._divided(self.terms, by.terms)
-        if not isinstance(by, int) or by < 1:
+            return self._divided(self.terms, by.terms) if by.shape_env is self.shape_env else NotImplemented
+        if not isinstance(by, int) or by < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             return NotImplemented
         whole: Terms = ()
         rest: Terms = ()
@@ -141,23 +121,18 @@ class SymInt:
         low, high = self.shape_env.least(rest), self.shape_env.most(rest)
         if low is not None and high is not None and low // by == high // by:
             shift = low // by
-            return self._with(plus(whole, constant(shift))), self._with(plus(rest, constant(-shift * by)))
+            return self._size(plus(whole, constant(shift))), self._size(plus(rest, constant(-shift * by)))
         floor, left = self._divided(rest, constant(by))
-        return self._with(plus(whole, floor.terms)), left
+        return self._size(plus(whole, floor.terms)), left
 
     def _divided(self, of: Terms, by: Terms) -> tuple[SymInt, SymInt]:
-        """Floor and rest as unknowns of their own."""
-        shape_env = self.shape_env
-        if shape_env.is_negative(plus(by, constant(-1))):
+        """Floor and remainder as symbols of their own."""
+        env = self.shape_env
+        if env.is_negative(plus(by, constant(-1)), guarding.policy()):
             raise ZeroDivisionError("a divisor is not positive")
-        value, divisor = shape_env.value(of), shape_env.value(by)
-        name = f"({shape_env.text(of)})", f"({shape_env.text(by)})" if len(by) > 1 else shape_env.text(by)
-        low, high, least, most = (
-            shape_env.least(of),
-            shape_env.most(of),
-            shape_env.least(by),
-            shape_env.most(by),
-        )
+        value, divisor = env.hint(of), env.hint(by)
+        name = f"({env.text(of)})", f"({env.text(by)})" if len(by) > 1 else env.text(by)
+        low, high, least, most = env.least(of), env.most(of), env.least(by), env.most(by)
         # A divisor that may be larger brings the quotient closer to 0.
         low = (
             0
@@ -167,92 +142,130 @@ class SymInt:
             else -BEYOND
         )
         high = max(high, 0) // least if high is not None and least else None
-        return (
-            shape_env.symbol("floor", of, by, "/".join(name), low, high, value // divisor),
-            shape_env.symbol(
-                "rest", of, by, "%".join(name), 0, None if most is None else most - 1, value % divisor
-            ),
+        most = None if most is None else most - 1
+        floor = env.symbol("floor", of, by, "/".join(name), low, high, value // divisor)
+        return SymInt(env, floor), SymInt(
+            env, env.symbol("remainder", of, by, "%".join(name), 0, most, value % divisor)
         )
 
-    def __floordiv__(self, by: object) -> Any:
-        return divmod(self, by)[0] if isinstance(by, int | SymInt) else NotImplemented
+    def __floordiv__(self, by: Size) -> Size:
+        return divmod(self, by)[0]
 
-    def __mod__(self, by: object) -> Any:
-        return divmod(self, by)[1] if isinstance(by, int | SymInt) else NotImplemented
+    def __mod__(self, by: Size) -> Size:
+        return divmod(self, by)[1]
 
-    def __rfloordiv__(self, of: object) -> Any:
-        return self._divided(constant(of), self.terms)[0] if isinstance(of, int) else NotImplemented
+    def __rdivmod__(self, of: int) -> tuple[Size, Size]:
+        return self._divided(constant(of), self.terms)
 
-    def __rmod__(self, of: object) -> Any:
-        return self._divided(constant(of), self.terms)[1] if isinstance(of, int) else NotImplemented
+    def __rfloordiv__(self, of: int) -> Size:
+        return divmod(of, self)[0]
 
-    def __rdivmod__(self, of: object) -> Any:
-        return self._divided(constant(of), self.terms) if isinstance(of, int) else NotImplemented
+    def __rmod__(self, of: int) -> Size:
+        return divmod(of, self)[1]
 
-    # Questions --------------------------------------------------------------------------------------------------
+    # Comparisons ------------------------------------------------------------------------------------------------
 
-    def __eq__(self, other: object) -> bool:
+    def _compared(self, other: Size, sign: int, *, zero: bool, negated: bool) -> SymBool:
+        """Whether `sign` times (self - other) is zero or negative; NotImplemented for what is no size of this plan."""
         terms = self._terms(other)
-        return terms is not None and self.shape_env.is_zero(plus(self.terms, scaled(terms, -1)))
+        if terms is None:
+            return NotImplemented
+        difference = plus(scaled(self.terms, sign), scaled(terms, -sign))
+        return SymBool(self.shape_env, difference, zero=zero, negated=negated)
+
+    def __eq__(self, other: object) -> SymBool:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return self._compared(cast(Size, other), 1, zero=True, negated=False)
+
+    def __ne__(self, other: object) -> SymBool:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return self._compared(cast(Size, other), 1, zero=True, negated=True)
 
     def __hash__(self) -> int:
         return hash((id(self.shape_env), self.terms))
 
-    def __lt__(self, other: Any) -> bool:
-        return self.shape_env.is_negative(
-            (self - other).terms if isinstance(self - other, SymInt) else constant(self - other)
-        )
+    def __lt__(self, other: Size) -> SymBool:
+        return self._compared(other, 1, zero=False, negated=False)
 
-    def __gt__(self, other: Any) -> bool:
-        return self.shape_env.is_negative(
-            (other - self).terms if isinstance(other - self, SymInt) else constant(other - self)
-        )
+    def __gt__(self, other: Size) -> SymBool:
+        return self._compared(other, -1, zero=False, negated=False)
 
-    def __le__(self, other: Any) -> bool:
-        return not self > other
+    def __le__(self, other: Size) -> SymBool:
+        return self._compared(other, -1, zero=False, negated=True)
 
-    def __ge__(self, other: Any) -> bool:
-        return not self < other
+    def __ge__(self, other: Size) -> SymBool:
+        return self._compared(other, 1, zero=False, negated=True)
 
     def __bool__(self) -> bool:
-        return self != 0
+        return bool(self != 0)
 
     def __index__(self) -> int:
-        """The example's value, on condition that it is always that."""
-        value = self.value
+        """The hint, with the guard that this is always it."""
+        value = self.hint
         self.shape_env.decide(Guard(plus(self.terms, constant(-value)), True, True))
         return value
 
     # Text -------------------------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        if self.shape_env.register_of is not None:
-            return self.shape_env.register_of(self.terms)
+        """The formula, in parentheses where it is a sum."""
         text = self.shape_env.text(self.terms)
         return f"({text})" if " + " in text else text
 
     __repr__ = __str__
 
     def __format__(self, spec: str) -> str:
-        return ("+" if "+" in spec and self.shape_env.register_of is None else "") + str(self)
+        """The formula; with a sign in front where `spec` asks ints for theirs."""
+        return ("+" if "+" in spec else "") + str(self)
 
 
-def hint_of(value: Any) -> Any:
-    """`value`, a part of a plan, with every open number replaced by what it is in the example."""
-    if isinstance(value, SymInt):
-        return value.value
-    if isinstance(value, tuple):
-        return tuple(hint_of(x) for x in cast("tuple[Any, ...]", value))
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{x.name: hint_of(getattr(value, x.name)) for x in fields(value)})
-    return value
+Size = int | SymInt
+"""What planning and emission compute with: a size that is known, or one that only the run time knows."""
+
+T = TypeVar("T")
 
 
-def is_remainder(number: object) -> bool:
-    """Whether `number` is what is left of an open one after whole blocks."""
-    return isinstance(number, SymInt) and number.shape_env.is_remainder(number.terms)
+# Making sizes, and taking them out again ------------------------------------------------------------------------------
 
 
-def is_symbolic(number: object) -> bool:
-    """Whether `number`, of a plan, is known at run time only."""
-    return isinstance(number, SymInt)
+def dynamic_extent(env: ShapeEnv, dim: int, name: str, hint: int) -> SymInt:
+    """The extent of dim number `dim`, at least 1, that is `hint` in the shape the plan is made for."""
+    return SymInt(env, env.symbol("extent", dim, (), name, 1, None, hint))
+
+
+def in_blocks(extent: SymInt, by: int, *, whole: bool | None) -> Size:
+    """`extent` written as whole blocks of `by`, and a remainder.
+
+    The remainder is 0 (`whole`), or it is from 1 to by - 1 (not `whole`), and that is a guard. With `whole` None there
+    is no guard: the remainder is from 1 to `by`, and the blocks are those before it.
+    """
+    env, divisor = extent.shape_env, constant(by)
+    terms = extent.terms if whole is not None else plus(extent.terms, constant(-1))
+    value, name = env.hint(terms), SymInt(env, terms)
+    floor = env.symbol("floor", terms, divisor, f"{name}/{by}", 0, None, value // by)
+    remainder = env.symbol("remainder", terms, divisor, f"{name}%{by}", 0, by - 1, value % by)
+    blocks, rest = SymInt(env, floor) * by, SymInt(env, remainder)
+    if whole is None:
+        return blocks + rest + 1
+    env.guards[Guard(remainder, True, whole)] = None
+    env.at_least_one(floor if whole else remainder)
+    return blocks if whole else blocks + rest
+
+
+def hint_of(size: Size) -> int:
+    """The hint of a symbolic size; an int is its own."""
+    return size.hint if isinstance(size, SymInt) else size
+
+
+def with_hints(part: T) -> T:
+    """A part of a plan (dataclasses and tuples of them) with the hint in place of every symbolic size."""
+    if isinstance(part, SymInt):
+        return cast(T, part.hint)
+    if isinstance(part, tuple):
+        return cast(T, tuple(with_hints(x) for x in cast("tuple[object, ...]", part)))
+    if is_dataclass(part) and not isinstance(part, type):
+        return replace(part, **{x.name: with_hints(getattr(part, x.name)) for x in fields(part)})
+    return part
+
+
+def is_remainder(size: Size) -> bool:
+    """Whether a symbolic size is what is left of another after whole blocks, and nothing else."""
+    return isinstance(size, SymInt) and size.shape_env.is_remainder(size.terms)

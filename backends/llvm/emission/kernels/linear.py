@@ -20,10 +20,10 @@ def share(b: Builder, *, shared: bool) -> Range:
     def rounds(count: Value) -> tuple[Value, Value]:
         if not shared:
             return 0, count
-        low = b.put(f"mul nuw nsw i64 {count}, %part")
+        low = b.put(f"mul nuw nsw i64 {b.operand(count)}, %part")
         low = b.put(f"udiv i64 {low}, %parts")
         high = b.add("%part", 1)
-        high = b.put(f"mul nuw nsw i64 {count}, {high}")
+        high = b.put(f"mul nuw nsw i64 {b.operand(count)}, {high}")
         return low, b.put(f"udiv i64 {high}, %parts")
 
     return rounds

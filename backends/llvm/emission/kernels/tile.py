@@ -234,7 +234,7 @@ def _gathered(b: Builder, kernel: Tile, src: str, first: int, lanes: int, rows: 
         place = b.at(src, row * kernel.rows.stride)
         if isinstance(kernel.valid, SymInt) and row:
             # Row 0 there always is; where there is no other, a constant is read instead.
-            there = b.put(f"icmp slt i64 {row}, {kernel.valid}")
+            there = b.put(f"icmp slt i64 {row}, {b.operand(kernel.valid)}")
             place = b.put(f"select i1 {there}, ptr {place}, ptr {b.pads(kernel.width, kernel.pad)}")
         value = b.load(f"<{cols} x {element}>", place)
         if cols < per_lane:

@@ -1,33 +1,47 @@
-"""Open numbers: what is known of them, what becomes a condition, and that both agree with plain numbers."""
+"""Symbolic sizes: what is known of them, what becomes a guard, and that both agree with ints."""
 
 from __future__ import annotations
 
 import ctypes
+import operator
 from collections.abc import Callable, Sequence
+from itertools import product
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from layout_ir.backends.llvm.emission.emit import module_text
 from layout_ir.backends.llvm.machine.machine import host
+from layout_ir.backends.llvm.planning.loops import Loop
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.backends.llvm.symbolic.guarding import size_oblivious, unguarded
-from layout_ir.backends.llvm.symbolic.registers import Registers
-from layout_ir.backends.llvm.symbolic.symint import ShapeEnv
+from layout_ir.backends.llvm.symbolic.registers import SizeRegisters
+from layout_ir.backends.llvm.symbolic.shape_env import ShapeEnv
+from layout_ir.backends.llvm.symbolic.symint import (
+    Size,
+    SymBool,
+    SymInt,
+    dynamic_extent,
+    hint_of,
+    in_blocks,
+    is_remainder,
+    with_hints,
+)
 
 _OPERATIONS: list[Callable[[Any, Any], Any]] = [lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y]
+_ORDERS = [operator.lt, operator.le, operator.gt, operator.ge]
 _WITH_NUMBERS: list[Callable[[Any, int], Any]] = [lambda x, k: x // k, lambda x, k: x % k, lambda x, k: x * k]
 Formula = Callable[[Sequence[int]], int]
 
 
-def _pair(a: int = 20, b: int = 7) -> tuple[ShapeEnv, Any, Any]:
+def _pair(a: int = 20, b: int = 7) -> tuple[ShapeEnv, SymInt, SymInt]:
     shape_env = ShapeEnv()
-    return shape_env, shape_env.extent(0, "a", a), shape_env.extent(1, "b", b)
+    return shape_env, dynamic_extent(shape_env, 0, "a", a), dynamic_extent(shape_env, 1, "b", b)
 
 
-def _random(rng: Random, depth: int, leaves: list[tuple[Any, Formula]]) -> tuple[Any, Formula]:
-    """A formula over `leaves`: pairs of an open number and a function of the extents."""
+def _random(rng: Random, depth: int, leaves: list[tuple[Size, Formula]]) -> tuple[Size, Formula]:
+    """A formula over `leaves`: pairs of a size and a function of the extents."""
     if depth == 0:
         return rng.choice(leaves)
     x, f = _random(rng, depth - 1, leaves)
@@ -40,18 +54,18 @@ def _random(rng: Random, depth: int, leaves: list[tuple[Any, Formula]]) -> tuple
     return join(x, y), lambda extents: join(f(extents), g(extents))
 
 
-def test_values_bounds_and_code_agree_with_plain_numbers_on_300_random_formulas():
+def test_values_bounds_and_code_agree_with_ints_on_300_random_formulas():
     rng = Random(1)
     functions: list[str] = []
     formulas: list[Any] = []
     for number in range(300):
         shape_env, a, b = _pair()
-        leaves: list[tuple[Any, Formula]] = [(a, lambda e: e[0]), (b, lambda e: e[1]), (3, lambda e: 3)]
+        leaves: list[tuple[Size, Formula]] = [(a, lambda e: e[0]), (b, lambda e: e[1]), (3, lambda e: 3)]
         x, f = _random(rng, rng.randint(1, 4), leaves)
         if isinstance(x, int):
             continue
-        registers = Registers(shape_env)
-        result = registers.of(x.terms)
+        registers = SizeRegisters(shape_env)
+        result = registers.operand(x)
         body = "\n".join(registers.lines)
         functions.append(f"define i64 @f{number}(ptr %extents) {{\n{body}\n  ret i64 {result}\n}}")
         formulas.append((number, shape_env, x, f))
@@ -66,11 +80,11 @@ def test_values_bounds_and_code_agree_with_plain_numbers_on_300_random_formulas(
             assert high is None or high >= wanted, str(x)
             block = (ctypes.c_int64 * 2)(*extents)
             assert call(ctypes.addressof(block)) == wanted
-        assert x.value == f((20, 7))
+        assert x.hint == f((20, 7))
     assert len(formulas) > 200
 
 
-def test_what_holds_for_all_extents_is_no_condition():
+def test_what_holds_for_all_extents_is_no_guard():
     shape_env, a, b = _pair()
     assert a * b >= b
     assert a + 1 > a
@@ -81,7 +95,7 @@ def test_what_holds_for_all_extents_is_no_condition():
     assert not shape_env.guards
 
 
-def test_what_the_example_decides_is_a_condition():
+def test_what_the_hint_decides_is_a_guard():
     shape_env, a, b = _pair(20, 7)
     assert a >= 16
     assert b < 8
@@ -113,7 +127,7 @@ def test_an_index_pins_the_number():
     assert a == 3
 
 
-def test_generic_and_free_code_makes_no_conditions():
+def test_size_oblivious_and_unguarded_code_adds_no_guards():
     shape_env, a, b = _pair(1, 7)
     assert size_oblivious(lambda: a > 1)()
     assert size_oblivious(lambda: a * b >= 100)()
@@ -125,26 +139,78 @@ def test_generic_and_free_code_makes_no_conditions():
 
 
 @pytest.mark.parametrize("extent, whole", [(24, True), (25, False)])
-def test_a_split_extent_knows_its_blocks(extent: int, whole: bool):
+def test_an_extent_in_blocks_knows_its_blocks(extent: int, whole: bool):
     shape_env = ShapeEnv()
-    x = shape_env.split(shape_env.extent(0, "c", extent), 8, whole=whole)
+    x = in_blocks(dynamic_extent(shape_env, 0, "c", extent), 8, whole=whole)
     number, rest = divmod(x, 8)
     blocks = -(-x // 8)
-    assert (number.value, blocks.value) == (extent // 8, -(-extent // 8))
-    assert (rest == 0) is whole
-    assert (blocks * 8 == x) is whole
+    assert (hint_of(number), hint_of(blocks)) == (extent // 8, -(-extent // 8))
+    assert bool(rest == 0) is whole
+    assert bool(blocks * 8 == x) is whole
     assert blocks * 8 >= x
     assert [shape_env.guards_hold((k,)) for k in (8, 16, 17, 23)] == [whole, whole, not whole, not whole]
     assert len(shape_env.guards) == 1
 
 
-def test_negative_numbers_of_two_plans_do_not_mix():
+def test_negative_sizes_of_two_plans_do_not_mix():
     _, a, _ = _pair()
     _, other, _ = _pair()
     assert a != other
     with pytest.raises(TypeError):
         _ = a + other
     with pytest.raises(TypeError):
-        _ = a // 2.5
+        _ = a // other
+    with pytest.raises(TypeError):
+        _ = a < other
+    with pytest.raises(TypeError):
+        _ = a // cast(Any, 2.5)
     with pytest.raises(ZeroDivisionError):
         _ = a // (a - 20)
+
+
+def test_a_comparison_is_no_guard_until_somebody_asks_for_its_truth():
+    shape_env, a, _ = _pair(20, 7)
+    answer = a < 16
+    assert isinstance(answer, SymBool)
+    assert not shape_env.guards
+    assert not answer
+    assert shape_env.guards_text() == ["a >= 16"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whoever_meets_the_guards_gets_the_same_answers(seed: int):
+    """Comparisons of random formulas, asked for one hint: all shapes that meet the guards answer as ints do."""
+    rng = Random(seed)
+    shape_env, a, b = _pair(rng.randint(1, 40), rng.randint(1, 40))
+    leaves: list[tuple[Size, Formula]] = [(a, lambda e: e[0]), (b, lambda e: e[1]), (3, lambda e: 3)]
+    asked: list[tuple[bool, Callable[[Any, Any], object], Formula, Formula]] = []
+    for _ in range(4):
+        (x, f), (y, g) = _random(rng, 2, leaves), _random(rng, 1, leaves)
+        ask = rng.choice(_ORDERS)
+        asked.append((bool(ask(x, y)), ask, f, g))
+    met = 0
+    for extents in product(range(1, 45), repeat=2):
+        if shape_env.guards_hold(extents):
+            met += 1
+            assert all(answer == ask(f(extents), g(extents)) for answer, ask, f, g in asked)
+    assert met
+
+
+def test_a_size_prints_as_its_formula():
+    _, a, b = _pair()
+    assert str(a * b * 4) == "4*a*b"
+    assert f"src{a + 1:+}" == "src+(a + 1)"
+
+
+def test_hints_take_the_place_of_sizes_in_a_part_of_a_plan():
+    _, a, b = _pair(20, 7)
+    sizes: tuple[Any, Any, Any] = (a, a * 4, b)
+    loop = Loop(*sizes)
+    assert with_hints((loop, "name", 3)) == (Loop(20, 80, 7), "name", 3)
+    assert (hint_of(a), hint_of(5)) == (20, 5)
+
+
+def test_a_remainder_knows_that_it_is_one():
+    _, a, _ = _pair()
+    assert is_remainder(a % 8)
+    assert not any(map(is_remainder, (a, a // 8, a % 8 + 1, 5)))
