@@ -27,7 +27,7 @@ def lazy(module: str, name: str) -> Callable[[], Any]:
 
 
 DIALECTS: dict[str, Callable[[], Dialect]] = {
-    "kernel": lazy("layout_ir.dialects.kernel", "KernelDialect"),
+    "kernel": lazy("layout_ir.dialects.kernel.ops", "KernelDialect"),
     "layout": lazy("layout_ir.dialects.layout", "LayoutDialect"),
     "nn": lazy("layout_ir.dialects.nn", "NN"),
 }

@@ -1,8 +1,8 @@
 """Compiled reorders: from two layouts to machine code.
 
-planning    two layouts -> a plan (`plan`): boxes, loops, micro-kernels, every choice in it; `out_of_cache`: what the
-            second-level cache does not hold, its order of reads, prefetches; `nontemporal`: stores past caches;
-            `variants`: other choices for the same plan, to be measured
+planning    two layouts -> a plan, the value of `layout_ir.dialects.kernel.plan`: boxes, loops, micro-kernels, every
+            choice in it; `out_of_cache`: what the second-level cache does not hold, its order of reads, prefetches;
+            `nontemporal`: stores past caches; `variants`: other choices for the same plan, to be measured
 symbolic    sizes that only the run time knows, and what was assumed of them
 emission    a plan -> LLVM IR in its final form; `kernels` hold the micro-kernels
 machine     what the code is made for

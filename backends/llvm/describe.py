@@ -6,25 +6,24 @@ from collections.abc import Iterator
 
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.planning.dynamic_shapes import DynamicPlan
-from layout_ir.backends.llvm.planning.loops import Item, Loop, Table
 from layout_ir.backends.llvm.planning.nontemporal import in_few_streams, streaming_volume
-from layout_ir.backends.llvm.planning.plan import (
-    ConvertRun,
-    ConvertTile,
-    ConvertWeave,
+from layout_ir.backends.llvm.runtime.tuning import Choice
+from layout_ir.backends.llvm.symbolic.guarding import size_oblivious
+from layout_ir.dialects.kernel.plan import (
+    AnyLoop,
     Copy,
     Elements,
     Fill,
+    Interleave,
     Kernel,
-    Padded,
+    Loop,
+    PaddedCopy,
     Plan,
     Staged,
     Step,
+    TableLoop,
     Tile,
-    Weave,
 )
-from layout_ir.backends.llvm.runtime.tuning import Choice
-from layout_ir.backends.llvm.symbolic.guarding import size_oblivious
 from layout_ir.elements.quantization import Conversion
 from layout_ir.elements.types import bits_of, element_type
 
@@ -51,12 +50,12 @@ def plan_words(plan: Plan, machine: Machine, threads: int = 1) -> list[str]:
     ]
     if not plan.steps:
         return [*lines, "there is nothing to do"]
-    if plan.keeps_places:
+    if plan.in_place_safe:
         lines.append("every element stays at its place: one buffer may be source and destination")
     number = len(plan.steps)
     lines.append("one step:" if number == 1 else f"{number} steps, in any order:")
     for k, step in enumerate(plan.steps, 1):
-        first, *rest = step_words(step)
+        first, *rest = step_words(step, plan.conversion)
         lines += [f"  {k}. {first}", *(f"     {line}" for line in rest)]
     return lines
 
@@ -67,7 +66,7 @@ def dynamic_plan_words(choice: DynamicPlan) -> list[str]:
     given = choice.shape_env.guards_text()
     lines = [f"where {', '.join(given)}:" if given else "for all others:"]
     for k, step in enumerate(choice.plan.steps, 1):
-        first, *rest = step_words(step)
+        first, *rest = step_words(step, choice.plan.conversion)
         lines += [f"  {k}. {first}", *(f"     {line}" for line in rest)]
     return lines
 
@@ -147,33 +146,33 @@ def _streaming_words(plan: Plan, machine: Machine, threads: int) -> str:
     return f"stores go through the caches: up to {limit} of source and destination that is faster"
 
 
-def step_words(step: Step) -> list[str]:
-    """One line per loop and for the micro-kernel."""
+def step_words(step: Step, conversion: Conversion | None = None) -> list[str]:
+    """One line per loop and for the micro-kernel of a step, of a plan with that `conversion`."""
     lines = [f"from byte {step.src} {_SIDES[0]} and {step.dst} {_SIDES[1]}"]
     if isinstance(step.kernel, Fill):
         lines = [f"from byte {step.dst} {_SIDES[1]}"]
     for depth, item in enumerate(step.loops):
         words = item_words(item, fills=isinstance(step.kernel, Fill))
         lines.append(words + "".join(_notes(step, depth)))
-    first, *rest = kernel_words(step.kernel)
+    first, *rest = kernel_words(step.kernel, conversion)
     return [*lines, first + "".join(_notes(step, len(step.loops))), *rest]
 
 
 def _notes(step: Step, depth: int) -> Iterator[str]:
-    if depth == step.split:
+    if depth == step.parallel:
         yield "; threads share these rounds"
-    if depth == step.ahead:
+    if depth == step.prefetch:
         yield "; the source of the next round is asked for ahead"
 
 
-def item_words(item: Item, *, fills: bool = False) -> str:
+def item_words(item: AnyLoop, *, fills: bool = False) -> str:
     """A loop; with `fills` there is no source."""
     if isinstance(item, Loop):
         where = f"{item.dst} bytes apart {_SIDES[1]}"
         if not fills:
             where = f"{item.src} bytes apart {_SIDES[0]}, {where}"
         return f"{item.count} times, {where}"
-    if isinstance(item, Table):
+    if isinstance(item, TableLoop):
         return f"at {item.count} places from a table"
     return (
         f"for positions {item.start} to {item.stop - 1} of a dim of {len(item.levels)} digits, "
@@ -182,15 +181,17 @@ def item_words(item: Item, *, fills: bool = False) -> str:
 
 
 def _runs(kernel: Staged) -> str:
-    if not kernel.pitch:
+    if not kernel.row_stride:
         return ""
-    text = f", {kernel.runs} runs of {kernel.size} bytes to places {kernel.stride} bytes apart"
-    if kernel.along > 1:
-        text += f", continued {kernel.along - 1} times with {kernel.step} bytes between in the source"
+    text = f", {kernel.rows} runs of {kernel.size} bytes to places {kernel.dst_stride} bytes apart"
+    if kernel.iterations > 1:
+        text += (
+            f", continued {kernel.iterations - 1} times with {kernel.src_stride} bytes between in the source"
+        )
     return text
 
 
-def kernel_words(kernel: Kernel) -> list[str]:
+def kernel_words(kernel: Kernel, conversion: Conversion | None = None) -> list[str]:
     """The micro-kernel: what it moves, then what it consists of."""
     if isinstance(kernel, Staged):
         size = _size(kernel.extent)
@@ -201,8 +202,10 @@ def kernel_words(kernel: Kernel) -> list[str]:
             first, *rest = step_words(step)
             lines += [f"  {first}", *(f"    {line}" for line in rest)]
         return lines
-    if isinstance(kernel, Tile | ConvertTile):
-        return _tile_words(kernel)
+    if isinstance(kernel, Tile):
+        return _tile_words(kernel, conversion)
+    if isinstance(kernel, Copy) and conversion is not None:
+        return [f"convert {kernel.run} elements in order{_inner(kernel.inner)}{_stream(kernel)}"]
     if isinstance(kernel, Copy):
         return [f"copy {kernel.run} bytes{_inner(kernel.inner)}{_stream(kernel)}"]
     if isinstance(kernel, Fill):
@@ -210,13 +213,7 @@ def kernel_words(kernel: Kernel) -> list[str]:
         return [
             f"fill {kernel.run} bytes of pads with {value}{_inner(kernel.inner, fills=True)}{_stream(kernel)}"
         ]
-    if isinstance(kernel, ConvertRun):
-        return [f"convert {kernel.count} elements in order{_inner(kernel.inner)}{_stream(kernel)}"]
-    if isinstance(kernel, ConvertWeave):
-        strands = f"{kernel.strands.count} runs of {kernel.count} elements, {kernel.strands.stride} apart"
-        verb = f"split one run into {strands}" if kernel.splits else f"weave {strands}, into one run"
-        return [f"{verb}, {kernel.block} elements of each at a time, and convert{_stream(kernel)}"]
-    if isinstance(kernel, Padded):
+    if isinstance(kernel, PaddedCopy):
         value = f"{kernel.value:#0{2 + 2 * kernel.width}x}"
         what = (
             f"copy {kernel.valid} bytes and {kernel.run - kernel.valid} bytes of pads of {value} behind them"
@@ -224,26 +221,28 @@ def kernel_words(kernel: Kernel) -> list[str]:
         return [f"{what}{_inner(kernel.inner)}{_stream(kernel)}"]
     if isinstance(kernel, Elements):
         return [f"move one element of {kernel.width} bytes, {item_words(kernel.inner)}"]
-    return [_weave_words(kernel)]
+    return [_interleave_words(kernel, conversion)]
 
 
-def _tile_words(tile: Tile | ConvertTile) -> list[str]:
+def _tile_words(tile: Tile, conversion: Conversion | None) -> list[str]:
     rows, cols = tile.rows, tile.cols
-    high, wide = (next(c.size for c in reversed(tile.cuts) if c.axis == axis) for axis in ("rows", "cols"))
+    high, wide = (
+        next(c.size for c in reversed(tile.schedule) if c.axis == axis) for axis in ("rows", "cols")
+    )
     count = f"{rows.count} rows of {cols.count} elements"
-    if isinstance(tile, ConvertTile):  # where sides of 4-bit elements do not count bytes
+    if conversion is not None:  # where sides of 4-bit elements do not count bytes
         unit, verb = "", f"convert and transpose {count} in registers, at the narrower width"
     else:
         unit, verb = " bytes", f"transpose {count} of {tile.width} bytes in registers"
     lines = [
         f"{verb}, tiles of {high} x {wide}{_stream(tile)}",
         f"rows are {rows.stride}{unit} apart {_SIDES[0]}, columns {cols.stride} {_SIDES[1]}",
-        "order: " + ", ".join(f"{cut.axis} by {cut.size}" for cut in tile.cuts),
+        "order: " + ", ".join(f"{cut.axis} by {cut.size}" for cut in tile.schedule),
     ]
-    if isinstance(tile, Tile):
+    if conversion is None:
         lines += _moving_words(tile)
-    if tile.reach:
-        lines.append(f"every row asks for what lies {tile.reach} bytes ahead")
+    if tile.prefetch_distance:
+        lines.append(f"every row asks for what lies {tile.prefetch_distance} bytes ahead")
     return lines
 
 
@@ -252,17 +251,19 @@ def _moving_words(tile: Tile) -> Iterator[str]:
     if tile.valid:
         yield f"only {tile.valid} of the rows are in the source, the others become pads of {tile.pad:#x}"
     if tile.cols.fold:
-        yield f"every {tile.cols.fold} columns begin {tile.cols.far} bytes behind the last {tile.cols.fold}"
-    if tile.whole:
+        yield f"every {tile.cols.fold} columns begin {tile.cols.outer_stride} bytes behind the last {tile.cols.fold}"
+    if tile.square:
         yield "rows are loaded in whole registers, line by line of the source"
 
 
-def _weave_words(weave: Weave) -> str:
-    strands = (
-        f"{weave.strands} runs of {weave.count} elements of {weave.width} bytes, {weave.stride} bytes apart"
+def _interleave_words(kernel: Interleave, conversion: Conversion | None) -> str:
+    unit, convert = (f" of {kernel.width} bytes", "") if conversion is None else ("", " and convert")
+    apart = f"{kernel.stride} bytes apart" if conversion is None else f"{kernel.stride} apart"
+    ways = f"{kernel.ways} runs of {kernel.count} elements{unit}, {apart}"
+    verb = f"split one run into {ways}" if kernel.inverse else f"weave {ways}, into one run"
+    return (
+        f"{verb}, {kernel.block} elements of each at a time{',' if convert else ''}{convert}{_stream(kernel)}"
     )
-    verb = f"split one run into {strands}" if weave.splits else f"weave {strands}, into one run"
-    return f"{verb}, {weave.block} elements of each at a time{_stream(weave)}"
 
 
 def _inner(loop: Loop, *, fills: bool = False) -> str:

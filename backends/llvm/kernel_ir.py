@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i64
 from xdsl.ir import Attribute, Block, Operation, Region
 
-from layout_ir.backends.llvm.planning.loops import ONCE, Item, Level, Loop, Ragged, Table
-from layout_ir.backends.llvm.planning.plan import (
+from layout_ir.dialects.kernel import ops as ir
+from layout_ir.dialects.kernel.ops import number
+from layout_ir.dialects.kernel.plan import (
+    ONCE,
+    AnyLoop,
     Axis,
-    ConvertRun,
-    ConvertTile,
-    ConvertWeave,
+    Blocking,
     Copy,
-    Cut,
     Elements,
     Fill,
+    Interleave,
     Kernel,
-    Padded,
+    Level,
+    Loop,
+    PaddedCopy,
     Plan,
     Staged,
     Step,
-    Strip,
+    TableLoop,
     Tile,
-    Weave,
+    VariableBoundLoops,
 )
-from layout_ir.dialects import kernel as ir
-from layout_ir.dialects.kernel import number
+from layout_ir.dialects.kernel.structure import element_width
 from layout_ir.errors import LayoutError
 
 Properties = dict[str, Attribute]
@@ -46,7 +48,10 @@ def plan_op(plan: Plan, name: str, cpu: str | None = None) -> ir.PlanOp:
         properties["convert"] = ir.ConversionAttr(plan.conversion)
     if cpu is not None:
         properties["cpu"] = StringAttr(cpu)
-    return ir.PlanOp(properties=properties, regions=[_region(map(_step_op, plan.steps))])
+    return ir.PlanOp(
+        properties=properties,
+        regions=[_region(_step_op(step, converts=plan.conversion is not None) for step in plan.steps)],
+    )
 
 
 def _ints(**numbers: int) -> Properties:
@@ -62,29 +67,29 @@ def _flags(**flags: bool) -> Properties:
     return {name: UnitAttr() for name, flag in flags.items() if flag}
 
 
-def _region(ops: Sequence[Operation] | map[Operation]) -> Region:
+def _region(ops: Iterable[Operation]) -> Region:
     listed = list(ops)
     return Region(Block(listed)) if listed else Region()
 
 
-def _step_op(step: Step) -> Operation:
-    inner = _kernel_op(step.kernel, split=step.split == len(step.loops))
+def _step_op(step: Step, *, converts: bool = False) -> Operation:
+    inner = _kernel_op(step.kernel, split=step.parallel == len(step.loops), converts=converts)
     for depth, item in reversed(list(enumerate(step.loops))):
-        inner = _loop_op(item, inner, split=depth == step.split, ahead=depth == step.ahead)
+        inner = _loop_op(item, inner, split=depth == step.parallel, ahead=depth == step.prefetch)
     properties = {**_ints(src=step.src, dst=step.dst), **some(channel=step.channel)}
     return ir.StepOp(properties=properties, regions=[_region([inner])])
 
 
-def _loop_op(item: Item, inner: Operation, *, split: bool, ahead: bool) -> Operation:
+def _loop_op(item: AnyLoop, inner: Operation, *, split: bool, ahead: bool) -> Operation:
     body = [_region([inner])]
     if isinstance(item, Loop):
         flags = _flags(split=split, ahead=ahead)
         return ir.ForOp(properties={**_loop(item), **flags}, regions=body)
-    if (split and isinstance(item, Ragged)) or ahead:
+    if (split and isinstance(item, VariableBoundLoops)) or ahead:
         raise LayoutError(
             f"'{item}' cannot be shared by threads or ask ahead: only loops with constant bounds can"
         )
-    if isinstance(item, Table):
+    if isinstance(item, TableLoop):
         offsets = ir.OffsetsAttr(_pairs(item))
         channel = some(channel=item.channel)
         return ir.TableOp(properties={"offsets": offsets, **channel, **_flags(split=split)}, regions=body)
@@ -102,55 +107,58 @@ def _inner(loop: Loop) -> Properties:
     return {name if name == "count" else f"inner_{name}": value for name, value in _loop(loop).items()}
 
 
-def _pairs(table: Table) -> tuple[tuple[int, int], ...]:
+def _pairs(table: TableLoop) -> tuple[tuple[int, int], ...]:
     return tuple(zip(table.src, table.dst, strict=True))
 
 
 def _digit(level: Level) -> ir.Digit:
-    move = level.move
-    if isinstance(move, Table):
+    move = level.loop
+    if isinstance(move, TableLoop):
         return ir.Digit(level.unit, _pairs(move), move.channel)
     return ir.Digit(level.unit, ir.Steady(move.count, move.src, move.dst), move.channel)
 
 
-def _kernel_op(kernel: Kernel, *, split: bool) -> Operation:
+def _kernel_op(kernel: Kernel, *, split: bool, converts: bool) -> Operation:
     flags = _flags(streaming=kernel.streaming, split=split)
     if isinstance(kernel, Staged):
         body = _region(map(_step_op, kernel.steps))
-        runs = _ints(runs=kernel.runs, stride=kernel.stride, pitch=kernel.pitch) if kernel.pitch else {}
-        runs |= _ints(along=kernel.along, step=kernel.step) if kernel.along > 1 else {}
+        runs = (
+            _ints(runs=kernel.rows, stride=kernel.dst_stride, pitch=kernel.row_stride)
+            if kernel.row_stride
+            else {}
+        )
+        runs |= _ints(along=kernel.iterations, step=kernel.src_stride) if kernel.iterations > 1 else {}
         return ir.StagedOp(properties={**_ints(size=kernel.size), **runs, **flags}, regions=[body])
-    if isinstance(kernel, Tile):
+    if isinstance(kernel, Tile) and not converts:
         return ir.TileOp(properties={**_tile(kernel), **flags})
-    if isinstance(kernel, Weave):
+    if isinstance(kernel, Interleave) and not converts:
         numbers = _ints(
             width=kernel.width,
-            strands=kernel.strands,
+            strands=kernel.ways,
             count=kernel.count,
             stride=kernel.stride,
             block=kernel.block,
         )
-        return ir.WeaveOp(properties={**numbers, **_flags(splits=kernel.splits), **flags})
+        return ir.WeaveOp(properties={**numbers, **_flags(splits=kernel.inverse), **flags})
     if isinstance(kernel, Elements):
         return ir.ElementsOp(properties={**_ints(width=kernel.width), **_inner(kernel.inner), **flags})
-    if isinstance(kernel, Padded):
+    if isinstance(kernel, PaddedCopy):
         inner = {} if kernel.inner == ONCE else _inner(kernel.inner)
         numbers = _ints(run=kernel.run, valid=kernel.valid, value=kernel.value, width=kernel.width)
         return ir.PaddedOp(properties={**numbers, **inner, **flags})
-    if isinstance(kernel, ConvertTile):
-        cuts = ir.CutsAttr(tuple((cut.axis, cut.size) for cut in kernel.cuts))
+    if isinstance(kernel, Tile):
+        cuts = ir.CutsAttr(tuple((cut.axis, cut.size) for cut in kernel.schedule))
         rows, cols = kernel.rows, kernel.cols
         numbers = _ints(rows=rows.count, row_stride=rows.stride, cols=cols.count, col_stride=cols.stride)
-        optional = some(row_channel=rows.channel, col_channel=cols.channel, reach=kernel.reach)
+        optional = some(row_channel=rows.channel, col_channel=cols.channel, reach=kernel.prefetch_distance)
         return ir.ConvertTileOp(properties={**numbers, **optional, "cuts": cuts, **flags})
-    if isinstance(kernel, ConvertWeave):
-        strands = kernel.strands
-        numbers = _ints(strands=strands.count, count=kernel.count, stride=strands.stride, block=kernel.block)
-        numbers |= some(channel=strands.channel)
-        return ir.ConvertWeaveOp(properties={**numbers, **_flags(splits=kernel.splits), **flags})
+    if isinstance(kernel, Interleave):
+        numbers = _ints(strands=kernel.ways, count=kernel.count, stride=kernel.stride, block=kernel.block)
+        numbers |= some(channel=kernel.channel)
+        return ir.ConvertWeaveOp(properties={**numbers, **_flags(splits=kernel.inverse), **flags})
     inner = {} if kernel.inner == ONCE else _inner(kernel.inner)
-    if isinstance(kernel, ConvertRun):
-        numbers = {**_ints(run=kernel.count), **some(channel=kernel.channel)}
+    if isinstance(kernel, Copy) and converts:
+        numbers = {**_ints(run=kernel.run), **some(channel=kernel.channel)}
         return ir.ConvertOp(properties={**numbers, **inner, **flags})
     properties = {**_ints(run=kernel.run), **inner, **flags}
     if isinstance(kernel, Copy):
@@ -159,7 +167,7 @@ def _kernel_op(kernel: Kernel, *, split: bool) -> Operation:
 
 
 def _tile(tile: Tile) -> Properties:
-    cuts = ir.CutsAttr(tuple((cut.axis, cut.size) for cut in tile.cuts))
+    cuts = ir.CutsAttr(tuple((cut.axis, cut.size) for cut in tile.schedule))
     pads = _ints(valid=tile.valid, pad=tile.pad) if tile.valid or tile.pad else {}
     numbers = _ints(
         width=tile.width,
@@ -168,9 +176,9 @@ def _tile(tile: Tile) -> Properties:
         cols=tile.cols.count,
         col_stride=tile.cols.stride,
     )
-    fold = _ints(fold=tile.cols.fold, col_far=tile.cols.far) if tile.cols.fold else {}
-    reach = _ints(reach=tile.reach) if tile.reach else {}
-    return {**numbers, **fold, "cuts": cuts, **pads, **_flags(whole=tile.whole), **reach}
+    fold = _ints(fold=tile.cols.fold, col_far=tile.cols.outer_stride) if tile.cols.fold else {}
+    reach = _ints(reach=tile.prefetch_distance) if tile.prefetch_distance else {}
+    return {**numbers, **fold, "cuts": cuts, **pads, **_flags(whole=tile.square), **reach}
 
 
 # IR to plan ----------------------------------------------------------------------------------------------------------
@@ -198,17 +206,17 @@ def _step(op: ir.StepOp) -> Step:
     )
 
 
-def _item(op: Operation) -> Item:
+def _item(op: Operation) -> AnyLoop:
     if isinstance(op, ir.ForOp):
         return Loop(number(op.count), number(op.src), number(op.dst), channel=number(op.channel))
     if isinstance(op, ir.TableOp):
         return _table(op.offsets.data, number(op.channel))
     assert isinstance(op, ir.RaggedOp)
-    return Ragged(tuple(map(_level, op.levels.data)), number(op.start), number(op.stop))
+    return VariableBoundLoops(tuple(map(_level, op.levels.data)), number(op.start), number(op.stop))
 
 
-def _table(pairs: tuple[tuple[int, int], ...], channel: int) -> Table:
-    return Table(tuple(src for src, _ in pairs), tuple(dst for _, dst in pairs), channel)
+def _table(pairs: tuple[tuple[int, int], ...], channel: int) -> TableLoop:
+    return TableLoop(tuple(src for src, _ in pairs), tuple(dst for _, dst in pairs), channel)
 
 
 def _level(digit: ir.Digit) -> Level:
@@ -232,7 +240,7 @@ def _kernel(op: Operation) -> Kernel:
             number(op.width),
             Axis(number(op.rows), number(op.row_stride)),
             Axis(number(op.cols), number(op.col_stride), number(op.fold), number(op.col_far)),
-            tuple(Cut(axis, size) for axis, size in op.cuts.data),
+            tuple(Blocking(axis, size) for axis, size in op.cuts.data),
             streaming,
             number(op.valid),
             _bits(number(op.pad), number(op.width)),
@@ -241,21 +249,22 @@ def _kernel(op: Operation) -> Kernel:
         )
     if isinstance(op, ir.WeaveOp):
         strands, count, stride, block = map(number, (op.strands, op.count, op.stride, op.block))
-        return Weave(number(op.width), strands, count, stride, op.splits is not None, block, streaming)
+        return Interleave(number(op.width), strands, count, stride, op.splits is not None, block, streaming)
     if isinstance(op, ir.ConvertTileOp):
-        rows = Strip(number(op.rows), number(op.row_stride), number(op.row_channel))
-        cols = Strip(number(op.cols), number(op.col_stride), number(op.col_channel))
-        cuts = tuple(Cut(axis, size) for axis, size in op.cuts.data)
-        return ConvertTile(rows, cols, cuts, streaming, number(op.reach))
+        rows = Axis(number(op.rows), number(op.row_stride), channel=number(op.row_channel))
+        cols = Axis(number(op.cols), number(op.col_stride), channel=number(op.col_channel))
+        cuts = tuple(Blocking(axis, size) for axis, size in op.cuts.data)
+        return Tile(element_width(op), rows, cols, cuts, streaming, prefetch_distance=number(op.reach))
     if isinstance(op, ir.ConvertWeaveOp):
-        strip = Strip(number(op.strands), number(op.stride), number(op.channel))
-        return ConvertWeave(strip, number(op.count), op.splits is not None, number(op.block), streaming)
+        strands, count, stride, block = map(number, (op.strands, op.count, op.stride, op.block))
+        inverse, channel = op.splits is not None, number(op.channel)
+        return Interleave(element_width(op), strands, count, stride, inverse, block, streaming, channel)
     if isinstance(op, ir.ConvertOp):
         inner = ONCE
         if op.count is not None:
             numbers = map(number, (op.count, op.inner_src, op.inner_dst))
             inner = Loop(*numbers, channel=number(op.inner_channel))
-        return ConvertRun(number(op.run), inner, number(op.channel), streaming)
+        return Copy(number(op.run), inner, streaming, number(op.channel))
     assert isinstance(op, ir.CopyOp | ir.FillOp | ir.PaddedOp | ir.ElementsOp)
     inner = ONCE if op.count is None else Loop(*map(number, (op.count, op.inner_src, op.inner_dst)))
     if isinstance(op, ir.ElementsOp):
@@ -265,7 +274,7 @@ def _kernel(op: Operation) -> Kernel:
     width = number(op.width)
     if isinstance(op, ir.PaddedOp):
         value = _bits(number(op.value), width)
-        return Padded(width, value, number(op.valid), number(op.run), inner, streaming)
+        return PaddedCopy(width, value, number(op.valid), number(op.run), inner, streaming)
     return Fill(width, _bits(number(op.value), width), number(op.run), inner, streaming)
 
 

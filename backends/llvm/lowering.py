@@ -18,10 +18,10 @@ from layout_ir.backends.llvm.kernel_ir import plan_op
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.machine.named import machine_named
 from layout_ir.backends.llvm.planning.dynamic_shapes import DynamicReorder, dynamic_reorder
-from layout_ir.backends.llvm.planning.plan import Plan
 from layout_ir.backends.llvm.runtime.call import plan_reorder
 from layout_ir.diagnostics import remark
-from layout_ir.dialects.kernel import CallOp, ConversionAttr, OpenOp, PlanOp
+from layout_ir.dialects.kernel.ops import CallOp, ConversionAttr, OpenOp, PlanOp
+from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.dialects.layout import FormatAttr, ReorderOp, format_of, layout_of
 from layout_ir.errors import LayoutError
 from layout_ir.passes.layout_pass import LayoutPass

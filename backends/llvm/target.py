@@ -17,7 +17,7 @@ from layout_ir.backends.llvm.kernel_ir import plan_of
 from layout_ir.backends.llvm.lowering import kernels_in
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.machine.named import machine_named
-from layout_ir.dialects.kernel import OpenOp, PlanOp
+from layout_ir.dialects.kernel.ops import OpenOp, PlanOp
 from layout_ir.errors import LayoutError, unforeseen_as_error
 from layout_ir.passes.layout_pass import readable_in_stock_tools
 

@@ -34,8 +34,8 @@ from layout_ir.forking import loading
 if TYPE_CHECKING:
     from layout_ir.backends.llvm import Reorder
     from layout_ir.backends.llvm.machine.machine import Machine
-    from layout_ir.backends.llvm.planning.plan import Plan
     from layout_ir.backends.llvm.runtime.dynamic_call import DynamicKernel
+    from layout_ir.dialects.kernel.plan import Plan
 
 # The algebra imports these when it is first asked. Kernels are made for formats of any kind, by any thread, so they
 # are here before, and no fork comes in between.

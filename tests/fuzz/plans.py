@@ -24,7 +24,7 @@ from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.machine.named import NAMES, machine_named
 from layout_ir.backends.llvm.runtime.call import load
 from layout_ir.backends.llvm.runtime.dynamic_call import compile_dynamic
-from layout_ir.dialects.kernel import KernelDialect, OpenOp, PlanOp
+from layout_ir.dialects.kernel.ops import KernelDialect, OpenOp, PlanOp
 from layout_ir.dialects.layout import LayoutDialect
 from layout_ir.errors import LayoutError
 from layout_ir.tools.locations import LocatedParser

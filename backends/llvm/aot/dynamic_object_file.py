@@ -27,9 +27,9 @@ from layout_ir.backends.llvm.planning.dynamic_shapes import (
     dynamic_reorder,
 )
 from layout_ir.backends.llvm.planning.nontemporal import streaming_volume
-from layout_ir.backends.llvm.planning.plan import Plan
 from layout_ir.backends.llvm.symbolic.registers import SizeRegisters
 from layout_ir.backends.llvm.symbolic.symint import Size
+from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError, shape_text
 

@@ -21,9 +21,9 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm.emission.emit import emit_function, module_text, stack_bytes
 from layout_ir.backends.llvm.machine.machine import Machine
-from layout_ir.backends.llvm.planning.plan import Plan
 from layout_ir.backends.llvm.runtime import jit
 from layout_ir.backends.llvm.runtime.call import plan_reorder
+from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError
 
@@ -81,7 +81,7 @@ class Unit:
     @property
     def in_place(self) -> bool:
         """Whether one buffer may be source and destination."""
-        return all(plan.keeps_places for plan in self.plans)
+        return all(plan.in_place_safe for plan in self.plans)
 
     @property
     def streaming(self) -> bool:

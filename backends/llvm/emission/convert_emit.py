@@ -18,12 +18,22 @@ from layout_ir.backends.llvm.emission.kernels.open_convert import emit_dynamic_c
 from layout_ir.backends.llvm.emission.kernels.open_run import emit_dynamic_run
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.planning.conversion import Widths, starts_even
-from layout_ir.backends.llvm.planning.loops import Level, Loop, Ragged, Table
-from layout_ir.backends.llvm.planning.plan import ConvertRun, ConvertTile, ConvertWeave, Fill, Plan, Step
 from layout_ir.backends.llvm.symbolic.guarding import under
 from layout_ir.backends.llvm.symbolic.registers import SizeRegisters
 from layout_ir.backends.llvm.symbolic.shape_env import ShapeEnv
 from layout_ir.backends.llvm.symbolic.symint import SymInt
+from layout_ir.dialects.kernel.plan import (
+    Copy,
+    Fill,
+    Interleave,
+    Level,
+    Loop,
+    Plan,
+    Step,
+    TableLoop,
+    Tile,
+    VariableBoundLoops,
+)
 from layout_ir.elements.quantization import PARAMETERS, Conversion
 
 
@@ -115,7 +125,7 @@ class _Emitter:
 
     def share(self, depth: int) -> Range:
         """The rounds of the loop at `depth` that this thread runs."""
-        return share(self.b, shared=depth == self.step.split)
+        return share(self.b, shared=depth == self.step.parallel)
 
     def items(self, depth: int, src: str, dst: str, channel: Value) -> None:
         """The loops from `depth` on, and the kernel."""
@@ -124,15 +134,15 @@ class _Emitter:
             self.kernel(depth, src, dst, channel)
             return
         item = loops[depth]
-        if isinstance(item, Ragged):
+        if isinstance(item, VariableBoundLoops):
             self.ragged(depth, item.levels, item.start, item.stop, src, dst, channel)
             return
-        table = b.table([*item.src, *item.dst]) if isinstance(item, Table) else ""
+        table = b.table([*item.src, *item.dst]) if isinstance(item, TableLoop) else ""
         with b.loop(*self.share(depth)(item.count)) as i:
             self.items(depth + 1, *self.moved(item, table, i, src, dst, channel))
 
     def moved(
-        self, item: Loop | Table, table: str, i: Value, src: str, dst: str, channel: Value
+        self, item: Loop | TableLoop, table: str, i: Value, src: str, dst: str, channel: Value
     ) -> tuple[str, str, Value]:
         b = self.b
         channel = b.add(channel, b.mul(i, item.channel))
@@ -157,8 +167,8 @@ class _Emitter:
             self.items(depth + 1, src, dst, channel)
             return
         *lower, top = levels
-        item = top.move
-        table = b.table([*item.src, *item.dst]) if isinstance(item, Table) else ""
+        item = top.loop
+        table = b.table([*item.src, *item.dst]) if isinstance(item, TableLoop) else ""
         with b.loop(b.div(start, top.unit), b.ceil(stop, top.unit)) as i:
             begin = b.mul(i, top.unit)
             inner_start = 0 if start == 0 else b.max(b.sub(start, begin), 0)
@@ -168,17 +178,17 @@ class _Emitter:
 
     def kernel(self, depth: int, src: str, dst: str, channel: Value) -> None:
         kernel, share, streaming = self.step.kernel, self.share(depth), self.streaming
-        if isinstance(kernel, ConvertRun):
+        if isinstance(kernel, Copy):
             even = starts_even(self.step, (*self.step.loops, kernel.inner), self.widths)
-            if isinstance(kernel.count, SymInt):
+            if isinstance(kernel.run, SymInt):
                 emit_dynamic_conversion(
                     self.converter, kernel, src, dst, channel, share, streaming=streaming, even=even
                 )
                 return
             self.converter.run(kernel, src, dst, channel, share, streaming=streaming, even=even)
-        elif isinstance(kernel, ConvertTile):
+        elif isinstance(kernel, Tile):
             self.converter.tile(kernel, src, dst, channel, share, streaming=streaming)
-        elif isinstance(kernel, ConvertWeave):
+        elif isinstance(kernel, Interleave):
             self.converter.weave(kernel, src, dst, channel, share, streaming=streaming)
         else:
             assert isinstance(kernel, Fill)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from functools import cache
+from inspect import getfile
 from pathlib import Path
 
 from layout_ir.backends.llvm.emission.builder import Builder, Value
@@ -28,24 +29,29 @@ from layout_ir.backends.llvm.emission.kernels.open_run import emit_dynamic_run
 from layout_ir.backends.llvm.emission.kernels.tile import emit_tile
 from layout_ir.backends.llvm.emission.kernels.weave import emit_weave
 from layout_ir.backends.llvm.machine.machine import LINE, Machine
-from layout_ir.backends.llvm.planning.loops import Item, Level, Loop, Ragged, Table, rounds
 from layout_ir.backends.llvm.planning.nontemporal import staging_size
-from layout_ir.backends.llvm.planning.plan import (
-    Copy,
-    Elements,
-    Fill,
-    Padded,
-    Plan,
-    Staged,
-    Step,
-    Tile,
-    Weave,
-    read_volume,
-)
 from layout_ir.backends.llvm.symbolic.guarding import under
 from layout_ir.backends.llvm.symbolic.registers import SizeRegisters
 from layout_ir.backends.llvm.symbolic.shape_env import ShapeEnv
 from layout_ir.backends.llvm.symbolic.symint import SymInt
+from layout_ir.dialects.kernel.plan import (
+    AnyLoop,
+    Copy,
+    Elements,
+    Fill,
+    Interleave,
+    Level,
+    Loop,
+    PaddedCopy,
+    Plan,
+    Staged,
+    Step,
+    TableLoop,
+    Tile,
+    VariableBoundLoops,
+    iterations,
+    read_volume,
+)
 from layout_ir.version import __version__
 
 
@@ -53,7 +59,7 @@ from layout_ir.version import __version__
 def version() -> str:
     """Of the code that makes LLVM IR: a plan and this say what `emit_module` gives."""
     folder = Path(__file__).parents[1]
-    sources = sorted(folder.rglob("*.py"))
+    sources = [*sorted(folder.rglob("*.py")), Path(getfile(Plan))]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest() + __version__
 
 
@@ -148,7 +154,7 @@ class _Emitter:
 
     def share(self, depth: int) -> Range:
         """The rounds of the loop at `depth` that this thread runs."""
-        return share(self.b, shared=depth == self.step.split)
+        return share(self.b, shared=depth == self.step.parallel)
 
     def items(self, depth: int, src: str, dst: str) -> None:
         """The loops from `depth` on, and the kernel."""
@@ -156,15 +162,15 @@ class _Emitter:
         if depth == len(loops):
             self.kernel(depth, src, dst)
             return
-        item: Item = loops[depth]
-        if isinstance(item, Ragged):
+        item: AnyLoop = loops[depth]
+        if isinstance(item, VariableBoundLoops):
             self.ragged(depth, item.levels, item.start, item.stop, src, dst)
             return
-        table = b.table([*item.src, *item.dst]) if isinstance(item, Table) else ""
+        table = b.table([*item.src, *item.dst]) if isinstance(item, TableLoop) else ""
         with b.loop(*self.share(depth)(item.count)) as i:
             s, d = self.moved(item, table, i, src, dst)
             before = self.pace
-            if depth == self.step.ahead:
+            if depth == self.step.prefetch:
                 assert isinstance(item, Loop)
                 self.pace = Pace(b.at(s, item.src))
             elif before is not None:
@@ -174,9 +180,9 @@ class _Emitter:
 
     def volume(self, depth: int) -> int:
         """Bytes of the source that one round of the loops from `depth` on reads."""
-        return rounds(self.step.loops[depth:]) * read_volume(self.step.kernel)
+        return iterations(self.step.loops[depth:]) * read_volume(self.step.kernel)
 
-    def moved(self, item: Loop | Table, table: str, i: Value, src: str, dst: str) -> tuple[str, str]:
+    def moved(self, item: Loop | TableLoop, table: str, i: Value, src: str, dst: str) -> tuple[str, str]:
         b = self.b
         if isinstance(item, Loop):
             return b.at(src, b.mul(i, item.src)), b.at(dst, b.mul(i, item.dst))
@@ -192,8 +198,8 @@ class _Emitter:
             self.items(depth + 1, src, dst)
             return
         *lower, top = levels
-        item = top.move
-        table = b.table([*item.src, *item.dst]) if isinstance(item, Table) else ""
+        item = top.loop
+        table = b.table([*item.src, *item.dst]) if isinstance(item, TableLoop) else ""
         with b.loop(b.div(start, top.unit), b.ceil(stop, top.unit)) as i:
             s, d = self.moved(item, table, i, src, dst)
             begin = b.mul(i, top.unit)
@@ -211,15 +217,15 @@ class _Emitter:
             emit_elements(self.b, kernel, src, dst, share, self.pace)
         elif isinstance(kernel, Fill):
             emit_fill(self.b, kernel, dst, self.machine.vector, share)
-        elif isinstance(kernel, Padded):
+        elif isinstance(kernel, PaddedCopy):
             emit_padded(self.b, kernel, src, dst, share, self.streaming, self.pace)
         elif isinstance(kernel, Tile):
             emit_tile(self.b, kernel, src, dst, self.machine.vector, share, self.streaming, self.pace)
-        elif isinstance(kernel, Weave):
+        elif isinstance(kernel, Interleave):
             emit_weave(self.b, kernel, src, dst, share, self.streaming, self.pace)
         else:
             assert isinstance(kernel, Staged)
-            (self.strips if kernel.pitch else self.staged)(kernel, src, dst, share)
+            (self.strips if kernel.row_stride else self.staged)(kernel, src, dst, share)
 
     def staged(self, kernel: Staged, src: str, dst: str, share: Range) -> None:
         """The steps, into the part of the buffer that lies in its line as the destination does; then out of it."""
@@ -239,8 +245,8 @@ class _Emitter:
     def strips(self, kernel: Staged, src: str, dst: str, share: Range) -> None:
         """Round after round of several runs: into the buffer, whole lines out of it."""
         b = self.b
-        with b.loop(*share(1)), b.loop(0, kernel.along) as i:
-            s, d = b.at(src, b.mul(i, kernel.step)), b.at(dst, b.mul(i, kernel.size))
+        with b.loop(*share(1)), b.loop(0, kernel.iterations) as i:
+            s, d = b.at(src, b.mul(i, kernel.src_stride)), b.at(dst, b.mul(i, kernel.size))
             buffer = b.at("%stage", b.put(f"and i64 {b.put(f'ptrtoint ptr {d} to i64')}, 63"))
             for step in kernel.steps:
                 emitter = _Emitter(b, self.machine, step, streaming=False)

@@ -14,27 +14,33 @@ from operator import index
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.refinement import Loop as RefinedLoop
-from layout_ir.algebra.refinement import Nest, TableLoop, refine
+from layout_ir.algebra.refinement import Nest, refine
+from layout_ir.algebra.refinement import TableLoop as RefinedTableLoop
 from layout_ir.backends.llvm.machine.machine import LANE, LINE, Machine
 from layout_ir.backends.llvm.planning.index_splitting import Box, cut
-from layout_ir.backends.llvm.planning.loops import ONCE, Item, Level, Loop, Ragged, Table
 from layout_ir.backends.llvm.planning.nontemporal import streaming_volume
 from layout_ir.backends.llvm.planning.out_of_cache import reach_of
 from layout_ir.backends.llvm.planning.parallel import shared_by, split_of
-from layout_ir.backends.llvm.planning.plan import (
-    ConvertRun,
-    ConvertTile,
-    ConvertWeave,
-    Cut,
-    Kernel,
-    Plan,
-    Step,
-    Strip,
-)
 from layout_ir.backends.llvm.planning.planner import Span, check_addresses, pad_boxes, product_boxes
 from layout_ir.backends.llvm.planning.schedule import fill_step, merged
 from layout_ir.backends.llvm.symbolic.guarding import size_oblivious
 from layout_ir.backends.llvm.symbolic.symint import SymInt, is_remainder
+from layout_ir.dialects.kernel.plan import (
+    ONCE,
+    AnyLoop,
+    Axis,
+    Blocking,
+    Copy,
+    Interleave,
+    Kernel,
+    Level,
+    Loop,
+    Plan,
+    Step,
+    TableLoop,
+    Tile,
+    VariableBoundLoops,
+)
 from layout_ir.elements.quantization import Conversion
 from layout_ir.elements.types import bits_of
 from layout_ir.errors import LayoutError
@@ -141,13 +147,13 @@ def moved_to_base(box: Box, nest: Nest, conversion: Conversion) -> Box:
     )
 
 
-def _level(loop: RefinedLoop | TableLoop, widths: Widths, has_channels: bool) -> Level:
+def _level(loop: RefinedLoop | RefinedTableLoop, widths: Widths, has_channels: bool) -> Level:
     channel = loop.unit if has_channels else 0
-    if isinstance(loop, TableLoop):
+    if isinstance(loop, RefinedTableLoop):
         src, dst = (
             tuple(x * w for x in side) for side, w in ((loop.src, widths.src), (loop.dst, widths.dst))
         )
-        return Level(loop.unit, Table(src, dst, channel))
+        return Level(loop.unit, TableLoop(src, dst, channel))
     return Level(loop.unit, Loop(loop.count, loop.src * widths.src, loop.dst * widths.dst, channel=channel))
 
 
@@ -158,16 +164,16 @@ def _steps(box: Box, conversion: Conversion, machine: Machine) -> Iterator[Step]
     """The steps that convert the elements of `box`."""
     widths = Widths.of(conversion)
     box, loops, rest = _turned(box)
-    at = Step((), box.src, box.dst, ConvertRun(1), channel=box.channel)
+    at = Step((), box.src, box.dst, Copy(1), channel=box.channel)
     run = next((x for x in loops if (x.src, x.dst) == (widths.src, widths.dst)), None)
     if run is not None:
         loops.remove(run)
         outer = (*rest, *loops)
         if not starts_even(at, outer, widths):
-            yield _finished(at, outer, ConvertRun(1, run))
+            yield _finished(at, outer, Copy(1, run))
             return
         inner = loops.pop() if loops else ONCE
-        yield _finished(at, (*rest, *loops), ConvertRun(run.count, inner, run.channel))
+        yield _finished(at, (*rest, *loops), Copy(run.count, inner, channel=run.channel))
         return
     rows = next((x for x in loops if x.dst == widths.dst), None)
     cols = next((x for x in loops if x.src == widths.src and x is not rows), None)
@@ -181,17 +187,17 @@ def _steps(box: Box, conversion: Conversion, machine: Machine) -> Iterator[Step]
             yield from _tiles(at, others, rows, cols, conversion, machine)
             return
     if not loops:
-        yield _finished(at, tuple(rest), ConvertRun(1))
+        yield _finished(at, tuple(rest), Copy(1))
         return
     inner = rows or cols or loops[-1]
-    yield _finished(at, (*rest, *(x for x in loops if x is not inner)), ConvertRun(1, inner))
+    yield _finished(at, (*rest, *(x for x in loops if x is not inner)), Copy(1, inner))
 
 
 @size_oblivious
-def _turned(box: Box) -> tuple[Box, list[Loop], list[Item]]:
+def _turned(box: Box) -> tuple[Box, list[Loop], list[AnyLoop]]:
     """Loops by falling destination stride, all of them forwards; other items; and where it then begins."""
     loops: list[Loop] = []
-    rest: list[Item] = []
+    rest: list[AnyLoop] = []
     for item in box.items:
         if not isinstance(item, Loop):
             rest.append(item)
@@ -209,19 +215,21 @@ def _turned(box: Box) -> tuple[Box, list[Loop], list[Item]]:
     return box, merged(loops), rest
 
 
-def starts_even(at: Step, items: tuple[Item, ...], widths: Widths) -> bool:
+def starts_even(at: Step, items: tuple[AnyLoop, ...], widths: Widths) -> bool:
     """Whether every round of `items` begins at a whole byte, on sides where two elements share one."""
     numbers: list[tuple[int, int]] = [(at.src, at.dst)]
     for item in items:
-        moves = [level.move for level in item.levels] if isinstance(item, Ragged) else [item]
+        moves = [level.loop for level in item.levels] if isinstance(item, VariableBoundLoops) else [item]
         for move in moves:
             numbers += (
-                zip(move.src, move.dst, strict=True) if isinstance(move, Table) else [(move.src, move.dst)]
+                zip(move.src, move.dst, strict=True)
+                if isinstance(move, TableLoop)
+                else [(move.src, move.dst)]
             )
     return not any((widths.src_packed and src % 2) or (widths.dst_packed and dst % 2) for src, dst in numbers)
 
 
-def _weave(rows: Loop, cols: Loop, conversion: Conversion, machine: Machine) -> ConvertWeave | None:
+def _weave(rows: Loop, cols: Loop, conversion: Conversion, machine: Machine) -> Interleave | None:
     """Two to four strands, where the run has no gaps and the strands no channels of their own along them."""
     widths = Widths.of(conversion)
     if exactly_once(conversion):
@@ -238,11 +246,12 @@ def _weave(rows: Loop, cols: Loop, conversion: Conversion, machine: Machine) -> 
         block //= 2
     if block * min(widths.src, widths.dst) < LANE:
         return None
-    return ConvertWeave(Strip(index(few.count), stride, few.channel), many, splits, block)
+    ways = index(few.count)
+    return Interleave(widths.narrower, ways, many, stride, splits, block, channel=few.channel)
 
 
 def _tiles(
-    at: Step, items: tuple[Item, ...], rows: Loop, cols: Loop, conversion: Conversion, machine: Machine
+    at: Step, items: tuple[AnyLoop, ...], rows: Loop, cols: Loop, conversion: Conversion, machine: Machine
 ) -> Iterator[Step]:
     """One tile, or up to four where no element may be written twice."""
     if not exactly_once(conversion):
@@ -265,7 +274,7 @@ def _tiles(
                 n for n, size in ((row_count, high), (col_count, wide)) if isinstance(n, SymInt) and n % size
             ]
             if rests or (widths.src_packed and col_count % 2) or (widths.dst_packed and row_count % 2):
-                yield _finished(here, (*items, r), ConvertRun(1, c))
+                yield _finished(here, (*items, r), Copy(1, c))
             else:
                 yield _finished(here, items, _tile(r, c, conversion, machine))
 
@@ -309,24 +318,25 @@ def _extents(rows: int, cols: int, conversion: Conversion, machine: Machine) -> 
     return high, 1 if is_remainder(cols) else index(min(wide, cols))
 
 
-def _tile(rows: Loop, cols: Loop, conversion: Conversion, machine: Machine) -> ConvertTile:
+def _tile(rows: Loop, cols: Loop, conversion: Conversion, machine: Machine) -> Tile:
     high, wide = _extents(rows.count, cols.count, conversion, machine)
     # Along few rows of the source: more are read side by side than processors follow.
-    return ConvertTile(
-        Strip(rows.count, rows.src, rows.channel),
-        Strip(cols.count, cols.dst, cols.channel),
-        (Cut("rows", high), Cut("cols", wide)),
+    return Tile(
+        Widths.of(conversion).narrower,
+        Axis(rows.count, rows.src, channel=rows.channel),
+        Axis(cols.count, cols.dst, channel=cols.channel),
+        (Blocking("rows", high), Blocking("cols", wide)),
     )
 
 
-def last_cut(tile: ConvertTile, axis: str) -> int:
+def last_cut(tile: Tile, axis: str) -> int:
     """The tile's own extent along `axis`."""
-    return [cut.size for cut in tile.cuts if cut.axis == axis][-1]
+    return [cut.size for cut in tile.schedule if cut.axis == axis][-1]
 
 
-def _finished(at: Step, items: tuple[Item, ...], kernel: Kernel) -> Step:
+def _finished(at: Step, items: tuple[AnyLoop, ...], kernel: Kernel) -> Step:
     """`at` with these loops, shared by an unknown number of threads."""
-    return replace(at, loops=items, kernel=kernel, split=split_of(items, kernel))
+    return replace(at, loops=items, kernel=kernel, parallel=split_of(items, kernel))
 
 
 # Far from the processor -----------------------------------------------------------------------------------------------
@@ -340,10 +350,12 @@ def _asking_ahead(step: Step, widths: Widths, machine: Machine) -> Step:
     bf16 9, 17 some lines ahead and 24 as many rows ahead.
     """
     tile = step.kernel
-    if not isinstance(tile, ConvertTile) or widths.src_packed:
+    if not isinstance(tile, Tile) or widths.src_packed:
         return step
     row, high = tile.cols.count * widths.src, last_cut(tile, "rows")
-    return replace(step, kernel=replace(tile, reach=reach_of(tile.rows.stride, row, high, machine)))
+    return replace(
+        step, kernel=replace(tile, prefetch_distance=reach_of(tile.rows.stride, row, high, machine))
+    )
 
 
 # Streaming -----------------------------------------------------------------------------------------------------------
@@ -357,7 +369,7 @@ def _streams(step: Step, volume: int, machine: Machine, threads: int) -> bool:
     MiB 60 and 63.
     """
     least = streaming_volume(machine, threads)
-    return machine.streams and volume > (2 * least // 3 if isinstance(step.kernel, ConvertTile) else least)
+    return machine.streams and volume > (2 * least // 3 if isinstance(step.kernel, Tile) else least)
 
 
 def _streamed(step: Step, widths: Widths) -> list[Step]:
@@ -368,12 +380,12 @@ def _streamed(step: Step, widths: Widths) -> list[Step]:
     if not all(isinstance(x, Loop) and x.dst % LINE == 0 for x in step.loops):
         return [step]
     kernel = step.kernel
-    if isinstance(kernel, ConvertRun):
-        rest = kernel.count % line
-        whole = kernel.count - rest
+    if isinstance(kernel, Copy):
+        rest = kernel.run % line
+        whole = kernel.run - rest
         if kernel.inner.dst % LINE or not whole or (rest and kernel.inner.count > 1):
             return [step]
-        steps = [replace(step, kernel=replace(kernel, count=whole, streaming=True))]
+        steps = [replace(step, kernel=replace(kernel, run=whole, streaming=True))]
         if rest:
             moved = replace(
                 step,
@@ -381,15 +393,15 @@ def _streamed(step: Step, widths: Widths) -> list[Step]:
                 dst=step.dst + whole * widths.dst,
                 channel=step.channel + whole * kernel.channel,
             )
-            steps.append(_finished(moved, step.loops, replace(kernel, count=rest)))
+            steps.append(_finished(moved, step.loops, replace(kernel, run=rest)))
         return steps
-    if isinstance(kernel, ConvertTile):
+    if isinstance(kernel, Tile):
         high = last_cut(kernel, "rows")
         if high % line or kernel.rows.count % high or kernel.cols.stride % LINE:
             return [step]
         return [replace(step, kernel=replace(kernel, streaming=True))]
-    assert isinstance(kernel, ConvertWeave)
+    assert isinstance(kernel, Interleave)
     whole = kernel.block * widths.dst % LINE == 0 and kernel.count % kernel.block == 0
-    if not whole or (kernel.splits and kernel.strands.stride % LINE):
+    if not whole or (kernel.inverse and kernel.stride % LINE):
         return [step]
     return [replace(step, kernel=replace(kernel, streaming=True))]

@@ -34,15 +34,26 @@ from layout_ir.backends.llvm.planning.conversion import (
     moved_to_base,
 )
 from layout_ir.backends.llvm.planning.index_splitting import Box
-from layout_ir.backends.llvm.planning.loops import ONCE, Item, Level, Loop, Ragged
 from layout_ir.backends.llvm.planning.pad_fills import pad_bits
 from layout_ir.backends.llvm.planning.parallel import split_of
-from layout_ir.backends.llvm.planning.plan import ConvertRun, Elements, Fill, Plan, Staged, Step
 from layout_ir.backends.llvm.planning.planner import make_plan, pad_boxes, product_boxes
 from layout_ir.backends.llvm.planning.schedule import finished, merged
 from layout_ir.backends.llvm.symbolic.guarding import size_oblivious
 from layout_ir.backends.llvm.symbolic.shape_env import ShapeEnv
 from layout_ir.backends.llvm.symbolic.symint import Size, SymInt, dynamic_extent, in_blocks, with_hints
+from layout_ir.dialects.kernel.plan import (
+    ONCE,
+    AnyLoop,
+    Copy,
+    Elements,
+    Fill,
+    Level,
+    Loop,
+    Plan,
+    Staged,
+    Step,
+    VariableBoundLoops,
+)
 from layout_ir.elements.quantization import Conversion
 from layout_ir.elements.types import bits_of
 from layout_ir.errors import LayoutError, shape_text
@@ -199,7 +210,7 @@ def _fallback(reorder: DynamicReorder, shape: Sequence[Size]) -> Plan:
     for box in product_boxes(spans, [_whole(*span) for span in spans]):
         box = moved_to_base(box, nest, conversion)
         loops, inner = _loops(box.items)
-        kernel = ConvertRun(1, inner) if reorder.converts else Elements(widths.src, inner)
+        kernel = Copy(1, inner) if reorder.converts else Elements(widths.src, inner)
         steps.append(replace(finished(loops, box.src, box.dst, kernel), channel=box.channel))
     if dst.pad != "undef":
         width = widths.dst
@@ -214,17 +225,17 @@ def _fallback(reorder: DynamicReorder, shape: Sequence[Size]) -> Plan:
 def _shared(step: Step) -> Step:
     """`step` with the parallel loop that suits the hint: a symbolic count may be 1, as batches are."""
     known = with_hints(step)
-    return replace(step, split=split_of(known.loops, known.kernel))
+    return replace(step, parallel=split_of(known.loops, known.kernel))
 
 
 def _whole(levels: Sequence[Level], start: int, stop: int) -> list[Box]:
     """Positions [start, stop) as one box, whether there are any or not."""
-    if len(levels) == 1 and not isinstance(start, SymInt) and start == 0 and isinstance(levels[0].move, Loop):
-        return [Box(0, 0, (replace(levels[0].move, count=stop),))]
-    return [Box(0, 0, (Ragged(tuple(levels), start, stop),) if levels else ())]
+    if len(levels) == 1 and not isinstance(start, SymInt) and start == 0 and isinstance(levels[0].loop, Loop):
+        return [Box(0, 0, (replace(levels[0].loop, count=stop),))]
+    return [Box(0, 0, (VariableBoundLoops(tuple(levels), start, stop),) if levels else ())]
 
 
-def _loops(items: Sequence[Item]) -> tuple[tuple[Item, ...], Loop]:
+def _loops(items: Sequence[AnyLoop]) -> tuple[tuple[AnyLoop, ...], Loop]:
     """The outer loops, and the one with the smallest step in the destination."""
     loops = merged([x for x in items if isinstance(x, Loop)])
     rest = [x for x in items if not isinstance(x, Loop)]

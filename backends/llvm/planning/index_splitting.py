@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import index
 
-from layout_ir.backends.llvm.planning.loops import Level, Loop, Ragged, Table
+from layout_ir.dialects.kernel.plan import Level, Loop, TableLoop, VariableBoundLoops
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Box:
 
     src: int
     dst: int
-    items: tuple[Loop | Table | Ragged, ...]
+    items: tuple[Loop | TableLoop | VariableBoundLoops, ...]
     channel: int = 0
 
     def moved(self, level: Level, digit: int) -> Box:
@@ -29,8 +29,8 @@ class Box:
 
 
 def _offset(level: Level, digit: int) -> tuple[int, int, int]:
-    move = level.move
-    if isinstance(move, Table):
+    move = level.loop
+    if isinstance(move, TableLoop):
         return move.src[digit], move.dst[digit], digit * move.channel
     return digit * move.src, digit * move.dst, digit * move.channel
 
@@ -70,19 +70,19 @@ def cut(levels: Sequence[Level], start: int, stop: int) -> list[Box]:
 
 def ragged(levels: Sequence[Level], start: int, stop: int) -> list[Box]:
     """The same positions as one box with loops whose bounds vary."""
-    return [Box(0, 0, (Ragged(tuple(levels), start, stop),))] if start < stop else []
+    return [Box(0, 0, (VariableBoundLoops(tuple(levels), start, stop),))] if start < stop else []
 
 
-def _part(level: Level, first: int, last: int) -> tuple[Loop | Table, ...]:
+def _part(level: Level, first: int, last: int) -> tuple[Loop | TableLoop, ...]:
     """Rounds [first, last) of a level, relative to the first; a table in even steps becomes a loop."""
-    if isinstance(level.move, Loop):
-        return () if last - first == 1 else (replace(level.move, count=last - first),)
+    if isinstance(level.loop, Loop):
+        return () if last - first == 1 else (replace(level.loop, count=last - first),)
     first, last = index(first), index(last)  # which entries there are: a condition where the numbers are open
     count = last - first
     if count == 1:
         return ()
-    src = [x - level.move.src[first] for x in level.move.src[first:last]]
-    dst = [x - level.move.dst[first] for x in level.move.dst[first:last]]
+    src = [x - level.loop.src[first] for x in level.loop.src[first:last]]
+    dst = [x - level.loop.dst[first] for x in level.loop.dst[first:last]]
     if all(s == k * src[1] and d == k * dst[1] for k, (s, d) in enumerate(zip(src, dst, strict=True))):
-        return (Loop(count, src[1], dst[1], channel=level.move.channel),)
-    return (Table(tuple(src), tuple(dst), level.move.channel),)
+        return (Loop(count, src[1], dst[1], channel=level.loop.channel),)
+    return (TableLoop(tuple(src), tuple(dst), level.loop.channel),)

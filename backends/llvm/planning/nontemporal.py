@@ -14,23 +14,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from layout_ir.backends.llvm.machine.machine import LANE, LINE, Machine
-from layout_ir.backends.llvm.planning.loops import ONCE, Item, Loop
 from layout_ir.backends.llvm.planning.out_of_cache import asking_ahead, copy_in_source_order, tile_from_far
-from layout_ir.backends.llvm.planning.plan import (
+from layout_ir.backends.llvm.planning.schedule import finished
+from layout_ir.backends.llvm.planning.staging import strips
+from layout_ir.dialects.kernel.plan import (
+    ONCE,
+    AnyLoop,
     Axis,
+    Blocking,
     Copy,
-    Cut,
     Elements,
     Fill,
+    Interleave,
     Kernel,
-    Padded,
+    Loop,
+    PaddedCopy,
     Staged,
     Step,
     Tile,
-    Weave,
 )
-from layout_ir.backends.llvm.planning.schedule import finished
-from layout_ir.backends.llvm.planning.staging import strips
 
 _PAGE = 4096
 
@@ -65,7 +67,7 @@ def in_few_streams(steps: Sequence[Step]) -> bool:
 
 def _in_few_streams(step: Step) -> bool:
     kernel = step.kernel
-    if isinstance(kernel, Weave):
+    if isinstance(kernel, Interleave):
         return True
     if not isinstance(kernel, Copy) or not all(isinstance(x, Loop) for x in step.loops):
         return False
@@ -115,11 +117,11 @@ def _direct(step: Step, machine: Machine) -> Step | None:
         if not _lines(kernel.run, kernel.inner):
             return None
         return copy_in_source_order(replace(step, kernel=replace(kernel, streaming=True)))
-    if isinstance(kernel, Padded):
+    if isinstance(kernel, PaddedCopy):
         return replace(step, kernel=replace(kernel, streaming=True)) if kernel.run == LINE else None
-    if isinstance(kernel, Weave):
+    if isinstance(kernel, Interleave):
         whole = kernel.block * kernel.width == LINE and kernel.count % kernel.block == 0
-        whole = whole and not (kernel.splits and kernel.stride % LINE)
+        whole = whole and not (kernel.inverse and kernel.stride % LINE)
         return replace(step, kernel=replace(kernel, streaming=True)) if whole else None
     if isinstance(kernel, Tile):
         return _direct_tile(step, kernel, machine)
@@ -142,14 +144,14 @@ def _direct_tile(step: Step, tile: Tile, machine: Machine) -> Step | None:
     if high == rows.count and piece in (16, 32) and cols == Axis(cols.count, piece):
         wide = min(LANE // width, cols.count)
         if wide % (LINE // piece) == 0 and cols.count % wide == 0:
-            cuts = (Cut("rows", high), Cut("cols", wide))
-            tile = replace(tile, cuts=cuts, streaming=True, whole=False)
+            cuts = (Blocking("rows", high), Blocking("cols", wide))
+            tile = replace(tile, schedule=cuts, streaming=True, square=False)
             return asking_ahead(finished(step.loops, step.src, step.dst, tile), machine)
     return None
 
 
 def _last(tile: Tile, axis: str) -> int:
-    return [cut.size for cut in tile.cuts if cut.axis == axis][-1]
+    return [cut.size for cut in tile.schedule if cut.axis == axis][-1]
 
 
 # Staging ------------------------------------------------------------------------------------------------------------
@@ -180,7 +182,7 @@ def _over_buffer(
     outer: Sequence[Loop], inner: Sequence[Step], base: int, size: int, machine: Machine
 ) -> Step:
     shifted = [
-        replace(finished(s.loops, s.src, s.dst - base, _sequential(s.kernel)), split=-1) for s in inner
+        replace(finished(s.loops, s.src, s.dst - base, _sequential(s.kernel)), parallel=-1) for s in inner
     ]
     step = finished(tuple(outer), 0, base, Staged(size, tuple(shifted), streaming=True))
     return asking_ahead(step, machine)
@@ -190,8 +192,8 @@ def _sequential(kernel: Kernel) -> Kernel:
     """The schedule for a destination that is in the first level anyway: read the source as it lies."""
     if not isinstance(kernel, Tile):
         return kernel
-    cuts = (Cut("rows", _last(kernel, "rows")), Cut("cols", _last(kernel, "cols")))
-    return replace(kernel, cuts=cuts)
+    cuts = (Blocking("rows", _last(kernel, "rows")), Blocking("cols", _last(kernel, "cols")))
+    return replace(kernel, schedule=cuts)
 
 
 def _opened(step: Step) -> Step:
@@ -204,7 +206,7 @@ def _opened(step: Step) -> Step:
 
 def _shared(steps: Sequence[Step]) -> Loop | None:
     """The outermost loop of all steps, if it is one."""
-    heads: list[Item | None] = [step.loops[0] if step.loops else None for step in steps]
+    heads: list[AnyLoop | None] = [step.loops[0] if step.loops else None for step in steps]
     moving = [head for head, step in zip(heads, steps, strict=True) if not isinstance(step.kernel, Fill)]
     first = moving[0] if moving else heads[0]
     if not isinstance(first, Loop) or any(head != first for head in moving):
@@ -240,8 +242,11 @@ def _split(step: Step, outer: Sequence[Loop], base: int, machine: Machine) -> li
         if _last(tile, "cols") > cols:
             part = replace(
                 part,
-                cuts=(Cut("rows", _last(tile, "rows")), Cut("cols", min(cols, LANE // tile.width))),
-                whole=False,
+                schedule=(
+                    Blocking("rows", _last(tile, "rows")),
+                    Blocking("cols", min(cols, LANE // tile.width)),
+                ),
+                square=False,
             )
         loop = Loop(rounds, number * tile.width, number * tile.cols.stride)
         at = base + first * tile.cols.stride
@@ -261,22 +266,22 @@ def _written(step: Step) -> int:
         total *= item.count if isinstance(item, Loop) else 0
     if isinstance(kernel, Tile):
         return total * kernel.rows.count * kernel.cols.count * kernel.width
-    if isinstance(kernel, Weave):
-        return total * kernel.width * kernel.strands * kernel.count
+    if isinstance(kernel, Interleave):
+        return total * kernel.width * kernel.ways * kernel.count
     if isinstance(kernel, Elements):
         return total * kernel.width * kernel.inner.count
-    return total * kernel.run * kernel.inner.count if isinstance(kernel, Copy | Fill | Padded) else 0
+    return total * kernel.run * kernel.inner.count if isinstance(kernel, Copy | Fill | PaddedCopy) else 0
 
 
 def _end(step: Step) -> int | None:
     """Where the bytes that the step writes end; None where a loop runs backwards or is none with constant bounds."""
     kernel, at = step.kernel, step.dst
-    loops: list[Item] = list(step.loops)
+    loops: list[AnyLoop] = list(step.loops)
     if isinstance(kernel, Tile):
         loops += [Loop(count, 0, stride) for count, stride in kernel.cols.loops]
         at += kernel.rows.count * kernel.width
-    elif isinstance(kernel, Weave):
-        loops.append(Loop(kernel.strands, 0, kernel.stride if kernel.splits else kernel.width * kernel.count))
+    elif isinstance(kernel, Interleave):
+        loops.append(Loop(kernel.ways, 0, kernel.stride if kernel.inverse else kernel.width * kernel.count))
         at += kernel.width * kernel.count
     elif isinstance(kernel, Copy | Fill | Elements):
         loops.append(kernel.inner)

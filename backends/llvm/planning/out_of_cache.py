@@ -13,9 +13,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from layout_ir.backends.llvm.machine.machine import LANE, LINE, Machine
-from layout_ir.backends.llvm.planning.loops import ONCE, Loop, rounds
-from layout_ir.backends.llvm.planning.plan import Axis, Copy, Cut, Step, Tile, read_volume
 from layout_ir.backends.llvm.planning.schedule import finished
+from layout_ir.dialects.kernel.plan import (
+    ONCE,
+    Axis,
+    Blocking,
+    Copy,
+    Loop,
+    Step,
+    Tile,
+    iterations,
+    read_volume,
+)
 
 _PAGE = 4096
 
@@ -34,24 +43,24 @@ def from_far(step: Step, machine: Machine) -> Step:
         return copy_in_source_order(step) if kernel.run % LINE == 0 else step
     if not isinstance(kernel, Tile):
         return step
-    if kernel.whole:
-        many = kernel.cuts[-1].axis == "rows" and kernel.rows.count > LINE // kernel.width
-        first = kernel.cuts[0]
+    if kernel.square:
+        many = kernel.schedule[-1].axis == "rows" and kernel.rows.count > LINE // kernel.width
+        first = kernel.schedule[0]
         reach = REACH
         if first.axis == "rows":
             # 256 x 14 x 14, two threads: 97 GB/s instead of 80.
             reach = reach_of(kernel.rows.stride, kernel.cols.count * kernel.width, first.size, machine)
-        return replace(step, kernel=replace(kernel, reach=reach)) if many else step
+        return replace(step, kernel=replace(kernel, prefetch_distance=reach)) if many else step
     if kernel.width == 4 or kernel.valid:
         return step
-    last = {cut.axis: cut.size for cut in kernel.cuts}
-    cuts = Cut("cols", min(16, kernel.cols.count)), Cut("rows", last["rows"])
+    last = {cut.axis: cut.size for cut in kernel.schedule}
+    cuts = Blocking("cols", min(16, kernel.cols.count)), Blocking("rows", last["rows"])
     if kernel.rows.count > 4 * last["rows"]:
         # Some lines of the destination at a time: bytes from nhwc to nchw 108 GB/s with two threads, not 91.
-        cuts = Cut("rows", 4 * last["rows"]), *cuts
+        cuts = Blocking("rows", 4 * last["rows"]), *cuts
     else:
         cuts = cuts[::-1]
-    step = finished(step.loops, step.src, step.dst, replace(kernel, cuts=cuts))
+    step = finished(step.loops, step.src, step.dst, replace(kernel, schedule=cuts))
     return step if kernel.cols.count * kernel.width >= _PAGE else asking_ahead(step, machine)
 
 
@@ -89,34 +98,41 @@ def tile_from_far(step: Step, tile: Tile, machine: Machine) -> Step:
     row = cols.count * width
     together = rows.stride == row  # rows lie one behind the other
 
-    def scheduled(*cuts: Cut, whole: bool = False, part: Tile = tile, loops: tuple[Loop, ...] = ()) -> Step:
-        kernel = replace(part, cuts=cuts, streaming=True, whole=whole and tile.whole)
+    def scheduled(
+        *cuts: Blocking, square: bool = False, part: Tile = tile, loops: tuple[Loop, ...] = ()
+    ) -> Step:
+        kernel = replace(part, schedule=cuts, streaming=True, square=square and tile.square)
         return finished((*step.loops, *loops), step.src, step.dst, kernel)
 
-    few_rows = Cut("rows", high), Cut("cols", wide)
+    few_rows = Blocking("rows", high), Blocking("cols", wide)
     if width == 1 and cols.count > 4 * LINE:
-        cuts = Cut("cols", 4 * LINE), Cut("rows", high), Cut("cols", LINE // 2)
+        cuts = Blocking("cols", 4 * LINE), Blocking("rows", high), Blocking("cols", LINE // 2)
         return asking_ahead(scheduled(*cuts), machine)
     if width < 4:
         return asking_ahead(scheduled(*few_rows), machine)
-    if tile.whole and rows.stride % _PAGE == 0:
+    if tile.square and rows.stride % _PAGE == 0:
         # Rows share a set of the first level: every line is loaded once, for 64 rows at a time.
-        part = replace(tile, reach=REACH)
-        down = Cut("cols", wide), Cut("rows", high)
+        part = replace(tile, prefetch_distance=REACH)
+        down = Blocking("cols", wide), Blocking("rows", high)
         if rows.count > 4 * high:
-            down = Cut("rows", 4 * high), *down
-        return scheduled(*down, whole=True, part=part)
+            down = Blocking("rows", 4 * high), *down
+        return scheduled(*down, square=True, part=part)
     if together and 4 * high * row <= _PAGE:
         # Everything is near: a few lines of the destination at a time.
         return scheduled(
-            Cut("rows", 4 * high), Cut("cols", wide if tile.whole else LANE // width), few_rows[0], whole=True
+            Blocking("rows", 4 * high),
+            Blocking("cols", wide if tile.square else LANE // width),
+            few_rows[0],
+            square=True,
         )
     if together and high * row <= _PAGE:
-        if tile.whole and rows.count > 4 * high:
+        if tile.square and rows.count > 4 * high:
             # A few lines at a time for every column; each load asks for what the next ones have in its place.
-            part = replace(tile, reach=4 * high * row)
-            return scheduled(Cut("rows", 4 * high), Cut("cols", wide), few_rows[0], whole=True, part=part)
-        return scheduled(*few_rows, whole=True)
+            part = replace(tile, prefetch_distance=4 * high * row)
+            return scheduled(
+                Blocking("rows", 4 * high), Blocking("cols", wide), few_rows[0], square=True, part=part
+            )
+        return scheduled(*few_rows, square=True)
     if row >= _PAGE:
         if (
             together
@@ -128,11 +144,13 @@ def tile_from_far(step: Step, tile: Tile, machine: Machine) -> Step:
             # Every line written is in another page: those rows read side by side need help.
             block = replace(tile, rows=Axis(high, rows.stride))
             loop = Loop(rows.count // high, high * rows.stride, high * width)
-            cuts = Cut("cols", wide), Cut("rows", high)
+            cuts = Blocking("cols", wide), Blocking("rows", high)
             return asking_ahead(scheduled(*cuts, part=block, loops=(loop,)), machine)
-        return scheduled(*few_rows, whole=True)
+        return scheduled(*few_rows, square=True)
     if rows.count > 4 * high:
-        return asking_ahead(scheduled(Cut("rows", 4 * high), Cut("cols", wide), Cut("rows", high)), machine)
+        return asking_ahead(
+            scheduled(Blocking("rows", 4 * high), Blocking("cols", wide), Blocking("rows", high)), machine
+        )
     return asking_ahead(scheduled(*few_rows), machine)
 
 
@@ -144,6 +162,6 @@ def asking_ahead(step: Step, machine: Machine) -> Step:
         if not isinstance(loop, Loop):
             return step
         if loop.src == volume >= _NEAR:
-            return replace(step, ahead=depth) if volume <= machine.l2 // 2 else step
-        volume *= rounds((loop,))
+            return replace(step, prefetch=depth) if volume <= machine.l2 // 2 else step
+        volume *= iterations((loop,))
     return step

@@ -11,22 +11,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from layout_ir.backends.llvm.planning.loops import Item, Ragged, rounds
-from layout_ir.backends.llvm.planning.plan import (
-    ConvertRun,
-    ConvertTile,
-    ConvertWeave,
+from layout_ir.backends.llvm.symbolic.guarding import unguarded
+from layout_ir.dialects.kernel.plan import (
+    AnyLoop,
     Copy,
     Elements,
     Fill,
+    Interleave,
     Kernel,
-    Padded,
+    PaddedCopy,
     Staged,
     Step,
     Tile,
-    Weave,
+    VariableBoundLoops,
+    iterations,
 )
-from layout_ir.backends.llvm.symbolic.guarding import unguarded
 
 _EVEN = 16
 """Rounds that any small number of threads share evenly enough."""
@@ -41,12 +40,12 @@ _RUN = 256
 
 
 @unguarded
-def split_of(items: Sequence[Item], kernel: Kernel, threads: int = 1) -> int:
+def split_of(items: Sequence[AnyLoop], kernel: Kernel, threads: int = 1) -> int:
     """The loop that threads share, as `Step.split` numbers it: the outermost that splits evenly, else the best.
 
     For an unknown number of threads (1) loops of 16 rounds are even enough.
     """
-    counts = [0 if isinstance(item, Ragged) else rounds((item,)) for item in items]
+    counts = [0 if isinstance(item, VariableBoundLoops) else iterations((item,)) for item in items]
     counts.append(_kernel_rounds(kernel))
     if threads == 1:
         best = max(range(len(counts)), key=lambda k: counts[k])
@@ -59,11 +58,11 @@ def split_of(items: Sequence[Item], kernel: Kernel, threads: int = 1) -> int:
 
 def shared_by(step: Step, threads: int) -> Step:
     """`step` for so many threads."""
-    return replace(step, split=split_of(step.loops, step.kernel, threads))
+    return replace(step, parallel=split_of(step.loops, step.kernel, threads))
 
 
 @unguarded
-def shared_cut(tile: Tile | ConvertTile) -> int:
+def shared_cut(tile: Tile) -> int:
     """The cut of the schedule whose rounds are shared: the first of the columns, of the rows where columns are few.
 
     Few are less than four rounds where what a thread writes of a row would be short, else less than sixteen.
@@ -74,13 +73,13 @@ def shared_cut(tile: Tile | ConvertTile) -> int:
     return _first(tile, axis)
 
 
-def _first(tile: Tile | ConvertTile, axis: str) -> int:
-    return next(depth for depth, cut in enumerate(tile.cuts) if cut.axis == axis)
+def _first(tile: Tile, axis: str) -> int:
+    return next(depth for depth, cut in enumerate(tile.schedule) if cut.axis == axis)
 
 
-def _rounds(tile: Tile | ConvertTile, axis: str) -> int:
+def _rounds(tile: Tile, axis: str) -> int:
     count = tile.rows.count if axis == "rows" else tile.cols.count
-    return -(-count // tile.cuts[_first(tile, axis)].size)
+    return -(-count // tile.schedule[_first(tile, axis)].size)
 
 
 def _kernel_rounds(kernel: Kernel) -> int:
@@ -88,13 +87,11 @@ def _kernel_rounds(kernel: Kernel) -> int:
     match kernel:
         case Staged():
             return 1
-        case Tile() | ConvertTile():
-            return _rounds(kernel, kernel.cuts[shared_cut(kernel)].axis)
-        case Weave() | ConvertWeave():
+        case Tile():
+            return _rounds(kernel, kernel.schedule[shared_cut(kernel)].axis)
+        case Interleave():
             return -(-kernel.count // kernel.block)
         case Elements():
             return kernel.inner.count
-        case ConvertRun():
-            return kernel.inner.count if kernel.inner.count > 1 else -(-kernel.count // _RUN)
-        case Copy() | Fill() | Padded():
+        case Copy() | Fill() | PaddedCopy():
             return kernel.inner.count if kernel.inner.count > 1 else -(-kernel.run // _RUN)

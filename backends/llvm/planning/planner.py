@@ -14,18 +14,18 @@ from math import prod
 from layout_ir.algebra.canonical import canonical_digits
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.refinement import Loop as RefinedLoop
-from layout_ir.algebra.refinement import Nest, TableLoop, refine
+from layout_ir.algebra.refinement import Nest, refine
+from layout_ir.algebra.refinement import TableLoop as RefinedTableLoop
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.planning.index_splitting import Box, corner_of, cut, ragged
-from layout_ir.backends.llvm.planning.loops import Level, Loop, Table
 from layout_ir.backends.llvm.planning.nontemporal import in_few_streams, streamed, streaming_volume
 from layout_ir.backends.llvm.planning.out_of_cache import from_far
 from layout_ir.backends.llvm.planning.parallel import shared_by
-from layout_ir.backends.llvm.planning.plan import Plan, Step
 from layout_ir.backends.llvm.planning.schedule import fill_step, from_near, move_step
 from layout_ir.backends.llvm.planning.variants import variants
 from layout_ir.backends.llvm.symbolic.guarding import size_oblivious, unguarded
 from layout_ir.backends.llvm.symbolic.symint import SymInt
+from layout_ir.dialects.kernel.plan import Level, Loop, Plan, Step, TableLoop
 from layout_ir.errors import LayoutError
 
 # Code grows with every box, about 2 ms of compilation each; a nest with varying bounds runs at half the speed.
@@ -113,7 +113,7 @@ def _moves(
         levels, _, stop = spans[dim]
         begin = stop - stop % block
         corner = corner_of(levels, begin)
-        inner = levels[0].move
+        inner = levels[0].loop
         if prod(map(len, parts)) > _MAX_BOXES or not isinstance(inner, Loop):
             return None
         row = Loop(block, inner.src, inner.dst, valid=stop % block)
@@ -143,13 +143,17 @@ def _fusible(nest: Nest, dst: Layout, width: int) -> tuple[int, int] | None:
         if dim.low or dim.total == dim.extent or not dim.loops or not dim.extent:
             continue
         inner = dim.loops[0]
-        if isinstance(inner, TableLoop) or isinstance(inner.count, SymInt) or inner.dst != 1:
+        if isinstance(inner, RefinedTableLoop) or isinstance(inner.count, SymInt) or inner.dst != 1:
             continue
         blocks = [inner.count]
         if inner.src == 1:
             # Blocks of the source may make up a longer one of the destination.
             for loop in dim.loops[1:]:
-                if isinstance(loop, TableLoop) or isinstance(loop.count, SymInt) or loop.dst != blocks[-1]:
+                if (
+                    isinstance(loop, RefinedTableLoop)
+                    or isinstance(loop.count, SymInt)
+                    or loop.dst != blocks[-1]
+                ):
                     break
                 blocks.append(blocks[-1] * loop.count)
         for block in reversed(blocks):
@@ -164,9 +168,11 @@ def _shift(box: Box, src: int, dst: int) -> Box:
     return Box(box.src + src, box.dst + dst, box.items)
 
 
-def _level(loop: RefinedLoop | TableLoop, width: int) -> Level:
-    if isinstance(loop, TableLoop):
-        return Level(loop.unit, Table(tuple(s * width for s in loop.src), tuple(d * width for d in loop.dst)))
+def _level(loop: RefinedLoop | RefinedTableLoop, width: int) -> Level:
+    if isinstance(loop, RefinedTableLoop):
+        return Level(
+            loop.unit, TableLoop(tuple(s * width for s in loop.src), tuple(d * width for d in loop.dst))
+        )
     return Level(loop.unit, Loop(loop.count, loop.src * width, loop.dst * width))
 
 
@@ -195,8 +201,8 @@ def _nearness(levels: Sequence[Level]) -> int:
     steps = [
         abs(x)
         for level in levels
-        if isinstance(level.move, Loop)
-        for x in (level.move.src, level.move.dst)
+        if isinstance(level.loop, Loop)
+        for x in (level.loop.src, level.loop.dst)
         if x
     ]
     return min(steps, default=1 << 62)

@@ -14,22 +14,25 @@ from operator import index
 
 from layout_ir.backends.llvm.machine.machine import LANE, LINE, Machine
 from layout_ir.backends.llvm.planning.index_splitting import Box
-from layout_ir.backends.llvm.planning.loops import ONCE, Item, Loop, Table
 from layout_ir.backends.llvm.planning.parallel import split_of
-from layout_ir.backends.llvm.planning.plan import (
-    Axis,
-    Copy,
-    Cut,
-    Elements,
-    Fill,
-    Kernel,
-    Padded,
-    Step,
-    Tile,
-    Weave,
-)
 from layout_ir.backends.llvm.symbolic.guarding import size_oblivious, unguarded
 from layout_ir.backends.llvm.symbolic.symint import SymInt, hint_of
+from layout_ir.dialects.kernel.plan import (
+    ONCE,
+    AnyLoop,
+    Axis,
+    Blocking,
+    Copy,
+    Elements,
+    Fill,
+    Interleave,
+    Kernel,
+    Loop,
+    PaddedCopy,
+    Step,
+    TableLoop,
+    Tile,
+)
 
 _FEW_COLS = 256
 """Bytes of a row from which on a tile need not look for more columns."""
@@ -56,7 +59,7 @@ def move_step(box: Box, width: int, machine: Machine, pad: int = 0) -> Step | No
             return None
         inner = loops.pop() if loops else ONCE
         if run.valid:
-            padded = Padded(width, pad, run.valid * width, run.count * width, inner)
+            padded = PaddedCopy(width, pad, run.valid * width, run.count * width, inner)
             return finished((*rest, *loops), src, dst, padded)
         return finished((*rest, *loops), src, dst, Copy(run.count * width, inner))
     rows = next((x for x in loops if x.dst == width), None)
@@ -95,11 +98,11 @@ def fill_step(box: Box, width: int, value: int) -> Step:
 
 
 @size_oblivious
-def _normal(box: Box, width: int) -> tuple[list[Loop], list[Item], int, int]:
+def _normal(box: Box, width: int) -> tuple[list[Loop], list[AnyLoop], int, int]:
     """Loops by falling destination stride, the other items by theirs, and the offsets after turning."""
     src, dst = box.src, box.dst
     loops: list[Loop] = []
-    rest: list[Item] = []
+    rest: list[AnyLoop] = []
     for item in box.items:
         if not isinstance(item, Loop):
             rest.append(item)
@@ -115,13 +118,13 @@ def _normal(box: Box, width: int) -> tuple[list[Loop], list[Item], int, int]:
     return merged(loops), rest, src, dst
 
 
-def _reach(item: Item) -> int:
+def _reach(item: AnyLoop) -> int:
     """The destination stride that orders tables and ragged dims among themselves."""
     if isinstance(item, Loop):
         return abs(item.dst)
-    if isinstance(item, Table):
+    if isinstance(item, TableLoop):
         return max(item.dst) - min(item.dst)
-    return max(_reach(level.move) for level in item.levels)
+    return max(_reach(level.loop) for level in item.levels)
 
 
 @unguarded
@@ -153,7 +156,9 @@ def merged(loops: Sequence[Loop]) -> list[Loop]:
 
 
 @size_oblivious
-def _widened(loops: Sequence[Loop], rest: Sequence[Item], src: int, dst: int, run: Loop, width: int) -> int:
+def _widened(
+    loops: Sequence[Loop], rest: Sequence[AnyLoop], src: int, dst: int, run: Loop, width: int
+) -> int:
     """The largest element (at most 8 bytes) that the run and every other step are whole multiples of."""
     numbers = [src, dst, run.count * width]
     for x in loops:
@@ -167,19 +172,19 @@ def _widened(loops: Sequence[Loop], rest: Sequence[Item], src: int, dst: int, ru
     return wide
 
 
-def _numbers(item: Item) -> list[int]:
+def _numbers(item: AnyLoop) -> list[int]:
     if isinstance(item, Loop):
         return [item.src, item.dst]
-    if isinstance(item, Table):
+    if isinstance(item, TableLoop):
         return [*item.src, *item.dst]
-    return [n for level in item.levels for n in _numbers(level.move)]
+    return [n for level in item.levels for n in _numbers(level.loop)]
 
 
 def _last_rows(tile: Tile) -> int:
-    return [cut.size for cut in tile.cuts if cut.axis == "rows"][-1]
+    return [cut.size for cut in tile.schedule if cut.axis == "rows"][-1]
 
 
-def _weave(rows: Loop, cols: Loop, width: int, machine: Machine) -> Weave | None:
+def _weave(rows: Loop, cols: Loop, width: int, machine: Machine) -> Interleave | None:
     """Two to four strands, woven or split, where the run is without gaps and a register's worth long."""
     if rows.count <= 4 and cols.dst == rows.count * width:
         few, many, stride, splits = rows.count, cols.count, rows.src, False
@@ -191,7 +196,7 @@ def _weave(rows: Loop, cols: Loop, width: int, machine: Machine) -> Weave | None
     block = max(machine.vector, 32) // width
     while block > many:
         block //= 2
-    return Weave(width, few, many, stride, splits, block) if block * width >= LANE else None
+    return Interleave(width, few, many, stride, splits, block) if block * width >= LANE else None
 
 
 def _folded(loops: list[Loop], cols: Loop, width: int) -> tuple[list[Loop], Axis]:
@@ -224,15 +229,15 @@ def _tile(rows: Loop, cols: Axis, width: int, machine: Machine) -> Tile:
     whole = bool(not rows.valid and machine.vector >= 32 and width == 4 and high == 16 and cols.count >= 16)
     line = max(LINE // width, per_lane)
     wide = line if whole else index(min(per_lane, cols.count))
-    cuts = [Cut("rows", high), Cut("cols", wide)]
+    cuts = [Blocking("rows", high), Blocking("cols", wide)]
     if not whole and cols.count > line:
-        cuts = [Cut("cols", line), *cuts]
+        cuts = [Blocking("cols", line), *cuts]
     elif whole and (cols.fold or cols.stride > 4 * LINE):
         # Down the rows; where a line belongs to two tiles, no further than until the second.
         cuts.reverse()
         if rows.src % LINE and rows.count > 128:
-            cuts = [Cut("rows", 64), *cuts]
-    return Tile(width, Axis(rows.count, rows.src), cols, tuple(cuts), whole=whole)
+            cuts = [Blocking("rows", 64), *cuts]
+    return Tile(width, Axis(rows.count, rows.src), cols, tuple(cuts), square=whole)
 
 
 def from_near(step: Step, machine: Machine) -> Step:
@@ -245,16 +250,16 @@ def from_near(step: Step, machine: Machine) -> Step:
     Symbolic strides are taken for their hints, without a guard: one plan serves shapes of either kind.
     """
     tile = step.kernel
-    if not isinstance(tile, Tile) or not tile.whole:
+    if not isinstance(tile, Tile) or not tile.square:
         return step
     high, strides = _last_rows(tile), (hint_of(tile.rows.stride), hint_of(tile.cols.stride))
     read, written = (max(high * gcd(stride, _WAY) // _WAY, 1) for stride in strides)
     if read > 1 and read + written > machine.l1 // _WAY:
         return step
-    cuts = (*tile.cuts, Cut("cols", LANE // tile.width))
-    return replace(step, kernel=replace(tile, whole=False, cuts=cuts))
+    cuts = (*tile.schedule, Blocking("cols", LANE // tile.width))
+    return replace(step, kernel=replace(tile, square=False, schedule=cuts))
 
 
-def finished(items: tuple[Item, ...], src: int, dst: int, kernel: Kernel) -> Step:
+def finished(items: tuple[AnyLoop, ...], src: int, dst: int, kernel: Kernel) -> Step:
     """The step of these loops, shared by an unknown number of threads."""
     return Step(items, src, dst, kernel, split_of(items, kernel))

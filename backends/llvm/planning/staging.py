@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from layout_ir.backends.llvm.machine.machine import LINE
-from layout_ir.backends.llvm.planning.loops import Loop
-from layout_ir.backends.llvm.planning.plan import Axis, Cut, Staged, Step, Tile
 from layout_ir.backends.llvm.planning.schedule import finished
 from layout_ir.backends.llvm.symbolic.symint import SymInt
+from layout_ir.dialects.kernel.plan import Axis, Blocking, Loop, Staged, Step, Tile
 
 _LINES = 2
 """Lines of a block in each row of the destination: more make the buffer larger than the first level likes."""
@@ -35,7 +34,7 @@ def strips(step: Step) -> list[Step] | None:
         return None
     high, wide = _LINES * LINE // tile.width, _READ // tile.width
     if (
-        not tile.whole
+        not tile.square
         or tile.cols.fold
         or isinstance(tile.rows.count, SymInt)
         or isinstance(tile.cols.count, SymInt)
@@ -68,11 +67,17 @@ def _strip(step: Step, tile: Tile, row: int, rows: int, along: int, col: int, co
     # A line for what is begun; an odd number of lines spreads the columns over the sets of the cache.
     pitch = size + LINE + (stride - size) % LINE
     pitch += 0 if pitch // LINE % 2 else LINE
-    cuts = Cut("rows", 16), Cut("cols", 16)
+    cuts = Blocking("rows", 16), Blocking("cols", 16)
     # Each load asks for what the next block has in its place.
     reach = down if along > 1 else 0
-    block = replace(tile, rows=Axis(rows, tile.rows.stride), cols=Axis(cols, pitch), cuts=cuts, reach=reach)
-    inner = replace(finished((), 0, 0, block), split=-1)
+    block = replace(
+        tile,
+        rows=Axis(rows, tile.rows.stride),
+        cols=Axis(cols, pitch),
+        schedule=cuts,
+        prefetch_distance=reach,
+    )
+    inner = replace(finished((), 0, 0, block), parallel=-1)
     kernel = Staged(size, (inner,), True, cols, stride, pitch, along, reach)
     loops = (*step.loops, Loop(times, cols * width, cols * stride)) if times > 1 else step.loops
     src = step.src + row * tile.rows.stride + col * width

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from layout_ir.backends.llvm.planning.out_of_cache import REACH
-from layout_ir.backends.llvm.planning.plan import Cut, Plan, Step, Tile
+from layout_ir.dialects.kernel.plan import Blocking, Plan, Step, Tile
 
 
 def variants(plan: Plan) -> Iterator[Plan]:
@@ -22,7 +22,7 @@ def variants(plan: Plan) -> Iterator[Plan]:
 
 
 def _without_asking(step: Step) -> Step:
-    return replace(step, ahead=None)
+    return replace(step, prefetch=None)
 
 
 def _tiles(step: Step, change: Callable[[Tile], Tile]) -> Step:
@@ -34,9 +34,9 @@ def _turned(step: Step) -> Step:
     """Tiles along the other axis first."""
 
     def turned(tile: Tile) -> Tile:
-        last = {cut.axis: cut for cut in tile.cuts}
+        last = {cut.axis: cut for cut in tile.schedule}
         cuts = (last["cols"], last["rows"])
-        return replace(tile, cuts=cuts if tile.cuts[0].axis == "rows" else cuts[::-1])
+        return replace(tile, schedule=cuts if tile.schedule[0].axis == "rows" else cuts[::-1])
 
     return _tiles(step, turned)
 
@@ -45,10 +45,10 @@ def _halved(step: Step) -> Step:
     """Down a few rows at a time only."""
 
     def halved(tile: Tile) -> Tile:
-        last = {cut.axis: cut for cut in tile.cuts}
+        last = {cut.axis: cut for cut in tile.schedule}
         high = 4 * last["rows"].size
         return (
-            replace(tile, cuts=(Cut("rows", high), last["cols"], last["rows"]))
+            replace(tile, schedule=(Blocking("rows", high), last["cols"], last["rows"]))
             if high < tile.rows.count
             else tile
         )
@@ -58,4 +58,9 @@ def _halved(step: Step) -> Step:
 
 def _reaching(step: Step) -> Step:
     """Prefetches in whole rows, or none."""
-    return _tiles(step, lambda tile: replace(tile, reach=0 if tile.reach else REACH) if tile.whole else tile)
+    return _tiles(
+        step,
+        lambda tile: (
+            replace(tile, prefetch_distance=0 if tile.prefetch_distance else REACH) if tile.square else tile
+        ),
+    )

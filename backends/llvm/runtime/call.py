@@ -17,7 +17,6 @@ from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.llvm.machine.named import runnable
 from layout_ir.backends.llvm.planning.conversion import make_conversion_plan
 from layout_ir.backends.llvm.planning.pad_fills import pad_bits
-from layout_ir.backends.llvm.planning.plan import Plan
 from layout_ir.backends.llvm.planning.planner import candidates, make_plan
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.llvm.runtime.array_kinds import check_kind
@@ -25,6 +24,7 @@ from layout_ir.backends.llvm.runtime.entry import entry
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.backends.llvm.runtime.tuning import Choice, choose
 from layout_ir.caches import keeps_kernels
+from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.elements.quantization import PARAMETERS, Conversion
 from layout_ir.elements.types import bits_of, canonical_name
 from layout_ir.errors import LayoutError, shape_text
@@ -95,7 +95,7 @@ class Reorder:
         threads = checked.threads
         sizes = (plan.src_bytes, plan.dst_bytes)
         self.__call__ = entry(
-            checked.kernel, parallel, threads, sizes, plan.widths, plan.keeps_places, checked, plan.elements
+            checked.kernel, parallel, threads, sizes, plan.widths, plan.in_place_safe, checked, plan.elements
         )
 
     def run_part(self, src: int, dst: int, part: int, parts: int, values: Values | None = None) -> None:
@@ -119,7 +119,7 @@ class _Checked:
         a = self.address(src, self.plan.src_bytes, writes=False)
         b = self.address(dst, self.plan.dst_bytes, writes=True)
         apart = a >= b + self.plan.dst_bytes or b >= a + self.plan.src_bytes
-        if not apart and not (a == b and self.plan.keeps_places):
+        if not apart and not (a == b and self.plan.in_place_safe):
             raise LayoutError("source and destination overlap: a reorder needs two buffers")
         (a, b), _keep = self.arguments(a, b, values)
         if self.threads == 1:

@@ -7,10 +7,9 @@ from functools import cache
 from typing import Any
 
 from layout_ir.backends.llvm.machine.machine import host
-from layout_ir.backends.llvm.planning.loops import Loop
-from layout_ir.backends.llvm.planning.plan import Copy, Plan, Step
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.llvm.runtime.call import Reorder, load
+from layout_ir.dialects.kernel.plan import Copy, Loop, Plan, Step
 
 _BLOCK = 1 << 12
 

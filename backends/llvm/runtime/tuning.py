@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.backends.llvm.machine.machine import Machine
-from layout_ir.backends.llvm.planning.plan import Plan
 from layout_ir.backends.llvm.runtime import code_cache
+from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.errors import LayoutError
 from layout_ir.forking import fork_safe
 

@@ -22,7 +22,7 @@ from layout_ir.algebra.refinement import TableLoop, refine
 from layout_ir.algebra.tag import name_of
 from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.llvm.planning.index_splitting import Box, cut
-from layout_ir.backends.llvm.planning.loops import Level, Loop
+from layout_ir.dialects.kernel.plan import Level, Loop
 from layout_ir.errors import LayoutError
 from layout_ir.tools.benchmark import onednn
 

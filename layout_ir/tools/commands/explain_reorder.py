@@ -108,10 +108,11 @@ def run(args: argparse.Namespace) -> int:
         "source_bytes": plan.src_bytes,
         "destination_bytes": plan.dst_bytes,
         **({} if choice is None else {"choice": choice.number, "choices": choice.of}),
-        "in_place": plan.keeps_places,
+        "in_place": plan.in_place_safe,
         "streaming": any(step.kernel.streaming for step in plan.steps),
         "steps": [
-            {"kernel": type(step.kernel).__name__.lower(), "words": step_words(step)} for step in plan.steps
+            {"kernel": type(step.kernel).__name__.lower(), "words": step_words(step, plan.conversion)}
+            for step in plan.steps
         ],
         "ir": str(plan_op(plan, "reorder", None if args.cpu == "host" else args.cpu)),
     }

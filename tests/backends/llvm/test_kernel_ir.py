@@ -14,9 +14,8 @@ from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm import plan_reorder
 from layout_ir.backends.llvm.kernel_ir import plan_of, plan_op
 from layout_ir.backends.llvm.machine.named import NAMES, machine_named
-from layout_ir.backends.llvm.planning.loops import Loop
-from layout_ir.backends.llvm.planning.plan import Copy, Fill, Plan, Step
-from layout_ir.dialects.kernel import KernelDialect, PlanOp
+from layout_ir.dialects.kernel.ops import KernelDialect, PlanOp
+from layout_ir.dialects.kernel.plan import Copy, Fill, Loop, Plan, Step
 from layout_ir.errors import LayoutError
 from tests.backends.llvm.cases import random_case
 from tests.fuzz.reorders import cases

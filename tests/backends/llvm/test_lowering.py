@@ -17,7 +17,7 @@ from layout_ir.backends.llvm.lowering import kernels_in, lower, plans_in
 from layout_ir.backends.llvm.machine.named import machine_named
 from layout_ir.backends.llvm.target import llvm_ir
 from layout_ir.diagnostics import collect
-from layout_ir.dialects.kernel import CallOp, KernelDialect
+from layout_ir.dialects.kernel.ops import CallOp, KernelDialect
 from layout_ir.dialects.layout import LayoutDialect, ReorderOp
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError

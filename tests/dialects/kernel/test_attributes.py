@@ -8,7 +8,7 @@ from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
-from layout_ir.dialects.kernel import CutsAttr, Digit, KernelDialect, LevelsAttr, OffsetsAttr, Steady
+from layout_ir.dialects.kernel.ops import CutsAttr, Digit, KernelDialect, LevelsAttr, OffsetsAttr, Steady
 
 
 def _read(text: str) -> Attribute:

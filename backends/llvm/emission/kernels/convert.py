@@ -20,7 +20,7 @@ from layout_ir.backends.llvm.emission.kernels.weave import chosen
 from layout_ir.backends.llvm.machine.machine import LANE, LINE, Machine
 from layout_ir.backends.llvm.planning.conversion import Widths, converts_late, exactly_once
 from layout_ir.backends.llvm.planning.parallel import shared_cut
-from layout_ir.backends.llvm.planning.plan import ConvertRun, ConvertTile, ConvertWeave, Strip
+from layout_ir.dialects.kernel.plan import Axis, Copy, Interleave, Tile
 from layout_ir.elements.quantization import Conversion
 from layout_ir.elements.types import element_type
 
@@ -52,7 +52,7 @@ class Converter:
 
     def run(
         self,
-        kernel: ConvertRun,
+        kernel: Copy,
         src: str,
         dst: str,
         channel: Value,
@@ -62,7 +62,7 @@ class Converter:
         even: bool,
     ) -> None:
         """`even`: whether the run begins at whole bytes."""
-        b, inner, count = self.b, kernel.inner, kernel.count
+        b, inner, count = self.b, kernel.inner, kernel.run
         size = self.run_size(streaming=streaming, even=even)
         body = size * UNROLL
 
@@ -159,7 +159,7 @@ class Converter:
     # Tiles ------------------------------------------------------------------------------------------------------
 
     def tile(
-        self, kernel: ConvertTile, src: str, dst: str, channel: Value, range_: Range, *, streaming: bool
+        self, kernel: Tile, src: str, dst: str, channel: Value, range_: Range, *, streaming: bool
     ) -> None:
         b = self.b
 
@@ -180,7 +180,7 @@ class Converter:
 
     def transpose(
         self,
-        kernel: ConvertTile,
+        kernel: Tile,
         src: str,
         dst: str,
         channel: Value,
@@ -207,14 +207,14 @@ class Converter:
                 self.columns(kernel, list(registers), place, 0, rows, here, streaming=streaming)
             return
         turns, rest = divmod(cols, per_lane)
-        asked = -(-rows // (turns + bool(rest))) if kernel.reach else 0
+        asked = -(-rows // (turns + bool(rest))) if kernel.prefetch_distance else 0
 
         def part(turn: Value, here: int) -> None:
             first = b.mul(turn, per_lane)
             s, d = b.at(src, b.mul(first, width)), b.at(dst, b.mul(first, kernel.cols.stride))
             c = b.add(channel, b.mul(first, kernel.cols.channel))
             # Every row of the tile is asked for once, an equal share of them in each turn.
-            ahead = b.at(src, b.add(b.mul(b.mul(turn, asked), kernel.rows.stride), kernel.reach))
+            ahead = b.at(src, b.add(b.mul(b.mul(turn, asked), kernel.rows.stride), kernel.prefetch_distance))
             registers: list[str] = []
             for r, held in enumerate(groups):
                 registers.append(self.gathered(kernel, s, held, rows, here, per_lane))
@@ -229,7 +229,7 @@ class Converter:
             part(turns, rest)
 
     def columns(
-        self, kernel: ConvertTile, registers: list[str], dst: str, channel: Value, rows: int, cols: int, *,
+        self, kernel: Tile, registers: list[str], dst: str, channel: Value, rows: int, cols: int, *,
         streaming: bool,
     ) -> None:  # fmt: skip
         """Transposes the registers of a lane of columns and stores them, converted if they are not yet."""
@@ -249,7 +249,7 @@ class Converter:
             self.dst.store(column, place, rows, streaming=streaming)
 
     def gathered(
-        self, kernel: ConvertTile, src: str, held: Sequence[int], rows: int, cols: int, per_lane: int, *,
+        self, kernel: Tile, src: str, held: Sequence[int], rows: int, cols: int, per_lane: int, *,
         asks: bool = False,
     ) -> str:  # fmt: skip
         """`cols` columns of the rows `held` one behind the other, each in whole lanes; "poison" where none is there."""
@@ -263,7 +263,7 @@ class Converter:
             part = self.src.load(b.at(src, row * kernel.rows.stride), cols)
             if asks:
                 for line in range(0, cols * self.src.width, LINE):
-                    b.prefetch(b.at(src, row * kernel.rows.stride + kernel.reach + line))
+                    b.prefetch(b.at(src, row * kernel.rows.stride + kernel.prefetch_distance + line))
             if cols < size:
                 mask: list[int | None] = [k if k < cols else None for k in range(size)]
                 part = shuffle(b, element, part, "poison", cols, mask)
@@ -275,11 +275,11 @@ class Converter:
         return parts[0]
 
     def converted(
-        self, kernel: ConvertTile, src: str, channel: Value, held: Sequence[int], rows: int, cols: int, per_lane: int
+        self, kernel: Tile, src: str, channel: Value, held: Sequence[int], rows: int, cols: int, per_lane: int
     ) -> list[str]:  # fmt: skip
         """Per lane of columns, the register that holds those of the rows `held`, converted."""
         size = -(-cols // per_lane) * per_lane
-        value = self.gathered(kernel, src, held, rows, cols, per_lane, asks=kernel.reach > 0)
+        value = self.gathered(kernel, src, held, rows, cols, per_lane, asks=kernel.prefetch_distance > 0)
         if value == "poison":
             return ["poison"] * (size // per_lane)
         # Rows and columns that are not there read the channels of some that are.
@@ -297,13 +297,13 @@ class Converter:
     # Weaves -----------------------------------------------------------------------------------------------------
 
     def weave(
-        self, kernel: ConvertWeave, src: str, dst: str, channel: Value, range_: Range, *, streaming: bool
+        self, kernel: Interleave, src: str, dst: str, channel: Value, range_: Range, *, streaming: bool
     ) -> None:
         """Blocks of every strand; the last is moved back to end where the strands do."""
-        b, n, size = self.b, kernel.strands.count, kernel.block
-        sw, dw, step = self.src.width, self.dst.width, kernel.strands.channel
+        b, n, size = self.b, kernel.ways, kernel.block
+        sw, dw, step = self.src.width, self.dst.width, kernel.channel
         channels = bool(step)
-        early = not kernel.splits if channels else dw <= sw
+        early = not kernel.inverse if channels else dw <= sw
         element = lane(self.conversion.dst if early else self.conversion.src)
 
         def convert(value: str, strand: int) -> str:
@@ -312,39 +312,39 @@ class Converter:
         with b.loop(*range_(-(-kernel.count // size))) as i:
             at = b.mul(i, size)
             at = b.min(at, kernel.count - size) if kernel.count % size else at
-            if kernel.splits:
+            if kernel.inverse:
                 s, d = b.at(src, b.mul(at, n * sw)), b.at(dst, b.mul(at, dw))
                 loaded = [self.src.load(b.at(s, k * size * sw), size) for k in range(n)]
                 places = [[divmod(k * n + strand, size) for k in range(size)] for strand in range(n)]
             else:
                 s, d = b.at(src, b.mul(at, sw)), b.at(dst, b.mul(at, n * dw))
-                loaded = [self.src.load(b.at(s, k * kernel.strands.stride), size) for k in range(n)]
+                loaded = [self.src.load(b.at(s, k * kernel.stride), size) for k in range(n)]
                 places = [[(e % n, e // n) for e in range(v * size, (v + 1) * size)] for v in range(n)]
             if early:
                 loaded = [convert(value, strand) for strand, value in enumerate(loaded)]
             for v, lanes in enumerate(places):
-                offset = v * kernel.strands.stride if kernel.splits else v * size * dw
+                offset = v * kernel.stride if kernel.inverse else v * size * dw
                 value = chosen(b, element, loaded, lanes)
                 value = value if early else convert(value, v)
                 self.dst.store(value, b.at(d, offset), size, streaming=streaming)
 
 
 def _schedule(
-    b: Builder, kernel: ConvertTile, range_: Range, tile: Callable[[Value, Value, int, int], None]
+    b: Builder, kernel: Tile, range_: Range, tile: Callable[[Value, Value, int, int], None]
 ) -> None:
     """The loops of the cuts around `tile`; one that would reach over the end of its axis is moved back."""
-    last = {cut.axis: k for k, cut in enumerate(kernel.cuts)}
+    last = {cut.axis: k for k, cut in enumerate(kernel.schedule)}
     shared = shared_cut(kernel)
-    axes: dict[str, Strip] = {"rows": kernel.rows, "cols": kernel.cols}
+    axes: dict[str, Axis] = {"rows": kernel.rows, "cols": kernel.cols}
     low: dict[str, Value] = {"rows": 0, "cols": 0}
     high: dict[str, Value] = {axis: value.count for axis, value in axes.items()}
 
     def loops(depth: int) -> None:
-        if depth == len(kernel.cuts):
-            sizes = [kernel.cuts[last[axis]].size for axis in ("rows", "cols")]
+        if depth == len(kernel.schedule):
+            sizes = [kernel.schedule[last[axis]].size for axis in ("rows", "cols")]
             tile(low["rows"], low["cols"], *sizes)
             return
-        axis, size = kernel.cuts[depth].axis, kernel.cuts[depth].size
+        axis, size = kernel.schedule[depth].axis, kernel.schedule[depth].size
         start, stop = low[axis], high[axis]
         number = b.ceil(b.sub(stop, start), size)
         exact = isinstance(start, int) and isinstance(stop, int) and (stop - start) % size == 0

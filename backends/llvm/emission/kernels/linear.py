@@ -7,8 +7,7 @@ from operator import index
 
 from layout_ir.backends.llvm.emission.builder import Builder, Value, shuffle
 from layout_ir.backends.llvm.machine.machine import LINE
-from layout_ir.backends.llvm.planning.loops import Loop
-from layout_ir.backends.llvm.planning.plan import Copy, Elements, Fill, Padded, Staged
+from layout_ir.dialects.kernel.plan import Copy, Elements, Fill, Loop, PaddedCopy, Staged
 
 Range = Callable[[Value], tuple[Value, Value]]
 """Rounds of a loop that this thread runs: [low, high) of a count."""
@@ -172,7 +171,7 @@ def emit_elements(
 
 def emit_padded(
     b: Builder,
-    kernel: Padded,
+    kernel: PaddedCopy,
     src: str,
     dst: str,
     range_: Range,
@@ -269,15 +268,15 @@ def emit_strips(b: Builder, kernel: Staged, buffer: str, dst: str, turn: Value, 
     line from where the run begins in it. `masks`: some bytes of a line can be stored at once.
     """
     size = kernel.size
-    with b.loop(0, kernel.runs) as k:
-        s, d = b.at(buffer, b.mul(k, kernel.pitch)), b.at(dst, b.mul(k, kernel.stride))
+    with b.loop(0, kernel.rows) as k:
+        s, d = b.at(buffer, b.mul(k, kernel.row_stride)), b.at(dst, b.mul(k, kernel.dst_stride))
         phase = b.put(f"and i64 {b.put(f'ptrtoint ptr {d} to i64')}, 63")
         s, d = b.at(s, b.sub(0, phase)), b.at(d, b.sub(0, phase))
         stop = b.add(phase, size)
         lines: Value = size // LINE if size % LINE == 0 else b.put(f"lshr i64 {stop}, 6")
         left = b.put(f"and i64 {stop}, 63")
         begun = b.put(f"icmp ne i64 {phase}, 0")
-        if kernel.along > 1:
+        if kernel.iterations > 1:
             begun = b.put(f"and i1 {begun}, {b.put(f'icmp eq i64 {turn}, 0')}")
         first = b.put(f"zext i1 {begun} to i64")
         with b.either(begun) as otherwise:
@@ -294,11 +293,11 @@ def emit_strips(b: Builder, kernel: Staged, buffer: str, dst: str, turn: Value, 
             at = b.mul(i, LINE)
             b.store(_type(LINE), b.load(_type(LINE), b.at(s, at)), b.at(d, at), streaming=LINE)
         at = b.mul(lines, LINE)
-        if kernel.along > 1:
+        if kernel.iterations > 1:
             b.store(_type(LINE), b.load(_type(LINE), b.at(s, at)), s)
         ends = b.put(f"icmp ne i64 {left}, 0")
-        if kernel.along > 1:
-            ends = b.put(f"and i1 {ends}, {b.put(f'icmp eq i64 {turn}, {kernel.along - 1}')}")
+        if kernel.iterations > 1:
+            ends = b.put(f"and i1 {ends}, {b.put(f'icmp eq i64 {turn}, {kernel.iterations - 1}')}")
         with b.either(ends) as otherwise:
             _store_some(b, b.at(s, at), b.at(d, at), 0, left, masks=masks)
             otherwise()

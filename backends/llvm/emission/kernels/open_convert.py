@@ -10,15 +10,15 @@ from layout_ir.backends.llvm.emission.builder import Value
 from layout_ir.backends.llvm.emission.kernels.convert import UNROLL, Converter
 from layout_ir.backends.llvm.emission.kernels.linear import Range
 from layout_ir.backends.llvm.planning.conversion import exactly_once
-from layout_ir.backends.llvm.planning.plan import ConvertRun
+from layout_ir.dialects.kernel.plan import Copy
 
 
 def emit_dynamic_conversion(
-    converter: Converter, kernel: ConvertRun, src: str, dst: str, channel: Value, range_: Range, *,
+    converter: Converter, kernel: Copy, src: str, dst: str, channel: Value, range_: Range, *,
     streaming: bool, even: bool,
 ) -> None:  # fmt: skip
-    """Converts `kernel.count` elements in every round of the inner loop; `even` as for `Converter.run`."""
-    b, inner, count = converter.b, kernel.inner, kernel.count
+    """Converts `kernel.run` elements in every round of the inner loop; `even` as for `Converter.run`."""
+    b, inner, count = converter.b, kernel.inner, kernel.run
     size = converter.run_size(streaming=streaming, even=even)
     sizes = sorted({size * UNROLL, size, 1}, reverse=True)
 

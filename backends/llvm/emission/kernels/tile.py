@@ -17,8 +17,8 @@ from layout_ir.backends.llvm.emission.kernels.linear import Pace, Range
 from layout_ir.backends.llvm.emission.kernels.network import interleaved, joined
 from layout_ir.backends.llvm.machine.machine import LANE, LINE
 from layout_ir.backends.llvm.planning.parallel import shared_cut
-from layout_ir.backends.llvm.planning.plan import Tile
 from layout_ir.backends.llvm.symbolic.symint import SymInt
+from layout_ir.dialects.kernel.plan import Tile
 
 
 def emit_tile(
@@ -35,23 +35,23 @@ def emit_tile(
 
     Registers have `vector` bytes.
     """
-    last = {cut.axis: k for k, cut in enumerate(kernel.cuts)}
+    last = {cut.axis: k for k, cut in enumerate(kernel.schedule)}
     axes = {"rows": kernel.rows, "cols": kernel.cols}
-    sizes = {axis: index(kernel.cuts[k].size) for axis, k in last.items()}
+    sizes = {axis: index(kernel.schedule[k].size) for axis, k in last.items()}
     rows, cols = sizes["rows"], sizes["cols"]
     low: dict[str, Value] = {"rows": 0, "cols": 0}
     high: dict[str, Value] = {axis: value.count for axis, value in axes.items()}
     shared = shared_cut(kernel)
     fold = kernel.cols.fold
-    table = b.table([kernel.cols.place(k) for k in range(kernel.cols.count)]) if fold else ""
+    table = b.table([kernel.cols.offset(k) for k in range(kernel.cols.count)]) if fold else ""
 
     # Four lanes of columns and more of narrow elements are hundreds of shuffles, most of the time of a compilation: a
     # loop over the lanes runs as fast. (Two lanes one after the other are a tenth faster than a loop.)
     per_lane = LANE // kernel.width
-    looped = per_lane >= 8 and cols >= 4 * per_lane and cols % per_lane == 0 and not kernel.whole
+    looped = per_lane >= 8 and cols >= 4 * per_lane and cols % per_lane == 0 and not kernel.square
     lanes = cols // per_lane if looped else 1
     # Streamed lines are written whole; squares are as high as they are wide.
-    parts = 1 if streaming or kernel.valid or kernel.whole else row_parts(rows, vector)
+    parts = 1 if streaming or kernel.valid or kernel.square else row_parts(rows, vector)
 
     def tile(position: Value) -> None:
         s = b.at(src, b.add(b.mul(low["rows"], kernel.rows.stride), b.mul(low["cols"], kernel.width)))
@@ -93,10 +93,10 @@ def emit_tile(
             pass
 
     def schedule(depth: int, position: Value) -> None:
-        if depth == len(kernel.cuts):
+        if depth == len(kernel.schedule):
             tile(position)
             return
-        cut = kernel.cuts[depth]
+        cut = kernel.schedule[depth]
         axis, size = cut.axis, cut.size
         start, stop, count = low[axis], high[axis], axes[axis].count
         number = b.ceil(b.sub(stop, start), size)
@@ -134,13 +134,13 @@ def row_parts(rows: int, vector: int, registers: int = 16) -> int:
 
 def _columns(b: Builder, kernel: Tile, src: str, vector: int, rows: int, cols: int) -> Iterator[str]:
     """Registers of `rows` elements, one per column of the tile at `src`, a lane of columns at a time."""
-    if kernel.whole and rows * kernel.width <= max(vector, LANE):
-        yield from _square(b, kernel, src, rows, asks=kernel.reach > 0)
+    if kernel.square and rows * kernel.width <= max(vector, LANE):
+        yield from _square(b, kernel, src, rows, asks=kernel.prefetch_distance > 0)
         return
-    if kernel.whole:
+    if kernel.square:
         # Registers hold half a row: two squares, one below the other, write whole runs.
         half, element = rows // 2, f"i{8 * kernel.width}"
-        for first, asks in (0, kernel.reach > 0), (half, False):
+        for first, asks in (0, kernel.prefetch_distance > 0), (half, False):
             upper, lower = (
                 _square(
                     b, kernel, b.at(src, row * kernel.rows.stride + first * kernel.width), half, asks=asks
@@ -190,7 +190,7 @@ def _square(b: Builder, kernel: Tile, src: str, size: int, *, asks: bool = False
         group = [b.load(f"<{size} x {element}>", src, row) for row in at]
         if asks:
             for row in at:
-                b.prefetch(b.at(src, row + kernel.reach + LINE - 1))
+                b.prefetch(b.at(src, row + kernel.prefetch_distance + LINE - 1))
         for turn in range(per_lane.bit_length() - 1):
             group = fenced(b, element, group, size) if turn else group
             pairs = [(group[i], group[i + per_lane // 2]) for i in range(per_lane // 2)]

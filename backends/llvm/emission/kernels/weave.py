@@ -10,14 +10,20 @@ from collections.abc import Sequence
 
 from layout_ir.backends.llvm.emission.builder import Builder, shuffle
 from layout_ir.backends.llvm.emission.kernels.linear import Pace, Range
-from layout_ir.backends.llvm.planning.plan import Weave
+from layout_ir.dialects.kernel.plan import Interleave
 
 
 def emit_weave(
-    b: Builder, kernel: Weave, src: str, dst: str, range_: Range, streaming: bool, pace: Pace | None = None
+    b: Builder,
+    kernel: Interleave,
+    src: str,
+    dst: str,
+    range_: Range,
+    streaming: bool,
+    pace: Pace | None = None,
 ) -> None:
     """Blocks of `kernel.block` places of every strand; the last is moved back to end where the strands do."""
-    n, width, size = kernel.strands, kernel.width, kernel.block
+    n, width, size = kernel.ways, kernel.width, kernel.block
     vector = f"<{size} x i{8 * width}>"
     stream = size * width if streaming else 0
     with b.loop(*range_(-(-kernel.count // size))) as i:
@@ -25,7 +31,7 @@ def emit_weave(
         if pace is not None:
             pace.ask(b, b.mul(at, n * width), size * n * width)
         at = b.min(at, kernel.count - size) if kernel.count % size else at
-        if kernel.splits:
+        if kernel.inverse:
             s, d = b.at(src, b.mul(at, n * width)), b.at(dst, b.mul(at, width))
             loaded = [b.load(vector, s, k * size * width) for k in range(n)]
             places = [[divmod(k * n + strand, size) for k in range(size)] for strand in range(n)]
@@ -34,7 +40,7 @@ def emit_weave(
             loaded = [b.load(vector, s, k * kernel.stride) for k in range(n)]
             places = [[(e % n, e // n) for e in range(v * size, (v + 1) * size)] for v in range(n)]
         for v, lanes in enumerate(places):
-            offset = v * kernel.stride if kernel.splits else v * size * width
+            offset = v * kernel.stride if kernel.inverse else v * size * width
             b.store(vector, chosen(b, f"i{8 * width}", loaded, lanes), d, offset, streaming=stream)
 
 

@@ -25,7 +25,7 @@ from layout_ir.backends.llvm.aot.header import header
 from layout_ir.backends.llvm.aot.object_file import FixedUnit, Unit
 from layout_ir.backends.llvm.machine.machine import llvm
 from layout_ir.backends.llvm.machine.named import TARGETS
-from layout_ir.backends.llvm.planning.plan import Plan
+from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.elements.types import bits_of
 from tests.backends.llvm.cases import CANARY, POISON, Case, buffers, expected
 from tests.fuzz import reorders as fuzz_reorders

@@ -18,6 +18,7 @@ from layout_ir.backends.llvm.machine.named import machine_named
 from layout_ir.backends.llvm.runtime.jit import object_file
 from layout_ir.backends.llvm.runtime.thread_pool import available
 from layout_ir.backends.reference.conversions import converted
+from layout_ir.dialects.kernel.plan import Axis, Copy, Interleave, Loop, Step, Tile
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError
 from tests.fuzz.reorders import DTYPES, PAIRS, run
@@ -37,98 +38,100 @@ def _pair(shape: tuple[int, ...], src: str, dst: str) -> tuple[Layout, Layout]:
     return Format.of(src).bind(shape), Format.of(dst).bind(shape)
 
 
-def _plan(
+def _steps(
     src: str, dst: str, shape: tuple[int, ...], conversion: Conversion, machine: Machine = WIDE
-) -> list[str]:
-    plan = plan_reorder(*_pair(shape, src, dst), conversion=conversion, target=machine)
-    return [line.strip() for line in str(plan).splitlines()]
+) -> tuple[Step, ...]:
+    return plan_reorder(*_pair(shape, src, dst), conversion=conversion, target=machine).steps
+
+
+def _step(
+    src: str, dst: str, shape: tuple[int, ...], conversion: Conversion, machine: Machine = WIDE
+) -> Step:
+    """The only step of the plan."""
+    [step] = _steps(src, dst, shape, conversion, machine)
+    return step
+
+
+def _tile(
+    src: str, dst: str, shape: tuple[int, ...], conversion: Conversion, machine: Machine = WIDE
+) -> Tile:
+    """The tile of the only step."""
+    tile = _step(src, dst, shape, conversion, machine).kernel
+    assert isinstance(tile, Tile)
+    return tile
 
 
 def test_equal_layouts_are_one_run():
-    assert _plan("nchw", "nchw", (2, 3, 4, 5), Conversion("f32", "bf16")) == [
-        "plan width 2 src 480 dst 240 convert f32 to bf16",
-        "step src+0 dst+0 split 0",
-        "convert 120",
-    ]
+    assert _steps("nchw", "nchw", (2, 3, 4, 5), Conversion("f32", "bf16")) == (Step((), 0, 0, Copy(120)),)
 
 
 def test_a_transposition_makes_whole_lines_of_the_narrower_elements():
     shape = (1, 64, 56, 56)
-    assert _plan("nchw", "nhwc", shape, Conversion("f32", "i8"))[-1] == (
-        "convert tile rows 64 by 12544, cols 3136 by 64: rows/64 cols/16"
-    )
-    assert _plan("nhwc", "nchw", shape, Conversion("i8", "f32"))[-1] == (
-        "convert tile rows 3136 by 64, cols 64 by 12544: rows/64 cols/64"
-    )
+    tile = _tile("nchw", "nhwc", shape, Conversion("f32", "i8"))
+    assert (tile.rows, tile.cols) == (Axis(64, 12544), Axis(3136, 64))
+    assert (tile.block("rows"), tile.block("cols")) == (64, 16)  # 64 bytes of i8, 64 of f32
+    tile = _tile("nhwc", "nchw", shape, Conversion("i8", "f32"))
+    assert (tile.rows, tile.cols) == (Axis(3136, 64), Axis(64, 12544))
+    assert (tile.block("rows"), tile.block("cols")) == (64, 64)
 
 
-def test_rows_beyond_the_second_level_are_asked_for_ahead():
+def test_rows_beyond_the_second_level_are_prefetched():
     conversion = Conversion("f32", "bf16")
-    assert _plan("nchw", "nhwc", (1, 64, 112, 112), conversion)[-1] == (
-        "convert tile rows 64 by 50176, cols 12544 by 128: rows/32 cols/16 reach 256"
-    )
+    assert _tile("nchw", "nhwc", (1, 64, 112, 112), conversion).prefetch_distance == 256
     # Short rows one behind the other: as many rows again.
-    assert _plan("nchw", "nhwc", (40, 256, 14, 14), conversion)[-1].endswith("reach 25088 streaming")
-    narrow = machine_named("x86-64-v3")
-    assert "rows/32 cols/8" in _plan("nchw", "nhwc", (1, 64, 56, 56), conversion, narrow)[-1]
+    tile = _tile("nchw", "nhwc", (40, 256, 14, 14), conversion)
+    assert tile.prefetch_distance == tile.block("rows") * 14 * 14 * 4 and tile.streaming
+    narrow = _tile("nchw", "nhwc", (1, 64, 56, 56), conversion, machine_named("x86-64-v3"))
+    assert (narrow.block("rows"), narrow.block("cols")) == (32, 8)
 
 
-def test_negative_what_the_second_level_holds_is_not_asked_for():
-    assert "reach" not in _plan("nchw", "nhwc", (1, 64, 40, 40), Conversion("f32", "bf16"))[-1]
+def test_negative_what_the_second_level_holds_is_not_prefetched():
+    assert not _tile("nchw", "nhwc", (1, 64, 40, 40), Conversion("f32", "bf16")).prefetch_distance
     # Nor are half bytes, whose rows are counted otherwise.
-    assert "reach" not in _plan("nchw", "nhwc", (10, 64, 56, 56), Conversion("i4", "f32"))[-1]
+    assert not _tile("nchw", "nhwc", (10, 64, 56, 56), Conversion("i4", "f32")).prefetch_distance
 
 
 def test_tiles_are_streamed_before_copies_are():
     conversion = Conversion("f32", "bf16")
-    assert "streaming" in _plan("nchw", "nhwc", (8, 64, 56, 56), conversion)[-1]
-    assert "streaming" not in _plan("nchw", "nhwc", (6, 64, 56, 56), conversion)[-1]
-    assert "streaming" not in _plan("nchw", "nchw", (8, 64, 56, 56), conversion)[-1]
+    assert _tile("nchw", "nhwc", (8, 64, 56, 56), conversion).streaming
+    assert not _tile("nchw", "nhwc", (6, 64, 56, 56), conversion).streaming
+    assert not _step("nchw", "nchw", (8, 64, 56, 56), conversion).kernel.streaming
 
 
 def test_channels_follow_the_loops():
     conversion = Conversion("f32", "i8", ratio="channel", dim=1, channels=64)
-    assert "rows 64 by 12544 channel+1" in _plan("nchw", "nhwc", (1, 64, 56, 56), conversion)[-1]
-    assert _plan("nchw", "nchw", (2, 64, 5, 5), conversion)[-2:] == [
-        "for 2: src+6400 dst+1600",
-        "convert 25 (for 64: src+100 dst+25 channel+1)",
-    ]
-    assert (
-        _plan("nhwc", "nhwc", (2, 64, 5, 5), conversion)[-1]
-        == "convert 64 channel+1 (for 50: src+256 dst+64)"
-    )
+    assert _tile("nchw", "nhwc", (1, 64, 56, 56), conversion).rows == Axis(64, 12544, channel=1)
+    step = _step("nchw", "nchw", (2, 64, 5, 5), conversion)
+    assert step.loops == (Loop(2, 6400, 1600),)
+    assert step.kernel == Copy(25, Loop(64, 100, 25, channel=1))
+    step = _step("nhwc", "nhwc", (2, 64, 5, 5), conversion)
+    assert step.kernel == Copy(64, Loop(50, 256, 64), channel=1)
 
 
-def test_three_channels_are_woven():
-    assert _plan("nhwc", "nchw", (1, 3, 8, 8), Conversion("ui8", "f32"))[-1] == (
-        "convert split strands 3 by 256 of 64: block 64"
-    )
+def test_three_channels_are_deinterleaved():
+    kernel = _step("nhwc", "nchw", (1, 3, 8, 8), Conversion("ui8", "f32")).kernel
+    assert kernel == Interleave(1, 3, 64, 256, inverse=True, block=64)
 
 
 def test_large_destinations_are_streamed_and_the_rest_is_not():
-    lines = _plan("a", "a", (10_000_001,), Conversion("f32", "i8"))
-    assert [line for line in lines if line.startswith("convert")] == [
-        "convert 10000000 streaming",
-        "convert 1",
-    ]
+    steps = _steps("a", "a", (10_000_001,), Conversion("f32", "i8"))
+    assert [step.kernel for step in steps] == [Copy(10_000_000, streaming=True), Copy(1)]
 
 
 def test_what_is_also_read_is_cut_into_whole_tiles_and_a_rest():
-    lines = _plan("ab", "ba", (19, 37), Conversion("f32", "f32", beta=1.0))
-    counts = [line.split()[3] + "x" + line.split()[7] for line in lines if line.startswith("convert tile")]
-    assert counts == ["16x36", "16x1", "2x36", "2x1", "1x36", "1x1"]
+    kernels = [step.kernel for step in _steps("ab", "ba", (19, 37), Conversion("f32", "f32", beta=1.0))]
+    counts = [(x.rows.count, x.cols.count) for x in kernels if isinstance(x, Tile)]
+    assert counts == [(16, 36), (16, 1), (2, 36), (2, 1), (1, 36), (1, 1)]
 
 
 def test_negative_without_beta_one_tile_is_moved_back():
-    assert len(_plan("ab", "ba", (19, 37), Conversion("f32", "i32"))) == 3
+    assert len(_steps("ab", "ba", (19, 37), Conversion("f32", "i32"))) == 1
 
 
 def test_four_bits_are_moved_even_where_nothing_is_converted():
-    assert _plan("ab", "ab", (3, 5), Conversion("i4", "i4")) == [
-        "plan width 1 src 8 dst 8 convert i4 to i4",
-        "step src+0 dst+0 split 0",
-        "convert 15",
-    ]
+    plan = plan_reorder(*_pair((3, 5), "ab", "ab"), conversion=Conversion("i4", "i4"), target=WIDE)
+    assert (plan.src_bytes, plan.dst_bytes) == (8, 8)
+    assert plan.steps == (Step((), 0, 0, Copy(15)),)
 
 
 @pytest.mark.parametrize("name", ["x86-64-v2", "x86-64-v3", "aarch64", "riscv64-v"])

@@ -141,7 +141,7 @@ def test_threads_share_what_there_is_more_of_than_of_batches():
     for conversion in conversions:
         kernel = compile_dynamic(Format.of("nchw"), Format.of("nhwc"), (N, N, N, N), conversion=conversion)
         (step,) = kernel.plan_for((1, 64, 112, 112)).plan.steps
-        assert step.split == len(step.loops) == 1
+        assert step.parallel == len(step.loops) == 1
 
 
 def test_arrays_tell_their_extents():

@@ -15,11 +15,11 @@ from layout_ir.backends.llvm.describe import plan_words
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.machine.named import machine_named
 from layout_ir.backends.llvm.planning.pad_fills import pad_bits
-from layout_ir.backends.llvm.planning.plan import Copy, Plan, Step
 from layout_ir.backends.llvm.planning.planner import candidates
 from layout_ir.backends.llvm.runtime import code_cache, tuning
 from layout_ir.backends.llvm.runtime.call import Reorder, choose_plan, plan_reorder
 from layout_ir.backends.llvm.runtime.tuning import choose, preferred
+from layout_ir.dialects.kernel.plan import Copy, Plan, Step
 from layout_ir.errors import LayoutError
 from layout_ir.tools.layout_ir import main
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from layout_ir.backends.llvm.planning.plan import ConvertTile, Cut, Plan, Step, Strip
 from layout_ir.backends.llvm.runtime.call import load
+from layout_ir.dialects.kernel.plan import Axis, Blocking, Plan, Step, Tile
 from layout_ir.elements.quantization import Conversion
 from tests.backends.llvm.cases import machine_here
 
@@ -17,7 +17,7 @@ def test_columns_of_half_bytes_are_whole_bytes(cpu: str, high: int):
     """A tile of more registers than there are goes in parts, none of which ends inside a byte."""
     machine = machine_here(cpu)
     rows, cols = 2 * high, 24
-    tile = ConvertTile(Strip(rows, cols), Strip(cols, rows), (Cut("rows", high), Cut("cols", 8)))
+    tile = Tile(1, Axis(rows, cols), Axis(cols, rows), (Blocking("rows", high), Blocking("cols", 8)))
     size = rows * cols
     plan = Plan(1, size, size // 2, (Step((), 0, 0, tile, 0),), Conversion("ui8", "ui4"))
     x = np.random.default_rng(high).integers(0, 20, (rows, cols), np.uint8)
