@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import index
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i64
 from xdsl.ir import Attribute, Block, Operation, Region
@@ -31,6 +32,7 @@ from layout_ir.dialects.kernel.plan import (
 )
 from layout_ir.dialects.kernel.structure import element_width
 from layout_ir.errors import LayoutError
+from layout_ir.symbolic.symint import Size
 
 Properties = dict[str, Attribute]
 
@@ -54,11 +56,11 @@ def plan_op(plan: Plan, name: str, cpu: str | None = None) -> ir.PlanOp:
     )
 
 
-def _ints(**numbers: int) -> Properties:
-    return {name: IntegerAttr(value, i64) for name, value in numbers.items()}
+def _ints(**numbers: Size) -> Properties:
+    return {name: IntegerAttr(index(value), i64) for name, value in numbers.items()}
 
 
-def some(**numbers: int) -> Properties:
+def some(**numbers: Size) -> Properties:
     """The numbers that are not 0."""
     return _ints(**{name: value for name, value in numbers.items() if value})
 
@@ -108,14 +110,16 @@ def _inner(loop: Loop) -> Properties:
 
 
 def _pairs(table: TableLoop) -> tuple[tuple[int, int], ...]:
-    return tuple(zip(table.src, table.dst, strict=True))
+    return tuple(zip(map(index, table.src), map(index, table.dst), strict=True))
 
 
 def _digit(level: Level) -> ir.Digit:
     move = level.loop
     if isinstance(move, TableLoop):
-        return ir.Digit(level.unit, _pairs(move), move.channel)
-    return ir.Digit(level.unit, ir.Steady(move.count, move.src, move.dst), move.channel)
+        return ir.Digit(level.unit, _pairs(move), index(move.channel))
+    return ir.Digit(
+        level.unit, ir.Steady(index(move.count), index(move.src), index(move.dst)), index(move.channel)
+    )
 
 
 def _kernel_op(kernel: Kernel, *, split: bool, converts: bool) -> Operation:
@@ -147,7 +151,7 @@ def _kernel_op(kernel: Kernel, *, split: bool, converts: bool) -> Operation:
         numbers = _ints(run=kernel.run, valid=kernel.valid, value=kernel.value, width=kernel.width)
         return ir.PaddedOp(properties={**numbers, **inner, **flags})
     if isinstance(kernel, Tile):
-        cuts = ir.CutsAttr(tuple((cut.axis, cut.size) for cut in kernel.schedule))
+        cuts = ir.CutsAttr(tuple((cut.axis, index(cut.size)) for cut in kernel.schedule))
         rows, cols = kernel.rows, kernel.cols
         numbers = _ints(rows=rows.count, row_stride=rows.stride, cols=cols.count, col_stride=cols.stride)
         optional = some(row_channel=rows.channel, col_channel=cols.channel, reach=kernel.prefetch_distance)
@@ -167,7 +171,7 @@ def _kernel_op(kernel: Kernel, *, split: bool, converts: bool) -> Operation:
 
 
 def _tile(tile: Tile) -> Properties:
-    cuts = ir.CutsAttr(tuple((cut.axis, cut.size) for cut in tile.schedule))
+    cuts = ir.CutsAttr(tuple((cut.axis, index(cut.size)) for cut in tile.schedule))
     pads = _ints(valid=tile.valid, pad=tile.pad) if tile.valid or tile.pad else {}
     numbers = _ints(
         width=tile.width,

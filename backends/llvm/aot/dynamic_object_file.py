@@ -18,6 +18,7 @@ from math import lcm, prod
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm.aot.object_file import Unit, check_name
 from layout_ir.backends.llvm.emission.emit import module_text
+from layout_ir.backends.llvm.emission.size_registers import SizeRegisters
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.planning.conversion import bytes_of
 from layout_ir.backends.llvm.planning.dynamic_shapes import (
@@ -27,11 +28,10 @@ from layout_ir.backends.llvm.planning.dynamic_shapes import (
     dynamic_reorder,
 )
 from layout_ir.backends.llvm.planning.nontemporal import streaming_volume
-from layout_ir.backends.llvm.symbolic.registers import SizeRegisters
-from layout_ir.backends.llvm.symbolic.symint import Size
 from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError, shape_text
+from layout_ir.symbolic.symint import Size
 
 _ARGUMENTS = "ptr %src, ptr %dst, i64 %part, i64 %parts, ptr %extents"
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from operator import index
 
-from layout_ir.backends.llvm.symbolic.registers import SizeRegisters
-from layout_ir.backends.llvm.symbolic.symint import Size, SymInt
+from layout_ir.backends.llvm.emission.size_registers import SizeRegisters
+from layout_ir.symbolic.symint import Size, SymInt
 
 Value = str | Size
 """An i64: a register, a constant, or a size that `Builder.operand` finds a register for."""
@@ -91,13 +91,13 @@ class Builder:
         flag = self.put(f"icmp {relation} i64 {self.operand(a)}, {self.operand(b)}")
         return self.put(f"select i1 {flag}, i64 {self.operand(a)}, i64 {self.operand(b)}")
 
-    def div(self, a: Value, b: int) -> Value:
+    def div(self, a: Value, b: Size) -> Value:
         """Floor of a / b for a >= 0."""
         if not isinstance(a, str):
             return a // b
         return a if b == 1 else self.put(f"udiv i64 {self.operand(a)}, {b}")
 
-    def ceil(self, a: Value, b: int) -> Value:
+    def ceil(self, a: Value, b: Size) -> Value:
         return self.div(self.add(a, b - 1), b)
 
     def at(self, pointer: str, offset: Value) -> str:
@@ -175,7 +175,7 @@ class Builder:
         self.do(f"br label {after}")
         self.label(after)
 
-    def table(self, values: Sequence[int]) -> str:
+    def table(self, values: Sequence[Size]) -> str:
         """A constant array of i64; returns its address."""
         return self._constant(b"".join(index(v).to_bytes(8, "little", signed=True) for v in values), 8)
 

@@ -16,12 +16,9 @@ from layout_ir.backends.llvm.emission.kernels.linear import Range, emit_fill, sh
 from layout_ir.backends.llvm.emission.kernels.numbers import Numbers
 from layout_ir.backends.llvm.emission.kernels.open_convert import emit_dynamic_conversion
 from layout_ir.backends.llvm.emission.kernels.open_run import emit_dynamic_run
+from layout_ir.backends.llvm.emission.size_registers import SizeRegisters
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.planning.conversion import Widths, starts_even
-from layout_ir.backends.llvm.symbolic.guarding import under
-from layout_ir.backends.llvm.symbolic.registers import SizeRegisters
-from layout_ir.backends.llvm.symbolic.shape_env import ShapeEnv
-from layout_ir.backends.llvm.symbolic.symint import SymInt
 from layout_ir.dialects.kernel.plan import (
     Copy,
     Fill,
@@ -35,6 +32,9 @@ from layout_ir.dialects.kernel.plan import (
     VariableBoundLoops,
 )
 from layout_ir.elements.quantization import PARAMETERS, Conversion
+from layout_ir.symbolic.guarding import under
+from layout_ir.symbolic.shape_env import ShapeEnv
+from layout_ir.symbolic.symint import SymInt
 
 
 def emit_conversion(

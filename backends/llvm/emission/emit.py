@@ -28,12 +28,9 @@ from layout_ir.backends.llvm.emission.kernels.linear import (
 from layout_ir.backends.llvm.emission.kernels.open_run import emit_dynamic_run
 from layout_ir.backends.llvm.emission.kernels.tile import emit_tile
 from layout_ir.backends.llvm.emission.kernels.weave import emit_weave
+from layout_ir.backends.llvm.emission.size_registers import SizeRegisters
 from layout_ir.backends.llvm.machine.machine import LINE, Machine
 from layout_ir.backends.llvm.planning.nontemporal import staging_size
-from layout_ir.backends.llvm.symbolic.guarding import under
-from layout_ir.backends.llvm.symbolic.registers import SizeRegisters
-from layout_ir.backends.llvm.symbolic.shape_env import ShapeEnv
-from layout_ir.backends.llvm.symbolic.symint import SymInt
 from layout_ir.dialects.kernel.plan import (
     AnyLoop,
     Copy,
@@ -52,6 +49,9 @@ from layout_ir.dialects.kernel.plan import (
     iterations,
     read_volume,
 )
+from layout_ir.symbolic.guarding import under
+from layout_ir.symbolic.shape_env import ShapeEnv
+from layout_ir.symbolic.symint import Size, SymInt
 from layout_ir.version import __version__
 
 
@@ -120,7 +120,7 @@ def stack_bytes(plan: Plan, machine: Machine) -> int:
     return max(sizes) + 128 if sizes else 0
 
 
-def stage_bound(size: int, machine: Machine) -> int:
+def stage_bound(size: Size, machine: Machine) -> int:
     """Bytes of a buffer for `size`; for a symbolic one, a bound that its hint keeps."""
     if not isinstance(size, SymInt):
         return size
@@ -178,7 +178,7 @@ class _Emitter:
             self.items(depth + 1, s, d)
             self.pace = before
 
-    def volume(self, depth: int) -> int:
+    def volume(self, depth: int) -> Size:
         """Bytes of the source that one round of the loops from `depth` on reads."""
         return iterations(self.step.loops[depth:]) * read_volume(self.step.kernel)
 

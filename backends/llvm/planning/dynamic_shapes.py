@@ -38,9 +38,6 @@ from layout_ir.backends.llvm.planning.pad_fills import pad_bits
 from layout_ir.backends.llvm.planning.parallel import split_of
 from layout_ir.backends.llvm.planning.planner import make_plan, pad_boxes, product_boxes
 from layout_ir.backends.llvm.planning.schedule import finished, merged
-from layout_ir.backends.llvm.symbolic.guarding import size_oblivious
-from layout_ir.backends.llvm.symbolic.shape_env import ShapeEnv
-from layout_ir.backends.llvm.symbolic.symint import Size, SymInt, dynamic_extent, in_blocks, with_hints
 from layout_ir.dialects.kernel.plan import (
     ONCE,
     AnyLoop,
@@ -57,6 +54,9 @@ from layout_ir.dialects.kernel.plan import (
 from layout_ir.elements.quantization import Conversion
 from layout_ir.elements.types import bits_of
 from layout_ir.errors import LayoutError, shape_text
+from layout_ir.symbolic.guarding import size_oblivious
+from layout_ir.symbolic.shape_env import ShapeEnv
+from layout_ir.symbolic.symint import Size, SymInt, dynamic_extent, in_blocks, with_hints
 
 DynamicShape = tuple[int | None, ...]
 """Extents per dim, None where only the run time knows them."""

@@ -23,10 +23,10 @@ from layout_ir.backends.llvm.planning.out_of_cache import from_far
 from layout_ir.backends.llvm.planning.parallel import shared_by
 from layout_ir.backends.llvm.planning.schedule import fill_step, from_near, move_step
 from layout_ir.backends.llvm.planning.variants import variants
-from layout_ir.backends.llvm.symbolic.guarding import size_oblivious, unguarded
-from layout_ir.backends.llvm.symbolic.symint import SymInt
 from layout_ir.dialects.kernel.plan import Level, Loop, Plan, Step, TableLoop
 from layout_ir.errors import LayoutError
+from layout_ir.symbolic.guarding import size_oblivious, unguarded
+from layout_ir.symbolic.symint import Size, SymInt
 
 # Code grows with every box, about 2 ms of compilation each; a nest with varying bounds runs at half the speed.
 _MAX_BOXES = 16
@@ -196,7 +196,7 @@ def product_boxes(spans: Sequence[Span], parts: list[list[Box]]) -> list[Box]:
     ]
 
 
-def _nearness(levels: Sequence[Level]) -> int:
+def _nearness(levels: Sequence[Level]) -> Size:
     """The smallest step of a dim on either side: dims with small ones form the innermost runs."""
     steps = [
         abs(x)

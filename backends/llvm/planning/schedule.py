@@ -15,8 +15,6 @@ from operator import index
 from layout_ir.backends.llvm.machine.machine import LANE, LINE, Machine
 from layout_ir.backends.llvm.planning.index_splitting import Box
 from layout_ir.backends.llvm.planning.parallel import split_of
-from layout_ir.backends.llvm.symbolic.guarding import size_oblivious, unguarded
-from layout_ir.backends.llvm.symbolic.symint import SymInt, hint_of
 from layout_ir.dialects.kernel.plan import (
     ONCE,
     AnyLoop,
@@ -33,6 +31,8 @@ from layout_ir.dialects.kernel.plan import (
     TableLoop,
     Tile,
 )
+from layout_ir.symbolic.guarding import size_oblivious, unguarded
+from layout_ir.symbolic.symint import Size, SymInt, hint_of
 
 _FEW_COLS = 256
 """Bytes of a row from which on a tile need not look for more columns."""
@@ -98,7 +98,7 @@ def fill_step(box: Box, width: int, value: int) -> Step:
 
 
 @size_oblivious
-def _normal(box: Box, width: int) -> tuple[list[Loop], list[AnyLoop], int, int]:
+def _normal(box: Box, width: int) -> tuple[list[Loop], list[AnyLoop], Size, Size]:
     """Loops by falling destination stride, the other items by theirs, and the offsets after turning."""
     src, dst = box.src, box.dst
     loops: list[Loop] = []
@@ -118,7 +118,7 @@ def _normal(box: Box, width: int) -> tuple[list[Loop], list[AnyLoop], int, int]:
     return merged(loops), rest, src, dst
 
 
-def _reach(item: AnyLoop) -> int:
+def _reach(item: AnyLoop) -> Size:
     """The destination stride that orders tables and ragged dims among themselves."""
     if isinstance(item, Loop):
         return abs(item.dst)
@@ -157,7 +157,7 @@ def merged(loops: Sequence[Loop]) -> list[Loop]:
 
 @size_oblivious
 def _widened(
-    loops: Sequence[Loop], rest: Sequence[AnyLoop], src: int, dst: int, run: Loop, width: int
+    loops: Sequence[Loop], rest: Sequence[AnyLoop], src: Size, dst: Size, run: Loop, width: int
 ) -> int:
     """The largest element (at most 8 bytes) that the run and every other step are whole multiples of."""
     numbers = [src, dst, run.count * width]
@@ -172,7 +172,7 @@ def _widened(
     return wide
 
 
-def _numbers(item: AnyLoop) -> list[int]:
+def _numbers(item: AnyLoop) -> list[Size]:
     if isinstance(item, Loop):
         return [item.src, item.dst]
     if isinstance(item, TableLoop):
@@ -180,7 +180,7 @@ def _numbers(item: AnyLoop) -> list[int]:
     return [n for level in item.levels for n in _numbers(level.loop)]
 
 
-def _last_rows(tile: Tile) -> int:
+def _last_rows(tile: Tile) -> Size:
     return [cut.size for cut in tile.schedule if cut.axis == "rows"][-1]
 
 
@@ -260,6 +260,6 @@ def from_near(step: Step, machine: Machine) -> Step:
     return replace(step, kernel=replace(tile, square=False, schedule=cuts))
 
 
-def finished(items: tuple[AnyLoop, ...], src: int, dst: int, kernel: Kernel) -> Step:
+def finished(items: tuple[AnyLoop, ...], src: Size, dst: Size, kernel: Kernel) -> Step:
     """The step of these loops, shared by an unknown number of threads."""
     return Step(items, src, dst, kernel, split_of(items, kernel))

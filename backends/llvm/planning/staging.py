@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import index
 
 from layout_ir.backends.llvm.machine.machine import LINE
 from layout_ir.backends.llvm.planning.schedule import finished
-from layout_ir.backends.llvm.symbolic.symint import SymInt
 from layout_ir.dialects.kernel.plan import Axis, Blocking, Loop, Staged, Step, Tile
+from layout_ir.symbolic.symint import SymInt
 
 _LINES = 2
 """Lines of a block in each row of the destination: more make the buffer larger than the first level likes."""
@@ -44,8 +45,8 @@ def strips(step: Step) -> list[Step] | None:
         return None
     return [
         _strip(step, tile, row, rows, along, col, cols, times)
-        for col, cols, times in _parts(tile.cols.count, wide, 16)
-        for row, rows, along in _parts(tile.rows.count, high, high)
+        for col, cols, times in _parts(index(tile.cols.count), wide, 16)
+        for row, rows, along in _parts(index(tile.rows.count), high, high)
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from operator import index
 from typing import Any, cast
 
 import numpy as np
@@ -93,7 +94,7 @@ class Reorder:
             return
         parallel = thread_pool.ensure(threads).address if threads > 1 else 0
         threads = checked.threads
-        sizes = (plan.src_bytes, plan.dst_bytes)
+        sizes = checked.sizes
         self.__call__ = entry(
             checked.kernel, parallel, threads, sizes, plan.widths, plan.in_place_safe, checked, plan.elements
         )
@@ -111,14 +112,16 @@ class _Checked:
         self.plan = plan
         self.code = code  # keeps the machine code
         self.call = _SIGNATURE(code.address(name))
-        light = threads > 1 and plan.src_bytes + plan.dst_bytes < threads * _SHARE
+        self.sizes = index(plan.src_bytes), index(plan.dst_bytes)
+        light = threads > 1 and sum(self.sizes) < threads * _SHARE
         self.threads = threads + thread_pool.LIGHT if light else threads
         self.kernel = code.address(name)
 
     def __call__(self, src: Any, dst: Any, values: Values | None = None) -> None:
-        a = self.address(src, self.plan.src_bytes, writes=False)
-        b = self.address(dst, self.plan.dst_bytes, writes=True)
-        apart = a >= b + self.plan.dst_bytes or b >= a + self.plan.src_bytes
+        src_bytes, dst_bytes = self.sizes
+        a = self.address(src, src_bytes, writes=False)
+        b = self.address(dst, dst_bytes, writes=True)
+        apart = a >= b + dst_bytes or b >= a + src_bytes
         if not apart and not (a == b and self.plan.in_place_safe):
             raise LayoutError("source and destination overlap: a reorder needs two buffers")
         (a, b), _keep = self.arguments(a, b, values)
@@ -254,7 +257,7 @@ def _prepared(
 
 def _shares(plan: Plan, threads: int) -> int:
     """Threads that `plan` is worth."""
-    return 1 if plan.shares_bytes else shares(plan.src_bytes + plan.dst_bytes, threads)
+    return 1 if plan.shares_bytes else shares(index(plan.src_bytes + plan.dst_bytes), threads)
 
 
 def shares(size: int, threads: int) -> int:

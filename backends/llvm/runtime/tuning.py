@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import index
 from threading import RLock
 from time import perf_counter
 from typing import Any
@@ -85,7 +86,7 @@ def _digest(plan: Plan) -> str:
 
 def fastest(kernels: Sequence[Kernel], plan: Plan) -> int:
     """The number of the fastest of `kernels`, which move the bytes of `plan`."""
-    buffers = _buffer(plan.src_bytes), _buffer(plan.dst_bytes)
+    buffers = _buffer(index(plan.src_bytes)), _buffer(index(plan.dst_bytes))
     x, y = (int(buffer.ctypes.data) for buffer in buffers)
     calls: list[int] = []
     for kernel in kernels:

@@ -12,8 +12,8 @@ from typing import cast
 from layout_ir.backends.llvm.emission.builder import Builder, Value
 from layout_ir.backends.llvm.emission.kernels.linear import Range, fill_piece, move_piece
 from layout_ir.backends.llvm.machine.machine import LANE
-from layout_ir.backends.llvm.symbolic.symint import SymInt
 from layout_ir.dialects.kernel.plan import Copy, Fill
+from layout_ir.symbolic.symint import SymInt
 
 _BLOCK = 256
 

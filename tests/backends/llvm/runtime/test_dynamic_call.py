@@ -16,9 +16,9 @@ from layout_ir.backends.llvm.machine.named import machine_named
 from layout_ir.backends.llvm.planning.dynamic_shapes import dynamic_reorder
 from layout_ir.backends.llvm.runtime.call import plan_reorder
 from layout_ir.backends.llvm.runtime.dynamic_call import DynamicKernel, compile_dynamic
-from layout_ir.backends.llvm.symbolic.symint import with_hints
 from layout_ir.elements.quantization import Conversion, conversion_between
 from layout_ir.errors import LayoutError
+from layout_ir.symbolic.symint import with_hints
 from tests.backends.llvm import cases
 from tests.backends.llvm.cases import WIDTHS, buffers, expected
 from tests.fuzz.open_reorders import At, run

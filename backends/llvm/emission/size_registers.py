@@ -6,9 +6,9 @@ each once, stand in front of the function's body, so that every use of the size 
 
 from __future__ import annotations
 
-from layout_ir.backends.llvm.symbolic.polynomials import Terms
-from layout_ir.backends.llvm.symbolic.shape_env import ShapeEnv
-from layout_ir.backends.llvm.symbolic.symint import Size, SymInt
+from layout_ir.symbolic.polynomials import Terms
+from layout_ir.symbolic.shape_env import ShapeEnv
+from layout_ir.symbolic.symint import Size, SymInt
 
 
 class SizeRegisters:

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from layout_ir.backends.llvm.symbolic.guarding import Policy
-from layout_ir.backends.llvm.symbolic.polynomials import Terms, divides, scaled
+from layout_ir.symbolic.guarding import Policy
+from layout_ir.symbolic.polynomials import Terms, divides, scaled
 
 BEYOND = 1 << 62
 """Sizes that no buffer has: whoever calls the code keeps to smaller ones."""

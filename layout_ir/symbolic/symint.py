@@ -27,9 +27,9 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass, replace
 from typing import TypeVar, cast
 
-from layout_ir.backends.llvm.symbolic import guarding
-from layout_ir.backends.llvm.symbolic.polynomials import Terms, constant, plus, scaled, times
-from layout_ir.backends.llvm.symbolic.shape_env import BEYOND, Guard, ShapeEnv
+from layout_ir.symbolic import guarding
+from layout_ir.symbolic.polynomials import Terms, constant, plus, scaled, times
+from layout_ir.symbolic.shape_env import BEYOND, Guard, ShapeEnv
 
 
 class SymBool:
