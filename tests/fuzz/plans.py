@@ -20,8 +20,8 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from layout_ir.backends.llvm import plan_reorder
 from layout_ir.backends.llvm.kernel_ir import plan_of, plan_op
+from layout_ir.backends.llvm.machine.known_cpus import NAMES, machine_named
 from layout_ir.backends.llvm.machine.machine import host
-from layout_ir.backends.llvm.machine.named import NAMES, machine_named
 from layout_ir.backends.llvm.runtime.call import load
 from layout_ir.backends.llvm.runtime.dynamic_call import compile_dynamic
 from layout_ir.dialects.kernel.ops import KernelDialect, OpenOp, PlanOp

@@ -12,7 +12,7 @@ import pytest
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm.aot.header import header
 from layout_ir.backends.llvm.aot.object_file import compile_ahead, elf_symbols
-from layout_ir.backends.llvm.machine.named import TARGETS, machine_named
+from layout_ir.backends.llvm.machine.known_cpus import TARGETS, machine_named
 from layout_ir.elements.quantization import conversion_between
 from layout_ir.tools.layout_ir import main
 

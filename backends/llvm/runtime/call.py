@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.pads import pad_after
 from layout_ir.backends.llvm.emission.emit import emit_module, version
+from layout_ir.backends.llvm.machine.known_cpus import runnable
 from layout_ir.backends.llvm.machine.machine import Machine, host
-from layout_ir.backends.llvm.machine.named import runnable
 from layout_ir.backends.llvm.planning.conversion import make_conversion_plan
 from layout_ir.backends.llvm.planning.pad_fills import pad_bits
 from layout_ir.backends.llvm.planning.planner import candidates, make_plan

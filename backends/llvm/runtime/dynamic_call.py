@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm.emission.emit import module_text
+from layout_ir.backends.llvm.machine.known_cpus import runnable
 from layout_ir.backends.llvm.machine.machine import Machine
-from layout_ir.backends.llvm.machine.named import runnable
 from layout_ir.backends.llvm.planning.conversion import bytes_of
 from layout_ir.backends.llvm.planning.dynamic_shapes import (
     DynamicPlan,

@@ -127,7 +127,7 @@ def _kind(args: argparse.Namespace) -> str:
 
 
 def _machine(args: argparse.Namespace) -> Machine:
-    from layout_ir.backends.llvm.machine.named import machine_named, with_features
+    from layout_ir.backends.llvm.machine.known_cpus import machine_named, with_features
     from layout_ir.tools.commands import TextError
     from layout_ir.tools.commands.formats import pointing
 
@@ -201,8 +201,8 @@ def _layout(args: argparse.Namespace, text: str) -> Layout:
 
 def _needs(args: argparse.Namespace) -> tuple[str, ...]:
     """The CPU features that the code may use."""
+    from layout_ir.backends.llvm.machine.known_cpus import TARGETS
     from layout_ir.backends.llvm.machine.machine import host
-    from layout_ir.backends.llvm.machine.named import TARGETS
 
     if args.target == "host":
         needs = [part[1:] for part in host().features.split(",") if part.startswith("+")]
@@ -262,7 +262,7 @@ def _summary(
 
 
 def _targets() -> str:
-    from layout_ir.backends.llvm.machine.named import TARGETS
+    from layout_ir.backends.llvm.machine.known_cpus import TARGETS
 
     lines = ["host        this machine"]
     for name, target in TARGETS.items():

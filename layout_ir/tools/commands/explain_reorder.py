@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     """Prints the plan. Raises LayoutError or TextError where there is none."""
     from layout_ir.backends.llvm.describe import choice_words, plan_words, step_words
     from layout_ir.backends.llvm.kernel_ir import plan_op
-    from layout_ir.backends.llvm.machine.named import machine_named
+    from layout_ir.backends.llvm.machine.known_cpus import machine_named
     from layout_ir.backends.llvm.runtime.call import choose_plan, plan_reorder
     from layout_ir.tools.commands.formats import read_open_shape
     from layout_ir.tools.commands.numbers import conversion_of

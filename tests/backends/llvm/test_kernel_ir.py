@@ -13,7 +13,7 @@ from xdsl.printer import Printer
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm import plan_reorder
 from layout_ir.backends.llvm.kernel_ir import plan_of, plan_op
-from layout_ir.backends.llvm.machine.named import NAMES, machine_named
+from layout_ir.backends.llvm.machine.known_cpus import NAMES, machine_named
 from layout_ir.dialects.kernel.ops import KernelDialect, PlanOp
 from layout_ir.dialects.kernel.plan import Copy, Fill, Loop, Plan, Step
 from layout_ir.errors import LayoutError

@@ -11,7 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.backends.llvm import plan_reorder
 from layout_ir.backends.llvm.kernel_ir import plan_op
-from layout_ir.backends.llvm.machine.named import machine_named
+from layout_ir.backends.llvm.machine.known_cpus import machine_named
 from layout_ir.dialects.kernel.bounds import Access, check_levels, linear, positive, ragged
 from layout_ir.dialects.kernel.ops import Digit, Steady
 from layout_ir.dialects.kernel.plan import Plan

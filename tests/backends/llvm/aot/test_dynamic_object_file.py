@@ -15,8 +15,8 @@ from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm.aot.dynamic_object_file import DynamicUnit, compile_dynamic_ahead, examples
 from layout_ir.backends.llvm.aot.header import header
 from layout_ir.backends.llvm.aot.object_file import elf_symbols
+from layout_ir.backends.llvm.machine.known_cpus import TARGETS, machine_named
 from layout_ir.backends.llvm.machine.machine import host
-from layout_ir.backends.llvm.machine.named import TARGETS, machine_named
 from layout_ir.backends.llvm.planning.dynamic_shapes import DynamicShape
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.elements.quantization import Conversion

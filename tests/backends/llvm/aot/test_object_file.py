@@ -13,7 +13,7 @@ import pytest
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm.aot.header import header
 from layout_ir.backends.llvm.aot.object_file import FixedUnit, compile_ahead, elf_symbols
-from layout_ir.backends.llvm.machine.named import TARGETS, machine_named
+from layout_ir.backends.llvm.machine.known_cpus import TARGETS, machine_named
 from layout_ir.backends.llvm.runtime.jit import object_file
 from layout_ir.elements.quantization import Conversion
 from layout_ir.elements.types import element_type

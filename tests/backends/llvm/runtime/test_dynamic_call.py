@@ -11,8 +11,8 @@ import pytest
 import layout_ir as li
 from layout_ir.algebra.format import Format
 from layout_ir.api.reordering import physical_shape
+from layout_ir.backends.llvm.machine.known_cpus import machine_named
 from layout_ir.backends.llvm.machine.machine import host
-from layout_ir.backends.llvm.machine.named import machine_named
 from layout_ir.backends.llvm.planning.dynamic_shapes import dynamic_reorder
 from layout_ir.backends.llvm.runtime.call import plan_reorder
 from layout_ir.backends.llvm.runtime.dynamic_call import DynamicKernel, compile_dynamic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from layout_ir.backends.llvm.machine.named import TARGETS, machine_named, with_features
+from layout_ir.backends.llvm.machine.known_cpus import TARGETS, machine_named, with_features
 from layout_ir.backends.llvm.runtime.jit import object_file
 from layout_ir.errors import LayoutError
 
