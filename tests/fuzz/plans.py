@@ -20,7 +20,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from layout_ir.backends.llvm import plan_reorder
 from layout_ir.backends.llvm.kernel_ir import plan_of, plan_op
-from layout_ir.backends.llvm.machine.known_cpus import NAMES, machine_named
+from layout_ir.backends.llvm.machine.known_cpus import known_cpus, machine_named
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.runtime.call import load
 from layout_ir.backends.llvm.runtime.dynamic_call import compile_dynamic
@@ -44,7 +44,7 @@ _MOST_BYTES = 1 << 22
 def _texts() -> tuple[str, ...]:
     """Plans of random reorders, moving and converting, for several machines, and those of the text tests."""
     rng = Random(5)
-    names = [name for name in NAMES if name != "host"]
+    names = [name for name in ("host", *known_cpus()) if name != "host"]
     found: list[str] = []
     for number in range(60):
         case = random_case(rng)

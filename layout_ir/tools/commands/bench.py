@@ -29,6 +29,7 @@ examples:
 
 
 def add_parser(subparsers: Any) -> None:
+    """Adds `layout-ir bench` to the commands."""
     from layout_ir.tools.commands import formats
 
     parser = subparsers.add_parser(

@@ -13,7 +13,7 @@ from xdsl.printer import Printer
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm import plan_reorder
 from layout_ir.backends.llvm.kernel_ir import plan_of, plan_op
-from layout_ir.backends.llvm.machine.known_cpus import NAMES, machine_named
+from layout_ir.backends.llvm.machine.known_cpus import known_cpus, machine_named
 from layout_ir.dialects.kernel.ops import KernelDialect, PlanOp
 from layout_ir.dialects.kernel.plan import Copy, Fill, Loop, Plan, Step
 from layout_ir.errors import LayoutError
@@ -41,7 +41,7 @@ def _check(plan: Plan) -> None:
     assert str(again) == text
 
 
-@pytest.mark.parametrize("cpu", [name for name in NAMES if name != "host"])
+@pytest.mark.parametrize("cpu", [name for name in ("host", *known_cpus()) if name != "host"])
 def test_plans_of_random_pairs_survive_the_way_to_text_and_back(cpu: str):
     rng = Random(cpu)
     machine = machine_named(cpu)

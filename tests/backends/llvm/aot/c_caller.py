@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from layout_ir.backends.llvm.aot.dynamic_object_file import DynamicUnit
 from layout_ir.backends.llvm.aot.header import header
 from layout_ir.backends.llvm.aot.object_file import FixedUnit, Unit
-from layout_ir.backends.llvm.machine.known_cpus import TARGETS
+from layout_ir.backends.llvm.machine.known_cpus import known_cpus
 from layout_ir.backends.llvm.machine.machine import llvm
 from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.elements.types import bits_of
@@ -117,11 +117,11 @@ class Toolchain:
 
 def toolchain(target: str) -> Toolchain:
     """That of the machine named `target`; skips the test, with the reason, where there is none here."""
-    architecture = TARGETS[target].machine.architecture
+    architecture = known_cpus()[target].machine.architecture
     here = platform.machine()
     if architecture == here:
         features = llvm.get_host_cpu_features()
-        missing = [x for x in TARGETS[target].needs if not features.get(x)] if here == "x86_64" else []
+        missing = [x for x in known_cpus()[target].needs if not features.get(x)] if here == "x86_64" else []
         if missing:
             pytest.skip(f"this machine has no {', '.join(missing)}")
         compiler, emulator = shutil.which("cc"), ()
@@ -183,7 +183,7 @@ def moving(units: Sequence[Unit], pairs: Sequence[tuple[int, Case]], seed: int) 
 
 
 def _numbers(unit: FixedUnit, values: Mapping[str, Any]) -> str:
-    """C arrays of the numbers that calls of `unit` bring along."""
+    """C arrays of the runtime parameters of `unit`."""
     text = ""
     for argument in unit.arguments:
         numbers = [float(x).hex() for x in values[argument.name].reshape(-1)]
@@ -201,7 +201,7 @@ def call_all(
 ) -> tuple[str, bytes, list[Path]]:
     """A program that calls units, its data, and the object files it is linked with.
 
-    `values` are the numbers that calls bring along, for each unit.
+    `values` are the runtime parameters, for each unit.
     """
     rng, data, objects = Random(seed), bytearray(), list[Path]()
     includes, adapters, entries = "", "", ""

@@ -1,4 +1,4 @@
-"""Kernels for open extents, called with many shapes, against the definition of a layout."""
+"""Kernels for dynamic shapes, called with many shapes, against the definition of a layout."""
 
 from __future__ import annotations
 
