@@ -71,16 +71,11 @@ def _small() -> tuple[Any, Any]:
     return Format.of("nchw").bind(SHAPE), Format.of("nhwc").bind(SHAPE)
 
 
-def best(run: Callable[[], object], number: int = 1000) -> float:
-    """Nanoseconds of one call, the best of 15 batches."""
-    run()
-    least = 1e9
-    for _ in range(15):
-        start = perf_counter()
-        for _ in range(number):
-            run()
-        least = min(least, (perf_counter() - start) / number)
-    return 1e9 * least
+def best(run: Callable[[], object]) -> float:
+    """Nanoseconds of one call, the best of 15 rounds."""
+    from layout_ir.backends.llvm.runtime.timing import least_times
+
+    return 1e9 * least_times([run], 15, 0.0003)[0]
 
 
 def calls() -> dict[str, float]:

@@ -8,10 +8,10 @@
 All contenders of a case run in one process and take turns, round after round, so that a noisy neighbour slows them
 alike; rounds go on until the ratios are known to --precision, or for --seconds. With more threads than one, what was
 measured while they shared a core is measured again, for ten seconds at most. Rates count bytes of source and
-destination, pads included; the roof of a case is the faster of a plain and a streaming copy of as many bytes on as many
-threads. Printed are medians of the rounds: rates of the median call, ratios the median of the ratios inside rounds. The
-summary gives the same from the best rounds as well. Bytes are compared with the definition of the layouts. Each number
-of threads has a process of its own, because some libraries size their pools once.
+destination, pads included; the copy bandwidth of a case is that of the faster of a plain and a streaming copy of as
+many bytes on as many threads. Printed are medians of the rounds: rates of the median call, ratios the median of the
+ratios inside rounds. The summary gives the same from the best rounds as well. Bytes are compared with the definition of
+the layouts. Each number of threads has a process of its own, because some libraries size their pools once.
 
 The table and the loop are those of `layout-ir bench`. oneDNN for small sizes is the OpenMP build of the extra `bench`.
 """
@@ -26,13 +26,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from layout_ir.backends.llvm.machine.named import local_machine
+from layout_ir.backends.llvm.machine.known_cpus import local_machine
+from layout_ir.backends.llvm.runtime.timing import Limits
 from layout_ir.errors import LayoutError
 from layout_ir.tools.benchmark.cases import chosen
 from layout_ir.tools.benchmark.measure import Result, confine, measure
 from layout_ir.tools.benchmark.peers import NAMES, hold_to
-from layout_ir.tools.benchmark.report import line, machine_lines, summary, to_json
-from layout_ir.tools.benchmark.rounds import Limits
+from layout_ir.tools.benchmark.summary import line, machine_lines, summary, to_json
 
 
 def _numbers(text: str) -> list[int]:

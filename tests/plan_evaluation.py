@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from operator import index
 from typing import NamedTuple
 
 import numpy as np
@@ -39,12 +40,13 @@ from layout_ir.dialects.kernel.plan import (
 )
 from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.quantization import Conversion
+from layout_ir.symbolic.symint import Size
 
 
 class Moved(NamedTuple):
-    place: int
-    channel: int
-    byte: int
+    place: Size
+    channel: Size
+    byte: Size
 
 
 class Pad(NamedTuple):
@@ -56,12 +58,13 @@ class Destination(dict[int, Moved | Pad]):
 
     writes = 0
 
-    def put(self, place: int, what: Moved | Pad) -> None:
-        assert self.setdefault(place, what) == what, f"place {place} gets {self[place]} and {what}"
+    def put(self, place: Size, what: Moved | Pad) -> None:
+        before = self.setdefault(index(place), what)
+        assert before == what, f"place {place} gets {before} and {what}"
         self.writes += 1
 
 
-At = tuple[int, int, int]
+At = tuple[Size, Size, Size]
 """Offsets in source and destination, and the channel."""
 
 
@@ -73,7 +76,7 @@ def evaluate(plan: Plan) -> Destination:
     return result
 
 
-def _step(plan: Plan, step: Step, result: Destination, origin: int = 0) -> None:
+def _step(plan: Plan, step: Step, result: Destination, origin: Size = 0) -> None:
     for offsets in product(*(list(_iterations(loop)) for loop in step.loops)):
         src = origin + step.src + sum(x[0] for x in offsets)
         dst = step.dst + sum(x[1] for x in offsets)
@@ -114,12 +117,12 @@ def _element(plan: Plan, at: At, width: int, result: Destination) -> None:
         result.put(dst + byte, what)
 
 
-def _pads(dst: int, run: int, value: int, width: int, result: Destination) -> None:
+def _pads(dst: Size, run: Size, value: int, width: int, result: Destination) -> None:
     for k in range(run):
         result.put(dst + k, Pad(value.to_bytes(width, "little")[k % width]))
 
 
-def _other_side(axis: Axis, k: int) -> int:
+def _other_side(axis: Axis, k: Size) -> Size:
     if axis.fold:
         outer, inner = divmod(k, axis.fold)
         return outer * axis.outer_stride + inner * axis.stride
@@ -179,7 +182,7 @@ def _staged(plan: Plan, kernel: Staged, at: At, result: Destination) -> None:
         assert max(buffer) < kernel.extent and min(buffer) >= 0
         for row, k in product(range(kernel.rows), range(kernel.size)):
             to = dst + row * kernel.dst_stride + time * kernel.size + k
-            result.put(to, buffer[row * kernel.row_stride + k])
+            result.put(to, buffer[index(row * kernel.row_stride + k)])
 
 
 def definition(src: Layout, dst: Layout, width: int, pad: bytes | None) -> Destination:
@@ -197,10 +200,10 @@ def definition_of_conversion(
     """The same where the elements are converted."""
     s, d = (max(bits_of(dtype) // 8, 1) for dtype in (conversion.src, conversion.dst))
     result = Destination()
-    for index in np.ndindex(*src.shape):
-        channel = 0 if conversion.dim is None else index[conversion.dim]
+    for position in np.ndindex(*src.shape):
+        channel = 0 if conversion.dim is None else position[conversion.dim]
         for byte in range(d):
-            result[dst.address(index) * d + byte] = Moved(src.address(index) * s, channel, byte)
+            result[dst.address(position) * d + byte] = Moved(src.address(position) * s, channel, byte)
     return _with_pads(result, dst, d, pad)
 
 

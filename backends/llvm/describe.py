@@ -8,7 +8,6 @@ from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.planning.dynamic_shapes import DynamicPlan
 from layout_ir.backends.llvm.planning.nontemporal import in_few_streams, streaming_volume
 from layout_ir.backends.llvm.runtime.tuning import Choice
-from layout_ir.backends.llvm.symbolic.guarding import size_oblivious
 from layout_ir.dialects.kernel.plan import (
     AnyLoop,
     Copy,
@@ -26,6 +25,8 @@ from layout_ir.dialects.kernel.plan import (
 )
 from layout_ir.elements.element_types import bits_of, element_type
 from layout_ir.elements.quantization import Conversion
+from layout_ir.symbolic.guarding import size_oblivious
+from layout_ir.symbolic.symint import Size
 
 _SIDES = "in the source", "in the destination"
 
@@ -269,7 +270,7 @@ def _stream_text(kernel: Kernel) -> str:
     return ", stores bypass the caches" if kernel.streaming else ""
 
 
-def _size_text(count: int) -> str:
+def _size_text(count: Size) -> str:
     for unit, size in (("MiB", 1 << 20), ("KiB", 1 << 10)):
         if count >= size and count % size == 0:
             return f"{count // size} {unit}"

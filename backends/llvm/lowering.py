@@ -14,8 +14,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import SymbolTable
 
+from layout_ir.backends.llvm.machine.known_cpus import machine_named
 from layout_ir.backends.llvm.machine.machine import Machine
-from layout_ir.backends.llvm.machine.named import machine_named
 from layout_ir.backends.llvm.planning.dynamic_shapes import DynamicReorder, dynamic_reorder
 from layout_ir.backends.llvm.runtime.call import plan_reorder
 from layout_ir.diagnostics import remark

@@ -14,8 +14,8 @@ from layout_ir.backends.llvm.aot.dynamic_object_file import compile_dynamic_ahea
 from layout_ir.backends.llvm.aot.object_file import check_name
 from layout_ir.backends.llvm.emission.emit import emit_function, module_text
 from layout_ir.backends.llvm.lowering import kernels_in
+from layout_ir.backends.llvm.machine.known_cpus import machine_named
 from layout_ir.backends.llvm.machine.machine import Machine
-from layout_ir.backends.llvm.machine.named import machine_named
 from layout_ir.dialects.kernel.ops import DynamicOp, PlanOp
 from layout_ir.errors import LayoutError, unforeseen_as_error
 from layout_ir.passes.layout_pass import readable_in_stock_tools

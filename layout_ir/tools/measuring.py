@@ -7,17 +7,14 @@ again, so a size that fits a cache is measured in that cache.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from time import perf_counter_ns
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from math import inf
 
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm import compile_reorder
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.runtime.copy_bandwidth import plain_copy
+from layout_ir.backends.llvm.runtime.timing import Limits, race, touched_bytes
 from layout_ir.passes.selection.costs.calibration import Calibration, Curve, Point, machine_name
 
 SIDES = (3, 7, 14, 28, 56, 112, 224)
@@ -26,38 +23,24 @@ SIDES = (3, 7, 14, 28, 56, 112, 224)
 SMALLEST, LARGEST = 1 << 11, 1 << 29
 """Bytes of source and destination together, of the first point of a curve, and of the last on any machine."""
 
-_BATCHES, _BATCH_NS = 7, 400_000
+_LIMITS = Limits(seconds=0.05, fewest=3, most=7, batch=0.0004)
+"""Seven batches, three where each takes long."""
 
 
 def time_ns(call: Callable[[], object]) -> int:
     """Nanoseconds of one call, at least 1: the least average of a few batches."""
-    call()
-    start = perf_counter_ns()
-    call()
-    once = max(perf_counter_ns() - start, 1)
-    repeats = max(1, min(_BATCH_NS // once, 10_000))
-    best = once
-    for _ in range(_BATCHES if once < 20 * _BATCH_NS else 3):
-        start = perf_counter_ns()
-        for _ in range(repeats):
-            call()
-        best = min(best, (perf_counter_ns() - start) // repeats)
-    return max(best, 1)
+    times = race({"call": call}, lambda _: inf, _LIMITS)
+    return max(round(1e9 * times.best("call")), 1)
 
 
 def reorder_time(source: Layout, destination: Layout, dtype: str) -> int:
     """Nanoseconds of the compiled reorder. Raises LayoutError where there is none."""
     kernel = compile_reorder(source, destination, dtype, threads=1)
     # Arrays take the shorter way into a kernel than addresses do.
-    x, y = (_buffer(layout.nbytes(dtype)).view(f"u{kernel.plan.width}") for layout in (source, destination))
+    x, y = (
+        touched_bytes(layout.nbytes(dtype)).view(f"u{kernel.plan.width}") for layout in (source, destination)
+    )
     return time_ns(lambda: kernel(x, y))
-
-
-def _buffer(size: int) -> NDArray[Any]:
-    """`size` bytes at the start of a page, all of them touched."""
-    data = np.ones(size + 4096, np.uint8)
-    skip = -int(data.ctypes.data) % 4096
-    return data[skip : skip + size]
 
 
 def shapes() -> Iterator[tuple[int, int, int, int]]:
@@ -83,7 +66,7 @@ def calibrate(progress: Callable[[int, int], None] | None = None) -> Calibration
         size = a.nbytes("f32")
         both = reorder_time(a, b, "f32") + reorder_time(b, a, "f32")
         reorders.append((2 * size, both // 2))
-        x, y = _buffer(size), _buffer(size)
+        x, y = touched_bytes(size), touched_bytes(size)
         copy = plain_copy(size)
         copies.append((2 * size, time_ns(lambda copy=copy, x=x, y=y: copy(x, y))))
         if progress is not None:

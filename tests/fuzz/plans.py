@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from operator import index
 from pathlib import Path
 from random import Random
 from zlib import crc32
@@ -19,8 +20,8 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from layout_ir.backends.llvm import plan_reorder
+from layout_ir.backends.llvm.machine.known_cpus import known_cpus, machine_named
 from layout_ir.backends.llvm.machine.machine import host
-from layout_ir.backends.llvm.machine.named import NAMES, machine_named
 from layout_ir.backends.llvm.runtime.call import load
 from layout_ir.backends.llvm.runtime.dynamic_call import compile_dynamic
 from layout_ir.dialects.kernel.ops import DynamicOp, KernelDialect, PlanOp
@@ -44,7 +45,7 @@ _MOST_BYTES = 1 << 22
 def _texts() -> tuple[str, ...]:
     """Plans of random reorders, moving and converting, for several machines, and those of the text tests."""
     rng = Random(5)
-    names = [name for name in NAMES if name != "host"]
+    names = [name for name in ("host", *known_cpus()) if name != "host"]
     found: list[str] = []
     for number in range(60):
         case = random_case(rng)
@@ -151,8 +152,8 @@ def _run_plan(op: PlanOp, rng: Random) -> None:
     if max(plan.src_bytes, plan.dst_bytes) > _MOST_BYTES:
         return
     kernel = load(plan, host())
-    source = Guarded(plan.src_bytes, at_end=rng.random() < 0.5)
-    target = Guarded(plan.dst_bytes, at_end=rng.random() < 0.5)
+    source = Guarded(index(plan.src_bytes), at_end=rng.random() < 0.5)
+    target = Guarded(index(plan.dst_bytes), at_end=rng.random() < 0.5)
     source.page[:] = np.frombuffer(rng.randbytes(source.page.size), np.uint8)
     target.page[:] = np.frombuffer(rng.randbytes(target.page.size), np.uint8)
     before, outside = source.page.copy(), target.page.copy()

@@ -17,6 +17,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
+from operator import index
 from random import Random
 from typing import Any, Protocol
 
@@ -31,6 +32,7 @@ from layout_ir.backends.llvm.machine.machine import Machine, host, llvm
 from layout_ir.backends.reference.conversions import converted
 from layout_ir.elements.element_types import bits_of, element_type
 from layout_ir.elements.quantization import Conversion, computing_type, is_per_channel, rounded
+from layout_ir.symbolic.symint import Size
 from tests.backends.llvm.cases import random_case
 from tests.fuzz.kinds import Kind, Wrong
 
@@ -71,10 +73,10 @@ class Buffers(Protocol):
     """Of a kernel's plan: what is asked of it."""
 
     @property
-    def src_bytes(self) -> int: ...
+    def src_bytes(self) -> Size: ...
 
     @property
-    def dst_bytes(self) -> int: ...
+    def dst_bytes(self) -> Size: ...
 
 
 class Callee(Protocol):
@@ -209,9 +211,9 @@ def expected(case: Case, source: Array, before: Array) -> Array:
 def check(case: Case, kernel: Callee, rng: Random) -> str | None:
     """Runs the case; None, or what is wrong."""
     src, dst = case.conversion.src, case.conversion.dst
-    source = Guarded(kernel.plan.src_bytes, at_end=rng.random() < 0.5)
-    target = Guarded(kernel.plan.dst_bytes, at_end=rng.random() < 0.5)
-    given = numbers(rng, src, kernel.plan.src_bytes * 8 // bits_of(src))
+    source = Guarded(index(kernel.plan.src_bytes), at_end=rng.random() < 0.5)
+    target = Guarded(index(kernel.plan.dst_bytes), at_end=rng.random() < 0.5)
+    given = numbers(rng, src, index(kernel.plan.src_bytes) * 8 // bits_of(src))
     source.bytes[:] = given[: source.bytes.size]
     target.page[:] = np.frombuffer(rng.randbytes(target.page.size), np.uint8)
     outside = target.page.copy()

@@ -12,7 +12,7 @@ import pytest
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm.aot.header import header
 from layout_ir.backends.llvm.aot.object_file import compile_ahead, elf_symbols
-from layout_ir.backends.llvm.machine.named import TARGETS, machine_named
+from layout_ir.backends.llvm.machine.known_cpus import known_cpus, machine_named
 from layout_ir.elements.quantization import conversion_between
 from layout_ir.tools.layout_ir import main
 
@@ -36,7 +36,7 @@ def test_the_files_are_those_of_the_unit(capsys: pytest.CaptureFixture[str], tmp
     assert (status, err) == (0, "")
     unit = _unit("k")
     assert code.read_bytes() == unit.object_file()
-    assert text.read_text() == header(unit, TARGETS["aarch64"].needs)
+    assert text.read_text() == header(unit, known_cpus()["aarch64"].needs)
     assert json.loads(out) == {
         "name": "k", "symbols": ["k", "k_part"],
         "from": "(n, c, h, w) : [n, c, h, w]", "to": "(n, c, h, w) : [n, c, h, w, c:8], pad = zero",

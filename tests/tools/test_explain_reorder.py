@@ -10,7 +10,7 @@ from xdsl.parser import Parser
 
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm import plan_reorder
-from layout_ir.backends.llvm.machine.named import machine_named
+from layout_ir.backends.llvm.machine.known_cpus import machine_named
 from layout_ir.dialects.kernel.ops import KernelDialect, PlanOp
 from layout_ir.tools.layout_ir import main
 

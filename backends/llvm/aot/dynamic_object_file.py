@@ -1,12 +1,12 @@
-"""Reorders for open extents, compiled ahead of time.
+"""Reorders of dynamic shapes, compiled ahead of time.
 
     void NAME(const void *src, void *dst, const int64_t *extents)
     void NAME_part(const void *src, void *dst, int64_t part, int64_t parts, const int64_t *extents)
     int64_t NAME_src_bytes(const int64_t *extents), NAME_dst_bytes(const int64_t *extents)
 
-Nobody compiles when a shape comes along, so the object holds plans for shapes that differ in what matters (small and
-large, whole blocks and rests, lines that are full or not), for those that its user names, and the one that serves
-all. A call takes the first whose conditions hold.
+Nothing is compiled when a shape comes along, so the object holds plans for hints that differ in what matters (small and
+large, whole blocks and remainders, lines that are full or not), for those that its user names, and the fallback. A call
+takes the first whose guards hold.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from math import lcm, prod
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm.aot.object_file import Unit, check_name
 from layout_ir.backends.llvm.emission.emit import module_text
+from layout_ir.backends.llvm.emission.size_registers import SizeRegisters
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.planning.conversion import bytes_of
 from layout_ir.backends.llvm.planning.dynamic_shapes import (
@@ -27,43 +28,49 @@ from layout_ir.backends.llvm.planning.dynamic_shapes import (
     dynamic_reorder,
 )
 from layout_ir.backends.llvm.planning.nontemporal import streaming_volume
-from layout_ir.backends.llvm.symbolic.registers import Registers
-from layout_ir.backends.llvm.symbolic.symint import SymInt
 from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError, shape_text
+from layout_ir.symbolic.symint import Size
 
 _ARGUMENTS = "ptr %src, ptr %dst, i64 %part, i64 %parts, ptr %extents"
 
 
 @dataclass(frozen=True, slots=True)
 class DynamicUnit(Unit):
-    """One reorder of tensors of many shapes; `choices` in the order in which they are asked, the last serves all."""
+    """One reorder of tensors of a dynamic shape; its plans (`choices`) in the order in which their guards are tried."""
 
     reorder: DynamicReorder
     choices: tuple[DynamicPlan, ...]
+    """The last is the fallback."""
 
     @property
     def formats(self) -> tuple[Format, Format]:
+        """Those of the reorder."""
         return self.reorder.src, self.reorder.dst
 
     @property
     def shape(self) -> tuple[int | None, ...]:
+        """The logical extents, None where they are arguments of every call."""
         return self.reorder.shape
 
     @property
     def plans(self) -> tuple[Plan, ...]:
+        """In the order in which their guards are tried; the last serves all shapes."""
         return tuple(choice.plan for choice in self.choices)
 
     @property
     def symbols(self) -> tuple[str, ...]:
+        """NAME, NAME_part and the two functions that return the bytes of a buffer."""
         return self.name, f"{self.name}_part", f"{self.name}_src_bytes", f"{self.name}_dst_bytes"
 
     @property
     def in_place(self) -> bool:
-        return False  # every choice would have to keep places, the one that serves all too
+        """Never: every plan would have to be safe in place, the fallback too."""
+        return False
 
     def ir(self) -> str:
+        """The functions as a module."""
         return module_text(self.functions(), self.machine)
 
     def functions(self) -> list[str]:
@@ -80,7 +87,7 @@ class DynamicUnit(Unit):
         return [*bodies, self._choice(), part, whole, *sizes]
 
     def _share(self) -> str:
-        """The body of NAME_part. Where two elements share a byte, no two threads may: the first share is all."""
+        """The body of NAME_part. Where two elements share a byte, no two threads may write: the first part is all."""
         if not self.plans[-1].shares_bytes:
             return f"  call void @{self.name}.choice({_ARGUMENTS})\n"
         return (
@@ -89,12 +96,12 @@ class DynamicUnit(Unit):
         )
 
     def _choice(self) -> str:
-        """The function that asks for each choice whether it serves; nothing is done where a dim is empty."""
+        """The function that runs the first plan whose guards hold; nothing is done where a dim is empty."""
         name, lines = self.name, self._empty("done", "ask0")
         for k, choice in enumerate(self.choices):
             lines.append(f"ask{k}:")
             if choice.shape_env.guards:
-                registers = Registers(choice.shape_env, prefix=f"%a{k}.")
+                registers = SizeRegisters(choice.shape_env, prefix=f"%a{k}.")
                 flag = registers.guards_hold()
                 lines += [*registers.lines, f"  br i1 {flag}, label %take{k}, label %ask{k + 1}"]
             else:
@@ -103,10 +110,10 @@ class DynamicUnit(Unit):
         body = "\n".join([*lines, "done:", "  ret void"])
         return f"define internal void @{name}.choice({_ARGUMENTS}) nounwind {{\n{body}\n}}"
 
-    def _size(self, side: str, size: object) -> str:
+    def _size(self, side: str, size: Size) -> str:
         """The function that says how many bytes one side has."""
-        registers = Registers(self.choices[-1].shape_env, prefix="%b.")
-        result = registers.of(size.terms) if isinstance(size, SymInt) else str(size)
+        registers = SizeRegisters(self.choices[-1].shape_env, prefix="%b.")
+        result = registers.operand(size)
         body = "\n".join(
             [
                 *self._empty("none", "some"),
@@ -120,7 +127,7 @@ class DynamicUnit(Unit):
         return f"define i64 @{self.name}_{side}_bytes(ptr %extents) nounwind {{\n{body}\n}}"
 
     def _empty(self, yes: str, no: str) -> list[str]:
-        """Instructions that go to label `yes` where an open dim is empty."""
+        """Instructions that go to label `yes` where a dynamic dim is empty."""
         if 0 in self.shape:
             return [f"  br label %{yes}"]
         lines, flag = list[str](), "false"
@@ -155,16 +162,16 @@ def compile_dynamic_ahead(
     reorder = dynamic_reorder(src, dst, shape, what, machine)
     _check_addresses(reorder)
     last = reorder.fallback()
-    # Where large shapes meet no condition under which streaming pays, and where registers are too wide: less choosy.
+    # Where large shapes meet no guard under which streaming pays, and where registers are too wide: fewer guards.
     cached = replace(machine, may_stream=False)
     narrow = replace(cached, vector=min(machine.vector, 16))
     choices: list[DynamicPlan] = []
     for kind in (machine, cached, narrow):
         known = len(choices)
-        for example in (*like, *examples(reorder)):
-            if not any(choice.serves(example) for choice in choices[known:]):
-                choice = replace(reorder, machine=kind).specialize(example)
-                choice.function(name)  # emission may add conditions, and the next example asks
+        for hint in (*like, *hints(reorder)):
+            if not any(choice.serves(hint) for choice in choices[known:]):
+                choice = replace(reorder, machine=kind).specialize(hint)
+                choice.function(name)  # emission may add guards, and the next hint asks
                 choices.append(choice)
     unique = {str(choice): choice for choice in choices}
     return DynamicUnit(name, reorder.conversion.src, machine, reorder, (*unique.values(), last))
@@ -191,8 +198,8 @@ def _check_addresses(reorder: DynamicReorder) -> None:
             )
 
 
-def examples(reorder: DynamicReorder) -> Iterator[tuple[int, ...]]:
-    """Shapes that differ in what matters to a plan: full lines, rests of blocks, more than the caches hold."""
+def hints(reorder: DynamicReorder) -> Iterator[tuple[int, ...]]:
+    """Shapes that differ in what matters to a plan: full lines, remainders of blocks, more than the caches hold."""
     if 0 in reorder.shape:
         return
     limit = streaming_volume(reorder.machine) // sum(bytes_of(1, dtype) for dtype in reorder.dtypes)
@@ -206,7 +213,7 @@ def examples(reorder: DynamicReorder) -> Iterator[tuple[int, ...]]:
         yield tuple(shape)
         for dim in inner if kind == "lines" else ():
             if reorder.shape[dim] is None and reorder.blocks[dim] == 1:
-                # Colours and the like, which are woven.
+                # Colours and the like, which are interleaved.
                 yield from ((*shape[:dim], few, *shape[dim + 1 :]) for few in (3, 4))
         scale = shape[first] * (limit // prod(shape) + 2)
         shape[first] = _extent(kind, scale, reorder.blocks[first])

@@ -102,7 +102,7 @@ def _halves(unit: Unit) -> list[str]:
 
 
 def _argument_lines(unit: Unit) -> list[str]:
-    """What a call brings along."""
+    """The runtime parameters, as sentences of the header's comment."""
     lines: list[str] = []
     for argument in _arguments(unit):
         conversion = unit.plans[-1].conversion

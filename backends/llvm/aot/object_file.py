@@ -3,8 +3,8 @@
     void NAME(const void *src, void *dst)
     void NAME_part(const void *src, void *dst, int64_t part, int64_t parts)
 
-The second does its share of the work, so that the caller's threads can split it; the first is share 0 of 1. Where the
-elements are converted with numbers that every call brings along, both take further arguments, `const float *` or
+The second does one part of the work, so that the caller's threads can partition it; the first is part 0 of 1. Where the
+elements are converted with runtime parameters, both take further arguments, `const float *` or
 `const double *`: those of `FixedUnit.arguments`, under the names of `layout_ir.elements.quantization.PARAMETERS`. The
 code is position independent, calls nothing, keeps no state and allocates nothing but `stack_bytes` of the caller's
 stack. `object_file` checks that no symbol is left to be found elsewhere. `header` writes the declarations.
@@ -50,17 +50,17 @@ class Unit:
 
     @property
     def formats(self) -> tuple[Format, Format]:
-        """Those of source and destination."""
+        """The formats of source and destination."""
         raise NotImplementedError
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """The extents, None where a call brings them along."""
+        """The logical extents, None where a call gives them."""
         raise NotImplementedError
 
     @property
     def plans(self) -> tuple[Plan, ...]:
-        """The plans that the code follows, each for some shapes."""
+        """The plans that the code follows, each for some of the shapes."""
         raise NotImplementedError
 
     @property
@@ -109,7 +109,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """Numbers that every call brings along: the address of `count` of C's `type`."""
+    """A runtime parameter, one of the quantization parameters: the address of `count` numbers of C's `type`."""
 
     name: str
     type: str
@@ -118,7 +118,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class FixedUnit(Unit):
-    """One reorder from `src` to `dst`."""
+    """One reorder from `src` to `dst`, all of whose extents are known."""
 
     src: Layout
     dst: Layout
@@ -126,14 +126,17 @@ class FixedUnit(Unit):
 
     @property
     def formats(self) -> tuple[Format, Format]:
+        """Those of the two layouts."""
         return self.src.format, self.dst.format
 
     @property
     def shape(self) -> tuple[int | None, ...]:
+        """The logical extents, all of them known."""
         return self.src.shape
 
     @property
     def plans(self) -> tuple[Plan, ...]:
+        """The only plan."""
         return (self.plan,)
 
     @property
@@ -151,6 +154,7 @@ class FixedUnit(Unit):
         )
 
     def ir(self) -> str:
+        """A body of internal linkage, and NAME and NAME_part around it."""
         body = f"{self.name}.body"
         more = "".join(f", ptr %{argument.name}" for argument in self.arguments)
         function = emit_function(body, self.plan, self.machine, "internal", block=False)

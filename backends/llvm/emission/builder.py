@@ -2,7 +2,7 @@
 
 Strings are an order of magnitude faster than building an IR in Python objects (notes of the design: 0.4 ms against
 4 to 15 for a kernel of 150 operations), and no generic optimization runs afterwards: loops, addresses and shuffles
-are emitted as they should be. Values are registers ("%7") or Python ints; arithmetic on ints is folded here.
+are emitted as they should be. Values are registers ("%7") or sizes; arithmetic on sizes is folded here.
 """
 
 from __future__ import annotations
@@ -12,17 +12,22 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from operator import index
 
-Value = str | int
-"""An i64: a register or a constant. (Open numbers, see `symint`, are what they print as: registers.)"""
+from layout_ir.backends.llvm.emission.size_registers import SizeRegisters
+from layout_ir.symbolic.symint import Size, SymInt
+
+Value = str | Size
+"""An i64: a register, a constant, or a size that `Builder.operand` finds a register for."""
 
 
 class Builder:
     """One function body under construction.
 
     Addresses of loads and stores are multiples of `align`. `fences` says whether the target has `arithmetic.fence`.
+    `sizes` are the registers of symbolic sizes, which a function for a dynamic shape needs.
     """
 
-    def __init__(self, align: int = 1, *, fences: bool = False) -> None:
+    def __init__(self, align: int = 1, *, fences: bool = False, sizes: SizeRegisters | None = None) -> None:
+        self.sizes = sizes
         self.align = align
         self.fences = fences
         self.lines: list[str] = []
@@ -46,6 +51,13 @@ class Builder:
         """Emits an instruction without a result."""
         self.lines.append(f"  {text}")
 
+    def operand(self, value: Value) -> str:
+        """How `value` is written in an instruction: every text of one that may have a symbolic size asks here."""
+        if isinstance(value, SymInt):
+            assert self.sizes is not None
+            return self.sizes.operand(value)
+        return str(value)
+
     # Arithmetic on i64 ------------------------------------------------------------------------------------------
 
     def add(self, a: Value, b: Value) -> Value:
@@ -53,12 +65,12 @@ class Builder:
             return a + b
         if a == 0 or b == 0:
             return b if a == 0 else a
-        return self.put(f"add nsw i64 {a}, {b}")
+        return self.put(f"add nsw i64 {self.operand(a)}, {self.operand(b)}")
 
     def sub(self, a: Value, b: Value) -> Value:
         if not isinstance(a, str) and not isinstance(b, str):
             return a - b
-        return a if b == 0 else self.put(f"sub nsw i64 {a}, {b}")
+        return a if b == 0 else self.put(f"sub nsw i64 {self.operand(a)}, {self.operand(b)}")
 
     def mul(self, a: Value, b: Value) -> Value:
         if not isinstance(a, str) and not isinstance(b, str):
@@ -67,7 +79,7 @@ class Builder:
             return 0
         if a == 1 or b == 1:
             return b if a == 1 else a
-        return self.put(f"mul nsw i64 {a}, {b}")
+        return self.put(f"mul nsw i64 {self.operand(a)}, {self.operand(b)}")
 
     def min(self, a: Value, b: Value) -> Value:
         return min(a, b) if isinstance(a, int) and isinstance(b, int) else self._pick("slt", a, b)
@@ -76,21 +88,25 @@ class Builder:
         return max(a, b) if isinstance(a, int) and isinstance(b, int) else self._pick("sgt", a, b)
 
     def _pick(self, relation: str, a: Value, b: Value) -> Value:
-        flag = self.put(f"icmp {relation} i64 {a}, {b}")
-        return self.put(f"select i1 {flag}, i64 {a}, i64 {b}")
+        flag = self.put(f"icmp {relation} i64 {self.operand(a)}, {self.operand(b)}")
+        return self.put(f"select i1 {flag}, i64 {self.operand(a)}, i64 {self.operand(b)}")
 
-    def div(self, a: Value, b: int) -> Value:
+    def div(self, a: Value, b: Size) -> Value:
         """Floor of a / b for a >= 0."""
         if not isinstance(a, str):
             return a // b
-        return a if b == 1 else self.put(f"udiv i64 {a}, {b}")
+        return a if b == 1 else self.put(f"udiv i64 {self.operand(a)}, {b}")
 
-    def ceil(self, a: Value, b: int) -> Value:
+    def ceil(self, a: Value, b: Size) -> Value:
         return self.div(self.add(a, b - 1), b)
 
     def at(self, pointer: str, offset: Value) -> str:
         """`offset` bytes behind `pointer`."""
-        return pointer if offset == 0 else self.put(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+        return (
+            pointer
+            if offset == 0
+            else self.put(f"getelementptr i8, ptr {pointer}, i64 {self.operand(offset)}")
+        )
 
     # Memory -----------------------------------------------------------------------------------------------------
 
@@ -126,7 +142,7 @@ class Builder:
             assert low < high
         head, exit_ = self.name("loop"), self.name("exit")
         if not (isinstance(low, int) and isinstance(high, int)):
-            flag = self.put(f"icmp slt i64 {low}, {high}")
+            flag = self.put(f"icmp slt i64 {self.operand(low)}, {self.operand(high)}")
             self.do(f"br i1 {flag}, label {head}, label {exit_}")
         else:
             self.do(f"br label {head}")
@@ -137,9 +153,11 @@ class Builder:
         self.lines.append("")
         yield index
         self.do(f"{after} = add nuw nsw i64 {index}, 1")
-        again = self.put(f"icmp slt i64 {after}, {high}")
+        again = self.put(f"icmp slt i64 {after}, {self.operand(high)}")
         self.do(f"br i1 {again}, label {head}, label {exit_}")
-        self.lines[at] = f"  {index} = phi i64 [ {low}, %{before} ], [ {after}, %{self._block} ]"
+        self.lines[at] = (
+            f"  {index} = phi i64 [ {self.operand(low)}, %{before} ], [ {after}, %{self._block} ]"
+        )
         self.label(exit_)
 
     @contextmanager
@@ -157,7 +175,7 @@ class Builder:
         self.do(f"br label {after}")
         self.label(after)
 
-    def table(self, values: Sequence[int]) -> str:
+    def table(self, values: Sequence[Size]) -> str:
         """A constant array of i64; returns its address."""
         return self._constant(b"".join(index(v).to_bytes(8, "little", signed=True) for v in values), 8)
 

@@ -16,10 +16,9 @@ from layout_ir.backends.llvm.emission.kernels.linear import Range, emit_fill, sh
 from layout_ir.backends.llvm.emission.kernels.numbers import Numbers
 from layout_ir.backends.llvm.emission.kernels.open_convert import emit_dynamic_conversion
 from layout_ir.backends.llvm.emission.kernels.open_run import emit_dynamic_run
+from layout_ir.backends.llvm.emission.size_registers import SizeRegisters
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.planning.conversion import Widths, starts_even
-from layout_ir.backends.llvm.symbolic.registers import emitting
-from layout_ir.backends.llvm.symbolic.symint import ShapeEnv, is_symbolic
 from layout_ir.dialects.kernel.plan import (
     Copy,
     Fill,
@@ -33,6 +32,9 @@ from layout_ir.dialects.kernel.plan import (
     VariableBoundLoops,
 )
 from layout_ir.elements.quantization import PARAMETERS, Conversion
+from layout_ir.symbolic.guarding import under
+from layout_ir.symbolic.shape_env import ShapeEnv
+from layout_ir.symbolic.symint import SymInt
 
 
 def emit_conversion(
@@ -44,16 +46,19 @@ def emit_conversion(
     shape_env: ShapeEnv | None = None,
     block: bool = True,
 ) -> list[str]:
-    """The functions of `plan`, and its tables in front of them. `symbols`: see `emit.emit_function`."""
+    """The functions of `plan`, and its tables in front of them. `shape_env`: see `emit.emit_function`."""
     assert plan.conversion is not None
-    b = Builder(1 if machine.unaligned else plan.width, fences=machine.architecture == "x86_64")
-    with emitting(shape_env) as numbers:
+    sizes = SizeRegisters(shape_env) if shape_env is not None else None
+    b = Builder(1 if machine.unaligned else plan.width, fences=machine.architecture == "x86_64", sizes=sizes)
+    with under("size-oblivious"):
         for step in plan.steps:
             _emit_step(b, machine, plan.conversion, step)
     if any(step.kernel.streaming for step in plan.steps):
         b.do(machine.store_fence)
     globals_ = [line.replace("@table", f"@{name}.table") for line in b.globals]
-    body = "\n".join([*numbers, *b.lines]).replace("@table", f"@{name}.table")
+    body = "\n".join([*(sizes.lines if sizes is not None else ()), *b.lines]).replace(
+        "@table", f"@{name}.table"
+    )
     arguments = ["ptr noalias %src", "ptr noalias %dst", "i64 %part", "i64 %parts"]
     brought = plan.conversion.at_run_time
     if shape_env is not None:
@@ -175,7 +180,7 @@ class _Emitter:
         kernel, share, streaming = self.step.kernel, self.share(depth), self.streaming
         if isinstance(kernel, Copy):
             even = starts_even(self.step, (*self.step.loops, kernel.inner), self.widths)
-            if is_symbolic(kernel.run):
+            if isinstance(kernel.run, SymInt):
                 emit_dynamic_conversion(
                     self.converter, kernel, src, dst, channel, share, streaming=streaming, even=even
                 )
@@ -189,7 +194,7 @@ class _Emitter:
             assert isinstance(kernel, Fill)
             if self.widths.dst_packed:
                 self.fill_halves(kernel, dst, share)
-            elif is_symbolic(kernel.run):
+            elif isinstance(kernel.run, SymInt):
                 emit_dynamic_run(self.b, kernel, src, dst, self.machine.vector, share, streaming)
             else:
                 emit_fill(self.b, kernel, dst, self.machine.vector, share)

@@ -28,10 +28,9 @@ from layout_ir.backends.llvm.emission.kernels.linear import (
 from layout_ir.backends.llvm.emission.kernels.open_run import emit_dynamic_run
 from layout_ir.backends.llvm.emission.kernels.tile import emit_tile
 from layout_ir.backends.llvm.emission.kernels.weave import emit_weave
+from layout_ir.backends.llvm.emission.size_registers import SizeRegisters
 from layout_ir.backends.llvm.machine.machine import LINE, Machine
 from layout_ir.backends.llvm.planning.nontemporal import staging_size
-from layout_ir.backends.llvm.symbolic.registers import emitting
-from layout_ir.backends.llvm.symbolic.symint import ShapeEnv, SymInt
 from layout_ir.dialects.kernel.plan import (
     AnyLoop,
     Copy,
@@ -50,6 +49,9 @@ from layout_ir.dialects.kernel.plan import (
     iterations,
     read_volume,
 )
+from layout_ir.symbolic.guarding import under
+from layout_ir.symbolic.shape_env import ShapeEnv
+from layout_ir.symbolic.symint import Size, SymInt
 from layout_ir.version import __version__
 
 
@@ -81,7 +83,7 @@ def emit_function(
     *,
     block: bool = True,
 ) -> str:
-    """The function of `plan`, with its tables. Where numbers are open (`symbols`), a last argument has the extents.
+    """The function of `plan`, with its tables. With a `shape_env` a last argument has the extents.
 
     `block`: whether parameters that a call brings along come in a block, see `convert_emit`.
     """
@@ -90,16 +92,19 @@ def emit_function(
             emit_conversion(name, plan, machine, linkage=linkage, shape_env=shape_env, block=block)
         )
     fences = machine.architecture == "x86_64"
-    b = Builder(1 if machine.unaligned else plan.width, fences=fences)
+    sizes = SizeRegisters(shape_env) if shape_env is not None else None
+    b = Builder(1 if machine.unaligned else plan.width, fences=fences, sizes=sizes)
     if stage := stack_bytes(plan, machine):
         b.lines.append(f"  %stage = alloca [{stage} x i8], align 64")
-    with emitting(shape_env) as numbers:
+    with under("size-oblivious"):
         for step in plan.steps:
             _emit_step(b, machine, step)
     if any(step.kernel.streaming for step in plan.steps):
         b.do(machine.store_fence)
     tables = [line.replace("@table", f"@{name}.table") for line in b.globals]
-    body = "\n".join([*numbers, *b.lines]).replace("@table", f"@{name}.table")
+    body = "\n".join([*(sizes.lines if sizes is not None else ()), *b.lines]).replace(
+        "@table", f"@{name}.table"
+    )
     arguments = "ptr noalias %src, ptr noalias %dst, i64 %part, i64 %parts"
     if shape_env is not None:
         arguments += ", ptr noalias %extents"
@@ -115,11 +120,11 @@ def stack_bytes(plan: Plan, machine: Machine) -> int:
     return max(sizes) + 128 if sizes else 0
 
 
-def stage_bound(size: int, machine: Machine) -> int:
-    """Bytes of a buffer for `size`; where that is open, a bound that the example keeps."""
+def stage_bound(size: Size, machine: Machine) -> int:
+    """Bytes of a buffer for `size`; for a symbolic one, a bound that its hint keeps."""
     if not isinstance(size, SymInt):
         return size
-    return max(staging_size(machine), 1 << (size.value - 1).bit_length())
+    return max(staging_size(machine), 1 << (size.hint - 1).bit_length())
 
 
 def _emit_step(b: Builder, machine: Machine, step: Step) -> None:
@@ -173,7 +178,7 @@ class _Emitter:
             self.items(depth + 1, s, d)
             self.pace = before
 
-    def volume(self, depth: int) -> int:
+    def volume(self, depth: int) -> Size:
         """Bytes of the source that one round of the loops from `depth` on reads."""
         return iterations(self.step.loops[depth:]) * read_volume(self.step.kernel)
 

@@ -22,8 +22,6 @@ from layout_ir.backends.llvm.planning.out_of_cache import reach_of
 from layout_ir.backends.llvm.planning.parallel import shared_by, split_of
 from layout_ir.backends.llvm.planning.planner import Span, check_addresses, pad_boxes, product_boxes
 from layout_ir.backends.llvm.planning.schedule import fill_step, merged
-from layout_ir.backends.llvm.symbolic.guarding import size_oblivious
-from layout_ir.backends.llvm.symbolic.symint import is_remainder, is_symbolic
 from layout_ir.dialects.kernel.plan import (
     ONCE,
     AnyLoop,
@@ -43,6 +41,8 @@ from layout_ir.dialects.kernel.plan import (
 from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError
+from layout_ir.symbolic.guarding import size_oblivious
+from layout_ir.symbolic.symint import Size, SymInt, is_remainder
 
 _LEAST_TILE = 16
 """Elements below which a transposition in registers is not worth its code."""
@@ -216,7 +216,7 @@ def _turned(box: Box) -> tuple[Box, list[Loop], list[AnyLoop]]:
 
 def starts_even(at: Step, items: tuple[AnyLoop, ...], widths: Widths) -> bool:
     """Whether every round of `items` begins at a whole byte, on sides where two elements share one."""
-    numbers: list[tuple[int, int]] = [(at.src, at.dst)]
+    numbers: list[tuple[Size, Size]] = [(at.src, at.dst)]
     for item in items:
         moves = [level.loop for level in item.levels] if isinstance(item, VariableBoundLoops) else [item]
         for move in moves:
@@ -269,22 +269,24 @@ def _tiles(
                 channel=at.channel + row * rows.channel + col * cols.channel,
             )
             r, c = replace(rows, count=row_count), replace(cols, count=col_count)
-            rests = [n for n, size in ((row_count, high), (col_count, wide)) if is_symbolic(n) and n % size]
+            rests = [
+                n for n, size in ((row_count, high), (col_count, wide)) if isinstance(n, SymInt) and n % size
+            ]
             if rests or (widths.src_packed and col_count % 2) or (widths.dst_packed and row_count % 2):
                 yield _finished(here, (*items, r), Copy(1, c))
             else:
                 yield _finished(here, items, _tile(r, c, conversion, machine))
 
 
-def _parts(count: int, size: int) -> list[tuple[int, int]]:
+def _parts(count: Size, size: int) -> list[tuple[Size, Size]]:
     """Where runs of whole tiles begin, and their elements: tiles of `size`, then of ever smaller powers of two.
 
     An open count is whole tiles, and a rest for which there is none.
     """
-    if is_symbolic(count):
+    if isinstance(count, SymInt):
         whole = count // size * size
         return [(start, n) for start, n in ((0, whole), (whole, count % size)) if n]
-    result: list[tuple[int, int]] = []
+    result: list[tuple[Size, Size]] = []
     at = 0
     while at < count:
         while size > count - at:
@@ -295,7 +297,7 @@ def _parts(count: int, size: int) -> list[tuple[int, int]]:
     return result
 
 
-def _extents(rows: int, cols: int, conversion: Conversion, machine: Machine) -> tuple[int, int]:
+def _extents(rows: Size, cols: Size, conversion: Conversion, machine: Machine) -> tuple[int, int]:
     """Rows and columns of a tile: registers of whole lanes, as few as the data needs, and a line of every source row.
 
     Fewer columns, those of a lane, where no element may be written twice, so that less remains for smaller tiles, and
@@ -326,7 +328,7 @@ def _tile(rows: Loop, cols: Loop, conversion: Conversion, machine: Machine) -> T
     )
 
 
-def last_cut(tile: Tile, axis: str) -> int:
+def last_cut(tile: Tile, axis: str) -> Size:
     """The tile's own extent along `axis`."""
     return [cut.size for cut in tile.schedule if cut.axis == axis][-1]
 

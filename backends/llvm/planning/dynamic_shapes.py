@@ -1,10 +1,10 @@
-"""Plans for shapes with open extents: one kernel for a class of shapes, and one for all.
+"""Plans for dynamic shapes: one kernel for a class of shapes, and a fallback kernel for all.
 
-A plan is made for an example, with `symint.SymInt` numbers where extents are open; its counts, strides and offsets
-are then formulas, evaluated when the kernel is called, and its conditions say which shapes it serves. Blocks are
-constant: an open extent is a multiple of the blocks of its dim or it has a rest, and that is a condition too, so that
-tails are planned as for known extents. `plain` has no conditions, no tiles, and moves element by element; it serves
-where no other plan does.
+A plan is made for a hint, one possible shape, with `SymInt`s in place of the dynamic extents. Its counts, strides and
+offsets are then formulas, evaluated when the kernel is called, and the guards of its `ShapeEnv` say which shapes it
+serves. Blocks are constant: a dynamic extent is a multiple of the blocks of its dim or it has a remainder, and that is
+a guard too, so that tails are planned as for static extents. The fallback has no guards, no tiles, and moves element
+by element; it serves where no other plan does.
 
     nchw to nChw8c, ?x?x?x?, like 4x17x56x56:    c%8 != 0, h*w >= 16, ...
         for n: src+(...) dst+(...)
@@ -17,10 +17,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import lcm
-from typing import Any
+from typing import cast
 
 from layout_ir.algebra.binding import bind
 from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.pads import pad_after
 from layout_ir.algebra.refinement import refine
 from layout_ir.backends.llvm.emission.emit import emit_function, stage_bound
@@ -37,8 +38,6 @@ from layout_ir.backends.llvm.planning.pad_fills import pad_bits
 from layout_ir.backends.llvm.planning.parallel import split_of
 from layout_ir.backends.llvm.planning.planner import make_plan, pad_boxes, product_boxes
 from layout_ir.backends.llvm.planning.schedule import finished, merged
-from layout_ir.backends.llvm.symbolic.guarding import size_oblivious
-from layout_ir.backends.llvm.symbolic.symint import ShapeEnv, hint_of, is_symbolic
 from layout_ir.dialects.kernel.plan import (
     ONCE,
     AnyLoop,
@@ -55,14 +54,17 @@ from layout_ir.dialects.kernel.plan import (
 from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError, shape_text
+from layout_ir.symbolic.guarding import size_oblivious
+from layout_ir.symbolic.shape_env import ShapeEnv
+from layout_ir.symbolic.symint import Size, SymInt, dynamic_extent, in_blocks, with_hints
 
 DynamicShape = tuple[int | None, ...]
-"""The shape, None where it is open."""
+"""Extents per dim, None where only the run time knows them."""
 
 
 @dataclass(frozen=True)
 class DynamicReorder:
-    """A reorder from `src` to `dst` whose extents are partly open; `conversion` says what becomes of the elements."""
+    """A reorder from `src` to `dst` of tensors of a dynamic `shape`; `conversion` says what becomes of the elements."""
 
     src: Format
     dst: Format
@@ -87,18 +89,18 @@ class DynamicReorder:
 
     @property
     def blocks(self) -> tuple[int, ...]:
-        """Per dim, what the blocks of both formats divide."""
+        """Per dim, in elements, what the blocks of both formats divide."""
         return tuple(map(lcm, self.src.blocks(), self.dst.blocks()))
 
     def specialize(self, hint: Sequence[int]) -> DynamicPlan:
         """The plan for the shape `hint` and all others that meet its guards. Raises LayoutError where there is none."""
         shape_env = ShapeEnv()
-        shape: list[Any] = []
+        shape: list[Size] = []
         for dim, (extent, block) in enumerate(zip(self._checked(hint), self.blocks, strict=True)):
             if self.shape[dim] is None:
-                extent = self._open(shape_env, dim, extent, block, whole=extent % block == 0)
+                extent = self._dynamic(shape_env, dim, extent, block, whole=extent % block == 0)
             shape.append(extent)
-        src, dst = size_oblivious(bind)(self.src, shape), size_oblivious(bind)(self.dst, shape)
+        src, dst = _bound(self.src, shape), _bound(self.dst, shape)
         if self.converts:
             plan = make_conversion_plan(src, dst, self.conversion, self.pad, self.machine)
         else:
@@ -107,19 +109,19 @@ class DynamicReorder:
             if isinstance(step.kernel, Staged) and step.kernel.size > stage_bound(
                 step.kernel.size, self.machine
             ):
-                raise AssertionError("the example's own buffer is larger than its bound")
+                raise AssertionError("the buffer of the hint itself is larger than its bound")
         return DynamicPlan(replace(plan, steps=tuple(map(_shared, plan.steps))), shape_env, self.machine)
 
     def fallback(self) -> DynamicPlan:
-        """The plan for all shapes. Raises LayoutError where there is none."""
+        """The plan for all shapes, without guards. Raises LayoutError where there is none."""
         shape_env = ShapeEnv()
-        shape: list[Any] = []
+        shape: list[Size] = []
         for dim, (extent, block) in enumerate(zip(self.shape, self.blocks, strict=True)):
             shape.append(
-                self._open(shape_env, dim, 7 * block + 1, block, whole=None) if extent is None else extent
+                self._dynamic(shape_env, dim, 7 * block + 1, block, whole=None) if extent is None else extent
             )
         plan = DynamicPlan(_fallback(self, shape), shape_env, self.machine)
-        plan.function("all")  # a table whose entries depend on extents makes conditions only now
+        plan.function("all")  # a table whose entries depend on extents adds guards only now
         if shape_env.guards:
             raise LayoutError(
                 f"no kernel from {self.src} to {self.dst} serves all extents of {shape_text(self.shape)}: "
@@ -127,9 +129,10 @@ class DynamicReorder:
             )
         return plan
 
-    def _open(self, shape_env: ShapeEnv, dim: int, example: int, block: int, *, whole: bool | None) -> Any:
-        extent = shape_env.extent(dim, self.src.names[dim], example)
-        return shape_env.split(extent, block, whole=whole) if block > 1 else extent
+    def _dynamic(self, shape_env: ShapeEnv, dim: int, hint: int, block: int, *, whole: bool | None) -> Size:
+        """The extent of `dim` in blocks of `block`; `whole` as for `in_blocks`."""
+        extent = dynamic_extent(shape_env, dim, self.src.names[dim], hint)
+        return in_blocks(extent, block, whole=whole) if block > 1 else extent
 
     def _checked(self, extents: Sequence[int]) -> Sequence[int]:
         """`extents`, if they are extents of this shape, at least 1. Raises LayoutError."""
@@ -172,18 +175,18 @@ def dynamic_reorder(
 
 @dataclass(frozen=True, eq=False)
 class DynamicPlan:
-    """A plan whose numbers may be open, and the unknowns and conditions that it depends on."""
+    """A plan whose sizes may be symbolic, and the shape environment with the symbols and guards it depends on."""
 
     plan: Plan
     shape_env: ShapeEnv
     machine: Machine
 
     def function(self, name: str) -> str:
-        """`internal void @name(src, dst, part, parts, extents)` as LLVM IR; may add conditions."""
+        """`internal void @name(src, dst, part, parts, extents)` as LLVM IR; may add guards."""
         return emit_function(name, self.plan, self.machine, "internal", self.shape_env)
 
     def serves(self, extents: Sequence[int]) -> bool:
-        """Whether the conditions hold for a shape without empty dims."""
+        """Whether the guards hold for a shape without empty dims."""
         return self.shape_env.guards_hold(extents)
 
     def __str__(self) -> str:
@@ -191,11 +194,16 @@ class DynamicPlan:
         return "\n".join([*(["where " + ", ".join(given)] if given else []), str(self.plan)])
 
 
-def _fallback(reorder: DynamicReorder, shape: Sequence[Any]) -> Plan:
-    """Element by element, in boxes whose loops may have no rounds."""
+def _bound(format: Format, shape: Sequence[Size]) -> Layout:
+    """`format` for a dynamic shape. The algebra is written for ints, and what it returns holds symbolic sizes."""
+    return size_oblivious(bind)(format, cast("Sequence[int]", shape))
+
+
+def _fallback(reorder: DynamicReorder, shape: Sequence[Size]) -> Plan:
+    """Element by element, in boxes whose loops may have no iterations."""
     conversion = reorder.conversion
     widths = Widths.of(conversion)
-    src, dst = size_oblivious(bind)(reorder.src, shape), size_oblivious(bind)(reorder.dst, shape)
+    src, dst = _bound(reorder.src, shape), _bound(reorder.dst, shape)
     nest = size_oblivious(refine)(src, dst)
     spans = conversion_spans(nest, conversion)
     steps: list[Step] = []
@@ -215,14 +223,14 @@ def _fallback(reorder: DynamicReorder, shape: Sequence[Any]) -> Plan:
 
 
 def _shared(step: Step) -> Step:
-    """`step` with the loop shared among threads that suits the example: an open count may be 1, as batches are."""
-    known: Step = hint_of(step)
+    """`step` with the parallel loop that suits the hint: a symbolic count may be 1, as batches are."""
+    known = with_hints(step)
     return replace(step, parallel=split_of(known.loops, known.kernel))
 
 
 def _whole(levels: Sequence[Level], start: int, stop: int) -> list[Box]:
     """Positions [start, stop) as one box, whether there are any or not."""
-    if len(levels) == 1 and not is_symbolic(start) and start == 0 and isinstance(levels[0].loop, Loop):
+    if len(levels) == 1 and not isinstance(start, SymInt) and start == 0 and isinstance(levels[0].loop, Loop):
         return [Box(0, 0, (replace(levels[0].loop, count=stop),))]
     return [Box(0, 0, (VariableBoundLoops(tuple(levels), start, stop),) if levels else ())]
 

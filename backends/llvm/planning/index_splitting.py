@@ -11,16 +11,17 @@ from dataclasses import dataclass, replace
 from operator import index
 
 from layout_ir.dialects.kernel.plan import Level, Loop, TableLoop, VariableBoundLoops
+from layout_ir.symbolic.symint import Size
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
     """Full loops from `src` and `dst` bytes and channel `channel` on."""
 
-    src: int
-    dst: int
+    src: Size
+    dst: Size
     items: tuple[Loop | TableLoop | VariableBoundLoops, ...]
-    channel: int = 0
+    channel: Size = 0
 
     def moved(self, level: Level, digit: int) -> Box:
         """This box, inside round `digit` of the next coarser level."""
@@ -28,7 +29,7 @@ class Box:
         return Box(self.src + s, self.dst + d, self.items, self.channel + c)
 
 
-def _offset(level: Level, digit: int) -> tuple[int, int, int]:
+def _offset(level: Level, digit: int) -> tuple[Size, Size, Size]:
     move = level.loop
     if isinstance(move, TableLoop):
         return move.src[digit], move.dst[digit], digit * move.channel

@@ -33,6 +33,7 @@ from layout_ir.dialects.kernel.plan import (
     Step,
     Tile,
 )
+from layout_ir.symbolic.symint import Size
 
 _PAGE = 4096
 
@@ -128,10 +129,10 @@ def _direct(step: Step, machine: Machine) -> Step | None:
     return None
 
 
-def _lines(run: int, inner: Loop) -> bool:
+def _lines(run: Size, inner: Loop) -> bool:
     if run % LINE == 0:
-        return inner.dst % LINE == 0
-    return run in (16, 32) and inner.dst == run and inner.count % (LINE // run) == 0
+        return not inner.dst % LINE
+    return run in (16, 32) and bool(inner.dst == run) and not inner.count % (LINE // run)
 
 
 def _direct_tile(step: Step, tile: Tile, machine: Machine) -> Step | None:
@@ -150,7 +151,7 @@ def _direct_tile(step: Step, tile: Tile, machine: Machine) -> Step | None:
     return None
 
 
-def _last(tile: Tile, axis: str) -> int:
+def _last(tile: Tile, axis: str) -> Size:
     return [cut.size for cut in tile.schedule if cut.axis == axis][-1]
 
 
@@ -179,7 +180,7 @@ def _staged(steps: Sequence[Step], machine: Machine) -> list[Step] | None:
 
 
 def _over_buffer(
-    outer: Sequence[Loop], inner: Sequence[Step], base: int, size: int, machine: Machine
+    outer: Sequence[Loop], inner: Sequence[Step], base: Size, size: Size, machine: Machine
 ) -> Step:
     shifted = [
         replace(finished(s.loops, s.src, s.dst - base, _sequential(s.kernel)), parallel=-1) for s in inner
@@ -217,7 +218,7 @@ def _shared(steps: Sequence[Step]) -> Loop | None:
     return first if same else None
 
 
-def _split(step: Step, outer: Sequence[Loop], base: int, machine: Machine) -> list[Step] | None:
+def _split(step: Step, outer: Sequence[Loop], base: Size, machine: Machine) -> list[Step] | None:
     """A tile whose columns lie one behind the other in the destination, some of them at a time."""
     tile = step.kernel
     if not isinstance(tile, Tile) or step.loops or tile.cols.fold:
@@ -259,7 +260,7 @@ def _split(step: Step, outer: Sequence[Loop], base: int, machine: Machine) -> li
     return result
 
 
-def _written(step: Step) -> int:
+def _written(step: Step) -> Size:
     """Bytes that the step writes."""
     kernel, total = step.kernel, 1
     for item in step.loops:
@@ -273,7 +274,7 @@ def _written(step: Step) -> int:
     return total * kernel.run * kernel.inner.count if isinstance(kernel, Copy | Fill | PaddedCopy) else 0
 
 
-def _end(step: Step) -> int | None:
+def _end(step: Step) -> Size | None:
     """Where the bytes that the step writes end; None where a loop runs backwards or is none with constant bounds."""
     kernel, at = step.kernel, step.dst
     loops: list[AnyLoop] = list(step.loops)

@@ -25,6 +25,7 @@ from layout_ir.dialects.kernel.plan import (
     iterations,
     read_volume,
 )
+from layout_ir.symbolic.symint import Size
 
 _PAGE = 4096
 
@@ -64,7 +65,7 @@ def from_far(step: Step, machine: Machine) -> Step:
     return step if kernel.cols.count * kernel.width >= _PAGE else asking_ahead(step, machine)
 
 
-def reach_of(stride: int, row: int, high: int, machine: Machine) -> int:
+def reach_of(stride: Size, row: Size, high: Size, machine: Machine) -> Size:
     """How far ahead prefetches run in `high` rows of `row` bytes that are `stride` apart and read as whole lines.
 
     In long rows some lines; where short rows lie one behind the other, in as many rows again.

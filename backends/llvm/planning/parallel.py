@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from layout_ir.backends.llvm.symbolic.guarding import unguarded
 from layout_ir.dialects.kernel.plan import (
     AnyLoop,
     Copy,
@@ -26,6 +25,8 @@ from layout_ir.dialects.kernel.plan import (
     VariableBoundLoops,
     iterations,
 )
+from layout_ir.symbolic.guarding import unguarded
+from layout_ir.symbolic.symint import Size, hint_of
 
 _EVEN = 16
 """Rounds that any small number of threads share evenly enough."""
@@ -51,7 +52,7 @@ def split_of(items: Sequence[AnyLoop], kernel: Kernel, threads: int = 1) -> int:
         best = max(range(len(counts)), key=lambda k: counts[k])
         return next((k for k, n in enumerate(counts) if n >= _EVEN), best)
     # The rounds of whoever has most, as a part of all: 1 / threads where all have the same.
-    most = [-(-n // threads) / n if n else 1.0 for n in counts]
+    most = [hint_of(-(-n // threads)) / hint_of(n) if n else 1.0 for n in counts]
     best = min(range(len(counts)), key=lambda k: most[k])
     return next((k for k, part in enumerate(most) if part * threads <= 1 + 1 / _EVEN), best)
 
@@ -77,12 +78,12 @@ def _first(tile: Tile, axis: str) -> int:
     return next(depth for depth, cut in enumerate(tile.schedule) if cut.axis == axis)
 
 
-def _rounds(tile: Tile, axis: str) -> int:
+def _rounds(tile: Tile, axis: str) -> Size:
     count = tile.rows.count if axis == "rows" else tile.cols.count
     return -(-count // tile.schedule[_first(tile, axis)].size)
 
 
-def _kernel_rounds(kernel: Kernel) -> int:
+def _kernel_rounds(kernel: Kernel) -> Size:
     """Rounds of the kernel that threads may share."""
     match kernel:
         case Staged():

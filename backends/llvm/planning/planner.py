@@ -22,10 +22,10 @@ from layout_ir.backends.llvm.planning.out_of_cache import from_far
 from layout_ir.backends.llvm.planning.parallel import shared_by
 from layout_ir.backends.llvm.planning.schedule import fill_step, from_near, move_step
 from layout_ir.backends.llvm.planning.variants import variants
-from layout_ir.backends.llvm.symbolic.guarding import size_oblivious, unguarded
-from layout_ir.backends.llvm.symbolic.symint import is_symbolic
 from layout_ir.dialects.kernel.plan import Level, Loop, Plan, Step, TableLoop
 from layout_ir.errors import LayoutError
+from layout_ir.symbolic.guarding import size_oblivious, unguarded
+from layout_ir.symbolic.symint import Size, SymInt
 
 # Code grows with every box, about 2 ms of compilation each; a nest with varying bounds runs at half the speed.
 _MAX_BOXES = 16
@@ -142,13 +142,17 @@ def _fusible(nest: Nest, dst: Layout, width: int) -> tuple[int, int] | None:
         if dim.low or dim.total == dim.extent or not dim.loops or not dim.extent:
             continue
         inner = dim.loops[0]
-        if isinstance(inner, RefinedTableLoop) or is_symbolic(inner.count) or inner.dst != 1:
+        if isinstance(inner, RefinedTableLoop) or isinstance(inner.count, SymInt) or inner.dst != 1:
             continue
         blocks = [inner.count]
         if inner.src == 1:
             # Blocks of the source may make up a longer one of the destination.
             for loop in dim.loops[1:]:
-                if isinstance(loop, RefinedTableLoop) or is_symbolic(loop.count) or loop.dst != blocks[-1]:
+                if (
+                    isinstance(loop, RefinedTableLoop)
+                    or isinstance(loop.count, SymInt)
+                    or loop.dst != blocks[-1]
+                ):
                     break
                 blocks.append(blocks[-1] * loop.count)
         for block in reversed(blocks):
@@ -191,7 +195,7 @@ def product_boxes(spans: Sequence[Span], parts: list[list[Box]]) -> list[Box]:
     ]
 
 
-def _nearness(levels: Sequence[Level]) -> int:
+def _nearness(levels: Sequence[Level]) -> Size:
     """The smallest step of a dim on either side: dims with small ones form the innermost runs."""
     steps = [
         abs(x)

@@ -15,8 +15,6 @@ from operator import index
 from layout_ir.backends.llvm.machine.machine import LANE, LINE, Machine
 from layout_ir.backends.llvm.planning.index_splitting import Box
 from layout_ir.backends.llvm.planning.parallel import split_of
-from layout_ir.backends.llvm.symbolic.guarding import size_oblivious, unguarded
-from layout_ir.backends.llvm.symbolic.symint import hint_of, is_symbolic
 from layout_ir.dialects.kernel.plan import (
     ONCE,
     AnyLoop,
@@ -33,6 +31,8 @@ from layout_ir.dialects.kernel.plan import (
     TableLoop,
     Tile,
 )
+from layout_ir.symbolic.guarding import size_oblivious, unguarded
+from layout_ir.symbolic.symint import Size, SymInt, hint_of
 
 _FEW_COLS = 256
 """Bytes of a row from which on a tile need not look for more columns."""
@@ -98,7 +98,7 @@ def fill_step(box: Box, width: int, value: int) -> Step:
 
 
 @size_oblivious
-def _normal(box: Box, width: int) -> tuple[list[Loop], list[AnyLoop], int, int]:
+def _normal(box: Box, width: int) -> tuple[list[Loop], list[AnyLoop], Size, Size]:
     """Loops by falling destination stride, the other items by theirs, and the offsets after turning."""
     src, dst = box.src, box.dst
     loops: list[Loop] = []
@@ -118,7 +118,7 @@ def _normal(box: Box, width: int) -> tuple[list[Loop], list[AnyLoop], int, int]:
     return merged(loops), rest, src, dst
 
 
-def _reach(item: AnyLoop) -> int:
+def _reach(item: AnyLoop) -> Size:
     """The destination stride that orders tables and ragged dims among themselves."""
     if isinstance(item, Loop):
         return abs(item.dst)
@@ -138,7 +138,7 @@ def merged(loops: Sequence[Loop]) -> list[Loop]:
             for inner in result:
                 if (
                     inner is not outer
-                    and not inner.valid | outer.valid
+                    and not (inner.valid or outer.valid)
                     and (outer.src, outer.dst, outer.channel)
                     == (
                         inner.count * inner.src,
@@ -157,7 +157,7 @@ def merged(loops: Sequence[Loop]) -> list[Loop]:
 
 @size_oblivious
 def _widened(
-    loops: Sequence[Loop], rest: Sequence[AnyLoop], src: int, dst: int, run: Loop, width: int
+    loops: Sequence[Loop], rest: Sequence[AnyLoop], src: Size, dst: Size, run: Loop, width: int
 ) -> int:
     """The largest element (at most 8 bytes) that the run and every other step are whole multiples of."""
     numbers = [src, dst, run.count * width]
@@ -172,7 +172,7 @@ def _widened(
     return wide
 
 
-def _numbers(item: AnyLoop) -> list[int]:
+def _numbers(item: AnyLoop) -> list[Size]:
     if isinstance(item, Loop):
         return [item.src, item.dst]
     if isinstance(item, TableLoop):
@@ -180,7 +180,7 @@ def _numbers(item: AnyLoop) -> list[int]:
     return [n for level in item.levels for n in _numbers(level.loop)]
 
 
-def _last_rows(tile: Tile) -> int:
+def _last_rows(tile: Tile) -> Size:
     return [cut.size for cut in tile.schedule if cut.axis == "rows"][-1]
 
 
@@ -201,11 +201,11 @@ def _weave(rows: Loop, cols: Loop, width: int, machine: Machine) -> Interleave |
 
 def _folded(loops: list[Loop], cols: Loop, width: int) -> tuple[list[Loop], Axis]:
     """The columns of a tile, with some of the next digit's where they lie together but are few; the other loops."""
-    if is_symbolic(cols.count):
+    if isinstance(cols.count, SymInt):
         return loops, Axis(cols.count, cols.dst)
     size = cols.count * width
     outer = next((x for x in loops if x.src == size and not x.valid), None)
-    if outer is None or is_symbolic(outer.count) or size % LINE == 0 or size >= _FEW_COLS:
+    if outer is None or isinstance(outer.count, SymInt) or size % LINE == 0 or size >= _FEW_COLS:
         return loops, Axis(cols.count, cols.dst)
     # Enough for whole tiles; the places of all of them are a table in the first-level cache.
     times = max(k for k in range(1, min(outer.count, LINE // width) + 1) if outer.count % k == 0)
@@ -226,7 +226,7 @@ def _tile(rows: Loop, cols: Axis, width: int, machine: Machine) -> Tile:
     high = index(min(per_lane * lanes, rows.count))
     if rows.valid:
         high = rows.count
-    whole = not rows.valid and machine.vector >= 32 and width == 4 and high == 16 and cols.count >= 16
+    whole = bool(not rows.valid and machine.vector >= 32 and width == 4 and high == 16 and cols.count >= 16)
     line = max(LINE // width, per_lane)
     wide = line if whole else index(min(per_lane, cols.count))
     cuts = [Blocking("rows", high), Blocking("cols", wide)]
@@ -247,12 +247,12 @@ def from_near(step: Step, machine: Machine) -> Step:
     x 256 from nchw to nhwc 104 GB/s instead of 91, to nChw16c 105 instead of 84. Not where rows of the source share
     sets of the first level and, with the lines that are written, overfill them: they may be gone before all of their
     lanes are read (512 x 512 56 GB/s, not 68).
-    Open strides are taken for those of the example, without a condition: one plan serves shapes of either kind.
+    Symbolic strides are taken for their hints, without a guard: one plan serves shapes of either kind.
     """
     tile = step.kernel
     if not isinstance(tile, Tile) or not tile.square:
         return step
-    high, strides = _last_rows(tile), hint_of((tile.rows.stride, tile.cols.stride))
+    high, strides = _last_rows(tile), (hint_of(tile.rows.stride), hint_of(tile.cols.stride))
     read, written = (max(high * gcd(stride, _WAY) // _WAY, 1) for stride in strides)
     if read > 1 and read + written > machine.l1 // _WAY:
         return step
@@ -260,6 +260,6 @@ def from_near(step: Step, machine: Machine) -> Step:
     return replace(step, kernel=replace(tile, square=False, schedule=cuts))
 
 
-def finished(items: tuple[AnyLoop, ...], src: int, dst: int, kernel: Kernel) -> Step:
+def finished(items: tuple[AnyLoop, ...], src: Size, dst: Size, kernel: Kernel) -> Step:
     """The step of these loops, shared by an unknown number of threads."""
     return Step(items, src, dst, kernel, split_of(items, kernel))

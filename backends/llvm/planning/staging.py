@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import index
 
 from layout_ir.backends.llvm.machine.machine import LINE
 from layout_ir.backends.llvm.planning.schedule import finished
-from layout_ir.backends.llvm.symbolic.symint import is_symbolic
 from layout_ir.dialects.kernel.plan import Axis, Blocking, Loop, Staged, Step, Tile
+from layout_ir.symbolic.symint import SymInt
 
 _LINES = 2
 """Lines of a block in each row of the destination: more make the buffer larger than the first level likes."""
@@ -33,14 +34,19 @@ def strips(step: Step) -> list[Step] | None:
     if not isinstance(tile, Tile) or not all(isinstance(x, Loop) for x in step.loops):
         return None
     high, wide = _LINES * LINE // tile.width, _READ // tile.width
-    if not tile.square or tile.cols.fold or is_symbolic(tile.rows.count) or is_symbolic(tile.cols.count):
+    if (
+        not tile.square
+        or tile.cols.fold
+        or isinstance(tile.rows.count, SymInt)
+        or isinstance(tile.cols.count, SymInt)
+    ):
         return None
     if tile.rows.count < _LONG * high or tile.cols.count < wide:
         return None
     return [
         _strip(step, tile, row, rows, along, col, cols, times)
-        for col, cols, times in _parts(tile.cols.count, wide, 16)
-        for row, rows, along in _parts(tile.rows.count, high, high)
+        for col, cols, times in _parts(index(tile.cols.count), wide, 16)
+        for row, rows, along in _parts(index(tile.rows.count), high, high)
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from operator import index
 from typing import Any, cast
 
 import numpy as np
@@ -13,8 +14,8 @@ from numpy.typing import NDArray
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.pads import pad_after
 from layout_ir.backends.llvm.emission.emit import emit_module, version
+from layout_ir.backends.llvm.machine.known_cpus import runnable
 from layout_ir.backends.llvm.machine.machine import Machine, host
-from layout_ir.backends.llvm.machine.named import runnable
 from layout_ir.backends.llvm.planning.conversion import make_conversion_plan
 from layout_ir.backends.llvm.planning.pad_fills import pad_bits
 from layout_ir.backends.llvm.planning.planner import candidates, make_plan
@@ -29,14 +30,14 @@ from layout_ir.elements.element_types import bits_of, canonical_name
 from layout_ir.elements.quantization import PARAMETERS, Conversion
 from layout_ir.errors import LayoutError, shape_text
 
-_SHARE = 2 << 20
-"""Bytes of source and destination that a thread is woken for: waking one can take 50 us."""
+_LEAST_PART_TO_WAKE = 2 << 20
+"""Bytes of source and destination per thread from which on sleeping threads are woken: that can take 50 us."""
 
-_LIGHT_SHARE = 80 << 10
-"""Bytes of source and destination that are worth the hand-over to a thread that is awake."""
+_LEAST_PART = 80 << 10
+"""Bytes of source and destination per thread from which on dispatching a part to a spinning thread pays."""
 
 Values = Mapping[str, Any]
-"""Numbers that a call brings along, by the name of the parameter."""
+"""Runtime parameters: quantization parameters that are given with a call, by name."""
 
 _SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -69,13 +70,12 @@ class Reorder:
     """A compiled reorder: `kernel(source, destination)`.
 
     Both are contiguous NumPy arrays (anything with a buffer) of elements as wide as the kernel's and, where it converts
-    them, of their kind (see `array_kinds`),
-    at least `plan.src_bytes` and `plan.dst_bytes` long, or integer addresses, which are trusted. They must not
-    overlap, except that one buffer may be both where source and destination place every element alike. Source
+    them, of their kind (see `array_kinds`), at least `plan.src_bytes` and `plan.dst_bytes` long, or integer addresses,
+    which are trusted. They must not overlap, except that one buffer may be both where the plan is safe in place. Source
     pads are never read; of the destination only elements, and pads if its layout has a policy, are written. The GIL
     is released meanwhile. LayoutError says what does not fit.
 
-    Where the elements are converted with parameters that are not compiled in, a call brings them along:
+    Where the elements are converted with parameters that are not compiled in, a call is given them:
     `kernel(source, destination, values)`, a dict of arrays by the names that `plan.conversion.at_run_time` lists.
     """
 
@@ -93,42 +93,47 @@ class Reorder:
             return
         parallel = thread_pool.ensure(threads).address if threads > 1 else 0
         threads = checked.threads
-        sizes = (plan.src_bytes, plan.dst_bytes)
+        sizes = checked.sizes
         self.__call__ = entry(
             checked.kernel, parallel, threads, sizes, plan.widths, plan.in_place_safe, checked, plan.elements
         )
 
     def run_part(self, src: int, dst: int, part: int, parts: int, values: Values | None = None) -> None:
-        """The share `part` of `parts` of the work, between trusted addresses."""
+        """Runs part number `part` of `parts` of the work, between trusted addresses."""
         places, _keep = self._checked.arguments(src, dst, values)
         self._checked.call(*places, part, parts)
 
 
 class _Checked:
-    """The slow way into a kernel: every argument is looked at, and refused with a reason."""
+    """The checked call of a kernel in Python: every argument is looked at, and refused with a reason.
+
+    The compiled entry (`entry`) calls it with whatever it does not know to be right.
+    """
 
     def __init__(self, plan: Plan, code: Code, name: str, threads: int = 1) -> None:
         self.plan = plan
         self.code = code  # keeps the machine code
         self.call = _SIGNATURE(code.address(name))
-        light = threads > 1 and plan.src_bytes + plan.dst_bytes < threads * _SHARE
-        self.threads = threads + thread_pool.LIGHT if light else threads
+        self.sizes = index(plan.src_bytes), index(plan.dst_bytes)
+        no_wake = threads > 1 and sum(self.sizes) < threads * _LEAST_PART_TO_WAKE
+        self.threads = threads + thread_pool.NO_WAKE if no_wake else threads
         self.kernel = code.address(name)
 
     def __call__(self, src: Any, dst: Any, values: Values | None = None) -> None:
-        a = self.address(src, self.plan.src_bytes, writes=False)
-        b = self.address(dst, self.plan.dst_bytes, writes=True)
-        apart = a >= b + self.plan.dst_bytes or b >= a + self.plan.src_bytes
+        src_bytes, dst_bytes = self.sizes
+        a = self.address(src, src_bytes, writes=False)
+        b = self.address(dst, dst_bytes, writes=True)
+        apart = a >= b + dst_bytes or b >= a + src_bytes
         if not apart and not (a == b and self.plan.in_place_safe):
             raise LayoutError("source and destination overlap: a reorder needs two buffers")
         (a, b), _keep = self.arguments(a, b, values)
         if self.threads == 1:
             self.call(a, b, 0, 1)
         else:
-            thread_pool.ensure(self.threads % thread_pool.LIGHT).parallel(self.kernel, a, b, self.threads)
+            thread_pool.ensure(self.threads % thread_pool.NO_WAKE).parallel(self.kernel, a, b, self.threads)
 
     def arguments(self, src: int, dst: int, values: Values | None) -> tuple[tuple[int, int], object]:
-        """The two addresses that the kernel takes, and what must outlive the call."""
+        """The two addresses that the kernel takes, and the arrays behind them, which must outlive the call."""
         conversion = self.plan.conversion
         names = conversion.at_run_time if conversion is not None else ()
         given: Values = {} if values is None else values
@@ -156,7 +161,7 @@ class _Checked:
         return (int(block.ctypes.data), 0), (block, arrays)
 
     def address(self, buffer: Any, size: int, *, writes: bool) -> int:
-        """Where `buffer`, an array or an address, begins, if it fits."""
+        """The address where `buffer`, an array or an address, begins. Raises LayoutError where it does not fit."""
         side = "destination" if writes else "source"
         given: object = buffer
         kind = type(given).__name__
@@ -249,17 +254,17 @@ def _prepared(
     )
     if tune and plan.conversion is None:
         plan = choose_plan(src, dst, conversion.src, threads=threads, target=machine).plan
-    return load(plan, machine, _shares(plan, threads))
+    return load(plan, machine, _threads_for(plan, threads))
 
 
-def _shares(plan: Plan, threads: int) -> int:
-    """Threads that `plan` is worth."""
-    return 1 if plan.shares_bytes else shares(plan.src_bytes + plan.dst_bytes, threads)
+def _threads_for(plan: Plan, threads: int) -> int:
+    """How many of `threads` a call of `plan` is dispatched to: one where two threads might write one byte."""
+    return 1 if plan.shares_bytes else threads_for(index(plan.src_bytes + plan.dst_bytes), threads)
 
 
-def shares(size: int, threads: int) -> int:
-    """Threads that moving `size` bytes of source and destination is worth."""
-    return thread_pool.available(min(threads, max(1, size // _LIGHT_SHARE)))
+def threads_for(size: int, threads: int) -> int:
+    """How many of `threads` share `size` bytes of source and destination, so that dispatching no part costs more."""
+    return thread_pool.available(min(threads, max(1, size // _LEAST_PART)))
 
 
 def choose_plan(
@@ -272,14 +277,14 @@ def choose_plan(
     """
     machine, threads = target or host(), thread_pool.available(threads or thread_pool.cpus())
     plans = candidates(src, dst, bits_of(dtype) // 8, pad_bits(dst.pad, dtype), machine, threads)
-    most = _shares(plans[0], threads)
+    most = _threads_for(plans[0], threads)
     return choose(plans, machine, most, (lambda plan: load(plan, machine, most)) if measure else None)
 
 
 @keeps_kernels
 @lru_cache(maxsize=1024)
 def load(plan: Plan, machine: Machine, threads: int = 1) -> Reorder:
-    """The machine code of `plan`, kept for the next who asks."""
+    """The kernel of `plan` for `machine`, compiled or read from the code cache; the same object for the same plan."""
     key = f"{version()} {plan!r}"
     code = Code(lambda: emit_module({"reorder": plan}, machine), machine, ("reorder",), key=key)
     return Reorder(plan, code, "reorder", threads)

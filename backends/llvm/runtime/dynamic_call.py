@@ -1,4 +1,8 @@
-"""Compiled reorders for open extents, as Python callables."""
+"""Compiled reorders of tensors of dynamic shapes, as Python callables.
+
+One kernel holds several plans, each with the guards that say which shapes it serves, and a fallback that serves all. A
+call takes the first plan whose guards its shape meets; where none does, the shape becomes the hint of a new one.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,8 @@ from numpy.typing import NDArray
 
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm.emission.emit import module_text
+from layout_ir.backends.llvm.machine.known_cpus import runnable
 from layout_ir.backends.llvm.machine.machine import Machine
-from layout_ir.backends.llvm.machine.named import runnable
 from layout_ir.backends.llvm.planning.conversion import bytes_of
 from layout_ir.backends.llvm.planning.dynamic_shapes import (
     DynamicPlan,
@@ -25,7 +29,7 @@ from layout_ir.backends.llvm.planning.dynamic_shapes import (
 )
 from layout_ir.backends.llvm.planning.planner import check_addresses
 from layout_ir.backends.llvm.runtime import thread_pool
-from layout_ir.backends.llvm.runtime.call import check_buffer, compile_reorder, shares
+from layout_ir.backends.llvm.runtime.call import check_buffer, compile_reorder, threads_for
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.caches import keeps_kernels
 from layout_ir.elements.element_types import bits_of, canonical_name
@@ -34,17 +38,22 @@ from layout_ir.errors import LayoutError, shape_text
 from layout_ir.forking import fork_safe
 
 _MOST_PLANS = 32
-_MOST_SHAPES = 4096
-_LEAST = 4 << 10
-"""Bytes of source and destination below which no plan is made: the one that serves everything does."""
+"""Plans of one kernel besides the fallback; then the oldest makes room."""
 
-# Who finds out which plan serves a shape. As for the compiler's lock, a process that forks waits for it.
+_MOST_SHAPES = 4096
+"""Shapes of one kernel whose plans are remembered."""
+
+_LEAST = 4 << 10
+"""Bytes of source and destination below which no plan is made: the fallback serves."""
+
+# Held while the plan of a new shape is looked for or made. As for the compiler's lock, a process that forks waits.
 _lock = RLock()
 fork_safe(_lock)
 
 _SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
-# The pool calls functions of two pointers, so what a kernel needs is put into a block: source, destination, extents.
+# The pool calls functions of two pointers, so the arguments of a kernel are put into a block: source, destination,
+# extents.
 _ENTRY = """\
 define void @reorder(ptr %block, ptr %none, i64 %part, i64 %parts) nounwind {
   %at = getelementptr ptr, ptr %block, i64 1
@@ -59,11 +68,11 @@ define void @reorder(ptr %block, ptr %none, i64 %part, i64 %parts) nounwind {
 class _Compiled:
     """The machine code of one plan."""
 
-    def __init__(self, dynamic_plan: DynamicPlan) -> None:
-        function = dynamic_plan.function("body")  # first: it may add conditions
-        self.dynamic_plan = dynamic_plan
-        text = module_text([function, _ENTRY], dynamic_plan.machine)
-        self.code = Code(text, dynamic_plan.machine, ["reorder"], key=text)
+    def __init__(self, plan: DynamicPlan) -> None:
+        function = plan.function("body")  # first: it may add guards
+        self.plan = plan
+        text = module_text([function, _ENTRY], plan.machine)
+        self.code = Code(text, plan.machine, ["reorder"], key=text)
         self.address = self.code.address("reorder")
         self.call = _SIGNATURE(self.address)
 
@@ -73,8 +82,8 @@ class DynamicKernel:
 
     Both are C-contiguous NumPy arrays in the physical shapes of their formats (one axis per factor, outermost first),
     from which the extents are taken; or, with the extents in `shape`, any contiguous arrays of elements as wide as
-    the kernel's that are large enough. Machine code is made for the first shape of each class of shapes, and serves the
-    others. Otherwise as `Reorder`.
+    the kernel's that are large enough. Machine code is made for the first shape of each class of shapes, its hint, and
+    serves the others. Otherwise as `Reorder`.
     """
 
     def __init__(self, reorder: DynamicReorder, threads: int) -> None:
@@ -86,15 +95,15 @@ class DynamicKernel:
 
     @property
     def plans(self) -> tuple[DynamicPlan, ...]:
-        """The plans made so far; the last serves all shapes."""
-        return tuple(x.dynamic_plan for x in (*self._plans, self._fallback))
+        """The plans made so far; the last is the fallback, which serves all shapes."""
+        return tuple(x.plan for x in (*self._plans, self._fallback))
 
     def __call__(self, source: Any, destination: Any, shape: Sequence[int] | None = None) -> None:
         x, y = _array(source, "source"), _array(destination, "destination")
         extents = self._extents(x, y) if shape is None else _integers(shape)
         known = self._shapes.get(extents)
         compiled, src_bytes, dst_bytes, threads = known if known is not None else self._prepare(extents)
-        plan = compiled.dynamic_plan.plan
+        plan = compiled.plan.plan
         check_buffer(x, plan, writes=False, size=src_bytes)
         check_buffer(y, plan, writes=True, size=dst_bytes)
         a, b = int(x.ctypes.data), int(y.ctypes.data)
@@ -110,7 +119,7 @@ class DynamicKernel:
             thread_pool.ensure(threads).parallel(compiled.address, block.ctypes.data, 0, threads)
 
     def run_part(self, src: int, dst: int, part: int, parts: int, shape: Sequence[int]) -> None:
-        """Share `part` of `parts` of a call with the buffers at two addresses, which are trusted."""
+        """Runs part number `part` of `parts` of a call, with the buffers at two addresses, which are trusted."""
         compiled, *_ = self._prepare(tuple(shape))
         if 0 not in shape:
             block = np.array((src, dst, *shape), np.int64)
@@ -126,7 +135,7 @@ class DynamicKernel:
         reorder = self.reorder
         source, target = reorder.src.bind(extents), reorder.dst.bind(extents)
         if target.extent and target.pad != "undef":
-            machine = self._fallback.dynamic_plan.machine
+            machine = self._fallback.plan.machine
             kernel = compile_reorder(source, target, conversion=reorder.conversion, threads=1, target=machine)
             kernel.run_part(src, dst, 0, 1)
 
@@ -137,10 +146,10 @@ class DynamicKernel:
 
     def plan_for(self, shape: Sequence[int]) -> DynamicPlan:
         """The plan that a call with tensors of that shape runs."""
-        return self._prepare(tuple(shape))[0].dynamic_plan
+        return self._prepare(tuple(shape))[0].plan
 
     def _prepare(self, extents: tuple[int, ...]) -> tuple[_Compiled, int, int, int]:
-        """The code for a shape, bytes of both sides, threads. Raises LayoutError where the shape does not fit."""
+        """The code for a shape, bytes of source and destination, threads. Raises LayoutError where it does not fit."""
         reorder = self.reorder
         fits = len(extents) == len(reorder.shape)
         if not fits or any(x not in (None, y) for x, y in zip(reorder.shape, extents, strict=True)):
@@ -149,13 +158,13 @@ class DynamicKernel:
             )
         src, dst = reorder.src.bind(extents), reorder.dst.bind(extents)
         check_addresses(src, dst)
-        # What was compiled assumed large extents; whether elements meet may depend on how large.
+        # Plans were made for large extents; whether two elements share an address may depend on how large.
         if dst.is_injective(padded=dst.pad != "undef") is False:
             raise LayoutError(
                 f"the destination {dst.format} keeps several elements of {shape_text(extents)} at one address"
             )
         sizes = bytes_of(src.extent, reorder.dtypes[0]), bytes_of(dst.extent, reorder.dtypes[1])
-        threads = 1 if self._fallback.dynamic_plan.plan.shares_bytes else shares(sum(sizes), self.threads)
+        threads = 1 if self._fallback.plan.plan.shares_bytes else threads_for(sum(sizes), self.threads)
         with _lock:
             compiled = self._fallback if 0 in extents else self._serving(extents, sum(sizes))
             if len(self._shapes) >= _MOST_SHAPES:
@@ -163,8 +172,9 @@ class DynamicKernel:
             return self._shapes.setdefault(extents, (compiled, *sizes, threads))
 
     def _serving(self, extents: tuple[int, ...], size: int) -> _Compiled:
+        """The first plan whose guards the shape meets, else the fallback for small tensors, else a new plan."""
         for compiled in self._plans:
-            if compiled.dynamic_plan.serves(extents):
+            if compiled.plan.serves(extents):
                 return compiled
         if size < _LEAST:
             return self._fallback

@@ -1,6 +1,6 @@
-"""Threads that wait for kernels.
+"""The thread pool: workers that wait in compiled code for parts of kernels.
 
-Handing a kernel to Python threads costs tens of microseconds, more than most reorders take. Here workers wait in
+Dispatching a kernel to Python threads costs tens of microseconds, more than most reorders take. Here workers wait in
 compiled code: first they spin, for about the time between two calls of a busy program, then they sleep on a futex. A
 call publishes the kernel, its buffers and a ticket that counts parts; whoever is awake takes parts until there are
 none left, the caller too, so that it never waits for a worker that has not begun. One call has the workers at a time;
@@ -11,7 +11,7 @@ the CPU of who wakes it, where the two take turns for milliseconds while others 
 CPUs that sleep for busy ones. Measured on two of them, the first calls after a pause of 4 ms, two threads copying 8
 MiB: 39 GB/s left to itself, 70 kept apart; copying 256 KiB 27 and 57.
 
-Work of a few microseconds (`LIGHT`) is worth sharing with a worker that spins, not the microseconds of waking one.
+Work of a few microseconds pays for dispatching parts to a worker that spins, not for waking one (`NO_WAKE`).
 Only where such calls follow each other closely are workers woken, for the calls to come.
 
 The workers are daemon threads of this process, started when a kernel is first compiled for more than one thread; a
@@ -38,11 +38,11 @@ _FUTEX, _GETTID = (
     else (0, 0)
 )
 
-LIGHT = 1 << 32
-"""Added to the threads of a call that is not worth waking a worker."""
+NO_WAKE = 1 << 32
+"""Added to the number of threads of a call that wakes no worker: only those that spin take part."""
 
 _CLOSE = 100_000
-"""Cycles between the end of a light call of a busy program and the next one: about as long as workers spin."""
+"""Cycles between two no-wake calls of a busy program: about as long as workers spin."""
 
 # { i64 ticket, i32 busy, i32 left, i32 sleeping, ptr kernel, ptr src, ptr dst, i64 threads, i64 last }
 # The ticket is generation << 32 | parts << 16 | next part: taking the next part fails where any of it has changed, so
@@ -117,7 +117,7 @@ def _field(number: int) -> str:
 
 def _source(machine: Machine) -> str:
     pause = "call void @llvm.x86.sse2.pause()" if machine.triple.startswith("x86_64") else "fence seq_cst"
-    # Elsewhere a program may not be allowed to count cycles: light calls then wake nobody.
+    # Elsewhere a program may not be allowed to count cycles: no-wake calls then never wake anybody.
     cycles = "call i64 @llvm.readcyclecounter()" if machine.triple.startswith("x86_64") else "add i64 0, 0"
     ticket, busy, left, sleeping, kernel, src, dst, threads, last = map(_field, range(9))
     generation = f"getelementptr (i8, ptr {ticket}, i64 4)"
@@ -188,7 +188,7 @@ sleep:
 define void @parallel(ptr %f, ptr %a, ptr %b, i64 %asked) nounwind {{
 entry:
   %most = and i64 %asked, 65535
-  %heavy = icmp ult i64 %asked, {LIGHT}
+  %heavy = icmp ult i64 %asked, {NO_WAKE}
   %got = cmpxchg ptr {busy}, i32 0, i32 1 acquire monotonic
   %free = extractvalue {{ i32, i1 }} %got, 1
   br i1 %free, label %publish, label %alone
@@ -266,7 +266,7 @@ open_:
 
 
 class Pool:
-    """The workers of this process; `parallel` is void (kernel, src, dst, threads), at `address`."""
+    """The workers of this process. `parallel` dispatches a kernel: void (kernel, src, dst, threads), at `address`."""
 
     def __init__(self) -> None:
         text = _source(host())
@@ -279,7 +279,7 @@ class Pool:
     def grow(self, threads: int) -> None:
         """Starts workers until `threads` can work, the caller included, or until the system gives no more.
 
-        Whoever there is does all of the work.
+        Fewer workers do all of the work, too: parts are taken, not assigned.
         """
         run: Any = ctypes.CFUNCTYPE(None, ctypes.c_int64)(self.code.address("worker"))
         while self.workers < threads - 1:
@@ -297,7 +297,7 @@ fork_safe(_lock)
 
 
 def available(threads: int) -> int:
-    """How many threads a kernel may count on when `threads` are asked for."""
+    """How many of `threads` can share a kernel here: 1 where there is no pool, else no more than there are CPUs."""
     if not _FUTEX or sys.implementation.name != "cpython":
         return 1
     return max(1, min(threads, cpus()))
@@ -309,7 +309,7 @@ def cpus() -> int:
 
 
 def ensure(threads: int) -> Pool:
-    """The pool, with workers for `threads`."""
+    """The pool of this process, with workers for `threads`, the caller included; started by the first call."""
     global _pool
     with _lock:
         if _pool is None:

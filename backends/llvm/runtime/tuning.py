@@ -11,15 +11,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import index
 from threading import RLock
-from time import perf_counter
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.runtime import code_cache
+from layout_ir.backends.llvm.runtime.timing import least_times, touched_bytes
 from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.errors import LayoutError
 from layout_ir.forking import fork_safe
@@ -85,33 +84,12 @@ def _digest(plan: Plan) -> str:
 
 def fastest(kernels: Sequence[Kernel], plan: Plan) -> int:
     """The number of the fastest of `kernels`, which move the bytes of `plan`."""
-    buffers = _buffer(plan.src_bytes), _buffer(plan.dst_bytes)
+    buffers = touched_bytes(index(plan.src_bytes)), touched_bytes(index(plan.dst_bytes))
     x, y = (int(buffer.ctypes.data) for buffer in buffers)
-    calls: list[int] = []
-    for kernel in kernels:
-        kernel(x, y)
-        start = perf_counter()
-        kernel(x, y)
-        calls.append(max(1, int(BATCH / max(perf_counter() - start, 1e-7))))
-    rounds: list[list[float]] = [[] for _ in kernels]
-    for _ in range(ROUNDS):
-        for kernel, number, times in zip(kernels, calls, rounds, strict=True):
-            start = perf_counter()
-            for _ in range(number):
-                kernel(x, y)
-            times.append((perf_counter() - start) / number)
-    # What else the machine does only adds, so the least time of each is the truest.
-    return preferred([min(times) for times in rounds])
+    return preferred(least_times([partial(kernel, x, y) for kernel in kernels], ROUNDS, BATCH))
 
 
 def preferred(times: Sequence[float]) -> int:
     """The least of `times`, where it is below the first by more than the margin; else the first."""
     least = min(range(len(times)), key=lambda k: times[k])
     return least if times[least] < (1 - MARGIN) * times[0] else 0
-
-
-def _buffer(size: int) -> NDArray[np.uint8]:
-    """`size` bytes at the start of a page, all of them touched."""
-    data = np.ones(size + 4096, np.uint8)
-    start = -int(data.ctypes.data) % 4096
-    return data[start : start + size]

@@ -50,6 +50,7 @@ from layout_ir.dialects.layout import dtype_of, format_of, nbytes_of
 from layout_ir.dialects.layout.attributes import FormatAttr
 from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.errors import LayoutError
+from layout_ir.symbolic.symint import Size
 
 
 @irdl_op_definition
@@ -171,7 +172,7 @@ class CallOp(IRDLOperation):
             return
         if not isinstance(kernel, PlanOp):
             raise VerifyException(f"{self.callee} is no kernel.plan and no kernel.dynamic")
-        sides: Sequence[tuple[str, Attribute, int]] = (
+        sides: Sequence[tuple[str, Attribute, Size]] = (
             ("operand", self.input.type, kernel.plan.data.src_bytes),
             ("result", self.result.type, kernel.plan.data.dst_bytes),
         )

@@ -28,6 +28,7 @@ from math import prod
 
 from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.quantization import Conversion
+from layout_ir.symbolic.symint import Size
 
 LINE = 64
 """Bytes of a cache line, on every machine that code is made for, and of the widest register."""
@@ -35,7 +36,7 @@ LINE = 64
 # Loops ---------------------------------------------------------------------------------------------------------------
 
 
-def _channel_text(channel: int) -> str:
+def _channel_text(channel: Size) -> str:
     return f" channel {channel}" if channel else ""
 
 
@@ -47,11 +48,11 @@ class Loop:
     micro-kernel of such a loop.
     """
 
-    count: int
-    src: int
-    dst: int
-    valid: int = 0
-    channel: int = 0
+    count: Size
+    src: Size
+    dst: Size
+    valid: Size = 0
+    channel: Size = 0
 
     def __str__(self) -> str:
         return f"for {self.count} src {self.src} dst {self.dst}{_channel_text(self.channel)}"
@@ -64,9 +65,9 @@ ONCE = Loop(1, 0, 0)
 class TableLoop:
     """One iteration per entry, at src[k] and dst[k] bytes; the next one is `channel` channels further."""
 
-    src: tuple[int, ...]
-    dst: tuple[int, ...]
-    channel: int = 0
+    src: tuple[Size, ...]
+    dst: tuple[Size, ...]
+    channel: Size = 0
 
     @property
     def count(self) -> int:
@@ -99,11 +100,11 @@ class VariableBoundLoops:
     """
 
     levels: tuple[Level, ...]
-    start: int
-    stop: int
+    start: Size
+    stop: Size
 
     @property
-    def count(self) -> int:
+    def count(self) -> Size:
         """Iterations: one per position."""
         return self.stop - self.start
 
@@ -114,7 +115,7 @@ class VariableBoundLoops:
 AnyLoop = Loop | TableLoop | VariableBoundLoops
 
 
-def iterations(loops: tuple[AnyLoop, ...]) -> int:
+def iterations(loops: tuple[AnyLoop, ...]) -> Size:
     """How often the body of the nest `loops` runs."""
     return prod(loop.count for loop in loops)
 
@@ -133,10 +134,10 @@ class Copy:
     Within the run the next element is `channel` channels further.
     """
 
-    run: int
+    run: Size
     inner: Loop = ONCE
     streaming: bool = False
-    channel: int = 0
+    channel: Size = 0
 
     def __str__(self) -> str:
         return f"copy {self.run}{_channel_text(self.channel)}{_inner_text(self.inner)}{_streaming_text(self)}"
@@ -150,24 +151,24 @@ class Axis:
     last: element k is at (k % fold) * stride + (k // fold) * outer_stride.
     """
 
-    count: int
-    stride: int
+    count: Size
+    stride: Size
     fold: int = 0
-    outer_stride: int = 0
-    channel: int = 0
+    outer_stride: Size = 0
+    channel: Size = 0
 
     def __str__(self) -> str:
         fold = f" fold {self.fold} by {self.outer_stride}" if self.fold else ""
         return f"{self.count} by {self.stride}{fold}{_channel_text(self.channel)}"
 
-    def offset(self, k: int) -> int:
+    def offset(self, k: int) -> Size:
         """Where element `k` is on the other side, in bytes."""
         return (
             k % self.fold * self.stride + k // self.fold * self.outer_stride if self.fold else k * self.stride
         )
 
     @property
-    def loops(self) -> tuple[tuple[int, int], ...]:
+    def loops(self) -> tuple[tuple[Size, Size], ...]:
         """(count, stride) of the loops that the axis stands for, the inner one first."""
         if not self.fold:
             return ((self.count, self.stride),)
@@ -179,7 +180,7 @@ class Blocking:
     """One loop of a tile's schedule: over blocks of `size` rows or columns (`axis`: "rows", "cols")."""
 
     axis: str
-    size: int
+    size: Size
 
     def __str__(self) -> str:
         return f"{self.axis} {self.size}"
@@ -199,15 +200,15 @@ class Tile:
     cols: Axis
     schedule: tuple[Blocking, ...]
     streaming: bool = False
-    valid: int = 0
+    valid: Size = 0
     """Rows that the source has, if not all (0): the others are pads that hold the bits `pad`."""
     pad: int = 0
     square: bool = False
     """Whether a tile is square and as wide as a line of the source, and its rows are loaded in whole registers."""
-    prefetch_distance: int = 0
+    prefetch_distance: Size = 0
     """Bytes by which prefetches run ahead of the loads in every row, 0 for none."""
 
-    def block(self, axis: str) -> int:
+    def block(self, axis: str) -> Size:
         """Rows or columns of the tile itself."""
         return next(blocking.size for blocking in reversed(self.schedule) if blocking.axis == axis)
 
@@ -232,12 +233,12 @@ class Interleave:
 
     width: int
     ways: int
-    count: int
-    stride: int
+    count: Size
+    stride: Size
     inverse: bool
     block: int
     streaming: bool = False
-    channel: int = 0
+    channel: Size = 0
 
     def __str__(self) -> str:
         verb = "deinterleave" if self.inverse else "interleave"
@@ -263,7 +264,7 @@ class Fill:
 
     width: int
     value: int
-    run: int
+    run: Size
     inner: Loop = ONCE
     streaming: bool = False
 
@@ -281,8 +282,8 @@ class PaddedCopy:
 
     width: int
     value: int
-    valid: int
-    run: int
+    valid: Size
+    run: Size
     inner: Loop = ONCE
     streaming: bool = False
 
@@ -303,17 +304,17 @@ class Staged:
     next iteration. `src` of the inner steps counts from where this step reads, `dst` from where the buffer begins.
     """
 
-    size: int
+    size: Size
     steps: tuple[Step, ...]
     streaming: bool = False
     rows: int = 1
-    dst_stride: int = 0
-    row_stride: int = 0
-    iterations: int = 1
-    src_stride: int = 0
+    dst_stride: Size = 0
+    row_stride: Size = 0
+    iterations: Size = 1
+    src_stride: Size = 0
 
     @property
-    def extent(self) -> int:
+    def extent(self) -> Size:
         """Bytes of the buffer."""
         return self.size + (self.rows - 1) * self.row_stride
 
@@ -346,12 +347,12 @@ class Step:
     """
 
     loops: tuple[AnyLoop, ...]
-    src: int
-    dst: int
+    src: Size
+    dst: Size
     kernel: Kernel
     parallel: int = 0
     prefetch: int | None = None
-    channel: int = 0
+    channel: Size = 0
 
     def __str__(self) -> str:
         lines = [f"step src {self.src} dst {self.dst}{_channel_text(self.channel)}"]
@@ -374,8 +375,8 @@ class Plan:
     """
 
     width: int
-    src_bytes: int
-    dst_bytes: int
+    src_bytes: Size
+    dst_bytes: Size
     steps: tuple[Step, ...]
     conversion: Conversion | None = None
 
@@ -421,7 +422,7 @@ def _stays(step: Step) -> bool:
     return all(loop.src == loop.dst for loop in loops)
 
 
-def read_volume(kernel: Kernel) -> int:
+def read_volume(kernel: Kernel) -> Size:
     """Bytes of the source that a micro-kernel of a move reads."""
     match kernel:
         case Tile():

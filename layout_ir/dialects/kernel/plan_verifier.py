@@ -10,7 +10,8 @@ A plan may come from a text, and its code is run. So before it is compiled this 
 * No two iterations write one byte where that is cheap to see: they are at least a run apart, and nothing writes more
   bytes than the interval has that it writes into. A staging buffer is filled exactly once.
 
-The work is linear in the text of the plan (a table is sorted): nothing runs through the iterations.
+The work is linear in the text of the plan (a table is sorted): nothing runs through the iterations. What is checked has
+no symbolic sizes: a plan for dynamic shapes is made here, never read.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
+from operator import index
 from typing import NamedTuple
 
 from layout_ir.dialects.kernel.plan import (
@@ -44,6 +46,7 @@ from layout_ir.dialects.kernel.plan import (
 from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError
+from layout_ir.symbolic.symint import Size
 
 LONGEST = 256
 """Rows, columns, ways or elements that the registers of one iteration hold at most."""
@@ -61,7 +64,7 @@ MOST_POSITIONS = 1 << 62
 """Positions that levels number at most, so that the code's arithmetic on them does not overflow."""
 
 Node = Plan | Step | AnyLoop | Kernel
-Range = tuple[int, int]
+Range = tuple[Size, Size]
 """The smallest and the largest of some numbers, both reached."""
 
 SIDES = ("source", "destination")
@@ -129,8 +132,8 @@ class _Elements:
 class _Buffers:
     """The bytes that steps may use, and from which offsets of the source on they read."""
 
-    src: int
-    dst: int
+    src: Size
+    dst: Size
     origins: tuple[Range, Range] = ((0, 0), (0, 0))
     """Offsets in the source, and channels, at which a staging buffer is filled."""
     staged: bool = False
@@ -140,8 +143,8 @@ class _Buffers:
 class _Access(NamedTuple):
     """Bytes on one side: `run` together, in all iterations of `loops` (count, stride)."""
 
-    run: int
-    loops: tuple[tuple[int, int], ...] = ()
+    run: Size
+    loops: tuple[tuple[Size, Size], ...] = ()
 
     @property
     def range(self) -> Range:
@@ -150,7 +153,7 @@ class _Access(NamedTuple):
         return low, high + self.run
 
     @property
-    def volume(self) -> int:
+    def volume(self) -> Size:
         return self.run * prod(count for count, _ in self.loops)
 
 
@@ -201,13 +204,13 @@ def _accesses(kernel: Kernel, elements: _Elements) -> tuple[_Access | None, _Acc
 # Ranges --------------------------------------------------------------------------------------------------------------
 
 
-def linear_range(count: int, stride: int) -> Range:
+def linear_range(count: Size, stride: Size) -> Range:
     """The offsets of `count` iterations, `stride` apart."""
     last = (count - 1) * stride
     return min(0, last), max(0, last)
 
 
-def positions_range(levels: Sequence[Level], start: int, stop: int, side: str) -> Range:
+def positions_range(levels: Sequence[Level], start: Size, stop: Size, side: str) -> Range:
     """The offsets of positions [start, stop), not empty, on one side: "src", "dst" or "channel"."""
     if not levels:
         return 0, 0
@@ -232,10 +235,10 @@ def positions_range(levels: Sequence[Level], start: int, stop: int, side: str) -
     return min(low for low, _ in ranges), max(high for _, high in ranges)
 
 
-def _offset(loop: Loop | TableLoop, k: int, side: str) -> int:
+def _offset(loop: Loop | TableLoop, k: int, side: str) -> Size:
     if side == "channel":
         return k * loop.channel
-    moves: int | tuple[int, ...] = loop.src if side == "src" else loop.dst
+    moves: Size | tuple[Size, ...] = loop.src if side == "src" else loop.dst
     return moves[k] if isinstance(moves, tuple) else k * moves
 
 
@@ -258,7 +261,7 @@ def _sum(ranges: Iterable[Range]) -> Range:
     return low, high
 
 
-def _moves(loop: AnyLoop) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _moves(loop: AnyLoop) -> tuple[tuple[Size, ...], tuple[Size, ...]]:
     """Every offset or stride of a loop, in the source and in the destination."""
     if isinstance(loop, Loop):
         return (loop.src,), (loop.dst,)
@@ -268,7 +271,7 @@ def _moves(loop: AnyLoop) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(x for src, _ in sides for x in src), tuple(x for _, dst in sides for x in dst)
 
 
-def _gap(loop: AnyLoop) -> int | None:
+def _gap(loop: AnyLoop) -> Size | None:
     """The least distance of two iterations in the destination; None where it is not cheap to say, or there is one."""
     if isinstance(loop, Loop):
         return abs(loop.dst) if loop.count > 1 else None
@@ -399,7 +402,7 @@ def _check_marks(step: Step, buffers: _Buffers) -> None:
             raise PlanError("only a loop with a constant stride prefetches", loop or step)
 
 
-def _check_inside(touched: Range, size: int, side: int, kernel: Kernel) -> None:
+def _check_inside(touched: Range, size: Size, side: int, kernel: Kernel) -> None:
     low, high = touched
     if not 0 <= low <= high <= size:
         verb = ("reads", "writes")[side]
@@ -474,7 +477,7 @@ def _check_kernel(step: Step, elements: _Elements, buffers: _Buffers) -> None:
             _check_whole([kernel.src_stride], elements, kernel)
 
 
-def _check_pads(kernel: Kernel, value: int, width: int, **sizes: int) -> None:
+def _check_pads(kernel: Kernel, value: int, width: int, **sizes: Size) -> None:
     """Raises PlanError where one of the named sizes is no whole number of pads, or `value` no pad of `width` bytes."""
     for name, size in sizes.items():
         if size % width:
@@ -502,7 +505,7 @@ def _check_tile(step: Step, tile: Tile, elements: _Elements) -> None:
         raise PlanError("where elements convert, tiles have no folds, no pads and are not square", tile)
     if tile.square:
         least, most = 16 // tile.width, LINE // tile.width
-        if high != wide or high & (high - 1) or not least <= high <= most:
+        if high != wide or index(high).bit_count() != 1 or not least <= high <= most:
             raise PlanError(
                 f"a square tile has a power of two of rows and columns, {least} to {most}: not {high} x {wide}",
                 tile,
@@ -513,7 +516,7 @@ def _check_tile(step: Step, tile: Tile, elements: _Elements) -> None:
         _check_once(step, tile, elements)
 
 
-def _check_schedule(tile: Tile, name: str, axis: Axis) -> int:
+def _check_schedule(tile: Tile, name: str, axis: Axis) -> Size:
     """Rows or columns of the tile itself, the last block of the axis. Raises PlanError where there is none."""
     sizes = [blocking.size for blocking in tile.schedule if blocking.axis == name]
     if len(tile.schedule) > DEEPEST:
@@ -597,14 +600,14 @@ def _check_streaming(step: Step, elements: _Elements) -> None:
     if found is None:
         return
     size, distances = found
-    if size & (size - 1):
+    if index(size).bit_count() != 1:
         raise PlanError(
             f"streams {size} bytes at a time: a power of two, or runs of whole lines, are needed", step.kernel
         )
     _check_aligned(step, 1, min(size, LINE), distances, f"streams {size} bytes at a time,")
 
 
-def _stores(kernel: Kernel, elements: _Elements) -> tuple[int, tuple[int, ...]] | None:
+def _stores(kernel: Kernel, elements: _Elements) -> tuple[Size, tuple[Size, ...]] | None:
     """Bytes of a store that may bypass the caches, and how far apart the stores are; None where none does."""
     dst = None if elements.conversion is None else elements.widths[1]
     match kernel:
@@ -625,7 +628,7 @@ def _stores(kernel: Kernel, elements: _Elements) -> tuple[int, tuple[int, ...]] 
             return None
 
 
-def _check_aligned(step: Step, side: int, size: int, own: Sequence[int], what: str) -> None:
+def _check_aligned(step: Step, side: int, size: Size, own: Sequence[Size], what: str) -> None:
     """Raises PlanError where `step` does not get from one place of `side` to the next by multiples of `size`.
 
     `own` are the distances of its micro-kernel. Where the first place is does not matter for stores, the call asks for
@@ -641,7 +644,7 @@ def _check_aligned(step: Step, side: int, size: int, own: Sequence[int], what: s
 # Numbers -------------------------------------------------------------------------------------------------------------
 
 
-def _check_positive(node: Node, **numbers: int) -> None:
+def _check_positive(node: Node, **numbers: Size) -> None:
     for name, value in numbers.items():
         if value < 1:
             raise PlanError(f"{name} is {value}, at least 1 is needed", node)
@@ -652,12 +655,12 @@ def _check_width(width: int, node: Node) -> None:
         raise PlanError(f"elements have 1, 2, 4 or 8 bytes, not {width}", node)
 
 
-def _check_whole(numbers: Sequence[int], elements: _Elements, node: Node) -> None:
+def _check_whole(numbers: Sequence[Size], elements: _Elements, node: Node) -> None:
     for number in numbers:
         if number % elements.width:
             raise PlanError(f"{number} bytes are no multiple of the element's {elements.width}", node)
 
 
-def _check_registers(node: Node, what: str, count: int) -> None:
+def _check_registers(node: Node, what: str, count: Size) -> None:
     if count > LONGEST:
         raise PlanError(f"{count} {what} are moved at once: {LONGEST} are the most", node)

@@ -1,8 +1,7 @@
-"""Reorders beside what the memory allows and beside other libraries: the table, the libraries, the timing.
+"""Reorders beside the copy bandwidth and beside other libraries: the table, the libraries, the measurement.
 
 cases       the table: two layouts, element types, a shape per size of memory
 peers       the same work done by NumPy, torch and oneDNN (`onednn`), where they are installed
-rounds      contenders take turns until the noise allows a statement
-measure     one case: buffers, contenders, rounds, bytes compared
-report      lines, summaries and JSON of what was measured
+measure     one case: buffers, contenders, the race (`backends.llvm.runtime.timing`), bytes compared
+summary     lines, summaries and JSON of what was measured
 """

@@ -37,6 +37,7 @@ class Case:
 
     @property
     def result_dtype(self) -> str:
+        """The element type of the destination."""
         return self.dst_dtype or self.dtype
 
     def bound(self, size: str) -> tuple[Layout, Layout]:

@@ -2,7 +2,7 @@
 
 CPUs may be the two sides of one core, and a host may run those of a guest on one for seconds and then apart again.
 What waits for memory gains from a second thread all the same, what shuffles in registers does not: on one core of a
-Zen 4 two threads shuffle as much as one. Shares of such a roof say nothing about two cores, so the benchmark asks
+Zen 4 two threads shuffle as much as one. Shares of such a bandwidth say nothing about two cores, so the benchmark asks
 before and after it measures.
 """
 

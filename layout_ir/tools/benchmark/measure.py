@@ -1,7 +1,7 @@
 """One case of the table: its buffers, its contenders, the race, and whether the bytes are right.
 
-The roof is the faster of a plain and a streaming copy of as many bytes on as many threads. With one thread the plain
-copy is the C library's memcpy; with more it is a loop of vector moves that the same workers share.
+The copy bandwidth is that of the faster of a plain and a streaming copy of as many bytes on as many threads. With one
+thread the plain copy is the C library's memcpy; with more it is a loop of vector moves that the same workers share.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from layout_ir.backends.llvm.runtime.call import Reorder
 from layout_ir.backends.llvm.runtime.copy_bandwidth import plain_copy, streaming_copy
 from layout_ir.backends.llvm.runtime.dynamic_call import DynamicKernel
 from layout_ir.backends.llvm.runtime.thread_pool import available
+from layout_ir.backends.llvm.runtime.timing import Limits, Ratio, Times, race, touched_bytes
 from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.numpy_types import narrow, storage, widen
 from layout_ir.errors import LayoutError
 from layout_ir.tools.benchmark.cases import Case
 from layout_ir.tools.benchmark.cores import apart
 from layout_ir.tools.benchmark.peers import NAMES, Side, peer
-from layout_ir.tools.benchmark.rounds import Limits, Ratio, Times, race
 
 _PAUSE = 0.004
 """Seconds: OpenMP's threads spin for about as long after their work, on the CPU that the next contender needs."""
@@ -60,6 +60,7 @@ class Result:
 
     @property
     def peers(self) -> list[str]:
+        """Libraries that took part."""
         return [name for name in self.times.rounds if name in NAMES]
 
     def gbps(self, name: str, *, best: bool = False) -> float:
@@ -67,16 +68,17 @@ class Result:
         return self.nbytes / (self.times.best(name) if best else self.times.median(name)) / 1e9
 
     def fastest(self, names: Sequence[str], *, best: bool = False) -> str | None:
+        """The contender of `names` with the highest rate, None where there are no names."""
         return max(names, key=lambda name: self.gbps(name, best=best)) if names else None
 
     def share(self) -> Ratio:
-        """Of the roof."""
-        roof = self.fastest(COPIES)
-        assert roof is not None
-        return self.times.speedup("ours", roof)
+        """Our rate relative to the copy bandwidth."""
+        copy = self.fastest(COPIES)
+        assert copy is not None
+        return self.times.speedup("ours", copy)
 
     def lead(self, names: Sequence[str]) -> Ratio | None:
-        """Against the fastest of those `names` that took part."""
+        """Our rate relative to the fastest of those `names` that took part, None where none did."""
         rival = self.fastest([name for name in names if name in self.times.rounds])
         return None if rival is None else self.times.speedup("ours", rival)
 
@@ -159,9 +161,7 @@ def sides(case: Case, layouts: tuple[Layout, Layout]) -> tuple[Side, Side]:
 
 
 def _aligned(count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    raw = np.ones(count * dtype.itemsize + 4096, np.uint8)  # untouched zeros share one cached page
-    start = -int(raw.ctypes.data) % 4096
-    return raw[start : start + count * dtype.itemsize].view(dtype)
+    return touched_bytes(count * dtype.itemsize).view(dtype)
 
 
 def _poison(side: Side, wanted: NDArray[Any]) -> None:
@@ -203,7 +203,7 @@ def _same(found: NDArray[Any], wanted: NDArray[Any]) -> bool:
 
 
 def _copies(size: int, threads: int) -> dict[str, Call]:
-    a, b = _aligned(size, np.dtype(np.uint8)), _aligned(size, np.dtype(np.uint8))
+    a, b = touched_bytes(size), touched_bytes(size)
     plain = partial(np.copyto, b, a) if threads == 1 else partial(plain_copy(size, threads), a, b)
     return {"memcpy": plain, "stream": partial(streaming_copy(size, threads), a, b)}
 

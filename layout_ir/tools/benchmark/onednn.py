@@ -61,6 +61,7 @@ class Library:
 
     @property
     def version(self) -> str:
+        """The release of the library, as 3.13.2."""
         found = self._api.dnnl_version().contents
         return f"{found.major}.{found.minor}.{found.patch}"
 

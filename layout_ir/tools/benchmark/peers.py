@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
 from math import prod
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.llvm.planning.index_splitting import Box, cut
 from layout_ir.dialects.kernel.plan import Level, Loop
 from layout_ir.errors import LayoutError
+from layout_ir.symbolic.symint import Size
 from layout_ir.tools.benchmark import onednn
 
 NAMES = ("numpy", "torch", *onednn.BUILDS)
@@ -113,8 +115,10 @@ def _views(src: Side, dst: Side) -> Iterator[tuple[Array, Array]]:
         )
 
 
-def _strided(data: Array, start: int, counts: Sequence[int], steps: Sequence[int]) -> Array:
-    return np.lib.stride_tricks.as_strided(data[start:], counts, [step * data.itemsize for step in steps])
+def _strided(data: Array, start: Size, counts: Sequence[Size], steps: Sequence[Size]) -> Array:
+    return np.lib.stride_tricks.as_strided(
+        data[start:], list(map(index, counts)), [index(step) * data.itemsize for step in steps]
+    )
 
 
 def _numpy(src: Side, dst: Side) -> Call:

@@ -29,6 +29,7 @@ examples:
 
 
 def add_parser(subparsers: Any) -> None:
+    """Adds `layout-ir bench` to the commands."""
     from layout_ir.tools.commands import formats
 
     parser = subparsers.add_parser(
@@ -74,12 +75,12 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measures and prints. Raises LayoutError or TextError for what cannot be measured."""
-    from layout_ir.backends.llvm.machine.named import local_machine
+    from layout_ir.backends.llvm.machine.known_cpus import local_machine
+    from layout_ir.backends.llvm.runtime.timing import Limits
     from layout_ir.tools.benchmark.cases import CASES, chosen
     from layout_ir.tools.benchmark.measure import Result, confine, measure
     from layout_ir.tools.benchmark.peers import hold_to
-    from layout_ir.tools.benchmark.report import line, machine_lines, summary, to_json
-    from layout_ir.tools.benchmark.rounds import Limits
+    from layout_ir.tools.benchmark.summary import line, machine_lines, summary, to_json
 
     if args.list:
         print("\n".join(f"{case.name:32}{' '.join(case.shapes)}" for case in CASES))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_parser(subparsers: Any) -> None:
+    """Adds `layout-ir calibrate` to the commands."""
     parser = subparsers.add_parser(
         "calibrate",
         help="measure what reorders cost on this machine",
@@ -43,6 +44,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Measures and writes; returns the exit status. Raises LayoutError for a program that cannot be read."""
     if args.reorders is not None:
         return _reorders(args)
     from layout_ir.files import all_or_none, write_result

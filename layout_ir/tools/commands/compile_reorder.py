@@ -128,7 +128,7 @@ def _kind(args: argparse.Namespace) -> str:
 
 
 def _machine(args: argparse.Namespace) -> Machine:
-    from layout_ir.backends.llvm.machine.named import machine_named, with_features
+    from layout_ir.backends.llvm.machine.known_cpus import machine_named, with_features
     from layout_ir.tools.commands import TextError
     from layout_ir.tools.commands.formats import pointing
 
@@ -202,13 +202,13 @@ def _layout(args: argparse.Namespace, text: str) -> Layout:
 
 def _needs(args: argparse.Namespace) -> tuple[str, ...]:
     """The CPU features that the code may use."""
+    from layout_ir.backends.llvm.machine.known_cpus import known_cpus
     from layout_ir.backends.llvm.machine.machine import host
-    from layout_ir.backends.llvm.machine.named import TARGETS
 
     if args.target == "host":
         needs = [part[1:] for part in host().features.split(",") if part.startswith("+")]
     else:
-        needs = list(TARGETS[args.target].needs)
+        needs = list(known_cpus()[args.target].needs)
     for part in (args.features or "").split(","):
         name = part.strip()[1:]
         if part.strip().startswith("+") and name not in needs:
@@ -263,9 +263,9 @@ def _summary(
 
 
 def _targets() -> str:
-    from layout_ir.backends.llvm.machine.named import TARGETS
+    from layout_ir.backends.llvm.machine.known_cpus import known_cpus
 
     lines = ["host        this machine"]
-    for name, target in TARGETS.items():
-        lines.append(f"{name:<11} {target.what} ({target.machine.triple})")
+    for name, target in known_cpus().items():
+        lines.append(f"{name:<11} {target.about} ({target.machine.triple})")
     return "\n".join(lines)

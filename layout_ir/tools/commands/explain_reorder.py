@@ -66,7 +66,7 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints the plan. Raises LayoutError or TextError where there is none."""
     from layout_ir.backends.llvm.describe import describe_choice, describe_plan, describe_step
-    from layout_ir.backends.llvm.machine.named import machine_named
+    from layout_ir.backends.llvm.machine.known_cpus import machine_named
     from layout_ir.backends.llvm.runtime.call import choose_plan, plan_reorder
     from layout_ir.dialects.kernel.ops import PlanOp
     from layout_ir.tools.commands.formats import read_open_shape

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from layout_ir.algebra.factors import Factor
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
+from layout_ir.backends.llvm.machine.known_cpus import local_machine
 from layout_ir.backends.llvm.machine.machine import Machine
-from layout_ir.backends.llvm.machine.named import local_machine
 from layout_ir.errors import LayoutError
 
 

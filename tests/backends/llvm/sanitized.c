@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LIGHT (INT64_C(1) << 32)
+#define NO_WAKE (INT64_C(1) << 32)
 #define CHECK(x) ((x) ? (void)0 : failed(__LINE__, #x))
 
 static void failed(int line, const char *what) {
@@ -70,7 +70,7 @@ static void *call(void *seed) {
     int64_t from[2] = {n, round + 1};
     int64_t *to = calloc(n, sizeof *to);
     CHECK(to);
-    parallel(count, from, to, rand_r(&random) % 2 ? parts : parts + LIGHT);
+    parallel(count, from, to, rand_r(&random) % 2 ? parts : parts + NO_WAKE);
     for (int64_t k = 0; k < n; k++) CHECK(to[k] == round + 1);
     free(to);
     if (round % 8 == 0) {

@@ -13,7 +13,7 @@ from layout_ir.backends.llvm import plan_reorder
 from layout_ir.backends.llvm.aot.dynamic_object_file import compile_dynamic_ahead
 from layout_ir.backends.llvm.emission.emit import emit_module
 from layout_ir.backends.llvm.lowering import kernels_in, lower, plans_in
-from layout_ir.backends.llvm.machine.named import machine_named
+from layout_ir.backends.llvm.machine.known_cpus import machine_named
 from layout_ir.backends.llvm.target import llvm_ir
 from layout_ir.diagnostics import collect
 from layout_ir.dialects.kernel.ops import CallOp, KernelDialect

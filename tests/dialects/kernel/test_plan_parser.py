@@ -9,7 +9,7 @@ from xdsl.utils.exceptions import ParseError
 
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm import plan_reorder
-from layout_ir.backends.llvm.machine.named import NAMES, machine_named
+from layout_ir.backends.llvm.machine.known_cpus import known_cpus, machine_named
 from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.dialects.kernel.plan_parser import parse_plan
 from tests.backends.llvm.cases import random_case
@@ -24,7 +24,7 @@ def _check(plan: Plan) -> None:
     assert parse_plan(" ".join(text.split())) == plan
 
 
-@pytest.mark.parametrize("cpu", [name for name in NAMES if name != "host"])
+@pytest.mark.parametrize("cpu", [name for name in known_cpus() if name != "host"])
 def test_plans_of_random_pairs_survive_the_way_to_text_and_back(cpu: str):
     rng = Random(cpu)
     machine = machine_named(cpu)

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from layout_ir.backends.llvm import plan_reorder
-from layout_ir.backends.llvm.machine.named import machine_named
+from layout_ir.backends.llvm.machine.known_cpus import machine_named
 from layout_ir.dialects.kernel.plan import (
     Copy,
     Fill,

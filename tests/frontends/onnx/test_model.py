@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 from layout_ir.frontends.onnx import OnnxImportError, from_onnx
 from tests.frontends.onnx.models import (
-    LIGHT,
+    NO_WAKE,
     constants_of,
     literal_of,
     model,
@@ -133,7 +133,7 @@ def test_negative_input_that_is_no_tensor():
 
 
 def test_negative_files(tmp_path: Path):
-    good = (LIGHT / "light_squeezenet.onnx").read_bytes()
+    good = (NO_WAKE / "light_squeezenet.onnx").read_bytes()
     for name, data, message in (
         ("empty", b"", "is empty: 0 bytes are no ONNX model"),
         ("truncated", good[: len(good) // 2], "is not an ONNX model, or is truncated"),
@@ -157,7 +157,7 @@ def test_negative_files(tmp_path: Path):
 
 @pytest.mark.parametrize("share", [k / 40 for k in range(40)])
 def test_negative_truncated_anywhere(share: float):
-    data = (LIGHT / "light_shufflenet.onnx").read_bytes()
+    data = (NO_WAKE / "light_shufflenet.onnx").read_bytes()
     with pytest.raises(OnnxImportError):
         from_onnx(data[: int(len(data) * share)])
 

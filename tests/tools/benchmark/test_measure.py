@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from layout_ir.backends.llvm.runtime.thread_pool import cpus
+from layout_ir.backends.llvm.runtime.timing import Limits
 from layout_ir.errors import LayoutError
 from layout_ir.tools.benchmark import measure as module
 from layout_ir.tools.benchmark.cases import Case
 from layout_ir.tools.benchmark.measure import OTHER_BYTES, Call, expected, measure, sides
-from layout_ir.tools.benchmark.rounds import Limits
 
 SHORT = Limits(precision=1.0, seconds=0.0, fewest=3, most=3)
 CASE = Case("own", "nchw", "nChw8c", "f32", {"own": (2, 17, 5, 4)})

@@ -8,6 +8,7 @@ How lanes lie in memory and which numbers go with them is the business of `lanes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import index
 
 from layout_ir.backends.llvm.emission.builder import Builder, Value, fenced, shuffle
 from layout_ir.backends.llvm.emission.kernels.lanes import Channels, Side
@@ -23,6 +24,7 @@ from layout_ir.backends.llvm.planning.parallel import shared_cut
 from layout_ir.dialects.kernel.plan import Axis, Copy, Interleave, Tile
 from layout_ir.elements.element_types import element_type
 from layout_ir.elements.quantization import Conversion
+from layout_ir.symbolic.symint import Size
 
 UNROLL = 4
 """Registers of the wider side that the body of a long run moves."""
@@ -41,7 +43,7 @@ class Converter:
         self.src, self.dst = Side(b, conversion.src), Side(b, conversion.dst)
         self.widths = Widths.of(conversion)
 
-    def convert(self, value: str, channel: Value, offsets: Sequence[int], old: str = "") -> str:
+    def convert(self, value: str, channel: Value, offsets: Sequence[Size], old: str = "") -> str:
         """Lanes of the source as lanes of the destination; `old` points at what those hold."""
         size = len(offsets)
         held = self.dst.load(old, size) if self.conversion.beta is not None else None
@@ -66,7 +68,7 @@ class Converter:
         size = self.run_size(streaming=streaming, even=even)
         body = size * UNROLL
 
-        def block(s: str, d: str, channel: Value, count: int) -> None:
+        def block(s: str, d: str, channel: Value, count: Size) -> None:
             self.moved(
                 [(at, n) for at, n in self.parts(count, size)],
                 s,
@@ -129,8 +131,9 @@ class Converter:
         vector = self.machine.vector
         return computed and conversion.computes == "f32" and packs(self.machine, conversion.dst, vector)
 
-    def parts(self, count: int, size: int) -> Iterator[tuple[int, int]]:
+    def parts(self, count: Size, size: int) -> Iterator[tuple[int, int]]:
         """(first, number) of moves that cover `count` elements."""
+        count = index(count)
         if not exactly_once(self.conversion):
             yield from pieces(count, size)
             return
@@ -141,7 +144,7 @@ class Converter:
             at += number
 
     def moved(
-        self, parts: Sequence[tuple[int, int]], s: str, d: str, channel: Value, step: int, *, streaming: bool
+        self, parts: Sequence[tuple[int, int]], s: str, d: str, channel: Value, step: Size, *, streaming: bool
     ) -> None:
         """Moves that may overlap with the same values; loads before stores, some at a time."""
         b = self.b
@@ -279,7 +282,7 @@ class Converter:
     ) -> list[str]:  # fmt: skip
         """Per lane of columns, the register that holds those of the rows `held`, converted."""
         size = -(-cols // per_lane) * per_lane
-        value = self.gathered(kernel, src, held, rows, cols, per_lane, asks=kernel.prefetch_distance > 0)
+        value = self.gathered(kernel, src, held, rows, cols, per_lane, asks=bool(kernel.prefetch_distance))
         if value == "poison":
             return ["poison"] * (size // per_lane)
         # Rows and columns that are not there read the channels of some that are.
@@ -341,7 +344,7 @@ def _schedule(
 
     def loops(depth: int) -> None:
         if depth == len(kernel.schedule):
-            sizes = [kernel.schedule[last[axis]].size for axis in ("rows", "cols")]
+            sizes = [index(kernel.schedule[last[axis]].size) for axis in ("rows", "cols")]
             tile(low["rows"], low["cols"], *sizes)
             return
         axis, size = kernel.schedule[depth].axis, kernel.schedule[depth].size

@@ -14,6 +14,7 @@ from layout_ir.backends.llvm.emission.builder import Builder, Value, shuffle
 from layout_ir.backends.llvm.emission.kernels.numbers import lane, literal
 from layout_ir.elements.element_types import bits_of, element_type
 from layout_ir.elements.quantization import Conversion
+from layout_ir.symbolic.symint import Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ class Channels:
             if isinstance(value, tuple)
         }
 
-    def lanes(self, channel: Value, offsets: Sequence[int]) -> dict[str, str]:
+    def lanes(self, channel: Value, offsets: Sequence[Size]) -> dict[str, str]:
         """Every parameter for lanes whose channels are `channel` plus their offset."""
         found: dict[str, str] = {}
         for name, value in self.conversion.parameters.items():
@@ -117,10 +118,10 @@ class Channels:
                 found[name] = self._vector(base, offsets)
         return found
 
-    def _vector(self, base: str, offsets: Sequence[int]) -> str:
+    def _vector(self, base: str, offsets: Sequence[Size]) -> str:
         """Entries at `offsets`: groups of equal lanes are one load each, groups of neighbours another."""
         b, size = self.b, len(offsets)
-        made: dict[tuple[int, ...], str] = {}
+        made: dict[tuple[Size, ...], str] = {}
         step = next((n for n in (size, 16, 8, 4, 2) if size % n == 0 and self._simple(offsets, n)), 1)
         vectors: list[str] = []
         for at in range(0, size, step):
@@ -139,11 +140,11 @@ class Channels:
             step *= 2
         return vectors[0]
 
-    def _simple(self, offsets: Sequence[int], size: int) -> bool:
+    def _simple(self, offsets: Sequence[Size], size: int) -> bool:
         groups = [offsets[at : at + size] for at in range(0, len(offsets), size)]
         return all(len(set(g)) == 1 or list(g) == list(range(g[0], g[0] + size)) for g in groups)
 
-    def _group(self, base: str, offsets: Sequence[int]) -> str:
+    def _group(self, base: str, offsets: Sequence[Size]) -> str:
         b, size = self.b, len(offsets)
         pointer = b.at(base, offsets[0] * self.width)
         if len(set(offsets)) > 1:
@@ -153,7 +154,7 @@ class Channels:
         )
         return one if size == 1 else shuffle(b, self.element, one, "poison", size, [0] * size)
 
-    def _inserted(self, base: str, offsets: Sequence[int]) -> str:
+    def _inserted(self, base: str, offsets: Sequence[Size]) -> str:
         vector = "poison"
         for k, offset in enumerate(offsets):
             value = self.b.load(self.element, self.b.at(base, offset * self.width))

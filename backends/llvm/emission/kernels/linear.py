@@ -8,6 +8,7 @@ from operator import index
 from layout_ir.backends.llvm.emission.builder import Builder, Value, shuffle
 from layout_ir.backends.llvm.machine.machine import LINE
 from layout_ir.dialects.kernel.plan import Copy, Elements, Fill, Loop, PaddedCopy, Staged
+from layout_ir.symbolic.symint import Size
 
 Range = Callable[[Value], tuple[Value, Value]]
 """Rounds of a loop that this thread runs: [low, high) of a count."""
@@ -19,10 +20,10 @@ def share(b: Builder, *, shared: bool) -> Range:
     def rounds(count: Value) -> tuple[Value, Value]:
         if not shared:
             return 0, count
-        low = b.put(f"mul nuw nsw i64 {count}, %part")
+        low = b.put(f"mul nuw nsw i64 {b.operand(count)}, %part")
         low = b.put(f"udiv i64 {low}, %parts")
         high = b.add("%part", 1)
-        high = b.put(f"mul nuw nsw i64 {count}, {high}")
+        high = b.put(f"mul nuw nsw i64 {b.operand(count)}, {high}")
         return low, b.put(f"udiv i64 {high}, %parts")
 
     return rounds
@@ -39,12 +40,12 @@ class Pace:
         """The same walk, `offset` bytes further."""
         return Pace(self.base, b.add(self.position, offset))
 
-    def ask(self, b: Builder, offset: Value, size: int) -> None:
+    def ask(self, b: Builder, offset: Value, size: Size) -> None:
         """Asks for the lines of `size` bytes from `offset` on. Past the end of the source nothing happens."""
         for _ in self.lines(b, offset, size):
             pass
 
-    def lines(self, b: Builder, offset: Value, size: int) -> Iterator[None]:
+    def lines(self, b: Builder, offset: Value, size: Size) -> Iterator[None]:
         """The same, a line with each value."""
         at = b.at(self.base, b.add(self.position, offset))
         for line in range(0, size, LINE):
@@ -85,11 +86,11 @@ def move_piece(b: Builder, src: str, dst: str, size: int, vector: int, streaming
 def _rounds(
     b: Builder,
     inner: Loop,
-    unroll: int,
+    unroll: Size,
     range_: Range,
     body: Callable[[Value], None],
     pace: Pace | None = None,
-    size: int = 0,
+    size: Size = 0,
 ) -> None:
     """`body` for every round of `inner`, which reads `size` bytes, `unroll` of them together."""
     whole, rest = divmod(inner.count, unroll)
@@ -116,7 +117,7 @@ def emit_copy(
     streaming: bool,
     pace: Pace | None = None,
 ) -> None:
-    inner, run = kernel.inner, kernel.run
+    inner, run = kernel.inner, index(kernel.run)
 
     def block(s: str, d: str) -> Callable[[Value], None]:
         return lambda at: move_piece(b, b.at(s, at), b.at(d, at), _BODY, vector, streaming)
@@ -179,9 +180,10 @@ def emit_padded(
     pace: Pace | None = None,
 ) -> None:
     """Runs of a power of two bytes: one store of what is loaded in pieces into a register of pads."""
-    element, lanes = f"i{8 * kernel.width}", kernel.run // kernel.width
+    run = index(kernel.run)
+    element, lanes = f"i{8 * kernel.width}", run // kernel.width
     number = index(kernel.valid // kernel.width)
-    stream = kernel.run if streaming and kernel.run >= 16 else 0
+    stream = run if streaming and run >= 16 else 0
 
     def body(i: Value) -> None:
         s, d = b.at(src, b.mul(i, kernel.inner.src)), b.at(dst, b.mul(i, kernel.inner.dst))
@@ -216,7 +218,7 @@ def fill_piece(b: Builder, kernel: Fill, dst: str, size: int, vector: int) -> No
 
 
 def emit_fill(b: Builder, kernel: Fill, dst: str, vector: int, range_: Range) -> None:
-    inner, run = kernel.inner, kernel.run
+    inner, run = kernel.inner, index(kernel.run)
 
     def fill(d: str, size: int) -> None:
         fill_piece(b, kernel, d, size, vector)
@@ -238,7 +240,7 @@ def emit_fill(b: Builder, kernel: Fill, dst: str, vector: int, range_: Range) ->
         _long(b, run, range_(-(-run // _BODY)), lambda at: fill(b.at(dst, at), _BODY))
 
 
-def emit_flush(b: Builder, buffer: str, dst: str, phase: str, size: int) -> None:
+def emit_flush(b: Builder, buffer: str, dst: str, phase: str, size: Size) -> None:
     """Streams `size` bytes (at least a line) that lie in their lines as `phase` says, on both sides."""
     ragged = b.put(f"icmp ne i64 {phase}, 0") if size % 64 == 0 else "true"
     with b.either(ragged) as otherwise:

@@ -34,7 +34,7 @@ def emit_dynamic_conversion(
             with b.loop(*share(count)) as i:
                 piece(i, 1, s, d, channel)
             return
-        with b.either(b.put(f"icmp sge i64 {count}, {number}")) as otherwise:
+        with b.either(b.put(f"icmp sge i64 {b.operand(count)}, {number}")) as otherwise:
             with b.loop(*share(b.ceil(count, number))) as i:
                 piece(b.min(b.mul(i, number), b.sub(count, number)), number, s, d, channel)
             otherwise()

@@ -12,8 +12,8 @@ from typing import cast
 from layout_ir.backends.llvm.emission.builder import Builder, Value
 from layout_ir.backends.llvm.emission.kernels.linear import Range, fill_piece, move_piece
 from layout_ir.backends.llvm.machine.machine import LANE
-from layout_ir.backends.llvm.symbolic.symint import SymInt, is_symbolic
 from layout_ir.dialects.kernel.plan import Copy, Fill
+from layout_ir.symbolic.symint import SymInt
 
 _BLOCK = 256
 
@@ -37,15 +37,15 @@ def emit_dynamic_run(
             with b.loop(*share(b.ceil(kernel.run, size))) as i:
                 piece(s, d, size)(b.min(b.mul(i, size), b.sub(kernel.run, size)))
 
-        with b.either(b.put(f"icmp sge i64 {run}, {_BLOCK}")) as shorter:
+        with b.either(b.put(f"icmp sge i64 {b.operand(run)}, {_BLOCK}")) as shorter:
             pieces(_BLOCK)
             shorter()
-            with b.either(b.put(f"icmp sge i64 {run}, {LANE}")) as shortest:
+            with b.either(b.put(f"icmp sge i64 {b.operand(run)}, {LANE}")) as shortest:
                 pieces(LANE)
                 shortest()
                 pieces(least)
 
-    if not is_symbolic(inner.count) and inner.count == 1:
+    if not isinstance(inner.count, SymInt) and inner.count == 1:
         body(src, dst, range_)
         return
     with b.loop(*range_(inner.count)) as i:

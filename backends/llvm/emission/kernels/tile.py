@@ -17,8 +17,8 @@ from layout_ir.backends.llvm.emission.kernels.linear import Pace, Range
 from layout_ir.backends.llvm.emission.kernels.network import interleaved, joined
 from layout_ir.backends.llvm.machine.machine import LANE, LINE
 from layout_ir.backends.llvm.planning.parallel import shared_cut
-from layout_ir.backends.llvm.symbolic.symint import SymInt
 from layout_ir.dialects.kernel.plan import Tile
+from layout_ir.symbolic.symint import SymInt
 
 
 def emit_tile(
@@ -135,12 +135,12 @@ def row_parts(rows: int, vector: int, registers: int = 16) -> int:
 def _columns(b: Builder, kernel: Tile, src: str, vector: int, rows: int, cols: int) -> Iterator[str]:
     """Registers of `rows` elements, one per column of the tile at `src`, a lane of columns at a time."""
     if kernel.square and rows * kernel.width <= max(vector, LANE):
-        yield from _square(b, kernel, src, rows, asks=kernel.prefetch_distance > 0)
+        yield from _square(b, kernel, src, rows, asks=bool(kernel.prefetch_distance))
         return
     if kernel.square:
         # Registers hold half a row: two squares, one below the other, write whole runs.
         half, element = rows // 2, f"i{8 * kernel.width}"
-        for first, asks in (0, kernel.prefetch_distance > 0), (half, False):
+        for first, asks in (0, bool(kernel.prefetch_distance)), (half, False):
             upper, lower = (
                 _square(
                     b, kernel, b.at(src, row * kernel.rows.stride + first * kernel.width), half, asks=asks
@@ -234,7 +234,7 @@ def _gathered(b: Builder, kernel: Tile, src: str, first: int, lanes: int, rows: 
         place = b.at(src, row * kernel.rows.stride)
         if isinstance(kernel.valid, SymInt) and row:
             # Row 0 there always is; where there is no other, a constant is read instead.
-            there = b.put(f"icmp slt i64 {row}, {kernel.valid}")
+            there = b.put(f"icmp slt i64 {row}, {b.operand(kernel.valid)}")
             place = b.put(f"select i1 {there}, ptr {place}, ptr {b.pads(kernel.width, kernel.pad)}")
         value = b.load(f"<{cols} x {element}>", place)
         if cols < per_lane:

@@ -12,6 +12,7 @@ import struct
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import index
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,8 +24,8 @@ from numpy.typing import NDArray
 from layout_ir.backends.llvm.aot.dynamic_object_file import DynamicUnit
 from layout_ir.backends.llvm.aot.header import header
 from layout_ir.backends.llvm.aot.object_file import FixedUnit, Unit
+from layout_ir.backends.llvm.machine.known_cpus import known_cpus
 from layout_ir.backends.llvm.machine.machine import llvm
-from layout_ir.backends.llvm.machine.named import TARGETS
 from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.elements.element_types import bits_of
 from tests.backends.llvm.cases import CANARY, POISON, Case, buffers, expected
@@ -117,11 +118,11 @@ class Toolchain:
 
 def toolchain(target: str) -> Toolchain:
     """That of the machine named `target`; skips the test, with the reason, where there is none here."""
-    architecture = TARGETS[target].machine.architecture
+    architecture = known_cpus()[target].machine.architecture
     here = platform.machine()
     if architecture == here:
         features = llvm.get_host_cpu_features()
-        missing = [x for x in TARGETS[target].needs if not features.get(x)] if here == "x86_64" else []
+        missing = [x for x in known_cpus()[target].needs if not features.get(x)] if here == "x86_64" else []
         if missing:
             pytest.skip(f"this machine has no {', '.join(missing)}")
         compiler, emulator = shutil.which("cc"), ()
@@ -158,11 +159,9 @@ class Run:
     @classmethod
     def converting(cls, rng: Random, number: int, case: fuzz_reorders.Case, plan: Plan) -> Run:
         """One that converts the elements of `case`."""
-        bits = bits_of(case.conversion.src)
-        src = fuzz_reorders.numbers(rng, case.conversion.src, -(-plan.src_bytes // 8) * 64 // bits)[
-            : plan.src_bytes
-        ]
-        dst = np.frombuffer(rng.randbytes(plan.dst_bytes), np.uint8)
+        bits, src_bytes = bits_of(case.conversion.src), index(plan.src_bytes)
+        src = fuzz_reorders.numbers(rng, case.conversion.src, -(-src_bytes // 8) * 64 // bits)[:src_bytes]
+        dst = np.frombuffer(rng.randbytes(index(plan.dst_bytes)), np.uint8)
         wanted = fuzz_reorders.expected(case, src, dst)
         canary = np.full(CANARY, POISON, np.uint8)
         before, after = (np.concatenate([canary, x, canary]) for x in (dst, wanted))
@@ -183,7 +182,7 @@ def moving(units: Sequence[Unit], pairs: Sequence[tuple[int, Case]], seed: int) 
 
 
 def _numbers(unit: FixedUnit, values: Mapping[str, Any]) -> str:
-    """C arrays of the numbers that calls of `unit` bring along."""
+    """C arrays of the runtime parameters of `unit`."""
     text = ""
     for argument in unit.arguments:
         numbers = [float(x).hex() for x in values[argument.name].reshape(-1)]
@@ -201,7 +200,7 @@ def call_all(
 ) -> tuple[str, bytes, list[Path]]:
     """A program that calls units, its data, and the object files it is linked with.
 
-    `values` are the numbers that calls bring along, for each unit.
+    `values` are the runtime parameters, for each unit.
     """
     rng, data, objects = Random(seed), bytearray(), list[Path]()
     includes, adapters, entries = "", "", ""

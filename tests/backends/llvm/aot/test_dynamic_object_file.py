@@ -1,4 +1,4 @@
-"""Objects for open extents: called from C with many shapes, here and under emulators."""
+"""Objects for dynamic shapes: called from C with many shapes, here and under emulators."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from layout_ir.algebra.format import Format
-from layout_ir.backends.llvm.aot.dynamic_object_file import DynamicUnit, compile_dynamic_ahead, examples
+from layout_ir.backends.llvm.aot.dynamic_object_file import DynamicUnit, compile_dynamic_ahead, hints
 from layout_ir.backends.llvm.aot.header import header
 from layout_ir.backends.llvm.aot.object_file import elf_symbols
+from layout_ir.backends.llvm.machine.known_cpus import known_cpus, machine_named
 from layout_ir.backends.llvm.machine.machine import host
-from layout_ir.backends.llvm.machine.named import TARGETS, machine_named
 from layout_ir.backends.llvm.planning.dynamic_shapes import DynamicShape
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.elements.quantization import Conversion
@@ -55,21 +55,21 @@ def _case(rng: Random, unit: DynamicUnit) -> Case:
             return Case(unit.reorder.src.bind(shape), unit.reorder.dst.bind(shape), unit.dtype)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", known_cpus())
 def test_c_programs_move_tensors_of_many_shapes(target: str, tmp_path: Path):
     rng = Random(7)
     units = [_unit(target, number) for number in range(len(_KERNELS))]
     runs = [(number, _case(rng, unit)) for number, unit in enumerate(units) for _ in range(40)]
     # Every example, so that every choice is taken.
     for number, unit in enumerate(units):
-        for shape in examples(unit.reorder):
+        for shape in hints(unit.reorder):
             runs.append(
                 (number, Case(unit.reorder.src.bind(shape), unit.reorder.dst.bind(shape), unit.dtype))
             )
     check_runs(tmp_path, target, units, moving(units, runs, 2), seed=2)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", known_cpus())
 def test_objects_need_nothing(target: str):
     names = ["k2", "k2_dst_bytes", "k2_part", "k2_src_bytes"]
     assert sorted(elf_symbols(_unit(target).object_file())) == [(name, True) for name in names]
@@ -147,7 +147,7 @@ def test_objects_convert_shapes_of_any_size():
         (2, 3, 40, 50),
         (1, 65, 70, 9),
         (2, 0, 3, 3),
-        *examples(unit.reorder),
+        *hints(unit.reorder),
     ):
         x = rng.normal(0, 20, shape).astype(np.float32)
         y = np.zeros(x.size, np.int8)

@@ -13,7 +13,7 @@ import pytest
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm.aot.header import header
 from layout_ir.backends.llvm.aot.object_file import FixedUnit, compile_ahead, elf_symbols
-from layout_ir.backends.llvm.machine.named import TARGETS, machine_named
+from layout_ir.backends.llvm.machine.known_cpus import known_cpus, machine_named
 from layout_ir.backends.llvm.runtime.jit import object_file
 from layout_ir.elements.element_types import element_type
 from layout_ir.elements.quantization import Conversion
@@ -51,9 +51,9 @@ def _unit(target: str = "x86-64-v3", name: str = "reorder") -> FixedUnit:
     return compile_ahead(case.src, case.dst, case.dtype, machine_named(target), name)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", known_cpus())
 def test_c_programs_get_what_the_layouts_say(target: str, tmp_path: Path):
-    rng = Random(list(TARGETS).index(target))
+    rng = Random(list(known_cpus()).index(target))
     machine = machine_named(target)
     small = replace(machine, l2=64 << 10, l3=128 << 10)
     cases = [_case(*x) for x in (*_LARGE, *_CASES)] + [random_case(rng) for _ in range(60)]
@@ -72,10 +72,10 @@ def _comparable(conversion: Conversion) -> bool:
     return not dst or not (src or conversion.beta is not None)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", known_cpus())
 def test_c_programs_get_what_the_numbers_say(target: str, tmp_path: Path):
     """All kinds of numbers between all kinds of types: compiled in, and by the address behind the other arguments."""
-    seed, machine = list(TARGETS).index(target), machine_named(target)
+    seed, machine = list(known_cpus()).index(target), machine_named(target)
     cases = [case for case in fuzz_reorders.cases(seed, 0, 225) if _comparable(case.conversion)][:80]
     kinds = {
         type(x) if not isinstance(x, str) else x for c in cases for x in c.conversion.parameters.values()
@@ -176,13 +176,13 @@ def test_negative_a_program_sees_a_wrong_byte(tmp_path: Path):
     assert run.stdout.count("byte") == 2
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", known_cpus())
 def test_objects_need_nothing_and_lie_anywhere(target: str, tmp_path: Path):
     """No symbol is undefined, and a shared library without relocations in its code can be made of it."""
     unit = _unit(target)
     data = unit.object_file()
     assert sorted(elf_symbols(data)) == [("reorder", True), ("reorder_part", True)]
-    architecture = TARGETS[target].machine.architecture
+    architecture = known_cpus()[target].machine.architecture
     linker = shutil.which("ld") if architecture == "x86_64" else shutil.which(f"{architecture}-linux-gnu-ld")
     if linker is None:
         pytest.skip(f"there is no linker for {architecture}")
@@ -211,7 +211,7 @@ def test_negative_symbols_from_elsewhere_are_seen():
     assert not list(elf_symbols(b"\xcf\xfa\xed\xfe" + bytes(100)))
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", known_cpus())
 def test_only_x86_gets_what_only_x86_has(target: str):
     case = _case("nchw", "nhwc", (32, 64, 56, 56), "f32")
     unit = compile_ahead(case.src, case.dst, "f32", machine_named(target))

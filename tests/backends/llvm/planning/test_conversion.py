@@ -15,8 +15,8 @@ from layout_ir.arrays.protocols import storage_of
 from layout_ir.backends.llvm import compile_reorder, plan_reorder
 from layout_ir.backends.llvm.aot.object_file import elf_symbols
 from layout_ir.backends.llvm.emission.emit import emit_module
+from layout_ir.backends.llvm.machine.known_cpus import machine_named
 from layout_ir.backends.llvm.machine.machine import Machine
-from layout_ir.backends.llvm.machine.named import machine_named
 from layout_ir.backends.llvm.planning.conversion import exactly_once
 from layout_ir.backends.llvm.planning.pad_fills import pad_bits
 from layout_ir.backends.llvm.runtime.jit import object_file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import index
 from random import Random
 
 import pytest
@@ -56,7 +57,7 @@ def _tile(src: str, dst: str, shape: tuple[int, ...], dtype: str = "f32", machin
 
 
 def _blocks(tile: Tile) -> tuple[int, int]:
-    return tile.block("rows"), tile.block("cols")
+    return index(tile.block("rows")), index(tile.block("cols"))
 
 
 def test_equal_layouts_are_one_copy():

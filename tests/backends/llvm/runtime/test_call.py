@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm import compile_many, compile_reorder, reorder
+from layout_ir.backends.llvm.machine.known_cpus import local_machine, machine_named
 from layout_ir.backends.llvm.machine.machine import Machine, host, llvm
-from layout_ir.backends.llvm.machine.named import local_machine, machine_named
 from layout_ir.backends.llvm.planning.planner import make_plan
 from layout_ir.backends.llvm.runtime.call import load
 from layout_ir.dialects.kernel.plan import Staged, VariableBoundLoops

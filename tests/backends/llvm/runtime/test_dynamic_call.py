@@ -1,4 +1,4 @@
-"""Kernels for open extents, called with many shapes, against the definition of a layout."""
+"""Kernels for dynamic shapes, called with many shapes, against the definition of a layout."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 import layout_ir as li
 from layout_ir.algebra.format import Format
 from layout_ir.api.reordering import physical_shape
+from layout_ir.backends.llvm.machine.known_cpus import machine_named
 from layout_ir.backends.llvm.machine.machine import host
-from layout_ir.backends.llvm.machine.named import machine_named
 from layout_ir.backends.llvm.planning.dynamic_shapes import dynamic_reorder
 from layout_ir.backends.llvm.runtime.call import plan_reorder
 from layout_ir.backends.llvm.runtime.dynamic_call import DynamicKernel, compile_dynamic
-from layout_ir.backends.llvm.symbolic.symint import hint_of
 from layout_ir.elements.quantization import Conversion, conversion_between
 from layout_ir.errors import LayoutError
+from layout_ir.symbolic.symint import with_hints
 from tests.backends.llvm import cases
 from tests.backends.llvm.cases import WIDTHS, buffers, expected
 from tests.fuzz.open_reorders import At, run
@@ -133,7 +133,7 @@ def test_the_plan_is_that_of_known_extents(
     machine = machine_named("x86-64-v3")
     opened = dynamic_reorder(src, dst, shape, "f32", machine).specialize(like).plan
     known = plan_reorder(src.bind(like), dst.bind(like), "f32", target=machine)
-    assert hint_of(opened) == known
+    assert with_hints(opened) == known
 
 
 def test_threads_share_what_there_is_more_of_than_of_batches():
@@ -302,7 +302,7 @@ def test_the_plan_of_a_conversion_is_that_of_known_extents():
         src, dst = Format.of(source), Format.of(destination)
         opened = dynamic_reorder(src, dst, (N, N, N, N), conversion, machine).specialize(like).plan
         known = plan_reorder(src.bind(like), dst.bind(like), conversion=conversion, target=machine)
-        assert hint_of(opened) == known
+        assert with_hints(opened) == known
 
 
 def test_rests_of_blocks_share_a_plan():

@@ -18,7 +18,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm import Reorder, compile_reorder
 from layout_ir.backends.llvm.planning.dynamic_shapes import DynamicReorder
 from layout_ir.backends.llvm.runtime.dynamic_call import compile_dynamic
-from layout_ir.backends.llvm.runtime.thread_pool import LIGHT, available, ensure
+from layout_ir.backends.llvm.runtime.thread_pool import NO_WAKE, available, ensure
 from layout_ir.errors import LayoutError
 
 needs_workers = pytest.mark.skipif(available(2) < 2, reason="one CPU, or a platform without workers")
@@ -56,7 +56,7 @@ def test_threads_share_a_call(threads: int | None):
 def test_small_reorders_are_shared_with_workers_that_are_awake():
     src, dst = (Format.of(order).bind((170, 150)) for order in ("ab", "ba"))
     kernel = compile_reorder(src, dst, threads=2)
-    assert kernel._checked.threads == 2 + LIGHT  # pyright: ignore[reportPrivateUsage]
+    assert kernel._checked.threads == 2 + NO_WAKE  # pyright: ignore[reportPrivateUsage]
     x = np.random.default_rng(0).random(src.extent, np.float32)
     wanted = x.reshape(170, 150).T.ravel()
     for pause in (0.0, 0.0, 0.002, 0.0):  # the workers spin, fall asleep, are woken

@@ -12,8 +12,8 @@ import pytest
 
 import layout_ir as li
 from layout_ir.backends.llvm.describe import describe_plan
+from layout_ir.backends.llvm.machine.known_cpus import machine_named
 from layout_ir.backends.llvm.machine.machine import host
-from layout_ir.backends.llvm.machine.named import machine_named
 from layout_ir.backends.llvm.planning.pad_fills import pad_bits
 from layout_ir.backends.llvm.planning.planner import candidates
 from layout_ir.backends.llvm.runtime import code_cache, tuning

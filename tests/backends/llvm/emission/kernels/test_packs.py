@@ -9,7 +9,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm import compile_reorder
 from layout_ir.backends.llvm.emission.emit import emit_module
 from layout_ir.backends.llvm.emission.kernels.packs import packs
-from layout_ir.backends.llvm.machine.named import machine_named
+from layout_ir.backends.llvm.machine.known_cpus import machine_named
 from layout_ir.backends.llvm.runtime.call import plan_reorder
 from layout_ir.backends.llvm.runtime.jit import assembly
 from layout_ir.elements.quantization import Conversion

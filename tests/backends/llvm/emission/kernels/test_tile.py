@@ -13,8 +13,8 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm.emission.emit import emit_module
 from layout_ir.backends.llvm.emission.kernels.tile import row_parts
+from layout_ir.backends.llvm.machine.known_cpus import machine_named
 from layout_ir.backends.llvm.machine.machine import Machine
-from layout_ir.backends.llvm.machine.named import machine_named
 from layout_ir.backends.llvm.planning.planner import make_plan
 from layout_ir.backends.llvm.runtime import jit
 from layout_ir.backends.llvm.runtime.call import load, plan_reorder

@@ -20,7 +20,7 @@ from layout_ir.version import __version__
 
 _LEAST = {"f32": 0.5}
 _LEAST_OTHER = 0.4
-"""Shares of the roof below which a case is named: for elements of four bytes, and for narrower ones."""
+"""Shares of the copy bandwidth below which a case is named: for elements of four bytes, and for narrower ones."""
 
 
 def machine_lines(libraries: Sequence[str], machine: Machine | None = None) -> list[str]:
@@ -102,13 +102,13 @@ def summary(results: Sequence[Result]) -> Iterator[str]:
 
 
 def least(r: Result) -> float:
-    """The share of the roof that a case should reach."""
+    """The share of the copy bandwidth that a case should reach."""
     return _LEAST.get(r.case.dtype if not r.case.dst_dtype else "", _LEAST_OTHER)
 
 
 def _means(results: Sequence[Result], *, best: bool) -> str:
     shares = [_ratio(r, COPIES, best=best) for r in results]
-    parts = [f"share of the roof {_mean(shares)}"]
+    parts = [f"share of the copy bandwidth {_mean(shares)}"]
     for text, names in (("the best peer", None), ("oneDNN", tuple(BUILDS))):
         leads = [_ratio(r, r.peers if names is None else names, best=best) for r in results]
         parts.append(f"against {text} {_mean(leads)}")

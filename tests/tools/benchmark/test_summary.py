@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from layout_ir.backends.llvm.runtime.timing import Times
 from layout_ir.tools.benchmark.cases import Case
 from layout_ir.tools.benchmark.measure import Result
-from layout_ir.tools.benchmark.report import line, machine_lines, summary, to_json
-from layout_ir.tools.benchmark.rounds import Times
+from layout_ir.tools.benchmark.summary import line, machine_lines, summary, to_json
 
 
 def _result(name: str, ours: float, numpy: float, group: str = "table", *, equal: bool = True) -> Result:
@@ -42,10 +42,10 @@ def test_the_best_rounds_on_demand():
 def test_means_are_geometric_and_of_groups():
     lines = list(summary([_result("A", 1.0, 4.0), _result("B", 4.0, 4.0), _result("C", 1.0, 1.0, "peers")]))
     assert lines[0] == "L2 1T, table 2 cases"
-    assert "share of the roof 0.50 (least 0.25)" in lines[1]
+    assert "share of the copy bandwidth 0.50 (least 0.25)" in lines[1]
     assert "against the best peer 2.00 (least 1.00); against oneDNN 4.00 (least 2.00)" in lines[2]
     assert lines[3] == "L2 1T, all 3 cases"
-    assert "share of the roof 0.63 (least 0.25)" in lines[4]
+    assert "share of the copy bandwidth 0.63 (least 0.25)" in lines[4]
     assert lines[6] == "  below the least share: B 0.25"
 
 

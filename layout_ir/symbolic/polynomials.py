@@ -1,15 +1,15 @@
-"""Polynomials with integer coefficients in numbered unknowns.
+"""Polynomials with integer coefficients in numbered symbols.
 
-    2 a b + 3, with a and b the unknowns 0 and 1         (((), 3), ((0, 1), 2))
+    2 a b + 3, with a and b the symbols 0 and 1          (((), 3), ((0, 1), 2))
 
-There is one spelling of every polynomial, so equal ones compare and hash equal. What an unknown is, and what values it
-may have, is the business of `shape_env`.
+There is one spelling of every polynomial, so equal ones compare and hash equal. What a symbol stands for, and
+what values it may have, is kept in a `shape_env.ShapeEnv`.
 """
 
 from __future__ import annotations
 
 Terms = tuple[tuple[tuple[int, ...], int], ...]
-"""Monomials (numbers of unknowns, ascending) with their coefficients, sorted; the empty monomial is the constant."""
+"""Monomials (numbers of symbols, ascending) with their coefficients, sorted; the empty monomial is the constant."""
 
 
 def constant(value: int) -> Terms:
@@ -23,6 +23,7 @@ def scaled(terms: Terms, by: int) -> Terms:
 
 
 def plus(left: Terms, right: Terms) -> Terms:
+    """The sum of two polynomials."""
     result = dict(left)
     for monomial, factor in right:
         result[monomial] = result.get(monomial, 0) + factor
@@ -30,6 +31,7 @@ def plus(left: Terms, right: Terms) -> Terms:
 
 
 def times(left: Terms, right: Terms) -> Terms:
+    """The product of two polynomials."""
     result: dict[tuple[int, ...], int] = {}
     for m, f in left:
         for n, g in right:

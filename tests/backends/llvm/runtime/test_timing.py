@@ -8,7 +8,7 @@ from time import sleep
 
 import pytest
 
-from layout_ir.tools.benchmark.rounds import Limits, Times, median_interval, race
+from layout_ir.backends.llvm.runtime.timing import Limits, Times, median_interval, race
 
 
 def test_a_machine_that_slows_down_does_not_change_a_ratio():

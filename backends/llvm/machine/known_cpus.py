@@ -1,12 +1,15 @@
-"""Machines by name, so that a plan can be looked at, or compiled, for a CPU that is not at hand.
+"""CPUs by name, so that a plan can be looked at, or compiled, for one that is not at hand: a registry.
 
 The cache sizes are those of a common member of each family; a plan for `host` is made with the sizes of this machine.
-A machine needs the features listed with it; more of them can be switched on or off by `+name` and `-name`.
+The code for a CPU needs the features listed with it; more of them can be switched on or off by `+name` and `-name`.
+`register_cpu` adds one, which commands and calls then take by its name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from layout_ir.backends.llvm.machine.machine import Machine, host, llvm
 from layout_ir.errors import LayoutError
@@ -24,12 +27,14 @@ _GC = ("m", "a", "f", "d", "c")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """A named machine, the features that its code needs, and who it is."""
+class KnownCpu:
+    """A CPU that has a name: the machine that plans are made for."""
 
     machine: Machine
     needs: tuple[str, ...]
-    what: str
+    """The features, in LLVM's words, that code for it needs."""
+    about: str
+    """Half a line for people."""
 
 
 def _riscv(*features: str, vector: int) -> Machine:
@@ -40,38 +45,36 @@ def _riscv(*features: str, vector: int) -> Machine:
     )
 
 
-TARGETS = {
-    "x86-64-v2": Target(
+_CPUS: dict[str, KnownCpu] = {
+    "x86-64-v2": KnownCpu(
         Machine(_X86, "x86-64-v2", "", 16, 32 << 10, 256 << 10, 8 << 20),
         _V2,
         "SSE4.2, registers of 16 bytes",
     ),
-    "haswell": Target(
+    "haswell": KnownCpu(
         Machine(_X86, "haswell", "", 32, 32 << 10, 256 << 10, 8 << 20), _V3, "x86-64-v3 with its caches"
     ),
-    "x86-64-v3": Target(
+    "x86-64-v3": KnownCpu(
         Machine(_X86, "x86-64-v3", "", 32, 32 << 10, 512 << 10, 16 << 20),
         _V3,
         "AVX2, registers of 32 bytes",
     ),
-    "znver4": Target(
+    "znver4": KnownCpu(
         Machine(_X86, "znver4", "", 64, 32 << 10, 1 << 20, 32 << 20),
         (*_V4, *_ZEN4),
         "x86-64-v4 and what Zen 4 has",
     ),
-    "x86-64-v4": Target(
+    "x86-64-v4": KnownCpu(
         Machine(_X86, "x86-64-v4", "", 64, 32 << 10, 1 << 20, 32 << 20),
         _V4,
         "AVX-512, registers of 64 bytes",
     ),
-    "aarch64": Target(
+    "aarch64": KnownCpu(
         Machine(_ARM, "generic", "", 16, 64 << 10, 1 << 20, 8 << 20), ("neon",), "Armv8-A with NEON"
     ),
-    "riscv64": Target(_riscv(*_GC, vector=8), _GC, "rv64gc, no vectors"),
-    "riscv64-v": Target(_riscv(*_GC, "v", vector=16), (*_GC, "v"), "rv64gcv, vectors of at least 16 bytes"),
+    "riscv64": KnownCpu(_riscv(*_GC, vector=8), _GC, "rv64gc, no vectors"),
+    "riscv64-v": KnownCpu(_riscv(*_GC, "v", vector=16), (*_GC, "v"), "rv64gcv, vectors of at least 16 bytes"),
 }
-
-NAMES = ("host", *TARGETS)
 
 _FEATURES = {
     "x86_64": frozenset((*_V4, *_ZEN4, "avx512fp16", "prefer-256-bit", "prefer-no-gather", "adx", "aes", "sha")),
@@ -84,13 +87,25 @@ _CONVENTIONS = {"lp64d": ("f", "d")}
 """Features that calling conventions need."""
 
 
+def known_cpus() -> Mapping[str, KnownCpu]:
+    """The registered CPUs by name, in the order of their registration."""
+    return MappingProxyType(_CPUS)
+
+
+def register_cpu(name: str, cpu: KnownCpu) -> None:
+    """Makes `cpu` known under `name`. Raises LayoutError where that name is taken."""
+    if name == "host" or name in _CPUS:
+        raise LayoutError(f"there is a cpu '{name}' already")
+    _CPUS[name] = cpu
+
+
 def machine_named(name: str) -> Machine:
     """The machine of that name, `host` for this one. Raises LayoutError where there is none."""
     if name == "host":
         return host()
-    if name not in TARGETS:
-        raise LayoutError(f"unknown cpu '{name}': known are {', '.join(NAMES)}")
-    return TARGETS[name].machine
+    if name not in _CPUS:
+        raise LayoutError(f"unknown cpu '{name}': known are {', '.join(('host', *_CPUS))}")
+    return _CPUS[name].machine
 
 
 def local_machine(name: str) -> Machine:
@@ -103,7 +118,7 @@ def local_machine(name: str) -> Machine:
             f"code for {name} does not run on this {here.architecture}: layout-ir compile-reorder writes it to a file"
         )
     features = llvm.get_host_cpu_features()
-    missing = [feature for feature in TARGETS[name].needs if not features.get(feature, False)]
+    missing = [feature for feature in _CPUS[name].needs if not features.get(feature, False)]
     if missing:
         raise LayoutError(f"code for {name} needs {', '.join(missing)}, which this {here.cpu} has not")
     # The caches are those of the machine that will run it, and so is the linker's idea of the system.

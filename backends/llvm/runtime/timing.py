@@ -1,27 +1,35 @@
-"""Contenders take turns, round after round, until the noise allows a statement.
+"""Times of kernels on a machine that others use too: the one harness of tuning, calibration and benchmarks.
 
-A machine that others use too is slow for a while and fast for a while. Two contenders that are timed one after the
-other meet different machines; within a round they meet nearly the same one. So the statement is about ratios inside
-rounds: their median, and an interval that holds the true median in 95 of 100 cases (order statistics: no assumption
-about the noise). Rounds are added until the interval is narrow enough or the time is up, and both are reported.
+Contenders take turns, round after round, until the noise allows a statement. A machine that others use too is slow for
+a while and fast for a while. Two contenders that are timed one after the other meet different machines; within a round
+they meet nearly the same one. So the statement is about ratios inside rounds: their median, and an interval that holds
+the true median in 95 of 100 cases (order statistics: no assumption about the noise). Rounds are added until the
+interval is narrow enough or the time is up, and both are reported.
+
+Where nothing is compared (a curve of costs), or where a choice must be made in milliseconds (which plan is fastest), a
+few rounds are run and the least time of each counts, for whatever else the machine does only adds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import floor, inf, sqrt
 from random import Random
-from statistics import median
 from time import perf_counter, sleep
 
-BATCH = 0.002
-"""Seconds of calls between two looks at the clock."""
+import numpy as np
+from numpy.typing import NDArray
+
+_PAGE = 4096
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop. `precision` is the half width of the interval of a ratio that is good enough."""
+    """When `race` stops: after `fewest` rounds at least and `most` at most, as soon as a ratio is known well enough.
+
+    That is to `precision`, the relative half width of its interval, or where `seconds` are over.
+    """
 
     precision: float = 0.02
     seconds: float = 4.0
@@ -29,6 +37,8 @@ class Limits:
     most: int = 200
     patience: float = 10.0
     """Seconds after which times count that were taken while the machine was not sound."""
+    batch: float = 0.002
+    """Seconds of calls between two looks at the clock."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +64,12 @@ class Times:
     """How many of these times count only because patience was at its end."""
 
     def best(self, name: str) -> float:
+        """Seconds of the fastest round of `name`."""
         return min(self.rounds[name])
 
     def median(self, name: str) -> float:
-        return median(self.rounds[name])
+        """Seconds of the median round of `name`."""
+        return _median(sorted(self.rounds[name]))
 
     def speedup(self, name: str, over: str) -> Ratio:
         """How many times as fast `name` is as `over`: the median over the rounds of the ratio inside a round."""
@@ -69,7 +81,11 @@ def median_interval(values: list[float]) -> Ratio:
     """The median, between the order statistics that enclose the true one with a probability of at least 0.95."""
     ordered, n = sorted(values), len(values)
     k = max(floor(n / 2 - 0.98 * sqrt(n)), 0)
-    return Ratio(median(ordered), ordered[k], ordered[n - 1 - k])
+    return Ratio(_median(ordered), ordered[k], ordered[n - 1 - k])
+
+
+def _median(ordered: Sequence[float]) -> float:
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
 def race(
@@ -85,7 +101,7 @@ def race(
     contender let the threads of the one before go to sleep; it then has some unmeasured calls. A time counts where
     the machine was `sound` before and after it, or patience has ended.
     """
-    calls = {name: _batch(run) for name, run in contenders.items()}
+    calls = {name: _batch(run, limits.batch) for name, run in contenders.items()}
     times = Times({name: [] for name in contenders})
     order = list(contenders)
     rng = Random(0)
@@ -95,7 +111,7 @@ def race(
         rng.shuffle(order)  # whoever always came behind the same other would pay for what that leaves behind
         for name in order:
             while True:
-                seconds, was_sound = _timed(contenders[name], calls[name], pause, sound)
+                seconds, was_sound = _timed(contenders[name], calls[name], pause, sound, limits.batch)
                 if was_sound or perf_counter() - start > limits.patience:
                     break
             times.rounds[name].append(seconds)
@@ -107,12 +123,12 @@ def race(
 
 
 def _timed(
-    run: Callable[[], object], number: int, pause: float, sound: Callable[[], bool]
+    run: Callable[[], object], number: int, pause: float, sound: Callable[[], bool], batch: float
 ) -> tuple[float, bool]:
     """Seconds of each of `number` calls, after a `pause` and a warm-up; whether the machine was sound all the while."""
     if pause:
         sleep(pause)
-        _warm_up(run)
+        _warm_up(run, batch)
     before = sound()
     if pause or number > 1:
         run()  # its code and data are in the caches again, and nobody else's threads spin
@@ -123,25 +139,42 @@ def _timed(
     return seconds, before and sound()
 
 
-def _warm_up(run: Callable[[], object]) -> None:
+def _warm_up(run: Callable[[], object], batch: float) -> None:
     """Sixteen calls, but for no longer than six batches take.
 
     A virtual CPU that rests is another's meanwhile. It comes back at a fifth of its speed, and what the caches held it
     has to win back from its neighbours, which takes several passes over the data.
     """
-    end = perf_counter() + 6 * BATCH
+    end = perf_counter() + 6 * batch
     for _ in range(16):
         run()
         if perf_counter() > end:
             return
 
 
-def _batch(run: Callable[[], object]) -> int:
-    """How many calls fill a batch."""
+def _batch(run: Callable[[], object], batch: float) -> int:
+    """How many calls take `batch` seconds, at least 1."""
     run()
     least = inf
     for _ in range(3):
         start = perf_counter()
         run()
         least = min(least, perf_counter() - start)
-    return max(1, min(int(BATCH / max(least, 1e-8)), 100_000))
+        if least >= batch:
+            return 1
+    return max(1, min(int(batch / max(least, 1e-8)), 100_000))
+
+
+def least_times(contenders: Sequence[Callable[[], object]], rounds: int, batch: float) -> list[float]:
+    """Seconds of one call of each contender: the least of so many rounds, in batches of `batch` seconds."""
+    names = list(map(str, range(len(contenders))))
+    limits = Limits(seconds=inf, fewest=rounds, most=rounds, batch=batch)
+    times = race(dict(zip(names, contenders, strict=True)), lambda _: inf, limits)
+    return list(map(times.best, names))
+
+
+def touched_bytes(size: int) -> NDArray[np.uint8]:
+    """A buffer of `size` bytes at the start of a page, all of them written: untouched zeros share one cached page."""
+    data = np.ones(size + _PAGE, np.uint8)
+    start = -int(data.ctypes.data) % _PAGE
+    return data[start : start + size]
