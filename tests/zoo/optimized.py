@@ -1,0 +1,41 @@
+"""Models as ONNX Runtime writes them after its own optimizations, with the ops that only it has."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+
+def extended(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Fused for any machine: FusedConv, Gelu, LayerNormalization, SkipLayerNormalization, QLinearAdd and more."""
+    return through_files(model, partial(_optimize, "ORT_ENABLE_EXTENDED"))
+
+
+def everything(model: onnx.ModelProto) -> onnx.ModelProto:
+    """For this machine: convolutions and pools in blocks of channels (com.microsoft.nchwc) too."""
+    return through_files(model, partial(_optimize, "ORT_ENABLE_ALL"))
+
+
+def _optimize(level: str, source: Path, target: Path) -> None:
+    import onnxruntime  # pyright: ignore[reportMissingTypeStubs]
+
+    runtime: Any = onnxruntime
+    options = runtime.SessionOptions()
+    options.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, level)
+    options.log_severity_level = 3
+    options.optimized_model_filepath = str(target)
+    runtime.InferenceSession(str(source), options, providers=["CPUExecutionProvider"])
+
+
+def through_files(model: onnx.ModelProto, write: Callable[[Path, Path], None]) -> onnx.ModelProto:
+    """What `write(source, target)` makes of the model, for tools that read and write files."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "source.onnx", Path(folder) / "target.onnx"
+        onnx.save(model, source)
+        write(source, target)
+        return onnx.load(target)
