@@ -79,16 +79,14 @@ class Network:
 
     def save(self, folder: Path) -> Path:
         """Builds the model and writes it to the file `<folder>/<name>.onnx`."""
-        import onnx
+        from onnx.external_data_helper import convert_model_to_external_data, write_external_data_tensors
 
         path = folder / f"{self.name}.onnx"
-        onnx.save(
-            self.build(),
-            path,
-            save_as_external_data=self.external_data,
-            location=f"{self.name}.weights",
-            size_threshold=0,
-        )
+        model = self.build()
+        if self.external_data:
+            convert_model_to_external_data(model, location=f"{self.name}.weights", size_threshold=0)
+            write_external_data_tensors(model, str(folder))
+        path.write_bytes(model.SerializeToString())
         return path
 
 
@@ -387,7 +385,7 @@ _add(
 
 
 def _keras(name: str, **takes: Input) -> None:
-    _made("keras_networks", name, ("onnx", "tensorflow", "tf2onnx"), ending="-keras", **takes)
+    _made("keras_networks", name, ("onnx", "tensorflow", "tf2onnx"), True, "-keras", **takes)
 
 
 for _name in (

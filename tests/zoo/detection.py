@@ -117,7 +117,8 @@ class _Yolo8(nn.Module):
 
         self.boxes = nn.ModuleList(head(channels, 4 * self.bins) for channels in (w2, w3, w4))
         self.scores = nn.ModuleList(head(channels, classes) for channels in (w2, w3, w4))
-        anchors, strides = [], []
+        anchors: list[Tensor] = []
+        strides: list[Tensor] = []
         for stride in (8, 16, 32):
             axis = torch.arange(size // stride) + 0.5
             rows, columns = torch.meshgrid(axis, axis, indexing="ij")
@@ -141,7 +142,7 @@ class _Yolo8(nn.Module):
         ]
         joined = torch.cat(maps, 2)
         n, channels, places = joined.shape
-        boxes, scores = joined.split([4 * self.bins, channels - 4 * self.bins], 1)
+        boxes, scores = torch.split(joined, [4 * self.bins, channels - 4 * self.bins], 1)
         bins = boxes.reshape(n, 4, self.bins, places).transpose(1, 2).softmax(1)
         near, far = (bins * cast(Tensor, self.bin_values)).sum(1).chunk(2, 1)
         anchors, strides = cast(Tensor, self.anchors), cast(Tensor, self.strides)
@@ -196,7 +197,8 @@ class _YoloX(nn.Module):
         self.classes = nn.ModuleList(nn.Conv2d(w2, classes, 1) for _ in range(3))
         self.boxes = nn.ModuleList(nn.Conv2d(w2, 4, 1) for _ in range(3))
         self.objects = nn.ModuleList(nn.Conv2d(w2, 1, 1) for _ in range(3))
-        cells, strides = [], []
+        cells: list[Tensor] = []
+        strides: list[Tensor] = []
         for stride in (8, 16, 32):
             axis = torch.arange(float(size // stride))
             rows, columns = torch.meshgrid(axis, axis, indexing="ij")

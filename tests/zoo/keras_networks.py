@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import onnx
@@ -17,10 +18,8 @@ def _converted(
 ) -> onnx.ModelProto:
     """The network that `make(keras)` gives for an input of `shape`, as ONNX; batch normalizations have measured."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    import tensorflow  # pyright: ignore
-    import tf2onnx  # pyright: ignore
-
-    tf: Any = tensorflow
+    tf: Any = import_module("tensorflow")
+    tf2onnx: Any = import_module("tf2onnx")
     keras = tf.keras
     keras.backend.clear_session()
     keras.utils.set_random_seed(0)
@@ -31,12 +30,12 @@ def _converted(
             layer.momentum = 0.0
     if not integers:
         network(tf.random.normal((4, *shape[1:])), training=True)
-    call = tf.function(
-        lambda x: network(x, training=False), input_signature=[tf.TensorSpec(shape, kind, name="x")]
-    )
-    converter: Any = tf2onnx.convert  # pyright: ignore
-    model, _ = converter.from_function(call, input_signature=call.input_signature, opset=17)
-    return model
+
+    def run(x: Any) -> Any:
+        return network(x, training=False)
+
+    call = tf.function(run, input_signature=[tf.TensorSpec(shape, kind, name="x")])
+    return tf2onnx.convert.from_function(call, input_signature=call.input_signature, opset=17)[0]
 
 
 def mobilenet_v2() -> onnx.ModelProto:

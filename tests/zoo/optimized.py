@@ -36,6 +36,6 @@ def through_files(model: onnx.ModelProto, write: Callable[[Path, Path], None]) -
     """What `write(source, target)` makes of the model, for tools that read and write files."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "source.onnx", Path(folder) / "target.onnx"
-        onnx.save(model, source)
+        source.write_bytes(model.SerializeToString())
         write(source, target)
-        return onnx.load(target)
+        return onnx.load_from_string(target.read_bytes())

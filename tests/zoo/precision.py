@@ -41,7 +41,11 @@ def dynamic_integer(model: onnx.ModelProto) -> onnx.ModelProto:
 def _static(samples: Samples, form: str, per_channel: bool, source: Path, target: Path) -> None:
     quantization: Any = _quantization()
     left = iter(samples)
-    reader = type("Reader", (quantization.CalibrationDataReader,), {"get_next": lambda _: next(left, None)})
+
+    def get_next(_: Any) -> dict[str, NDArray[Any]] | None:
+        return next(left, None)
+
+    reader = type("Reader", (quantization.CalibrationDataReader,), {"get_next": get_next})
     quantization.quantize_static(
         source, target, reader(), quant_format=quantization.QuantFormat[form], per_channel=per_channel
     )

@@ -64,8 +64,7 @@ def _outputs(model: Any, inputs: dict[str, Array]) -> list[Array]:
 
 @pytest.mark.parametrize("network", _parameters())
 def test_every_network_is_valid_and_its_outputs_follow_its_inputs(network: Network):
-    import onnx
-
+    onnx: Any = pytest.importorskip("onnx")
     model = _model(network.name)
     onnx.checker.check_model(model, full_check=True)
     assert [value.name for value in model.graph.input] == list(network.takes)
@@ -113,8 +112,7 @@ def test_building_leaves_the_random_numbers_of_the_process_alone():
 
 
 def test_weights_saved_apart_are_read_again(tmp_path: Path):
-    import onnx
-
+    onnx: Any = pytest.importorskip("onnx")
     network = NETWORKS["resnet18-external"]
     _require(network)
     path = network.save(tmp_path)

@@ -10,7 +10,7 @@ import io
 import logging
 import warnings
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -20,6 +20,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm  # pyright: ignore[reportPrivateUsage]
+
+_torch: Any = torch
+"""Where its types are only half known."""
 
 Arrays = Mapping[str, NDArray[Any]]
 DynamicDims = Mapping[str, Mapping[int, str]]
@@ -38,12 +41,12 @@ def export(
     """The network that the function `name` of `tests.zoo.<family>` makes, as `exporter` ("script" or "dynamo") writes
     it for arrays like `inputs`. Only the older one takes `unfused`, which keeps batch normalizations apart from
     convolutions, and `opset`, the version of ONNX."""
-    with _quiet(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(zlib.crc32(name.encode()))
+    with _quiet(), _torch.random.fork_rng(devices=[]):
+        _torch.manual_seed(zlib.crc32(name.encode()))
         network: nn.Module = getattr(import_module(f"tests.zoo.{family}"), name)()
         _draw_weights(network)
         network.eval()
-        examples = tuple(torch.from_numpy(array) for array in inputs.values())
+        examples = tuple(_torch.from_numpy(array) for array in inputs.values())
         _calibrate(network, examples)
         names = list(inputs)
         if exporter == "script":
@@ -75,7 +78,7 @@ def _by_script(
 ) -> onnx.ModelProto:
     out = io.BytesIO()
     mode = torch.onnx.TrainingMode.PRESERVE if unfused else torch.onnx.TrainingMode.EVAL
-    torch.onnx.export(
+    _torch.onnx.export(
         network,
         examples,
         out,
@@ -99,7 +102,7 @@ def _by_dynamo(
         }
         for name in names
     )
-    program = torch.onnx.export(
+    program = _torch.onnx.export(
         network,
         examples,
         dynamo=True,
@@ -107,7 +110,6 @@ def _by_dynamo(
         dynamic_shapes=shapes if dynamic else None,
         verbose=False,
     )
-    assert program is not None
     return program.model_proto
 
 
@@ -117,10 +119,11 @@ def _draw_weights(network: nn.Module) -> None:
             nn.init.kaiming_normal_(module.weight)
         elif isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, 0.0, module.in_features**-0.5)
-        elif isinstance(module, _BatchNorm | nn.GroupNorm | nn.LayerNorm):
-            if module.weight is not None:
-                nn.init.uniform_(module.weight, 0.6, 1.4)
-                nn.init.normal_(module.bias, 0.0, 0.2)
+        elif isinstance(module, _BatchNorm | nn.GroupNorm | nn.LayerNorm | nn.InstanceNorm2d):
+            own = dict(module.named_parameters(recurse=False))
+            if own:
+                nn.init.uniform_(own["weight"], 0.6, 1.4)
+                nn.init.normal_(own["bias"], 0.0, 0.2)
             continue
         else:
             continue
@@ -171,7 +174,7 @@ def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _quiet() -> Generator[None]:
     """Both exporters warn of many things, the older one of being older."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)

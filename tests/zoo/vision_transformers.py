@@ -85,11 +85,6 @@ class _ToLast(nn.Module):
         return x.permute(0, 2, 3, 1)
 
 
-class _ToFirst(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x.permute(0, 3, 1, 2)
-
-
 class _MeanOfPicture(nn.Module):
     """The mean over height and width (NHWC)."""
 
