@@ -26,7 +26,7 @@ This module imports nothing but NumPy: PyTorch, ONNX and the rest are loaded by 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -121,15 +121,12 @@ def _export(
     return export(family, name, draw(takes, 0), exporter, dynamic or {}, unfused, opset)
 
 
-def _torch(
-    family: str, *names: str, exporters: tuple[str, ...] = ("script", "dynamo"), **takes: Input
-) -> None:
-    for name in names:
-        for exporter in exporters:
-            title = name if exporter == "script" else f"{name}-{exporter}"
-            requires = ("onnx", "torch") if exporter == "script" else ("onnx", "torch", "onnxscript")
-            build = partial(_export, family, name, takes, exporter)
-            _add(Network(title, family, build, takes, requires))
+def _torch(family: str, names: str, **takes: Input) -> None:
+    for name in names.split():
+        build = partial(_export, family, name, takes)
+        _add(Network(name, family, build, takes, ("onnx", "torch")))
+        build = partial(_export, family, name, takes, "dynamo")
+        _add(Network(f"{name}-dynamo", family, build, takes, ("onnx", "torch", "onnxscript")))
 
 
 def image(size: int, channels: int = 3, batch: int = 1) -> Input:
@@ -140,47 +137,31 @@ def tokens(length: int, below: int = 200, batch: int = 1) -> Input:
     return Input((batch, length), "int64", below)
 
 
-_torch("classification", "resnet18", "resnet50", "resnext50", "se_resnet50", "res2net50", x=image(64))
 _torch(
-    "classification", "densenet121", "vgg16", "regnet_y", "convnext_tiny", "repvgg", "xception", x=image(64)
+    "classification",
+    "resnet18 resnet50 resnext50 se_resnet50 res2net50 densenet121 vgg16 regnet_y convnext_tiny "
+    "repvgg xception nasnet convmixer squeezenet gated",
+    x=image(64),
 )
-_torch("classification", "nasnet", "convmixer", "squeezenet", "gated", x=image(64))
 _torch("classification", "inception_v3", x=image(96))
-_torch("mobile", "mobilenet_v1", "mobilenet_v2", "mobilenet_v3_small", "mobilenet_v3_large", x=image(64))
 _torch(
-    "mobile", "efficientnet_b0", "efficientnet_v2", "mnasnet", "shufflenet_v1", "shufflenet_v2", x=image(64)
+    "mobile",
+    "mobilenet_v1 mobilenet_v2 mobilenet_v3_small mobilenet_v3_large efficientnet_b0 efficientnet_v2 "
+    "mnasnet shufflenet_v1 shufflenet_v2 ghostnet mobilevit depthwise_separable",
+    x=image(64),
 )
-_torch("mobile", "ghostnet", "mobilevit", "depthwise_separable", x=image(64))
 _torch("detection", "cspdarknet53", x=image(64))
-_torch("detection", "yolov8", "yolox", "detr", x=image(96))
-_torch("detection", "retinanet", "ssd", "centernet", x=image(128))
-_torch("segmentation", "unet_transposed", "unet_resized", "hrnet", "segformer", "bisenet", "fcn", x=image(64))
-_torch("segmentation", "deeplabv3", "deeplabv3_plus", "pspnet", x=image(128))
+_torch("detection", "yolov8 yolox detr", x=image(96))
+_torch("detection", "retinanet ssd centernet", x=image(128))
+_torch("segmentation", "unet_transposed unet_resized hrnet segformer bisenet fcn", x=image(64))
+_torch("segmentation", "deeplabv3 deeplabv3_plus pspnet", x=image(128))
 _torch("segmentation", "unet_3d", x=Input((1, 1, 8, 16, 16)))
-_torch("vision_transformers", "vit_tiny", "maxvit", "levit", "poolformer", "mlp_mixer", "gmlp", x=image(64))
+_torch("vision_transformers", "vit_tiny maxvit levit poolformer mlp_mixer gmlp", x=image(64))
 _torch("vision_transformers", "swin_tiny", x=image(128))
+_torch("language", "bert", input_ids=tokens(16), attention_mask=tokens(16, 2), token_type_ids=tokens(16, 2))
+_torch("language", "gpt2 t5_encoder llama einsum_transformer mixture_of_experts", input_ids=tokens(16))
 _torch(
-    "language",
-    "bert",
-    input_ids=tokens(16),
-    attention_mask=tokens(16, 2),
-    token_type_ids=tokens(16, 2),
-)
-_torch(
-    "language",
-    "gpt2",
-    "t5_encoder",
-    "llama",
-    "einsum_transformer",
-    "mixture_of_experts",
-    input_ids=tokens(16),
-)
-_torch(
-    "language",
-    "gpt2_step",
-    token=tokens(1),
-    past_keys=Input((1, 4, 7, 16)),
-    past_values=Input((1, 4, 7, 16)),
+    "language", "gpt2_step", token=tokens(1), past_keys=Input((1, 4, 7, 16)), past_values=Input((1, 4, 7, 16))
 )
 _torch("language", "clip", pixels=image(64, batch=2), input_ids=tokens(12, batch=3))
 _torch("language", "dlrm", dense=Input((4, 13)), sparse=Input((4, 6, 3), "int64", 50))
@@ -188,11 +169,11 @@ _torch("language", "translator", source=tokens(14), target=tokens(9))
 _torch("sound", "audio_cnn", x=Input((1, 1, 4000)))
 _torch("sound", "wav2vec2", x=Input((1, 1, 3200)))
 _torch("sound", "whisper_encoder", mel=Input((1, 20, 64)))
-_torch("sound", "vocoder", "speech_commands", mel=Input((1, 20, 32)))
+_torch("sound", "vocoder speech_commands", mel=Input((1, 20, 32)))
 _torch("sound", "conformer", mel=Input((1, 40, 20)))
 _torch("sound", "tcn", x=Input((1, 4, 50)))
 _torch("sound", "wavenet", x=Input((1, 1, 300)))
-_torch("recurrent", "lstm_tagger", "gru_tagger", "rnn_tagger", input_ids=tokens(12, 100))
+_torch("recurrent", "lstm_tagger gru_tagger rnn_tagger", input_ids=tokens(12, 100))
 _torch("recurrent", "crnn", x=Input((1, 1, 32, 64)))
 _torch("recurrent", "deep_speech", x=Input((1, 1, 20, 48)))
 _torch("recurrent", "conv_lstm", x=Input((1, 3, 1, 16, 16)))
@@ -205,16 +186,16 @@ _torch(
     context=Input((1, 7, 24)),
 )
 _torch("generative", "vae_decoder", z=image(16, 4))
-_torch("generative", "vae_encoder", "edsr", "cyclegan", "autoencoder", x=image(32))
-_torch("generative", "style_transfer", "nafnet", x=image(64))
+_torch("generative", "vae_encoder edsr cyclegan autoencoder", x=image(32))
+_torch("generative", "style_transfer nafnet", x=image(64))
 _torch("generative", "espcn", x=image(32, 1))
 _torch("generative", "dcgan", noise=Input((1, 32)))
 _torch("generative", "stylegan", noise=Input((2, 16)))
-_torch("special", "pointnet", "dgcnn", points=Input((1, 3, 64)))
+_torch("special", "pointnet dgcnn", points=Input((1, 3, 64)))
 _torch("special", "graph_convolution", features=Input((10, 12)), adjacency=Input((10, 10)))
-_torch("special", "c3d", "r2plus1d", video=Input((1, 3, 8, 16, 16)))
+_torch("special", "c3d r2plus1d", video=Input((1, 3, 8, 16, 16)))
 _torch("special", "spatial_transformer", x=image(28, 1))
-_torch("special", "prelu", "hardswish", "gelu", "mish", "silu", "elu", "channel_shuffle", x=image(32))
+_torch("special", "prelu hardswish gelu mish silu elu channel_shuffle", x=image(32))
 _torch("special", "alexnet", x=image(128))
 _torch("special", "siamese", left=image(32), right=image(32))
 _torch("special", "radiance_field", points=Input((64, 3)))
@@ -246,57 +227,55 @@ def _enlarged(given: Input, dims: Mapping[int, str]) -> Input:
     return Input(shape, given.dtype, given.below)
 
 
-_BATCH = {"batch": 3}
 for _name in ("resnet18", "mobilenet_v2", "convnext_tiny", "shufflenet_v2", "vit_tiny", "densenet121"):
-    _dynamic(_name, _BATCH, x={0: "batch"})
+    _dynamic(_name, {"batch": 3}, x={0: "batch"})
 _dynamic("unet_transposed", {"batch": 2, "height": 32, "width": 96}, x={0: "batch"})
 _dynamic("espcn", {"height": 20, "width": 24}, x={2: "height", 3: "width"})
 _dynamic("edsr", {"height": 20, "width": 24}, x={2: "height", 3: "width"})
-_dynamic("gpt2", {"batch": 2, "length": 11}, input_ids={0: "batch", 1: "length"})
-_dynamic(
-    "bert",
-    {"batch": 2, "length": 11},
-    input_ids={0: "batch", 1: "length"},
-    attention_mask={0: "batch", 1: "length"},
-    token_type_ids={0: "batch", 1: "length"},
-)
+_TEXT = {0: "batch", 1: "length"}
+_dynamic("gpt2", {"batch": 2, "length": 11}, input_ids=_TEXT)
+_dynamic("bert", {"batch": 2, "length": 11}, input_ids=_TEXT, attention_mask=_TEXT, token_type_ids=_TEXT)
 
 
-# --- The same, written otherwise ---
+# --- The same by other options of the older exporter ---
 
 
-def _rewritten(ending: str, *names: str, **options: Any) -> None:
-    for name in names:
+def _with_options(ending: str, names: str, **options: Any) -> None:
+    for name in names.split():
         known = NETWORKS[name]
         build = partial(_export, known.family, name, known.takes, **options)
         _add(Network(f"{name}-{ending}", known.family, build, known.takes, known.requires))
 
 
-_rewritten(
-    *("unfused", "resnet18", "mobilenet_v2", "res2net50", "nasnet", "repvgg", "unet_resized", "crnn"),
-    unfused=True,
-)
-_rewritten("opset9", "resnet18", "mobilenet_v2", "shufflenet_v1", opset=9)
-_rewritten("opset11", "mobilenet_v3_small", "bert", "unet_resized", "convnext_tiny", opset=11)
-_rewritten("opset13", "vit_tiny", "segformer", "conformer", opset=13)
-_rewritten("opset20", "vit_tiny", "spatial_transformer", "gelu", opset=20)
+_with_options("unfused", "resnet18 mobilenet_v2 res2net50 nasnet repvgg unet_resized crnn", unfused=True)
+_with_options("opset9", "resnet18 mobilenet_v2 shufflenet_v1", opset=9)
+_with_options("opset11", "mobilenet_v3_small bert unet_resized convnext_tiny", opset=11)
+_with_options("opset13", "vit_tiny segformer conformer", opset=13)
+_with_options("opset20", "vit_tiny spatial_transformer gelu", opset=20)
+
 
 # --- What tools make of a model ---
 
 
-def _derive(family: str, function: str, of: Network, *arguments: Any) -> onnx.ModelProto:
+def _derive(family: str, function: str, of: Network, samples: int) -> onnx.ModelProto:
     make: Callable[..., onnx.ModelProto] = getattr(import_module(f"tests.zoo.{family}"), function)
-    return make(of.build(), *arguments)
+    return make(of.build(), [of.inputs(seed) for seed in range(samples)]) if samples else make(of.build())
 
 
-def _derived(family: str, ending: str, function: str, *names: str, samples: bool = False) -> None:
-    """Networks made from others by `function` of a module; with `samples`, it is given inputs to measure by."""
-    for name in names:
+def _derived(family: str, function: str, ending: str, names: str, samples: int = 0) -> None:
+    """Networks made from others by a function of a module, which may be given some inputs to measure by."""
+    for name in names.split():
         of = NETWORKS[name]
-        arguments = ([of.inputs(seed) for seed in range(3)],) if samples else ()
-        build = partial(_derive, family, function, of, *arguments)
-        requires = ("onnx", "torch", "onnxruntime")
-        _add(Network(f"{name}-{ending}", family, build, of.takes, requires))
+        build = partial(_derive, family, function, of, samples)
+        _add(Network(f"{name}-{ending}", family, build, of.takes, (*of.requires, "onnxruntime")))
+
+
+def _nhwc(names: str) -> None:
+    for name in names.split():
+        of = NETWORKS[name]
+        takes = {key: _transposed(given) for key, given in of.takes.items()}
+        build = partial(_derive, "channels_last", "channels_last", of, 0)
+        _add(Network(f"{name}-nhwc", "channels_last", build, takes, of.requires))
 
 
 def _transposed(given: Input) -> Input:
@@ -306,46 +285,18 @@ def _transposed(given: Input) -> Input:
     return Input((n, h, w, c), given.dtype, given.below)
 
 
-for _name in (
-    *("resnet18", "resnet18-unfused", "se_resnet50", "densenet121", "mobilenet_v2", "mobilenet_v3_small"),
-    *("efficientnet_b0", "shufflenet_v2", "unet_transposed", "unet_resized", "deeplabv3", "yolov8", "espcn"),
-    *("style_transfer", "nasnet", "poolformer", "spatial_transformer", "prelu"),
-):
-    _known = NETWORKS[_name]
-    _build = partial(_derive, "channels_last", "channels_last", _known)
-    _takes = {key: _transposed(given) for key, given in _known.takes.items()}
-    _add(Network(f"{_name}-nhwc", "channels_last", _build, _takes, _known.requires))
+_nhwc("resnet18 resnet18-unfused se_resnet50 densenet121 mobilenet_v2 mobilenet_v3_small efficientnet_b0")
+_nhwc("shufflenet_v2 unet_transposed unet_resized deeplabv3 yolov8 espcn style_transfer nasnet poolformer")
+_nhwc("spatial_transformer prelu")
+_derived("precision", "half", "f16", "resnet18 mobilenet_v2 unet_resized bert yolov8 resnet18-nhwc")
+_derived("precision", "static_qdq", "qdq", "resnet18 mobilenet_v2 unet_resized vit_tiny resnet18-nhwc", 3)
+_derived("precision", "static_qdq_channels", "qdq-channels", "resnet18 shufflenet_v2 ssd", 3)
+_derived("precision", "static_qoperator", "qoperator", "resnet18 mobilenet_v2 squeezenet", 3)
+_derived("precision", "dynamic_integer", "integer", "resnet18 bert lstm_tagger")
+_derived("optimized", "extended", "ort-extended", "resnet18 mobilenet_v2 se_resnet50 bert gpt2 convnext_tiny")
+_derived("optimized", "extended", "ort-extended", "resnet18-qdq resnet18-f16 mobilenet_v2-nhwc")
+_derived("optimized", "everything", "ort-all", "resnet18 mobilenet_v3_small unet_resized densenet121 yolov8")
 
-_derived("precision", "f16", "half", "resnet18", "mobilenet_v2", "unet_resized", "bert", "yolov8")
-_derived(
-    "precision", "qdq", "static_qdq", "resnet18", "mobilenet_v2", "unet_resized", "vit_tiny", samples=True
-)
-_derived("precision", "qdq-channels", "static_qdq_channels", "resnet18", "shufflenet_v2", "ssd", samples=True)
-_derived("precision", "qoperator", "static_qoperator", "resnet18", "mobilenet_v2", "squeezenet", samples=True)
-_derived("precision", "integer", "dynamic_integer", "resnet18", "bert", "lstm_tagger")
-_derived(
-    *("optimized", "ort-extended", "extended"),
-    *(
-        "resnet18",
-        "mobilenet_v2",
-        "se_resnet50",
-        "bert",
-        "gpt2",
-        "convnext_tiny",
-        "resnet18-qdq",
-        "resnet18-f16",
-    ),
-)
-_derived(
-    "optimized",
-    "ort-all",
-    "everything",
-    "resnet18",
-    "mobilenet_v3_small",
-    "unet_resized",
-    "densenet121",
-    "yolov8",
-)
 
 # --- Written by hand: control flow, functions, ops that are not ONNX's, weights in a file of their own ---
 
@@ -354,49 +305,31 @@ def _call(family: str, name: str) -> onnx.ModelProto:
     return getattr(import_module(f"tests.zoo.{family}"), name)()
 
 
-def _made(
-    family: str,
-    name: str,
-    requires: tuple[str, ...] = ("onnx",),
-    runs: bool = True,
-    ending: str = "",
-    **takes: Input,
-) -> None:
-    _add(Network(f"{name}{ending}", family, partial(_call, family, name), takes, requires, runs))
+def _handmade(name: str, requires: tuple[str, ...] = ("onnx",), runs: bool = True, **takes: Input) -> None:
+    _add(Network(name, "handmade", partial(_call, "handmade", name), takes, requires, runs))
 
 
-_made("handmade", "branch", x=image(16), flag=Input((), "bool", 2))
-_made("handmade", "loop", x=image(16, 8))
-_made("handmade", "loop_until", x=image(16, 8))
-_made("handmade", "scan", sequence=Input((6, 4)), state=Input((8,)))
-_made("handmade", "nested", x=image(16, 8), flag=Input((), "bool", 2))
-_made("handmade", "model_function", x=image(16))
-_made("handmade", "custom_op", runs=False, x=image(16))
-_made("handmade", "sequence", x=image(16, 8))
-_made("handmade", "detector_nms", ("onnx", "torch"), x=image(128))
-_known = NETWORKS["resnet18"]
-_add(
-    Network(
-        "resnet18-external", "classification", _known.build, _known.takes, _known.requires, external_data=True
-    )
-)
+_handmade("branch", x=image(16), flag=Input((), "bool", 2))
+_handmade("loop", x=image(16, 8))
+_handmade("loop_until", x=image(16, 8))
+_handmade("scan", sequence=Input((6, 4)), state=Input((8,)))
+_handmade("nested", x=image(16, 8), flag=Input((), "bool", 2))
+_handmade("model_function", x=image(16))
+_handmade("custom_op", runs=False, x=image(16))
+_handmade("sequence", x=image(16, 8))
+_handmade("detector_nms", ("onnx", "torch"), x=image(128))
+_add(replace(NETWORKS["resnet18"], name="resnet18-external", external_data=True))
+
 
 # --- Keras networks by tf2onnx: NHWC in and out ---
 
 
-def _keras(name: str, **takes: Input) -> None:
-    _made("keras_networks", name, ("onnx", "tensorflow", "tf2onnx"), True, "-keras", **takes)
+def _keras(names: str, **takes: Input) -> None:
+    for name in names.split():
+        build = partial(_call, "keras_networks", name)
+        _add(Network(f"{name}-keras", "keras_networks", build, takes, ("onnx", "tensorflow", "tf2onnx")))
 
 
-for _name in (
-    "mobilenet_v2",
-    "mobilenet_v3_small",
-    "efficientnet_b0",
-    "nasnet",
-    "resnet",
-    "unet",
-    "separable",
-):
-    _keras(_name, x=Input((1, 64, 64, 3)))
+_keras("mobilenet_v2 mobilenet_v3_small nasnet efficientnet resnet unet separable", x=Input((1, 64, 64, 3)))
 _keras("conv1d", x=Input((1, 64, 4)))
 _keras("lstm", x=Input((1, 12), "int32", 100))

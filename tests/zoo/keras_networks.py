@@ -46,10 +46,6 @@ def mobilenet_v3_small() -> onnx.ModelProto:
     return _application("MobileNetV3Small", alpha=0.5)
 
 
-def efficientnet_b0() -> onnx.ModelProto:
-    return _application("EfficientNetB0")
-
-
 def nasnet() -> onnx.ModelProto:
     return _application("NASNetMobile")
 
@@ -78,6 +74,34 @@ def resnet() -> onnx.ModelProto:
             x = layers.ReLU()(layers.Add()([side, y]))
         x = layers.Dense(10, activation="softmax")(layers.GlobalAveragePooling2D()(x))
         return keras.Model(start, x)
+
+    return _converted(make, (1, 64, 64, 3))
+
+
+def efficientnet() -> onnx.ModelProto:
+    """Inverted residuals with swish, squeeze-and-excitation through a reshape, as EfficientNet has them."""
+
+    def make(keras: Keras) -> Keras:
+        layers = keras.layers
+
+        def conv(x: Any, width: int, kernel: int, activation: str | None) -> Any:
+            x = layers.BatchNormalization()(layers.Conv2D(width, kernel, padding="same", use_bias=False)(x))
+            return layers.Activation(activation)(x) if activation else x
+
+        x = start = layers.Input((64, 64, 3))
+        x = conv(layers.Rescaling(0.5)(x), 16, 3, "swish")
+        for stride in (2, 1, 2, 1):
+            y = conv(x, 64, 1, "swish")
+            pad = layers.ZeroPadding2D(((0, 1), (0, 1)))(y) if stride == 2 else y
+            y = layers.DepthwiseConv2D(3, stride, "valid" if stride == 2 else "same", use_bias=False)(pad)
+            y = layers.Activation("swish")(layers.BatchNormalization()(y))
+            squeezed = layers.Reshape((1, 1, 64))(layers.GlobalAveragePooling2D()(y))
+            squeezed = layers.Conv2D(64, 1, activation="sigmoid")(
+                layers.Conv2D(4, 1, activation="swish")(squeezed)
+            )
+            y = conv(layers.Multiply()([y, squeezed]), 16, 1, None)
+            x = layers.Add()([x, y]) if stride == 1 else y
+        return keras.Model(start, layers.Dense(10)(layers.GlobalAveragePooling2D()(x)))
 
     return _converted(make, (1, 64, 64, 3))
 
@@ -120,7 +144,7 @@ def conv1d() -> onnx.ModelProto:
         x = start = layers.Input((64, 4))
         for dilation in (1, 2, 4):
             x = layers.BatchNormalization()(layers.Conv1D(16, 3, padding="causal", dilation_rate=dilation)(x))
-            x = layers.Activation("gelu")(x)
+            x = layers.Activation("elu")(x)
         return keras.Model(start, layers.Dense(6)(layers.GlobalMaxPooling1D()(x)))
 
     return _converted(make, (1, 64, 4))
