@@ -18,7 +18,33 @@ def extended(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def everything(model: onnx.ModelProto) -> onnx.ModelProto:
     """For this machine: convolutions and pools in blocks of channels (com.microsoft.nchwc) too."""
-    return through_files(model, partial(_optimize, "ORT_ENABLE_ALL"))
+    result = through_files(model, partial(_optimize, "ORT_ENABLE_ALL"))
+    graph = result.graph
+    nodes = _in_order_of_use(graph)
+    for index, node in enumerate(nodes):
+        node.name = f"{node.op_type}_{index}"
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return result
+
+
+def _in_order_of_use(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+    """Each node after those that it reads, beginning with what the first output needs.
+
+    ONNX Runtime writes nodes that reorder where a hash table of pointers puts them, another place on every run.
+    """
+    makers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
+    order: dict[int, onnx.NodeProto] = {}
+    waiting = [makers[value.name] for value in reversed(graph.output)]
+    while waiting:
+        index = waiting[-1]
+        needed = [makers[name] for name in graph.node[index].input if name in makers]
+        missing = [other for other in reversed(needed) if other not in order]
+        if missing:
+            waiting += missing
+        else:
+            order.setdefault(index, graph.node[waiting.pop()])
+    return list(order.values())
 
 
 def _optimize(level: str, source: Path, target: Path) -> None:
