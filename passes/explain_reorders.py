@@ -9,12 +9,12 @@ compared. Where no optimum was proven, nothing is claimed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TypeGuard
 
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, UnregisteredOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
@@ -43,8 +43,10 @@ from layout_ir.passes.reorder_report import describe, format_name, producer_of
 from layout_ir.passes.rewriting import replace_op, retype
 from layout_ir.passes.selection.costs.cost_model import CostModel, reorder_bytes, reorder_ns
 from layout_ir.passes.selection.costs.cost_table import load_costs
+from layout_ir.passes.selection.options.models import has_model
 from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.options.tensor_formats import bound, shape_of
+from layout_ir.passes.selection.problem.decision_points import decision_points
 from layout_ir.passes.selection.problem.selection import Decision, Selection
 from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN, Choice, OpNode, Problem, ValueNode
 from layout_ir.passes.selection.translation.from_ir import build
@@ -101,6 +103,7 @@ def explain(module: ModuleOp, target: str = "host", costs: CostModel | None = No
     left = [op for op in module.walk() if isinstance(op, ReorderOp) and _moves_activations(op)]
     if not left:
         return []
+    fixed = {name_of_op(op) for op, _ in _fixed(module)}
     copy, names = _reopened(module)
     unit = "ns" if costs is None else costs.unit
     selection = build(copy, target_named(target), costs, everything=True)
@@ -117,7 +120,7 @@ def explain(module: ModuleOp, target: str = "host", costs: CostModel | None = No
         extra = None
         if solution.is_optimal and number is not None and k < LIMIT:
             extra = _cost_without(selection, number) - solution.cost
-        found.append(_explained(op, extra, missing, unit))
+        found.append(_explained(op, extra, missing, unit, fixed))
     return found
 
 
@@ -148,9 +151,8 @@ def _reopened(module: ModuleOp) -> tuple[ModuleOp, dict[SSAValue, SSAValue]]:
     names: dict[SSAValue, SSAValue] = {}
     copy = module.clone(value_mapper=names)
     moved: dict[SSAValue, SSAValue] = {}
-    for op in list(copy.walk()):
-        if isinstance(op, UnregisteredOp) and (option := _as_it_is(op)) is not None:
-            op.attributes[OPTIONS] = ArrayAttr([OptionAttr(option)])
+    for op, option in _fixed(copy):
+        op.attributes[OPTIONS] = ArrayAttr([OptionAttr(option)])
     for op in list(copy.walk()):
         if _is_layout_only(op):
             moved[op.result] = op.input
@@ -168,11 +170,15 @@ def _reopened(module: ModuleOp) -> tuple[ModuleOp, dict[SSAValue, SSAValue]]:
     return copy, {original: current(value) for original, value in names.items()}
 
 
-def _as_it_is(op: Operation) -> LayoutOption | None:
-    """The one option that an op without a model is known to have: the layouts that were chosen for it.
+def _fixed(module: ModuleOp) -> list[tuple[Operation, LayoutOption]]:
+    """The ops without a model, each with the one option that it is known to have: the layouts chosen for it."""
+    points = [point.op for point in decision_points(module, everything=True) if not point.is_equality]
+    found = [(op, _as_it_is(op)) for op in points if not has_model(op) and not _is_layout_only(op)]
+    return [(op, option) for op, option in found if option is not None]
 
-    None where there are none, or some are still open.
-    """
+
+def _as_it_is(op: Operation) -> LayoutOption | None:
+    """The layouts of the tensors of `op` as an option; None where it makes none, or some are still open."""
     ins, outs = (
         [format_of(value.type) for value in values if is_tensor(value.type)]
         for values in (op.operands, op.results)
@@ -340,7 +346,11 @@ def _with_kernels(
 
 
 def _explained(
-    op: ReorderOp, extra: int | None, missing: dict[KernelClasses, tuple[int, str]], unit: str
+    op: ReorderOp,
+    extra: int | None,
+    missing: dict[KernelClasses, tuple[int, str]],
+    unit: str,
+    fixed: Collection[str],
 ) -> Explanation:
     source, users = producer_of(op.input), [use.operation for use in op.result.uses]
     nbytes = reorder_bytes(layout_of(op.source_type), layout_of(op.result_type), dtype_of(op.result_type))
@@ -350,9 +360,9 @@ def _explained(
     # One capability is less to ask for than two.
     known = [(-len(classes), *found) for classes, found in missing.items() if classes & sides]
     beside = [*([source] if isinstance(source, Operation) else []), *users]
-    fixed = next((name_of_op(side) for side in beside if isinstance(side, UnregisteredOp)), "")
+    stays = next((name for name in map(name_of_op, beside) if name in fixed), "")
     best = max(known)[2] if known else None
-    return Explanation(op, nbytes, producer, consumer, extra, best, unit, fixed)
+    return Explanation(op, nbytes, producer, consumer, extra, best, unit, stays)
 
 
 @dataclass(frozen=True)

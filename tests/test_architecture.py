@@ -7,6 +7,7 @@ import re
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -134,7 +135,7 @@ def test_what_another_file_calls_has_a_docstring():
     bare = [
         f"{modules()[name]}:{node.lineno}: {node.name}"
         for name, tree in trees.items()
-        for scope in [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]
+        for scope in [tree, *(node for node in tree.body if is_public_class(node))]
         for node in scope.body
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
         if not ast.get_docstring(node) and used.get(node.name, set()) - {name}
@@ -143,16 +144,20 @@ def test_what_another_file_calls_has_a_docstring():
     assert bare == []
 
 
+def is_public_class(node: ast.stmt) -> TypeGuard[ast.ClassDef]:
+    """Whether a statement defines a class that other files may use."""
+    return isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+
+
 def is_said_elsewhere(module: str, owner: str, function: ast.FunctionDef) -> bool:
     """Whether a base class, or the getter of a setter, says what a method does; xDSL speaks for its own hooks."""
     if any(ast.unparse(decorator).endswith((".setter", "overload")) for decorator in function.decorator_list):
         return True
-    bases = [
-        base for base in getattr(import_module(module), owner).__mro__[1:] if function.name in vars(base)
-    ]
+    bases: tuple[type[object], ...] = getattr(import_module(module), owner).__mro__[1:]
     return any(
-        not base.__module__.startswith("layout_ir") or getattr(vars(base)[function.name], "__doc__", None)
+        not base.__module__.startswith("layout_ir") or bool(vars(base)[function.name].__doc__)
         for base in bases
+        if function.name in vars(base)
     )
 
 

@@ -239,11 +239,11 @@ def options_of(op: Operation, candidates: Candidates, target: Target) -> Iterabl
     """
     if OPTIONS in op.attributes:
         return carried_options(op)
-    model = MODELS.find(op)
-    if model is None:
-        options = _known_options(op, candidates, target)
+    registered = MODELS.find(op)
+    if registered is None:
+        options = (_built_in_model(op) or default_options)(op, candidates, target)
     else:
-        options = _asked(f"model {_name(model)}", op, lambda: model(op, candidates, target))
+        options = _asked(f"model {_name(registered)}", op, lambda: registered(op, candidates, target))
     if target.refine is None:
         return options
     refine = target.refine
@@ -269,19 +269,22 @@ def _asked(who: str, op: Operation, options: Callable[[], Iterable[LayoutOption]
         raise PassError(f"{subject}: {error}", op) from error
 
 
-def _known_options(op: Operation, candidates: Candidates, target: Target) -> Iterable[LayoutOption]:
-    """The options of an op that nobody registered a model for: by class, or by what the op says of itself."""
+def has_model(op: Operation) -> bool:
+    """Whether more is known of `op` than that it runs as its types say."""
+    return MODELS.find(op) is not None or _built_in_model(op) is not None
+
+
+def _built_in_model(op: Operation) -> Model | None:
+    """The model of an op that nobody registered one for: by class, or by what the op says of itself."""
     if any(is_tensor(value.type) and not has_layout(value.type) for value in (*op.operands, *op.results)):
-        # The models below speak of all tensors of an op.
-        return default_options(op, candidates, target)
+        return None  # models speak of all tensors of an op
     for cls, model in _BUILT_IN:
         if isinstance(op, cls):
-            return model(op, candidates, target)
+            return model
     if isinstance(op, nn.NNOp) and op.SAME_FORMAT:
-        return same_format_options(op, candidates, target)
-    if (extension := extension_of(op)) is not None and (model := extension.model_of(op)) is not None:
-        return model(op, candidates, target)
-    return default_options(op, candidates, target)
+        return same_format_options
+    extension = extension_of(op)
+    return None if extension is None else extension.model_of(op)
 
 
 def carried_options(op: Operation) -> list[LayoutOption]:
