@@ -156,8 +156,8 @@ class Format:
         return print_format(self)
 
     def __repr__(self) -> str:
-        """An expression that makes an equal Format."""
-        return f'Format.parse("{self}")'
+        """The notation, which `parse` reads: what one types, sees in IR and in documents is the same text."""
+        return str(self)
 
 
 def _check_text(what: str, text: object) -> None:

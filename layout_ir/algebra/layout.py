@@ -145,7 +145,7 @@ class Layout:
 
     def __repr__(self) -> str:
         """An expression that makes a Layout of the same contract (`same_contract`)."""
-        return f"{self.format!r}.bind({self.shape!r})"
+        return f'Format.parse("{self.format}").bind({self.shape!r})'
 
     def __str__(self) -> str:
         """The notation of the Format, and the shape."""
