@@ -332,4 +332,3 @@ def _keras(names: str, **takes: Input) -> None:
 
 _keras("mobilenet_v2 mobilenet_v3_small nasnet efficientnet resnet unet separable", x=Input((1, 64, 64, 3)))
 _keras("conv1d", x=Input((1, 64, 4)))
-_keras("lstm", x=Input((1, 12), "int32", 100))

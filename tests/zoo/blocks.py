@@ -116,8 +116,7 @@ def mlp(width: int, ratio: float = 4, activation: Activation = nn.GELU) -> nn.Se
 
 
 class Attention(nn.Module):
-    """Multi-head attention, written out: one product for queries, keys and values, or queries from `x` and the others
-    from `context`."""
+    """Multi-head attention of a sequence to itself, written out: one product gives queries, keys and values."""
 
     def __init__(self, width: int, heads: int, causal: bool = False) -> None:
         super().__init__()
@@ -140,7 +139,7 @@ class Attention(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """Multi-head attention whose queries come from `x`, keys and values from `context`."""
+    """Multi-head attention by PyTorch's own function: queries from one sequence, keys and values from another."""
 
     def __init__(self, width: int, heads: int, context_width: int | None = None) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Convolutional classifiers of full width in their topology: number and kind of blocks as published, fewer channels."""
+"""Convolutional classifiers: number and kind of blocks as published, fewer channels."""
 
 from __future__ import annotations
 

@@ -12,14 +12,12 @@ from tests.zoo.blocks import Activation, Attention, Conv, CrossAttention, Residu
 from tests.zoo.classification import basic_branch, resnet_stages
 
 
-def _csp(inputs: int, outputs: int, depth: int, activation: Activation, shortcut: bool = True) -> _CrossStage:
-    return _CrossStage(inputs, outputs, depth, activation, shortcut)
-
-
 class _CrossStage(nn.Module):
     """Cross stage partial: half of the channels pass `depth` bottlenecks, the other half one 1x1 convolution."""
 
-    def __init__(self, inputs: int, outputs: int, depth: int, activation: Activation, shortcut: bool) -> None:
+    def __init__(
+        self, inputs: int, outputs: int, depth: int, activation: Activation, shortcut: bool = True
+    ) -> None:
         super().__init__()
         half = outputs // 2
         self.side = Conv(inputs, half, 1, activation=activation)
@@ -40,7 +38,7 @@ def cspdarknet53() -> nn.Module:
     layers: list[nn.Module] = [Conv(3, 8, activation=nn.Mish)]
     channels = 8
     for width, depth in ((16, 1), (32, 2), (64, 8), (128, 8), (256, 4)):
-        layers += [Conv(channels, width, 3, 2, activation=nn.Mish), _csp(width, width, depth, nn.Mish)]
+        layers += [Conv(channels, width, 3, 2, activation=nn.Mish), _CrossStage(width, width, depth, nn.Mish)]
         channels = width
     return nn.Sequential(*layers, classifier(channels))
 
@@ -175,18 +173,22 @@ class _YoloX(nn.Module):
         w1, w2, w3, w4 = width, 2 * width, 4 * width, 8 * width
         silu = nn.SiLU
         self.low = nn.Sequential(
-            *(_Focus(w1 // 2), Conv(w1 // 2, w1, 3, 2, activation=silu), _csp(w1, w1, 1, silu)),
-            *(Conv(w1, w2, 3, 2, activation=silu), _csp(w2, w2, 3, silu)),
+            *(_Focus(w1 // 2), Conv(w1 // 2, w1, 3, 2, activation=silu), _CrossStage(w1, w1, 1, silu)),
+            *(Conv(w1, w2, 3, 2, activation=silu), _CrossStage(w2, w2, 3, silu)),
         )
-        self.middle = nn.Sequential(Conv(w2, w3, 3, 2, activation=silu), _csp(w3, w3, 3, silu))
+        self.middle = nn.Sequential(Conv(w2, w3, 3, 2, activation=silu), _CrossStage(w3, w3, 3, silu))
         self.high = nn.Sequential(
-            Conv(w3, w4, 3, 2, activation=silu), _PoolPyramid(w4, w4), _csp(w4, w4, 1, silu, False)
+            Conv(w3, w4, 3, 2, activation=silu), _PoolPyramid(w4, w4), _CrossStage(w4, w4, 1, silu, False)
         )
         self.up = nn.Upsample(scale_factor=2, mode="nearest")
         self.lateral = nn.ModuleList([Conv(w4, w3, 1, activation=silu), Conv(w3, w2, 1, activation=silu)])
-        self.top = nn.ModuleList([_csp(2 * w3, w3, 1, silu, False), _csp(2 * w2, w2, 1, silu, False)])
+        self.top = nn.ModuleList(
+            [_CrossStage(2 * w3, w3, 1, silu, False), _CrossStage(2 * w2, w2, 1, silu, False)]
+        )
         self.down = nn.ModuleList([Conv(w2, w2, 3, 2, activation=silu), Conv(w3, w3, 3, 2, activation=silu)])
-        self.bottom = nn.ModuleList([_csp(2 * w2, w3, 1, silu, False), _csp(2 * w3, w4, 1, silu, False)])
+        self.bottom = nn.ModuleList(
+            [_CrossStage(2 * w2, w3, 1, silu, False), _CrossStage(2 * w3, w4, 1, silu, False)]
+        )
 
         def tower() -> nn.Module:
             return nn.Sequential(Conv(w2, w2, activation=silu), Conv(w2, w2, activation=silu))

@@ -9,13 +9,13 @@ from typing import Any
 
 import onnx
 
+from tests.zoo.quiet import quiet
+
 Keras = Any
 """TensorFlow has no types that a checker could use."""
 
 
-def _converted(
-    make: Callable[[Keras], Keras], shape: tuple[int, ...], integers: bool = False
-) -> onnx.ModelProto:
+def _converted(make: Callable[[Keras], Keras], shape: tuple[int, ...]) -> onnx.ModelProto:
     """The network that `make(keras)` gives for an input of `shape`, as ONNX; batch normalizations have measured."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     tf: Any = import_module("tensorflow")
@@ -24,18 +24,35 @@ def _converted(
     keras.backend.clear_session()
     keras.utils.set_random_seed(0)
     network = make(keras)
-    kind = tf.int32 if integers else tf.float32
     for layer in network._flatten_layers():
         if isinstance(layer, keras.layers.BatchNormalization):
             layer.momentum = 0.0
-    if not integers:
-        network(tf.random.normal((4, *shape[1:])), training=True)
+    network(tf.random.normal((4, *shape[1:])), training=True)
 
     def run(x: Any) -> Any:
         return network(x, training=False)
 
-    call = tf.function(run, input_signature=[tf.TensorSpec(shape, kind, name="x")])
-    return tf2onnx.convert.from_function(call, input_signature=call.input_signature, opset=17)[0]
+    call = tf.function(run, input_signature=[tf.TensorSpec(shape, tf.float32, name="x")])
+    with quiet():
+        model = tf2onnx.convert.from_function(call, input_signature=call.input_signature, opset=17)[0]
+    _rename(model.graph)
+    return model
+
+
+def _rename(graph: onnx.GraphProto) -> None:
+    """Names by position: TensorFlow and tf2onnx number theirs on from one network to the next."""
+    names = {value.name: value.name for value in (*graph.input, *graph.output)} | {"": ""}
+    for index, node in enumerate(graph.node):
+        node.name = f"{node.op_type}_{index}"
+        for operands in (node.input, node.output):
+            operands[:] = [names.setdefault(name, f"value_{len(names)}") for name in operands]
+    order = {name: position for position, name in enumerate(names)}
+    weights = sorted(graph.initializer, key=lambda tensor: order[tensor.name])
+    for tensor in weights:
+        tensor.name = names[tensor.name]
+    del graph.initializer[:], graph.value_info[:]
+    graph.initializer.extend(weights)
+    graph.doc_string = ""  # has such a number too
 
 
 def mobilenet_v2() -> onnx.ModelProto:
@@ -148,16 +165,3 @@ def conv1d() -> onnx.ModelProto:
         return keras.Model(start, layers.Dense(6)(layers.GlobalMaxPooling1D()(x)))
 
     return _converted(make, (1, 64, 4))
-
-
-def lstm() -> onnx.ModelProto:
-    """A tagger: embeddings, an LSTM in both directions, a GRU."""
-
-    def make(keras: Keras) -> Keras:
-        layers = keras.layers
-        start = layers.Input((12,), dtype="int32", batch_size=1)
-        x = layers.Embedding(100, 16)(start)
-        x = layers.Bidirectional(layers.LSTM(12, return_sequences=True))(x)
-        return keras.Model(start, layers.Dense(9)(layers.GRU(16, return_sequences=True)(x)))
-
-    return _converted(make, (1, 12), integers=True)

@@ -10,6 +10,8 @@ from typing import Any
 
 import onnx
 
+from tests.zoo.quiet import quiet
+
 
 def extended(model: onnx.ModelProto) -> onnx.ModelProto:
     """Fused for any machine: FusedConv, Gelu, LayerNormalization, SkipLayerNormalization, QLinearAdd and more."""
@@ -60,7 +62,7 @@ def _optimize(level: str, source: Path, target: Path) -> None:
 
 def through_files(model: onnx.ModelProto, write: Callable[[Path, Path], None]) -> onnx.ModelProto:
     """What `write(source, target)` makes of the model, for tools that read and write files."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, quiet():
         source, target = Path(folder) / "source.onnx", Path(folder) / "target.onnx"
         source.write_bytes(model.SerializeToString())
         write(source, target)

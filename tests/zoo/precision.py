@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ def dynamic_integer(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _static(samples: Samples, form: str, per_channel: bool, source: Path, target: Path) -> None:
-    quantization: Any = _quantization()
+    quantization: Any = import_module("onnxruntime.quantization")
     left = iter(samples)
 
     def get_next(_: Any) -> dict[str, NDArray[Any]] | None:
@@ -52,15 +52,8 @@ def _static(samples: Samples, form: str, per_channel: bool, source: Path, target
 
 
 def _dynamic(source: Path, target: Path) -> None:
-    _quantization().quantize_dynamic(source, target)
-
-
-def _quantization() -> Any:
-    import onnxruntime.quantization as quantization  # pyright: ignore[reportMissingTypeStubs]
-
-    # It advises on the root logger to prepare models.
-    logging.getLogger().addFilter(lambda record: "pre-processing" not in record.getMessage())
-    return quantization
+    quantization: Any = import_module("onnxruntime.quantization")
+    quantization.quantize_dynamic(source, target)
 
 
 _STAY = {"Resize": (2,), "QuantizeLinear": (1,), "DequantizeLinear": (1,)}

@@ -140,7 +140,7 @@ def pspnet() -> nn.Module:
     return _Enlarged(nn.Sequential(body, Cat(nn.Identity(), *pools), Conv(128, 32), nn.Conv2d(32, 5, 1)))
 
 
-class _Exchange(nn.Module):
+class _Fusion(nn.Module):
     """HRNet's fusion: every resolution becomes the sum of all of them, each brought to its size."""
 
     def __init__(self, widths: tuple[int, ...]) -> None:
@@ -180,7 +180,7 @@ class _HrNet(nn.Module):
         super().__init__()
         self.stem = nn.Sequential(Conv(3, 16, 3, 2), Conv(16, 16, 3, 2))
         self.branches = nn.ModuleList([Conv(16, 32, 3, 2), Conv(32, 64, 3, 2)])
-        self.stages = nn.ModuleList([_Exchange((16, 32)), _Exchange((16, 32, 64)), _Exchange((16, 32, 64))])
+        self.stages = nn.ModuleList([_Fusion((16, 32)), _Fusion((16, 32, 64)), _Fusion((16, 32, 64))])
         self.head = nn.Sequential(Conv(112, 48, 1), nn.Conv2d(48, 5, 1))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -278,7 +278,7 @@ def segformer() -> nn.Module:
     return _SegFormer()
 
 
-class _Attended(nn.Module):
+class _BiSeNet(nn.Module):
     """BiSeNet: a path that keeps details, one that sees far, and their fusion by squeeze-and-excitation."""
 
     def __init__(self) -> None:
@@ -299,7 +299,7 @@ class _Attended(nn.Module):
 
 
 def bisenet() -> nn.Module:
-    return _Attended()
+    return _BiSeNet()
 
 
 def fcn() -> nn.Module:

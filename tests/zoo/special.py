@@ -179,8 +179,8 @@ def elu() -> nn.Module:
     return _activated(lambda _: nn.ELU())
 
 
-class _LocalResponse(nn.Module):
-    """AlexNet's beginning: local response normalization across channels, overlapping pools, groups."""
+class _AlexNet(nn.Module):
+    """AlexNet's beginning: local response normalization across channels, overlapping pools, grouped convolutions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -195,10 +195,10 @@ class _LocalResponse(nn.Module):
 
 
 def alexnet() -> nn.Module:
-    return _LocalResponse()
+    return _AlexNet()
 
 
-class _Shuffled(nn.Module):
+class _ChannelShuffle(nn.Module):
     """Channels are shuffled in two groups between grouped convolutions, once more than needed."""
 
     def __init__(self) -> None:
@@ -212,7 +212,7 @@ class _Shuffled(nn.Module):
 
 
 def channel_shuffle() -> nn.Module:
-    return _Shuffled()
+    return _ChannelShuffle()
 
 
 class _Siamese(nn.Module):
@@ -248,7 +248,7 @@ def radiance_field() -> nn.Module:
     return _Field()
 
 
-class _FrozenPreprocessing(nn.Module):
+class _Deployed(nn.Module):
     """What a deployed model has around the network: bytes in NHWC, normalized, transposed; probabilities out."""
 
     def __init__(self) -> None:
@@ -264,4 +264,4 @@ class _FrozenPreprocessing(nn.Module):
 
 
 def deployed() -> nn.Module:
-    return _FrozenPreprocessing()
+    return _Deployed()

@@ -7,11 +7,8 @@ every batch normalization gets the mean and variance of what reaches it, as trai
 from __future__ import annotations
 
 import io
-import logging
-import warnings
 import zlib
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -20,6 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm  # pyright: ignore[reportPrivateUsage]
+
+from tests.zoo.quiet import quiet
 
 _torch: Any = torch
 """Where its types are only half known."""
@@ -41,7 +40,7 @@ def export(
     """The network that the function `name` of `tests.zoo.<family>` makes, as `exporter` ("script" or "dynamo") writes
     it for arrays like `inputs`. Only the older one takes `unfused`, which keeps batch normalizations apart from
     convolutions, and `opset`, the version of ONNX."""
-    with _quiet(), _torch.random.fork_rng(devices=[]):
+    with quiet(), _torch.random.fork_rng(devices=[]):
         _torch.manual_seed(zlib.crc32(name.encode()))
         network: nn.Module = getattr(import_module(f"tests.zoo.{family}"), name)()
         _draw_weights(network)
@@ -171,16 +170,3 @@ def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
         for attribute in node.attribute:
             for inner in (attribute.g, *attribute.graphs):
                 yield from _nodes(inner)
-
-
-@contextmanager
-def _quiet() -> Generator[None]:
-    """Both exporters warn of many things, the older one of being older."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
