@@ -8,7 +8,7 @@ elements share a byte. Then a tile or run is not moved back to end with its axis
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from operator import index
 
@@ -17,12 +17,13 @@ from layout_ir.algebra.refinement import Loop as RefinedLoop
 from layout_ir.algebra.refinement import Nest, refine
 from layout_ir.algebra.refinement import TableLoop as RefinedTableLoop
 from layout_ir.backends.llvm.machine.machine import LANE, LINE, Machine
+from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.index_splitting import Box, cut
 from layout_ir.backends.llvm.planning.nontemporal import streaming_volume
 from layout_ir.backends.llvm.planning.out_of_cache import reach_of
 from layout_ir.backends.llvm.planning.parallel import shared_by, split_of
 from layout_ir.backends.llvm.planning.planner import Span, check_addresses, pad_boxes, product_boxes
-from layout_ir.backends.llvm.planning.schedule import fill_step, merged
+from layout_ir.backends.llvm.planning.schedule import begins_at_bytes, fill_step, merged
 from layout_ir.backends.llvm.symbolic.guarding import size_oblivious
 from layout_ir.backends.llvm.symbolic.symint import is_remainder, is_symbolic
 from layout_ir.dialects.kernel.plan import (
@@ -39,7 +40,6 @@ from layout_ir.dialects.kernel.plan import (
     Step,
     TableLoop,
     Tile,
-    VariableBoundLoops,
 )
 from layout_ir.elements.quantization import Conversion
 from layout_ir.elements.types import bits_of
@@ -49,38 +49,6 @@ _LEAST_TILE = 16
 """Elements below which a transposition in registers is not worth its code."""
 
 
-@dataclass(frozen=True, slots=True)
-class Widths:
-    """How far apart neighbours are, in what offsets count: bytes, or half bytes where elements have 4 bits."""
-
-    src: int
-    dst: int
-    src_packed: bool
-    dst_packed: bool
-
-    @classmethod
-    def of(cls, conversion: Conversion) -> Widths:
-        src, dst = bits_of(conversion.src), bits_of(conversion.dst)
-        return cls(max(src // 8, 1), max(dst // 8, 1), src < 8, dst < 8)
-
-    @property
-    def narrower(self) -> int:
-        """Bytes of the narrower elements; 1 where two share a byte."""
-        return 1 if self.src_packed or self.dst_packed else min(self.src, self.dst)
-
-
-def exactly_once(conversion: Conversion) -> bool:
-    """Whether no element may be written twice."""
-    widths = Widths.of(conversion)
-    return conversion.beta is not None or widths.src_packed or widths.dst_packed
-
-
-def converts_late(conversion: Conversion) -> bool:
-    """Whether a tile is transposed first, at the width of the source, and converted then."""
-    widths = Widths.of(conversion)
-    return conversion.beta is not None or widths.src <= widths.dst
-
-
 def make_conversion_plan(
     src: Layout, dst: Layout, conversion: Conversion, pad: int, machine: Machine, threads: int = 1
 ) -> Plan:
@@ -88,7 +56,7 @@ def make_conversion_plan(
 
     Raises LayoutError where `refine` does, where a layout has addresses below 0, or where there is no dim of channels.
     """
-    nest, widths = size_oblivious(refine)(src, dst), Widths.of(conversion)
+    nest, widths = size_oblivious(refine)(src, dst), ElementPair.of(conversion)
     check_addresses(src, dst)
     dim = conversion.dim
     if dim is not None and not 0 <= dim < src.rank:
@@ -129,7 +97,7 @@ def bytes_of(extent: int, dtype: str) -> int:
 
 def conversion_spans(nest: Nest, conversion: Conversion) -> list[Span]:
     """Per dim, its levels and the positions of elements."""
-    widths = Widths.of(conversion)
+    widths = ElementPair.of(conversion)
     return [
         (tuple(_level(loop, widths, d == conversion.dim) for loop in n.loops), n.low, n.low + n.extent)
         for d, n in enumerate(nest.dims)
@@ -138,7 +106,7 @@ def conversion_spans(nest: Nest, conversion: Conversion) -> list[Span]:
 
 def moved_to_base(box: Box, nest: Nest, conversion: Conversion) -> Box:
     """A box of `conversion_spans`, from where the tensors begin in their buffers and with the first channel as 0."""
-    widths, dim = Widths.of(conversion), conversion.dim
+    widths, dim = ElementPair.of(conversion), conversion.dim
     return replace(
         box,
         src=box.src + nest.src_base * widths.src,
@@ -147,7 +115,7 @@ def moved_to_base(box: Box, nest: Nest, conversion: Conversion) -> Box:
     )
 
 
-def _level(loop: RefinedLoop | RefinedTableLoop, widths: Widths, has_channels: bool) -> Level:
+def _level(loop: RefinedLoop | RefinedTableLoop, widths: ElementPair, has_channels: bool) -> Level:
     channel = loop.unit if has_channels else 0
     if isinstance(loop, RefinedTableLoop):
         src, dst = (
@@ -162,14 +130,14 @@ def _level(loop: RefinedLoop | RefinedTableLoop, widths: Widths, has_channels: b
 
 def _steps(box: Box, conversion: Conversion, machine: Machine) -> Iterator[Step]:
     """The steps that convert the elements of `box`."""
-    widths = Widths.of(conversion)
+    widths = ElementPair.of(conversion)
     box, loops, rest = _turned(box)
     at = Step((), box.src, box.dst, Copy(1), channel=box.channel)
     run = next((x for x in loops if (x.src, x.dst) == (widths.src, widths.dst)), None)
     if run is not None:
         loops.remove(run)
         outer = (*rest, *loops)
-        if not starts_even(at, outer, widths):
+        if not begins_at_bytes(at, outer, widths):
             yield _finished(at, outer, Copy(1, run))
             return
         inner = loops.pop() if loops else ONCE
@@ -183,7 +151,7 @@ def _steps(box: Box, conversion: Conversion, machine: Machine) -> Iterator[Step]
         if weave is not None:
             yield _finished(at, others, weave)
             return
-        if starts_even(at, (*others, replace(rows, dst=0), replace(cols, src=0)), widths):
+        if begins_at_bytes(at, (*others, replace(rows, dst=0), replace(cols, src=0)), widths):
             yield from _tiles(at, others, rows, cols, conversion, machine)
             return
     if not loops:
@@ -215,24 +183,10 @@ def _turned(box: Box) -> tuple[Box, list[Loop], list[AnyLoop]]:
     return box, merged(loops), rest
 
 
-def starts_even(at: Step, items: tuple[AnyLoop, ...], widths: Widths) -> bool:
-    """Whether every round of `items` begins at a whole byte, on sides where two elements share one."""
-    numbers: list[tuple[int, int]] = [(at.src, at.dst)]
-    for item in items:
-        moves = [level.loop for level in item.levels] if isinstance(item, VariableBoundLoops) else [item]
-        for move in moves:
-            numbers += (
-                zip(move.src, move.dst, strict=True)
-                if isinstance(move, TableLoop)
-                else [(move.src, move.dst)]
-            )
-    return not any((widths.src_packed and src % 2) or (widths.dst_packed and dst % 2) for src, dst in numbers)
-
-
 def _weave(rows: Loop, cols: Loop, conversion: Conversion, machine: Machine) -> Interleave | None:
     """Two to four strands, where the run has no gaps and the strands no channels of their own along them."""
-    widths = Widths.of(conversion)
-    if exactly_once(conversion):
+    widths = ElementPair.of(conversion)
+    if ElementPair.of(conversion).exactly_once:
         return None
     # The order of the questions matters where counts are open: the one that makes a condition comes last.
     if cols.dst == rows.count * widths.dst and not cols.channel and rows.count <= 4:
@@ -254,10 +208,10 @@ def _tiles(
     at: Step, items: tuple[AnyLoop, ...], rows: Loop, cols: Loop, conversion: Conversion, machine: Machine
 ) -> Iterator[Step]:
     """One tile, or up to four where no element may be written twice."""
-    if not exactly_once(conversion):
+    if not ElementPair.of(conversion).exactly_once:
         yield _finished(at, items, _tile(rows, cols, conversion, machine))
         return
-    widths = Widths.of(conversion)
+    widths = ElementPair.of(conversion)
     high, wide = _extents(rows.count, cols.count, conversion, machine)
     if widths.src_packed or widths.dst_packed:
         high, wide = (1 << extent.bit_length() - 1 for extent in (high, wide))
@@ -302,13 +256,14 @@ def _extents(rows: int, cols: int, conversion: Conversion, machine: Machine) -> 
     Fewer columns, those of a lane, where no element may be written twice, so that less remains for smaller tiles, and
     where 16 registers do not hold what is converted before it is transposed (f32 to bf16 with AVX2: 24 GB/s, not 41).
     """
-    widths, late = Widths.of(conversion), converts_late(conversion)
+    widths = ElementPair.of(conversion)
+    late = widths.transposes_first
     per_lane = LANE // (widths.src if late else widths.dst)
     lanes = 4 if machine.vector > LANE else 1
     while lanes > 1 and not is_remainder(rows) and per_lane * lanes > rows:
         lanes //= 2
     wide = per_lane
-    if (late or machine.vector == LINE) and not exactly_once(conversion):
+    if (late or machine.vector == LINE) and not ElementPair.of(conversion).exactly_once:
         while 2 * wide * widths.src <= LINE and not is_remainder(cols) and 2 * wide <= cols:
             wide *= 2
     # Rests of blocks go one by one: a plan for each of them would be too many.
@@ -320,7 +275,7 @@ def _tile(rows: Loop, cols: Loop, conversion: Conversion, machine: Machine) -> T
     high, wide = _extents(rows.count, cols.count, conversion, machine)
     # Along few rows of the source: more are read side by side than processors follow.
     return Tile(
-        Widths.of(conversion).narrower,
+        ElementPair.of(conversion).narrower,
         Axis(rows.count, rows.src, channel=rows.channel),
         Axis(cols.count, cols.dst, channel=cols.channel),
         (Blocking("rows", high), Blocking("cols", wide)),
@@ -340,7 +295,7 @@ def _finished(at: Step, items: tuple[AnyLoop, ...], kernel: Kernel) -> Step:
 # Far from the processor -----------------------------------------------------------------------------------------------
 
 
-def _asking_ahead(step: Step, widths: Widths, machine: Machine) -> Step:
+def _asking_ahead(step: Step, widths: ElementPair, machine: Machine) -> Step:
     """`step` with prefetches in every row of a tile, for a source that the second-level cache does not hold.
 
     There are as many rows as a line of a narrow destination has elements, more than processors follow. Measured on
@@ -370,7 +325,7 @@ def _streams(step: Step, volume: int, machine: Machine, threads: int) -> bool:
     return machine.streams and volume > (2 * least // 3 if isinstance(step.kernel, Tile) else least)
 
 
-def _streamed(step: Step, widths: Widths) -> list[Step]:
+def _streamed(step: Step, widths: ElementPair) -> list[Step]:
     """`step` with stores that bypass the caches, where all of them are whole lines."""
     line = LINE // widths.dst
     if widths.dst_packed or step.dst % LINE:

@@ -23,20 +23,21 @@ from layout_ir.algebra.binding import bind
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.pads import pad_after
 from layout_ir.algebra.refinement import refine
-from layout_ir.backends.llvm.emission.emit import emit_function, stage_bound
+from layout_ir.backends.llvm.emission.emit import emit_function
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.planning.conversion import (
-    Widths,
     bytes_of,
     conversion_spans,
     make_conversion_plan,
     moved_to_base,
 )
+from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.index_splitting import Box
 from layout_ir.backends.llvm.planning.pad_fills import pad_bits
 from layout_ir.backends.llvm.planning.parallel import split_of
 from layout_ir.backends.llvm.planning.planner import make_plan, pad_boxes, product_boxes
 from layout_ir.backends.llvm.planning.schedule import finished, merged
+from layout_ir.backends.llvm.planning.staging import buffer_bound
 from layout_ir.backends.llvm.symbolic.guarding import size_oblivious
 from layout_ir.backends.llvm.symbolic.symint import ShapeEnv, hint_of, is_symbolic
 from layout_ir.dialects.kernel.plan import (
@@ -104,7 +105,7 @@ class DynamicReorder:
         else:
             plan = make_plan(src, dst, bits_of(self.conversion.src) // 8, self.pad, self.machine)
         for step in plan.steps:
-            if isinstance(step.kernel, Staged) and step.kernel.size > stage_bound(
+            if isinstance(step.kernel, Staged) and step.kernel.size > buffer_bound(
                 step.kernel.size, self.machine
             ):
                 raise AssertionError("the example's own buffer is larger than its bound")
@@ -194,7 +195,7 @@ class DynamicPlan:
 def _fallback(reorder: DynamicReorder, shape: Sequence[Any]) -> Plan:
     """Element by element, in boxes whose loops may have no rounds."""
     conversion = reorder.conversion
-    widths = Widths.of(conversion)
+    widths = ElementPair.of(conversion)
     src, dst = size_oblivious(bind)(reorder.src, shape), size_oblivious(bind)(reorder.dst, shape)
     nest = size_oblivious(refine)(src, dst)
     spans = conversion_spans(nest, conversion)

@@ -16,7 +16,7 @@ from dataclasses import replace
 from layout_ir.backends.llvm.machine.machine import LANE, LINE, Machine
 from layout_ir.backends.llvm.planning.out_of_cache import asking_ahead, copy_in_source_order, tile_from_far
 from layout_ir.backends.llvm.planning.schedule import finished
-from layout_ir.backends.llvm.planning.staging import strips
+from layout_ir.backends.llvm.planning.staging import staging_size, strips
 from layout_ir.dialects.kernel.plan import (
     ONCE,
     AnyLoop,
@@ -85,11 +85,6 @@ def _in_few_streams(step: Step) -> bool:
         if streams > _FEW:
             return False
     return True
-
-
-def staging_size(machine: Machine) -> int:
-    """Most bytes of a staging buffer."""
-    return min(machine.l2 // 4, 256 << 10)
 
 
 def streamed(steps: Sequence[Step], machine: Machine) -> list[Step]:

@@ -62,7 +62,7 @@ def shared_by(step: Step, threads: int) -> Step:
 
 
 @unguarded
-def shared_cut(tile: Tile) -> int:
+def parallel_blocking(tile: Tile) -> int:
     """The cut of the schedule whose rounds are shared: the first of the columns, of the rows where columns are few.
 
     Few are less than four rounds where what a thread writes of a row would be short, else less than sixteen.
@@ -88,7 +88,7 @@ def _kernel_rounds(kernel: Kernel) -> int:
         case Staged():
             return 1
         case Tile():
-            return _rounds(kernel, kernel.schedule[shared_cut(kernel)].axis)
+            return _rounds(kernel, kernel.schedule[parallel_blocking(kernel)].axis)
         case Interleave():
             return -(-kernel.count // kernel.block)
         case Elements():

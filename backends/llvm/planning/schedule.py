@@ -13,6 +13,7 @@ from math import gcd
 from operator import index
 
 from layout_ir.backends.llvm.machine.machine import LANE, LINE, Machine
+from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.index_splitting import Box
 from layout_ir.backends.llvm.planning.parallel import split_of
 from layout_ir.backends.llvm.symbolic.guarding import size_oblivious, unguarded
@@ -32,6 +33,7 @@ from layout_ir.dialects.kernel.plan import (
     Step,
     TableLoop,
     Tile,
+    VariableBoundLoops,
 )
 
 _FEW_COLS = 256
@@ -178,6 +180,18 @@ def _numbers(item: AnyLoop) -> list[int]:
     if isinstance(item, TableLoop):
         return [*item.src, *item.dst]
     return [n for level in item.levels for n in _numbers(level.loop)]
+
+
+def begins_at_bytes(at: Step, loops: Sequence[AnyLoop], pair: ElementPair) -> bool:
+    """Whether every iteration of `loops`, from where `at` begins, begins at a whole byte on both sides."""
+    offsets: list[tuple[int, int]] = [(at.src, at.dst)]
+    for loop in loops:
+        for move in [level.loop for level in loop.levels] if isinstance(loop, VariableBoundLoops) else [loop]:
+            if isinstance(move, TableLoop):
+                offsets += zip(move.src, move.dst, strict=True)
+            else:
+                offsets.append((move.src, move.dst))
+    return not any((pair.src_packed and src % 2) or (pair.dst_packed and dst % 2) for src, dst in offsets)
 
 
 def _last_rows(tile: Tile) -> int:

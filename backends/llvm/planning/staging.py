@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from layout_ir.backends.llvm.machine.machine import LINE
+from layout_ir.backends.llvm.machine.machine import LINE, Machine
 from layout_ir.backends.llvm.planning.schedule import finished
-from layout_ir.backends.llvm.symbolic.symint import is_symbolic
-from layout_ir.dialects.kernel.plan import Axis, Blocking, Loop, Staged, Step, Tile
+from layout_ir.backends.llvm.symbolic.symint import SymInt, is_symbolic
+from layout_ir.dialects.kernel.plan import Axis, Blocking, Loop, Plan, Staged, Step, Tile
 
 _LINES = 2
 """Lines of a block in each row of the destination: more make the buffer larger than the first level likes."""
@@ -25,6 +25,26 @@ _READ = 256
 
 _LONG = 16
 """Blocks in a row below which its ends count too much."""
+
+
+def staging_size(machine: Machine) -> int:
+    """Most bytes of a staging buffer."""
+    return min(machine.l2 // 4, 256 << 10)
+
+
+def stack_bytes(plan: Plan, machine: Machine) -> int:
+    """Bytes of the staging buffer that the function of `plan` has on its stack, 0 for none."""
+    sizes = [
+        buffer_bound(step.kernel.extent, machine) for step in plan.steps if isinstance(step.kernel, Staged)
+    ]
+    return max(sizes) + 2 * LINE if sizes else 0
+
+
+def buffer_bound(size: int, machine: Machine) -> int:
+    """Bytes of a buffer for `size`; where that is symbolic, a bound that holds for the hint."""
+    if not isinstance(size, SymInt):
+        return size
+    return max(staging_size(machine), 1 << (size.value - 1).bit_length())
 
 
 def strips(step: Step) -> list[Step] | None:
