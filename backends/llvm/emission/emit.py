@@ -34,8 +34,8 @@ from layout_ir.backends.llvm.emission.kernels.tile import emit_tile
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value
 from layout_ir.backends.llvm.machine.machine import LINE, Machine
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
-from layout_ir.backends.llvm.planning.schedule import begins_at_bytes
 from layout_ir.backends.llvm.planning.staging import stack_bytes
+from layout_ir.backends.llvm.planning.tiles import begins_at_bytes
 from layout_ir.backends.llvm.symbolic.registers import emitting
 from layout_ir.backends.llvm.symbolic.symint import ShapeEnv
 from layout_ir.dialects.kernel.plan import (

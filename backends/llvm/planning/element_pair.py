@@ -52,3 +52,11 @@ class ElementPair:
     def transposes_first(self) -> bool:
         """Whether a tile is transposed at the width of the source and converted then, not the other way round."""
         return self.src <= self.dst or (self.conversion is not None and self.conversion.beta is not None)
+
+    def src_bytes(self, count: int) -> int:
+        """Bytes that hold `count` elements of the source."""
+        return -(-count // 2) if self.src_packed else count * self.src
+
+    def dst_bytes(self, count: int) -> int:
+        """Bytes that hold `count` elements of the destination."""
+        return -(-count // 2) if self.dst_packed else count * self.dst

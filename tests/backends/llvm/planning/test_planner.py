@@ -9,6 +9,7 @@ import pytest
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm import plan_reorder
 from layout_ir.backends.llvm.machine.machine import Machine
+from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.planner import candidates, make_plan, streams
 from layout_ir.dialects.kernel.plan import (
     Axis,
@@ -174,8 +175,8 @@ def test_copies_of_whole_lines_follow_a_large_source():
 
 def test_candidates_differ_and_begin_with_the_plan():
     src, dst = (Format.of(tag).bind((64, 256, 14, 14)) for tag in ("nchw", "nhwc"))
-    plans = candidates(src, dst, 4, 0, WIDE)
-    assert plans[0] == make_plan(src, dst, 4, 0, WIDE)
+    plans = candidates(src, dst, ElementPair(4, 4), 0, WIDE)
+    assert plans[0] == make_plan(src, dst, ElementPair(4, 4), 0, WIDE)
     assert len(plans) == len(set(plans)) > 3
     assert {streams(plan) for plan in plans} == {True, False}
 
@@ -189,7 +190,7 @@ def test_what_lies_in_few_sequences_is_cached_up_to_twice_the_volume():
     def streamed(src: str, dst: str, *shape: int) -> bool:
         machine = replace(WIDE, l2=1 << 20, l3=32 << 20)
         source, target = (Format.of(tag).bind(shape) for tag in (src, dst))
-        return streams(make_plan(source, target, 4, 0, machine))
+        return streams(make_plan(source, target, ElementPair(4, 4), 0, machine))
 
     assert not streamed("nchw", "nhwc", 14, 3, 224, 224)
     assert streamed("nchw", "nhwc", 28, 3, 224, 224)
@@ -203,7 +204,7 @@ def test_two_threads_use_the_caches_for_more():
 
     def streamed(count: int, threads: int) -> bool:
         src, dst = (Format.of(tag).bind((count, 64, 56, 56)) for tag in ("nchw", "nhwc"))
-        return streams(make_plan(src, dst, 4, 0, machine, threads))
+        return streams(make_plan(src, dst, ElementPair(4, 4), 0, machine, threads))
 
     assert [streamed(count, 1) for count in (7, 8, 15, 16)] == [False, True, True, True]
     assert [streamed(count, 2) for count in (7, 8, 15, 16)] == [False, False, False, True]

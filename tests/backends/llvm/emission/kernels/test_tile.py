@@ -15,6 +15,7 @@ from layout_ir.backends.llvm.emission.emit import emit_module
 from layout_ir.backends.llvm.emission.kernels.tile import row_parts
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.machine.named import machine_named
+from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.planner import make_plan
 from layout_ir.backends.llvm.runtime import jit
 from layout_ir.backends.llvm.runtime.call import load, plan_reorder
@@ -41,7 +42,7 @@ def test_registers_of_half_a_line_transpose(
     narrow: Machine, shape: tuple[int, int], width: int, streams: bool
 ):
     src, dst = _pair(shape)
-    plan = make_plan(src, dst, width, 0, narrow, stream=streams)
+    plan = make_plan(src, dst, ElementPair(width, width), 0, narrow, stream=streams)
     data: NDArray[np.uint8] = np.random.default_rng(width).integers(0, 256, (*shape, width), np.uint8)
     room = np.full(data.size + 128, 0xA5, np.uint8)
     for offset in (0, 5):
