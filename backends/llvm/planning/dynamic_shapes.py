@@ -1,9 +1,9 @@
-"""Plans for shapes with open extents: one kernel for a class of shapes, and one for all.
+"""Plans for dynamic shapes: one kernel for a class of shapes, and one for all.
 
-A plan is made for an example, with `symint.SymInt` numbers where extents are open; its counts, strides and offsets
-are then formulas, evaluated when the kernel is called, and its conditions say which shapes it serves. Blocks are
-constant: an open extent is a multiple of the blocks of its dim or it has a rest, and that is a condition too, so that
-tails are planned as for known extents. `plain` has no conditions, no tiles, and moves element by element; it serves
+A plan is made for a hint, a possible shape, with a `SymInt` wherever an extent is dynamic; its counts, strides and
+offsets are then formulas, evaluated when the kernel is called, and its guards say which shapes it serves. Blocks are
+constant: a dynamic extent is a multiple of the blocks of its dim or it has a rest, and that is a guard too, so that
+tails are planned as for known extents. The fallback has no guards, no tiles, and moves element by element; it serves
 where no other plan does.
 
     nchw to nChw8c, ?x?x?x?, like 4x17x56x56:    c%8 != 0, h*w >= 16, ...
@@ -56,12 +56,12 @@ from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError, shape_text
 
 DynamicShape = tuple[int | None, ...]
-"""The shape, None where it is open."""
+"""The shape, None where an extent is dynamic."""
 
 
 @dataclass(frozen=True)
 class DynamicReorder:
-    """A reorder from `src` to `dst` whose extents are partly open; `conversion` says what becomes of the elements."""
+    """A reorder from `src` to `dst`, some of whose extents are dynamic, of elements that become what `conversion` says."""
 
     src: Format
     dst: Format
@@ -95,7 +95,7 @@ class DynamicReorder:
         shape: list[Any] = []
         for dim, (extent, block) in enumerate(zip(self._checked(hint), self.blocks, strict=True)):
             if self.shape[dim] is None:
-                extent = self._open(shape_env, dim, extent, block, whole=extent % block == 0)
+                extent = self._dynamic(shape_env, dim, extent, block, whole=extent % block == 0)
             shape.append(extent)
         src, dst = size_oblivious(bind)(self.src, shape), size_oblivious(bind)(self.dst, shape)
         plan = make_plan(src, dst, self.pair, self.pad, self.machine)
@@ -103,7 +103,7 @@ class DynamicReorder:
             if isinstance(step.kernel, Staged) and step.kernel.size > buffer_bound(
                 step.kernel.size, self.machine
             ):
-                raise AssertionError("the example's own buffer is larger than its bound")
+                raise AssertionError("the hint's own buffer is larger than its bound")
         return DynamicPlan(
             replace(plan, steps=tuple(map(_parallel_for_hint, plan.steps))), shape_env, self.machine
         )
@@ -114,10 +114,10 @@ class DynamicReorder:
         shape: list[Any] = []
         for dim, (extent, block) in enumerate(zip(self.shape, self.blocks, strict=True)):
             shape.append(
-                self._open(shape_env, dim, 7 * block + 1, block, whole=None) if extent is None else extent
+                self._dynamic(shape_env, dim, 7 * block + 1, block, whole=None) if extent is None else extent
             )
         plan = DynamicPlan(_fallback(self, shape), shape_env, self.machine)
-        plan.function("all")  # a table whose entries depend on extents makes conditions only now
+        plan.function("all")  # a table whose entries depend on extents makes guards only now
         if shape_env.guards:
             raise LayoutError(
                 f"no kernel from {self.src} to {self.dst} serves all extents of {shape_text(self.shape)}: "
@@ -125,8 +125,8 @@ class DynamicReorder:
             )
         return plan
 
-    def _open(self, shape_env: ShapeEnv, dim: int, example: int, block: int, *, whole: bool | None) -> Any:
-        extent = shape_env.extent(dim, self.src.names[dim], example)
+    def _dynamic(self, shape_env: ShapeEnv, dim: int, hint: int, block: int, *, whole: bool | None) -> Any:
+        extent = shape_env.extent(dim, self.src.names[dim], hint)
         return shape_env.split(extent, block, whole=whole) if block > 1 else extent
 
     def _checked(self, extents: Sequence[int]) -> Sequence[int]:
@@ -170,18 +170,18 @@ def dynamic_reorder(
 
 @dataclass(frozen=True, eq=False)
 class DynamicPlan:
-    """A plan whose numbers may be open, and the unknowns and conditions that it depends on."""
+    """A plan with symbolic sizes, and the symbols and guards that it depends on."""
 
     plan: Plan
     shape_env: ShapeEnv
     machine: Machine
 
     def function(self, name: str) -> str:
-        """`internal void @name(src, dst, part, parts, extents)` as LLVM IR; may add conditions."""
+        """`internal void @name(src, dst, part, parts, extents)` as LLVM IR; may add guards."""
         return emit_function(name, self.plan, self.machine, "internal", self.shape_env)
 
     def serves(self, extents: Sequence[int]) -> bool:
-        """Whether the conditions hold for a shape without empty dims."""
+        """Whether the guards hold for a shape without empty dims."""
         return self.shape_env.guards_hold(extents)
 
     def __str__(self) -> str:

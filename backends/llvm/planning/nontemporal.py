@@ -274,8 +274,8 @@ def _columns_staged(step: Step, outer: Sequence[Loop], base: int, machine: Machi
         return None
     whole, rest = divmod(tile.cols.count, number)
     result: list[Step] = []
-    for first, cols, rounds in ((0, number, whole), (whole * number, rest, 1)):
-        if not cols or not rounds:
+    for first, cols, times in ((0, number, whole), (whole * number, rest, 1)):
+        if not cols or not times:
             continue
         part = replace(tile, cols=replace(tile.cols, count=cols))
         if tile.block("cols") > cols:
@@ -287,10 +287,10 @@ def _columns_staged(step: Step, outer: Sequence[Loop], base: int, machine: Machi
                 ),
                 square=False,
             )
-        loop = Loop(rounds, number * tile.width, number * tile.cols.stride)
+        loop = Loop(times, number * tile.width, number * tile.cols.stride)
         at = base + first * tile.cols.stride
         inner = replace(step, kernel=part, src=step.src + first * tile.width, dst=at)
-        loops, size = [*outer, loop] if rounds > 1 else list(outer), cols * tile.cols.stride
+        loops, size = [*outer, loop] if times > 1 else list(outer), cols * tile.cols.stride
         if size < _LEAST:
             result.append(finished(inner, tuple(loops), part))
         else:

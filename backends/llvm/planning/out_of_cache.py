@@ -135,7 +135,7 @@ def streamed_tile(step: Step, tile: Tile, machine: Machine) -> Step:
     if width < 4:
         return prefetching(scheduled(*few_rows), machine)
     if tile.square and rows.stride % _PAGE == 0:
-        # Rows share a set of the first level: every line is loaded once, for 64 rows at a time.
+        # Rows share a set of L1: every line is loaded once, for 64 rows at a time.
         part = replace(tile, prefetch_distance=PREFETCH_DISTANCE)
         down = Blocking("cols", wide), Blocking("rows", high)
         if rows.count > 4 * high:

@@ -34,7 +34,7 @@ _FEW = 4
 """Columns, in blocks, below which the rows of a tile with long rows are divided instead."""
 
 _LONG = 2048
-"""Elements of a row of the destination whose parts are far enough from each other."""
+"""Elements of a row of the destination of which parts are long enough for two threads not to write the same lines."""
 
 _RUN = 256
 """Bytes, or elements that are converted, of the smallest part of a run that a thread gets."""
@@ -73,9 +73,9 @@ def parallel_blocking(tile: Tile) -> int:
 
     Few are less than four blocks where what a thread writes of a row would be short, else less than sixteen.
     """
-    numbers = {axis: _blocks(tile, axis) for axis in ("rows", "cols")}
+    blocks = {axis: _blocks(tile, axis) for axis in ("rows", "cols")}
     few = _FEW if tile.rows.count < _LONG else _EVEN
-    axis = "cols" if numbers["cols"] >= min(numbers["rows"], few) else "rows"
+    axis = "cols" if blocks["cols"] >= min(blocks["rows"], few) else "rows"
     return _first(tile, axis)
 
 

@@ -164,14 +164,14 @@ def merged(loops: Sequence[Loop]) -> list[Loop]:
 @size_oblivious
 def _widened(loops: Sequence[Loop], others: Sequence[AnyLoop], at: Step, run: Loop, width: int) -> int:
     """The largest element, of at most 8 bytes, of which the run and every other stride are whole multiples."""
-    numbers = [at.src, at.dst, run.count * width]
+    strides = [at.src, at.dst, run.count * width]
     for x in loops:
         if x is not run:
-            numbers += [x.src, x.dst]
+            strides += [x.src, x.dst]
     for loop in others:
-        numbers += _strides(loop)
+        strides += _strides(loop)
     wide = 8
-    while wide > width and any(n % wide for n in numbers):
+    while wide > width and any(stride % wide for stride in strides):
         wide //= 2
     return wide
 

@@ -75,7 +75,7 @@ def folded(loops: list[Loop], cols: Loop, width: int) -> tuple[list[Loop], Axis]
     outer = next((x for x in loops if x.src == size and not x.valid), None)
     if outer is None or is_symbolic(outer.count) or size % LINE == 0 or size >= _FEW_COLS:
         return loops, Axis(cols.count, cols.dst)
-    # Enough for whole tiles; where all of them go is a table in the first-level cache.
+    # Enough for whole tiles; where all of them go is a table in L1.
     times = max(k for k in range(1, min(outer.count, LINE // width) + 1) if outer.count % k == 0)
     rest = [x for x in loops if x is not outer]
     if times < outer.count:

@@ -121,6 +121,7 @@ class Arithmetic:
         return value if from_ == to else self.resized(value, lane_type(src), dst, signed=signed)
 
     def bound(self, which: str, value: str, dtype: str, limit: int) -> str:
+        """The larger ("max") or smaller ("min") of integers of `dtype` and `limit`."""
         vector, sign = self.vector(lane_type(dtype)), "s" if element_type(dtype).is_signed else "u"
         name = f"llvm.{sign}{which}.v{self.size}{lane_type(dtype)}"
         return self.b.put(
@@ -342,17 +343,22 @@ class Arithmetic:
     # Spelling ---------------------------------------------------------------------------------------------------
 
     def vector(self, element: str) -> str:
+        """The type of a vector of all lanes."""
         return f"<{self.size} x {element}>"
 
     def splat(self, element: str, value: int | str) -> str:
+        """The constant with `value` in every lane, written without its type."""
         return f"splat ({element} {value})"
 
     def bits(self, verb: str, value: str, constant: int, element: str = "i32") -> str:
+        """The binary instruction `verb` of every lane and a constant."""
         return self.b.put(f"{verb} {self.vector(element)} {value}, {self.splat(element, constant)}")
 
     def compare(self, relation: str, value: str, constant: int, element: str = "i32") -> str:
+        """Flags: how every lane compares with a constant."""
         return self.b.put(f"icmp {relation} {self.vector(element)} {value}, {self.splat(element, constant)}")
 
     def choose(self, flags: str, element: str, yes: str, no: str) -> str:
+        """Lanes of `yes` where the flag is set, else of `no`."""
         vector = self.vector(element)
         return self.b.put(f"select {self.vector('i1')} {flags}, {vector} {yes}, {vector} {no}")

@@ -16,7 +16,7 @@ def emit_flush(b: Builder, buffer: str, dst: str, phase: str, size: int) -> None
     """
     begun = b.put(f"icmp ne i64 {phase}, 0") if size % 64 == 0 else "true"
     with b.either(begun) as otherwise:
-        # The first and last line are shared with others.
+        # Of the first and last line others write the rest.
         for at in (0, size - 64):
             b.store(_LINE_TYPE, b.load(_LINE_TYPE, buffer, at), dst, at)
         otherwise()

@@ -26,7 +26,7 @@ class ParameterLanes:
 
     def _constants(self) -> dict[str, str]:
         return {
-            name: self.b.numbers(value, self.element)
+            name: self.b.parameters(value, self.element)
             for name, value in self.conversion.parameters.items()
             if isinstance(value, tuple)
         }

@@ -52,7 +52,7 @@ class Runs:
 
 
 def emit_runs(b: Builder, runs: Runs, place: Place, partition: Partition) -> None:
-    """Emits the loops of `runs`; the inner loop is the one that threads share, or else the bodies of a single run."""
+    """Emits the loops of `runs`; threads divide the inner loop, or else the bodies of a single run."""
     if is_symbolic(runs.count):
         _emit_dynamic_runs(b, runs, place, partition)
         return

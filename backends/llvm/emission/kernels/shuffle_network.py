@@ -1,7 +1,7 @@
 """The shuffle network that transposes K x K elements in every 16-byte lane of K registers, with in-lane unpacks alone.
 
-Every round interleaves register i with register i + K/2: a perfect shuffle of K*K elements, which rotates the bits of
-their position by one. After log2 K rounds rows and columns have changed places.
+Every level interleaves register i with register i + K/2: a perfect shuffle of K*K elements, which rotates the bits of
+their position by one. After log2 K levels rows and columns have changed places.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ def transposed(b: Builder, element: str, registers: list[str], lanes: int) -> li
     size, half = lanes * per_lane, per_lane // 2
     low = [at + k // 2 + (size if k % 2 else 0) for at in range(0, size, per_lane) for k in range(per_lane)]
     high = [k + half for k in low]
-    for turn in range(per_lane.bit_length() - 1):
-        registers = fenced(b, element, registers, size) if turn else registers
+    for level in range(per_lane.bit_length() - 1):
+        registers = fenced(b, element, registers, size) if level else registers
         following: list[str] = []
         for pair in zip(registers[:half], registers[half:], strict=True):
             if pair == ("poison", "poison"):

@@ -181,7 +181,7 @@ class _Tile:
                     yield shuffle(self.b, element, column, "poison", size, list(range(rows)))
 
     def _store(self, columns: Iterator[str], place: Place, places: Sequence[Value], rows: int) -> None:
-        """Stores the columns at their `places`, each prefetching its share of what the cursor has come to."""
+        """Stores the columns at their `places`, each prefetching an equal part of what the cursor has come to."""
         b, dst, kernel = self.b, self.converter.dst, self.kernel
         # What is moved is stored by registers; what is converted is in several of them anyway.
         size = min(rows, self.vector // dst.width) if self.moves else rows
@@ -210,19 +210,19 @@ class _Tile:
     ) -> Iterator[list[str]]:
         """Per lane of columns, the registers that hold those of each group of rows."""
         b, per_lane = self.b, self.per_lane
-        asked = self._rows_prefetched(rows)
+        prefetched = self._rows_prefetched(rows)
         for first in range(0, cols, per_lane):
             src = b.at(place.src, first * self.converter.src.width)
             registers: list[str] = []
             for r, group in enumerate(groups):
                 registers.append(self._gathered(src, group, rows, min(per_lane, cols - first)))
                 if ahead:
-                    for k in range(r * asked // per_lane, (r + 1) * asked // per_lane):
+                    for k in range(r * prefetched // per_lane, (r + 1) * prefetched // per_lane):
                         b.prefetch(b.at(ahead, k * self.kernel.rows.stride))
             yield registers
 
     def _rows_prefetched(self, rows: int) -> int:
-        """Rows that each lane of columns prefetches, an equal share of all `rows`."""
+        """Rows that each lane of columns prefetches, an equal part of all `rows`."""
         return -(-rows // -(-self.cols // self.per_lane))
 
     def _prefetched(self, place: Place, first: Value, rows: int) -> str:
