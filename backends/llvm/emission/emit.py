@@ -18,7 +18,7 @@ from functools import cache
 from inspect import getfile
 from pathlib import Path
 
-from layout_ir.backends.llvm.emission.iteration import Partition, Place, PrefetchCursor, partition
+from layout_ir.backends.llvm.emission.iteration import Partition, Pointers, PrefetchCursor, partition
 from layout_ir.backends.llvm.emission.kernels.converter import Converter, move_of
 from layout_ir.backends.llvm.emission.kernels.flush import emit_flush, emit_flush_of_rows
 from layout_ir.backends.llvm.emission.kernels.interleave import emit_interleave
@@ -136,16 +136,16 @@ def _emit_step(b: Builder, machine: Machine, plan: Plan, step: Step) -> None:
         converter = Converter(b, machine, ElementPair.of(plan.conversion))
     src = b.at(_base(b, "%src", packed=converter.pair.src_packed), step.src)
     dst = b.at(_base(b, "%dst", packed=converter.pair.dst_packed), step.dst)
-    place = Place(src, dst, step.channel)
+    pointers = Pointers(src, dst, step.channel)
     if not step.kernel.streaming or isinstance(step.kernel, Staged):
-        _Emitter(converter, step, streaming=False).emit(place)
+        _Emitter(converter, step, streaming=False).emit(pointers)
         return
     # Stores that bypass the caches need an aligned destination, which only the call knows.
     offset = b.put(f"and i64 {b.put(f'ptrtoint ptr {dst} to i64')}, 63")
     with b.either(b.put(f"icmp eq i64 {offset}, 0")) as otherwise:
-        _Emitter(converter, step, streaming=True).emit(place)
+        _Emitter(converter, step, streaming=True).emit(pointers)
         otherwise()
-        _Emitter(converter, step, streaming=False).emit(place)
+        _Emitter(converter, step, streaming=False).emit(pointers)
 
 
 def _base(b: Builder, pointer: str, *, packed: bool) -> str:
@@ -166,23 +166,23 @@ class _Emitter:
         self.step = step
         self.streaming = streaming
 
-    def emit(self, place: Place) -> None:
-        """The loops of the step around its kernel, from `place` on."""
-        self._loops(0, place)
+    def emit(self, pointers: Pointers) -> None:
+        """The loops of the step around its kernel, from `pointers` on."""
+        self._loops(0, pointers)
 
-    def _loops(self, depth: int, place: Place) -> None:
+    def _loops(self, depth: int, pointers: Pointers) -> None:
         """The loops from `depth` on, and the kernel."""
         b, step = self.b, self.step
         if depth == len(step.loops):
-            self._kernel(place, partition(b, parallel=depth == step.parallel))
+            self._kernel(pointers, partition(b, parallel=depth == step.parallel))
             return
         loop = step.loops[depth]
         if isinstance(loop, VariableBoundLoops):
-            self._variable_bound_loops(depth, loop.levels, loop.start, loop.stop, place)
+            self._variable_bound_loops(depth, loop.levels, loop.start, loop.stop, pointers)
             return
         table = self._table(loop)
         with b.loop(*partition(b, parallel=depth == step.parallel)(loop.count)) as i:
-            here = self._iteration(loop, table, i, place)
+            here = self._iteration(loop, table, i, pointers)
             if depth == step.prefetch:
                 assert isinstance(loop, Loop)
                 here = replace(here, cursor=PrefetchCursor(b.at(here.src, loop.src)))
@@ -197,55 +197,55 @@ class _Emitter:
     def _table(self, loop: Loop | TableLoop) -> str:
         return self.b.table([*loop.src, *loop.dst]) if isinstance(loop, TableLoop) else ""
 
-    def _iteration(self, loop: Loop | TableLoop, table: str, i: Value, place: Place) -> Place:
+    def _iteration(self, loop: Loop | TableLoop, table: str, i: Value, pointers: Pointers) -> Pointers:
         """Where iteration `i` works."""
         b = self.b
         if isinstance(loop, Loop):
-            return place.advanced(b, i, loop.src, loop.dst, loop.channel)
-        place = place.advanced(b, i, 0, 0, loop.channel)
-        return place.moved(b, b.entry(table, i), b.entry(table, b.add(i, loop.count)))
+            return pointers.advanced(b, i, loop.src, loop.dst, loop.channel)
+        pointers = pointers.advanced(b, i, 0, 0, loop.channel)
+        return pointers.moved(b, b.entry(table, i), b.entry(table, b.add(i, loop.count)))
 
     def _variable_bound_loops(
-        self, depth: int, levels: tuple[Level, ...], start: Value, stop: Value, place: Place
+        self, depth: int, levels: tuple[Level, ...], start: Value, stop: Value, pointers: Pointers
     ) -> None:
         """The iterations of `levels` that reach positions [start, stop), coarse to fine."""
         b = self.b
         if not levels:
-            self._loops(depth + 1, place)
+            self._loops(depth + 1, pointers)
             return
         *lower, top = levels
         table = self._table(top.loop)
         with b.loop(b.div(start, top.unit), b.ceil(stop, top.unit)) as i:
-            here = self._iteration(top.loop, table, i, place)
+            here = self._iteration(top.loop, table, i, pointers)
             begin = b.mul(i, top.unit)
             inner_start = 0 if start == 0 else b.max(b.sub(start, begin), 0)
             inner_stop = b.min(b.sub(stop, begin), top.unit)
             self._variable_bound_loops(depth, tuple(lower), inner_start, inner_stop, here)
 
-    def _kernel(self, place: Place, partition: Partition) -> None:
+    def _kernel(self, pointers: Pointers, partition: Partition) -> None:
         b, vector, streaming = self.b, self.machine.vector, self.streaming
         kernel, converter = self.step.kernel, self.converter
         converts = converter.conversion is not None
         match kernel:
             case Copy() if converts:
                 aligned = begins_at_bytes(self.step, (*self.step.loops, kernel.inner), converter.pair)
-                emit_conversion(converter, kernel, place, partition, streaming=streaming, aligned=aligned)
+                emit_conversion(converter, kernel, pointers, partition, streaming=streaming, aligned=aligned)
             case Copy():
-                emit_copy(b, kernel, place, vector, partition, streaming=streaming)
+                emit_copy(b, kernel, pointers, vector, partition, streaming=streaming)
             case Elements():
-                emit_elements(b, kernel, place, partition)
+                emit_elements(b, kernel, pointers, partition)
             case Fill() if converter.pair.dst_packed:
-                emit_packed_fill(converter, kernel, place, partition)
+                emit_packed_fill(converter, kernel, pointers, partition)
             case Fill():
-                emit_fill(b, kernel, place, vector, partition)
+                emit_fill(b, kernel, pointers, vector, partition)
             case PaddedCopy():
-                emit_padded(b, kernel, place, partition, streaming=streaming)
+                emit_padded(b, kernel, pointers, partition, streaming=streaming)
             case Tile():
-                emit_tile(self._mover(kernel.width), kernel, place, partition, streaming=streaming)
+                emit_tile(self._mover(kernel.width), kernel, pointers, partition, streaming=streaming)
             case Interleave():
-                emit_interleave(self._mover(kernel.width), kernel, place, partition, streaming=streaming)
+                emit_interleave(self._mover(kernel.width), kernel, pointers, partition, streaming=streaming)
             case Staged():
-                (self._rows_staged if kernel.row_stride else self._staged)(kernel, place, partition)
+                (self._rows_staged if kernel.row_stride else self._staged)(kernel, pointers, partition)
 
     def _mover(self, width: int) -> Converter:
         """What moves elements of `width` bytes: where they are not converted, several of the plan's may be one."""
@@ -254,30 +254,30 @@ class _Emitter:
 
     # Staging -------------------------------------------------------------------------------------------------------
 
-    def _staged(self, kernel: Staged, place: Place, partition: Partition) -> None:
+    def _staged(self, kernel: Staged, pointers: Pointers, partition: Partition) -> None:
         """The steps, into the part of the buffer that lies in its line as the destination does; then out of it."""
         b = self.b
         with b.loop(*partition(1)):
-            phase = self._phase(place)
+            phase = self._phase(pointers)
             buffer = b.at("%stage", phase)
-            here = place
+            here = pointers
             for step in kernel.steps:
                 emitter = _Emitter(self.converter, step, streaming=False)
-                emitter.emit(replace(here, src=b.at(place.src, step.src), dst=b.at(buffer, step.dst)))
+                emitter.emit(replace(here, src=b.at(pointers.src, step.src), dst=b.at(buffer, step.dst)))
                 here = here.ahead(b, emitter.volume(0))
-            emit_flush(b, buffer, place.dst, phase, kernel.size)
+            emit_flush(b, buffer, pointers.dst, phase, kernel.size)
 
-    def _rows_staged(self, kernel: Staged, place: Place, partition: Partition) -> None:
+    def _rows_staged(self, kernel: Staged, pointers: Pointers, partition: Partition) -> None:
         """Part after part of several rows: into the buffer, whole lines out of it."""
         b = self.b
         with b.loop(*partition(1)), b.loop(0, kernel.iterations) as i:
-            here = place.advanced(b, i, kernel.src_stride, kernel.size)
+            here = pointers.advanced(b, i, kernel.src_stride, kernel.size)
             buffer = b.at("%stage", self._phase(here))
             for step in kernel.steps:
                 emitter = _Emitter(self.converter, step, streaming=False)
-                emitter.emit(Place(b.at(here.src, step.src), b.at(buffer, step.dst)))
+                emitter.emit(Pointers(b.at(here.src, step.src), b.at(buffer, step.dst)))
             emit_flush_of_rows(b, kernel, buffer, here.dst, i, masks=self.machine.vector == LINE)
 
-    def _phase(self, place: Place) -> str:
+    def _phase(self, pointers: Pointers) -> str:
         """How many bytes behind the beginning of its line the destination lies."""
-        return self.b.put(f"and i64 {self.b.put(f'ptrtoint ptr {place.dst} to i64')}, 63")
+        return self.b.put(f"and i64 {self.b.put(f'ptrtoint ptr {pointers.dst} to i64')}, 63")

@@ -59,7 +59,7 @@ class PrefetchCursor:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Pointers:
     """Where an iteration works: pointers into source and destination, and the channel of its first element.
 
     A pointer to elements of 4 bits is twice an address, so that offsets count half bytes.
@@ -70,17 +70,17 @@ class Place:
     channel: Value = 0
     cursor: PrefetchCursor | None = None
 
-    def moved(self, b: Builder, src: Value, dst: Value, channel: Value = 0) -> Place:
-        """The place so many bytes (half bytes, where two elements share one) and channels further."""
+    def moved(self, b: Builder, src: Value, dst: Value, channel: Value = 0) -> Pointers:
+        """The pointers so many bytes (half bytes, where two elements share one) and channels further."""
         channel = b.add(self.channel, channel)
         return replace(self, src=b.at(self.src, src), dst=b.at(self.dst, dst), channel=channel)
 
-    def advanced(self, b: Builder, steps: Value, src: int, dst: int, channel: int = 0) -> Place:
-        """The place `steps` steps of so many bytes and channels further."""
+    def advanced(self, b: Builder, steps: Value, src: int, dst: int, channel: int = 0) -> Pointers:
+        """The pointers `steps` steps of so many bytes and channels further."""
         channel_ = b.add(self.channel, b.mul(steps, channel))
         to = b.at(self.src, b.mul(steps, src))
         return replace(self, src=to, dst=b.at(self.dst, b.mul(steps, dst)), channel=channel_)
 
-    def ahead(self, b: Builder, offset: Value) -> Place:
-        """The place with its cursor `offset` bytes further, if it has one."""
+    def ahead(self, b: Builder, offset: Value) -> Pointers:
+        """The pointers with their cursor `offset` bytes further, if they have one."""
         return self if self.cursor is None else replace(self, cursor=self.cursor.ahead(b, offset))

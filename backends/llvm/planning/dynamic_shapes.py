@@ -61,7 +61,7 @@ DynamicShape = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class DynamicReorder:
-    """A reorder from `src` to `dst`, some of whose extents are dynamic, of elements that become what `conversion` says."""
+    """A reorder of elements that become what `conversion` says; some extents may be dynamic."""
 
     src: Format
     dst: Format

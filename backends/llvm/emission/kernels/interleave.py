@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from layout_ir.backends.llvm.emission.iteration import Partition, Place
+from layout_ir.backends.llvm.emission.iteration import Partition, Pointers
 from layout_ir.backends.llvm.emission.kernels.converter import Converter
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, shuffle
 from layout_ir.dialects.kernel.plan import Interleave
 
 
 def emit_interleave(
-    converter: Converter, kernel: Interleave, place: Place, partition: Partition, *, streaming: bool
+    converter: Converter, kernel: Interleave, pointers: Pointers, partition: Partition, *, streaming: bool
 ) -> None:
     """Blocks of `kernel.block` elements of every way; the last is moved back to end where the ways do."""
     b, ways, size = converter.b, kernel.ways, kernel.block
@@ -25,19 +25,19 @@ def emit_interleave(
     lane = dst.lane if converts_first else src.lane
 
     def convert(value: str, way: int) -> str:
-        return converter.convert(value, b.add(place.channel, way * kernel.channel), [0] * size)
+        return converter.convert(value, b.add(pointers.channel, way * kernel.channel), [0] * size)
 
     with b.loop(*partition(-(-kernel.count // size))) as i:
         at = b.mul(i, size)
-        if place.cursor is not None:
-            place.cursor.prefetch(b, b.mul(at, ways * src.width), size * ways * src.width)
+        if pointers.cursor is not None:
+            pointers.cursor.prefetch(b, b.mul(at, ways * src.width), size * ways * src.width)
         at = b.min(at, kernel.count - size) if kernel.count % size else at
         if kernel.inverse:
-            here = place.advanced(b, at, ways * src.width, dst.width)
+            here = pointers.advanced(b, at, ways * src.width, dst.width)
             from_ = [k * size * src.width for k in range(ways)]
             lanes = [[divmod(k * ways + way, size) for k in range(size)] for way in range(ways)]
         else:
-            here = place.advanced(b, at, src.width, ways * dst.width)
+            here = pointers.advanced(b, at, src.width, ways * dst.width)
             from_ = [k * kernel.stride for k in range(ways)]
             lanes = [[(e % ways, e // ways) for e in range(v * size, (v + 1) * size)] for v in range(ways)]
         vectors = [src.load(b.at(here.src, offset), size) for offset in from_]

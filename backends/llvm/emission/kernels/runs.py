@@ -13,7 +13,7 @@ from math import gcd
 from operator import index
 from typing import cast
 
-from layout_ir.backends.llvm.emission.iteration import Partition, Place, all_iterations
+from layout_ir.backends.llvm.emission.iteration import Partition, Pointers, all_iterations
 from layout_ir.backends.llvm.emission.kernels.converter import Converter
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, shuffle
 from layout_ir.backends.llvm.machine.machine import LANE, LINE
@@ -37,7 +37,7 @@ _UNROLLED = 16
 class Runs:
     """`count` elements that lie together, in every iteration of `inner`; neighbours are `channel` channels apart.
 
-    `widths` are the distances of neighbours in source and destination. `emit(place, n)` emits a body of n elements.
+    `widths` are the distances of neighbours in source and destination. `emit(pointers, n)` emits a body of n elements.
     `sizes` are those of bodies, largest first; the smaller ones are for counts that only the run time knows.
     """
 
@@ -45,59 +45,59 @@ class Runs:
     inner: Loop
     widths: tuple[int, int]
     sizes: tuple[int, ...]
-    emit: Callable[[Place, int], None]
+    emit: Callable[[Pointers, int], None]
     channel: int = 0
     overlap: bool = True
     """Whether an element may be written twice."""
 
 
-def emit_runs(b: Builder, runs: Runs, place: Place, partition: Partition) -> None:
+def emit_runs(b: Builder, runs: Runs, pointers: Pointers, partition: Partition) -> None:
     """Emits the loops of `runs`; threads divide the inner loop, or else the bodies of a single run."""
     if is_symbolic(runs.count):
-        _emit_dynamic_runs(b, runs, place, partition)
+        _emit_dynamic_runs(b, runs, pointers, partition)
         return
     count, inner, body = runs.count, runs.inner, runs.sizes[0]
 
-    def bodies(place: Place, partition: Partition) -> None:
+    def bodies(pointers: Pointers, partition: Partition) -> None:
         whole, rest = divmod(count, body)
         moved_back = rest and runs.overlap
         with b.loop(*partition(whole + bool(moved_back))) as i:
             at = b.mul(i, body)
-            runs.emit(_inside(b, runs, place, b.min(at, count - body) if moved_back else at), body)
+            runs.emit(_inside(b, runs, pointers, b.min(at, count - body) if moved_back else at), body)
         if rest and not moved_back:
             with b.loop(*partition(1)):
-                runs.emit(_inside(b, runs, place, whole * body), rest)
+                runs.emit(_inside(b, runs, pointers, whole * body), rest)
 
     if inner.count == 1 and count > 2 * body:
-        bodies(place, partition)
+        bodies(pointers, partition)
         return
 
     def iteration(i: Value) -> None:
-        here = place.advanced(b, i, inner.src, inner.dst, inner.channel)
+        here = pointers.advanced(b, i, inner.src, inner.dst, inner.channel)
         if count > 2 * body:
             bodies(here, all_iterations)
         else:
             runs.emit(here, count)
 
     together = max(1, min(inner.count, body // count, _UNROLLED))
-    _emit_unrolled(b, inner.count, together, place, partition, iteration, count * runs.widths[0])
+    _emit_unrolled(b, inner.count, together, pointers, partition, iteration, count * runs.widths[0])
 
 
-def _inside(b: Builder, runs: Runs, place: Place, at: Value) -> Place:
-    """The place of element `at` of a run."""
-    return place.advanced(b, at, *runs.widths, runs.channel)
+def _inside(b: Builder, runs: Runs, pointers: Pointers, at: Value) -> Pointers:
+    """The pointers to element `at` of a run."""
+    return pointers.advanced(b, at, *runs.widths, runs.channel)
 
 
 def _emit_unrolled(
-    b: Builder, count: int, together: int, place: Place, partition: Partition, emit: Callable[[Value], None],
+    b: Builder, count: int, together: int, pointers: Pointers, partition: Partition, emit: Callable[[Value], None],
     size: int,
 ) -> None:  # fmt: skip
     """`emit` for each of `count` iterations, which read `size` bytes each, `together` of them in one."""
     whole, rest = divmod(count, together)
     if whole:
         with b.loop(*partition(whole)) as i:
-            if place.cursor is not None:
-                place.cursor.prefetch(b, b.mul(i, together * size), together * size)
+            if pointers.cursor is not None:
+                pointers.cursor.prefetch(b, b.mul(i, together * size), together * size)
             for k in range(together):
                 emit(b.add(b.mul(i, together), k))
     if rest:
@@ -105,7 +105,7 @@ def _emit_unrolled(
             emit(b.add(i, whole * together))
 
 
-def _emit_dynamic_runs(b: Builder, runs: Runs, place: Place, partition: Partition) -> None:
+def _emit_dynamic_runs(b: Builder, runs: Runs, pointers: Pointers, partition: Partition) -> None:
     """Runs whose length only the run time knows.
 
     Where elements may be written twice, the largest body that fits does a whole run, the last one moved back. Where
@@ -113,42 +113,42 @@ def _emit_dynamic_runs(b: Builder, runs: Runs, place: Place, partition: Partitio
     """
     count, inner = runs.count, runs.inner
 
-    def largest(sizes: tuple[int, ...], place: Place, partition: Partition) -> None:
+    def largest(sizes: tuple[int, ...], pointers: Pointers, partition: Partition) -> None:
         size, *smaller = sizes
         if not smaller:
-            fitting(size, place, partition)
+            fitting(size, pointers, partition)
             return
         with b.either(b.put(f"icmp sge i64 {count}, {size}")) as otherwise:
-            fitting(size, place, partition)
+            fitting(size, pointers, partition)
             otherwise()
-            largest(tuple(smaller), place, partition)
+            largest(tuple(smaller), pointers, partition)
 
-    def fitting(size: int, place: Place, partition: Partition) -> None:
+    def fitting(size: int, pointers: Pointers, partition: Partition) -> None:
         with b.loop(*partition(b.ceil(count, size))) as i:
             at = i if size == 1 else b.min(b.mul(i, size), b.sub(count, size))
-            runs.emit(_inside(b, runs, place, at), size)
+            runs.emit(_inside(b, runs, pointers, at), size)
 
-    def one_after_the_other(place: Place, partition: Partition) -> None:
+    def one_after_the_other(pointers: Pointers, partition: Partition) -> None:
         start: Value = 0
         for size in runs.sizes:
             bodies = b.div(b.sub(count, start), size)
             if bodies == 0:
                 continue  # a rest that is known to be shorter
             with b.loop(*partition(bodies)) as i:
-                runs.emit(_inside(b, runs, place, b.add(start, b.mul(i, size))), size)
+                runs.emit(_inside(b, runs, pointers, b.add(start, b.mul(i, size))), size)
             start = b.add(start, b.mul(bodies, size))
 
-    def run(place: Place, partition: Partition) -> None:
+    def run(pointers: Pointers, partition: Partition) -> None:
         if runs.overlap:
-            largest(runs.sizes, place, partition)
+            largest(runs.sizes, pointers, partition)
         else:
-            one_after_the_other(place, partition)
+            one_after_the_other(pointers, partition)
 
     if inner.count == 1:
-        run(place, partition)
+        run(pointers, partition)
         return
     with b.loop(*partition(inner.count)) as i:
-        here = place.advanced(b, i, inner.src, inner.dst, inner.channel)
+        here = pointers.advanced(b, i, inner.src, inner.dst, inner.channel)
         run(here, all_iterations)
 
 
@@ -184,41 +184,41 @@ def _integer(size: int) -> str:
 
 
 def emit_copy(
-    b: Builder, kernel: Copy, place: Place, vector: int, partition: Partition, *, streaming: bool
+    b: Builder, kernel: Copy, pointers: Pointers, vector: int, partition: Partition, *, streaming: bool
 ) -> None:
     """Copies bytes, in registers of `vector` bytes."""
 
-    def move(place: Place, size: int) -> None:
+    def move(pointers: Pointers, size: int) -> None:
         # Of a run that only the run time knows, only whole bodies are aligned.
         stream = streaming and (size == _BODY or not is_symbolic(kernel.run))
         parts = list(pieces(size, vector))
         for first in range(0, len(parts), _MOVED_TOGETHER):
             group = parts[first : first + _MOVED_TOGETHER]
-            values = [b.load(_integer(n), place.src, at) for at, n in group]
+            values = [b.load(_integer(n), pointers.src, at) for at, n in group]
             for (at, n), value in zip(group, values, strict=True):
-                b.store(_integer(n), value, place.dst, at, streaming=n if stream and n >= LANE else 0)
+                b.store(_integer(n), value, pointers.dst, at, streaming=n if stream and n >= LANE else 0)
 
     sizes = (_BODY,)
     if is_symbolic(kernel.run):
         # All terms of the length are multiples of the smallest piece.
         sizes = (_BODY, LANE, gcd(8, *(factor for _, factor in cast(SymInt, kernel.run).terms)))
-    emit_runs(b, Runs(kernel.run, kernel.inner, (1, 1), sizes, move), place, partition)
+    emit_runs(b, Runs(kernel.run, kernel.inner, (1, 1), sizes, move), pointers, partition)
 
 
-def emit_elements(b: Builder, kernel: Elements, place: Place, partition: Partition) -> None:
+def emit_elements(b: Builder, kernel: Elements, pointers: Pointers, partition: Partition) -> None:
     """Moves elements one by one."""
     type_ = _integer(kernel.width)
 
     def move(i: Value) -> None:
-        value = b.load(type_, place.src, b.mul(i, kernel.inner.src))
-        b.store(type_, value, place.dst, b.mul(i, kernel.inner.dst))
+        value = b.load(type_, pointers.src, b.mul(i, kernel.inner.src))
+        b.store(type_, value, pointers.dst, b.mul(i, kernel.inner.dst))
 
     count = kernel.inner.count
-    _emit_unrolled(b, count, min(count, _UNROLLED), place, partition, move, kernel.width)
+    _emit_unrolled(b, count, min(count, _UNROLLED), pointers, partition, move, kernel.width)
 
 
 def emit_padded(
-    b: Builder, kernel: PaddedCopy, place: Place, partition: Partition, *, streaming: bool
+    b: Builder, kernel: PaddedCopy, pointers: Pointers, partition: Partition, *, streaming: bool
 ) -> None:
     """Runs of a power of two bytes: one store of what is loaded in pieces into a register of pads."""
     element, lanes = f"i{8 * kernel.width}", kernel.run // kernel.width
@@ -226,7 +226,7 @@ def emit_padded(
     stream = kernel.run if streaming and kernel.run >= LANE else 0
 
     def move(i: Value) -> None:
-        here = place.advanced(b, i, inner.src, inner.dst)
+        here = pointers.advanced(b, i, inner.src, inner.dst)
         value = f"splat ({element} {kernel.value})"
         at = 0
         while at < number:
@@ -239,10 +239,10 @@ def emit_padded(
             at += piece
         b.store(f"<{lanes} x {element}>", value, here.dst, streaming=stream)
 
-    _emit_unrolled(b, inner.count, min(inner.count, 8), place, partition, move, kernel.valid)
+    _emit_unrolled(b, inner.count, min(inner.count, 8), pointers, partition, move, kernel.valid)
 
 
-def emit_fill(b: Builder, kernel: Fill, place: Place, vector: int, partition: Partition) -> None:
+def emit_fill(b: Builder, kernel: Fill, pointers: Pointers, vector: int, partition: Partition) -> None:
     """Fills bytes; pieces begin at multiples of the element, for sizes and overlaps are multiples of it."""
     width = kernel.width
 
@@ -253,34 +253,42 @@ def emit_fill(b: Builder, kernel: Fill, place: Place, vector: int, partition: Pa
         words = [int.from_bytes(word[k : k + 4], "little") for k in (0, 4)]
         return "<" + ", ".join(f"i32 {words[k % 2]}" for k in range(size // 4)) + ">"
 
-    def fill(place: Place, size: int) -> None:
+    def fill(pointers: Pointers, size: int) -> None:
         for at, n in pieces(size, vector):
-            b.store(_integer(n), constant(n), place.dst, at)
+            b.store(_integer(n), constant(n), pointers.dst, at)
 
     sizes = (_BODY, LANE, width) if is_symbolic(kernel.run) else (_BODY,)
-    emit_runs(b, Runs(kernel.run, kernel.inner, (0, 1), sizes, fill), replace(place, cursor=None), partition)
+    emit_runs(
+        b, Runs(kernel.run, kernel.inner, (0, 1), sizes, fill), replace(pointers, cursor=None), partition
+    )
 
 
 # Conversions ---------------------------------------------------------------------------------------------------------
 
 
 def emit_conversion(
-    converter: Converter, kernel: Copy, place: Place, partition: Partition, *, streaming: bool, aligned: bool
+    converter: Converter,
+    kernel: Copy,
+    pointers: Pointers,
+    partition: Partition,
+    *,
+    streaming: bool,
+    aligned: bool,
 ) -> None:
     """Converts runs; `aligned`: whether all of them begin at whole bytes."""
     b, src, dst = converter.b, converter.src, converter.dst
     size = _converted_in_one_piece(converter, streaming=streaming, aligned=aligned)
 
-    def convert(place: Place, count: int) -> None:
+    def convert(pointers: Pointers, count: int) -> None:
         # Pieces may overlap with the same values. All loads of some come before their stores.
         parts = list((_disjoint_pieces if converter.pair.exactly_once else pieces)(count, size))
         for first in range(0, len(parts), _CONVERTED_TOGETHER):
             group = parts[first : first + _CONVERTED_TOGETHER]
-            loaded = [src.load(b.at(place.src, at * src.width), n) for at, n in group]
+            loaded = [src.load(b.at(pointers.src, at * src.width), n) for at, n in group]
             made: list[tuple[str, str, int]] = []
             for (at, n), value in zip(group, loaded, strict=True):
-                to = b.at(place.dst, at * dst.width)
-                channel = b.add(place.channel, kernel.channel * at)
+                to = b.at(pointers.dst, at * dst.width)
+                channel = b.add(pointers.channel, kernel.channel * at)
                 channels = [kernel.channel * k for k in range(n)]
                 made.append((converter.convert(value, channel, channels, to), to, n))
             for value, to, n in made:
@@ -289,7 +297,7 @@ def emit_conversion(
     sizes = tuple(sorted({size * _CONVERTED_TOGETHER, size, 1}, reverse=True))
     widths, overlap = (src.width, dst.width), not converter.pair.exactly_once
     runs = Runs(kernel.run, kernel.inner, widths, sizes, convert, kernel.channel, overlap)
-    emit_runs(b, runs, place, partition)
+    emit_runs(b, runs, pointers, partition)
 
 
 def _converted_in_one_piece(converter: Converter, *, streaming: bool, aligned: bool) -> int:
@@ -305,12 +313,12 @@ def _converted_in_one_piece(converter: Converter, *, streaming: bool, aligned: b
     return max(size, LINE // converter.dst.width) if streaming else size
 
 
-def emit_packed_fill(converter: Converter, kernel: Fill, place: Place, partition: Partition) -> None:
+def emit_packed_fill(converter: Converter, kernel: Fill, pointers: Pointers, partition: Partition) -> None:
     """Fills pads of 4 bits one by one: there are few."""
     b, access = converter.b, converter.dst
 
-    def fill(place: Place, count: int) -> None:
+    def fill(pointers: Pointers, count: int) -> None:
         for k in range(count):
-            access.store(f"splat (i8 {kernel.value})", b.at(place.dst, k), 1)
+            access.store(f"splat (i8 {kernel.value})", b.at(pointers.dst, k), 1)
 
-    emit_runs(b, Runs(kernel.run, kernel.inner, (0, 1), (1,), fill, overlap=False), place, partition)
+    emit_runs(b, Runs(kernel.run, kernel.inner, (0, 1), (1,), fill, overlap=False), pointers, partition)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from operator import index
 
-from layout_ir.backends.llvm.emission.iteration import Partition, Place
+from layout_ir.backends.llvm.emission.iteration import Partition, Pointers
 from layout_ir.backends.llvm.emission.kernels.converter import Converter
 from layout_ir.backends.llvm.emission.kernels.shuffle_network import joined, transposed
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, fenced, shuffle
@@ -25,13 +25,13 @@ from layout_ir.dialects.kernel.plan import Tile
 
 
 def emit_tile(
-    converter: Converter, kernel: Tile, place: Place, partition: Partition, *, streaming: bool
+    converter: Converter, kernel: Tile, pointers: Pointers, partition: Partition, *, streaming: bool
 ) -> None:
     """Emits the schedule of `kernel` around its tile."""
     b, fold = converter.b, kernel.cols.fold
     table = b.table([kernel.cols.offset(k) for k in range(kernel.cols.count)]) if fold else ""
     tile = _Tile(converter, kernel, table, streaming=streaming)
-    _emit_schedule(b, kernel, place, partition, tile.emit)
+    _emit_schedule(b, kernel, pointers, partition, tile.emit)
 
 
 def row_parts(rows: int, vector: int, registers: int = 16) -> int:
@@ -44,11 +44,15 @@ def row_parts(rows: int, vector: int, registers: int = 16) -> int:
 
 
 def _emit_schedule(
-    b: Builder, kernel: Tile, place: Place, partition: Partition, emit: Callable[[Place, Value, Value], None]
+    b: Builder,
+    kernel: Tile,
+    pointers: Pointers,
+    partition: Partition,
+    emit: Callable[[Pointers, Value, Value], None],
 ) -> None:
-    """`emit(place, row, col)` in the loops of the schedule; a tile that would reach over its axis' end is moved back.
+    """`emit(pointers, row, col)` in the loops of the schedule; a tile is moved back where its axis would end inside it.
 
-    The cursor of a place is behind by what the tiles before it have read, in the order in which they are run.
+    The cursor has advanced by what the tiles before it have read, in the order in which they are run.
     """
     last = {blocking.axis: k for k, blocking in enumerate(kernel.schedule)}
     axes = {"rows": kernel.rows, "cols": kernel.cols}
@@ -57,9 +61,9 @@ def _emit_schedule(
     high: dict[str, Value] = {axis: value.count for axis, value in axes.items()}
     parallel = parallel_blocking(kernel)
 
-    def loops(depth: int, place: Place) -> None:
+    def loops(depth: int, pointers: Pointers) -> None:
         if depth == len(kernel.schedule):
-            emit(place, low["rows"], low["cols"])
+            emit(pointers, low["rows"], low["cols"])
             return
         axis, size = kernel.schedule[depth].axis, kernel.schedule[depth].size
         start, stop, count = low[axis], high[axis], axes[axis].count
@@ -72,16 +76,16 @@ def _emit_schedule(
             else:
                 low[axis] = begin
                 high[axis] = b.add(begin, size) if exact else b.min(b.add(begin, size), stop)
-            here = place
-            if place.cursor is not None:
+            here = pointers
+            if pointers.cursor is not None:
                 other = "cols" if axis == "rows" else "rows"
                 extent = sizes[other] if last[other] < depth else b.sub(high[other], low[other])
                 across = b.mul(extent, kernel.width)
-                here = place.ahead(b, b.mul(b.mul(i, size), across))
+                here = pointers.ahead(b, b.mul(b.mul(i, size), across))
             loops(depth + 1, here)
         low[axis], high[axis] = start, stop
 
-    loops(0, place)
+    loops(0, pointers)
 
 
 class _Tile:
@@ -104,19 +108,19 @@ class _Tile:
         whole = streaming or kernel.valid or kernel.square
         self.parts = 1 if whole else row_parts(self.rows, self.vector, 16 if self.moves else 8)
 
-    def emit(self, place: Place, row: Value, col: Value) -> None:
-        """The tile that begins at `row` and `col` of the kernel's place."""
+    def emit(self, pointers: Pointers, row: Value, col: Value) -> None:
+        """The tile that begins at `row` and `col` of the kernel."""
         b, kernel, src, dst = self.b, self.kernel, self.converter.src, self.converter.dst
         from_ = b.add(b.mul(row, kernel.rows.stride), b.mul(col, src.width))
-        place = place.advanced(b, col, 0, 0, kernel.cols.channel).moved(b, from_, 0)
-        place = place.advanced(b, row, 0, dst.width, kernel.rows.channel)
+        pointers = pointers.advanced(b, col, 0, 0, kernel.cols.channel).moved(b, from_, 0)
+        pointers = pointers.advanced(b, row, 0, dst.width, kernel.rows.channel)
         entries = b.at(self.table, b.mul(col, 8)) if self.table else ""
         if not self.table:
-            place = place.advanced(b, col, 0, kernel.cols.stride)
+            pointers = pointers.advanced(b, col, 0, kernel.cols.stride)
         first = 0
         for times, cols in self._blocks():
             with b.loop(0, times) as k:
-                self._emit_columns(place, entries, b.add(first, b.mul(k, cols)), cols)
+                self._emit_columns(pointers, entries, b.add(first, b.mul(k, cols)), cols)
             first += times * cols
 
     def _blocks(self) -> list[tuple[int, int]]:
@@ -133,34 +137,34 @@ class _Tile:
             return [(times, wide) for times, wide in ((lanes, per_lane), (1, rest)) if times and wide]
         return [(lanes, per_lane)] if per_lane >= 8 and lanes >= 4 and not rest else [(1, cols)]
 
-    def _emit_columns(self, place: Place, entries: str, first: Value, cols: int) -> None:
-        """Columns [first, first + cols) of the tile at `place`; `entries`: its part of the table."""
+    def _emit_columns(self, pointers: Pointers, entries: str, first: Value, cols: int) -> None:
+        """Columns [first, first + cols) of the tile at `pointers`; `entries`: its part of the table."""
         b, kernel, src, dst = self.b, self.kernel, self.converter.src, self.converter.dst
-        if place.cursor is not None:
-            place = place.ahead(b, b.mul(first, self.rows * src.width))
+        if pointers.cursor is not None:
+            pointers = pointers.ahead(b, b.mul(first, self.rows * src.width))
         places: list[Value]
         if entries:
             row = b.at(entries, b.mul(first, 8))
             places = [b.entry(row, k) for k in range(cols)]
         else:
             places = [k * kernel.cols.stride for k in range(cols)]
-            place = place.advanced(b, first, 0, kernel.cols.stride)
-        here = place.advanced(b, first, src.width, 0, kernel.cols.channel)
+            pointers = pointers.advanced(b, first, 0, kernel.cols.stride)
+        here = pointers.advanced(b, first, src.width, 0, kernel.cols.channel)
         rows = self.rows // self.parts
         for part in range(self.parts):
             row = part * rows
             at = here.moved(b, row * kernel.rows.stride, row * dst.width, row * kernel.rows.channel)
-            if place.cursor is not None:
+            if pointers.cursor is not None:
                 at = at.ahead(b, row * cols * src.width)
             ahead = ""
             if kernel.prefetch_distance and not kernel.square and self.converter.pair.transposes_first:
-                ahead = self._prefetched(place.moved(b, row * kernel.rows.stride, 0), first, rows)
+                ahead = self._prefetched(pointers.moved(b, row * kernel.rows.stride, 0), first, rows)
             self._store(self._columns(at, rows, cols, ahead), at, places, rows)
 
-    def _columns(self, place: Place, rows: int, cols: int, ahead: str) -> Iterator[str]:
-        """Registers of `rows` elements, one per column of the tile at `place`."""
+    def _columns(self, pointers: Pointers, rows: int, cols: int, ahead: str) -> Iterator[str]:
+        """Registers of `rows` elements, one per column of the tile at `pointers`."""
         if self.kernel.square:
-            yield from self._square_columns(place.src, rows)
+            yield from self._square_columns(pointers.src, rows)
             return
         per_lane, element = self.per_lane, self.shuffled.lane
         lanes = 1
@@ -168,9 +172,9 @@ class _Tile:
             lanes *= 2
         groups = [[r + per_lane * k for k in range(lanes)] for r in range(per_lane)]
         if self.converter.pair.transposes_first:
-            matrices = self._loaded(place, groups, rows, cols, ahead)
+            matrices = self._loaded(pointers, groups, rows, cols, ahead)
         else:
-            found = [self._converted(place, group, rows, cols) for group in groups]
+            found = [self._converted(pointers, group, rows, cols) for group in groups]
             matrices = map(list, zip(*found, strict=True))
         size = lanes * per_lane
         for k, registers in enumerate(matrices):
@@ -180,19 +184,19 @@ class _Tile:
                 else:
                     yield shuffle(self.b, element, column, "poison", size, list(range(rows)))
 
-    def _store(self, columns: Iterator[str], place: Place, places: Sequence[Value], rows: int) -> None:
+    def _store(self, columns: Iterator[str], pointers: Pointers, places: Sequence[Value], rows: int) -> None:
         """Stores the columns at their `places`, each prefetching an equal part of what the cursor has come to."""
         b, dst, kernel = self.b, self.converter.dst, self.kernel
         # What is moved is stored by registers; what is converted is in several of them anyway.
         size = min(rows, self.vector // dst.width) if self.moves else rows
         done = object()
         volume = rows * len(places) * self.converter.src.width
-        prefetches = iter(() if place.cursor is None else place.cursor.lines(b, 0, volume))
+        prefetches = iter(() if pointers.cursor is None else pointers.cursor.lines(b, 0, volume))
         for k, (column, to) in enumerate(zip(columns, places, strict=True)):
-            pointer = b.at(place.dst, to)
+            pointer = b.at(pointers.dst, to)
             if self.converter.pair.transposes_first:
                 channels = [row * kernel.rows.channel for row in range(rows)]
-                channel = b.add(place.channel, k * kernel.cols.channel)
+                channel = b.add(pointers.channel, k * kernel.cols.channel)
                 column = self.converter.convert(column, channel, channels, pointer)
             for first in range(0, rows, size):
                 here = list(range(first, min(first + size, rows)))
@@ -206,13 +210,13 @@ class _Tile:
     # Rows ----------------------------------------------------------------------------------------------------------
 
     def _loaded(
-        self, place: Place, groups: Sequence[Sequence[int]], rows: int, cols: int, ahead: str
+        self, pointers: Pointers, groups: Sequence[Sequence[int]], rows: int, cols: int, ahead: str
     ) -> Iterator[list[str]]:
         """Per lane of columns, the registers that hold those of each group of rows."""
         b, per_lane = self.b, self.per_lane
         prefetched = self._rows_prefetched(rows)
         for first in range(0, cols, per_lane):
-            src = b.at(place.src, first * self.converter.src.width)
+            src = b.at(pointers.src, first * self.converter.src.width)
             registers: list[str] = []
             for r, group in enumerate(groups):
                 registers.append(self._gathered(src, group, rows, min(per_lane, cols - first)))
@@ -225,11 +229,11 @@ class _Tile:
         """Rows that each lane of columns prefetches, an equal part of all `rows`."""
         return -(-rows // -(-self.cols // self.per_lane))
 
-    def _prefetched(self, place: Place, first: Value, rows: int) -> str:
+    def _prefetched(self, pointers: Pointers, first: Value, rows: int) -> str:
         """Where the prefetches of the lane of columns that begins at `first` begin."""
         b, kernel = self.b, self.kernel
         row = b.mul(b.div(first, self.per_lane), self._rows_prefetched(rows))
-        return b.at(place.src, b.add(b.mul(row, kernel.rows.stride), kernel.prefetch_distance))
+        return b.at(pointers.src, b.add(b.mul(row, kernel.rows.stride), kernel.prefetch_distance))
 
     def _gathered(
         self, src: str, group: Sequence[int], rows: int, cols: int, *, prefetch: bool = False
@@ -267,17 +271,17 @@ class _Tile:
             size *= 2
         return parts[0]
 
-    def _converted(self, place: Place, group: Sequence[int], rows: int, cols: int) -> list[str]:
+    def _converted(self, pointers: Pointers, group: Sequence[int], rows: int, cols: int) -> list[str]:
         """Per lane of columns, the register that holds those of the rows of `group`, converted."""
         b, kernel, per_lane = self.b, self.kernel, self.per_lane
         size = -(-cols // per_lane) * per_lane
-        value = self._gathered(place.src, group, rows, cols, prefetch=kernel.prefetch_distance > 0)
+        value = self._gathered(pointers.src, group, rows, cols, prefetch=kernel.prefetch_distance > 0)
         if value == "poison":
             return ["poison"] * (size // per_lane)
         # Rows and columns that are not there read the channels of some that are.
         r, c = kernel.rows.channel, kernel.cols.channel
         channels = [min(row, rows - 1) * r + min(k, cols - 1) * c for row in group for k in range(size)]
-        value, element = self.converter.convert(value, place.channel, channels), self.shuffled.lane
+        value, element = self.converter.convert(value, pointers.channel, channels), self.shuffled.lane
         if size > per_lane:
             [value] = fenced(b, element, [value], len(channels))
         masks = [
