@@ -44,10 +44,10 @@ from layout_ir.dialects.kernel.plan import (
 
 _PAGE = 4096
 
-_FEW = 4
+_FEW_STREAMS = 4
 """Sequences that are read or written side by side without loss."""
 
-_LEAST = 8 * LINE
+_LEAST_STAGED = 8 * LINE
 """Bytes below which a staging buffer does not pay; its flush relies on at least one line."""
 
 
@@ -103,7 +103,7 @@ def _in_few_streams(step: Step) -> bool:
                 extent *= count
             else:
                 streams *= count
-        if streams > _FEW:
+        if streams > _FEW_STREAMS:
             return False
     return True
 
@@ -114,9 +114,9 @@ def streamed(steps: Sequence[Step], pair: ElementPair, machine: Machine) -> list
         return [
             part
             for step in steps
-            for part in _direct(step, pair, machine) or [out_of_cache(step, pair, machine)]
+            for part in _whole_lines(step, pair, machine) or [out_of_cache(step, pair, machine)]
         ]
-    direct = [_direct(step, pair, machine) or staged_rows(step) for step in steps]
+    direct = [_whole_lines(step, pair, machine) or staged_rows(step) for step in steps]
     if any(parts is None for parts in direct):
         staged = _staged(steps, machine)
         if staged is not None:
@@ -124,7 +124,7 @@ def streamed(steps: Sequence[Step], pair: ElementPair, machine: Machine) -> list
     return [part for new, old in zip(direct, steps, strict=True) for part in new or [old]]
 
 
-def _direct(step: Step, pair: ElementPair, machine: Machine) -> list[Step] | None:
+def _whole_lines(step: Step, pair: ElementPair, machine: Machine) -> list[Step] | None:
     """`step` with nontemporal stores, what is left of lines apart; None where its stores would not be whole lines."""
     if pair.dst_packed or step.dst % LINE:
         return None
@@ -132,20 +132,21 @@ def _direct(step: Step, pair: ElementPair, machine: Machine) -> list[Step] | Non
         return None
     kernel = step.kernel
     if isinstance(kernel, Copy):
-        return _direct_copies(step, kernel, pair)
+        return _whole_line_copies(step, kernel, pair)
     if isinstance(kernel, PaddedCopy):
         whole = kernel.run == LINE
     elif isinstance(kernel, Interleave):
-        whole = kernel.block * pair.dst % LINE == 0 and kernel.count % kernel.block == 0
+        width = kernel.width if pair.conversion is None else pair.dst
+        whole = kernel.block * width % LINE == 0 and kernel.count % kernel.block == 0
         whole = whole and not (kernel.inverse and kernel.stride % LINE)
     elif isinstance(kernel, Tile):
-        return _direct_tile(step, kernel, pair, machine)
+        return _whole_line_tile(step, kernel, pair, machine)
     else:
         return None
     return [replace(step, kernel=replace(kernel, streaming=True))] if whole else None
 
 
-def _direct_copies(step: Step, copy: Copy, pair: ElementPair) -> list[Step] | None:
+def _whole_line_copies(step: Step, copy: Copy, pair: ElementPair) -> list[Step] | None:
     """Copies of whole lines, or whose neighbours make up whole lines; a single run may have a rest."""
     size, inner = bytes_written(copy, pair), copy.inner
     streaming = replace(copy, streaming=True)
@@ -172,7 +173,8 @@ def _direct_copies(step: Step, copy: Copy, pair: ElementPair) -> list[Step] | No
     ]
 
 
-def _direct_tile(step: Step, tile: Tile, pair: ElementPair, machine: Machine) -> list[Step] | None:
+def _whole_line_tile(step: Step, tile: Tile, pair: ElementPair, machine: Machine) -> list[Step] | None:
+    """A tile whose columns are whole lines, or, of a move, make up whole lines one behind the other."""
     rows, cols = tile.rows, tile.cols
     high, line = tile.block("rows"), LINE // (tile.width if pair.conversion is None else pair.dst)
     lines = high == line if pair.conversion is None else high % line == 0
@@ -196,7 +198,7 @@ def _direct_tile(step: Step, tile: Tile, pair: ElementPair, machine: Machine) ->
 
 
 def _staged(steps: Sequence[Step], machine: Machine) -> list[Step] | None:
-    """The steps inside the loops they share, over a staging buffer; None where they fill no interval together."""
+    """The steps inside the loops they have in common, over a staging buffer; None where they fill no interval."""
     most = machine.l1 // 2  # the rest is for the source
     inner = [_with_outer_loop(step) for step in steps]
     base = min(step.dst for step in inner)
@@ -213,7 +215,7 @@ def _staged(steps: Sequence[Step], machine: Machine) -> list[Step] | None:
         outer.append(common)
         inner = [replace(step, loops=step.loops[1:]) for step in inner]
         size = common.dst
-    return [_over_buffer(outer, inner, base, size, machine)] if size >= _LEAST else None
+    return [_over_buffer(outer, inner, base, size, machine)] if size >= _LEAST_STAGED else None
 
 
 def _over_buffer(
@@ -291,7 +293,7 @@ def _columns_staged(step: Step, outer: Sequence[Loop], base: int, machine: Machi
         at = base + first * tile.cols.stride
         inner = replace(step, kernel=part, src=step.src + first * tile.width, dst=at)
         loops, size = [*outer, loop] if times > 1 else list(outer), cols * tile.cols.stride
-        if size < _LEAST:
+        if size < _LEAST_STAGED:
             result.append(finished(inner, tuple(loops), part))
         else:
             result.append(_over_buffer(loops, [inner], at, size, machine))

@@ -117,6 +117,16 @@ def test_large_destinations_are_streamed():
     assert not _tile("nchw", "nhwc", (96, 64, 56, 56), machine=NARROW).streaming
 
 
+def test_a_long_run_is_streamed_and_its_rest_is_not():
+    copies = [step.kernel for step in _steps("a", "a", (25_000_001,))]
+    assert copies == [Copy(100_000_000, streaming=True), Copy(4)]
+
+
+def test_negative_short_runs_with_a_rest_are_not_streamed():
+    part = Format.of("ab").bind((1_000_000, 80)).slice((0, 0), (1_000_000, 65))
+    assert not streams(plan_reorder(part, part, "i8", target=WIDE))
+
+
 def test_lines_that_are_not_whole_go_through_a_buffer():
     step = _step("nhwc", "nchw", (384, 256, 14, 14))
     assert step.prefetch == 0
