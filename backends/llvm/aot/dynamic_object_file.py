@@ -20,7 +20,6 @@ from layout_ir.backends.llvm.aot.object_file import Unit, check_name
 from layout_ir.backends.llvm.emission.emit import module_text
 from layout_ir.backends.llvm.emission.size_registers import SizeRegisters
 from layout_ir.backends.llvm.machine.machine import Machine
-from layout_ir.backends.llvm.planning.conversion import bytes_of
 from layout_ir.backends.llvm.planning.dynamic_shapes import (
     DynamicPlan,
     DynamicReorder,
@@ -202,7 +201,7 @@ def hints(reorder: DynamicReorder) -> Iterator[tuple[int, ...]]:
     """Shapes that differ in what matters to a plan: full lines, remainders of blocks, more than the caches hold."""
     if 0 in reorder.shape:
         return
-    limit = streaming_volume(reorder.machine) // sum(bytes_of(1, dtype) for dtype in reorder.dtypes)
+    limit = streaming_volume(reorder.machine) // (reorder.pair.src_bytes(1) + reorder.pair.dst_bytes(1))
     first = reorder.shape.index(None)
     inner = {format.all_factors[-1].dim for format in (reorder.src, reorder.dst)}
     for kind in ("lines", "blocks", "rests"):

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
-from layout_ir.backends.llvm.emission.emit import emit_function, module_text, stack_bytes
+from layout_ir.backends.llvm.emission.emit import emit_function, module_text
 from layout_ir.backends.llvm.machine.machine import Machine
+from layout_ir.backends.llvm.planning.staging import stack_bytes
 from layout_ir.backends.llvm.runtime import jit
 from layout_ir.backends.llvm.runtime.call import plan_reorder
 from layout_ir.dialects.kernel.plan import Plan

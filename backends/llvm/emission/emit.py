@@ -1,38 +1,43 @@
 """From a plan to LLVM IR.
 
-The function is `void @NAME(ptr src, ptr dst, i64 part, i64 parts)`: it does its share of the work, so that one
-kernel serves any number of threads. Every step shares out the loop that its plan names.
+The function of a plan is `void @NAME(ptr src, ptr dst, i64 part, i64 parts)`: it does its part of the work, so that one
+kernel serves any number of threads. Every step divides the iterations of the loop that its plan calls parallel.
+
+With symbolic sizes, a last argument holds the extents. Parameters of a conversion that are compiled in are constants
+beside the code. Where a call brings some along, their addresses are further arguments (in the order of `PARAMETERS`);
+or, with `block`, @NAME takes in place of `src` a block that holds the addresses of source, destination and all of
+`PARAMETERS`, and `dst` is not used: so whoever divides the work among threads need not know of them.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from inspect import getfile
 from pathlib import Path
 
-from layout_ir.backends.llvm.emission.builder import Builder, Value
-from layout_ir.backends.llvm.emission.convert_emit import emit_conversion
-from layout_ir.backends.llvm.emission.kernels.linear import (
-    Pace,
-    Range,
+from layout_ir.backends.llvm.emission.iteration import Partition, Pointers, PrefetchCursor, partition
+from layout_ir.backends.llvm.emission.kernels.converter import Converter, move_of
+from layout_ir.backends.llvm.emission.kernels.flush import emit_flush, emit_flush_of_rows
+from layout_ir.backends.llvm.emission.kernels.interleave import emit_interleave
+from layout_ir.backends.llvm.emission.kernels.runs import (
+    emit_conversion,
     emit_copy,
     emit_elements,
     emit_fill,
-    emit_flush,
+    emit_packed_fill,
     emit_padded,
-    emit_strips,
-    share,
 )
-from layout_ir.backends.llvm.emission.kernels.open_run import emit_dynamic_run
 from layout_ir.backends.llvm.emission.kernels.tile import emit_tile
-from layout_ir.backends.llvm.emission.kernels.weave import emit_weave
+from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value
 from layout_ir.backends.llvm.emission.size_registers import SizeRegisters
 from layout_ir.backends.llvm.machine.machine import LINE, Machine
-from layout_ir.backends.llvm.planning.nontemporal import staging_size
+from layout_ir.backends.llvm.planning.element_pair import ElementPair
+from layout_ir.backends.llvm.planning.staging import stack_bytes
+from layout_ir.backends.llvm.planning.tiles import begins_at_bytes
 from layout_ir.dialects.kernel.plan import (
-    AnyLoop,
     Copy,
     Elements,
     Fill,
@@ -49,9 +54,10 @@ from layout_ir.dialects.kernel.plan import (
     iterations,
     read_volume,
 )
+from layout_ir.elements.quantization import PARAMETERS
 from layout_ir.symbolic.guarding import under
 from layout_ir.symbolic.shape_env import ShapeEnv
-from layout_ir.symbolic.symint import Size, SymInt
+from layout_ir.symbolic.symint import Size
 from layout_ir.version import __version__
 
 
@@ -83,172 +89,198 @@ def emit_function(
     *,
     block: bool = True,
 ) -> str:
-    """The function of `plan`, with its tables. With a `shape_env` a last argument has the extents.
+    """The function of `plan`, with its tables. With `shape_env`, a last argument holds the extents.
 
-    `block`: whether parameters that a call brings along come in a block, see `convert_emit`.
+    `block`: whether parameters that a call brings along come in a block.
     """
-    if plan.conversion is not None:
-        return "\n".join(
-            emit_conversion(name, plan, machine, linkage=linkage, shape_env=shape_env, block=block)
-        )
-    fences = machine.architecture == "x86_64"
-    sizes = SizeRegisters(shape_env) if shape_env is not None else None
-    b = Builder(1 if machine.unaligned else plan.width, fences=fences, sizes=sizes)
-    if stage := stack_bytes(plan, machine):
-        b.lines.append(f"  %stage = alloca [{stage} x i8], align 64")
+    brought = () if plan.conversion is None else plan.conversion.at_run_time
+    sizes = None if shape_env is None else SizeRegisters(shape_env)
+    b = Builder(1 if machine.unaligned else plan.width, fences=machine.architecture == "x86_64", sizes=sizes)
+    if staging := stack_bytes(plan, machine):
+        b.lines.append(f"  %stage = alloca [{staging} x i8], align 64")
     with under("size-oblivious"):
         for step in plan.steps:
-            _emit_step(b, machine, step)
+            _emit_step(b, machine, plan, step)
     if any(step.kernel.streaming for step in plan.steps):
         b.do(machine.store_fence)
     tables = [line.replace("@table", f"@{name}.table") for line in b.globals]
-    body = "\n".join([*(sizes.lines if sizes is not None else ()), *b.lines]).replace(
-        "@table", f"@{name}.table"
-    )
-    arguments = "ptr noalias %src, ptr noalias %dst, i64 %part, i64 %parts"
+    body = "\n".join([*([] if sizes is None else sizes.lines), *b.lines]).replace("@table", f"@{name}.table")
+    arguments = ["ptr noalias %src", "ptr noalias %dst", "i64 %part", "i64 %parts"]
     if shape_env is not None:
-        arguments += ", ptr noalias %extents"
-    words = filter(None, ("define", linkage, f"void @{name}({arguments})", machine.attributes))
-    return "\n".join((*tables, f"{' '.join(words)} {{\nentry:\n{body}\n  ret void\n}}"))
+        assert not brought
+        arguments.append("ptr noalias %extents")
+    parameters = ", ".join(arguments + [f"ptr %{parameter}" for parameter in brought])
+    if not brought or not block:
+        return "\n".join([*tables, _function(machine, linkage, name, parameters, body)])
+    inner = _function(machine, "internal", f"{name}.with", parameters, body)
+    return "\n".join([*tables, inner, _unpacking(machine, linkage, name, brought)])
 
 
-def stack_bytes(plan: Plan, machine: Machine) -> int:
-    """Bytes of the buffer on the stack that the function of `plan` has, 0 for none."""
-    sizes = [
-        stage_bound(step.kernel.extent, machine) for step in plan.steps if isinstance(step.kernel, Staged)
-    ]
-    return max(sizes) + 128 if sizes else 0
+def _function(machine: Machine, linkage: str, name: str, parameters: str, body: str) -> str:
+    head = " ".join(filter(None, ("define", linkage, f"void @{name}({parameters})", machine.attributes)))
+    return f"{head} {{\nentry:\n{body}\n  ret void\n}}"
 
 
-def stage_bound(size: Size, machine: Machine) -> int:
-    """Bytes of a buffer for `size`; for a symbolic one, a bound that its hint keeps."""
-    if not isinstance(size, SymInt):
-        return size
-    return max(staging_size(machine), 1 << (size.hint - 1).bit_length())
+def _unpacking(machine: Machine, linkage: str, name: str, brought: tuple[str, ...]) -> str:
+    """The function that takes a block of addresses and calls the one that takes them one by one."""
+    b = Builder()
+    src, dst = (b.load("ptr", "%block", 8 * k) for k in range(2))
+    found = [b.load("ptr", "%block", 8 * (2 + PARAMETERS.index(parameter))) for parameter in brought]
+    pointers = "".join(f", ptr {value}" for value in found)
+    b.do(f"call void @{name}.with(ptr {src}, ptr {dst}, i64 %part, i64 %parts{pointers})")
+    return _function(
+        machine, linkage, name, "ptr %block, ptr %unused, i64 %part, i64 %parts", "\n".join(b.lines)
+    )
 
 
-def _emit_step(b: Builder, machine: Machine, step: Step) -> None:
-    src, dst = b.at("%src", step.src), b.at("%dst", step.dst)
+def _emit_step(b: Builder, machine: Machine, plan: Plan, step: Step) -> None:
+    converter = move_of(b, machine, plan.width)
+    if plan.conversion is not None:
+        converter = Converter(b, machine, ElementPair.of(plan.conversion))
+    src = b.at(_base(b, "%src", packed=converter.pair.src_packed), step.src)
+    dst = b.at(_base(b, "%dst", packed=converter.pair.dst_packed), step.dst)
+    pointers = Pointers(src, dst, step.channel)
     if not step.kernel.streaming or isinstance(step.kernel, Staged):
-        _Emitter(b, machine, step, streaming=False).items(0, src, dst)
+        _Emitter(converter, step, streaming=False).emit(pointers)
         return
     # Stores that bypass the caches need an aligned destination, which only the call knows.
-    address = b.put(f"ptrtoint ptr {dst} to i64")
-    low = b.put(f"and i64 {address}, {63}")
-    aligned = b.put(f"icmp eq i64 {low}, 0")
-    with b.either(aligned) as otherwise:
-        _Emitter(b, machine, step, streaming=True).items(0, src, dst)
+    offset = b.put(f"and i64 {b.put(f'ptrtoint ptr {dst} to i64')}, 63")
+    with b.either(b.put(f"icmp eq i64 {offset}, 0")) as otherwise:
+        _Emitter(converter, step, streaming=True).emit(pointers)
         otherwise()
-        _Emitter(b, machine, step, streaming=False).items(0, src, dst)
+        _Emitter(converter, step, streaming=False).emit(pointers)
+
+
+def _base(b: Builder, pointer: str, *, packed: bool) -> str:
+    """Where a buffer begins; twice its address, where two elements share a byte."""
+    if not packed:
+        return pointer
+    doubled = b.put(f"shl i64 {b.put(f'ptrtoint ptr {pointer} to i64')}, 1")
+    return b.put(f"inttoptr i64 {doubled} to ptr")
 
 
 class _Emitter:
-    """One step."""
+    """Emits one step."""
 
-    def __init__(self, b: Builder, machine: Machine, step: Step, *, streaming: bool) -> None:
-        self.b = b
-        self.machine = machine
+    def __init__(self, converter: Converter, step: Step, *, streaming: bool) -> None:
+        self.b = converter.b
+        self.machine = converter.machine
+        self.converter = converter
         self.step = step
         self.streaming = streaming
-        self.pace: Pace | None = None
 
-    def share(self, depth: int) -> Range:
-        """The rounds of the loop at `depth` that this thread runs."""
-        return share(self.b, shared=depth == self.step.parallel)
+    def emit(self, pointers: Pointers) -> None:
+        """The loops of the step around its kernel, from `pointers` on."""
+        self._loops(0, pointers)
 
-    def items(self, depth: int, src: str, dst: str) -> None:
+    def _loops(self, depth: int, pointers: Pointers) -> None:
         """The loops from `depth` on, and the kernel."""
-        b, loops = self.b, self.step.loops
-        if depth == len(loops):
-            self.kernel(depth, src, dst)
+        b, step = self.b, self.step
+        if depth == len(step.loops):
+            self._kernel(pointers, partition(b, parallel=depth == step.parallel))
             return
-        item: AnyLoop = loops[depth]
-        if isinstance(item, VariableBoundLoops):
-            self.ragged(depth, item.levels, item.start, item.stop, src, dst)
+        loop = step.loops[depth]
+        if isinstance(loop, VariableBoundLoops):
+            self._variable_bound_loops(depth, loop.levels, loop.start, loop.stop, pointers)
             return
-        table = b.table([*item.src, *item.dst]) if isinstance(item, TableLoop) else ""
-        with b.loop(*self.share(depth)(item.count)) as i:
-            s, d = self.moved(item, table, i, src, dst)
-            before = self.pace
-            if depth == self.step.prefetch:
-                assert isinstance(item, Loop)
-                self.pace = Pace(b.at(s, item.src))
-            elif before is not None:
-                self.pace = before.behind(b, b.mul(i, self.volume(depth + 1)))
-            self.items(depth + 1, s, d)
-            self.pace = before
+        table = self._table(loop)
+        with b.loop(*partition(b, parallel=depth == step.parallel)(loop.count)) as i:
+            here = self._iteration(loop, table, i, pointers)
+            if depth == step.prefetch:
+                assert isinstance(loop, Loop)
+                here = replace(here, cursor=PrefetchCursor(b.at(here.src, loop.src)))
+            elif here.cursor is not None:
+                here = here.ahead(b, b.mul(i, self.volume(depth + 1)))
+            self._loops(depth + 1, here)
 
     def volume(self, depth: int) -> Size:
-        """Bytes of the source that one round of the loops from `depth` on reads."""
+        """Bytes of the source that one iteration of the loops from `depth` on reads."""
         return iterations(self.step.loops[depth:]) * read_volume(self.step.kernel)
 
-    def moved(self, item: Loop | TableLoop, table: str, i: Value, src: str, dst: str) -> tuple[str, str]:
-        b = self.b
-        if isinstance(item, Loop):
-            return b.at(src, b.mul(i, item.src)), b.at(dst, b.mul(i, item.dst))
-        s, d = b.entry(table, i), b.entry(table, b.add(i, item.count))
-        return b.at(src, s), b.at(dst, d)
+    def _table(self, loop: Loop | TableLoop) -> str:
+        return self.b.table([*loop.src, *loop.dst]) if isinstance(loop, TableLoop) else ""
 
-    def ragged(
-        self, depth: int, levels: tuple[Level, ...], start: Value, stop: Value, src: str, dst: str
+    def _iteration(self, loop: Loop | TableLoop, table: str, i: Value, pointers: Pointers) -> Pointers:
+        """Where iteration `i` works."""
+        b = self.b
+        if isinstance(loop, Loop):
+            return pointers.advanced(b, i, loop.src, loop.dst, loop.channel)
+        pointers = pointers.advanced(b, i, 0, 0, loop.channel)
+        return pointers.moved(b, b.entry(table, i), b.entry(table, b.add(i, loop.count)))
+
+    def _variable_bound_loops(
+        self, depth: int, levels: tuple[Level, ...], start: Value, stop: Value, pointers: Pointers
     ) -> None:
-        """The rounds of `levels` that reach positions [start, stop), coarse to fine."""
+        """The iterations of `levels` that reach positions [start, stop), coarse to fine."""
         b = self.b
         if not levels:
-            self.items(depth + 1, src, dst)
+            self._loops(depth + 1, pointers)
             return
         *lower, top = levels
-        item = top.loop
-        table = b.table([*item.src, *item.dst]) if isinstance(item, TableLoop) else ""
+        table = self._table(top.loop)
         with b.loop(b.div(start, top.unit), b.ceil(stop, top.unit)) as i:
-            s, d = self.moved(item, table, i, src, dst)
+            here = self._iteration(top.loop, table, i, pointers)
             begin = b.mul(i, top.unit)
             inner_start = 0 if start == 0 else b.max(b.sub(start, begin), 0)
             inner_stop = b.min(b.sub(stop, begin), top.unit)
-            self.ragged(depth, tuple(lower), inner_start, inner_stop, s, d)
+            self._variable_bound_loops(depth, tuple(lower), inner_start, inner_stop, here)
 
-    def kernel(self, depth: int, src: str, dst: str) -> None:
-        kernel, share = self.step.kernel, self.share(depth)
-        if isinstance(kernel, Copy | Fill) and isinstance(kernel.run, SymInt):
-            emit_dynamic_run(self.b, kernel, src, dst, self.machine.vector, share, self.streaming)
-        elif isinstance(kernel, Copy):
-            emit_copy(self.b, kernel, src, dst, self.machine.vector, share, self.streaming, self.pace)
-        elif isinstance(kernel, Elements):
-            emit_elements(self.b, kernel, src, dst, share, self.pace)
-        elif isinstance(kernel, Fill):
-            emit_fill(self.b, kernel, dst, self.machine.vector, share)
-        elif isinstance(kernel, PaddedCopy):
-            emit_padded(self.b, kernel, src, dst, share, self.streaming, self.pace)
-        elif isinstance(kernel, Tile):
-            emit_tile(self.b, kernel, src, dst, self.machine.vector, share, self.streaming, self.pace)
-        elif isinstance(kernel, Interleave):
-            emit_weave(self.b, kernel, src, dst, share, self.streaming, self.pace)
-        else:
-            assert isinstance(kernel, Staged)
-            (self.strips if kernel.row_stride else self.staged)(kernel, src, dst, share)
+    def _kernel(self, pointers: Pointers, partition: Partition) -> None:
+        b, vector, streaming = self.b, self.machine.vector, self.streaming
+        kernel, converter = self.step.kernel, self.converter
+        converts = converter.conversion is not None
+        match kernel:
+            case Copy() if converts:
+                aligned = begins_at_bytes(self.step, (*self.step.loops, kernel.inner), converter.pair)
+                emit_conversion(converter, kernel, pointers, partition, streaming=streaming, aligned=aligned)
+            case Copy():
+                emit_copy(b, kernel, pointers, vector, partition, streaming=streaming)
+            case Elements():
+                emit_elements(b, kernel, pointers, partition)
+            case Fill() if converter.pair.dst_packed:
+                emit_packed_fill(converter, kernel, pointers, partition)
+            case Fill():
+                emit_fill(b, kernel, pointers, vector, partition)
+            case PaddedCopy():
+                emit_padded(b, kernel, pointers, partition, streaming=streaming)
+            case Tile():
+                emit_tile(self._mover(kernel.width), kernel, pointers, partition, streaming=streaming)
+            case Interleave():
+                emit_interleave(self._mover(kernel.width), kernel, pointers, partition, streaming=streaming)
+            case Staged():
+                (self._rows_staged if kernel.row_stride else self._staged)(kernel, pointers, partition)
 
-    def staged(self, kernel: Staged, src: str, dst: str, share: Range) -> None:
+    def _mover(self, width: int) -> Converter:
+        """What moves elements of `width` bytes: where they are not converted, several of the plan's may be one."""
+        moves = self.converter.conversion is None
+        return move_of(self.b, self.machine, width) if moves else self.converter
+
+    # Staging -------------------------------------------------------------------------------------------------------
+
+    def _staged(self, kernel: Staged, pointers: Pointers, partition: Partition) -> None:
         """The steps, into the part of the buffer that lies in its line as the destination does; then out of it."""
         b = self.b
-        with b.loop(*share(1)):
-            phase = b.put(f"and i64 {b.put(f'ptrtoint ptr {dst} to i64')}, 63")
+        with b.loop(*partition(1)):
+            phase = self._phase(pointers)
             buffer = b.at("%stage", phase)
-            pace = self.pace
+            here = pointers
             for step in kernel.steps:
-                emitter = _Emitter(b, self.machine, step, streaming=False)
-                emitter.pace = pace
-                emitter.items(0, b.at(src, step.src), b.at(buffer, step.dst))
-                if pace is not None:
-                    pace = pace.behind(b, emitter.volume(0))
-            emit_flush(b, buffer, dst, phase, kernel.size)
+                emitter = _Emitter(self.converter, step, streaming=False)
+                emitter.emit(replace(here, src=b.at(pointers.src, step.src), dst=b.at(buffer, step.dst)))
+                here = here.ahead(b, emitter.volume(0))
+            emit_flush(b, buffer, pointers.dst, phase, kernel.size)
 
-    def strips(self, kernel: Staged, src: str, dst: str, share: Range) -> None:
-        """Round after round of several runs: into the buffer, whole lines out of it."""
+    def _rows_staged(self, kernel: Staged, pointers: Pointers, partition: Partition) -> None:
+        """Part after part of several rows: into the buffer, whole lines out of it."""
         b = self.b
-        with b.loop(*share(1)), b.loop(0, kernel.iterations) as i:
-            s, d = b.at(src, b.mul(i, kernel.src_stride)), b.at(dst, b.mul(i, kernel.size))
-            buffer = b.at("%stage", b.put(f"and i64 {b.put(f'ptrtoint ptr {d} to i64')}, 63"))
+        with b.loop(*partition(1)), b.loop(0, kernel.iterations) as i:
+            here = pointers.advanced(b, i, kernel.src_stride, kernel.size)
+            buffer = b.at("%stage", self._phase(here))
             for step in kernel.steps:
-                emitter = _Emitter(b, self.machine, step, streaming=False)
-                emitter.items(0, b.at(s, step.src), b.at(buffer, step.dst))
-            emit_strips(b, kernel, buffer, d, i, masks=self.machine.vector == LINE)
+                emitter = _Emitter(self.converter, step, streaming=False)
+                emitter.emit(Pointers(b.at(here.src, step.src), b.at(buffer, step.dst)))
+            emit_flush_of_rows(b, kernel, buffer, here.dst, i, masks=self.machine.vector == LINE)
+
+    def _phase(self, pointers: Pointers) -> str:
+        """How many bytes behind the beginning of its line the destination lies."""
+        return self.b.put(f"and i64 {self.b.put(f'ptrtoint ptr {pointers.dst} to i64')}, 63")

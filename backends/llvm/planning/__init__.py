@@ -1,1 +1,1 @@
-"""From two layouts to a plan: boxes, loops, micro-kernels, and every choice in it."""
+"""From two layouts to a plan: loops, micro-kernels, and every choice in it."""

@@ -1,10 +1,10 @@
-"""Plans for dynamic shapes: one kernel for a class of shapes, and a fallback kernel for all.
+"""Plans for dynamic shapes: one kernel for a class of shapes, and one for all.
 
-A plan is made for a hint, one possible shape, with `SymInt`s in place of the dynamic extents. Its counts, strides and
-offsets are then formulas, evaluated when the kernel is called, and the guards of its `ShapeEnv` say which shapes it
-serves. Blocks are constant: a dynamic extent is a multiple of the blocks of its dim or it has a remainder, and that is
-a guard too, so that tails are planned as for static extents. The fallback has no guards, no tiles, and moves element
-by element; it serves where no other plan does.
+A plan is made for a hint, a possible shape, with a `SymInt` wherever an extent is dynamic; its counts, strides and
+offsets are then formulas, evaluated when the kernel is called, and its guards say which shapes it serves. Blocks are
+constant: a dynamic extent is a multiple of the blocks of its dim or it has a rest, and that is a guard too, so that
+tails are planned as for known extents. The fallback has no guards, no tiles, and moves element by element; it serves
+where no other plan does.
 
     nchw to nChw8c, ?x?x?x?, like 4x17x56x56:    c%8 != 0, h*w >= 16, ...
         for n: src+(...) dst+(...)
@@ -24,34 +24,33 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.pads import pad_after
 from layout_ir.algebra.refinement import refine
-from layout_ir.backends.llvm.emission.emit import emit_function, stage_bound
+from layout_ir.backends.llvm.emission.emit import emit_function
 from layout_ir.backends.llvm.machine.machine import Machine
-from layout_ir.backends.llvm.planning.conversion import (
-    Widths,
-    bytes_of,
-    conversion_spans,
-    make_conversion_plan,
-    moved_to_base,
-)
-from layout_ir.backends.llvm.planning.index_splitting import Box
+from layout_ir.backends.llvm.planning.element_pair import ElementPair
+from layout_ir.backends.llvm.planning.index_splitting import Domain, IndexSet
 from layout_ir.backends.llvm.planning.pad_fills import pad_bits
-from layout_ir.backends.llvm.planning.parallel import split_of
-from layout_ir.backends.llvm.planning.planner import make_plan, pad_boxes, product_boxes
-from layout_ir.backends.llvm.planning.schedule import finished, merged
+from layout_ir.backends.llvm.planning.parallel import finished, parallel_loop
+from layout_ir.backends.llvm.planning.planner import (
+    in_buffers,
+    index_sets,
+    make_plan,
+    pad_domains,
+    product_domains,
+)
+from layout_ir.backends.llvm.planning.schedule import merged
+from layout_ir.backends.llvm.planning.staging import buffer_bound
 from layout_ir.dialects.kernel.plan import (
     ONCE,
     AnyLoop,
     Copy,
     Elements,
     Fill,
-    Level,
     Loop,
     Plan,
     Staged,
     Step,
     VariableBoundLoops,
 )
-from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError, shape_text
 from layout_ir.symbolic.guarding import size_oblivious
@@ -59,12 +58,12 @@ from layout_ir.symbolic.shape_env import ShapeEnv
 from layout_ir.symbolic.symint import Size, SymInt, dynamic_extent, in_blocks, with_hints
 
 DynamicShape = tuple[int | None, ...]
-"""Extents per dim, None where only the run time knows them."""
+"""The shape, None where an extent is dynamic."""
 
 
 @dataclass(frozen=True)
 class DynamicReorder:
-    """A reorder from `src` to `dst` of tensors of a dynamic `shape`; `conversion` says what becomes of the elements."""
+    """A reorder of elements that become what `conversion` says; some extents may be dynamic."""
 
     src: Format
     dst: Format
@@ -78,9 +77,9 @@ class DynamicReorder:
         return self.conversion.src, self.conversion.dst
 
     @property
-    def converts(self) -> bool:
-        """Whether elements are more than moved: they change, or two of them share a byte."""
-        return not self.conversion.is_identity or bits_of(self.conversion.src) < 8
+    def pair(self) -> ElementPair:
+        """What is done to the elements."""
+        return ElementPair.of(self.conversion)
 
     @property
     def pad(self) -> int:
@@ -89,7 +88,7 @@ class DynamicReorder:
 
     @property
     def blocks(self) -> tuple[int, ...]:
-        """Per dim, in elements, what the blocks of both formats divide."""
+        """Per dim, what the blocks of both formats divide."""
         return tuple(map(lcm, self.src.blocks(), self.dst.blocks()))
 
     def specialize(self, hint: Sequence[int]) -> DynamicPlan:
@@ -101,19 +100,18 @@ class DynamicReorder:
                 extent = self._dynamic(shape_env, dim, extent, block, whole=extent % block == 0)
             shape.append(extent)
         src, dst = _bound(self.src, shape), _bound(self.dst, shape)
-        if self.converts:
-            plan = make_conversion_plan(src, dst, self.conversion, self.pad, self.machine)
-        else:
-            plan = make_plan(src, dst, bits_of(self.conversion.src) // 8, self.pad, self.machine)
+        plan = make_plan(src, dst, self.pair, self.pad, self.machine)
         for step in plan.steps:
-            if isinstance(step.kernel, Staged) and step.kernel.size > stage_bound(
+            if isinstance(step.kernel, Staged) and step.kernel.size > buffer_bound(
                 step.kernel.size, self.machine
             ):
-                raise AssertionError("the buffer of the hint itself is larger than its bound")
-        return DynamicPlan(replace(plan, steps=tuple(map(_shared, plan.steps))), shape_env, self.machine)
+                raise AssertionError("the hint's own buffer is larger than its bound")
+        return DynamicPlan(
+            replace(plan, steps=tuple(map(_parallel_for_hint, plan.steps))), shape_env, self.machine
+        )
 
     def fallback(self) -> DynamicPlan:
-        """The plan for all shapes, without guards. Raises LayoutError where there is none."""
+        """The plan for all shapes. Raises LayoutError where there is none."""
         shape_env = ShapeEnv()
         shape: list[Size] = []
         for dim, (extent, block) in enumerate(zip(self.shape, self.blocks, strict=True)):
@@ -121,7 +119,7 @@ class DynamicReorder:
                 self._dynamic(shape_env, dim, 7 * block + 1, block, whole=None) if extent is None else extent
             )
         plan = DynamicPlan(_fallback(self, shape), shape_env, self.machine)
-        plan.function("all")  # a table whose entries depend on extents adds guards only now
+        plan.function("all")  # a table whose entries depend on extents makes guards only now
         if shape_env.guards:
             raise LayoutError(
                 f"no kernel from {self.src} to {self.dst} serves all extents of {shape_text(self.shape)}: "
@@ -175,7 +173,7 @@ def dynamic_reorder(
 
 @dataclass(frozen=True, eq=False)
 class DynamicPlan:
-    """A plan whose sizes may be symbolic, and the shape environment with the symbols and guards it depends on."""
+    """A plan with symbolic sizes, and the symbols and guards that it depends on."""
 
     plan: Plan
     shape_env: ShapeEnv
@@ -200,44 +198,44 @@ def _bound(format: Format, shape: Sequence[Size]) -> Layout:
 
 
 def _fallback(reorder: DynamicReorder, shape: Sequence[Size]) -> Plan:
-    """Element by element, in boxes whose loops may have no iterations."""
-    conversion = reorder.conversion
-    widths = Widths.of(conversion)
+    """Element by element, in domains whose loops may have no iterations."""
+    pair = reorder.pair
+    moves = pair.conversion is None
     src, dst = _bound(reorder.src, shape), _bound(reorder.dst, shape)
     nest = size_oblivious(refine)(src, dst)
-    spans = conversion_spans(nest, conversion)
+    sets = index_sets(nest, pair)
     steps: list[Step] = []
-    for box in product_boxes(spans, [_whole(*span) for span in spans]):
-        box = moved_to_base(box, nest, conversion)
-        loops, inner = _loops(box.items)
-        kernel = Copy(1, inner) if reorder.converts else Elements(widths.src, inner)
-        steps.append(replace(finished(loops, box.src, box.dst, kernel), channel=box.channel))
+    for domain in product_domains(sets, [_maybe_empty(positions) for positions in sets]):
+        domain = in_buffers(domain, nest, pair)
+        loops, inner = _loops(domain.loops)
+        at = Step((), domain.src, domain.dst, Copy(1), channel=domain.channel)
+        steps.append(finished(at, loops, Elements(pair.src, inner) if moves else Copy(1, inner)))
     if dst.pad != "undef":
-        width = widths.dst
-        for box in size_oblivious(pad_boxes)(dst, width, parts=_whole):
-            loops, inner = _loops(box.items)
-            fill = Fill(width, reorder.pad, width, inner)
-            steps.append(finished(loops, 0, box.dst + dst.offset * width, fill))
-    sizes = bytes_of(src.extent, conversion.src), bytes_of(dst.extent, conversion.dst)
-    return Plan(widths.narrower, *sizes, tuple(steps), conversion if reorder.converts else None)
+        for domain in size_oblivious(pad_domains)(dst, pair.dst, parts=_maybe_empty):
+            loops, inner = _loops(domain.loops)
+            at = Step((), 0, domain.dst + dst.offset * pair.dst, Copy(1))
+            steps.append(finished(at, loops, Fill(pair.dst, reorder.pad, pair.dst, inner)))
+    sizes = pair.src_bytes(src.extent), pair.dst_bytes(dst.extent)
+    return Plan(pair.narrower, *sizes, tuple(steps), pair.conversion)
 
 
-def _shared(step: Step) -> Step:
+def _parallel_for_hint(step: Step) -> Step:
     """`step` with the parallel loop that suits the hint: a symbolic count may be 1, as batches are."""
     known = with_hints(step)
-    return replace(step, parallel=split_of(known.loops, known.kernel))
+    return replace(step, parallel=parallel_loop(known.loops, known.kernel))
 
 
-def _whole(levels: Sequence[Level], start: int, stop: int) -> list[Box]:
-    """Positions [start, stop) as one box, whether there are any or not."""
+def _maybe_empty(positions: IndexSet) -> list[Domain]:
+    """The positions as one domain, whether there are any or not."""
+    levels, start, stop = positions
     if len(levels) == 1 and not isinstance(start, SymInt) and start == 0 and isinstance(levels[0].loop, Loop):
-        return [Box(0, 0, (replace(levels[0].loop, count=stop),))]
-    return [Box(0, 0, (VariableBoundLoops(tuple(levels), start, stop),) if levels else ())]
+        return [Domain(0, 0, (replace(levels[0].loop, count=stop),))]
+    return [Domain(0, 0, (VariableBoundLoops(tuple(levels), start, stop),) if levels else ())]
 
 
-def _loops(items: Sequence[AnyLoop]) -> tuple[tuple[AnyLoop, ...], Loop]:
+def _loops(domain: Sequence[AnyLoop]) -> tuple[tuple[AnyLoop, ...], Loop]:
     """The outer loops, and the one with the smallest step in the destination."""
-    loops = merged([x for x in items if isinstance(x, Loop)])
-    rest = [x for x in items if not isinstance(x, Loop)]
+    loops = merged([x for x in domain if isinstance(x, Loop)])
+    others = [x for x in domain if not isinstance(x, Loop)]
     inner = loops.pop() if loops else ONCE
-    return (*rest, *loops), inner
+    return (*others, *loops), inner

@@ -1,10 +1,10 @@
-"""Stores that bypass the caches, for reorders that the caches do not hold anyway.
+"""Nontemporal stores, which bypass the caches, for reorders that the caches do not hold anyway.
 
 A streamed line is not read before it is written, which is worth a third of the traffic; but only whole lines, written
 at once, are cheap. Measured on Zen 4, GB/s of source and destination, one thread, 8 MiB and 70 MiB of f32:
 nchw to nhwc with 64 channels 30 and 14 through the caches, 54 and 38 streamed; half lines that do not meet: 5.7.
 So a step is streamed where each of its stores, or each pair of neighbours, is one aligned line. Where that is not so
-but the steps together fill an interval, they write into a buffer of half the first level, and the buffer is streamed:
+but the steps together fill an interval, they write into a staging buffer of half of L1, which is then streamed:
 nhwc to nchw with 256 channels of 14 x 14 moves 27 GB/s over 12 KiB at a time, 18 over 200 KiB.
 """
 
@@ -14,9 +14,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from layout_ir.backends.llvm.machine.machine import LANE, LINE, Machine
-from layout_ir.backends.llvm.planning.out_of_cache import asking_ahead, copy_in_source_order, tile_from_far
-from layout_ir.backends.llvm.planning.schedule import finished
-from layout_ir.backends.llvm.planning.staging import strips
+from layout_ir.backends.llvm.planning.element_pair import ElementPair
+from layout_ir.backends.llvm.planning.out_of_cache import (
+    bytes_written,
+    copy_in_source_order,
+    out_of_cache,
+    prefetching,
+    prefetching_conversion,
+    streamed_tile,
+)
+from layout_ir.backends.llvm.planning.parallel import finished
+from layout_ir.backends.llvm.planning.staging import staged_rows, staging_size
 from layout_ir.dialects.kernel.plan import (
     ONCE,
     AnyLoop,
@@ -37,18 +45,18 @@ from layout_ir.symbolic.symint import Size
 
 _PAGE = 4096
 
-_FEW = 4
+_FEW_STREAMS = 4
 """Sequences that are read or written side by side without loss."""
 
-_LEAST = 8 * LINE
-"""Bytes below which a buffer is not worth its detour; the flush relies on at least one line."""
+_LEAST_STAGED = 8 * LINE
+"""Bytes below which a staging buffer does not pay; its flush relies on at least one line."""
 
 
 def streaming_volume(machine: Machine, threads: int = 1, *, few_streams: bool = False) -> int:
     """Bytes of source and destination from which on streaming pays: less than half of the last level is ours.
 
-    Twice as many where the steps go through few sequences (`in_few_streams`), and where threads share them: through the
-    caches each is as fast as if it were alone, of the bandwidth of the memory one thread alone takes most. Measured on
+    Twice as many where the steps go through few sequences (`in_few_streams`), and where there are several threads:
+    through the caches each is as fast as if it were alone, of the memory's bandwidth one alone takes most. Measured on
     Zen 4, GB/s of two threads for 15 MiB, through the caches and past them: nchw to nhwc 91 and 53, nChw16c to nchw 120
     and 50, croutons 136 and 97, bytes transposed 55 and 54.
     """
@@ -56,11 +64,24 @@ def streaming_volume(machine: Machine, threads: int = 1, *, few_streams: bool = 
     return 2 * alone if few_streams or threads > 1 else alone
 
 
+def streaming_limit(steps: Sequence[Step], pair: ElementPair, machine: Machine, threads: int) -> int:
+    """Bytes of source and destination from which on `steps` had better bypass the caches.
+
+    Tiles that convert gain earlier than copies do, for they read many rows side by side and write far apart. Measured
+    on Zen 4 with an L3 of 32 MiB, nchw f32 to nhwc bf16, GB/s through the caches and streamed: 12 MiB 50 and 61, 9 MiB
+    51 and 58, 6 MiB 60 and 63.
+    """
+    if pair.conversion is None:
+        return streaming_volume(machine, threads, few_streams=in_few_streams(steps))
+    limit = streaming_volume(machine, threads)
+    return 2 * limit // 3 if any(isinstance(step.kernel, Tile) for step in steps) else limit
+
+
 def in_few_streams(steps: Sequence[Step]) -> bool:
     """Whether the steps go through source and destination as through at most four sequences each.
 
-    The caches and what reads ahead for them then serve up to twice the volume. Measured on Zen 4, share of the faster
-    plain copy for 15 MiB, through the caches and past them: colour images woven 0.97 and 0.86, nChw8c to nChw16c 1.05
+    The caches and hardware prefetching then serve up to twice the volume. Measured on Zen 4, share of the faster plain
+    copy for 15 MiB, through the caches and past them: colour images interleaved 0.97 and 0.86, nChw8c to nChw16c 1.05
     and 0.78; but nChw8c to nchw 0.63 and 0.85, transposes 0.2 to 0.5 and 0.6 to 0.9.
     """
     return all(_in_few_streams(step) for step in steps)
@@ -74,7 +95,7 @@ def _in_few_streams(step: Step) -> bool:
         return False
     loops = [*(x for x in step.loops if isinstance(x, Loop)), kernel.inner]
     for side in ([(x.count, x.src) for x in loops], [(x.count, x.dst) for x in loops]):
-        # From inside out: what goes on where it ended, until pages are walked, and what jumps.
+        # From inside out: loops that go on where the inner ones ended, until pages are walked, and those that jump.
         extent, streams = kernel.run, 1
         for count, stride in reversed(side):
             if extent >= _PAGE:
@@ -83,19 +104,20 @@ def _in_few_streams(step: Step) -> bool:
                 extent *= count
             else:
                 streams *= count
-        if streams > _FEW:
+        if streams > _FEW_STREAMS:
             return False
     return True
 
 
-def staging_size(machine: Machine) -> int:
-    """Most bytes of a staging buffer."""
-    return min(machine.l2 // 4, 256 << 10)
-
-
-def streamed(steps: Sequence[Step], machine: Machine) -> list[Step]:
-    """`steps` with streaming stores where they pay."""
-    direct = [_parts(step, machine) for step in steps]
+def streamed(steps: Sequence[Step], pair: ElementPair, machine: Machine) -> list[Step]:
+    """`steps` with nontemporal stores where they pay."""
+    if pair.conversion is not None:
+        return [
+            part
+            for step in steps
+            for part in _whole_lines(step, pair, machine) or [out_of_cache(step, pair, machine)]
+        ]
+    direct = [_whole_lines(step, pair, machine) or staged_rows(step) for step in steps]
     if any(parts is None for parts in direct):
         staged = _staged(steps, machine)
         if staged is not None:
@@ -103,109 +125,128 @@ def streamed(steps: Sequence[Step], machine: Machine) -> list[Step]:
     return [part for new, old in zip(direct, steps, strict=True) for part in new or [old]]
 
 
-def _parts(step: Step, machine: Machine) -> list[Step] | None:
-    """`step` with whole lines that are streamed, maybe in parts; None where its stores would not be such."""
-    direct = _direct(step, machine)
-    return strips(step) if direct is None else [direct]
-
-
-def _direct(step: Step, machine: Machine) -> Step | None:
-    """`step` with streaming stores, or None where they would not be whole lines."""
-    if step.dst % LINE or not all(isinstance(x, Loop) and x.dst % LINE == 0 for x in step.loops):
+def _whole_lines(step: Step, pair: ElementPair, machine: Machine) -> list[Step] | None:
+    """`step` with nontemporal stores, what is left of lines apart; None where its stores would not be whole lines."""
+    if pair.dst_packed or step.dst % LINE:
+        return None
+    if not all(isinstance(x, Loop) and x.dst % LINE == 0 for x in step.loops):
         return None
     kernel = step.kernel
     if isinstance(kernel, Copy):
-        if not _lines(kernel.run, kernel.inner):
-            return None
-        return copy_in_source_order(replace(step, kernel=replace(kernel, streaming=True)))
+        return _whole_line_copies(step, kernel, pair)
     if isinstance(kernel, PaddedCopy):
-        return replace(step, kernel=replace(kernel, streaming=True)) if kernel.run == LINE else None
-    if isinstance(kernel, Interleave):
-        whole = kernel.block * kernel.width == LINE and kernel.count % kernel.block == 0
+        whole = kernel.run == LINE
+    elif isinstance(kernel, Interleave):
+        width = kernel.width if pair.conversion is None else pair.dst
+        whole = kernel.block * width % LINE == 0 and kernel.count % kernel.block == 0
         whole = whole and not (kernel.inverse and kernel.stride % LINE)
-        return replace(step, kernel=replace(kernel, streaming=True)) if whole else None
-    if isinstance(kernel, Tile):
-        return _direct_tile(step, kernel, machine)
-    return None
+    elif isinstance(kernel, Tile):
+        return _whole_line_tile(step, kernel, pair, machine)
+    else:
+        return None
+    return [replace(step, kernel=replace(kernel, streaming=True))] if whole else None
 
 
-def _lines(run: Size, inner: Loop) -> bool:
-    if run % LINE == 0:
-        return not inner.dst % LINE
-    return run in (16, 32) and bool(inner.dst == run) and not inner.count % (LINE // run)
+def _whole_line_copies(step: Step, copy: Copy, pair: ElementPair) -> list[Step] | None:
+    """Copies of whole lines, or whose neighbours make up whole lines; a single run may have a rest."""
+    size, inner = bytes_written(copy, pair), copy.inner
+    streaming = replace(copy, streaming=True)
+    if size % LINE == 0:
+        lines = inner.dst % LINE == 0
+        return [copy_in_source_order(replace(step, kernel=streaming), pair)] if lines else None
+    if pair.conversion is None and size in (LANE, 2 * LANE) and inner.dst == size:
+        lines = inner.count % (LINE // size) == 0
+        return [copy_in_source_order(replace(step, kernel=streaming), pair)] if lines else None
+    src, dst = (1, 1) if pair.conversion is None else (pair.src, pair.dst)
+    rest = copy.run % (LINE // dst)
+    whole = copy.run - rest
+    if not whole or inner.count > 1:
+        return None
+    behind = replace(
+        step,
+        src=step.src + whole * src,
+        dst=step.dst + whole * dst,
+        channel=step.channel + whole * copy.channel,
+    )
+    return [
+        replace(step, kernel=replace(streaming, run=whole)),
+        finished(behind, step.loops, replace(copy, run=rest)),
+    ]
 
 
-def _direct_tile(step: Step, tile: Tile, machine: Machine) -> Step | None:
-    rows, cols, width = tile.rows, tile.cols, tile.width
-    high = _last(tile, "rows")
-    line = LINE // width
-    if high == line and rows.count % line == 0 and not any(stride % LINE for _, stride in cols.loops):
-        return tile_from_far(step, tile, machine)
-    piece = rows.count * width
-    if high == rows.count and piece in (16, 32) and cols == Axis(cols.count, piece):
-        wide = min(LANE // width, cols.count)
+def _whole_line_tile(step: Step, tile: Tile, pair: ElementPair, machine: Machine) -> list[Step] | None:
+    """A tile whose columns are whole lines, or, of a move, make up whole lines one behind the other."""
+    rows, cols = tile.rows, tile.cols
+    high, line = tile.block("rows"), LINE // (tile.width if pair.conversion is None else pair.dst)
+    lines = high == line if pair.conversion is None else high % line == 0
+    if lines and rows.count % high == 0 and not any(stride % LINE for _, stride in cols.loops):
+        if pair.conversion is None:
+            return [streamed_tile(step, tile, machine)]
+        return [prefetching_conversion(step, replace(tile, streaming=True), pair, machine)]
+    if pair.conversion is not None:
+        return None
+    piece = rows.count * tile.width
+    if high == rows.count and piece in (LANE, 2 * LANE) and cols == Axis(cols.count, piece):
+        wide = min(LANE // tile.width, cols.count)
         if wide % (LINE // piece) == 0 and cols.count % wide == 0:
-            cuts = (Blocking("rows", high), Blocking("cols", wide))
-            tile = replace(tile, schedule=cuts, streaming=True, square=False)
-            return asking_ahead(finished(step.loops, step.src, step.dst, tile), machine)
+            schedule = (Blocking("rows", high), Blocking("cols", wide))
+            tile = replace(tile, schedule=schedule, streaming=True, square=False)
+            return [prefetching(finished(step, step.loops, tile), machine)]
     return None
-
-
-def _last(tile: Tile, axis: str) -> Size:
-    return [cut.size for cut in tile.schedule if cut.axis == axis][-1]
 
 
 # Staging ------------------------------------------------------------------------------------------------------------
 
 
 def _staged(steps: Sequence[Step], machine: Machine) -> list[Step] | None:
-    """The steps inside the loops they share, over a buffer; None where they do not fill an interval together."""
+    """The steps inside the loops they have in common, over a staging buffer; None where they fill no interval."""
     most = machine.l1 // 2  # the rest is for the source
-    inner = [_opened(step) for step in steps]
+    inner = [_with_outer_loop(step) for step in steps]
     base = min(step.dst for step in inner)
     size = sum(_written(step) for step in inner)
     if any(_end(step) is None or (_end(step) or 0) > base + size for step in inner):
         return None
     outer: list[Loop] = []
     while size > most:
-        shared = _shared(inner)
-        if shared is None:
-            return _split(inner[0], outer, base, machine) if len(inner) == 1 else None
-        if shared.dst * shared.count != size:
+        common = _common_loop(inner)
+        if common is None:
+            return _columns_staged(inner[0], outer, base, machine) if len(inner) == 1 else None
+        if common.dst * common.count != size:
             return None
-        outer.append(shared)
+        outer.append(common)
         inner = [replace(step, loops=step.loops[1:]) for step in inner]
-        size = shared.dst
-    return [_over_buffer(outer, inner, base, size, machine)] if size >= _LEAST else None
+        size = common.dst
+    return [_over_buffer(outer, inner, base, size, machine)] if size >= _LEAST_STAGED else None
 
 
 def _over_buffer(
     outer: Sequence[Loop], inner: Sequence[Step], base: Size, size: Size, machine: Machine
 ) -> Step:
     shifted = [
-        replace(finished(s.loops, s.src, s.dst - base, _sequential(s.kernel)), parallel=-1) for s in inner
+        replace(finished(s, s.loops, _in_source_order(s.kernel)), dst=s.dst - base, parallel=-1)
+        for s in inner
     ]
-    step = finished(tuple(outer), 0, base, Staged(size, tuple(shifted), streaming=True))
-    return asking_ahead(step, machine)
+    staged = Staged(size, tuple(shifted), streaming=True)
+    return prefetching(finished(Step((), 0, base, staged), tuple(outer), staged), machine)
 
 
-def _sequential(kernel: Kernel) -> Kernel:
-    """The schedule for a destination that is in the first level anyway: read the source as it lies."""
+def _in_source_order(kernel: Kernel) -> Kernel:
+    """The schedule for a destination that is in L1 anyway: read the source as it lies."""
     if not isinstance(kernel, Tile):
         return kernel
-    cuts = (Blocking("rows", _last(kernel, "rows")), Blocking("cols", _last(kernel, "cols")))
-    return replace(kernel, schedule=cuts)
+    schedule = (Blocking("rows", kernel.block("rows")), Blocking("cols", kernel.block("cols")))
+    return replace(kernel, schedule=schedule)
 
 
-def _opened(step: Step) -> Step:
-    """A copy or fill with its inner loop among the others, so that it can be shared."""
+def _with_outer_loop(step: Step) -> Step:
+    """A copy or fill with its inner loop among the outer ones, so that other steps can have it in common."""
     kernel = step.kernel
     if isinstance(kernel, Copy | Fill) and kernel.inner.count > 1 and not step.loops:
         return replace(step, loops=(kernel.inner,), kernel=replace(kernel, inner=ONCE))
     return step
 
 
-def _shared(steps: Sequence[Step]) -> Loop | None:
+def _common_loop(steps: Sequence[Step]) -> Loop | None:
     """The outermost loop of all steps, if it is one."""
     heads: list[AnyLoop | None] = [step.loops[0] if step.loops else None for step in steps]
     moving = [head for head, step in zip(heads, steps, strict=True) if not isinstance(step.kernel, Fill)]
@@ -218,8 +259,8 @@ def _shared(steps: Sequence[Step]) -> Loop | None:
     return first if same else None
 
 
-def _split(step: Step, outer: Sequence[Loop], base: Size, machine: Machine) -> list[Step] | None:
-    """A tile whose columns lie one behind the other in the destination, some of them at a time."""
+def _columns_staged(step: Step, outer: Sequence[Loop], base: Size, machine: Machine) -> list[Step] | None:
+    """A tile whose columns lie one behind the other in the destination, some of them at a time in the buffer."""
     tile = step.kernel
     if not isinstance(tile, Tile) or step.loops or tile.cols.fold:
         return None
@@ -236,25 +277,25 @@ def _split(step: Step, outer: Sequence[Loop], base: Size, machine: Machine) -> l
         return None
     whole, rest = divmod(tile.cols.count, number)
     result: list[Step] = []
-    for first, cols, rounds in ((0, number, whole), (whole * number, rest, 1)):
-        if not cols or not rounds:
+    for first, cols, times in ((0, number, whole), (whole * number, rest, 1)):
+        if not cols or not times:
             continue
         part = replace(tile, cols=replace(tile.cols, count=cols))
-        if _last(tile, "cols") > cols:
+        if tile.block("cols") > cols:
             part = replace(
                 part,
                 schedule=(
-                    Blocking("rows", _last(tile, "rows")),
+                    Blocking("rows", tile.block("rows")),
                     Blocking("cols", min(cols, LANE // tile.width)),
                 ),
                 square=False,
             )
-        loop = Loop(rounds, number * tile.width, number * tile.cols.stride)
+        loop = Loop(times, number * tile.width, number * tile.cols.stride)
         at = base + first * tile.cols.stride
         inner = replace(step, kernel=part, src=step.src + first * tile.width, dst=at)
-        loops, size = [*outer, loop] if rounds > 1 else list(outer), cols * tile.cols.stride
-        if size < _LEAST:
-            result.append(finished(tuple(loops), inner.src, inner.dst, part))
+        loops, size = [*outer, loop] if times > 1 else list(outer), cols * tile.cols.stride
+        if size < _LEAST_STAGED:
+            result.append(finished(inner, tuple(loops), part))
         else:
             result.append(_over_buffer(loops, [inner], at, size, machine))
     return result

@@ -1,8 +1,8 @@
-"""From two layouts to a plan: which boxes are moved, which pads are filled.
+"""From two layouts to a plan: which elements are moved or converted by which loops, and which pads are filled.
 
-Elements and pads are moved apart. The elements of every dim are an interval of positions; cut into boxes, the
-product over the dims gives nests with constant bounds, and `selection` picks loops and kernel for each. Where that
-product is too large, dims that do not take part in the innermost runs keep loops with varying bounds.
+Elements and pads are handled apart. The elements of every dim are an interval of positions; split into domains, the
+product over the dims gives nests with constant bounds, and `schedule` picks loops and kernel for each. Where that
+product is too large, dims that do not take part in the innermost runs keep loops with variable bounds.
 """
 
 from __future__ import annotations
@@ -15,78 +15,89 @@ from layout_ir.algebra.canonical import canonical_digits
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.refinement import Nest, StridedLoop, refine
 from layout_ir.algebra.refinement import TableLoop as RefinedTableLoop
-from layout_ir.backends.llvm.machine.machine import Machine
-from layout_ir.backends.llvm.planning.index_splitting import Box, corner_of, cut, ragged
-from layout_ir.backends.llvm.planning.nontemporal import in_few_streams, streamed, streaming_volume
-from layout_ir.backends.llvm.planning.out_of_cache import from_far
-from layout_ir.backends.llvm.planning.parallel import shared_by
-from layout_ir.backends.llvm.planning.schedule import fill_step, from_near, move_step
+from layout_ir.backends.llvm.machine.machine import LINE, Machine
+from layout_ir.backends.llvm.planning.element_pair import ElementPair
+from layout_ir.backends.llvm.planning.index_splitting import (
+    Domain,
+    IndexSet,
+    not_split,
+    single_position,
+    split,
+)
+from layout_ir.backends.llvm.planning.nontemporal import streamed, streaming_limit
+from layout_ir.backends.llvm.planning.out_of_cache import out_of_cache
+from layout_ir.backends.llvm.planning.parallel import for_threads
+from layout_ir.backends.llvm.planning.schedule import element_steps, fill_step
+from layout_ir.backends.llvm.planning.tiles import in_cache
 from layout_ir.backends.llvm.planning.variants import variants
 from layout_ir.dialects.kernel.plan import Level, Loop, Plan, Step, TableLoop
+from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError
 from layout_ir.symbolic.guarding import size_oblivious, unguarded
 from layout_ir.symbolic.symint import Size, SymInt
 
-# Code grows with every box, about 2 ms of compilation each; a nest with varying bounds runs at half the speed.
-_MAX_BOXES = 16
-
-Span = tuple[tuple[Level, ...], int, int]
-"""Levels of a dim, fine to coarse, and the positions [start, stop) that are meant."""
+# Code grows with every domain, about 2 ms of compilation each; a nest with variable bounds runs at half the speed.
+_MAX_DOMAINS = 16
 
 
 def candidates(
-    src: Layout, dst: Layout, width: int, pad: int, machine: Machine, threads: int = 1
+    src: Layout, dst: Layout, pair: ElementPair, pad: int, machine: Machine, threads: int = 1
 ) -> list[Plan]:
     """A handful of plans that do what `make_plan`'s does, which is the first; for those who measure.
 
     Raises LayoutError where `make_plan` does.
     """
-    first = make_plan(src, dst, width, pad, machine, threads)
-    other = make_plan(src, dst, width, pad, machine, threads, stream=not streams(first))
+    first = make_plan(src, dst, pair, pad, machine, threads)
+    other = make_plan(src, dst, pair, pad, machine, threads, stream=not streams(first))
     return list(dict.fromkeys([first, *variants(first), other]))
 
 
 def streams(plan: Plan) -> bool:
-    """Whether a step bypasses the caches."""
+    """Whether a step of the plan bypasses the caches."""
     return any(step.kernel.streaming for step in plan.steps)
 
 
 def make_plan(
-    src: Layout, dst: Layout, width: int, pad: int, machine: Machine, threads: int = 1, *,
+    src: Layout, dst: Layout, pair: ElementPair, pad: int, machine: Machine, threads: int = 1, *,
     stream: bool | None = None,
 ) -> Plan:  # fmt: skip
-    """The plan that copies elements of `width` bytes from `src` to `dst`; pads get the bytes of `pad`.
+    """The plan that moves or converts the elements of `src` to `dst`; pads get the bits `pad`.
 
-    `threads` share a call at most. `stream` says whether stores bypass the caches where they can (None: as the volume
+    At most `threads` divide a call. `stream` says whether stores bypass the caches where they can (None: as the volume
     and the number of threads suggest).
 
-    Raises LayoutError where `refine` does, and where a layout has addresses below 0.
+    Raises LayoutError where `refine` does, where a layout has addresses below 0, or where the conversion has channels
+    along a dim that is not there or has another extent.
     """
     nest = size_oblivious(refine)(src, dst)
     check_addresses(src, dst)
-    volume = width * prod(src.shape)
-    fused = _fusible(nest, dst, width) if volume else None
-    moves = _moves(nest, width, pad, machine, fused) if volume else []
-    if moves is None:
+    if pair.conversion is not None:
+        _check_channels(src, pair.conversion)
+    elements = prod(src.shape)
+    fused = _fusible(nest, dst, pair) if elements else None
+    found = _element_steps(nest, pair, pad, machine, fused) if elements else []
+    if found is None:
         fused = None
-        moves = _moves(nest, width, pad, machine, None) or []
-    steps = list(moves)
+        found = _element_steps(nest, pair, pad, machine, None) or []
+    steps = list(found)
     if dst.pad != "undef":
-        for box in pad_boxes(dst, width, *(fused or (None, 1))):
-            steps.append(fill_step(_shift(box, 0, dst.offset * width), width, pad))
-    written = volume if dst.pad == "undef" else width * prod(dst.padded_shape)
+        for domain in pad_domains(dst, pair.dst, *(fused or (None, 1))):
+            steps.append(fill_step(domain.shifted(0, dst.offset * pair.dst), pair.dst, pad))
+    written = elements if dst.pad == "undef" else prod(dst.padded_shape)
+    volume = pair.src_bytes(elements) + pair.dst_bytes(written)
     if stream is None:
-        limit = streaming_volume(machine, threads, few_streams=in_few_streams(moves))
-        stream = machine.streams and volume + written > limit
+        stream = machine.streams and volume > streaming_limit(found, pair, machine, threads)
     if stream and machine.streams:
-        steps = streamed(steps, machine)
-    elif volume + written > machine.l2:
-        steps = [from_far(step, machine) for step in steps]
+        steps = streamed(steps, pair, machine)
+    elif volume > machine.l2:
+        steps = [out_of_cache(step, pair, machine) for step in steps]
     else:
-        steps = [from_near(step, machine) for step in steps]
+        steps = [in_cache(step, machine) for step in steps]
     if threads > 1:
-        steps = [shared_by(step, threads) for step in steps]
-    return Plan(width, src.extent * width, dst.extent * width, tuple(steps))
+        steps = [for_threads(step, threads) for step in steps]
+    sizes = pair.src_bytes(src.extent), pair.dst_bytes(dst.extent)
+    width = pair.src if pair.conversion is None else pair.narrower
+    return Plan(width, *sizes, tuple(steps), pair.conversion)
 
 
 def check_addresses(src: Layout, dst: Layout) -> None:
@@ -98,46 +109,123 @@ def check_addresses(src: Layout, dst: Layout) -> None:
             )
 
 
-def _moves(
-    nest: Nest, width: int, pad: int, machine: Machine, fused: tuple[int, int] | None
+def _check_channels(src: Layout, conversion: Conversion) -> None:
+    dim = conversion.dim
+    if dim is None:
+        return
+    if not 0 <= dim < src.rank:
+        raise LayoutError(
+            f"channels along dim {dim} of a tensor of rank {src.rank}: dims are 0 to {src.rank - 1}"
+        )
+    if src.shape[dim] != conversion.channels:
+        raise LayoutError(
+            f"dim {dim} has extent {src.shape[dim]}, but there are {conversion.channels} channels"
+        )
+
+
+# Elements ------------------------------------------------------------------------------------------------------------
+
+
+def _element_steps(
+    nest: Nest, pair: ElementPair, pad: int, machine: Machine, fused: tuple[int, int] | None
 ) -> list[Step] | None:
-    """The steps that move the elements, with the pads behind dim `fused` where they share its last block.
+    """The steps for the elements, with the pads behind those of dim `fused` where they share its last block.
 
     None where no kernel writes those pads along.
     """
-    spans = dim_spans(nest, width)
-    parts = [cut(*span) for span in spans]
+    sets = index_sets(nest, pair)
+    parts = [split(positions) for positions in sets]
     if fused is not None:
         dim, block = fused
-        levels, _, stop = spans[dim]
+        levels, _, stop = sets[dim]
         begin = stop - stop % block
-        corner = corner_of(levels, begin)
+        corner = single_position(levels, begin)
         inner = levels[0].loop
-        if prod(map(len, parts)) > _MAX_BOXES or not isinstance(inner, Loop):
+        if prod(map(len, parts)) > _MAX_DOMAINS or not isinstance(inner, Loop):
             return None
         row = Loop(block, inner.src, inner.dst, valid=stop % block)
-        parts[dim] = [*cut(levels, 0, begin), Box(corner.src, corner.dst, (row,))]
+        parts[dim] = [*split(IndexSet(levels, 0, begin)), Domain(corner.src, corner.dst, (row,))]
     steps: list[Step] = []
-    for box in product_boxes(spans, parts):
-        step = move_step(_shift(box, nest.src_base * width, nest.dst_base * width), width, machine, pad)
-        if step is None:
+    for domain in product_domains(sets, parts):
+        found = element_steps(in_buffers(domain, nest, pair), pair, machine, pad)
+        if found is None:
             return None
-        steps.append(step)
+        steps += found
     return steps
 
 
-def dim_spans(nest: Nest, width: int) -> list[Span]:
-    """Per dim, its levels and the positions of elements."""
+def index_sets(nest: Nest, pair: ElementPair) -> list[IndexSet]:
+    """Per dim, the positions of its elements."""
+    channels = None if pair.conversion is None else pair.conversion.dim
     return [
-        (tuple(_level(loop, width) for loop in dim.loops), dim.low, dim.low + dim.extent) for dim in nest.dims
+        IndexSet(
+            tuple(_level(loop, pair, has_channels=number == channels) for loop in dim.loops),
+            dim.low,
+            dim.low + dim.extent,
+        )
+        for number, dim in enumerate(nest.dims)
     ]
 
 
-def _fusible(nest: Nest, dst: Layout, width: int) -> tuple[int, int] | None:
+def _level(loop: StridedLoop | RefinedTableLoop, pair: ElementPair, *, has_channels: bool) -> Level:
+    channel = loop.unit if has_channels else 0
+    if isinstance(loop, RefinedTableLoop):
+        src, dst = (
+            tuple(x * width for x in side) for side, width in ((loop.src, pair.src), (loop.dst, pair.dst))
+        )
+        return Level(loop.unit, TableLoop(src, dst, channel))
+    return Level(loop.unit, Loop(loop.count, loop.src * pair.src, loop.dst * pair.dst, channel=channel))
+
+
+def in_buffers(domain: Domain, nest: Nest, pair: ElementPair) -> Domain:
+    """A domain of `index_sets`, counted from where the buffers begin and from the first channel."""
+    dim = None if pair.conversion is None else pair.conversion.dim
+    channel = 0 if dim is None else -nest.dims[dim].low
+    return domain.shifted(nest.src_base * pair.src, nest.dst_base * pair.dst, channel)
+
+
+@unguarded
+def product_domains(sets: Sequence[IndexSet], parts: list[list[Domain]]) -> list[Domain]:
+    """Domains of the cross product of the index sets, each split into its `parts`, kept few."""
+    order = sorted(range(len(sets)), key=lambda d: _smallest_step(sets[d].levels), reverse=True)
+    for dim in order:
+        if prod(map(len, parts)) <= _MAX_DOMAINS:
+            break
+        if len(parts[dim]) > 1:
+            parts[dim] = not_split(sets[dim])
+    return [
+        Domain(
+            sum(part.src for part in parts_of_dims),
+            sum(part.dst for part in parts_of_dims),
+            tuple(loop for part in parts_of_dims for loop in part.loops),
+            sum(part.channel for part in parts_of_dims),
+        )
+        for parts_of_dims in product(*parts)
+    ]
+
+
+def _smallest_step(levels: Sequence[Level]) -> Size:
+    """The smallest step of a dim on either side: dims with small ones form the innermost runs."""
+    steps = [
+        abs(x)
+        for level in levels
+        if isinstance(level.loop, Loop)
+        for x in (level.loop.src, level.loop.dst)
+        if x
+    ]
+    return min(steps, default=1 << 62)
+
+
+# Pads ----------------------------------------------------------------------------------------------------------------
+
+
+def _fusible(nest: Nest, dst: Layout, pair: ElementPair) -> tuple[int, int] | None:
     """The dim whose last block is partly pads and lies together in the destination, within a line; and the block.
 
-    Its elements are one digit of the source: they, too, lie together or evenly apart.
+    Its elements belong to one level of the source: they, too, lie together or evenly apart. Only moves write pads so.
     """
+    if pair.conversion is not None:
+        return None
     for number, dim in enumerate(nest.dims):
         if dim.low or dim.total == dim.extent or not dim.loops or not dim.extent:
             continue
@@ -157,67 +245,23 @@ def _fusible(nest: Nest, dst: Layout, width: int) -> tuple[int, int] | None:
                 blocks.append(blocks[-1] * loop.count)
         for block in reversed(blocks):
             whole = -(-dim.extent // block) * block <= dim.total and block & (block - 1) == 0
-            fits = 0 < dim.extent % block <= inner.count and block * width <= 64
+            fits = 0 < dim.extent % block <= inner.count and block * pair.dst <= LINE
             if whole and fits:
                 return number, block
     return None
 
 
-def _shift(box: Box, src: int, dst: int) -> Box:
-    return Box(box.src + src, box.dst + dst, box.items)
-
-
-def _level(loop: StridedLoop | RefinedTableLoop, width: int) -> Level:
-    if isinstance(loop, RefinedTableLoop):
-        return Level(
-            loop.unit, TableLoop(tuple(s * width for s in loop.src), tuple(d * width for d in loop.dst))
-        )
-    return Level(loop.unit, Loop(loop.count, loop.src * width, loop.dst * width))
-
-
-@unguarded
-def product_boxes(spans: Sequence[Span], parts: list[list[Box]]) -> list[Box]:
-    """Boxes of the cross product of the spans, each cut into its `parts`, kept few."""
-    order = sorted(range(len(spans)), key=lambda d: _nearness(spans[d][0]), reverse=True)
-    for dim in order:
-        if prod(map(len, parts)) <= _MAX_BOXES:
-            break
-        if len(parts[dim]) > 1:
-            parts[dim] = ragged(*spans[dim])
-    return [
-        Box(
-            sum(b.src for b in boxes),
-            sum(b.dst for b in boxes),
-            tuple(item for b in boxes for item in b.items),
-            sum(b.channel for b in boxes),
-        )
-        for boxes in product(*parts)
-    ]
-
-
-def _nearness(levels: Sequence[Level]) -> Size:
-    """The smallest step of a dim on either side: dims with small ones form the innermost runs."""
-    steps = [
-        abs(x)
-        for level in levels
-        if isinstance(level.loop, Loop)
-        for x in (level.loop.src, level.loop.dst)
-        if x
-    ]
-    return min(steps, default=1 << 62)
-
-
-def pad_boxes(
+def pad_domains(
     dst: Layout,
     width: int,
     fused: int | None = None,
     block: int = 1,
-    parts: Callable[[Sequence[Level], int, int], list[Box]] = cut,
-) -> list[Box]:
-    """Boxes of all positions of the padded box that hold no element and are not in the last `block` of dim `fused`.
+    parts: Callable[[IndexSet], list[Domain]] = split,
+) -> list[Domain]:
+    """Domains of all positions of the padded box that hold no element and are not in the last `block` of dim `fused`.
 
-    Per dim, pads along it times elements of the dims before it times everything of those behind it. `parts` makes
-    boxes of the positions of a dim.
+    Per dim, pads along it times elements of the dims before it times everything of those behind it. `width` is the
+    distance of neighbours, `parts` makes domains of the positions of a dim.
     """
     if 0 in dst.padded_shape:
         return []
@@ -231,7 +275,7 @@ def pad_boxes(
                 for (unit, stride), above in zip(terms, units[1:], strict=True)
             )
         )
-    result: list[Box] = []
+    result: list[Domain] = []
     # The fused dim comes last, so that what was written with its last block is no other dim's business.
     order = sorted(range(dst.rank), key=lambda d: d == fused)
     for place, dim in enumerate(order):
@@ -239,14 +283,12 @@ def pad_boxes(
         stop = low + dst.shape[dim]
         if dim == fused:
             stop = -(-stop // block) * block
-        for interval in ((0, low), (stop, padded)):
-            if interval[0] == interval[1]:
+        for start, end in ((0, low), (stop, padded)):
+            if start == end:
                 continue
-            spans: list[Span] = [()] * dst.rank  # type: ignore[list-item]
-            for d in order[:place]:
-                spans[d] = levels[d], dst.lo[d], dst.lo[d] + dst.shape[d]
-            spans[dim] = levels[dim], *interval
-            for d in order[place + 1 :]:
-                spans[d] = levels[d], 0, dst.padded_shape[d]
-            result += product_boxes(spans, [parts(*span) for span in spans])
+            sets = {d: IndexSet(levels[d], dst.lo[d], dst.lo[d] + dst.shape[d]) for d in order[:place]}
+            sets[dim] = IndexSet(levels[dim], start, end)
+            sets |= {d: IndexSet(levels[d], 0, dst.padded_shape[d]) for d in order[place + 1 :]}
+            by_dim = [sets[d] for d in range(dst.rank)]
+            result += product_domains(by_dim, [parts(positions) for positions in by_dim])
     return result

@@ -1,130 +1,137 @@
-"""The loops and the kernel of one box.
+"""The loops and the kernel of one domain.
 
 Loops are turned so that the destination is walked forwards, merged where two are one, and ordered by falling
-destination stride. What is left of runs decides the kernel: a run on both sides is copied, a run on each side of
-different loops is transposed in registers, anything else moves element by element.
+destination stride. What is left of runs decides the kernel: a run on both sides is copied or converted, a run on each
+side of different loops is transposed in registers, anything else goes element by element. Moves and conversions differ
+in what a kernel can do: moves have pads written along, take several elements for one, and fold columns; conversions
+count elements where moves count bytes, and may have to leave no element to be written twice (`tiles`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import gcd
 from operator import index
 
-from layout_ir.backends.llvm.machine.machine import LANE, LINE, Machine
-from layout_ir.backends.llvm.planning.index_splitting import Box
-from layout_ir.backends.llvm.planning.parallel import split_of
+from layout_ir.backends.llvm.machine.machine import LANE, Machine
+from layout_ir.backends.llvm.planning.element_pair import ElementPair
+from layout_ir.backends.llvm.planning.index_splitting import Domain
+from layout_ir.backends.llvm.planning.parallel import finished
+from layout_ir.backends.llvm.planning.tiles import begins_at_bytes, conversion_tiles, folded, move_tile
 from layout_ir.dialects.kernel.plan import (
     ONCE,
     AnyLoop,
     Axis,
-    Blocking,
     Copy,
     Elements,
     Fill,
     Interleave,
-    Kernel,
     Loop,
     PaddedCopy,
     Step,
     TableLoop,
-    Tile,
 )
 from layout_ir.symbolic.guarding import size_oblivious, unguarded
-from layout_ir.symbolic.symint import Size, SymInt, hint_of
+from layout_ir.symbolic.symint import Size
 
-_FEW_COLS = 256
-"""Bytes of a row from which on a tile need not look for more columns."""
-
-_WAY = 4096
-"""Bytes of a way of first-level caches, which are found by the places in a page: lines so far apart share a set."""
+_LEAST_TILE = 16
+"""Elements below which converting a transposition in registers is not worth its code."""
 
 
-def move_step(box: Box, width: int, machine: Machine, pad: int = 0) -> Step | None:
-    """The step that copies the elements of `box`; None where one of its loops has pads that no kernel writes."""
-    loops, rest, src, dst = _normal(box, width)
-    run = next((x for x in loops if x.src == x.dst == width), None)
-    ragged = next((x for x in loops if x.valid), None)
-    if run is not None and run.count * width < LANE and ragged is None:
-        wide = _widened(loops, rest, src, dst, run, width)
-        if wide != width:
+def element_steps(domain: Domain, pair: ElementPair, machine: Machine, pad: int = 0) -> list[Step] | None:
+    """The steps for the elements of `domain`; None where one of its loops has pads that no kernel writes.
+
+    There are several steps only where no element may be written twice.
+    """
+    domain, loops, others = _normal(domain, pair)
+    moves = pair.conversion is None
+    at = Step((), domain.src, domain.dst, Copy(1), channel=domain.channel)
+    run = next((x for x in loops if (x.src, x.dst) == (pair.src, pair.dst)), None)
+    padded = next((x for x in loops if x.valid), None)
+    if moves and run is not None and run.count * pair.src < LANE and padded is None:
+        wide = _widened(loops, others, at, run, pair.src)
+        if wide != pair.src:
             loops.remove(run)
-            loops = merged([*loops, Loop(run.count * width // wide, wide, wide)])
-            width = wide
-            run = next((x for x in loops if x.src == x.dst == width), None)
+            loops = merged([*loops, Loop(run.count * pair.src // wide, wide, wide)])
+            pair = ElementPair(wide, wide)
+            run = next((x for x in loops if x.src == x.dst == wide), None)
+    # A copy counts bytes, a conversion elements.
+    unit = pair.src if moves else 1
     if run is not None:
-        loops.remove(run)
-        if ragged is not None and ragged is not run:
+        if padded is not None and padded is not run:
             return None
+        loops.remove(run)
+        if not begins_at_bytes(at, (*others, *loops), pair):
+            return [finished(at, (*others, *loops), Copy(1, run))]
         inner = loops.pop() if loops else ONCE
-        if run.valid:
-            padded = PaddedCopy(width, pad, run.valid * width, run.count * width, inner)
-            return finished((*rest, *loops), src, dst, padded)
-        return finished((*rest, *loops), src, dst, Copy(run.count * width, inner))
-    rows = next((x for x in loops if x.dst == width), None)
-    cols = next((x for x in loops if x.src == width and x is not rows), None)
-    if rows is not None and cols is not None:
-        loops.remove(rows)
-        loops.remove(cols)
-        if ragged is not None:
-            tile = _tile(rows, Axis(cols.count, cols.dst), width, machine)
-            fits = ragged is rows and _last_rows(tile) == rows.count
+        size = run.count * unit
+        copy = Copy(size, inner, channel=run.channel)
+        kernel = PaddedCopy(pair.src, pad, run.valid * unit, size, inner) if run.valid else copy
+        return [finished(at, (*others, *loops), kernel)]
+    rows = next((x for x in loops if x.dst == pair.dst), None)
+    cols = next((x for x in loops if x.src == pair.src and x is not rows), None)
+    if rows is not None and cols is not None and (moves or rows.count * cols.count >= _LEAST_TILE):
+        outer = [x for x in loops if x is not rows and x is not cols]
+        if padded is not None:
+            tile = move_tile(rows, Axis(cols.count, cols.dst), pair.src, machine)
+            fits = padded is rows and tile.block("rows") == rows.count
             tile = replace(tile, valid=rows.valid, pad=pad)
-            return finished((*rest, *loops), src, dst, tile) if fits else None
-        woven = _weave(rows, cols, width, machine)
-        if woven is not None:
-            return finished((*rest, *loops), src, dst, woven)
-        loops, axis = _folded(loops, cols, width)
-        return finished((*rest, *loops), src, dst, _tile(rows, axis, width, machine))
-    if ragged is not None:
+            return [finished(at, (*others, *outer), tile)] if fits else None
+        interleaved = _interleave(rows, cols, pair, machine)
+        if interleaved is not None:
+            return [finished(at, (*others, *outer), interleaved)]
+        if moves:
+            outer, axis = folded(outer, cols, pair.src)
+            return [finished(at, (*others, *outer), move_tile(rows, axis, pair.src, machine))]
+        if begins_at_bytes(at, (*others, *outer, replace(rows, dst=0), replace(cols, src=0)), pair):
+            return list(conversion_tiles(at, (*others, *outer), rows, cols, pair, machine))
+    if padded is not None:
         return None
     if not loops:
-        return finished(tuple(rest), src, dst, Copy(width))
+        return [finished(at, tuple(others), Copy(unit))]
     inner = rows or cols or loops[-1]
     loops.remove(inner)
-    return finished((*rest, *loops), src, dst, Elements(width, inner))
+    return [finished(at, (*others, *loops), Elements(pair.src, inner) if moves else Copy(1, inner))]
 
 
-def fill_step(box: Box, width: int, value: int) -> Step:
-    """The step that writes the pads of `box`."""
-    loops, rest, _, dst = _normal(box, width)
+def fill_step(domain: Domain, width: int, value: int) -> Step:
+    """The step that writes the pads of `domain`, `width` apart, with the bits `value`."""
+    domain, loops, others = _normal(domain, ElementPair(width, width))
     run = next((x for x in loops if x.dst == width), None)
     if run is not None:
         loops.remove(run)
     size = run.count * width if run is not None else width
     inner = loops.pop() if loops else ONCE
-    return finished((*rest, *loops), 0, dst, Fill(width, value, size, inner))
+    return finished(Step((), 0, domain.dst, Copy(1)), (*others, *loops), Fill(width, value, size, inner))
 
 
 @size_oblivious
-def _normal(box: Box, width: int) -> tuple[list[Loop], list[AnyLoop], Size, Size]:
-    """Loops by falling destination stride, the other items by theirs, and the offsets after turning."""
-    src, dst = box.src, box.dst
+def _normal(domain: Domain, pair: ElementPair) -> tuple[Domain, list[Loop], list[AnyLoop]]:
+    """Loops by falling destination stride, the others by theirs; and the domain, which begins where they now do."""
     loops: list[Loop] = []
-    rest: list[AnyLoop] = []
-    for item in box.items:
-        if not isinstance(item, Loop):
-            rest.append(item)
-        elif item.count != 1:
+    others: list[AnyLoop] = []
+    for loop in domain.loops:
+        if not isinstance(loop, Loop):
+            others.append(loop)
+        elif loop.count != 1:
             # A loop with pads runs forwards in the destination already.
-            turn = item.dst < 0 if abs(item.src) != width or abs(item.dst) == width else item.src < 0
-            if turn:
-                src += (item.count - 1) * item.src
-                dst += (item.count - 1) * item.dst
-                item = Loop(item.count, -item.src, -item.dst)
-            loops.append(item)
-    rest.sort(key=_reach, reverse=True)
-    return merged(loops), rest, src, dst
+            row_of_source = abs(loop.src) == pair.src and abs(loop.dst) != pair.dst
+            if loop.src < 0 if row_of_source else loop.dst < 0:
+                last = loop.count - 1
+                domain = domain.shifted(last * loop.src, last * loop.dst, last * loop.channel)
+                loop = Loop(loop.count, -loop.src, -loop.dst, channel=-loop.channel)
+            loops.append(loop)
+    others.sort(key=_destination_stride, reverse=True)
+    return domain, merged(loops), others
 
 
-def _reach(item: AnyLoop) -> Size:
-    """The destination stride that orders tables and ragged dims among themselves."""
-    if isinstance(item, Loop):
-        return abs(item.dst)
-    if isinstance(item, TableLoop):
-        return max(item.dst) - min(item.dst)
-    return max(_reach(level.loop) for level in item.levels)
+def _destination_stride(loop: AnyLoop) -> Size:
+    """What orders tables and loops with variable bounds among themselves."""
+    if isinstance(loop, Loop):
+        return abs(loop.dst)
+    if isinstance(loop, TableLoop):
+        return max(loop.dst) - min(loop.dst)
+    return max(_destination_stride(level.loop) for level in loop.levels)
 
 
 @unguarded
@@ -156,110 +163,44 @@ def merged(loops: Sequence[Loop]) -> list[Loop]:
 
 
 @size_oblivious
-def _widened(
-    loops: Sequence[Loop], rest: Sequence[AnyLoop], src: Size, dst: Size, run: Loop, width: int
-) -> int:
-    """The largest element (at most 8 bytes) that the run and every other step are whole multiples of."""
-    numbers = [src, dst, run.count * width]
+def _widened(loops: Sequence[Loop], others: Sequence[AnyLoop], at: Step, run: Loop, width: int) -> int:
+    """The largest element, of at most 8 bytes, of which the run and every other stride are whole multiples."""
+    strides = [at.src, at.dst, run.count * width]
     for x in loops:
         if x is not run:
-            numbers += [x.src, x.dst]
-    for item in rest:
-        numbers += _numbers(item)
+            strides += [x.src, x.dst]
+    for loop in others:
+        strides += _strides(loop)
     wide = 8
-    while wide > width and any(n % wide for n in numbers):
+    while wide > width and any(stride % wide for stride in strides):
         wide //= 2
     return wide
 
 
-def _numbers(item: AnyLoop) -> list[Size]:
-    if isinstance(item, Loop):
-        return [item.src, item.dst]
-    if isinstance(item, TableLoop):
-        return [*item.src, *item.dst]
-    return [n for level in item.levels for n in _numbers(level.loop)]
+def _strides(loop: AnyLoop) -> list[Size]:
+    if isinstance(loop, Loop):
+        return [loop.src, loop.dst]
+    if isinstance(loop, TableLoop):
+        return [*loop.src, *loop.dst]
+    return [stride for level in loop.levels for stride in _strides(level.loop)]
 
 
-def _last_rows(tile: Tile) -> Size:
-    return [cut.size for cut in tile.schedule if cut.axis == "rows"][-1]
-
-
-def _weave(rows: Loop, cols: Loop, width: int, machine: Machine) -> Interleave | None:
-    """Two to four strands, woven or split, where the run is without gaps and a register's worth long."""
-    if rows.count <= 4 and cols.dst == rows.count * width:
-        few, many, stride, splits = rows.count, cols.count, rows.src, False
-    elif cols.count <= 4 and rows.src == cols.count * width:
-        few, many, stride, splits = cols.count, rows.count, cols.dst, True
+def _interleave(rows: Loop, cols: Loop, pair: ElementPair, machine: Machine) -> Interleave | None:
+    """Two to four ways, where the run has no gaps, the ways no channels along them, and a register's worth of each."""
+    if pair.exactly_once:
+        return None
+    # The order of the questions matters where counts are symbolic: the one that makes a guard comes last.
+    if cols.dst == rows.count * pair.dst and not cols.channel and rows.count <= 4:
+        few, many, stride, inverse = rows, cols.count, rows.src, False
+    elif rows.src == cols.count * pair.src and not rows.channel and cols.count <= 4:
+        few, many, stride, inverse = cols, rows.count, cols.dst, True
     else:
         return None
-    few = index(few)
-    block = max(machine.vector, 32) // width
+    width = pair.narrower
+    ways = index(few.count)
+    block = max(machine.vector, 2 * LANE) // width
     while block > many:
         block //= 2
-    return Interleave(width, few, many, stride, splits, block) if block * width >= LANE else None
-
-
-def _folded(loops: list[Loop], cols: Loop, width: int) -> tuple[list[Loop], Axis]:
-    """The columns of a tile, with some of the next digit's where they lie together but are few; the other loops."""
-    if isinstance(cols.count, SymInt):
-        return loops, Axis(cols.count, cols.dst)
-    size = cols.count * width
-    outer = next((x for x in loops if x.src == size and not x.valid), None)
-    if outer is None or isinstance(outer.count, SymInt) or size % LINE == 0 or size >= _FEW_COLS:
-        return loops, Axis(cols.count, cols.dst)
-    # Enough for whole tiles; the places of all of them are a table in the first-level cache.
-    times = max(k for k in range(1, min(outer.count, LINE // width) + 1) if outer.count % k == 0)
-    rest = [x for x in loops if x is not outer]
-    if times < outer.count:
-        rest.append(Loop(outer.count // times, times * outer.src, times * outer.dst))
-    rest.sort(key=lambda x: -abs(x.dst))
-    return rest, Axis(times * cols.count, cols.dst, cols.count, outer.dst)
-
-
-def _tile(rows: Loop, cols: Axis, width: int, machine: Machine) -> Tile:
-    """The tile and its schedule for data that stays in the caches: down the rows, one line of the source wide."""
-    per_lane = LANE // width
-    # Two registers side by side where one is not a whole line.
-    lanes = 4 if machine.vector > LANE else 1
-    while lanes > 1 and per_lane * lanes > rows.count:
-        lanes //= 2
-    high = index(min(per_lane * lanes, rows.count))
-    if rows.valid:
-        high = rows.count
-    whole = bool(not rows.valid and machine.vector >= 32 and width == 4 and high == 16 and cols.count >= 16)
-    line = max(LINE // width, per_lane)
-    wide = line if whole else index(min(per_lane, cols.count))
-    cuts = [Blocking("rows", high), Blocking("cols", wide)]
-    if not whole and cols.count > line:
-        cuts = [Blocking("cols", line), *cuts]
-    elif whole and (cols.fold or cols.stride > 4 * LINE):
-        # Down the rows; where a line belongs to two tiles, no further than until the second.
-        cuts.reverse()
-        if rows.src % LINE and rows.count > 128:
-            cuts = [Blocking("rows", 64), *cuts]
-    return Tile(width, Axis(rows.count, rows.src), cols, tuple(cuts), square=whole)
-
-
-def from_near(step: Step, machine: Machine) -> Step:
-    """`step` for a source and destination that the second-level cache holds.
-
-    Lanes are then gathered one by one, for shuffles inside of lanes are fewer and cost less than those across: 14 x 14
-    x 256 from nchw to nhwc 104 GB/s instead of 91, to nChw16c 105 instead of 84. Not where rows of the source share
-    sets of the first level and, with the lines that are written, overfill them: they may be gone before all of their
-    lanes are read (512 x 512 56 GB/s, not 68).
-    Symbolic strides are taken for their hints, without a guard: one plan serves shapes of either kind.
-    """
-    tile = step.kernel
-    if not isinstance(tile, Tile) or not tile.square:
-        return step
-    high, strides = _last_rows(tile), (hint_of(tile.rows.stride), hint_of(tile.cols.stride))
-    read, written = (max(high * gcd(stride, _WAY) // _WAY, 1) for stride in strides)
-    if read > 1 and read + written > machine.l1 // _WAY:
-        return step
-    cuts = (*tile.schedule, Blocking("cols", LANE // tile.width))
-    return replace(step, kernel=replace(tile, square=False, schedule=cuts))
-
-
-def finished(items: tuple[AnyLoop, ...], src: Size, dst: Size, kernel: Kernel) -> Step:
-    """The step of these loops, shared by an unknown number of threads."""
-    return Step(items, src, dst, kernel, split_of(items, kernel))
+    if block * width < LANE:
+        return None
+    return Interleave(width, ways, many, stride, inverse, block, channel=few.channel)

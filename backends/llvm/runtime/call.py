@@ -16,7 +16,7 @@ from layout_ir.algebra.pads import pad_after
 from layout_ir.backends.llvm.emission.emit import emit_module, version
 from layout_ir.backends.llvm.machine.known_cpus import runnable
 from layout_ir.backends.llvm.machine.machine import Machine, host
-from layout_ir.backends.llvm.planning.conversion import make_conversion_plan
+from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.pad_fills import pad_bits
 from layout_ir.backends.llvm.planning.planner import candidates, make_plan
 from layout_ir.backends.llvm.runtime import thread_pool
@@ -196,15 +196,11 @@ def plan_reorder(
 
     Raises LayoutError where there is none, or where a buffer has 2^63 bytes or more, which no address has.
     """
-    machine = target or host()
-    if conversion is None and bits_of(dtype) % 8:
-        conversion = Conversion(canonical_name(dtype), canonical_name(dtype))
-    if conversion is None or (conversion.is_identity and bits_of(conversion.src) % 8 == 0):
-        dtype = dtype if conversion is None else conversion.src
-        plan = make_plan(src, dst, bits_of(dtype) // 8, pad_bits(dst.pad, dtype), machine, threads)
-    else:
-        pad = pad_bits(pad_after(dst.pad, conversion), conversion.dst)
-        plan = make_conversion_plan(src, dst, conversion, pad, machine, threads)
+    if conversion is None:
+        name = canonical_name(dtype)
+        conversion = Conversion(name, name)
+    pad = pad_bits(pad_after(dst.pad, conversion), conversion.dst)
+    plan = make_plan(src, dst, ElementPair.of(conversion), pad, target or host(), threads)
     for side, layout, size in (("source", src, plan.src_bytes), ("destination", dst, plan.dst_bytes)):
         if size >= 1 << 63:
             raise LayoutError(
@@ -276,7 +272,8 @@ def choose_plan(
     Raises LayoutError where nothing is remembered and `measure` forbids to find out, as for a target that is not here.
     """
     machine, threads = target or host(), thread_pool.available(threads or thread_pool.cpus())
-    plans = candidates(src, dst, bits_of(dtype) // 8, pad_bits(dst.pad, dtype), machine, threads)
+    width = bits_of(dtype) // 8
+    plans = candidates(src, dst, ElementPair(width, width), pad_bits(dst.pad, dtype), machine, threads)
     most = _threads_for(plans[0], threads)
     return choose(plans, machine, most, (lambda plan: load(plan, machine, most)) if measure else None)
 

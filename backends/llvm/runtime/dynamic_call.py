@@ -20,7 +20,6 @@ from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm.emission.emit import module_text
 from layout_ir.backends.llvm.machine.known_cpus import runnable
 from layout_ir.backends.llvm.machine.machine import Machine
-from layout_ir.backends.llvm.planning.conversion import bytes_of
 from layout_ir.backends.llvm.planning.dynamic_shapes import (
     DynamicPlan,
     DynamicReorder,
@@ -163,7 +162,7 @@ class DynamicKernel:
             raise LayoutError(
                 f"the destination {dst.format} keeps several elements of {shape_text(extents)} at one address"
             )
-        sizes = bytes_of(src.extent, reorder.dtypes[0]), bytes_of(dst.extent, reorder.dtypes[1])
+        sizes = reorder.pair.src_bytes(src.extent), reorder.pair.dst_bytes(dst.extent)
         threads = 1 if self._fallback.plan.plan.shares_bytes else threads_for(sum(sizes), self.threads)
         with _lock:
             compiled = self._fallback if 0 in extents else self._serving(extents, sum(sizes))

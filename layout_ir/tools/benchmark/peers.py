@@ -22,7 +22,7 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.refinement import TableLoop, refine
 from layout_ir.algebra.tag import name_of
 from layout_ir.backends.llvm.machine.machine import Machine, host
-from layout_ir.backends.llvm.planning.index_splitting import Box, cut
+from layout_ir.backends.llvm.planning.index_splitting import Domain, IndexSet, split
 from layout_ir.dialects.kernel.plan import Level, Loop
 from layout_ir.errors import LayoutError
 from layout_ir.symbolic.symint import Size
@@ -81,37 +81,37 @@ def version(name: str) -> str:
 # NumPy and torch -----------------------------------------------------------------------------------------------------
 
 
-def _pieces(src: Layout, dst: Layout) -> list[Box]:
-    """Boxes of all elements, in elements. Raises LayoutError where a loop needs a table, or boxes are many."""
+def _pieces(src: Layout, dst: Layout) -> list[Domain]:
+    """Domains of all elements, in elements. Raises LayoutError where a loop needs a table, or domains are many."""
     nest = refine(src, dst)
-    parts: list[list[Box]] = []
+    parts: list[list[Domain]] = []
     for dim in nest.dims:
         levels: list[Level] = []
         for loop in dim.loops:
             if isinstance(loop, TableLoop):
                 raise LayoutError("blocks conflict: no strided view shows the elements of both in one order")
             levels.append(Level(loop.unit, Loop(loop.count, loop.src, loop.dst)))
-        parts.append(cut(levels, dim.low, dim.low + dim.extent))
+        parts.append(split(IndexSet(levels, dim.low, dim.low + dim.extent)))
     if prod(map(len, parts)) > 4:
         raise LayoutError(f"it takes {prod(map(len, parts))} strided views")
     return [
-        Box(
-            nest.src_base + sum(box.src for box in boxes),
-            nest.dst_base + sum(box.dst for box in boxes),
-            tuple(item for box in boxes for item in reversed(box.items)),
+        Domain(
+            nest.src_base + sum(part.src for part in parts_of_dims),
+            nest.dst_base + sum(part.dst for part in parts_of_dims),
+            tuple(loop for part in parts_of_dims for loop in reversed(part.loops)),
         )
-        for boxes in product(*parts)
+        for parts_of_dims in product(*parts)
     ]
 
 
 def _views(src: Side, dst: Side) -> Iterator[tuple[Array, Array]]:
     """Pairs of views that show the same elements in the same order, largest extents of neighbours merged or not."""
-    for box in _pieces(src.layout, dst.layout):
-        loops = [item for item in box.items if isinstance(item, Loop)]
+    for domain in _pieces(src.layout, dst.layout):
+        loops = [item for item in domain.loops if isinstance(item, Loop)]
         counts = [loop.count for loop in loops]
         yield (
-            _strided(src.data, box.src, counts, [loop.src for loop in loops]),
-            _strided(dst.data, box.dst, counts, [loop.dst for loop in loops]),
+            _strided(src.data, domain.src, counts, [loop.src for loop in loops]),
+            _strided(dst.data, domain.dst, counts, [loop.dst for loop in loops]),
         )
 
 

@@ -1,36 +1,29 @@
-"""What is decided for known pairs; and that plans mean what the layouts say."""
+"""What is decided for known pairs; what plans mean is `tests.test_plan_evaluation`'s business."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from operator import index
-from random import Random
 
 import pytest
 
 from layout_ir.algebra.format import Format
-from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm import plan_reorder
 from layout_ir.backends.llvm.machine.machine import Machine
-from layout_ir.backends.llvm.planning.pad_fills import pad_bits
+from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.planner import candidates, make_plan, streams
 from layout_ir.dialects.kernel.plan import (
     Axis,
     Copy,
-    Elements,
     Fill,
     Interleave,
     Loop,
     PaddedCopy,
-    Plan,
     Staged,
     Step,
     TableLoop,
     Tile,
-    VariableBoundLoops,
 )
-from tests.backends.llvm.cases import WIDTHS, pad_bytes, random_case
-from tests.plan_evaluation import definition, evaluate
 
 WIDE = Machine("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64, 32 << 10, 1 << 20, 32 << 20)
 NARROW = Machine("aarch64-unknown-linux-gnu", "generic", "", 16, 32 << 10, 512 << 10, 8 << 20)
@@ -125,6 +118,16 @@ def test_large_destinations_are_streamed():
     assert not _tile("nchw", "nhwc", (96, 64, 56, 56), machine=NARROW).streaming
 
 
+def test_a_long_run_is_streamed_and_its_rest_is_not():
+    copies = [step.kernel for step in _steps("a", "a", (25_000_001,))]
+    assert copies == [Copy(100_000_000, streaming=True), Copy(4)]
+
+
+def test_negative_short_runs_with_a_rest_are_not_streamed():
+    part = Format.of("ab").bind((1_000_000, 80)).slice((0, 0), (1_000_000, 65))
+    assert not streams(plan_reorder(part, part, "i8", target=WIDE))
+
+
 def test_lines_that_are_not_whole_go_through_a_buffer():
     step = _step("nhwc", "nchw", (384, 256, 14, 14))
     assert step.prefetch == 0
@@ -181,83 +184,10 @@ def test_copies_of_whole_lines_follow_a_large_source():
     assert step.kernel == Copy(64, Loop(4, 64, 200704), streaming=True)
 
 
-SMALL = replace(WIDE, l1=4 << 10, l2=8 << 10, l3=1 << 10)
-"""A machine whose caches hold little, so that small tensors are streamed, staged and prefetched."""
-
-
-def _meant(plan: Plan, src: Layout, dst: Layout, dtype: str) -> None:
-    """Asserts that every byte of the destination comes from where the layouts say, and no other is written."""
-    pad = None if dst.pad == "undef" else pad_bytes(dst.pad, dtype)
-    assert evaluate(plan) == definition(src, dst, WIDTHS[dtype], pad), plan
-
-
-def _parts(plan: Plan) -> set[type]:
-    """The classes of the plan's loops and micro-kernels."""
-    steps = [
-        *plan.steps,
-        *(x for step in plan.steps if isinstance(step.kernel, Staged) for x in step.kernel.steps),
-    ]
-    return {type(part) for step in steps for part in (*step.loops, step.kernel)}
-
-
-def test_every_plan_means_what_the_layouts_say():
-    rng, seen = Random(11), set[type]()
-    for number in range(150):
-        case = random_case(rng, limit=600)
-        machine = (WIDE, NARROW, SMALL)[number % 3]
-        for plan in candidates(
-            case.src,
-            case.dst,
-            WIDTHS[case.dtype],
-            pad_bits(case.dst.pad, case.dtype),
-            machine,
-            1 + number % 2,
-        ):
-            _meant(plan, case.src, case.dst, case.dtype)
-            seen |= _parts(plan)
-    assert {Loop, Copy, Fill, Elements, PaddedCopy, Tile} <= seen
-
-
-def test_variable_bounds_mean_the_same(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("layout_ir.backends.llvm.planning.planner._MAX_BOXES", 1)
-    rng, seen = Random(12), set[type]()
-    for _ in range(60):
-        case = random_case(rng, limit=300)
-        plan = plan_reorder(case.src, case.dst, case.dtype, target=WIDE)
-        _meant(plan, case.src, case.dst, case.dtype)
-        seen |= _parts(plan)
-    assert VariableBoundLoops in seen
-
-
-@pytest.mark.parametrize(
-    ("src", "dst", "shape", "dtype", "part"),
-    [
-        ("nchw", "nhwc", (2, 3, 9, 8), "f32", Interleave),
-        ("nhwc", "nchw", (2, 3, 9, 8), "i8", Interleave),
-        ("aBc8b", "aBc12b", (2, 96, 5), "f32", TableLoop),
-        ("ab", "ba", (545, 64), "f32", Staged),  # rows that are continued
-        ("nhwc", "nchw", (8, 32, 6, 6), "f32", Staged),  # once for all rows
-        ("oihw", "Ohwi32o", (32, 64, 3, 3), "f32", Tile),  # folded columns
-        ("ab", "ba", (64, 256), "f32", Tile),
-        ("nchw", "nChw16c", (1, 40, 12, 12), "i8", Tile),
-    ],
-)
-def test_steps_for_special_pairs_mean_what_the_layouts_say(
-    src: str, dst: str, shape: tuple[int, ...], dtype: str, part: type
-):
-    layouts = [Format.of(name).bind(shape) for name in (src, dst)]
-    found = set[type]()
-    for machine in (WIDE, SMALL):
-        plan = plan_reorder(layouts[0], layouts[1], dtype, target=machine)
-        _meant(plan, layouts[0], layouts[1], dtype)
-        found |= _parts(plan)
-    assert part in found
-
-
 def test_candidates_differ_and_begin_with_the_plan():
     src, dst = (Format.of(tag).bind((64, 256, 14, 14)) for tag in ("nchw", "nhwc"))
-    plans = candidates(src, dst, 4, 0, WIDE)
-    assert plans[0] == make_plan(src, dst, 4, 0, WIDE)
+    plans = candidates(src, dst, ElementPair(4, 4), 0, WIDE)
+    assert plans[0] == make_plan(src, dst, ElementPair(4, 4), 0, WIDE)
     assert len(plans) == len(set(plans)) > 3
     assert {streams(plan) for plan in plans} == {True, False}
 
@@ -271,7 +201,7 @@ def test_what_lies_in_few_sequences_is_cached_up_to_twice_the_volume():
     def streamed(src: str, dst: str, *shape: int) -> bool:
         machine = replace(WIDE, l2=1 << 20, l3=32 << 20)
         source, target = (Format.of(tag).bind(shape) for tag in (src, dst))
-        return streams(make_plan(source, target, 4, 0, machine))
+        return streams(make_plan(source, target, ElementPair(4, 4), 0, machine))
 
     assert not streamed("nchw", "nhwc", 14, 3, 224, 224)
     assert streamed("nchw", "nhwc", 28, 3, 224, 224)
@@ -285,7 +215,7 @@ def test_two_threads_use_the_caches_for_more():
 
     def streamed(count: int, threads: int) -> bool:
         src, dst = (Format.of(tag).bind((count, 64, 56, 56)) for tag in ("nchw", "nhwc"))
-        return streams(make_plan(src, dst, 4, 0, machine, threads))
+        return streams(make_plan(src, dst, ElementPair(4, 4), 0, machine, threads))
 
     assert [streamed(count, 1) for count in (7, 8, 15, 16)] == [False, True, True, True]
     assert [streamed(count, 2) for count in (7, 8, 15, 16)] == [False, False, False, True]

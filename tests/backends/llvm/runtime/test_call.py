@@ -16,6 +16,7 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm import compile_many, compile_reorder, reorder
 from layout_ir.backends.llvm.machine.known_cpus import local_machine, machine_named
 from layout_ir.backends.llvm.machine.machine import Machine, host, llvm
+from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.planner import make_plan
 from layout_ir.backends.llvm.runtime.call import load
 from layout_ir.dialects.kernel.plan import Staged, VariableBoundLoops
@@ -43,7 +44,7 @@ def test_random_reorders_write_exactly_the_elements_and_the_promised_pads(seed: 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_loops_with_varying_bounds_do_the_same(seed: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("layout_ir.backends.llvm.planning.planner._MAX_BOXES", 1)
+    monkeypatch.setattr("layout_ir.backends.llvm.planning.planner._MAX_DOMAINS", 1)
     rng = Random(1000 + seed)
     cases = [random_case(rng) for _ in range(BATCH)]
     kernels = compile_many([(c.src, c.dst, c.dtype) for c in cases])
@@ -99,7 +100,7 @@ def test_streamed_and_staged_reorders_write_the_same(seed: int):
 def test_strips_write_whole_rows_and_nothing_else(shape: tuple[int, ...], vector: int):
     machine = replace(host(), l2=4 << 10, l3=1 << 10)
     src, dst = (Format.of(tag).bind(shape) for tag in (("abc", "acb") if len(shape) == 3 else ("ab", "ba")))
-    plan = make_plan(src, dst, 4, 0, machine)
+    plan = make_plan(src, dst, ElementPair(4, 4), 0, machine)
     assert any(isinstance(step.kernel, Staged) and step.kernel.iterations > 1 for step in plan.steps)
     kernel = load(plan, replace(machine, vector=vector))
     rng = np.random.default_rng(len(shape) + vector)

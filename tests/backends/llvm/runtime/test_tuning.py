@@ -14,6 +14,7 @@ import layout_ir as li
 from layout_ir.backends.llvm.describe import describe_plan
 from layout_ir.backends.llvm.machine.known_cpus import machine_named
 from layout_ir.backends.llvm.machine.machine import host
+from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.pad_fills import pad_bits
 from layout_ir.backends.llvm.planning.planner import candidates
 from layout_ir.backends.llvm.runtime import code_cache, tuning
@@ -119,7 +120,7 @@ def test_explain_shows_the_plan_that_is_remembered(
 ):
     machine = machine_named("haswell")
     src, dst = (li.Format.of(tag).bind(SHAPE) for tag in ("nchw", "nhwc"))
-    plans = candidates(src, dst, 4, pad_bits(dst.pad, "f32"), machine)
+    plans = candidates(src, dst, ElementPair(4, 4), pad_bits(dst.pad, "f32"), machine)
     args = ["explain-reorder", "nchw", "nhwc", "--shape", "2x64x56x56", "--cpu", "haswell", "--tune"]
     assert main(args) == 1
     assert f"no choice among {len(plans)} plans is remembered for haswell" in capsys.readouterr().err

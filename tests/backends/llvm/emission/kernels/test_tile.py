@@ -15,6 +15,7 @@ from layout_ir.backends.llvm.emission.emit import emit_module
 from layout_ir.backends.llvm.emission.kernels.tile import row_parts
 from layout_ir.backends.llvm.machine.known_cpus import machine_named
 from layout_ir.backends.llvm.machine.machine import Machine
+from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.planner import make_plan
 from layout_ir.backends.llvm.runtime import jit
 from layout_ir.backends.llvm.runtime.call import load, plan_reorder
@@ -41,7 +42,7 @@ def test_registers_of_half_a_line_transpose(
     narrow: Machine, shape: tuple[int, int], width: int, streams: bool
 ):
     src, dst = _pair(shape)
-    plan = make_plan(src, dst, width, 0, narrow, stream=streams)
+    plan = make_plan(src, dst, ElementPair(width, width), 0, narrow, stream=streams)
     data: NDArray[np.uint8] = np.random.default_rng(width).integers(0, 256, (*shape, width), np.uint8)
     room = np.full(data.size + 128, 0xA5, np.uint8)
     for offset in (0, 5):
@@ -155,3 +156,19 @@ def test_prefetches_stay_among_the_stores():
     streamed = found[first:last]
     assert "prefetcht1" in streamed
     assert all(pair != ("prefetcht1", "prefetcht1") for pair in pairwise(streamed))
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3"])
+@pytest.mark.parametrize("high", [18, 32, 34, 36])
+def test_columns_of_half_bytes_are_whole_bytes(cpu: str, high: int):
+    """A tile of more registers than there are goes in parts, none of which ends inside a byte."""
+    machine = machine_here(cpu)
+    rows, cols = 2 * high, 24
+    tile = Tile(1, Axis(rows, cols), Axis(cols, rows), (Blocking("rows", high), Blocking("cols", 8)))
+    size = rows * cols
+    plan = Plan(1, size, size // 2, (Step((), 0, 0, tile, 0),), Conversion("ui8", "ui4"))
+    x = np.random.default_rng(high).integers(0, 20, (rows, cols), np.uint8)
+    packed = np.zeros(size // 2, np.uint8)
+    load(plan, machine)(x.ctypes.data, packed.ctypes.data)
+    found = np.stack([packed & 15, packed >> 4], axis=1).reshape(cols, rows)
+    assert np.array_equal(found, np.minimum(x.T, 15))

@@ -1,16 +1,16 @@
-"""f32 to bytes by the packs of x86, which saturate: half of the operations that it takes without them.
+"""f32 to bytes by the saturating packs of x86: half of the operations that it takes without them.
 
-With masks (AVX-512) there are others that are as few.
+With masks (AVX-512) other instructions are as few.
 """
 
 from __future__ import annotations
 
-from layout_ir.backends.llvm.emission.builder import Builder, shuffle
+from layout_ir.backends.llvm.emission.llvm_builder import Builder, shuffle
 from layout_ir.backends.llvm.machine.machine import Machine
 
 
-def packs(machine: Machine, dst: str, size: int) -> bool:
-    """Whether f32 become `dst` by packs that saturate, `size` at a time."""
+def saturates_by_packs(machine: Machine, dst: str, size: int) -> bool:
+    """Whether f32 become `dst` by saturating packs, `size` elements at a time."""
     return (
         dst in ("i8", "ui8")
         and machine.architecture == "x86_64"

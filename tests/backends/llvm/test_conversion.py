@@ -17,7 +17,7 @@ from layout_ir.backends.llvm.aot.object_file import elf_symbols
 from layout_ir.backends.llvm.emission.emit import emit_module
 from layout_ir.backends.llvm.machine.known_cpus import machine_named
 from layout_ir.backends.llvm.machine.machine import Machine
-from layout_ir.backends.llvm.planning.conversion import exactly_once
+from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.pad_fills import pad_bits
 from layout_ir.backends.llvm.runtime.jit import object_file
 from layout_ir.backends.llvm.runtime.thread_pool import available
@@ -155,7 +155,7 @@ def test_every_plan_means_what_the_layouts_say(machine: Machine):
             continue  # the type stays, and is one of whole bytes: a move
         found = evaluate(plan)
         assert found == definition_of_conversion(case.src, case.dst, conversion, pad), plan
-        if exactly_once(conversion):
+        if ElementPair.of(conversion).exactly_once:
             assert found.writes == len(found), plan
         seen |= {type(part) for step in plan.steps for part in (*step.loops, step.kernel)}
     assert {Copy, Tile, Fill, Loop} <= seen

@@ -8,7 +8,7 @@ import pytest
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm import compile_reorder
 from layout_ir.backends.llvm.emission.emit import emit_module
-from layout_ir.backends.llvm.emission.kernels.packs import packs
+from layout_ir.backends.llvm.emission.kernels.saturating_packs import saturates_by_packs
 from layout_ir.backends.llvm.machine.known_cpus import machine_named
 from layout_ir.backends.llvm.runtime.call import plan_reorder
 from layout_ir.backends.llvm.runtime.jit import assembly
@@ -55,8 +55,8 @@ def test_long_runs_are_packed_a_register_at_a_time():
 
 
 def test_negative_masks_and_other_architectures_need_no_packs():
-    assert packs(machine_named("x86-64-v3"), "i8", 32)
-    assert not packs(machine_named("x86-64-v3"), "i4", 32)
-    assert not packs(machine_named("x86-64-v3"), "i8", 8)
-    assert not packs(machine_named("x86-64-v4"), "i8", 64)
-    assert not packs(machine_named("aarch64"), "i8", 16)
+    assert saturates_by_packs(machine_named("x86-64-v3"), "i8", 32)
+    assert not saturates_by_packs(machine_named("x86-64-v3"), "i4", 32)
+    assert not saturates_by_packs(machine_named("x86-64-v3"), "i8", 8)
+    assert not saturates_by_packs(machine_named("x86-64-v4"), "i8", 64)
+    assert not saturates_by_packs(machine_named("aarch64"), "i8", 16)

@@ -4,7 +4,7 @@ Elements come and go as integers of their width (those of 4 bits as i8), any num
 move and shuffle them without caring what they mean. Only generic operations are used, no intrinsics of a target, and
 none that becomes a library call: halves are made of integers where the target has no instruction for them, and bf16
 everywhere (x86's own conversion flushes subnormals). Selections are spelled so that x86's min and max match them. The
-one exception is f32 to bytes on x86 without masks (`packs`).
+one exception is f32 to bytes on x86 without masks (`saturating_packs`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from layout_ir.backends.llvm.emission.builder import Builder, shuffle
-from layout_ir.backends.llvm.emission.kernels.packs import packed, packs
+from layout_ir.backends.llvm.emission.kernels.saturating_packs import packed, saturates_by_packs
+from layout_ir.backends.llvm.emission.llvm_builder import Builder, shuffle
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.elements.element_types import bits_of, element_type
 from layout_ir.elements.quantization import Conversion
@@ -23,7 +23,7 @@ _FLOATS = {"f32": ("float", 32, 1.5 * 2**23), "f64": ("double", 64, 1.5 * 2**52)
 """Of a type that is computed in: its name, its bits, and what makes every small number an integer when added."""
 
 
-def lane(dtype: str) -> str:
+def lane_type(dtype: str) -> str:
     """The integer in which an element travels."""
     return f"i{max(bits_of(dtype), 8)}"
 
@@ -46,7 +46,7 @@ def has_rounding(machine: Machine) -> bool:
 
 
 @dataclass(slots=True)
-class Numbers:
+class Arithmetic:
     """Emits arithmetic on vectors of `size` lanes."""
 
     b: Builder
@@ -106,7 +106,7 @@ class Numbers:
 
     def whole(self, value: str, src: str, dst: str) -> str:
         """Integers as integers that saturate."""
-        from_, to = self.vector(lane(src)), self.vector(lane(dst))
+        from_, to = self.vector(lane_type(src)), self.vector(lane_type(dst))
         if dst == "i1":
             return self.truth(self.b.put(f"icmp ne {from_} {value}, zeroinitializer"))
         if src == "i1":
@@ -118,21 +118,22 @@ class Numbers:
             value = self.bound("max", value, src, int(least))
         if most < high:
             value = self.bound("min", value, src, int(most))
-        return value if from_ == to else self.resized(value, lane(src), dst, signed=signed)
+        return value if from_ == to else self.resized(value, lane_type(src), dst, signed=signed)
 
     def bound(self, which: str, value: str, dtype: str, limit: int) -> str:
-        vector, sign = self.vector(lane(dtype)), "s" if element_type(dtype).is_signed else "u"
-        name = f"llvm.{sign}{which}.v{self.size}{lane(dtype)}"
+        """The larger ("max") or smaller ("min") of integers of `dtype` and `limit`."""
+        vector, sign = self.vector(lane_type(dtype)), "s" if element_type(dtype).is_signed else "u"
+        name = f"llvm.{sign}{which}.v{self.size}{lane_type(dtype)}"
         return self.b.put(
-            f"call {vector} @{name}({vector} {value}, {vector} {self.splat(lane(dtype), limit)})"
+            f"call {vector} @{name}({vector} {value}, {vector} {self.splat(lane_type(dtype), limit)})"
         )
 
     def resized(self, value: str, from_: str, dst: str, *, signed: bool) -> str:
-        old, new = int(from_[1:]), int(lane(dst)[1:])
+        old, new = int(from_[1:]), int(lane_type(dst)[1:])
         if old == new:
             return value
         verb = "trunc" if new < old else "sext" if signed else "zext"
-        return self.b.put(f"{verb} {self.vector(from_)} {value} to {self.vector(lane(dst))}")
+        return self.b.put(f"{verb} {self.vector(from_)} {value} to {self.vector(lane_type(dst))}")
 
     def truth(self, flags: str) -> str:
         return self.b.put(f"zext {self.vector('i1')} {flags} to {self.vector('i8')}")
@@ -142,7 +143,7 @@ class Numbers:
     def widened(self, value: str, src: str, number: str) -> str:
         """Elements as f32 or f64; exact, but for integers that are too large."""
         b, float_ = self.b, _FLOATS[number][0]
-        vector, from_ = self.vector(float_), self.vector(lane(src))
+        vector, from_ = self.vector(float_), self.vector(lane_type(src))
         if src == number:
             return b.put(f"bitcast {from_} {value} to {vector}")
         if src == "f64":
@@ -154,7 +155,7 @@ class Numbers:
         if src == "i1":
             value = self.truth(b.put(f"icmp ne {from_} {value}, zeroinitializer"))
         if bits_of(src) < 32:
-            value = self.resized(value, lane(src), "i32", signed=element_type(src).is_signed)
+            value = self.resized(value, lane_type(src), "i32", signed=element_type(src).is_signed)
             from_ = self.vector("i32")
         verb = "uitofp" if src in ("ui32", "ui64") else "sitofp"
         return b.put(f"{verb} {from_} {value} to {vector}")
@@ -189,7 +190,7 @@ class Numbers:
         b, (float_, bits, _) = self.b, _FLOATS[number]
         vector = self.vector(float_)
         if dst == number:
-            return b.put(f"bitcast {vector} {y} to {self.vector(lane(dst))}")
+            return b.put(f"bitcast {vector} {y} to {self.vector(lane_type(dst))}")
         if dst == "i1":
             return self.truth(b.put(f"fcmp une {vector} {y}, zeroinitializer"))
         if dst == "f64":
@@ -210,7 +211,7 @@ class Numbers:
         b, (float_, bits, magic) = self.b, _FLOATS[number]
         vector, word = self.vector(float_), f"i{bits}"
         low, high = element_type(dst).range
-        saturates = number == "f32" and packs(self.machine, dst, self.size)
+        saturates = number == "f32" and saturates_by_packs(self.machine, dst, self.size)
         # Against a bound of 0 NaN loses anyway. Masked registers take the result's lanes away for nothing.
         masked = self.machine.vector == 64
         number_ = b.put(f"fcmp ord {vector} {y}, zeroinitializer") if low < 0 or saturates else ""
@@ -226,7 +227,7 @@ class Numbers:
         y = b.put(f"fadd {vector} {y}, {self.splat(float_, literal(magic, number))}")
         if number_ and masked:
             y = self.choose(number_, float_, y, "zeroinitializer")
-        return self.low(b.put(f"bitcast {vector} {y} to {self.vector(word)}"), word, lane(dst))
+        return self.low(b.put(f"bitcast {vector} {y} to {self.vector(word)}"), word, lane_type(dst))
 
     def low(self, value: str, word: str, element: str) -> str:
         """The low bits of words."""
@@ -243,10 +244,10 @@ class Numbers:
 
     def large_integer(self, y: str, number: str, dst: str) -> str:
         float_ = _FLOATS[number][0]
-        vector, to = self.vector(float_), self.vector(lane(dst))
+        vector, to = self.vector(float_), self.vector(lane_type(dst))
         y = self.rint(y, number)
         verb = "fptosi" if element_type(dst).is_signed else "fptoui"
-        name = f"llvm.{verb}.sat.v{self.size}{lane(dst)}.v{self.size}{number}"
+        name = f"llvm.{verb}.sat.v{self.size}{lane_type(dst)}.v{self.size}{number}"
         return self.b.put(f"call {to} @{name}({vector} {y})")
 
     def rint(self, y: str, number: str) -> str:
@@ -342,17 +343,22 @@ class Numbers:
     # Spelling ---------------------------------------------------------------------------------------------------
 
     def vector(self, element: str) -> str:
+        """The type of a vector of all lanes."""
         return f"<{self.size} x {element}>"
 
     def splat(self, element: str, value: int | str) -> str:
+        """The constant with `value` in every lane, written without its type."""
         return f"splat ({element} {value})"
 
     def bits(self, verb: str, value: str, constant: int, element: str = "i32") -> str:
+        """The binary instruction `verb` of every lane and a constant."""
         return self.b.put(f"{verb} {self.vector(element)} {value}, {self.splat(element, constant)}")
 
     def compare(self, relation: str, value: str, constant: int, element: str = "i32") -> str:
+        """Flags: how every lane compares with a constant."""
         return self.b.put(f"icmp {relation} {self.vector(element)} {value}, {self.splat(element, constant)}")
 
     def choose(self, flags: str, element: str, yes: str, no: str) -> str:
+        """Lanes of `yes` where the flag is set, else of `no`."""
         vector = self.vector(element)
         return self.b.put(f"select {self.vector('i1')} {flags}, {vector} {yes}, {vector} {no}")

@@ -61,6 +61,7 @@ class Builder:
     # Arithmetic on i64 ------------------------------------------------------------------------------------------
 
     def add(self, a: Value, b: Value) -> Value:
+        """a + b."""
         if not isinstance(a, str) and not isinstance(b, str):
             return a + b
         if a == 0 or b == 0:
@@ -68,11 +69,13 @@ class Builder:
         return self.put(f"add nsw i64 {self.operand(a)}, {self.operand(b)}")
 
     def sub(self, a: Value, b: Value) -> Value:
+        """a - b."""
         if not isinstance(a, str) and not isinstance(b, str):
             return a - b
         return a if b == 0 else self.put(f"sub nsw i64 {self.operand(a)}, {self.operand(b)}")
 
     def mul(self, a: Value, b: Value) -> Value:
+        """a * b."""
         if not isinstance(a, str) and not isinstance(b, str):
             return a * b
         if a == 0 or b == 0:
@@ -82,9 +85,11 @@ class Builder:
         return self.put(f"mul nsw i64 {self.operand(a)}, {self.operand(b)}")
 
     def min(self, a: Value, b: Value) -> Value:
+        """The smaller one, as signed numbers."""
         return min(a, b) if isinstance(a, int) and isinstance(b, int) else self._pick("slt", a, b)
 
     def max(self, a: Value, b: Value) -> Value:
+        """The larger one, as signed numbers."""
         return max(a, b) if isinstance(a, int) and isinstance(b, int) else self._pick("sgt", a, b)
 
     def _pick(self, relation: str, a: Value, b: Value) -> Value:
@@ -98,6 +103,7 @@ class Builder:
         return a if b == 1 else self.put(f"udiv i64 {self.operand(a)}, {b}")
 
     def ceil(self, a: Value, b: Size) -> Value:
+        """a / b rounded up, for a >= 0."""
         return self.div(self.add(a, b - 1), b)
 
     def at(self, pointer: str, offset: Value) -> str:
@@ -111,6 +117,7 @@ class Builder:
     # Memory -----------------------------------------------------------------------------------------------------
 
     def load(self, type_: str, pointer: str, offset: Value = 0) -> str:
+        """Loads a value of that type, `offset` bytes behind `pointer`."""
         return self.put(f"load {type_}, ptr {self.at(pointer, offset)}, align {self.align}")
 
     def store(self, type_: str, value: str, pointer: str, offset: Value = 0, *, streaming: int = 0) -> None:
@@ -119,7 +126,7 @@ class Builder:
         self.do(f"store {type_} {value}, ptr {self.at(pointer, offset)}, {tail}")
 
     def prefetch(self, pointer: str) -> None:
-        """Asks for the line at `pointer`, which need not be memory, for the second-level cache."""
+        """Prefetches the line at `pointer`, which need not be memory, into L2."""
         self.do(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 2, i32 1)")
 
     def order(self) -> None:
@@ -179,7 +186,7 @@ class Builder:
         """A constant array of i64; returns its address."""
         return self._constant(b"".join(index(v).to_bytes(8, "little", signed=True) for v in values), 8)
 
-    def numbers(self, values: Sequence[float], element: str) -> str:
+    def parameters(self, values: Sequence[float], element: str) -> str:
         """A constant array of `element`, float or double; returns its address."""
         code, width = ("<f", 4) if element == "float" else ("<d", 8)
         return self._constant(b"".join(struct.pack(code, v) for v in values), width)
@@ -215,20 +222,18 @@ def shuffle(builder: Builder, element: str, a: str, b: str, size: int, mask: Seq
 def fenced(builder: Builder, element: str, vectors: Sequence[str], size: int) -> list[str]:
     """The same vectors, opaque to the code generator.
 
-    It tries to merge a shuffle with all shuffles that it sees behind it, which finds nothing in a network of unpacks
+    It tries to merge a shuffle with all shuffles that it sees behind it, which finds nothing in a shuffle network
     and takes two thirds of the time of a compilation; the code is the same.
     """
     bits = size * int(element[1:])
     if not builder.fences or bits < 128:
         return list(vectors)
-    type_, numbers = f"<{size} x {element}>", f"<{bits // 32} x float>"
+    type_, floats = f"<{size} x {element}>", f"<{bits // 32} x float>"
     result: list[str] = []
     for vector in vectors:
         if vector != "poison":
-            vector = builder.put(f"bitcast {type_} {vector} to {numbers}")
-            vector = builder.put(
-                f"call {numbers} @llvm.arithmetic.fence.v{bits // 32}f32({numbers} {vector})"
-            )
-            vector = builder.put(f"bitcast {numbers} {vector} to {type_}")
+            vector = builder.put(f"bitcast {type_} {vector} to {floats}")
+            vector = builder.put(f"call {floats} @llvm.arithmetic.fence.v{bits // 32}f32({floats} {vector})")
+            vector = builder.put(f"bitcast {floats} {vector} to {type_}")
         result.append(vector)
     return result
