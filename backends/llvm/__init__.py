@@ -1,9 +1,8 @@
 """Compiled reorders: from two layouts to machine code.
 
-planning    two layouts -> a plan, the value of `layout_ir.dialects.kernel.plan`: boxes, loops, micro-kernels, every
-            choice in it; `out_of_cache`: what the second-level cache does not hold, its order of reads, prefetches;
-            `nontemporal`: stores past caches; `variants`: other choices for the same plan, to be measured
-symbolic    sizes that only the run time knows, and what was assumed of them
+planning    two layouts -> a plan, the value of `layout_ir.dialects.kernel.plan`: index sets, loops, micro-kernels,
+            every choice in it; `out_of_cache`: the order of reads and prefetches where L2 does not hold the tensors;
+            `nontemporal`: stores that bypass the caches; `variants`: other choices for the same plan, to be measured
 emission    a plan -> LLVM IR in its final form; `kernels` hold the micro-kernels
 machine     what the code is made for
 runtime     LLVM IR -> machine code (`jit`) -> a callable on buffers (`call`)

@@ -284,7 +284,7 @@ def _dynamic_kernel(
     threads: int | None,
     target: Machine | str | None,
 ) -> Reorder | ScaledReorder | DynamicKernel:
-    """The kernel where extents are open on one side at least; an extent that the other side knows is known."""
+    """The kernel where extents are dynamic on one side at least; an extent that the other side knows is known."""
     with loading:
         from layout_ir.backends.llvm.runtime.dynamic_call import compile_dynamic
 
@@ -292,7 +292,7 @@ def _dynamic_kernel(
     for side, format in (("source", formats[0]), ("destination", formats[1])):
         if format is None:
             raise LayoutError(
-                f"the {side} has no format: open extents need one, open strides cannot be compiled"
+                f"the {side} has no format: dynamic extents need one, dynamic strides cannot be compiled"
             )
     if len(source.shape) != len(destination.shape) or any(
         None not in (x, y) and x != y for x, y in zip(source.shape, destination.shape, strict=True)

@@ -145,7 +145,7 @@ class TensorDesc:
         if self._dynamic_strides is not None:
             if strides is None:
                 raise LayoutError(
-                    f"{self} has open strides {_text(self._dynamic_strides)}: give strides as well"
+                    f"{self} has dynamic strides {_text(self._dynamic_strides)}: give strides as well"
                 )
             _check_known("strides", self._dynamic_strides, strides)
             return TensorDesc(
@@ -158,7 +158,7 @@ class TensorDesc:
                 zero_point=self.zero_point,
             )
         if strides is not None:
-            raise LayoutError(f"{self} has no open strides, but strides {tuple(strides)} are given")
+            raise LayoutError(f"{self} has no dynamic strides, but strides {tuple(strides)} are given")
         return self.with_layout(self.format or ANY, shape)
 
     def with_layout(self, layout: Layout | Format | str, shape: Sequence[Extent] | None = None) -> TensorDesc:
@@ -463,7 +463,7 @@ def _dynamic_blocked(format: Format, shape: Sequence[Extent]) -> Blocked:
             if stride is None:
                 raise LayoutError(
                     f"{format} of shape {_text(shape)} has no inner blocks of one size: a block of "
-                    f"{size} of '{format.names[dim]}' lies outside of an open extent"
+                    f"{size} of '{format.names[dim]}' lies outside of a dynamic extent"
                 )
             if size != 1:
                 inner.append((stride, size, dim))

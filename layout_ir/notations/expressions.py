@@ -148,6 +148,7 @@ class ExpressionParser:
         return value
 
     def apply(self, operator: Token, left: Sum, right: Sum) -> Sum:
+        """The result of one operator. Raises LayoutError at its token where it is none of indices and constants."""
         if operator.text == "*":
             if left.terms and right.terms:
                 self.scan.fail("a product of two indices is no layout", operator)

@@ -374,7 +374,7 @@ def test_any_number_of_extents_may_be_open():
 @pytest.mark.parametrize(
     "layout, message",
     [
-        ("(a, b) : [b, b:4, a]", "a block of 4 of 'b' lies outside of an open extent"),
+        ("(a, b) : [b, b:4, a]", "a block of 4 of 'b' lies outside of a dynamic extent"),
         ("(a, b) : [a, b, b:4*2]", "is no blocked layout: its blocks are no dense tile"),
     ],
 )
@@ -403,7 +403,7 @@ def test_negative_run_time_values_that_contradict():
         TensorDesc((2, 3), "f32", strides=(None, 1)).at((2, 3), (8, 2))
     with pytest.raises(LayoutError, match="give strides as well"):
         TensorDesc((2, 3), "f32", strides=(None, 1)).at((2, 3))
-    with pytest.raises(LayoutError, match="has no open strides"):
+    with pytest.raises(LayoutError, match="has no dynamic strides"):
         d.at((2, 4), (4, 1))
 
 

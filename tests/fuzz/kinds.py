@@ -109,7 +109,7 @@ _WHERE = {
     "commands": ("commands", "Commands"),
     "costs": ("costs", "Costs"),
     "reorders": ("reorders", "Reorders"),
-    "open-reorders": ("open_reorders", "OpenReorders"),
+    "dynamic-reorders": ("dynamic_reorders", "DynamicReorders"),
     "onednn": ("onednn", "OneDNN"),
     "scripts": ("scripts", "Scripts"),
     "drill": ("drill", "Drill"),

@@ -31,9 +31,9 @@ from layout_ir.errors import LayoutError
 from layout_ir.tools.locations import LocatedParser
 from layout_ir.tools.verify_module import verify_module
 from tests.backends.llvm.cases import random_case
+from tests.fuzz.dynamic_reorders import At
 from tests.fuzz.kinds import Kind, Wrong
 from tests.fuzz.mutation import NUMBERS, SMALL, TextMutator
-from tests.fuzz.open_reorders import At
 from tests.fuzz.reorders import Case, Guarded, cases, check
 
 _FOLDER = Path(__file__).parents[2] / "filecheck" / "dialects" / "kernel"

@@ -160,12 +160,12 @@ def dynamic_reorder(
             )
     if conversion.at_run_time:
         raise LayoutError(
-            f"a kernel for open extents ({shape_text(shape)}) has its numbers compiled in, but every call would bring "
-            f"{' and '.join(conversion.at_run_time)} along: give numbers instead of arrays, or give the extents"
+            f"a kernel for dynamic extents ({shape_text(shape)}) has its numbers compiled in, but every call would "
+            f"bring {' and '.join(conversion.at_run_time)} along: give numbers instead of arrays, or give the extents"
         )
     if conversion.dim is not None and shape[conversion.dim] is None:
         raise LayoutError(
-            f"there are {conversion.channels} channels along dim {conversion.dim}, whose extent is open: "
+            f"there are {conversion.channels} channels along dim {conversion.dim}, whose extent is dynamic: "
             "give that extent"
         )
     return DynamicReorder(src, dst, shape, conversion, machine)

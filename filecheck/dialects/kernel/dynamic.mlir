@@ -35,7 +35,7 @@ func.func @others(%x : tensor<?x?xf32>, %y : tensor<2x3x4x5xf32, #nchw>)
 // CHECK-NEXT: kernel.dynamic @reorder_1 shape <?, ?> from <(n, c) : [n, c]> to <(n, c) : [n, c]> elements <f32 to i8, ratio 20.0, dst_zero 3.0> cpu "haswell"
 // CHECK-NEXT: kernel.plan @reorder_2 cpu "haswell"
 
-// A kernel for open extents takes them from memory, and chooses among its plans.
+// A kernel for dynamic extents takes them from memory, and chooses among its plans.
 // LLVM: define internal void @reorder_0.0(ptr noalias %src, ptr noalias %dst, i64 %part, i64 %parts, ptr noalias %extents)
 // LLVM: getelementptr i64, ptr %extents, i64 {{[0-9]}}
 // LLVM: define internal void @reorder_0.choice(

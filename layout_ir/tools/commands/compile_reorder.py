@@ -68,7 +68,7 @@ def add_parser(subparsers: Any) -> None:
         "--like",
         metavar="SHAPE",
         action="append",
-        help="with open extents: a shape to be fast for, besides the usual ones; may be given again",
+        help="with dynamic extents: a shape to be fast for, besides the usual ones; may be given again",
     )
     parser.add_argument("--name", default="reorder", metavar="NAME", help="the C function (default: reorder)")
     parser.add_argument(
@@ -181,7 +181,7 @@ def _example(text: str, shape: tuple[int | None, ...]) -> tuple[int, ...]:
 
 
 def _format(args: argparse.Namespace, text: str) -> Format:
-    """The format that `text` means where extents are open."""
+    """The format that `text` means where extents are dynamic."""
     from layout_ir.algebra.format import Format
     from layout_ir.tools.commands.formats import read_subject
 

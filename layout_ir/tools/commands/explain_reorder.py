@@ -19,7 +19,7 @@ The plan depends on the machine: the width of its registers and the sizes of its
 convert-layout-to-kernel` shows the same plan as IR.
 
 {numbers}
-With open extents (--shape '?x64x?x?') counts and strides are formulas of the extents, which a call brings along.
+With dynamic extents (--shape '?x64x?x?') counts and strides are formulas of the extents, which a call brings along.
 
 examples:
   layout-ir explain-reorder nchw nChw8c --shape 1x64x56x56
@@ -30,6 +30,7 @@ examples:
 
 
 def add_parser(subparsers: Any) -> None:
+    """Adds the command `explain-reorder` and its arguments."""
     from layout_ir.tools.commands import formats, quantization_options
 
     parser = subparsers.add_parser(
@@ -121,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_dynamic(args: argparse.Namespace, conversion: Conversion, machine: Machine) -> int:
-    """Prints the plans of a kernel for open extents: those that an object file would hold."""
+    """Prints the plans of a kernel for dynamic extents: those that an object file would hold."""
     from layout_ir.algebra.format import Format
     from layout_ir.backends.llvm.aot.dynamic_object_file import compile_dynamic_ahead
     from layout_ir.backends.llvm.describe import describe_conversion, describe_dynamic_plan

@@ -61,7 +61,7 @@ def read_open_shape(text: str | None) -> tuple[int | None, ...] | None:
     if text is None or "?" not in text:
         return read_shape(text)
     parts = text.split("x")
-    # A digit in the place of each open extent keeps the places of errors.
+    # A digit in the place of each dynamic extent keeps the places of errors.
     known = read_shape("x".join("1" if part.strip() == "?" else part for part in parts))
     assert known is not None
     return tuple(None if part.strip() == "?" else x for part, x in zip(parts, known, strict=True))

@@ -21,7 +21,7 @@ from layout_ir.errors import LayoutError
 from layout_ir.symbolic.symint import with_hints
 from tests.backends.llvm import cases
 from tests.backends.llvm.cases import WIDTHS, buffers, expected
-from tests.fuzz.open_reorders import At, run
+from tests.fuzz.dynamic_reorders import At, run
 from tests.fuzz.reorders import PAIRS, Case, check
 
 N = None
@@ -271,7 +271,7 @@ def test_negative_what_cannot_be_told_or_compiled():
         kernel(np.zeros((1, 2, 3, 3, 8), np.float32), np.zeros((1, 1, 3, 3, 16), np.float32))
     with pytest.raises(LayoutError, match="keeps the shape"):
         li.compile_reorder(li.TensorDesc((N, 3), "f32", "ab"), li.TensorDesc((N, 4), "f32", "ba"))
-    with pytest.raises(LayoutError, match="open strides cannot be compiled"):
+    with pytest.raises(LayoutError, match="dynamic strides cannot be compiled"):
         li.compile_reorder(li.TensorDesc((N, 3), "f32", strides=(N, 1)), li.TensorDesc((N, 3), "f32", "ba"))
     with pytest.raises(LayoutError, match="elements of i4 share bytes, so the arrays say no shape"):
         compile_dynamic(Format.of("ab"), Format.of("ba"), (N, N), "i4")(
@@ -286,7 +286,7 @@ def test_negative_what_cannot_be_told_or_compiled():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_conversions_between_guard_pages(seed: int):
-    """A third of the pairs of element types in each; `python -m tests.fuzz --only open-reorders` runs more."""
+    """A third of the pairs of element types in each; `python -m tests.fuzz --only dynamic-reorders` runs more."""
     wrong = run(len(PAIRS) // 3, 200 + seed, first=seed * len(PAIRS) // 3)
     assert not wrong, wrong[0]
 

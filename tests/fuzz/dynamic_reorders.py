@@ -1,6 +1,6 @@
-"""Random kernels for open extents, between all element types, against the NumPy reference, between guard pages.
+"""Random kernels for dynamic extents, between all element types, against the NumPy reference, between guard pages.
 
-    python -m tests.fuzz --only open-reorders --cases 500 --seed 1
+    python -m tests.fuzz --only dynamic-reorders --cases 500 --seed 1
 
 Each kernel has a pair of element types (each in turn), two random formats, some extents open, and half of the time
 scales, zero points and beta. It is called with several shapes, empty dims and dims of extent 1 among them, some large
@@ -151,8 +151,8 @@ def run(count: int, seed: int, *, first: int = 0) -> list[str]:
     return wrong
 
 
-class OpenReorders(Counted):
-    name = "open-reorders"
+class DynamicReorders(Counted):
+    name = "dynamic-reorders"
 
     def wrong(self, count: int, seed: int, first: int) -> list[str]:
         return run(count, seed, first=first)
