@@ -150,9 +150,9 @@ def _compiled_moves(module: ModuleOp) -> dict[type[Operation], Semantics]:
     if not moves:
         return {}
     with loading:
-        from layout_ir.backends.llvm import compile_reorder
+        from layout_ir.backends.llvm import Reorder, compile_reorder
 
-    kernels: dict[Operation, Any] = {}
+    kernels: dict[Operation, Reorder] = {}
     for op in moves:
         source, target = layout_at_run_time(op.input.type), layout_at_run_time(op.result.type)
         if source.swizzle is None and target.swizzle is None:
