@@ -30,7 +30,7 @@ examples:
 
 def add_parser(subparsers: Any) -> None:
     """Adds `layout-ir bench` to the commands."""
-    from layout_ir.tools.commands import formats
+    from layout_ir.tools.commands.arguments import add_layout_arguments
 
     parser = subparsers.add_parser(
         "bench",
@@ -46,7 +46,7 @@ def add_parser(subparsers: Any) -> None:
         default=(),
         help="words in the names of cases; with --shape: SRC and DST",
     )
-    formats.add_arguments(parser)
+    add_layout_arguments(parser)
     parser.add_argument(
         "--dst-dtype", metavar="TYPE", help="element type of the destination, where it is another"
     )

@@ -43,21 +43,26 @@ examples:
 
 def add_parser(subparsers: Any) -> None:
     """Adds the command `compile-reorder` and its arguments."""
-    from layout_ir.tools.commands import formats, quantization_options
+    from layout_ir.tools.commands.arguments import (
+        FORMAT_HELP,
+        QUANTIZATION_HELP,
+        add_layout_arguments,
+        add_quantization_arguments,
+    )
 
     parser = subparsers.add_parser(
         "compile-reorder",
         help="a reorder as an object file with a C interface, for this machine or another",
         description="Compile a reorder between two layouts ahead of time.",
-        epilog=_EPILOG.format(numbers=quantization_options.HELP),
+        epilog=_EPILOG.format(numbers=QUANTIZATION_HELP),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("source", metavar="SRC", nargs="?", help=formats.FORMAT_HELP)
+    parser.add_argument("source", metavar="SRC", nargs="?", help=FORMAT_HELP)
     parser.add_argument(
         "destination", metavar="DST", nargs="?", help="the layout to move to, in the same notations"
     )
-    formats.add_arguments(parser)
-    quantization_options.add_arguments(parser)
+    add_layout_arguments(parser)
+    add_quantization_arguments(parser)
     parser.add_argument(
         "--target", default="host", metavar="NAME", help="the machine: one of --list-targets (default: host)"
     )

@@ -30,7 +30,7 @@ examples:
 
 def add_parser(subparsers: Any) -> None:
     """Adds the arguments of `layout-ir convert` to the command line."""
-    from layout_ir.tools.commands import formats
+    from layout_ir.tools.commands.arguments import FORMAT_HELP, add_layout_arguments
 
     parser = subparsers.add_parser(
         "convert",
@@ -39,7 +39,7 @@ def add_parser(subparsers: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("format", metavar="FORMAT", nargs="?", help=formats.FORMAT_HELP)
+    parser.add_argument("format", metavar="FORMAT", nargs="?", help=FORMAT_HELP)
     parser.add_argument(
         "--to", metavar="NAME", help=f"what to write: one of --list, {OURS} (our own text), or all"
     )
@@ -47,7 +47,7 @@ def add_parser(subparsers: Any) -> None:
         "--from", dest="source", metavar="NAME", help="the notation of FORMAT, instead of a prefix"
     )
     parser.add_argument("--list", action="store_true", help="list the notations, with an example of each")
-    formats.add_arguments(parser)
+    add_layout_arguments(parser)
     parser.set_defaults(run=run)
 
 

@@ -24,7 +24,7 @@ examples:
 
 def add_parser(subparsers: Any) -> None:
     """Adds the arguments of `layout-ir draw` to the command line."""
-    from layout_ir.tools.commands import formats
+    from layout_ir.tools.commands.arguments import FORMAT_HELP, add_layout_arguments
 
     parser = subparsers.add_parser(
         "draw",
@@ -33,8 +33,8 @@ def add_parser(subparsers: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("format", metavar="FORMAT", help=formats.FORMAT_HELP)
-    formats.add_arguments(parser)
+    parser.add_argument("format", metavar="FORMAT", help=FORMAT_HELP)
+    add_layout_arguments(parser)
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="FILE.svg or FILE.png (PNG needs the extra 'draw')"
     )

@@ -35,7 +35,7 @@ examples:
 
 def add_parser(subparsers: Any) -> None:
     """Adds the arguments of `layout-ir explain` to the command line."""
-    from layout_ir.tools.commands import formats
+    from layout_ir.tools.commands.arguments import FORMAT_HELP, add_layout_arguments
 
     parser = subparsers.add_parser(
         "explain",
@@ -44,8 +44,8 @@ def add_parser(subparsers: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("format", metavar="FORMAT", help=formats.FORMAT_HELP)
-    formats.add_arguments(parser)
+    parser.add_argument("format", metavar="FORMAT", help=FORMAT_HELP)
+    add_layout_arguments(parser)
     parser.add_argument("--index", action="append", metavar="1,16,4,3", help="where is this element?")
     parser.add_argument("--offset", action="append", type=int, metavar="N", help="what lies there?")
     parser.add_argument(

@@ -31,25 +31,30 @@ examples:
 
 def add_parser(subparsers: Any) -> None:
     """Adds the command `explain-reorder` and its arguments."""
-    from layout_ir.tools.commands import formats, quantization_options
+    from layout_ir.tools.commands.arguments import (
+        FORMAT_HELP,
+        QUANTIZATION_HELP,
+        add_layout_arguments,
+        add_quantization_arguments,
+    )
 
     parser = subparsers.add_parser(
         "explain-reorder",
         help="the plan of a compiled reorder: loops, micro-kernels, streaming, threads",
         description="Say how a reorder between two layouts is compiled.",
-        epilog=_EPILOG.format(numbers=quantization_options.HELP),
+        epilog=_EPILOG.format(numbers=QUANTIZATION_HELP),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("source", metavar="SRC", help=formats.FORMAT_HELP)
+    parser.add_argument("source", metavar="SRC", help=FORMAT_HELP)
     parser.add_argument("destination", metavar="DST", help="the layout to move to, in the same notations")
-    formats.add_arguments(parser)
+    add_layout_arguments(parser)
     parser.add_argument(
         "--cpu",
         default="host",
         metavar="NAME",
         help="the machine to plan for, such as haswell (default: host)",
     )
-    quantization_options.add_arguments(parser)
+    add_quantization_arguments(parser)
     parser.add_argument(
         "--threads",
         type=int,

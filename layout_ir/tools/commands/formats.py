@@ -19,32 +19,11 @@ from layout_ir.errors import LayoutError
 from layout_ir.notations import NOTATIONS, Subject, read
 from layout_ir.tools.commands import TextError
 
-FORMAT_HELP = (
-    "a tag (nChw8c), a format ('(n, c) : [n, c, c:8]'), or a foreign notation behind its name ('xla:{1,0:T(8,128)}', "
-    "htp:R4Crouton); layout-ir convert --list names them"
-)
-
 _PREFIX = re.compile(r"\s*([A-Za-z_]\w*):(?=.)", re.DOTALL)
 _NUMBER = re.compile(r"\s*(-?\d+)\s*")
 _LIMIT = 1 << 63
 
 T = TypeVar("T")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """`--shape` and `--dtype`, which every command on layouts takes."""
-    parser.add_argument(
-        "--shape",
-        metavar="2x17x5x4",
-        help="extents of the dims, in the order that the notation states (layout-ir convert --list): n, c, h, w for "
-        "nChw8c; () for a scalar",
-    )
-    parser.add_argument(
-        "--dims",
-        metavar="NAMES",
-        help="the dims in the order of --shape, instead of that of the notation: oihw, or o,i,h,w",
-    )
-    parser.add_argument("--dtype", metavar="TYPE", help="element type: f32, bf16, i8, ui4, ...")
 
 
 def read_shape(text: str | None) -> tuple[int, ...] | None:

@@ -27,32 +27,6 @@ _LARGEST_FILE = 1 << 24
 """Bytes of a file of numbers at most: a million numbers, more than any tensor has channels. Reading a device would not
 end."""
 
-HELP = """\
-Elements may be converted on the way, real = (stored - zero point) * scale. --scale and --zero-point take
-  0.05              a number of the only side of integers; a list that begins with - as --zero-point=-3,4
-  0.5:0.25          of the source and of the destination, either of which may be left out
-  0.1,0.2,0.4       one for each index of --dim
-  @FILE             the same from an .npy file or from text, numbers between spaces, commas or line ends
-  tensor, channel   one for the tensor, or for each index of --dim, that every call brings along
-"""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds `--to-dtype`, `--scale`, `--zero-point`, `--dim` and `--beta` to `parser`."""
-    parser.add_argument(
-        "--to-dtype", metavar="TYPE", help="the element type to convert to (default: no other)"
-    )
-    parser.add_argument("--scale", metavar="S", help="scale of the side with integers, or SRC:DST; see below")
-    parser.add_argument("--zero-point", metavar="Z", help="zero point of the side with integers, or SRC:DST")
-    parser.add_argument(
-        "--dim", type=int, metavar="D", help="the dim, from 0, along which channels have numbers"
-    )
-    parser.add_argument(
-        "--beta",
-        metavar="B",
-        help="add B times what the destination holds; a number, or tensor for any call's",
-    )
-
 
 def conversion_of(args: argparse.Namespace, dtype: str, shape: Sequence[int | None]) -> Conversion:
     """The conversion that the options ask for, of a tensor of `shape` (None: a dynamic extent) with elements `dtype`.

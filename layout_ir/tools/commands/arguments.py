@@ -1,0 +1,56 @@
+"""Arguments that several commands take, and their help.
+
+Every start of the tool adds them, so nothing is imported here that reads them: layouts are read by `formats`,
+quantization parameters by `quantization_options`.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+FORMAT_HELP = (
+    "a tag (nChw8c), a format ('(n, c) : [n, c, c:8]'), or a foreign notation behind its name ('xla:{1,0:T(8,128)}', "
+    "htp:R4Crouton); layout-ir convert --list names them"
+)
+
+QUANTIZATION_HELP = """\
+Elements may be converted on the way, real = (stored - zero point) * scale. --scale and --zero-point take
+  0.05              a number of the only side of integers; a list that begins with - as --zero-point=-3,4
+  0.5:0.25          of the source and of the destination, either of which may be left out
+  0.1,0.2,0.4       one for each index of --dim
+  @FILE             the same from an .npy file or from text, numbers between spaces, commas or line ends
+  tensor, channel   one for the tensor, or for each index of --dim, that every call brings along
+"""
+
+
+def add_layout_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds `--shape`, `--dims` and `--dtype`, which every command on layouts takes, to `parser`."""
+    parser.add_argument(
+        "--shape",
+        metavar="2x17x5x4",
+        help="extents of the dims, in the order that the notation states (layout-ir convert --list): n, c, h, w for "
+        "nChw8c; () for a scalar",
+    )
+    parser.add_argument(
+        "--dims",
+        metavar="NAMES",
+        help="the dims in the order of --shape, instead of that of the notation: oihw, or o,i,h,w",
+    )
+    parser.add_argument("--dtype", metavar="TYPE", help="element type: f32, bf16, i8, ui4, ...")
+
+
+def add_quantization_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds `--to-dtype`, `--scale`, `--zero-point`, `--dim` and `--beta` to `parser`."""
+    parser.add_argument(
+        "--to-dtype", metavar="TYPE", help="the element type to convert to (default: no other)"
+    )
+    parser.add_argument("--scale", metavar="S", help="scale of the side with integers, or SRC:DST; see below")
+    parser.add_argument("--zero-point", metavar="Z", help="zero point of the side with integers, or SRC:DST")
+    parser.add_argument(
+        "--dim", type=int, metavar="D", help="the dim, from 0, along which channels have numbers"
+    )
+    parser.add_argument(
+        "--beta",
+        metavar="B",
+        help="add B times what the destination holds; a number, or tensor for any call's",
+    )
