@@ -161,6 +161,23 @@ def is_said_elsewhere(module: str, owner: str, function: ast.FunctionDef) -> boo
     )
 
 
+def test_the_glossary_is_in_order_and_names_files_that_exist():
+    text = (
+        (ROOT / "CONTRIBUTING.md")
+        .read_text(encoding="utf-8")
+        .partition("## Words\n")[2]
+        .partition("\n## ")[0]
+    )
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")][1:]
+    words = [row[0] for row in rows]
+    assert words and words == sorted(words, key=str.lower)
+    files = {f"/{path.with_suffix('')}" for path in modules().values()}
+    folders = {f"/{path.parent}/" for path in modules().values()}
+    for row in rows:
+        for place in re.findall(r"`([^`]+)`", row[2] if len(row) > 2 else ""):
+            assert any(known.endswith(f"/{place}") for known in files | folders), f"{row[0]}: {place}"
+
+
 def test_files_that_the_page_names_exist():
     for name in re.findall(
         r"`((?:layout_ir|passes|backends|tests|filecheck|benchmarks)/[\w/]+(?:\.py|/))`", PAGE
