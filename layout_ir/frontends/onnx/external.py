@@ -27,9 +27,10 @@ def read_external(tensor: onnx.TensorProto, folder: Path | None, size: int, titl
     """
     entries: dict[str, str] = {}
     for entry in tensor.external_data:
-        if entry.key in entries:
-            raise OnnxImportError(f"{title} says the {quoted(entry.key)} of its external data twice")
-        entries[entry.key] = entry.value
+        key, value = _text(entry.key, title), _text(entry.value, title)
+        if key in entries:
+            raise OnnxImportError(f"{title} says the {quoted(key)} of its external data twice")
+        entries[key] = value
     where = entries.get("location", "")
     if folder is None:
         raise OnnxImportError(
@@ -70,6 +71,13 @@ def read_external(tensor: onnx.TensorProto, folder: Path | None, size: int, titl
     if len(data) != size:
         raise OnnxImportError(f"{failed}: it became shorter while it was read, {len(data)} != {size} bytes")
     return data
+
+
+def _text(found: str | bytes, title: str) -> str:
+    """`found`, which protobuf returns as bytes where it is not UTF-8."""
+    if isinstance(found, bytes):
+        raise OnnxImportError(f"{title} says {quoted(found)} of its external data, which is not UTF-8")
+    return found
 
 
 def _count(text: str, key: str, place: str) -> int:

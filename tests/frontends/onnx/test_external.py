@@ -110,6 +110,16 @@ def test_negative_locations_that_name_no_file(tmp_path: Path, location: str):
         from_onnx(write(tmp_path, location))
 
 
+@pytest.mark.parametrize("text", [b"w.bin", b"location"])
+def test_negative_texts_that_are_not_utf8(tmp_path: Path, text: bytes):
+    path = write(tmp_path)
+    contents = path.read_bytes()
+    assert contents.count(text) == 1
+    path.write_bytes(contents.replace(text, b"\xff" * len(text)))
+    with pytest.raises(OnnxImportError, match="of its external data, which is not UTF-8"):
+        from_onnx(path)
+
+
 def test_negative_links(tmp_path: Path):
     outside = tmp_path / "outside"
     outside.mkdir()
