@@ -96,9 +96,12 @@ def _to_bf16(numbers: list[Fraction]) -> list[int]:
 @pytest.mark.parametrize("src", ["f32", "f64", "i32", "ui32", "i64", "ui64"])
 def test_bf16_is_rounded_once(cpu: str, src: str):
     rng = np.random.default_rng(9)
-    upper = rng.integers(1, 256, 400).astype(object) << rng.integers(2, 23, 400).astype(object)
-    exact = [int(x) * (1 << 31 if src.endswith("64") else 1) // 2 + int(y) for x in upper for y in (-1, 0, 1)]
-    numbers = [x for x in exact if x > 0]
+    shift = {"f64": 20, "i64": 31, "ui64": 31}.get(src, 0)
+    ties = [
+        (2 * int(x) + 1) << int(k) + shift
+        for x, k in zip(rng.integers(128, 256, 400), rng.integers(1, 21, 400), strict=True)
+    ]
+    numbers = [tie + near for tie in ties for near in (-1, 0, 1)]
     data = np.array(numbers, KINDS[src])
     kept = [Fraction(x.item()) for x in data]
     assert _cast(cpu, src, "bf16", data)[: data.size].tolist() == _to_bf16(kept)
