@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func
@@ -19,7 +18,6 @@ from layout_ir.diagnostics import collect
 from layout_ir.dialects.kernel.ops import CallOp, KernelDialect
 from layout_ir.dialects.layout import LayoutDialect, ReorderOp
 from layout_ir.elements.quantization import Conversion
-from layout_ir.errors import LayoutError
 
 PROGRAM = """
 func.func @reorder_0(%x : tensor<2x17x5x4xf32>) -> tensor<2x17x5x4xf32, #layout.tag<nChw8c>> {
@@ -75,19 +73,6 @@ def test_a_reorder_that_converts_says_so_in_its_plan():
     assert op.plan.data.conversion == Conversion("f32", "i8")
     assert "convert <f32 to i8>" in str(op)
     assert "fptosi" in llvm_ir(module) or "fadd <" in llvm_ir(module)
-
-
-def test_negative_plans_for_two_machines_are_no_module():
-    module = _module(
-        'kernel.plan @a { width 4 src 0 dst 0 }\nkernel.plan @b cpu "haswell" { width 4 src 0 dst 0 }'
-    )
-    with pytest.raises(LayoutError, match="plans for haswell and host in one program"):
-        llvm_ir(module)
-
-
-def test_negative_a_program_without_plans_has_no_code():
-    with pytest.raises(LayoutError, match="run convert-layout-to-kernel first"):
-        llvm_ir(_module())
 
 
 def test_dynamic_dims_get_the_kernel_that_is_compiled_ahead():

@@ -13,7 +13,6 @@ import pytest
 
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm.aot.dynamic_object_file import DynamicUnit, compile_dynamic_ahead, hints
-from layout_ir.backends.llvm.aot.header import header
 from layout_ir.backends.llvm.aot.object_file import elf_symbols
 from layout_ir.backends.llvm.machine.known_cpus import known_cpus, machine_named
 from layout_ir.backends.llvm.machine.machine import host
@@ -92,20 +91,6 @@ def test_every_larger_shape_has_a_plan_in_tiles():
         shape = (rng.randint(1, 500), rng.randint(16, 500), rng.randint(4, 300), rng.randint(4, 300))
         taken = next(choice for choice in unit.choices if choice.serves(shape))
         assert taken is not unit.choices[-1], shape
-
-
-def test_the_header_declares_the_extents():
-    text = header(_unit("haswell"))
-    for line in (
-        "shape        ?x?x?x?, elements f32 of 4 bytes",
-        "extents      4 numbers, one per dim; those that the shape gives are not read",
-        "void k2(const void *src, void *dst, const int64_t *extents);",
-        "void k2_part(const void *src, void *dst, int64_t part, int64_t parts, const int64_t *extents);",
-        "int64_t k2_src_bytes(const int64_t *extents);",
-        "int64_t k2_dst_bytes(const int64_t *extents);",
-    ):
-        assert line in text
-    assert "_SRC_BYTES" not in text
 
 
 @pytest.mark.parametrize(

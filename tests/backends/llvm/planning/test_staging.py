@@ -1,0 +1,90 @@
+"""Staging buffers: what goes through them arrives, rows begin in their lines as they should, and they fit the stack."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from layout_ir.backends.llvm.planning.staging import buffer_bound, stack_bytes, staged_rows, staging_size
+from layout_ir.backends.llvm.planning.tiles import move_tile
+from layout_ir.dialects.kernel.plan import Axis, Copy, Loop, Plan, Staged, Step, Tile
+from layout_ir.dialects.kernel.plan_verifier import check_plan
+from layout_ir.symbolic.shape_env import ShapeEnv
+from layout_ir.symbolic.symint import dynamic_extent
+from tests.backends.llvm.planning.plans import NARROW, WIDE, steps_of, tile_of
+from tests.plan_evaluation import Moved, evaluate
+
+
+def _transposition(rows: int, cols: int) -> Step:
+    """Of a matrix of f32, in a square tile."""
+    return Step((), 0, 0, move_tile(Loop(rows, 4 * cols, 4), Axis(cols, 4 * rows), 4, WIDE))
+
+
+@pytest.mark.parametrize("rows, cols", [(513, 65), (515, 64), (530, 83), (544, 81)])
+def test_blocks_of_rows_and_columns_are_the_whole_transposition(rows: int, cols: int):
+    steps = staged_rows(_transposition(rows, cols))
+    assert steps is not None
+    plan = Plan(4, 4 * rows * cols, 4 * rows * cols, tuple(steps))
+    check_plan(plan)
+    found = evaluate(plan)
+    assert len(found) == found.writes == 4 * rows * cols
+    for row in range(0, rows, 7):
+        for col in range(cols):
+            assert found[4 * (col * rows + row)] == Moved(4 * (row * cols + col), 0, 0)
+
+
+def test_rows_begin_in_their_lines_as_in_the_destination():
+    for step in staged_rows(_transposition(541, 130)) or []:
+        staged = step.kernel
+        assert isinstance(staged, Staged)
+        assert staged.row_stride % 64 == staged.dst_stride % 64
+        assert staged.row_stride >= staged.size + 64  # a line that waits, and does not reach the next row
+        assert stack_bytes(Plan(4, 1, 1, (step,)), WIDE) >= staged.extent + 64
+
+
+@pytest.mark.parametrize("rows, cols", [(511, 64), (512, 63)])
+def test_negative_short_rows_and_few_columns_are_not_staged(rows: int, cols: int):
+    assert staged_rows(_transposition(rows, cols)) is None
+    assert staged_rows(_transposition(512, 64)) is not None
+
+
+def test_negative_elements_that_are_not_loaded_by_lines_are_not_staged():
+    step = _transposition(600, 100)
+    assert isinstance(step.kernel, Tile)
+    assert staged_rows(replace(step, kernel=replace(step.kernel, square=False))) is None
+    assert staged_rows(replace(step, kernel=Copy(4))) is None
+
+
+def test_a_buffer_is_the_largest_of_those_that_a_plan_needs():
+    plan = Plan(4, 1, 1, tuple(Step((), 0, 0, Staged(size, ())) for size in (512, 4096, 1024)))
+    assert 4096 + 64 < stack_bytes(plan, WIDE) <= 4096 + 128
+    assert stack_bytes(replace(plan, steps=(Step((), 0, 0, Copy(4)),)), WIDE) == 0
+    assert staging_size(WIDE) <= WIDE.l2 // 4 and staging_size(NARROW) < staging_size(WIDE)
+
+
+def test_a_symbolic_buffer_has_a_bound_that_holds_for_the_hint():
+    for hint in (1, 1000, 65536, 1 << 20):
+        extent = dynamic_extent(ShapeEnv(), 0, "n", hint)
+        bound = buffer_bound(extent, WIDE)
+        assert type(bound) is int and bound >= max(hint, staging_size(WIDE))
+    assert buffer_bound(12, WIDE) == 12
+
+
+def test_long_rows_that_begin_anywhere_in_a_line_are_staged_block_after_block():
+    assert tile_of("ab", "ba", (2080, 2112)).streaming
+    step = steps_of("ab", "ba", (2081, 2112))[0]
+    staged = step.kernel
+    assert step.loops == (Loop(33, 256, 532736),)
+    assert isinstance(staged, Staged) and staged.streaming
+    assert (staged.size, staged.rows, staged.dst_stride) == (128, 64, 4 * 2081)
+    assert (staged.iterations, staged.src_stride) == (64, 32 * 4 * 2112)
+    # A row begins in its line of the buffer as it does in that of the destination.
+    assert (staged.row_stride - staged.dst_stride) % 64 == 0
+    [inner] = staged.steps
+    assert isinstance(inner.kernel, Tile) and inner.kernel.prefetch_distance == staged.src_stride
+
+
+def test_negative_short_rows_are_staged_at_once():
+    for step in steps_of("ab", "ba", (301, 9000)):
+        assert not isinstance(step.kernel, Staged) or step.kernel.iterations == 1
