@@ -13,7 +13,7 @@ from hypothesis import given
 
 from layout_ir.algebra.factors import Factor
 from layout_ir.algebra.format import Format
-from layout_ir.algebra.layout import HOLE, Hole, Index, Layout, Pad
+from layout_ir.algebra.layout import HOLE, Index, Layout, Pad
 from layout_ir.errors import LayoutError
 from tests.layouts import address_by_definition, indices, random_format, random_layout, random_shape, rngs
 
@@ -114,39 +114,6 @@ def test_inverse_tells_indices_pads_and_holes_apart(rng: Random):
             assert isinstance(found, Pad) and found.position in positions[address]
         else:
             assert found == HOLE
-
-
-def test_inverse_does_not_search_large_dims():
-    layout = Format.from_tag("nChw8c").bind((1 << 20, 1 << 20, 7, 7))
-    index = ((1 << 20) - 1, 123_457, 6, 5)
-    assert layout.inverse(layout.address(index)) == Index(index)
-
-
-@pytest.mark.parametrize(
-    ("text", "shape", "address", "found"),
-    [
-        ("(a) : [a*0]", (1 << 40,), 5, HOLE),
-        ("(a, b) : [a*0, b], lo = [1000000000, 0]", (1 << 40, 3), 2, Index((0, 2))),
-        ("(a, b) : [a*2, b*2]", (1 << 31, 1 << 31), 7, HOLE),
-        ("(a, b) : [a*2, b*2]", (1 << 31, 1 << 31), 8, Index((0, 4))),
-        ("(a, b) : [a*0, b*3, a:8*0], lo = [13, 0]", (1 << 40, 2), 3, Index((3, 1))),
-    ],
-)
-def test_inverse_does_not_search_overlapping_strides(
-    text: str, shape: tuple[int, ...], address: int, found: Index | Hole
-):
-    assert Format.parse(text).bind(shape).inverse(address) == found
-
-
-def test_negative_inverse_gives_up_where_strides_overlap_too_much():
-    layout = Format.parse("(a, b, c) : [a*2000003, b*2000005, c*2000007]").bind((1 << 20,) * 3)
-    with pytest.raises(LayoutError, match="is not found in 65536 tries"):
-        layout.inverse(1_000_000_007_123)
-
-
-def test_inverse_of_a_broadcast_is_an_index():
-    layout = Format.parse("(a, b) : [a*0, b]").bind((1 << 40, 3))
-    assert layout.inverse(2) == Index((0, 2))
 
 
 @given(rngs)

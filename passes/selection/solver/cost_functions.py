@@ -103,7 +103,7 @@ class CostFunctions:
 
     `domains` has the number of states of each variable and 1 for what is none. Values whose table would have more
     than `direct` entries get sets, with `tails` where uses are shared. `limits` has the number of sets that are told
-    apart, by value, where it is not sharing.SETS.
+    apart, by value, where it is not demand_sets.SETS.
     """
 
     def __init__(

@@ -4,10 +4,11 @@ A cost shift between a table and one of its variables adds a number per state to
 from every entry of the table with that state. No assignment costs more or less for it (the problem is reparameterized),
 so the sum of all minima is a lower bound whatever is shifted. `sweep` takes one variable after the other, collects the
 least entry per state of all its tables and gives the sum back in equal shares to the tables that are still to come
-(sequential reweighting, as in TRW-S and soft arc consistency); the bound never falls. On trees of tables it ends at
-the optimum, elsewhere close to it.
+(sequential reweighting, as in TRW-S and soft arc consistency); the bound falls by the rounding of shares at most. On
+trees of tables it ends at the optimum, elsewhere close to it.
 
-All numbers are integers. They are multiplied by SCALE first, since equal shares are fractions.
+All numbers are integers. They are multiplied by SCALE first, since equal shares are fractions; what is left of such a
+number when it is cut into shares stays with the variable, where it may be lost to the bound.
 """
 
 from __future__ import annotations

@@ -18,11 +18,9 @@ from layout_ir.diagnostics import Severity, collect
 from layout_ir.dialects import nn
 from layout_ir.passes.propagate import LayoutPropagatePass, propagate
 from layout_ir.passes.selection.options import models
-from layout_ir.passes.selection.options.op_classes import OpClasses
 from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.translation import apply as applying
 from layout_ir.passes.selection.translation import from_ir as building
-from layout_ir.passes.selection.translation.format_lists import FormatLists
 from layout_ir.passes.selection.translation.from_ir import build
 from tests.programs import parse
 
@@ -123,33 +121,6 @@ def test_problem_of_equal_ops_shares_what_is_equal():
     assert len({id(choices) for choices in convs[1:]}) == 1
 
 
-def _kinds(text: str) -> list[int | None]:
-    op_classes = OpClasses(target_named("avx2"))
-    found: list[int | None] = []
-    for op in parse(text).walk():
-        if isinstance(op, nn.NNOp):
-            values = [*op.operands, *op.results]
-            found.append(op_classes.of(op, values, tuple(values.index(value) for value in values)))
-    return found
-
-
-def test_negative_ops_of_other_attributes_types_or_operands_are_not_alike():
-    found = _kinds(f"""func.func @f(%x : {ANY}, %z : {ANY}, %s : tensor<1x16x8x8xf64, #layout.any>) {{
-  %0 = nn.relu %x : {ANY}
-  %1 = nn.relu %z : {ANY}
-  %2 = nn.sigmoid %x : {ANY}
-  %3 = nn.relu %s : tensor<1x16x8x8xf64, #layout.any>
-  %4 = nn.add %x, %z : {ANY}
-  %5 = nn.add %x, %x : {ANY}
-  %6 = nn.softmax %x axis = 1 : {ANY}
-  %7 = nn.softmax %x axis = 2 : {ANY}
-  %8 = nn.relu %x {{note = 1 : i64}} : {ANY}
-  func.return
-}}""")
-    assert None not in found
-    assert found[0] == found[1] and len(set(found)) == len(found) - 1
-
-
 def test_formats_keep_the_names_they_were_given():
     formats = [f"#layout.format<({names}) : [{names}]>" for names in ("n, c, h, w", "a, b, c, d")]
     text = ""
@@ -181,27 +152,6 @@ def test_negative_models_of_others_are_asked_for_every_op():
         models.register(nn.ReluOp, model)
         build(_chain(5), target_named("avx2"))
     assert len(set(asked)) == 5
-
-
-def test_lists_are_shared_and_never_change():
-    lists = FormatLists()
-    nchw, nhwc, blocked = (Format.from_tag(tag) for tag in ("nchw", "nhwc", "nChw8c"))
-    one = lists.of((1, 16, 8, 8)).adding(nchw)
-    two = one.adding(nhwc)
-    assert lists.of((1, 16, 8, 8)).adding(nchw) is one and one.adding(nhwc) is two
-    assert one.formats == (nchw,) and two.formats == (nchw, nhwc)
-    assert two.adding(nhwc) is two and two.number(nhwc) == 1
-    assert one.number(nhwc) is None and two.number(blocked) is None
-
-
-def test_formats_of_the_same_bytes_are_one():
-    pixel = FormatLists().of((1, 16, 1, 1)).adding(Format.from_tag("nchw"))
-    assert pixel.adding(Format.from_tag("nhwc")) is pixel and pixel.number(Format.from_tag("nhwc")) == 0
-
-
-def test_negative_formats_that_do_not_fit_are_not_added():
-    own = FormatLists().of((1, 16, 8, 8))
-    assert own.adding(Format.from_tag("ab")) is own
 
 
 def _many(options: int) -> str:
