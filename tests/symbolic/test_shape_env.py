@@ -66,6 +66,13 @@ def test_what_is_positive_for_large_symbols_is_so_for_large_numbers(seed: int):
     assert answers == {True, False, None}
 
 
+def test_of_two_monomials_the_multiple_is_the_larger_one():
+    env, [a, b, few] = _env((1, None), (1, None), (0, 7))
+    assert env.large(plus(times(a, b), scaled(a, -3))) is True
+    assert env.large(plus(scaled(times(a, b), -1), scaled(times(b, few), 3))) is False
+    assert env.large(plus(a, scaled(b, -1))) is None
+
+
 def test_a_guard_admits_the_shapes_for_which_its_answer_is_right():
     env, [a, b] = _env((1, None), (1, None))
     asked = plus(times(a, b), constant(-12))
@@ -108,6 +115,7 @@ def test_a_remainder_that_is_zero_is_so_for_the_shapes_that_are_served():
     assert not env.is_remainder(a) and not env.is_remainder(plus(rest, constant(1)))
     assert env.is_zero(rest, "guarding")
     assert [k for k in range(1, 40) if env.guards_hold((k,))] == [8, 16, 24, 32]
+    assert env.least(rest) == env.most(rest) == 0
     assert env.symbol("remainder", a, constant(8), "another", 0, 7, 0) == rest
 
 
