@@ -140,7 +140,7 @@ class ShapeEnv:
         return all(self.symbols[k].high is not None for k in monomial)
 
     def is_remainder(self, terms: Terms) -> bool:
-        """Whether a polynomial is one symbol, the remainder of a division, and nothing else."""
+        """Whether a polynomial is a multiple of one symbol, the remainder of a division, and nothing else."""
         return len(terms) == 1 and len(terms[0][0]) == 1 and self.symbols[terms[0][0][0]].kind == "remainder"
 
     # Answers ----------------------------------------------------------------------------------------------------

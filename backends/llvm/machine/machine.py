@@ -99,11 +99,8 @@ def _cache_size(level: int) -> int:
             ):
                 continue
             text = (index / "size").read_text().strip()
+            unit = {"K": 10, "M": 20, "G": 30}.get(text[-1:])
+            return int(text) if unit is None else int(text[:-1]) << unit
         except (OSError, ValueError):
             continue
-        return (
-            int(text[:-1]) << {"K": 10, "M": 20, "G": 30}.get(text[-1], 0)
-            if text[-1:].isalpha()
-            else int(text)
-        )
     return 0
