@@ -59,6 +59,8 @@ def test_a_window_is_known_by_its_parallel_loop():
         reductions = frozenset({1 if offset is B else 2})
         image = transfer(Format.of("(c, h) : [h, c]"), (A, B + C), (A, start), reductions, ("c", "h"))
         assert image == Format.of("(c, h) : [h, c]")
+    both = transfer(Format.of("(c, h) : [h, c]"), (A, B + C), (A, B, C), frozenset({1}), ("c", "k", "h"))
+    assert both == Format.of("(c, k, h) : [k, h, c]")
 
 
 def test_negative_a_fixed_dim_takes_nobodys_place():
