@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
@@ -63,6 +63,7 @@ def test_negative_a_declaration_keeps_its_signature():
 @pytest.mark.parametrize("where", ["argument", "result"])
 def test_an_op_stands_right_behind_the_definition(where: str):
     module, func, (first, second, _) = _program(*RELU)
+    first.location = FileLineColLoc(StringAttr("f.mlir"), IntAttr(2), IntAttr(3))
     value = func.args[0] if where == "argument" else first.results[0]
     op = ReorderOp(value, Format.of("ba"))
     insert_after(value, op)
