@@ -1,7 +1,7 @@
 """Elements on their way through registers: loaded, converted, stored. A move is the conversion that is the identity.
 
 In registers an element is an integer of its width (one of 4 bits an i8), so that kernels shuffle vectors of them
-without caring what they mean. `conversion_arithmetic` says what a conversion computes, `quantization_parameters`
+without caring what they mean. `conversion_arithmetic` says what a conversion computes, `parameter_lanes`
 which parameters go with which lanes.
 """
 
