@@ -103,8 +103,7 @@ def explain(module: ModuleOp, target: str = "host", costs: CostModel | None = No
     left = [op for op in module.walk() if isinstance(op, ReorderOp) and _moves_activations(op)]
     if not left:
         return []
-    fixed = {name_of_op(op) for op, _ in _fixed(module)}
-    copy, names = _reopened(module)
+    copy, names, fixed = _reopened(module)
     unit = "ns" if costs is None else costs.unit
     selection = build(copy, target_named(target), costs, everything=True)
     solution = solve_program(selection)
@@ -146,12 +145,16 @@ def _is_layout_only(op: object) -> TypeGuard[ReorderOp | CastOp | FillPadsOp]:
     return isinstance(op, CastOp | FillPadsOp) or (isinstance(op, ReorderOp) and op.keeps_elements)
 
 
-def _reopened(module: ModuleOp) -> tuple[ModuleOp, dict[SSAValue, SSAValue]]:
-    """A copy in which every layout inside functions is to be chosen again, and the copy of each value of `module`."""
+def _reopened(module: ModuleOp) -> tuple[ModuleOp, dict[SSAValue, SSAValue], set[str]]:
+    """A copy in which every layout inside functions is free again, and its value for each value of the original.
+
+    The third are the names of the ops that stay as they are, because no model says how else they could run.
+    """
     names: dict[SSAValue, SSAValue] = {}
     copy = module.clone(value_mapper=names)
     moved: dict[SSAValue, SSAValue] = {}
-    for op, option in _fixed(copy):
+    fixed = _fixed(copy)
+    for op, option in fixed:
         op.attributes[OPTIONS] = ArrayAttr([OptionAttr(option)])
     for op in list(copy.walk()):
         if _is_layout_only(op):
@@ -167,7 +170,8 @@ def _reopened(module: ModuleOp) -> tuple[ModuleOp, dict[SSAValue, SSAValue]]:
             value = moved[value]
         return value
 
-    return copy, {original: current(value) for original, value in names.items()}
+    values = {original: current(value) for original, value in names.items()}
+    return copy, values, {name_of_op(op) for op, _ in fixed}
 
 
 def _fixed(module: ModuleOp) -> list[tuple[Operation, LayoutOption]]:

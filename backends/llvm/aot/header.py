@@ -44,14 +44,14 @@ extern "C" {{
 """
 
 
-_SHARES = """\
-/* Moves share `part` (from 0) of `parts` (at least 1) about equal ones. The shares may run in any order or at once;
+_PARTS = """\
+/* Moves part `part` (from 0) of `parts` (at least 1) about equal ones. The parts may run in any order or at once;
  * where two write the same byte they write the same value. After all of them the tensor is moved. */
 """
 
 
-_SHARES_OF_HALVES = """\
-/* Moves share `part` (from 0) of `parts` (at least 1) about equal ones. The shares may run in any order, but one after
+_PARTS_OF_HALVES = """\
+/* Moves part `part` (from 0) of `parts` (at least 1) about equal ones. The parts may run in any order, but one after
  * the other: two may write halves of one byte. After all of them the tensor is moved. */
 """
 
@@ -68,9 +68,9 @@ def _functions(unit: Unit) -> str:
     name = unit.name
     if not isinstance(unit, DynamicUnit):
         more = "".join(f", const {argument.type} *{argument.name}" for argument in _arguments(unit))
-        shares = _SHARES_OF_HALVES if unit.plans[0].shares_bytes else _SHARES
+        parts = _PARTS_OF_HALVES if unit.plans[0].shares_bytes else _PARTS
         return (
-            f"/* Moves the whole tensor. */\nvoid {name}(const void *src, void *dst{more});\n\n{shares}"
+            f"/* Moves the whole tensor. */\nvoid {name}(const void *src, void *dst{more});\n\n{parts}"
             f"void {name}_part(const void *src, void *dst, int64_t part, int64_t parts{more});\n"
         )
     return (
@@ -78,7 +78,7 @@ def _functions(unit: Unit) -> str:
         f"int64_t {name}_src_bytes(const int64_t *extents);\n"
         f"int64_t {name}_dst_bytes(const int64_t *extents);\n\n"
         "/* Moves the whole tensor. */\n"
-        f"void {name}(const void *src, void *dst, const int64_t *extents);\n\n{_SHARES}"
+        f"void {name}(const void *src, void *dst, const int64_t *extents);\n\n{_PARTS}"
         f"void {name}_part(const void *src, void *dst, int64_t part, int64_t parts, const int64_t *extents);\n"
     )
 

@@ -23,7 +23,7 @@ The object calls nothing and can be linked into any program or shared library. T
   void NAME_part(const void *src, void *dst, int64_t part, int64_t parts);
 and says how large the buffers are. `layout-ir explain-reorder --cpu TARGET` says what the code does.
 
-{numbers}
+{quantization}
 What calls bring along are further arguments of both functions, `const float *` or `const double *`, in this order:
 src_zero, ratio (the source's scale / the destination's), beta, dst_zero. The header describes those that there are.
 
@@ -54,7 +54,7 @@ def add_parser(subparsers: Any) -> None:
         "compile-reorder",
         help="a reorder as an object file with a C interface, for this machine or another",
         description="Compile a reorder between two layouts ahead of time.",
-        epilog=_EPILOG.format(numbers=QUANTIZATION_HELP),
+        epilog=_EPILOG.format(quantization=QUANTIZATION_HELP),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("source", metavar="SRC", nargs="?", help=FORMAT_HELP)

@@ -18,7 +18,7 @@ _EPILOG = """\
 The plan depends on the machine: the width of its registers and the sizes of its caches. `layout-opt -p
 convert-layout-to-kernel` shows the same plan as IR.
 
-{numbers}
+{quantization}
 With dynamic extents (--shape '?x64x?x?') counts and strides are formulas of the extents, which a call brings along.
 
 examples:
@@ -42,7 +42,7 @@ def add_parser(subparsers: Any) -> None:
         "explain-reorder",
         help="the plan of a compiled reorder: loops, micro-kernels, streaming, threads",
         description="Say how a reorder between two layouts is compiled.",
-        epilog=_EPILOG.format(numbers=QUANTIZATION_HELP),
+        epilog=_EPILOG.format(quantization=QUANTIZATION_HELP),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("source", metavar="SRC", help=FORMAT_HELP)

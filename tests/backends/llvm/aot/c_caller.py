@@ -1,7 +1,7 @@
 """A C program that calls reorders compiled ahead of time, for this machine or under an emulator.
 
 The program knows the headers and a file of buffers: for every reorder the source, the destination before, and the
-destination as it must be, canaries included. It calls each function whole, then in shares in reverse order.
+destination as it must be, canaries included. It calls each function whole, then in parts in reverse order.
 """
 
 from __future__ import annotations

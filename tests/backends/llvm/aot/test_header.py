@@ -54,7 +54,7 @@ def test_the_header_describes_every_number():
     assert "one after" not in text
 
 
-def test_shares_that_write_halves_of_bytes_do_not_run_at_once():
+def test_parts_that_write_halves_of_bytes_do_not_run_at_once():
     src, dst = _layouts("nchw", "nhwc", (2, 3, 5, 5))
     halves = Conversion("f32", "i4", ratio=3.0, dst_zero=-2.0)
     text = header(compile_ahead(src, dst, "f32", machine_named("haswell"), "k", halves))
