@@ -43,6 +43,7 @@ from layout_ir.dialects.nn.elementwise import (
 from layout_ir.dialects.nn.matmul import GemmOp, MatmulOp
 from layout_ir.dialects.nn.nn_op import NNOp
 from layout_ir.dialects.nn.normalization import BatchNormOp, LogSoftmaxOp, LrnOp, SoftmaxOp
+from layout_ir.dialects.nn.opaque import OpaqueOp, ProtoAttr
 from layout_ir.dialects.nn.pool import AvgPoolOp, GlobalAvgPoolOp, GlobalMaxPoolOp, MaxPoolOp
 from layout_ir.dialects.nn.reduction import (
     ReduceMaxOp,
@@ -88,6 +89,7 @@ NN = Dialect(
         MinOp,
         MulOp,
         NegOp,
+        OpaqueOp,
         PadOp,
         PowOp,
         ReciprocalOp,
@@ -106,6 +108,7 @@ NN = Dialect(
         SubOp,
         TanhOp,
     ],
+    [ProtoAttr],
 )
 
 __all__ = [
@@ -144,8 +147,10 @@ __all__ = [
     "MulOp",
     "NNOp",
     "NegOp",
+    "OpaqueOp",
     "PadOp",
     "PowOp",
+    "ProtoAttr",
     "ReciprocalOp",
     "ReduceMaxOp",
     "ReduceMeanOp",

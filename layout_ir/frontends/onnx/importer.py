@@ -6,6 +6,7 @@ evaluation where all inputs are constants (`folding`), the translation of its op
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from layout_ir.frontends.onnx.functions import Call, node_name
 from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted, unforeseen_as_import_error
 from layout_ir.frontends.onnx.model import Model, graph_inputs
 from layout_ir.frontends.onnx.node import Node
+from layout_ir.frontends.onnx.opaque import captured_names, opaque
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.frontends.onnx.translation import Builder, Translation, location, name_hint
 from layout_ir.frontends.onnx.values import Constant, Value, element_of, shape_of, tensor_type
@@ -61,6 +63,7 @@ class _Import:
         self.values: dict[str, Value] = {}
         self.budget = Budget()
         self.defined_by: dict[str, str] = {}
+        self.stated: dict[str, onnx.TypeProto] = {}
 
     def run(self, shapes: Mapping[str, Sequence[int]]) -> ModuleOp:
         inputs = graph_inputs(self.graph, shapes)
@@ -71,10 +74,10 @@ class _Import:
             argument = self.builder.block.insert_arg(type, len(self.builder.block.args))
             argument.name_hint = name_hint(value.name)
             self.values[value.name] = argument
+        if not _reshaped(self.graph, shapes):
+            self.stated = {value.name: value.type for value in (*self.graph.value_info, *self.graph.output)}
         live, self.uses = self._liveness()
-        for call in live:
-            with unforeseen_as_import_error(call.title):
-                self._node(call)
+        self._nodes(live)
         results: list[SSAValue] = []
         for value in self.graph.output:
             with foreseen_as_import_error(f"output {quoted(value.name)}"):
@@ -112,8 +115,27 @@ class _Import:
             if any(uses[name] for name in call.proto.output if name):
                 live.append(call)
                 uses.update(name for name in call.proto.input if name)
-                uses.update(_captured(call.proto))
+                uses.update(captured_names(call.proto))
         return live[::-1], uses
+
+    def _nodes(self, calls: Sequence[Call]) -> None:
+        """Translates the nodes. Raises OnnxImportError about all that cannot be imported, not the first one alone."""
+        obstacles: list[tuple[Call, OnnxImportError]] = []
+        missing: set[str] = set()
+        for call in calls:
+            if not missing.isdisjoint((*call.proto.input, *captured_names(call.proto))):
+                missing.update(filter(None, call.proto.output))
+                continue
+            try:
+                with unforeseen_as_import_error(call.title):
+                    self._node(call)
+            except OnnxImportError as error:
+                if isinstance(error, UnforeseenError):
+                    raise
+                obstacles.append((call, error))
+                missing.update(filter(None, call.proto.output))
+        if obstacles:
+            raise obstacles[0][1] if len(obstacles) == 1 else _summary(obstacles)
 
     def _node(self, call: Call) -> None:
         proto = call.proto
@@ -132,20 +154,31 @@ class _Import:
                         f"but only {len(results)} of its outputs are supported"
                     )
             elif name:
-                self._store(name, results[position])
+                value = results[position]
+                assert value is not None, "what has a name has a value"
+                self._store(name, value)
 
-    def _translate(self, node: Node) -> Sequence[Value]:
+    def _opaque(self, node: Node) -> Sequence[Value | None]:
+        captures = {name: self._value(name, node.title) for name in captured_names(node.proto)}
+        try:
+            return opaque(self.builder, node, captures, self.model.functions, self.stated)
+        except LayoutError as error:
+            if isinstance(error, UnforeseenError):
+                raise
+            why = f"; {node.not_folded}" if node.not_folded else ""
+            name = f"{node.domain or 'ai.onnx'}.{node.op_type} (opset {node.opset})"
+            raise OnnxImportError(
+                f"op {name} has no translation, and cannot be kept as it is: {error}{why}"
+            ) from error
+
+    def _translate(self, node: Node) -> Sequence[Value | None]:
         translation = TRANSLATIONS.get(node.op_type) if node.domain == "" else None
         if translation is None or not translation.takes_constants:
             arrays = fold(node)
             if arrays is not None:
                 return [Constant(array, name) for array, name in zip(arrays, node.proto.output, strict=False)]
         if translation is None:
-            why = f"; {node.not_folded}" if node.not_folded else ""
-            raise OnnxImportError(
-                f"op {node.domain or 'ai.onnx'}.{node.op_type} (opset {node.opset}) is not supported{why}; "
-                f"supported are {', '.join(sorted(TRANSLATIONS))}"
-            )
+            return self._opaque(node)
         try:
             results = translation.translate(self.builder, node)
         except (LayoutError, VerifyException) as error:
@@ -217,18 +250,31 @@ def plain_format(shape: Sequence[int]) -> Format:
     return Format.row_major(names_for(len(shape)))
 
 
+def _summary(obstacles: Sequence[tuple[Call, OnnxImportError]]) -> OnnxImportError:
+    """One error about many nodes: each kind of obstacle once, with the number of its nodes and the first of them."""
+    kinds: dict[str, list[tuple[Call, OnnxImportError]]] = {}
+    for call, error in obstacles:
+        reason = str(error).removeprefix(f"{call.title}: ")
+        kinds.setdefault(call.proto.op_type + re.sub(r"'[^']*'|\d+", "", reason), []).append((call, error))
+    counted = sorted(kinds.values(), key=len, reverse=True)
+    lines = [
+        f"{len(found)} x {quoted(found[0][0].proto.op_type)[1:-1]}, the first is {found[0][1]}"
+        for found in counted
+    ]
+    return OnnxImportError(f"{len(obstacles)} nodes cannot be imported: {'; '.join(lines)}")
+
+
+def _reshaped(graph: onnx.GraphProto, shapes: Mapping[str, Sequence[int]]) -> bool:
+    """Whether `shapes` gives an input another extent than it has in the model: then no shape in there holds."""
+    return any(
+        dim.HasField("dim_value") and dim.dim_value != extent
+        for value in graph.input
+        for dim, extent in zip(value.type.tensor_type.shape.dim, shapes.get(value.name, ()), strict=False)
+    )
+
+
 def _names(names: Sequence[str]) -> ArrayAttr[DictionaryAttr]:
     return ArrayAttr([DictionaryAttr({"onnx.name": StringAttr(name)}) for name in names])
-
-
-def _captured(proto: onnx.NodeProto) -> list[str]:
-    """Names that the node's subgraphs use, including names that they define themselves."""
-    names: list[str] = []
-    for attribute in proto.attribute:
-        for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
-            for inner in graph.node:
-                names += [*inner.input, *_captured(inner)]
-    return names
 
 
 def _replaced(value: Value, array: NDArray[Any], name: str) -> Constant:
