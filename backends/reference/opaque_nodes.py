@@ -66,7 +66,8 @@ def _new_evaluator(op: OpaqueOp) -> tuple[Any, list[str]]:
         ) from error
 
     from layout_ir.frontends.onnx.evaluation import OLDEST
-    from layout_ir.frontends.onnx.opaque import node_of, nodes_within
+    from layout_ir.frontends.onnx.opaque import node_of
+    from layout_ir.frontends.onnx.subgraphs import nodes_within
 
     captured = [name.data for name in op.captures.data]
     # With a space, which the names in subgraphs are not looked for with.
@@ -99,7 +100,9 @@ def _new_evaluator(op: OpaqueOp) -> tuple[Any, list[str]]:
     try:
         try:
             return ReferenceEvaluator(model), names
-        except NotImplementedError:
+        except Exception:
+            if op.domain.data:
+                raise
             # It has few operators in all their versions.
             return ReferenceEvaluator(convert_version(model, onnx.defs.onnx_opset_version())), names
     except Exception as error:

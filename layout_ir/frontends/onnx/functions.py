@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
+from layout_ir.frontends.onnx.subgraphs import graphs_of, outer_names
 
 if TYPE_CHECKING:
     import onnx
@@ -232,8 +233,6 @@ class _Inliner:
             if not attribute.ref_attr_name:
                 copy = result.attribute.add()
                 copy.CopyFrom(attribute)
-                for graph in (*copy.graphs, *([copy.g] if copy.HasField("g") else [])):
-                    self._rename_subgraph(graph, frame, names)
             elif attribute.ref_attr_name in frame.attributes:
                 given = frame.attributes[attribute.ref_attr_name]
                 if attribute.type and attribute.type != given.type:
@@ -245,9 +244,11 @@ class _Inliner:
                 copy = result.attribute.add()
                 copy.CopyFrom(given)
                 copy.name = attribute.name
+        for graph in graphs_of(result):
+            self.rename_subgraph(graph, frame, names)
         return result
 
-    def _rename_subgraph(self, graph: onnx.GraphProto, frame: _Frame, names: Mapping[str, str]) -> None:
+    def rename_subgraph(self, graph: onnx.GraphProto, frame: _Frame, names: Mapping[str, str]) -> None:
         """Gives a subgraph of a function's node the names of the call; its own values get fresh ones, as an outer value
         that it uses may have one of theirs."""
         inner = dict(names)
@@ -260,3 +261,16 @@ class _Inliner:
         for value in graph.output:
             value.name = inner.get(value.name, value.name)
         del graph.value_info[:]
+
+
+def with_fresh_names(graph: onnx.GraphProto, taken: set[str]) -> onnx.GraphProto:
+    """A copy of a subgraph whose own values have names that are not `taken`; outer values keep theirs."""
+    import onnx
+
+    result = onnx.GraphProto()
+    result.CopyFrom(graph)
+    inliner = _Inliner(onnx.ModelProto(), {})
+    inliner.taken = taken
+    outer = {name: name for name in outer_names(graph)}
+    inliner.rename_subgraph(result, _Frame(iter(()), {}, None, {}, "", ""), outer)
+    return result

@@ -25,11 +25,12 @@ from layout_ir.errors import LayoutError, UnforeseenError
 from layout_ir.frontends.onnx import ops_elementwise, ops_layers, ops_shapes
 from layout_ir.frontends.onnx.budget import Budget
 from layout_ir.frontends.onnx.folding import fold
-from layout_ir.frontends.onnx.functions import Call, node_name
+from layout_ir.frontends.onnx.functions import Call, domain_of, node_name, node_title, with_fresh_names
 from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted, unforeseen_as_import_error
 from layout_ir.frontends.onnx.model import Model, graph_inputs
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.opaque import captured_names, opaque
+from layout_ir.frontends.onnx.opaque import opaque
+from layout_ir.frontends.onnx.subgraphs import captured_names
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.frontends.onnx.translation import Builder, Translation, location, name_hint
 from layout_ir.frontends.onnx.values import Constant, Value, element_of, shape_of, tensor_type
@@ -139,6 +140,11 @@ class _Import:
 
     def _node(self, call: Call) -> None:
         proto = call.proto
+        if proto.op_type == "If" and domain_of(proto.domain) == "" and proto.input:
+            condition = self._value(proto.input[0], call.title) if proto.input[0] else None
+            if isinstance(condition, Constant) and condition.array.size == 1:
+                self._branch(call, "then_branch" if condition.array.all() else "else_branch")
+                return
         inputs = [self._value(name, call.title) if name else None for name in proto.input]
         node = Node(call, inputs, self.budget, self.model.folder)
         node.owns_input = bool(proto.input) and self.uses[proto.input[0]] == 1
@@ -157,6 +163,26 @@ class _Import:
                 value = results[position]
                 assert value is not None, "what has a name has a value"
                 self._store(name, value)
+
+    def _branch(self, call: Call, branch: str) -> None:
+        """Translates the nodes of the branch that an If with a constant condition takes.
+
+        Exporters write such an If where a shape decides. Raises OnnxImportError where the branch is missing or
+        has another number of results.
+        """
+        graphs = [attribute.g for attribute in call.proto.attribute if attribute.name == branch]
+        if len(graphs) != 1 or len(graphs[0].output) != len(call.proto.output):
+            raise OnnxImportError(f"{call.title}: has no {branch} with {len(call.proto.output)} results")
+        graph = with_fresh_names(graphs[0], set(self.defined_by))
+        self.initializers |= {tensor.name: tensor for tensor in graph.initializer}
+        for number, proto in enumerate(graph.node):
+            title = f"{call.title}: {node_title(proto, number)} of its {branch}"
+            for name in filter(None, proto.output):
+                self._define(name, title)
+            self._node(Call(proto, title, call.opsets))
+        for value, name in zip(graph.output, call.proto.output, strict=True):
+            if name:
+                self.values[name] = self._value(value.name, call.title)
 
     def _opaque(self, node: Node) -> Sequence[Value | None]:
         captures = {name: self._value(name, node.title) for name in captured_names(node.proto)}

@@ -1,8 +1,7 @@
 """Nodes without a translation, as `nn.opaque`, and back.
 
-The types of the results come from ONNX's shape inference on the one node, which gets the values of small constants too
-(the k of a TopK, the repeats of a Tile); where it gives none, as for operators of other domains, from what the model
-itself says of the value.
+The types of the results are inferred (`inference`); where that gives none, as for operators of somebody's own, they are
+what the model itself says of the value.
 """
 
 from __future__ import annotations
@@ -27,18 +26,15 @@ from layout_ir.dialects.layout import AnyAttr
 from layout_ir.dialects.nn.opaque import OpaqueOp, ProtoAttr
 from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
+from layout_ir.frontends.onnx.inference import Types, output_types
 from layout_ir.frontends.onnx.node import Node
+from layout_ir.frontends.onnx.subgraphs import nodes_within
 from layout_ir.frontends.onnx.tensor_protos import check_shape, numpy_type
 from layout_ir.frontends.onnx.translation import Builder
-from layout_ir.frontends.onnx.values import Constant, Value, dtype_of, element_of, shape_of
+from layout_ir.frontends.onnx.values import Value, element_of
 
 if TYPE_CHECKING:
     import onnx
-
-MOST_KNOWN_ELEMENTS = 4096
-"""Elements of a constant that shape inference may look at: shapes, axes, bounds."""
-
-Types = Mapping[str, "onnx.TypeProto"]
 
 
 def opaque(
@@ -53,13 +49,11 @@ def opaque(
     opsets = _opsets_of(node, set(functions))
     inputs = [None if value is None else builder.operand(value) for value in node.given]
     outer = {name: builder.operand(value) for name, value in captures.items()}
-    model = _model_of(node, captures, opsets)
-    types = _inferred(model)
+    types = output_types(node, captures, opsets)
     outputs: list[TensorType[Attribute] | None] = []
     for number, name in enumerate(node.proto.output):
         title = f"output {number} {quoted(name)}"
         outputs.append(_tensor_type([types.get(name), stated.get(name)], title) if name else None)
-    _check(model)
     while outputs and outputs[-1] is None:
         outputs.pop()
     attributes = {attribute.name: _attribute_of(attribute) for attribute in node.proto.attribute}
@@ -84,57 +78,6 @@ def node_of(op: OpaqueOp, inputs: Sequence[str], outputs: Sequence[str]) -> onnx
 
 
 # --- types ----------------------------------------------------------------------------------------------------
-
-
-def _model_of(node: Node, captures: Mapping[str, Value], opsets: Mapping[str, int]) -> onnx.ModelProto:
-    """A model of the one node, whose outputs have no types yet; small constants are initializers."""
-    import onnx
-    import onnx.helper
-    import onnx.numpy_helper
-
-    given = zip(node.proto.input, node.given, strict=True)
-    values = {name: value for name, value in given if value is not None} | dict(captures)
-    graph = onnx.GraphProto(name="node", node=[node.proto])
-    for name, value in values.items():
-        if isinstance(value, Constant) and value.array.size <= MOST_KNOWN_ELEMENTS:
-            graph.initializer.append(onnx.numpy_helper.from_array(value.array, name))
-        else:
-            number = onnx.helper.np_dtype_to_tensor_dtype(dtype_of(value))
-            graph.input.append(onnx.helper.make_tensor_value_info(name, number, shape_of(value)))
-    graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.proto.output if name)
-    imports = [onnx.helper.make_opsetid(*entry) for entry in opsets.items()]
-    return onnx.helper.make_model(graph, opset_imports=imports)
-
-
-def _inferred(model: onnx.ModelProto) -> Types:
-    """The types of the outputs by ONNX's shape inference. Raises OnnxImportError where inputs do not fit the node."""
-    import onnx.shape_inference
-
-    try:
-        found = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
-    except onnx.shape_inference.InferenceError as error:
-        raise OnnxImportError(f"shape inference fails: {_last_line(error)}") from error
-    return {value.name: value.type for value in found.graph.output if value.HasField("type")}
-
-
-def _check(model: onnx.ModelProto) -> None:
-    """Raises OnnxImportError where the attributes, inputs or subgraphs of the node are not those of its operator."""
-    import onnx
-    import onnx.checker
-    import onnx.helper
-
-    for value in model.graph.output:
-        # A type is asked for, but not compared: which it is has been found out.
-        value.type.CopyFrom(onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, ()))
-    try:
-        onnx.checker.check_model(model)
-    except onnx.checker.ValidationError as error:
-        raise OnnxImportError(f"the node is not valid: {_last_line(error)}") from error
-
-
-def _last_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip() and "Context" not in line]
-    return lines[-1].rpartition("]: ")[2] if lines else type(error).__name__
 
 
 def _tensor_type(types: Sequence[onnx.TypeProto | None], title: str) -> TensorType[Attribute]:
@@ -182,39 +125,6 @@ def _opsets_of(node: Node, functions: set[str]) -> dict[str, int]:
                 f"the model does not say which version of the operators of {domain} it uses"
             )
     return opsets
-
-
-# --- subgraphs ------------------------------------------------------------------------------------------------
-
-
-def graphs_of(proto: onnx.NodeProto) -> list[onnx.GraphProto]:
-    """The subgraphs of a node."""
-    return [
-        graph
-        for attribute in proto.attribute
-        for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else []))
-    ]
-
-
-def nodes_within(proto: onnx.NodeProto) -> list[onnx.NodeProto]:
-    """The nodes of the subgraphs, at any depth."""
-    return [
-        inner for graph in graphs_of(proto) for node in graph.node for inner in (node, *nodes_within(node))
-    ]
-
-
-def captured_names(proto: onnx.NodeProto) -> list[str]:
-    """Names of outer values that the subgraphs of a node use, each once, in order of use."""
-    names: dict[str, None] = {}
-    for graph in graphs_of(proto):
-        own = {value.name for value in (*graph.input, *graph.initializer)}
-        own.update(tensor.values.name for tensor in graph.sparse_initializer)
-        for node in graph.node:
-            used = (*node.input, *captured_names(node))
-            names.update(dict.fromkeys(name for name in used if name and name not in own))
-            own.update(node.output)
-        names.update(dict.fromkeys(value.name for value in graph.output if value.name not in own))
-    return list(names)
 
 
 # --- attributes -----------------------------------------------------------------------------------------------

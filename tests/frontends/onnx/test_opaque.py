@@ -14,7 +14,8 @@ from xdsl.dialects.builtin import ModuleOp
 import layout_ir as li
 from layout_ir.dialects.nn import OpaqueOp
 from layout_ir.frontends.onnx import OnnxImportError, from_onnx
-from layout_ir.frontends.onnx.opaque import captured_names, node_of
+from layout_ir.frontends.onnx.opaque import node_of
+from layout_ir.frontends.onnx.subgraphs import captured_names
 from layout_ir.printing import print_module
 from layout_ir.tools.program import parse_program
 from tests.frontends.onnx.models import ints, main_of, model, node
@@ -41,7 +42,7 @@ def branches(**more: Any) -> onnx.NodeProto:
     """An If whose branches use the outer values x and k."""
 
     def branch(op: str) -> onnx.GraphProto:
-        nodes = [node(op, "x k", "t"), node("Relu", "t", "u")]
+        nodes = [node(op, "x k", "inner"), node("Relu", "inner", "u")]
         return helper.make_graph(nodes, op, [], [helper.make_tensor_value_info("u", TensorProto.FLOAT, None)])
 
     return node("If", "c", then_branch=branch("Add"), else_branch=branch("Sub"), **more)
@@ -198,3 +199,16 @@ def test_subgraphs_of_functions_use_the_values_of_the_call():
     inputs = {"t": X, "k": np.array(True)}
     (got,) = li.run(from_onnx(source), inputs)
     np.testing.assert_allclose(got, expected(source, inputs)[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_an_if_whose_condition_is_known_becomes_the_branch_that_it_takes(taken: bool):
+    source = with_condition()
+    del source.graph.input[1]
+    source.graph.initializer.append(helper.make_tensor("c", TensorProto.BOOL, (), [taken]))
+    source.graph.node.insert(0, node("Exp", "x", "t"))
+    source.graph.node.append(node("Add", "y t", "z"))
+    source.graph.output[0].name = "z"
+    module = from_onnx(source)
+    assert not opaque_of(module)
+    np.testing.assert_allclose(li.run(module, [X])[0], expected(source, {"x": X})[0], rtol=1e-6)
