@@ -78,7 +78,6 @@ class LayoutOptMain(xDSLOptMain):
 
     def register_all_frontends(self) -> None:
         def read_mlir(stream: IO[bytes]) -> ModuleOp:
-            check_is_model(self.get_input_name(), self.args.shapes or ())
             return self._parse(self._decode(stream.read()), 0)
 
         def read_onnx(stream: IO[bytes]) -> ModuleOp:
@@ -271,6 +270,8 @@ class LayoutOptMain(xDSLOptMain):
 
     def _execute(self, output: str) -> int:
         data, frontend = self._read()
+        if frontend != "onnx":
+            check_is_model(self.get_input_name(), self.args.shapes or ())
         if self.args.elide_constants is not None and self.args.target == "mlir":
             self.args.target = f"mlir{{elide-constants={self.args.elide_constants}}}"
         self._errors = 0

@@ -1,7 +1,8 @@
 """The walk over the graph: each live node becomes constants or ops of the function `@main`.
 
 A node is handled by the first that applies: a translation that takes constants (views, constants: `ops_shapes`),
-evaluation where all inputs are constants (`folding`), the translation of its op.
+evaluation where all inputs are constants (`folding`), the translation of its op, and else it is kept as an opaque op
+(`untranslated`).
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from layout_ir.frontends.onnx.functions import Call, domain_of, node_name, node_
 from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted, unforeseen_as_import_error
 from layout_ir.frontends.onnx.model import Model, graph_inputs
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.opaque import opaque
 from layout_ir.frontends.onnx.subgraphs import captured_names
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.frontends.onnx.translation import Builder, Translation, location, name_hint
+from layout_ir.frontends.onnx.untranslated import opaque
 from layout_ir.frontends.onnx.values import Constant, Value, element_of, shape_of, tensor_type
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ TRANSLATIONS: dict[str, Translation] = {
     **ops_layers.TRANSLATIONS,
     **ops_shapes.TRANSLATIONS,
 }
-"""The ONNX ops that are supported, by name."""
+"""The ONNX ops that become ops of `nn` and `layout`, by name; all others are opaque."""
 
 
 def import_model(
