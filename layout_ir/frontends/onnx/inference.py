@@ -35,9 +35,9 @@ def output_types(node: Node, captures: Mapping[str, Value], opsets: Mapping[str,
     model = _model_of(node, captures, opsets)
     types = _inferred(model)
     if node.domain and (stand_in := STAND_INS.get(f"{node.domain}.{node.op_type}")) is not None:
-        types = dict(types) | _stand_in_types(model, stand_in)
+        types = {**types, **_stand_in_types(model, stand_in)}
     if node.op_type == "Loop" and not node.domain:
-        types = dict(types) | _kept_shapes(model, types)
+        types = {**types, **_kept_shapes(model, types)}
     for value in model.graph.output:
         # The checker asks for a type, but does not compare it.
         value.type.CopyFrom(onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, ()))
@@ -81,7 +81,7 @@ def _check(model: onnx.ModelProto) -> None:
     import onnx.checker
 
     try:
-        onnx.checker.check_model(model)
+        onnx.checker.check_model(model)  # pyright: ignore[reportUnknownMemberType]
     except onnx.checker.ValidationError as error:
         raise OnnxImportError(f"the node is not valid: {_last_line(error)}") from error
 
