@@ -29,15 +29,16 @@ from xdsl.interpreters.scf import ScfFunctions
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from layout_ir.backends.reference.foreign_ops import ForeignFunctions
+from layout_ir.backends.reference.opaque_nodes import run_opaque
 from layout_ir.backends.reference.semantics import SEMANTICS, Semantics
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.diagnostics import LocatedError, UnforeseenOpError, name_of_op
 from layout_ir.dialects.layout import dtype_of, has_layout, is_tensor
-from layout_ir.dialects.nn import ConstantOp
+from layout_ir.dialects.nn import ConstantOp, OpaqueOp
 from layout_ir.errors import LayoutError
 
 Trace = Callable[[Operation, Sequence[Tensor], float], None]
-"""Called after an op with the op, its operands and result, and the seconds it took."""
+"""Called after an op with the op, its operands and results, and the seconds it took."""
 
 _FOREIGN = ("arith", "builtin", "func", "linalg", "math", "scf", "tensor", "tosa")
 
@@ -72,6 +73,14 @@ class ReferenceFunctions(FuncFunctions):
         result = self._apply(op, operands)
         self.trace(op, (*operands, result), perf_counter() - start)
         return result
+
+    @impl(OpaqueOp)
+    def run_opaque(self, interpreter: Interpreter, op: OpaqueOp, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        start = perf_counter()
+        results = run_opaque(op, args)
+        if self.trace is not None:
+            self.trace(op, (*args, *results), perf_counter() - start)
+        return results
 
     def _apply(self, op: Operation, operands: Sequence[Any]) -> Any:
         with _errors_of(op), np.errstate(all="ignore"):
@@ -199,7 +208,7 @@ def check_supported(module: ModuleOp, function: FuncOp) -> None:
                 f"{title} calls @{op.callee.string_value()}, which the module does not define", op
             )
         name = name_of_op(op)
-        if type(op) not in SEMANTICS and name.partition(".")[0] not in _FOREIGN:
+        if type(op) not in SEMANTICS and type(op) is not OpaqueOp and name.partition(".")[0] not in _FOREIGN:
             raise LocatedError(
                 f"{name} has no reference semantics: supported are the ops of nn, layout, func, scf, "
                 "arith, linalg, math, tensor and tosa",

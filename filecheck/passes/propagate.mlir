@@ -75,3 +75,17 @@ func.func @negative_fixed(%x : tensor<1x64x56x56xf32, #layout.tag<nChw16c>>) -> 
   %a = nn.relu %x : (tensor<1x64x56x56xf32, #layout.tag<nChw16c>>) -> tensor<1x64x56x56xf32, #layout.any>
   func.return %a : tensor<1x64x56x56xf32, #layout.any>
 }
+
+// An opaque op has row-major tensors, whatever the ops around it would like.
+// CHECK-LABEL: func.func @opaque(
+// CHECK:         %a = nn.conv {{.*}} -> tensor<1x64x56x56xf32, #nChw8c>
+// CHECK-NEXT:    %[[A:.+]] = layout.reorder %a : tensor<1x64x56x56xf32, #nChw8c> -> tensor<1x64x56x56xf32, #nchw>
+// CHECK-NEXT:    %c = nn.opaque "Cos" opset 7 (%[[A]]) : (tensor<1x64x56x56xf32, #nchw>) -> tensor<1x64x56x56xf32, #nchw>
+// CHECK-NEXT:    %[[C:.+]] = layout.reorder %c : tensor<1x64x56x56xf32, #nchw> -> tensor<1x64x56x56xf32, #nChw8c>
+func.func @opaque(%x : tensor<1x64x56x56xf32, #layout.any>) -> tensor<1x64x56x56xf32, #layout.any> {
+  %w = nn.constant dense<0.5> : tensor<64x64x3x3xf32, #layout.any>
+  %a = nn.conv %x, %w pads = [1, 1, 1, 1] : (tensor<1x64x56x56xf32, #layout.any>, tensor<64x64x3x3xf32, #layout.any>) -> tensor<1x64x56x56xf32, #layout.any>
+  %c = nn.opaque "Cos" opset 7 (%a) : (tensor<1x64x56x56xf32, #layout.any>) -> tensor<1x64x56x56xf32, #layout.any>
+  %b = nn.conv %c, %w pads = [1, 1, 1, 1] : (tensor<1x64x56x56xf32, #layout.any>, tensor<64x64x3x3xf32, #layout.any>) -> tensor<1x64x56x56xf32, #layout.any>
+  func.return %b : tensor<1x64x56x56xf32, #layout.any>
+}

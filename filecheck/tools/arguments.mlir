@@ -34,3 +34,6 @@
 func.func @right() {
   func.return
 }
+
+// RUN: not layout-opt %s --shape x=1x3 2>&1 | filecheck %s --check-prefix=SHAPE
+// SHAPE: error: --shape x=1x3 is for inputs of ONNX models: the types in {{.*}} say the shapes

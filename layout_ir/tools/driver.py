@@ -39,10 +39,11 @@ from layout_ir.diagnostics import Diagnostic, Location, Severity, handling, unfo
 from layout_ir.errors import LayoutError, UnforeseenError, unforeseen_as_error
 from layout_ir.files import all_or_none, write_result
 from layout_ir.tools import expectations
+from layout_ir.tools.commands.arguments import add_input_shapes
 from layout_ir.tools.layout_opt_usage import Abort, abort, check_repeated, improve_usage
 from layout_ir.tools.locations import LocatedParser
 from layout_ir.tools.process import show_traceback
-from layout_ir.tools.program import check_output, register_dialects
+from layout_ir.tools.program import check_is_model, check_output, input_shapes, register_dialects
 from layout_ir.tools.rendering import (
     Renderer,
     did_you_mean,
@@ -102,6 +103,7 @@ class LayoutOptMain(xDSLOptMain):
             help="check after every layout pass that the program still computes the same: that it strips to the same "
             "text, or (execute) also that it gives the same results on random data, with NaN in every pad",
         )
+        add_input_shapes(arg_parser)
         improve_usage(arg_parser, self.available_targets)
 
     # Options ---------------------------------------------------------------------------------------------------
@@ -205,7 +207,9 @@ class LayoutOptMain(xDSLOptMain):
                 error,
             )
         # By path where there is one: tensors may be kept in files beside the model.
-        return from_onnx(data if name == "<stdin>" else self._path())
+        return from_onnx(
+            data if name == "<stdin>" else self._path(), shapes=input_shapes(self.args.shapes or ())
+        )
 
     def _path(self) -> str:
         """The file that is read: the given one, or that of a network that ships with the package onnx."""
@@ -266,6 +270,8 @@ class LayoutOptMain(xDSLOptMain):
 
     def _execute(self, output: str) -> int:
         data, frontend = self._read()
+        if frontend != "onnx":
+            check_is_model(self.get_input_name(), self.args.shapes or ())
         if self.args.elide_constants is not None and self.args.target == "mlir":
             self.args.target = f"mlir{{elide-constants={self.args.elide_constants}}}"
         self._errors = 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import IO
 
@@ -55,15 +57,40 @@ def check_output(path: str | None) -> None:
         )
 
 
-def load_program(path: str, *, allow_unregistered: bool = False) -> ModuleOp:
+def input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Shapes of inputs by name, from texts such as "x0=1x3x224x224". Raises LayoutError."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        name, equals, extents = text.rpartition("=")
+        if not equals or re.fullmatch(r"\d+(x\d+)*|\(\)", extents) is None:
+            raise LayoutError(
+                f"--shape {text}: expected NAME=EXTENTS, such as x0=1x3x224x224, or x0=() for a scalar"
+            )
+        if name in shapes:
+            raise LayoutError(f"--shape {text}: input '{name}' is given a shape twice")
+        shapes[name] = () if extents == "()" else tuple(map(int, extents.split("x")))
+    return shapes
+
+
+def check_is_model(path: str, shapes: Sequence[str]) -> None:
+    """Raises LayoutError where `shapes`, the values of `--shape`, are given for a program that is no ONNX model."""
+    if shapes:
+        raise LayoutError(
+            f"--shape {shapes[0]} is for inputs of ONNX models: the types in {path} say the shapes"
+        )
+
+
+def load_program(path: str, *, allow_unregistered: bool = False, shapes: Sequence[str] = ()) -> ModuleOp:
     """The module in the file `path` (.onnx or .mlir), or the network `onnx:NAME` that ships with the onnx package.
 
-    With `allow_unregistered`, ops of unknown dialects are taken in their generic form. Raises ProgramError or OSError.
+    `shapes` has the shapes of inputs of a model, each as `--shape` takes it. With `allow_unregistered`, ops of unknown
+    dialects are taken in their generic form. Raises ProgramError, LayoutError or OSError.
     """
     if path.startswith("onnx:"):
         path = shipped_network(path)
     if os.path.splitext(path)[1] == ".onnx":
-        return _load_onnx(path)
+        return _load_onnx(path, input_shapes(shapes))
+    check_is_model(path, shapes)
     with open(path, "rb") as stream:
         data = stream.read()
     try:
@@ -103,13 +130,13 @@ def shipped_network(name: str) -> str:
     return os.path.join(folder, f"light_{wanted}.onnx")
 
 
-def _load_onnx(path: str) -> ModuleOp:
+def _load_onnx(path: str, shapes: Mapping[str, Sequence[int]]) -> ModuleOp:
     from layout_ir.frontends.onnx import from_onnx
 
     with open(path, "rb"):
         pass  # a missing file is an OSError, whatever the importer makes of it
     try:
-        return from_onnx(path)
+        return from_onnx(path, shapes=shapes)
     except LayoutError as error:
         raise ProgramError([Diagnostic(Severity.ERROR, str(error), Location(path))]) from error
 

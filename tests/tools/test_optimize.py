@@ -85,3 +85,51 @@ def test_negative_an_unknown_target_is_refused_where_nothing_is_to_be_chosen(
 )
 def test_times_are_shown_in_a_unit_that_fits(ns: int, text: str):
     assert time_text(ns) == text
+
+
+@pytest.fixture(name="dynamic")
+def _dynamic(tmp_path: Path) -> str:
+    onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+    made = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> '
+        "g (float[batch, 3, h, w] x) => (float[batch, 3, h, w] y) { y = Sin(x) }"
+    )
+    path = tmp_path / "dynamic.onnx"
+    path.write_bytes(made.SerializeToString())
+    return str(path)
+
+
+@pytest.mark.parametrize("command", ["optimize", "run"])
+def test_the_hint_about_dynamic_dims_is_what_the_command_line_takes(
+    command: str, dynamic: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main([command, dynamic, "--target", "avx2"]) == 1
+    error = capsys.readouterr().err
+    hint = error.partition("give the shape: ")[2].split(" (")[0].split()
+    assert hint == ["--shape", "x=1x3x224x224"]
+    assert main([command, dynamic, "--target", "avx2", *hint]) == 0
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        (
+            ["1x3x8x8"],
+            "--shape 1x3x8x8: expected NAME=EXTENTS, such as x0=1x3x224x224, or x0=() for a scalar",
+        ),
+        (["x=1x3x8x"], "--shape x=1x3x8x: expected NAME=EXTENTS"),
+        (["x=1x3x8x8", "x=1x3x9x9"], "--shape x=1x3x9x9: input 'x' is given a shape twice"),
+        (["z=1x3x8x8"], "shapes names 'z', which is no input of the model"),
+        (["x=3"], "rank mismatch"),
+    ],
+)
+def test_negative_shapes_of_inputs(
+    shapes: list[str], message: str, dynamic: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["optimize", dynamic, *(text for shape in shapes for text in ("--shape", shape))]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_negative_a_program_says_its_shapes_itself(program: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["optimize", program, "--shape", "x=1"]) == 1
+    assert "--shape x=1 is for inputs of ONNX models" in capsys.readouterr().err

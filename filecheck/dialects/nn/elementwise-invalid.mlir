@@ -132,3 +132,11 @@ func.func @negative_unsigned(%x: tensor<2x3xui8>) {
   %0 = nn.relu %x : tensor<2x3xui8>
   func.return
 }
+
+// -----
+
+func.func @negative_prelu_slope(%x: tensor<1x3xf32>, %slope: tensor<2x3xf32>) {
+  // expected-error@+1 {{the slope of shape 2x3 does not broadcast to 1x3}}
+  %0 = nn.prelu %x, %slope : (tensor<1x3xf32>, tensor<2x3xf32>) -> tensor<1x3xf32>
+  func.return
+}

@@ -29,6 +29,19 @@ func.func @unary(%x: tensor<2x3xf32>) {
   %9 = nn.ceil %8 : tensor<2x3xf32>
   // CHECK-NEXT: %10 = nn.cast %9 : (tensor<2x3xf32>) -> tensor<2x3xi1>
   %10 = nn.cast %9 : (tensor<2x3xf32>) -> tensor<2x3xi1>
+  // CHECK-NEXT: %11 = nn.sin %9 : tensor<2x3xf32>
+  %11 = nn.sin %9 : tensor<2x3xf32>
+  // CHECK-NEXT: %12 = nn.cos %11 : tensor<2x3xf32>
+  %12 = nn.cos %11 : tensor<2x3xf32>
+  // CHECK-NEXT: %13 = nn.mish %12 : tensor<2x3xf32>
+  %13 = nn.mish %12 : tensor<2x3xf32>
+  func.return
+}
+
+// CHECK-LABEL: func.func @prelu
+func.func @prelu(%x: tensor<2x3x4x4xf32>, %slope: tensor<3x1x1xf32>) {
+  // CHECK-NEXT: %0 = nn.prelu %x, %slope : (tensor<2x3x4x4xf32>, tensor<3x1x1xf32>) -> tensor<2x3x4x4xf32>
+  %0 = nn.prelu %x, %slope : (tensor<2x3x4x4xf32>, tensor<3x1x1xf32>) -> tensor<2x3x4x4xf32>
   func.return
 }
 

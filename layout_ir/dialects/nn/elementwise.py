@@ -33,6 +33,7 @@ from layout_ir.dialects.nn.tensor_types import (
     shape_of,
     tensor_type,
 )
+from layout_ir.errors import LayoutError, shape_text
 from layout_ir.interfaces import PadRead
 
 _LIMITS = {0.0, 0.5, 1.0, -1.0, math.inf, -math.inf}
@@ -207,6 +208,16 @@ class LogOp(UnaryOp):
     """Natural logarithm."""
 
 
+@_elementwise_op("nn.sin", lambda np, x: np.sin(x), exact=False)
+class SinOp(UnaryOp):
+    """Sine of x, in radians."""
+
+
+@_elementwise_op("nn.cos", lambda np, x: np.cos(x), exact=False)
+class CosOp(UnaryOp):
+    """Cosine of x, in radians."""
+
+
 @_elementwise_op("nn.tanh", lambda np, x: np.tanh(x), exact=False)
 class TanhOp(UnaryOp):
     """Hyperbolic tangent."""
@@ -287,9 +298,18 @@ class HardSwishOp(UnaryOp):
     """x * (x / 6 + 0.5, clipped to 0..1)."""
 
 
-@_elementwise_op("nn.softplus", lambda np, x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))), exact=False)
+def _softplus(np: Any, x: Any) -> Any:
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+@_elementwise_op("nn.softplus", _softplus, exact=False)
 class SoftplusOp(UnaryOp):
     """log(1 + exp(x))."""
+
+
+@_elementwise_op("nn.mish", lambda np, x: x * np.tanh(_softplus(np, x)), exact=False)
+class MishOp(UnaryOp):
+    """x * tanh(log(1 + exp(x)))."""
 
 
 def _gelu(np: Any, x: Any, approximate: str) -> Any:
@@ -384,6 +404,18 @@ def _pow(np: Any, lhs: Any, rhs: Any) -> Any:
 @_elementwise_op("nn.pow", _pow, exact=False)
 class PowOp(BinaryOp):
     """lhs to the power of rhs; of integers, with wrap-around."""
+
+
+@_elementwise_op("nn.prelu", lambda np, lhs, rhs: np.where(lhs < 0, lhs * rhs, lhs))
+class PReluOp(BinaryOp):
+    """lhs, or lhs * rhs where lhs is negative; rhs is broadcast to the shape of lhs."""
+
+    def infer(self) -> Shape:
+        """The shape of lhs."""
+        x, slope = self.shapes
+        if broadcast(x, slope) != x:
+            raise LayoutError(f"the slope of shape {shape_text(slope)} does not broadcast to {shape_text(x)}")
+        return x
 
 
 @_elementwise_op("nn.min", lambda np, lhs, rhs: np.minimum(lhs, rhs))

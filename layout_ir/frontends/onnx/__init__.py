@@ -2,7 +2,8 @@
 
 Inputs and results keep the row-major layout that ONNX defines. Every value in between has the layout `#layout.any`, to
 be chosen by layout selection, and each result is reordered to row-major before it is returned. Nodes whose inputs are
-constants are evaluated during import, within the bounds of `budget.py`.
+constants are evaluated during import, within the bounds of `budget.py`. A node of an operator that has no translation,
+of any domain, becomes an `nn.opaque` of its types.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def from_onnx(
     and element type. `shapes` gives shapes of inputs, by name; an input with a symbolic dim needs one.
 
     Raises OnnxImportError if the model cannot be read, is not valid, or uses what is not supported; the message
-    names the node. A model is imported as a whole or not at all. Any other exception is raised as an OnnxImportError
-    that is an UnforeseenError too.
+    names the node, or where there are several counts them by what stops them. A model is imported as a whole or not at
+    all. Any other exception is raised as an OnnxImportError that is an UnforeseenError too.
     """
     from layout_ir.frontends.onnx.importer import import_model
     from layout_ir.frontends.onnx.model import load

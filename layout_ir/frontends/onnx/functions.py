@@ -3,8 +3,7 @@
 The size of the result is computed first: 21 functions, each of which calls the next one twice, make 2^21 nodes from a
 file of 2 KB. A model may grow `GROWTH`-fold, a small one to `FLOOR_NODES` and `FLOOR_BYTES`.
 
-Each node keeps the operator versions that its function asks for. Subgraphs (of If, Loop) are not inlined into: ops
-that have some are not supported.
+Each node keeps the operator versions that its function asks for. Calls inside of subgraphs (of If, Loop) stay calls.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
+from layout_ir.frontends.onnx.subgraphs import graphs_of, outer_names
 
 if TYPE_CHECKING:
     import onnx
@@ -231,7 +231,8 @@ class _Inliner:
         del result.attribute[:]
         for attribute in proto.attribute:
             if not attribute.ref_attr_name:
-                result.attribute.append(attribute)
+                copy = result.attribute.add()
+                copy.CopyFrom(attribute)
             elif attribute.ref_attr_name in frame.attributes:
                 given = frame.attributes[attribute.ref_attr_name]
                 if attribute.type and attribute.type != given.type:
@@ -243,4 +244,33 @@ class _Inliner:
                 copy = result.attribute.add()
                 copy.CopyFrom(given)
                 copy.name = attribute.name
+        for graph in graphs_of(result):
+            self.rename_subgraph(graph, frame, names)
         return result
+
+    def rename_subgraph(self, graph: onnx.GraphProto, frame: _Frame, names: Mapping[str, str]) -> None:
+        """Gives a subgraph of a function's node the names of the call; its own values get fresh ones, as an outer value
+        that it uses may have one of theirs."""
+        inner = dict(names)
+        for value in (*graph.input, *graph.initializer):
+            inner[value.name] = value.name = self._fresh(value.name)
+        for tensor in graph.sparse_initializer:
+            inner[tensor.values.name] = tensor.values.name = self._fresh(tensor.values.name)
+        for node in graph.node:
+            node.CopyFrom(self._renamed(node, frame, inner))
+        for value in graph.output:
+            value.name = inner.get(value.name, value.name)
+        del graph.value_info[:]
+
+
+def with_fresh_names(graph: onnx.GraphProto, taken: set[str]) -> onnx.GraphProto:
+    """A copy of a subgraph whose own values have names that are not `taken`; outer values keep theirs."""
+    import onnx
+
+    result = onnx.GraphProto()
+    result.CopyFrom(graph)
+    inliner = _Inliner(onnx.ModelProto(), {})
+    inliner.taken = taken
+    outer = {name: name for name in outer_names(graph)}
+    inliner.rename_subgraph(result, _Frame(iter(()), {}, None, {}, "", ""), outer)
+    return result

@@ -1,11 +1,13 @@
 """The walk over the graph: each live node becomes constants or ops of the function `@main`.
 
 A node is handled by the first that applies: a translation that takes constants (views, constants: `ops_shapes`),
-evaluation where all inputs are constants (`folding`), the translation of its op.
+evaluation where all inputs are constants (`folding`), the translation of its op, and else it is kept as an opaque op
+(`untranslated`).
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,12 +26,14 @@ from layout_ir.errors import LayoutError, UnforeseenError
 from layout_ir.frontends.onnx import ops_elementwise, ops_layers, ops_shapes
 from layout_ir.frontends.onnx.budget import Budget
 from layout_ir.frontends.onnx.folding import fold
-from layout_ir.frontends.onnx.functions import Call, node_name
+from layout_ir.frontends.onnx.functions import Call, domain_of, node_name, node_title, with_fresh_names
 from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted, unforeseen_as_import_error
 from layout_ir.frontends.onnx.model import Model, graph_inputs
 from layout_ir.frontends.onnx.node import Node
+from layout_ir.frontends.onnx.subgraphs import captured_names
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.frontends.onnx.translation import Builder, Translation, location, name_hint
+from layout_ir.frontends.onnx.untranslated import opaque
 from layout_ir.frontends.onnx.values import Constant, Value, element_of, shape_of, tensor_type
 
 if TYPE_CHECKING:
@@ -41,7 +45,7 @@ TRANSLATIONS: dict[str, Translation] = {
     **ops_layers.TRANSLATIONS,
     **ops_shapes.TRANSLATIONS,
 }
-"""The ONNX ops that are supported, by name."""
+"""The ONNX ops that become ops of `nn` and `layout`, by name; all others are opaque."""
 
 
 def import_model(
@@ -61,6 +65,7 @@ class _Import:
         self.values: dict[str, Value] = {}
         self.budget = Budget()
         self.defined_by: dict[str, str] = {}
+        self.stated: dict[str, onnx.TypeProto] = {}
 
     def run(self, shapes: Mapping[str, Sequence[int]]) -> ModuleOp:
         inputs = graph_inputs(self.graph, shapes)
@@ -71,10 +76,10 @@ class _Import:
             argument = self.builder.block.insert_arg(type, len(self.builder.block.args))
             argument.name_hint = name_hint(value.name)
             self.values[value.name] = argument
+        if not _reshaped(self.graph, shapes):
+            self.stated = {value.name: value.type for value in (*self.graph.value_info, *self.graph.output)}
         live, self.uses = self._liveness()
-        for call in live:
-            with unforeseen_as_import_error(call.title):
-                self._node(call)
+        self._nodes(live)
         results: list[SSAValue] = []
         for value in self.graph.output:
             with foreseen_as_import_error(f"output {quoted(value.name)}"):
@@ -112,11 +117,35 @@ class _Import:
             if any(uses[name] for name in call.proto.output if name):
                 live.append(call)
                 uses.update(name for name in call.proto.input if name)
-                uses.update(_captured(call.proto))
+                uses.update(captured_names(call.proto))
         return live[::-1], uses
+
+    def _nodes(self, calls: Sequence[Call]) -> None:
+        """Translates the nodes. Raises OnnxImportError about all that cannot be imported, not the first one alone."""
+        obstacles: list[tuple[Call, OnnxImportError]] = []
+        missing: set[str] = set()
+        for call in calls:
+            if not missing.isdisjoint((*call.proto.input, *captured_names(call.proto))):
+                missing.update(filter(None, call.proto.output))
+                continue
+            try:
+                with unforeseen_as_import_error(call.title):
+                    self._node(call)
+            except OnnxImportError as error:
+                if isinstance(error, UnforeseenError):
+                    raise
+                obstacles.append((call, error))
+                missing.update(filter(None, call.proto.output))
+        if obstacles:
+            raise obstacles[0][1] if len(obstacles) == 1 else _summary(obstacles)
 
     def _node(self, call: Call) -> None:
         proto = call.proto
+        if proto.op_type == "If" and domain_of(proto.domain) == "" and proto.input:
+            condition = self._value(proto.input[0], call.title) if proto.input[0] else None
+            if isinstance(condition, Constant) and condition.array.size == 1:
+                self._branch(call, "then_branch" if condition.array.all() else "else_branch")
+                return
         inputs = [self._value(name, call.title) if name else None for name in proto.input]
         node = Node(call, inputs, self.budget, self.model.folder)
         node.owns_input = bool(proto.input) and self.uses[proto.input[0]] == 1
@@ -132,20 +161,51 @@ class _Import:
                         f"but only {len(results)} of its outputs are supported"
                     )
             elif name:
-                self._store(name, results[position])
+                value = results[position]
+                assert value is not None, "what has a name has a value"
+                self._store(name, value)
 
-    def _translate(self, node: Node) -> Sequence[Value]:
+    def _branch(self, call: Call, branch: str) -> None:
+        """Translates the nodes of the branch that an If with a constant condition takes.
+
+        Exporters write such an If where a shape decides. Raises OnnxImportError where the branch is missing or
+        has another number of results.
+        """
+        graphs = [attribute.g for attribute in call.proto.attribute if attribute.name == branch]
+        if len(graphs) != 1 or len(graphs[0].output) != len(call.proto.output):
+            raise OnnxImportError(f"{call.title}: has no {branch} with {len(call.proto.output)} results")
+        graph = with_fresh_names(graphs[0], set(self.defined_by))
+        self.initializers |= {tensor.name: tensor for tensor in graph.initializer}
+        for number, proto in enumerate(graph.node):
+            title = f"{call.title}: {node_title(proto, number)} of its {branch}"
+            for name in filter(None, proto.output):
+                self._define(name, title)
+            self._node(Call(proto, title, call.opsets))
+        for value, name in zip(graph.output, call.proto.output, strict=True):
+            if name:
+                self.values[name] = self._value(value.name, call.title)
+
+    def _opaque(self, node: Node) -> Sequence[Value | None]:
+        captures = {name: self._value(name, node.title) for name in captured_names(node.proto)}
+        try:
+            return opaque(self.builder, node, captures, self.model.functions, self.stated)
+        except LayoutError as error:
+            if isinstance(error, UnforeseenError):
+                raise
+            why = f"; {node.not_folded}" if node.not_folded else ""
+            name = f"{node.domain or 'ai.onnx'}.{node.op_type} (opset {node.opset})"
+            raise OnnxImportError(
+                f"op {name} has no translation, and cannot be kept as it is: {error}{why}"
+            ) from error
+
+    def _translate(self, node: Node) -> Sequence[Value | None]:
         translation = TRANSLATIONS.get(node.op_type) if node.domain == "" else None
         if translation is None or not translation.takes_constants:
             arrays = fold(node)
             if arrays is not None:
                 return [Constant(array, name) for array, name in zip(arrays, node.proto.output, strict=False)]
         if translation is None:
-            why = f"; {node.not_folded}" if node.not_folded else ""
-            raise OnnxImportError(
-                f"op {node.domain or 'ai.onnx'}.{node.op_type} (opset {node.opset}) is not supported{why}; "
-                f"supported are {', '.join(sorted(TRANSLATIONS))}"
-            )
+            return self._opaque(node)
         try:
             results = translation.translate(self.builder, node)
         except (LayoutError, VerifyException) as error:
@@ -217,18 +277,31 @@ def plain_format(shape: Sequence[int]) -> Format:
     return Format.row_major(names_for(len(shape)))
 
 
+def _summary(obstacles: Sequence[tuple[Call, OnnxImportError]]) -> OnnxImportError:
+    """One error about many nodes: each kind of obstacle once, with the number of its nodes and the first of them."""
+    kinds: dict[str, list[tuple[Call, OnnxImportError]]] = {}
+    for call, error in obstacles:
+        reason = str(error).removeprefix(f"{call.title}: ")
+        kinds.setdefault(call.proto.op_type + re.sub(r"'[^']*'|\d+", "", reason), []).append((call, error))
+    counted = sorted(kinds.values(), key=len, reverse=True)
+    lines = [
+        f"{len(found)} x {quoted(found[0][0].proto.op_type)[1:-1]}, the first is {found[0][1]}"
+        for found in counted
+    ]
+    return OnnxImportError(f"{len(obstacles)} nodes cannot be imported: {'; '.join(lines)}")
+
+
+def _reshaped(graph: onnx.GraphProto, shapes: Mapping[str, Sequence[int]]) -> bool:
+    """Whether `shapes` gives an input another extent than it has in the model: then no shape in there holds."""
+    return any(
+        dim.HasField("dim_value") and dim.dim_value != extent
+        for value in graph.input
+        for dim, extent in zip(value.type.tensor_type.shape.dim, shapes.get(value.name, ()), strict=False)
+    )
+
+
 def _names(names: Sequence[str]) -> ArrayAttr[DictionaryAttr]:
     return ArrayAttr([DictionaryAttr({"onnx.name": StringAttr(name)}) for name in names])
-
-
-def _captured(proto: onnx.NodeProto) -> list[str]:
-    """Names that the node's subgraphs use, including names that they define themselves."""
-    names: list[str] = []
-    for attribute in proto.attribute:
-        for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
-            for inner in graph.node:
-                names += [*inner.input, *_captured(inner)]
-    return names
 
 
 def _replaced(value: Value, array: NDArray[Any], name: str) -> Constant:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +29,8 @@ class Model:
 
     graph: onnx.GraphProto
     calls: Sequence[Call]
+    functions: frozenset[str]
+    """The local functions, as "domain.name"."""
     folder: Path | None
     """The folder of the file, for external data; None for a model that did not come from a file."""
 
@@ -68,7 +72,8 @@ def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Model:
         raise OnnxImportError(f"{title} does not say which version of the ONNX operators it uses")
     for function in model.functions:
         _opsets(function.opset_import, f"function {quoted(function.name)}")
-    return Model(model.graph, inlined(model, opsets), folder)
+    functions = frozenset(f"{domain_of(function.domain)}.{function.name}" for function in model.functions)
+    return Model(model.graph, inlined(model, opsets), functions, folder)
 
 
 def _opsets(imports: Iterable[onnx.OperatorSetIdProto], title: str) -> dict[str, int]:
@@ -171,7 +176,72 @@ def graph_inputs(graph: onnx.GraphProto, shapes: Mapping[str, Sequence[int]]) ->
             raise OnnxImportError(
                 f"shapes names {quoted(name)}, which is no input of the model; its inputs: {known}"
             )
+    unknown = [value for value in values if value.name not in shapes and _is_dynamic(value)]
+    if unknown:
+        raise _dynamic_inputs(unknown)
     return [_input(value, shapes.get(value.name)) for value in values]
+
+
+def _is_dynamic(value: onnx.ValueInfoProto) -> bool:
+    """Whether an extent of the tensor, or its shape as a whole, is not in the model."""
+    type = value.type.tensor_type
+    return value.type.WhichOneof("value") == "tensor_type" and (
+        not type.HasField("shape") or any(_extent(dim) is None for dim in type.shape.dim)
+    )
+
+
+def _extent(dim: onnx.TensorShapeProto.Dimension) -> int | None:
+    return dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
+
+
+_TYPICAL = (
+    (r"batch|^[nb]$", 1),
+    (r"height|width|^[hw]$", 224),
+    (r"chan|^c$", 3),
+    (r"seq|len|time|tok|^[lst]$", 128),
+)
+"""Extents that a dim of such a name has in the hint of an error."""
+
+
+def _hint(dim: onnx.TensorShapeProto.Dimension, number: int, rank: int) -> int:
+    """An extent for a dim in a hint that can be pasted: that of the model, else one that networks have there."""
+    known = _extent(dim)
+    if known is not None:
+        return known
+    for pattern, extent in _TYPICAL:
+        if re.search(pattern, dim.dim_param, re.IGNORECASE):
+            return extent
+    return 1 if number == 0 else 128 if rank < 4 else 3 if number == 1 else 224
+
+
+def _dynamic_inputs(values: Sequence[onnx.ValueInfoProto]) -> OnnxImportError:
+    """The error about all inputs without a static shape, with the options that would give them one."""
+    problems: list[str] = []
+    options: list[str] = []
+    arguments: list[str] = []
+    for value in values:
+        dims = value.type.tensor_type.shape.dim
+        numbers = [number for number, dim in enumerate(dims) if _extent(dim) is None]
+        if not value.type.tensor_type.HasField("shape"):
+            problems.append(f"input {quoted(value.name)} has no shape")
+            options.append(f"--shape {quote(value.name)}=...")
+            arguments.append(f"'{value.name}': (...)")
+            continue
+        names = ", ".join(
+            str(number) + (f" {quoted(dims[number].dim_param)}" if dims[number].dim_param else "")
+            for number in numbers
+        )
+        several = len(numbers) > 1
+        problems.append(
+            f"dim{'s' if several else ''} {names} of input {quoted(value.name)} {'are' if several else 'is'} dynamic"
+        )
+        extents = [_hint(dim, number, len(dims)) for number, dim in enumerate(dims)]
+        options.append(f"--shape {quote(value.name)}={'x'.join(map(str, extents))}")
+        arguments.append(f"'{value.name}': {tuple(extents)}")
+    return OnnxImportError(
+        f"{'; '.join(problems)}; give the shape{'s' if len(values) > 1 else ''}: {' '.join(options)} "
+        f"(in Python shapes={{{', '.join(arguments)}}})"
+    )
 
 
 def _input(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> Input:
@@ -193,20 +263,5 @@ def _input(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> Input:
         if any(extent < 0 for extent in shape):
             raise OnnxImportError(f"shapes['{name}'] = {shape} has a negative extent")
         return Input(name, check_shape(shape, dtype, f"input {title}"), dtype)
-    if not type.HasField("shape"):
-        raise OnnxImportError(f"input {title} has no shape; give one: shapes={{'{name}': (...)}}")
-    extents: list[int] = []
-    for number, dim in enumerate(type.shape.dim):
-        if not dim.HasField("dim_value") or dim.dim_value < 0:
-            text = f" {quoted(dim.dim_param)}" if dim.dim_param else ""
-            example = ", ".join(
-                str(d.dim_value) if d.HasField("dim_value") and d.dim_value >= 0 else "1"
-                for d in type.shape.dim
-            )
-            comma = "," if len(type.shape.dim) == 1 else ""
-            raise OnnxImportError(
-                f"dim {number}{text} of input {title} is dynamic; give the shape: "
-                f"shapes={{'{name}': ({example}{comma})}}"
-            )
-        extents.append(dim.dim_value)
+    extents = [dim.dim_value for dim in type.shape.dim]
     return Input(name, check_shape(extents, dtype, f"input {title}"), dtype)

@@ -40,6 +40,7 @@ class Node:
         self.op_type = call.proto.op_type
         self.domain = domain_of(call.proto.domain)
         self.opset = call.opsets.get(self.domain, 0)
+        self._opsets = call.opsets
         self.owns_input = False
         """Whether this node is the only user of input 0, so that the op that computes it may be replaced."""
         self.not_folded: str | None = None
@@ -67,6 +68,15 @@ class Node:
     def output(self) -> str:
         """Name of the first output."""
         return self.proto.output[0] if self.proto.output else ""
+
+    @property
+    def given(self) -> tuple[Value | None, ...]:
+        """All inputs, None for one that is left out."""
+        return tuple(self._inputs)
+
+    def opset_of(self, domain: str) -> int:
+        """The version of the operators of `domain` here; 0 where the model says none."""
+        return self._opsets.get(domain, 0)
 
     def has(self, name: str) -> bool:
         """Whether the attribute is given."""

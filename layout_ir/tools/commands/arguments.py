@@ -23,6 +23,24 @@ Elements may be converted on the way, real = (stored - zero point) * scale. --sc
 """
 
 
+INPUT_SHAPE_HELP = (
+    "the shape of an input of an ONNX model, such as x0=1x3x224x224 (x0=() for a scalar); once for each input that has "
+    "dynamic dims"
+)
+
+
+def add_input_shapes(parser: argparse.ArgumentParser) -> None:
+    """Adds `--shape NAME=EXTENTS`, which every command that reads a model takes, to `parser`; `args.shapes` lists
+    them."""
+    parser.add_argument(
+        "--shape",
+        dest="shapes",
+        action="append",
+        metavar="NAME=1x3x224x224",
+        help=INPUT_SHAPE_HELP,
+    )
+
+
 def add_layout_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds `--shape`, `--dims` and `--dtype`, which every command on layouts takes, to `parser`."""
     parser.add_argument(

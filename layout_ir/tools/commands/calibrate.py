@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.errors import LayoutError
+from layout_ir.tools.commands.arguments import add_input_shapes
 
 if TYPE_CHECKING:
     from layout_ir.passes.selection.costs.calibration import Calibration
@@ -39,6 +40,7 @@ def add_parser(subparsers: Any) -> None:
         metavar="FILE",
         help="where to write (- for standard output; default: the cache, or standard output with --reorders)",
     )
+    add_input_shapes(parser)
     parser.add_argument("--json", action="store_true", help="print the curve as one JSON object")
     parser.set_defaults(run=run)
 
@@ -92,7 +94,7 @@ def _reorders(args: argparse.Namespace) -> int:
     from layout_ir.tools.program import load_program, pass_error
 
     with all_or_none(args.output):
-        module = load_program(args.reorders)
+        module = load_program(args.reorders, shapes=args.shapes or ())
         try:
             selection = build(module, target_named(args.target))
         except DiagnosticException as error:

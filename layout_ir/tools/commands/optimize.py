@@ -7,6 +7,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from layout_ir.tools.commands.arguments import add_input_shapes
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -23,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "model",
         help="an ONNX model (.onnx), a program (.mlir), or onnx:NAME, a network that ships with the onnx package",
     )
+    add_input_shapes(parser)
     parser.add_argument(
         "--target", default="host", metavar="NAME", help=f"one of {', '.join(TARGETS)} (default: host)"
     )
@@ -88,7 +91,9 @@ def run(args: argparse.Namespace) -> int:
 
     check_output(args.output)
     with all_or_none(args.output, args.certificate):
-        module = load_program(args.model, allow_unregistered=args.allow_unregistered_dialect)
+        module = load_program(
+            args.model, allow_unregistered=args.allow_unregistered_dialect, shapes=args.shapes or ()
+        )
         report, _, optimized = compared(module, args)
         if args.output is not None:
             write_result(print_module(optimized, elide_above=args.elide_constants), args.output)

@@ -50,7 +50,9 @@ def run(args: argparse.Namespace) -> int:
 
     if args.seed < 0:
         raise LayoutError(f"--seed {args.seed} is below 0: expected a whole number from 0 on")
-    module = load_program(args.model, allow_unregistered=args.allow_unregistered_dialect)
+    module = load_program(
+        args.model, allow_unregistered=args.allow_unregistered_dialect, shapes=args.shapes or ()
+    )
     function = entry_point(module, "main")
     check_types(module, function)
     inputs = _inputs(args, function, input_names(function))

@@ -6,6 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
+from layout_ir.tools.commands.arguments import add_input_shapes
+
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
@@ -49,6 +51,7 @@ def add_parser(subparsers: Any) -> None:
         metavar="FILE",
         help="the program (.mlir, .onnx) of which the certificate is, before the choice",
     )
+    add_input_shapes(parser)
     parser.add_argument(
         "--target", metavar="NAME", help="the target (default: the one the certificate names)"
     )
@@ -155,7 +158,7 @@ def _about_program(
     target = _agreed(origin, args)
     costs = None if args.costs is None else load_costs(args.costs)
     if module is None:
-        check_problem(certificate, load_program(args.program), target, costs)
+        check_problem(certificate, load_program(args.program, shapes=args.shapes or ()), target, costs)
         return [f"that this is the problem of {args.program} for {proven_for(costs, target)}"], [
             "that any program was rewritten as the choice says"
         ]

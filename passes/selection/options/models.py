@@ -195,11 +195,17 @@ def default_options(op: Operation, candidates: Candidates, target: Target) -> It
     yield LayoutOption(tuple(formats(op.operands)), tuple(formats(op.results)), 0)
 
 
+def opaque_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+    """One option: row-major tensors, whatever reaches the op. Its cost is the same in every choice, and so left out."""
+    yield LayoutOption(tuple(map(row_major, op.operands)), tuple(map(row_major, op.results)), 0)
+
+
 _BUILT_IN: tuple[tuple[type[Operation], Model], ...] = (
     (nn.ConvOp, conv_options),
     (nn.GemmOp, gemm_options),
     (nn.MatmulOp, matmul_options),
     (nn.ConstantOp, constant_options),
+    (nn.OpaqueOp, opaque_options),
     (ReorderOp, reorder_options),
     (ViewOp, view_options),
 )

@@ -79,9 +79,19 @@ def test_bf16_constants():
 @pytest.mark.parametrize(
     ("dims", "message"),
     [
-        (("N", 3), r"dim 0 'N' of input 'x' is dynamic; give the shape: shapes=\{'x': \(1, 3\)\}"),
-        ((2, None), r"dim 1 of input 'x' is dynamic; give the shape: shapes=\{'x': \(2, 1\)\}"),
-        ((-1,), r"dim 0 of input 'x' is dynamic; give the shape: shapes=\{'x': \(1,\)\}"),
+        (
+            ("N", 3),
+            r"dim 0 'N' of input 'x' is dynamic; give the shape: --shape x=1x3 \(in Python shapes=\{'x': \(1, 3\)\}\)",
+        ),
+        ((2, None), r"dim 1 of input 'x' is dynamic; give the shape: --shape x=2x128 \("),
+        (
+            ("batch", 3, "height", None),
+            r"dims 0 'batch', 2 'height', 3 of input 'x' are dynamic; give the shape: --shape x=1x3x224x224",
+        ),
+        (
+            (-1,),
+            r"dim 0 of input 'x' is dynamic; give the shape: --shape x=1 \(in Python shapes=\{'x': \(1,\)\}\)",
+        ),
     ],
 )
 def test_negative_dynamic_shape(dims: Any, message: str):
@@ -105,11 +115,21 @@ def test_negative_shapes(shapes: Any, message: str):
         from_onnx(model([node("Relu", "x")], {"x": ("N", 3)}), shapes=shapes)
 
 
+def test_negative_all_dynamic_inputs_are_told_at_once():
+    source = model([node("Add", "x m")], {"x": ("batch", "seq"), "m": ("batch", 1), "b": (1,)})
+    options = r"--shape x=1x128 --shape m=1x1 \(in Python shapes=\{'x': \(1, 128\), 'm': \(1, 1\)\}\)"
+    with pytest.raises(
+        OnnxImportError, match=f"of input 'x' .*; dim 0 'batch' of input 'm' .* shapes: {options}"
+    ):
+        from_onnx(source)
+
+
 def test_negative_input_without_shape():
     source = model([node("Relu", "x")], {"x": ()})
     source.graph.input[0].type.tensor_type.ClearField("shape")
     with pytest.raises(
-        OnnxImportError, match=r"input 'x' has no shape; give one: shapes=\{'x': \(\.\.\.\)\}"
+        OnnxImportError,
+        match=r"input 'x' has no shape; give the shape: --shape x=\.\.\. \(in Python shapes=\{'x': \(\.\.\.\)\}",
     ):
         from_onnx(source)
     assert shape_of(only(source, shapes={"x": (2, 3)})) == (2, 3)

@@ -49,6 +49,14 @@ def _binary(function: Callable[[Torch, Torch], Torch], low: float = -3.0, high: 
     return make
 
 
+def _prelu(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
+    shape = random_shape(rng, rng.randint(1, 4))
+    slope = tuple(1 if rng.random() < 0.5 else extent for extent in shape)[rng.randint(0, len(shape) - 1) :]
+    x, y = (random_values(rng, s, dtype, -3, 3) for s in (shape, slope))
+    a, b = to_torch(x, dtype), to_torch(y, dtype)
+    return Case(op, [x, y], {}, torch.where(a < 0, a * b, a).numpy(), dtype)
+
+
 def _div(a: Torch, b: Torch) -> Torch:
     return a / b if a.is_floating_point() else torch.div(a, b, rounding_mode="trunc")
 
@@ -93,7 +101,10 @@ MAKERS: dict[type[nn.NNOp], Maker] = {
     nn.SoftplusOp: _unary(F.softplus, -15, 15),
     nn.GeluOp: _unary(_gelu, approximate=["none", "tanh"]),
     nn.ClipOp: _unary(_clip, min=[-1.0, 0.0], max=[2.0, 6.0]),
+    nn.MishOp: _unary(F.mish, -15, 15),
     nn.TanhOp: _unary(torch.tanh),
+    nn.SinOp: _unary(torch.sin),
+    nn.CosOp: _unary(torch.cos),
     nn.ExpOp: _unary(torch.exp),
     nn.LogOp: _unary(torch.log, 0.1, 9),
     nn.SqrtOp: _unary(torch.sqrt, 0, 9),
@@ -109,6 +120,7 @@ MAKERS: dict[type[nn.NNOp], Maker] = {
     nn.MulOp: _binary(torch.mul),
     nn.DivOp: _binary(_div, 0.5, 4),
     nn.PowOp: _binary(torch.pow, 0.2, 2),
+    nn.PReluOp: _prelu,
     nn.MinOp: _binary(torch.minimum),
     nn.MaxOp: _binary(torch.maximum),
 }

@@ -1,0 +1,135 @@
+"""Reference semantics of `nn.opaque`: the node itself, evaluated by the reference implementation of the onnx package.
+
+That package is imported only when such an op is run.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from xdsl.ir import Attribute
+
+from layout_ir.backends.reference.semantics import layout_at_run_time
+from layout_ir.backends.reference.tensor import Tensor
+from layout_ir.dialects.layout import dtype_of
+from layout_ir.dialects.nn import OpaqueOp
+from layout_ir.elements.numpy_types import Array, storage
+from layout_ir.errors import LayoutError
+
+
+def run_opaque(op: OpaqueOp, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The results of the node on these tensors.
+
+    Raises LayoutError where the onnx package is missing, has no reference for the operator, or its reference fails on
+    these operands or gives tensors of other types than those of the op.
+    """
+    evaluator, names = _evaluator(op)
+    feeds = {
+        name: _array(operand, value.type)
+        for name, operand, value in zip(names, operands, op.operands, strict=True)
+    }
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            results = evaluator.run(None, feeds)
+    except Exception as error:
+        message = " ".join(str(error).split())[:200]
+        raise LayoutError(
+            f"the reference of the onnx package fails on {op.title}: {type(error).__name__}: {message}"
+        ) from error
+    return tuple(_tensor(result, value.type, op) for result, value in zip(results, op.results, strict=True))
+
+
+_EVALUATORS = WeakKeyDictionary[OpaqueOp, tuple[Any, list[str]]]()
+
+
+def _evaluator(op: OpaqueOp) -> tuple[Any, list[str]]:
+    """The evaluator of a model of the one node, and the names of the operands there; made once for an op."""
+    if op not in _EVALUATORS:
+        _EVALUATORS[op] = _new_evaluator(op)
+    return _EVALUATORS[op]
+
+
+def _new_evaluator(op: OpaqueOp) -> tuple[Any, list[str]]:
+    try:
+        import onnx
+        import onnx.helper
+        from onnx.reference import ReferenceEvaluator
+        from onnx.version_converter import convert_version
+    except ImportError as error:
+        raise LayoutError(
+            f"{op.title} runs by the onnx package, which is not installed: pip install 'layout-ir[onnx]'"
+        ) from error
+
+    from layout_ir.frontends.onnx.evaluation import OLDEST
+    from layout_ir.frontends.onnx.subgraphs import nodes_within
+    from layout_ir.frontends.onnx.untranslated import node_of
+
+    captured = [name.data for name in op.captures.data]
+    # With a space, which the names in subgraphs are not looked for with.
+    inputs = [f"operand {number}" for number in range(len(op.operands) - len(captured))]
+    outputs = [f"result {number}" for number in range(len(op.results))]
+    names = [*inputs, *captured]
+
+    def described(name: str, type: Attribute) -> onnx.ValueInfoProto:
+        dtype, layout = dtype_of(type), layout_at_run_time(type)
+        number = (
+            onnx.TensorProto.BFLOAT16
+            if dtype == "bf16"
+            else onnx.helper.np_dtype_to_tensor_dtype(storage(dtype))
+        )
+        return onnx.helper.make_tensor_value_info(name, number, layout.shape)
+
+    graph = onnx.helper.make_graph(
+        [node_of(op, inputs, outputs)],
+        "node",
+        [described(name, value.type) for name, value in zip(names, op.operands, strict=True)],
+        [described(name, value.type) for name, value in zip(outputs, op.results, strict=True)],
+    )
+    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in op.versions.items()]
+    model = onnx.helper.make_model(graph, opset_imports=imports)
+    for node in (*model.graph.node, *nodes_within(model.graph.node[0])):
+        if not node.domain and op.versions.get("", 0) < OLDEST.get(node.op_type, 0):
+            raise LayoutError(
+                f"the onnx package has no reference for {node.op_type} before opset {OLDEST[node.op_type]}"
+            )
+    try:
+        try:
+            return ReferenceEvaluator(model), names
+        except Exception:
+            if op.domain.data:
+                raise
+            # It has few operators in all their versions.
+            return ReferenceEvaluator(convert_version(model, onnx.defs.onnx_opset_version())), names
+    except Exception as error:
+        message = " ".join(str(error).split())[:200]
+        raise LayoutError(
+            f"the onnx package {onnx.__version__} has no reference for {op.title}: {message}"
+        ) from error
+
+
+def _array(tensor: Tensor, type: Attribute) -> Array:
+    array = np.asarray(tensor.logical(), order="C")
+    if dtype_of(type) == "bf16":
+        import onnx
+        import onnx.helper
+
+        return array.view(onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.BFLOAT16))
+    return array
+
+
+def _tensor(result: Any, type: Attribute, op: OpaqueOp) -> Tensor:
+    array = np.asarray(result)
+    dtype, layout = dtype_of(type), layout_at_run_time(type)
+    if dtype == "bf16" and array.dtype.name == "bfloat16":
+        array = array.view(np.uint16)
+    if array.shape != layout.shape or array.dtype != storage(dtype):
+        raise LayoutError(
+            f"the reference of the onnx package gives {array.dtype} {array.shape} for {op.title}, "
+            f"but its type is {dtype} {layout.shape}"
+        )
+    return Tensor.store(array, layout, dtype)

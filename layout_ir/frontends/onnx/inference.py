@@ -1,0 +1,258 @@
+"""Types of the outputs of a node for which the importer has no translation.
+
+ONNX's shape inference looks at a model of the one node, which has the values of small constants too (the k of a TopK,
+the repeats of a Tile). Where it knows no rule, help comes from two sides: an operator that ONNX Runtime writes into the
+models it saves has the type that standard operators in its place would have (`STAND_INS`), and a Loop whose body keeps
+the shape of a value keeps it to the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from layout_ir.frontends.onnx.import_error import OnnxImportError
+from layout_ir.frontends.onnx.node import Node
+from layout_ir.frontends.onnx.values import Constant, Value, dtype_of, shape_of
+
+if TYPE_CHECKING:
+    import onnx
+
+MOST_KNOWN_ELEMENTS = 4096
+"""Elements of a constant that shape inference may look at: shapes, axes, bounds."""
+
+Types = Mapping[str, "onnx.TypeProto"]
+
+
+def output_types(node: Node, captures: Mapping[str, Value], opsets: Mapping[str, int]) -> Types:
+    """The types of the outputs, as far as they can be known, by name; a dim that is not known has no extent.
+
+    `captures` has the outer values of subgraphs. Raises OnnxImportError where the node does not fit its operator.
+    """
+    import onnx
+    import onnx.helper
+
+    model = _model_of(node, captures, opsets)
+    types = _inferred(model)
+    if node.domain and (stand_in := STAND_INS.get(f"{node.domain}.{node.op_type}")) is not None:
+        types = {**types, **_stand_in_types(model, stand_in)}
+    if node.op_type == "Loop" and not node.domain:
+        types = {**types, **_kept_shapes(model, types)}
+    for value in model.graph.output:
+        # The checker asks for a type, but does not compare it.
+        value.type.CopyFrom(onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, ()))
+    _check(model)
+    return types
+
+
+def _model_of(node: Node, captures: Mapping[str, Value], opsets: Mapping[str, int]) -> onnx.ModelProto:
+    """A model of the one node, whose outputs have no types yet; small constants are initializers."""
+    import onnx
+    import onnx.helper
+    import onnx.numpy_helper
+
+    given = zip(node.proto.input, node.given, strict=True)
+    values = {name: value for name, value in given if value is not None} | dict(captures)
+    graph = onnx.GraphProto(name="node", node=[node.proto])
+    for name, value in values.items():
+        if isinstance(value, Constant) and value.array.size <= MOST_KNOWN_ELEMENTS:
+            graph.initializer.append(onnx.numpy_helper.from_array(value.array, name))
+        else:
+            number = onnx.helper.np_dtype_to_tensor_dtype(dtype_of(value))
+            graph.input.append(onnx.helper.make_tensor_value_info(name, number, shape_of(value)))
+    graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.proto.output if name)
+    imports = [onnx.helper.make_opsetid(*entry) for entry in opsets.items()]
+    return onnx.helper.make_model(graph, opset_imports=imports)
+
+
+def _inferred(model: onnx.ModelProto) -> Types:
+    """The types of the outputs by ONNX's shape inference. Raises OnnxImportError where inputs do not fit the node."""
+    import onnx.shape_inference
+
+    try:
+        found = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+    except onnx.shape_inference.InferenceError as error:
+        raise OnnxImportError(f"shape inference fails: {_last_line(error)}") from error
+    return {value.name: value.type for value in found.graph.output if value.HasField("type")}
+
+
+def _check(model: onnx.ModelProto) -> None:
+    """Raises OnnxImportError where the attributes, inputs or subgraphs of the node are not those of its operator."""
+    import onnx.checker
+
+    try:
+        onnx.checker.check_model(model)  # pyright: ignore[reportUnknownMemberType]
+    except onnx.checker.ValidationError as error:
+        raise OnnxImportError(f"the node is not valid: {_last_line(error)}") from error
+
+
+def _last_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip() and "Context" not in line]
+    return lines[-1].rpartition("]: ")[2] if lines else type(error).__name__
+
+
+# --- loops ----------------------------------------------------------------------------------------------------
+
+
+def _kept_shapes(model: onnx.ModelProto, types: Types) -> Types:
+    """Types of the values that a Loop carries, where its body gives them the shape that they come in with.
+
+    ONNX's inference drops these shapes, since a body may change them from one iteration to the next.
+    """
+    import onnx
+    import onnx.helper
+
+    (node,) = model.graph.node
+    (body,) = (attribute.g for attribute in node.attribute if attribute.name == "body")
+    outer = {value.name: value for value in model.graph.input}
+    for tensor in model.graph.initializer:
+        outer[tensor.name] = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+    carried = node.input[2:]
+    inner = onnx.ModelProto()
+    inner.CopyFrom(model)
+    inner.graph.CopyFrom(body)
+    own = {value.name for value in (*body.input, *body.initializer)}
+    inner.graph.input.extend(value for name, value in outer.items() if name not in own)
+    for name, value in zip(carried, inner.graph.input[2:], strict=False):
+        if name in outer:
+            value.type.CopyFrom(outer[name].type)
+    for value in inner.graph.output:
+        value.ClearField("type")
+    results = _inferred(inner)
+    kept: dict[str, onnx.TypeProto] = {}
+    for name, output, result in zip(carried, node.output, body.output[1:], strict=False):
+        known = types.get(output)
+        if name not in outer or result.name not in results or (known is not None and _is_static(known)):
+            continue
+        if results[result.name] == outer[name].type:
+            kept[output] = outer[name].type
+    count = _iterations(model, body)
+    for output in node.output[len(carried) :]:
+        if count is not None and output in types:
+            kept[output] = onnx.TypeProto()
+            kept[output].CopyFrom(types[output])
+            kept[output].tensor_type.shape.dim[0].dim_value = count
+    return kept
+
+
+def _iterations(model: onnx.ModelProto, body: onnx.GraphProto) -> int | None:
+    """How often a Loop runs, where a constant says it and the condition is true from beginning to end; else None."""
+    import onnx.numpy_helper
+
+    (node,) = model.graph.node
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    if node.input[0] not in constants or (node.input[1] and node.input[1] not in constants):
+        return None
+    if node.input[1] and not onnx.numpy_helper.to_array(constants[node.input[1]]).all():
+        return None
+    passed = {inner.output[0]: inner.input[0] for inner in body.node if inner.op_type == "Identity"}
+    condition = body.output[0].name
+    while condition in passed:
+        condition = passed[condition]
+    if condition != body.input[1].name:
+        return None
+    return max(int(onnx.numpy_helper.to_array(constants[node.input[0]]).reshape(())), 0)
+
+
+def _is_static(type: onnx.TypeProto) -> bool:
+    tensor = type.tensor_type
+    return tensor.HasField("shape") and all(dim.HasField("dim_value") for dim in tensor.shape.dim)
+
+
+# --- operators of ONNX Runtime ----------------------------------------------------------------------------------
+
+StandIn = Callable[["onnx.NodeProto", Callable[[str], int]], "list[onnx.NodeProto]"]
+"""From a node and the rank of a value to standard nodes, the last of which gives the type of output 0."""
+
+
+def _stand_in_types(model: onnx.ModelProto, stand_in: StandIn) -> Types:
+    import onnx
+    import onnx.defs
+    import onnx.helper
+
+    (node,) = model.graph.node
+    ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in model.graph.input}
+    ranks |= {tensor.name: len(tensor.dims) for tensor in model.graph.initializer}
+    other = onnx.ModelProto()
+    other.CopyFrom(model)
+    del other.graph.node[:]
+    del other.graph.output[1:]
+    other.graph.node.extend(stand_in(node, lambda name: ranks[name]))
+    other.graph.node[-1].output[:] = node.output[:1]
+    del other.opset_import[:]
+    other.opset_import.append(onnx.helper.make_opsetid("", min(18, onnx.defs.onnx_opset_version())))
+    types = dict(_inferred(other))
+    if node.op_type.startswith("Skip") and len(node.output) > 3:
+        types[node.output[3]] = types[node.output[0]]  # the sum of input and skip
+    return types
+
+
+def _as(op_type: str, *inputs: int, attributes: Sequence[str] = ()) -> StandIn:
+    """A standard operator on some of the inputs, by number, those left out of the node excepted."""
+
+    def nodes(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx.NodeProto]:
+        import onnx.helper
+
+        names = [node.input[number] for number in inputs if number < len(node.input)]
+        result = onnx.helper.make_node(op_type, names, ["result"])
+        result.attribute.extend(attribute for attribute in node.attribute if attribute.name in attributes)
+        return [result]
+
+    return nodes
+
+
+def _concatenated(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx.NodeProto]:
+    """QLinearConcat: scale and zero point of the result, then each tensor with its own."""
+    import onnx.helper
+
+    axis = next(attribute.i for attribute in node.attribute if attribute.name == "axis")
+    return [onnx.helper.make_node("Concat", list(node.input[2::3]), ["result"], axis=axis)]
+
+
+def _fused_matmul(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx.NodeProto]:
+    import onnx.helper
+
+    flags: dict[str, Any] = {a.name: a.i for a in node.attribute}
+    if flags.get("transBatchA") or flags.get("transBatchB"):
+        raise OnnxImportError("transBatchA and transBatchB are not supported")
+    names, nodes = list(node.input[:2]), list[onnx.NodeProto]()
+    for number, flag in enumerate(("transA", "transB")):
+        if flags.get(flag) and rank(names[number]) > 1:
+            perm = list(range(rank(names[number])))
+            perm[-2:] = perm[:-3:-1]
+            nodes.append(onnx.helper.make_node("Transpose", [names[number]], [flag], perm=perm))
+            names[number] = flag
+    return [*nodes, onnx.helper.make_node("MatMul", names, ["result"])]
+
+
+def _quantized_gemm(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx.NodeProto]:
+    """QGemm: a and b have a scale and a zero point each; without a scale for the result it is in single precision."""
+    import onnx
+    import onnx.helper
+
+    (product,) = _as("Gemm", 0, 3, attributes=("transA", "transB"))(node, rank)
+    if len(node.input) > 7 and node.input[7]:
+        return [product]
+    return [product, onnx.helper.make_node("Cast", ["result"], ["real"], to=onnx.TensorProto.FLOAT)]
+
+
+_WINDOW = ("auto_pad", "ceil_mode", "dilations", "group", "kernel_shape", "pads", "strides")
+
+STAND_INS: dict[str, StandIn] = {
+    "com.microsoft.FusedConv": _as("Conv", 0, 1, attributes=_WINDOW),
+    "com.microsoft.FusedGemm": _as("Gemm", 0, 1, attributes=("transA", "transB")),
+    "com.microsoft.FusedMatMul": _fused_matmul,
+    "com.microsoft.QGemm": _quantized_gemm,
+    "com.microsoft.QLinearAveragePool": _as("AveragePool", 0, attributes=_WINDOW),
+    "com.microsoft.QLinearConcat": _concatenated,
+    "com.microsoft.QLinearGlobalAveragePool": _as("GlobalAveragePool", 0),
+    **dict.fromkeys(("com.microsoft.QLinearAdd", "com.microsoft.QLinearMul"), _as("Add", 0, 3)),
+    **{
+        f"com.microsoft.{name}": _as("Identity", 0)
+        for name in (
+            "BiasGelu", "FastGelu", "Gelu", "QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax", "QuickGelu",
+            "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
+        )
+    },
+}  # fmt: skip
+"""By domain and operator, for what ONNX Runtime writes at optimization level extended and its quantizer."""

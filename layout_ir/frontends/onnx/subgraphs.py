@@ -1,0 +1,42 @@
+"""The subgraphs of a node (of If, Loop, Scan), and the outer values that they use by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def graphs_of(proto: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """The subgraphs of a node."""
+    return [
+        graph
+        for attribute in proto.attribute
+        for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else []))
+    ]
+
+
+def nodes_within(proto: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """The nodes of the subgraphs of a node, at any depth."""
+    return [
+        inner for graph in graphs_of(proto) for node in graph.node for inner in (node, *nodes_within(node))
+    ]
+
+
+def captured_names(proto: onnx.NodeProto) -> list[str]:
+    """Names of outer values that the subgraphs of a node use, each once, in order of use."""
+    return list(dict.fromkeys(name for graph in graphs_of(proto) for name in outer_names(graph)))
+
+
+def outer_names(graph: onnx.GraphProto) -> list[str]:
+    """Names that a subgraph uses and does not define, each once, in order of use."""
+    names: dict[str, None] = {}
+    own = {value.name for value in (*graph.input, *graph.initializer)}
+    own.update(tensor.values.name for tensor in graph.sparse_initializer)
+    for node in graph.node:
+        used = (*node.input, *captured_names(node))
+        names.update(dict.fromkeys(name for name in used if name and name not in own))
+        own.update(node.output)
+    names.update(dict.fromkeys(value.name for value in graph.output if value.name not in own))
+    return list(names)

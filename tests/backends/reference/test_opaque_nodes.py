@@ -1,0 +1,66 @@
+"""Opaque ops are evaluated by the reference of the onnx package, whose results are checked against the op's types."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import layout_ir as li
+from layout_ir.tools.program import parse_program
+
+pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+
+
+def run(op: str, *inputs: object) -> list[np.ndarray]:
+    types = {"f32": "tensor<2x3xf32>", "bf16": "tensor<2x3xbf16>"}
+    kind = "bf16" if "bf16" in op else "f32"
+    body = f"%y = {op} func.return %y : {types[kind]}"
+    text = f"func.func @main(%x: {types[kind]}) -> {types[kind]} {{ {body} }}"
+    return li.run(parse_program(text, "text.mlir"), inputs)
+
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def test_elements():
+    (y,) = run('nn.opaque "Sin" opset 7 (%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>', X)
+    np.testing.assert_allclose(y, np.sin(X), rtol=1e-6)
+
+
+def test_bf16_goes_in_and_out_as_its_bits():
+    bits = (X.view(np.uint32) >> 16).astype(np.uint16)
+    (y,) = run('nn.opaque "Identity" opset 13 (%x) : (tensor<2x3xbf16>) -> tensor<2x3xbf16>', bits)
+    np.testing.assert_array_equal(y, bits)
+
+
+@pytest.mark.parametrize(
+    ("op", "message"),
+    [
+        ('"Nothing" opset 7 (%x)', r"nn\.opaque: the onnx package .* has no reference for Nothing"),
+        ('"com.microsoft::Gelu" opset 1 (%x)', r"nn\.opaque: .* no reference for com\.microsoft::Gelu"),
+        ('"Transpose" opset 13 (%x)', r"gives float32 \(3, 2\) for Transpose, but its type is f32 \(2, 3\)"),
+        ('"Not" opset 1 (%x)', "for Not, but its type is f32|fails on Not"),
+        (
+            '"Concat" opset 13 (%x) {axis = 7 : i64}',
+            "the reference of the onnx package fails on Concat: ValueError|AxisError",
+        ),
+    ],
+)
+def test_negative_what_does_not_run(op: str, message: str):
+    with pytest.raises(li.LayoutError, match=message):
+        run(f"nn.opaque {op} : (tensor<2x3xf32>) -> tensor<2x3xf32>", X)
+
+
+def test_onnx_is_imported_only_when_such_an_op_runs():
+    code = (
+        "import sys, numpy as np, layout_ir as li\n"
+        "from layout_ir.tools.program import parse_program\n"
+        "m = parse_program('func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {"
+        " %y = nn.relu %x : tensor<3xf32> func.return %y : tensor<3xf32> }', 't')\n"
+        "li.run(m, [np.zeros(3, np.float32)])\n"
+        "assert 'onnx' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
