@@ -8,7 +8,8 @@ A compiler without layouts knows one kind of tensor: dense and row-major. A valu
     nChw8c of 2x17x5x4    2x3x5x4x8      the seven pads of the channels are elements of it
 
 Its elements in row-major order are the buffer, address by address. Halos are elements of it too. A layout whose
-addresses are not all used, or used twice, has no physical tensor, nor has one with a swizzle, or on other axes than memory.
+addresses are not all used, or used twice, has no physical tensor, nor has one with a swizzle, or on other axes than
+memory.
 
 A reorder from one physical tensor to another is four kinds of steps, each left out where it changes nothing:
 
@@ -27,10 +28,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from layout_ir.algebra.factors import MEMORY
 from layout_ir.algebra.pads import PadPolicy
 from layout_ir.errors import LayoutError, shape_text
 
@@ -341,7 +342,7 @@ def _bounds(src: PhysicalTensor, dst: PhysicalTensor, dim: int) -> list[int]:
 
 
 def _divide(bounds: Sequence[int]) -> bool:
-    return all(upper % lower == 0 for lower, upper in zip(bounds, bounds[1:], strict=False))
+    return all(upper % lower == 0 for lower, upper in pairwise(bounds))
 
 
 def _rearrange(steps: _Steps, src: PhysicalTensor, dst: PhysicalTensor) -> None:
@@ -371,6 +372,6 @@ def _digits(tensor: PhysicalTensor, bounds: Sequence[Sequence[int]]) -> dict[tup
             continue
         end = place.unit * place.count
         inside = [bound for bound in bounds[place.dim] if place.unit <= bound <= end]
-        for upper, lower in zip(reversed(inside), reversed(inside[:-1]), strict=False):
+        for upper, lower in pairwise(reversed(inside)):
             found[place.dim, lower] = upper // lower
     return found
