@@ -1,8 +1,8 @@
 """Convolutions, pools and matrix products on physical dims in which `nn` has no such op, as `linalg.generic`.
 
 Every loop of the op becomes one loop per digit. Where operand and result, or two operands, hold a dim in other blocks,
-the digits are those that both have in common, and each physical dim is indexed by an affine sum of the loops inside it.
-For a convolution in nChw8c with weights OIhw8i8o:
+the digits are those that both have in common, into which all are reshaped. For a convolution in nChw8c with weights
+OIhw8i8o:
 
     for n, O, h, w, o (parallel), I, kh, kw, i (reduction):
         y[n, O, h, w, o] += x[n, I, h * stride + kh, w * stride + kw, i] * w[O, I, kh, kw, i, o]
@@ -78,24 +78,17 @@ def contraction(
     order = [(loop, unit) for loop in (*access, *summed) for unit, _ in digits[loop]]
     numbers = {key: AffineExpr.dimension(k) for k, key in enumerate(order)}
 
-    maps: list[AffineMap] = []
-    for operand in operands:
-        exprs = [_index(operand.access[place.dim], place, digits, numbers) for place in operand.x.tensor.dims]
-        maps.append(AffineMap(len(order), 0, tuple(exprs)))
-    places: list[PhysicalDim] = []
-    out: list[AffineExpr] = []
-    for place in natural.dims:
-        loop = access[place.dim]
-        end = place.unit * place.count
-        mine = [(unit, count) for unit, count in digits[loop] if place.unit <= unit < end]
-        if not mine:
-            places.append(place)
-            out.append(AffineExpr.constant(0))
-        for unit, count in sorted(mine, reverse=True):
-            places.append(PhysicalDim(place.dim, unit, count))
-            out.append(numbers[loop, unit])
-    maps.append(AffineMap(len(order), 0, tuple(out)))
-    natural = replace(natural, dims=tuple(places), pad="undef")
+    operands = [
+        replace(operand, x=build.reshaped(operand.x, _split(operand.x.tensor, operand.access, digits)))
+        for operand in operands
+    ]
+    natural = replace(_split(natural, access, digits), pad="undef")
+    maps = [
+        AffineMap(
+            len(order), 0, tuple(_index(ways[place.dim], place, digits, numbers) for place in tensor.dims)
+        )
+        for tensor, ways in [*((o.x.tensor, o.access) for o in operands), (natural, access)]
+    ]
     element = operands[0].x.element
     wide = element if isinstance(element, Float64Type) else f32
     init = constant(build, wide, natural.shape, [start])
@@ -156,28 +149,37 @@ def _common_digits(extent: int, users: Iterable[tuple[PhysicalTensor, int]]) -> 
     return [(lower, upper // lower) for lower, upper in pairwise(ascending)][::-1]
 
 
+def _split(
+    tensor: PhysicalTensor, access: Sequence[Access], digits: Mapping[str, list[tuple[int, int]]]
+) -> PhysicalTensor:
+    """`tensor` with its physical dims cut into the digits of the loops."""
+    dims: list[PhysicalDim] = []
+    for place in tensor.dims:
+        way, end = access[place.dim], place.unit * place.count
+        mine = (
+            [(unit, count) for unit, count in digits[way] if place.unit <= unit < end]
+            if isinstance(way, str)
+            else []
+        )
+        dims += [PhysicalDim(place.dim, unit, count) for unit, count in mine] or [place]
+    return replace(tensor, dims=tuple(dims))
+
+
 def _index(
     way: Access, place: PhysicalDim, digits: Mapping[str, list[tuple[int, int]]],
     numbers: Mapping[tuple[str, int], AffineExpr],
 ) -> AffineExpr:  # fmt: skip
-    """Where the loops read in one physical dim."""
-    if isinstance(way, str):
-        end = place.unit * place.count
-        terms = [
-            (numbers[way, unit], unit // place.unit) for unit, _ in digits[way] if place.unit <= unit < end
-        ]
-    else:
-        terms = [
-            (numbers[loop, unit], unit * factor) for loop, factor in way.items() for unit, _ in digits[loop]
-        ]
-    if place.count == 1 or not terms:
+    """Where the loops read in one physical dim: at a digit, or at a sum of whole loops."""
+    if place.count == 1:
         return AffineExpr.constant(0)
+    if isinstance(way, str):
+        return numbers[way, place.unit]
     total: AffineExpr | None = None
-    for expr, factor in terms:
-        term = expr * factor if factor != 1 else expr
-        total = term if total is None else total + term
-    assert total is not None
-    return total
+    for loop, factor in way.items():
+        for unit, _ in digits[loop]:
+            term = numbers[loop, unit] * (unit * factor) if unit * factor != 1 else numbers[loop, unit]
+            total = term if total is None else total + term
+    return AffineExpr.constant(0) if total is None else total
 
 
 def _body(elements: Sequence[Attribute], wide: Attribute, body: str) -> Region:
