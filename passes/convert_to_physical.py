@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
-from xdsl.dialects import scf
+from xdsl.dialects import cf, scf
 from xdsl.dialects.builtin import (
     DenseResourceAttr,
     FunctionType,
@@ -54,7 +54,7 @@ from layout_ir.dialects.layout import (
     layout_of,
     strip_type,
 )
-from layout_ir.dialects.layout.attributes import OpaqueAttr
+from layout_ir.dialects.layout.attributes import FormatAttr, OpaqueAttr
 from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.dialects.layout.view_ops import SliceOp, ViewOp
 from layout_ir.errors import LayoutError
@@ -73,16 +73,9 @@ from layout_ir.passes.selection.options.in_place import ATTRIBUTE as IN_PLACE
 Reorders = Literal["ops", "call"]
 
 _STRUCTURE = (
-    ModuleOp,
-    FuncOp,
-    ReturnOp,
-    CallOp,
-    scf.ForOp,
-    scf.IfOp,
-    scf.WhileOp,
-    scf.ConditionOp,
-    scf.YieldOp,
-)
+    ModuleOp, FuncOp, ReturnOp, CallOp, cf.BranchOp, cf.ConditionalBranchOp,
+    scf.ForOp, scf.IfOp, scf.WhileOp, scf.ConditionOp, scf.YieldOp,
+)  # fmt: skip
 """Ops that hand values on, whatever their types."""
 
 
@@ -118,7 +111,8 @@ def _tensor_of(type: Attribute) -> PhysicalTensor | None:
         raise LayoutError(f"the layout of {type} is still to be chosen: run layout-propagate first")
     if isinstance(type.encoding, OpaqueAttr):
         raise LayoutError(f"{type} is in an opaque layout")
-    return physical_tensor(layout_of(type)) if has_layout(type) else None
+    known = has_layout(type) or isinstance(type.encoding, FormatAttr)
+    return physical_tensor(layout_of(type)) if known else None
 
 
 def _physical_type(type: Attribute) -> Attribute:
@@ -173,8 +167,11 @@ class _Conversion:
                 self._retype(value, tensor)
 
     def _retype(self, value: SSAValue, tensor: PhysicalTensor) -> None:
-        old = value.type
-        new = retype(value, _physical_type(old))
+        old, physical = value.type, _physical_type(value.type)
+        if physical == old:
+            self.values[value] = PhysicalValue(value, tensor)
+            return
+        new = retype(value, physical)
         back = UnrealizedConversionCastOp(operands=[[new]], result_types=[[old]])
         new.replace_uses_with_if(back.results[0], lambda use: use.operation is not back)
         insert_after(new, back)
