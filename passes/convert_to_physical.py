@@ -111,7 +111,7 @@ def _tensor_of(type: Attribute) -> PhysicalTensor | None:
         raise LayoutError(f"the layout of {type} is still to be chosen: run layout-propagate first")
     if isinstance(type.encoding, OpaqueAttr):
         raise LayoutError(f"{type} is in an opaque layout")
-    known = has_layout(type) or isinstance(type.encoding, FormatAttr)
+    known = isinstance(type.encoding, FormatAttr) or has_layout(type)
     return physical_tensor(layout_of(type)) if known else None
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import FunctionType, ModuleOp, NoneAttr, TensorType, f32, f64
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -26,7 +26,7 @@ from layout_ir.passes.convert_to_physical import convert_to_physical
 from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.strip import strip
 from tests.passes.programs import random_program
-from tests.programs import TARGETS
+from tests.programs import TARGETS, parse
 
 
 def _check_physical(module: ModuleOp) -> None:
@@ -180,3 +180,59 @@ def test_every_op_computes_the_same_on_physical_dims(name: str):
             continue
         _check_physical(module)
         np.testing.assert_allclose(run(module, [x])[0], want, rtol=1e-4, atol=1e-5, err_msg=factors)
+
+
+# --- Regions and functions ---
+
+REGIONS = """
+!A = tensor<1x3x4x5xf32, #layout.tag<nhwc>>
+!P = tensor<1x3x4x5xf32>
+func.func @main(%x : !P, %c : i1) -> !P {
+  %a = layout.reorder %x : !P -> !A
+  %low = arith.constant 0 : index
+  %high = arith.constant 3 : index
+  %step = arith.constant 1 : index
+  %f = scf.for %i = %low to %high step %step iter_args(%b = %a) -> (!A) {
+    %d = func.call @double(%b) : (!A) -> !A
+    scf.yield %d : !A
+  }
+  %r = scf.if %c -> (!A) {
+    %n = nn.neg %f : !A
+    scf.yield %n : !A
+  } else {
+    %s = nn.softmax %f axis = 1 : !A
+    scf.yield %s : !A
+  }
+  %y = layout.reorder %r : !A -> !P
+  func.return %y : !P
+}
+func.func @double(%x : !A) -> !A {
+  %y = nn.add %x, %x : !A
+  func.return %y : !A
+}
+"""
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_regions_and_calls_compute_the_same(condition: bool):
+    module = parse(REGIONS)
+    x = np.random.default_rng(5).standard_normal((1, 3, 4, 5)).astype(np.float32)
+    (want,) = run(module, [x, condition])
+    convert_to_physical(module)
+    _check_physical(module)
+    np.testing.assert_allclose(run(module, [x, condition])[0], want, rtol=1e-6)
+
+
+def test_a_function_is_declared_for_each_kind_of_reorder_that_is_called():
+    module = parse(
+        REGIONS.replace("return %y : !P", "return %z : !P").replace(
+            "  func.return %z",
+            "  %w = layout.reorder %y : !P -> !A\n  %z = layout.reorder %w : !A -> !P\n  func.return %z",
+        )
+    )
+    convert_to_physical(module, "call")
+    _check_physical(module)
+    declared = [op for op in module.ops if isinstance(op, FuncOp) and not op.body.blocks]
+    calls = [op.callee.string_value() for op in module.walk() if isinstance(op, CallOp)]
+    assert [calls.count(op.sym_name.data) for op in declared] == [2, 2]
+    assert all("layout.reorder" in op.attributes for op in declared)
