@@ -60,10 +60,16 @@ def _class_name(name: str) -> str:
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     f"layout-{name}": lazy(f"layout_ir.passes.{module}", _class_name(name)) for name, module, _ in _PASSES
 }
+PASSES["convert-layout-to-physical"] = lazy(
+    "layout_ir.passes.convert_to_physical", "ConvertLayoutToPhysicalPass"
+)
 PASSES["convert-layout-to-kernel"] = lazy("layout_ir.backends.llvm.lowering", "ConvertLayoutToKernelPass")
 
 SUMMARIES: dict[str, str] = {f"layout-{name}": summary for name, _, summary in _PASSES}
 """What each pass does, in one line, for help texts: asking the pass itself would import it."""
+SUMMARIES["convert-layout-to-physical"] = (
+    "each value the tensor of its memory, without encoding; reorders as transpose, reshape, pad, slice"
+)
 SUMMARIES["convert-layout-to-kernel"] = "each reorder as the plan that is compiled: loops and micro-kernels"
 
 TARGETS: dict[str, Callable[[], type[Target]]] = {

@@ -12,6 +12,7 @@ a value. The modules build on each other in this order:
     layout                           the recipe bound to a shape
     binding                          how it is bound
     concat, refinement               layouts made of several; the loops that copy between two
+    physical                         the dense, row-major tensor of a layout; a reorder as tensor operations
 
 So a module below `layout` names Layout in its types and never makes one: it changes one by `dataclasses.replace`. One
 circle is left, because either class makes the other: `Layout.format` makes a Format, and `Format.bind`, the only import

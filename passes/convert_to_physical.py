@@ -1,0 +1,286 @@
+"""convert-layout-to-physical: every value becomes the tensor of its memory, and no encoding is left.
+
+Other compilers and runtimes know dense, row-major tensors only. After this pass a value in nChw8c is a tensor of five
+dims, one in nhwc has its dims in that order, and a reorder is what such a compiler has for it: slice, pad, reshape,
+transpose (`layout_ir.algebra.physical`). Ops work on the physical dims, with their axes, lists and constants rewritten
+(`layout_ir.passes.physical`); views that only renamed dims of the same memory are gone.
+
+    layout.reorder         nn.slice, nn.pad, layout.reshape, layout.permute of tensors without encoding, where the last
+                           two are NumPy's reshape and transpose; with reorders=call, a call of a function that the
+                           pass declares, whose attribute `layout.reorder` says from which type to which
+    layout.reorder that converts elements    the same, behind a layout.reorder that only converts
+    constants              constants of the physical shape
+    functions, regions     the same, of physical types. A signature in row-major order stays as it is.
+
+An op that cannot be written on the physical dims chosen for it is an error that names it, as is a value that has no
+physical tensor. Ops of other dialects are left as they are where all their tensors are row-major.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
+
+from xdsl.dialects import cf, scf
+from xdsl.dialects.builtin import (
+    DenseResourceAttr,
+    FunctionType,
+    IntegerAttr,
+    ModuleOp,
+    TensorType,
+    UnrealizedConversionCastOp,
+    i64,
+)
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from layout_ir.algebra.pads import pad_after
+from layout_ir.algebra.physical import (
+    PhysicalTensor,
+    physical_tensor,
+    reorder_steps,
+    row_major,
+)
+from layout_ir.certificate.checking import ATTRIBUTE as CERTIFICATE
+from layout_ir.diagnostics import PassError, name_of_op
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import (
+    CastOp,
+    FillPadsOp,
+    ReorderOp,
+    has_layout,
+    is_any,
+    is_tensor,
+    layout_of,
+    strip_type,
+)
+from layout_ir.dialects.layout.attributes import FormatAttr, OpaqueAttr
+from layout_ir.dialects.layout.types import tensor_type
+from layout_ir.dialects.layout.view_ops import SliceOp, ViewOp
+from layout_ir.errors import LayoutError
+from layout_ir.interfaces import OPTIONS
+from layout_ir.passes.layout_pass import LayoutPass
+from layout_ir.passes.physical.op_rewrites import REWRITES
+from layout_ir.passes.physical.physical_builder import (
+    PhysicalBuilder,
+    PhysicalValue,
+    is_row_major,
+    unknown_pads,
+)
+from layout_ir.passes.rewriting import erase_dead, insert_after, retype, update_signatures
+from layout_ir.passes.selection.options.in_place import ATTRIBUTE as IN_PLACE
+
+Reorders = Literal["ops", "call"]
+
+_STRUCTURE = (
+    ModuleOp, FuncOp, ReturnOp, CallOp, cf.BranchOp, cf.ConditionalBranchOp,
+    scf.ForOp, scf.IfOp, scf.WhileOp, scf.ConditionOp, scf.YieldOp,
+)  # fmt: skip
+"""Ops that hand values on, whatever their types."""
+
+
+def convert_to_physical(module: ModuleOp, reorders: Reorders = "ops") -> None:
+    """Converts in place. Raises PassError, naming the op, where an op or a value has no physical form."""
+    module.attributes.pop(CERTIFICATE, None)
+    conversion = _Conversion(module, reorders)
+    for op in list(module.walk()):
+        try:
+            conversion.convert(op)
+        except PassError:
+            raise
+        except LayoutError as error:
+            raise PassError(f"{name_of_op(op)} has no physical form: {error}", op) from error
+    conversion.finish()
+    update_signatures(module)
+    for op in module.walk():
+        if isinstance(op, FuncOp) and not op.body.blocks:
+            inputs, outputs = op.function_type.inputs, op.function_type.outputs
+            op.function_type = FunctionType.from_lists(
+                [_physical_type(t) for t in inputs], [_physical_type(t) for t in outputs]
+            )
+
+
+def _tensor_of(type: Attribute) -> PhysicalTensor | None:
+    """The physical tensor of a value of this type; None where it is no tensor, or one that has no layout of ours.
+
+    Raises LayoutError where its layout is still to be chosen, opaque, or has no physical tensor.
+    """
+    if not is_tensor(type):
+        return None
+    if is_any(type):
+        raise LayoutError(f"the layout of {type} is still to be chosen: run layout-propagate first")
+    if isinstance(type.encoding, OpaqueAttr):
+        raise LayoutError(f"{type} is in an opaque layout")
+    known = isinstance(type.encoding, FormatAttr) or has_layout(type)
+    return physical_tensor(layout_of(type)) if known else None
+
+
+def _physical_type(type: Attribute) -> Attribute:
+    tensor = _tensor_of(type)
+    return type if tensor is None else TensorType(tensor_type(type).element_type, tensor.shape)
+
+
+class _Conversion:
+    """One run over a module.
+
+    The ops that are replaced stay until the end, on their own operands, so that each can be asked for its shapes and
+    attributes. A value that an op of `_STRUCTURE` defines gets its physical type at once, and a cast back to the type
+    it had for those who still read that.
+    """
+
+    def __init__(self, module: ModuleOp, reorders: Reorders):
+        self.module = module
+        self.reorders: Reorders = reorders
+        self.values: dict[SSAValue, PhysicalValue] = {}
+        self.replaced: list[Operation] = []
+        self.callees: dict[tuple[Any, ...], str] = {}
+
+    def finish(self) -> None:
+        """Erases what was replaced, and constants that served to make others."""
+        for op in reversed(self.replaced):
+            op.detach()
+            op.erase()
+        erase_dead([op for op in self.module.walk() if isinstance(op, nn.ConstantOp)])
+
+    def convert(self, op: Operation) -> None:
+        """Makes what stands for `op`, or gives its results and the arguments of its blocks physical types."""
+        for name in (OPTIONS, IN_PLACE):
+            op.attributes.pop(name, None)
+        tensors = [_tensor_of(result.type) for result in op.results]
+        if isinstance(op, nn.NNOp | ReorderOp | CastOp | FillPadsOp | ViewOp) and tensors[0] is not None:
+            made = self._replacement(op, tensors[0])
+            made.value.name_hint = made.value.name_hint or op.results[0].name_hint
+            self.values[op.results[0]] = made
+            self.replaced.append(op)
+            return
+        defined = [
+            *op.results,
+            *(arg for region in op.regions for block in region.blocks for arg in block.args),
+        ]
+        tensors += [_tensor_of(value.type) for value in defined[len(tensors) :]]
+        known = [*tensors, *(self.values[x].tensor for x in op.operands if x in self.values)]
+        if not isinstance(op, _STRUCTURE) and not all(t is None or is_row_major(t) for t in known):
+            raise LayoutError("it is known on its own dims only, and one of its tensors is not row-major")
+        op.operands = [self.values[x].value if x in self.values else x for x in op.operands]
+        for value, tensor in zip(defined, tensors, strict=True):
+            if tensor is not None:
+                self._retype(value, tensor)
+
+    def _retype(self, value: SSAValue, tensor: PhysicalTensor) -> None:
+        old, physical = value.type, _physical_type(value.type)
+        if physical == old:
+            self.values[value] = PhysicalValue(value, tensor)
+            return
+        new = retype(value, physical)
+        back = UnrealizedConversionCastOp(operands=[[new]], result_types=[[old]])
+        new.replace_uses_with_if(back.results[0], lambda use: use.operation is not back)
+        insert_after(new, back)
+        self.values[back.results[0]] = PhysicalValue(new, tensor)
+        self.replaced.append(back)
+
+    def _replacement(
+        self, op: nn.NNOp | ReorderOp | CastOp | FillPadsOp | ViewOp, result: PhysicalTensor
+    ) -> PhysicalValue:
+        """The value that stands for the result of `op`."""
+        build = PhysicalBuilder(op)
+        if isinstance(op, nn.ConstantOp):
+            return _constant(build, op, result)
+        operands = [self._physical(operand) for operand in op.operands]
+        if isinstance(op, nn.NNOp):
+            if type(op) not in REWRITES:
+                raise LayoutError("the pass does not know it")
+            return build.reorder(REWRITES[type(op)](build, op, operands, result), result)
+        if isinstance(op, ViewOp):
+            return _view(build, op, operands[0], result)
+        if isinstance(op, CastOp):
+            return build.reorder(operands[0], result)
+        return self._reorder(build, op, operands[0], result)
+
+    def _physical(self, value: SSAValue) -> PhysicalValue:
+        if value not in self.values:
+            raise LayoutError(f"{value.type} has no layout")
+        return self.values[value]
+
+    # Reorders -------------------------------------------------------------------------------------------------
+
+    def _reorder(
+        self, build: PhysicalBuilder, op: ReorderOp | FillPadsOp, x: PhysicalValue, result: PhysicalTensor
+    ) -> PhysicalValue:
+        converts = isinstance(op, ReorderOp) and not op.keeps_elements
+        if self.reorders == "call" and (converts or reorder_steps(x.tensor, result)):
+            to = _physical_type(op.result.type)
+            call = CallOp(self._callee(op, x.value.type, to), [x.value], [to])
+            return PhysicalValue(build.insert(call), result)
+        if not isinstance(op, ReorderOp) or not converts:
+            return build.reorder(x, result)
+        properties = dict(op.properties)
+        if op.dim is not None:
+            dim = op.dim.value.data
+            x = build.trimmed(x, dim)
+            properties["dim"] = IntegerAttr(build.place(x.tensor, dim), i64)
+        types = [TensorType(tensor_type(op.result.type).element_type, x.tensor.shape)]
+        value = build.insert(ReorderOp.create(operands=[x.value], result_types=types, properties=properties))
+        written = replace(result, pad=pad_after(result.pad, op.conversion))
+        made = build.reorder(PhysicalValue(value, unknown_pads(x.tensor)), written)
+        return PhysicalValue(made.value, result)
+
+    def _callee(self, op: ReorderOp | FillPadsOp, source: Attribute, result: Attribute) -> str:
+        """The name of the function that does this reorder, declared once per pair of types and parameters."""
+        signature = FunctionType.from_lists([op.input.type], [op.result.type])
+        key = (signature, tuple(sorted(op.properties.items(), key=lambda item: item[0])))
+        if key not in self.callees:
+            taken = {f.sym_name.data for f in self.module.walk() if isinstance(f, FuncOp)}
+            number = len(self.callees)
+            while f"reorder_{number}" in taken:
+                number += 1
+            self.callees[key] = f"reorder_{number}"
+            declared = FuncOp.external(self.callees[key], [source], [result])
+            declared.attributes |= {"layout.reorder": signature, **op.properties}
+            self.module.body.block.add_op(declared)
+        return self.callees[key]
+
+
+def _view(build: PhysicalBuilder, op: ViewOp, x: PhysicalValue, result: PhysicalTensor) -> PhysicalValue:
+    if op.is_bare and isinstance(op, SliceOp):
+        # Without layouts, it says what is computed.
+        starts, sizes = op.ints("starts"), op.ints("sizes")
+        kind = TensorType(x.element, sizes)
+        new: Operation = nn.SliceOp(x.value, starts=starts, sizes=sizes, result_type=kind)
+        return PhysicalValue(build.insert(new), result)
+    if op.is_bare:
+        new = op.create(operands=[x.value], result_types=[op.result.type], properties=op.properties)
+        return PhysicalValue(build.insert(new), result)
+    seen = op.view(layout_of(op.input.type))
+    # The same memory, unless it is a part of it.
+    if isinstance(op, SliceOp):
+        raise LayoutError("a part of a buffer is no tensor of its own: use nn.slice")
+    return build.reorder(build.reshaped(x, physical_tensor(seen)), result)
+
+
+def _constant(build: PhysicalBuilder, op: nn.ConstantOp, result: PhysicalTensor) -> PhysicalValue:
+    """The constant in physical dims. Values that were left out in print are left out again."""
+    if isinstance(op.value, DenseResourceAttr):
+        type = cast("TensorType[Attribute]", _physical_type(op.result.type))
+        left_out = {"value": DenseResourceAttr(op.value.resource_handle, type)}
+        return PhysicalValue(
+            build.insert(nn.ConstantOp.create(result_types=[type], properties=left_out)), result
+        )
+    plain = nn.ConstantOp.create(
+        result_types=[strip_type(op.result.type)], properties=op.properties, attributes=op.attributes
+    )
+    return build.reorder(PhysicalValue(build.insert(plain), row_major(result.extents)), result)
+
+
+@dataclass(frozen=True)
+class ConvertLayoutToPhysicalPass(LayoutPass):
+    """Every value the tensor of its memory."""
+
+    name = "convert-layout-to-physical"
+
+    reorders: str = "ops"
+
+    def rewrite(self, module: ModuleOp) -> None:
+        """Converts. Raises LayoutError for an unknown value of `reorders`, and where `convert_to_physical` does."""
+        if self.reorders not in ("ops", "call"):
+            raise LayoutError(f"reorders = {self.reorders} is unknown, expected one of ops, call")
+        convert_to_physical(module, "call" if self.reorders == "call" else "ops")

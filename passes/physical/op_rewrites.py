@@ -1,0 +1,349 @@
+"""What stands for an op of `nn` on physical dims: one function per class of ops.
+
+Each takes a builder, the op, its operands as physical values, and the physical tensor that the result is to be. It
+returns a value with the elements of the result in physical dims of its own; the caller brings it to those of the
+result, which is nothing where the formats are one. What cannot be written on the dims at hand raises LayoutError: a
+transposition that selection did not choose is never added in silence.
+
+Pads are computed along with the elements where an op goes over whole dims. What they then hold is not known, except
+where the op is elementwise, for which the verifier has checked what the type of the result promises.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Operation
+
+from layout_ir.algebra.physical import PhysicalDim, PhysicalTensor, row_major
+from layout_ir.dialects import nn
+from layout_ir.errors import LayoutError
+from layout_ir.passes.physical import generic_ops
+from layout_ir.passes.physical.physical_builder import (
+    PhysicalBuilder,
+    PhysicalValue,
+    moves_nothing,
+    unknown_pads,
+)
+
+OpRewrite = Callable[[PhysicalBuilder, Any, Sequence[PhysicalValue], PhysicalTensor], PhysicalValue]
+
+
+# Elementwise ------------------------------------------------------------------------------------------------------
+
+
+def _elementwise(
+    build: PhysicalBuilder, op: nn.ElementwiseOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    return build.nn(op, [build.broadcast(operand, result) for operand in operands], result)
+
+
+# Along dims -------------------------------------------------------------------------------------------------------
+
+
+def _reduce(
+    build: PhysicalBuilder, op: nn.ReduceOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    (x,) = operands
+    reduced = set(op.axes)
+    axes = tuple(k for k, place in enumerate(x.tensor.dims) if place.dim in reduced)
+    renamed = {
+        dim: dim - sum(axis < dim for axis in reduced) * (not op.keepdims)
+        for dim in range(len(x.tensor.extents))
+    }
+    dims = tuple(
+        PhysicalDim(renamed[place.dim], 1, 1)
+        if place.dim in reduced
+        else replace(place, dim=renamed[place.dim])
+        for place in x.tensor.dims
+        if op.keepdims or place.dim not in reduced
+    )
+    kept = [dim for dim in renamed if op.keepdims or dim not in reduced]
+    lo = tuple(0 if dim in reduced else x.tensor.lo[dim] for dim in kept)
+    tensor = PhysicalTensor(result.extents, dims, lo)
+    if not isinstance(op, nn.ReduceMeanOp) or not any(x.tensor.is_padded(dim) for dim in reduced):
+        return build.nn(op, operands, tensor, axes=axes)
+    # Pads are zeros, which add nothing to the sum; but they would count.
+    if not isinstance(x.element, AnyFloat):
+        raise LayoutError("a mean of integers cannot leave out the pads of its operand")
+    total = build.new(nn.ReduceSumOp, operands, tensor, x.element, axes=axes, keepdims=op.keepdims)
+    number = math.prod(x.tensor.extents[dim] for dim in reduced)
+    return build.new(
+        nn.DivOp, [total, generic_ops.constant(build, x.element, (), [number])], tensor, x.element
+    )
+
+
+def _softmax(
+    build: PhysicalBuilder,
+    op: nn.SoftmaxOp | nn.LogSoftmaxOp,
+    operands: Sequence[PhysicalValue],
+    result: PhysicalTensor,
+) -> PhysicalValue:
+    tensor = operands[0].tensor
+    return build.nn(op, operands, unknown_pads(tensor), axis=build.place(tensor, op.axis))
+
+
+def _per_channel(
+    build: PhysicalBuilder,
+    op: nn.LrnOp | nn.BatchNormOp,
+    operands: Sequence[PhysicalValue],
+    result: PhysicalTensor,
+) -> PhysicalValue:
+    """An op that looks along dim 1 and at no other: the dims before and behind it are merged into one each."""
+    x, *vectors = operands
+    vectors = [build.row_major(vector, number) for number, vector in enumerate(vectors, 1)]
+    x = build.trimmed(x, 1)
+    at, shape = build.place(x.tensor, 1), x.tensor.shape
+    if at == 1:
+        return build.nn(op, [x, *vectors], unknown_pads(x.tensor))
+    merged = row_major((math.prod(shape[:at]), shape[at], math.prod(shape[at + 1 :])))
+    flat = build.nn(op, [build.reshaped(x, merged), *vectors], merged)
+    return build.reshaped(flat, unknown_pads(x.tensor))
+
+
+# Other indices ----------------------------------------------------------------------------------------------------
+
+
+def _concat(
+    build: PhysicalBuilder, op: nn.ConcatOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    at = result.places(op.axis)[0]
+    unit = result.dims[at].unit
+    starts = [sum(x.tensor.extents[op.axis] for x in operands[:k]) for k in range(len(operands))]
+    if any(start % unit for start in starts) or result.lo[op.axis]:
+        raise LayoutError(f"a part begins inside a block of {unit} of dim {op.axis}")
+    parts: list[PhysicalValue] = []
+    for x in operands:
+        extents = x.tensor.extents
+        tensor = unknown_pads(replace(result, extents=extents)).with_dim(
+            op.axis, -(-extents[op.axis] // unit), 0
+        )
+        parts.append(build.reorder(x, tensor))
+    count = sum(part.tensor.dims[at].count for part in parts)
+    return build.nn(op, parts, unknown_pads(result).with_dim(op.axis, count, 0), axis=at)
+
+
+def _slice(
+    build: PhysicalBuilder, op: nn.SliceOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    (x,) = operands
+    starts, sizes, steps = [0] * len(x.tensor.dims), list(x.tensor.shape), [1] * len(x.tensor.dims)
+    tensor = x.tensor
+    for dim, extent in enumerate(x.tensor.extents):
+        start, size, step = op.starts[dim], op.sizes[dim], op.steps[dim]
+        if (start, size, step) == (0, extent, 1):
+            continue
+        at = x.tensor.places(dim)[0]
+        unit = x.tensor.dims[at].unit
+        first = start + x.tensor.lo[dim]
+        if len(x.tensor.places(dim)) == 1:
+            starts[at], sizes[at], steps[at] = first, size, step
+        elif step == 1 and first % unit == 0 and (size % unit == 0 or start + size == extent):
+            starts[at], sizes[at] = first // unit, -(-size // unit)
+        else:
+            raise LayoutError(f"it cuts dim {dim} inside a block of {unit}")
+        tensor = tensor.with_dim(dim, sizes[at], 0)
+    tensor = unknown_pads(replace(tensor, extents=result.extents))
+    return build.nn(op, operands, tensor, starts=starts, sizes=sizes, steps=steps)
+
+
+def _pad(
+    build: PhysicalBuilder, op: nn.PadOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    (x,) = operands
+    rank = len(x.tensor.extents)
+    changed = [dim for dim in range(rank) if op.pads[dim] or op.pads[rank + dim]]
+    for dim in changed:
+        x = build.trimmed(x, dim)
+    tensor, count = x.tensor, len(x.tensor.dims)
+    pads = [0] * (2 * count)
+    for dim in changed:
+        at = build.place(x.tensor, dim)
+        pads[at], pads[count + at] = op.pads[dim], op.pads[rank + dim]
+        tensor = tensor.with_dim(dim, result.extents[dim], 0)
+    return build.nn(op, [x], unknown_pads(replace(tensor, extents=result.extents)), pads=pads)
+
+
+def _resize(
+    build: PhysicalBuilder, op: nn.ResizeOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    (x,) = operands
+    rank = len(x.tensor.extents)
+    changed = [
+        dim for dim in range(rank)
+        if result.extents[dim] != x.tensor.extents[dim] or (op.scales and op.scales[dim] != 1)
+    ]  # fmt: skip
+    for dim in changed:
+        x = build.trimmed(x, dim)
+    tensor, sizes, scales = x.tensor, list(x.tensor.shape), [1.0] * len(x.tensor.dims)
+    for dim in changed:
+        at = build.place(x.tensor, dim)
+        sizes[at] = result.extents[dim]
+        scales[at] = op.scales[dim] if op.scales else 1.0
+        tensor = tensor.with_dim(dim, sizes[at], 0)
+    chosen = {"scales": scales} if op.scales else {"sizes": sizes}
+    return build.nn(op, [x], unknown_pads(replace(tensor, extents=result.extents)), **chosen)
+
+
+# Windows and matrices ---------------------------------------------------------------------------------------------
+
+
+def _in_order(
+    build: PhysicalBuilder, op: nn.NNOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    """An op whose dims have a fixed order: N, C, space."""
+    build.check_row_major(result)
+    plain = [build.row_major(x, number) for number, x in enumerate(operands)]
+    return build.nn(op, plain, row_major(result.extents))
+
+
+def _is_in_order(operands: Sequence[PhysicalValue], result: PhysicalTensor) -> bool:
+    """Whether no transposition brings the operands into the order of their dims, nor the result out of it."""
+    return all(moves_nothing(x.tensor, row_major(x.tensor.extents)) for x in operands) and moves_nothing(
+        row_major(result.extents), result
+    )
+
+
+def _conv(
+    build: PhysicalBuilder, op: nn.ConvOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    if _is_in_order(operands, result):
+        return _in_order(build, op, operands, result)
+    y = generic_ops.conv(build, op, operands, result)
+    if len(operands) == 3:
+        spatial = (1,) * (len(result.extents) - 2)
+        bias = build.row_major(operands[2], 2)
+        bias = build.reshaped(bias, row_major((*bias.tensor.extents, *spatial)))
+        bias = generic_ops.widened(build, bias, y.element)
+        y = build.new(nn.AddOp, [y, build.broadcast(bias, y.tensor)], y.tensor, y.element)
+    return generic_ops.narrowed(build, y, operands[0].element)
+
+
+def _pool(
+    build: PhysicalBuilder,
+    op: nn.MaxPoolOp | nn.AvgPoolOp,
+    operands: Sequence[PhysicalValue],
+    result: PhysicalTensor,
+) -> PhysicalValue:
+    if _is_in_order(operands, result):
+        return _in_order(build, op, operands, result)
+    return generic_ops.narrowed(build, generic_ops.pool(build, op, operands, result), operands[0].element)
+
+
+_GLOBAL: dict[type[Operation], type[nn.ReduceOp]] = {
+    nn.GlobalAvgPoolOp: nn.ReduceMeanOp,
+    nn.GlobalMaxPoolOp: nn.ReduceMaxOp,
+}
+
+
+def _global_pool(
+    build: PhysicalBuilder, op: nn.GlobalAvgPoolOp | nn.GlobalMaxPoolOp, operands: Sequence[PhysicalValue],
+    result: PhysicalTensor,
+) -> PhysicalValue:  # fmt: skip
+    """A reduction over the spatial dims, wherever they are."""
+    (x,) = operands
+    spatial = range(2, len(x.tensor.extents))
+    for dim in spatial:
+        x = build.trimmed(x, dim)
+    dims = tuple(
+        replace(place, count=1, unit=1) if place.dim in spatial else place for place in x.tensor.dims
+    )
+    tensor = PhysicalTensor(result.extents, dims, x.tensor.lo)
+    axes = tuple(k for k, place in enumerate(x.tensor.dims) if place.dim in spatial)
+    return build.new(_GLOBAL[type(op)], [x], tensor, x.element, axes=axes)
+
+
+def _matmul(
+    build: PhysicalBuilder, op: nn.MatmulOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    if any(len(x.tensor.extents) != 2 for x in operands):
+        return _in_order(build, op, operands, result)
+    return _product(build, op, operands, result, alpha=1.0, beta=1.0, transposed=(False, False))
+
+
+def _gemm(
+    build: PhysicalBuilder, op: nn.GemmOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    return _product(
+        build, op, operands, result, alpha=op.alpha, beta=op.beta, transposed=(op.trans_a, op.trans_b)
+    )
+
+
+def _product(
+    build: PhysicalBuilder, op: nn.MatmulOp | nn.GemmOp, operands: Sequence[PhysicalValue], result: PhysicalTensor,
+    *, alpha: float, beta: float, transposed: tuple[bool, bool],
+) -> PhysicalValue:  # fmt: skip
+    """A product of matrices, each of which may be there transposed: the flags of nn.gemm say so."""
+    if not moves_nothing(row_major(result.extents), result) or not all(
+        moves_nothing(x.tensor, row_major(x.tensor.extents))
+        or (number < 2 and moves_nothing(x.tensor, _turned(x.tensor.extents)))
+        for number, x in enumerate(operands)
+    ):
+        return _blocked_product(build, operands, result, alpha=alpha, beta=beta, transposed=transposed)
+    matrices: list[PhysicalValue] = []
+    flags: list[bool] = []
+    for x, flag in zip(operands, transposed, strict=False):
+        plain = row_major(x.tensor.extents)
+        turned = not moves_nothing(x.tensor, plain)
+        flags.append(flag != turned)
+        matrices.append(build.reorder(x, _turned(plain.extents) if turned else plain))
+    matrices += [build.row_major(x, number) for number, x in enumerate(operands[2:], 2)]
+    tensor, element = row_major(result.extents), operands[0].element
+    if isinstance(op, nn.MatmulOp) and not any(flags):
+        return build.nn(op, matrices, tensor)
+    return build.new(
+        nn.GemmOp, matrices, tensor, element, alpha=alpha, beta=beta, trans_a=flags[0], trans_b=flags[1]
+    )
+
+
+def _turned(extents: Sequence[int]) -> PhysicalTensor:
+    """A matrix that is there transposed."""
+    rows, columns = extents
+    return PhysicalTensor((rows, columns), (PhysicalDim(1, 1, columns), PhysicalDim(0, 1, rows)), (0, 0))
+
+
+def _blocked_product(
+    build: PhysicalBuilder, operands: Sequence[PhysicalValue], result: PhysicalTensor, *, alpha: float, beta: float,
+    transposed: tuple[bool, bool],
+) -> PhysicalValue:  # fmt: skip
+    """A product of which a matrix is there in blocks, as loops over the digits."""
+    element = operands[0].element
+    if not isinstance(element, AnyFloat):
+        raise LayoutError("a product of integers is known for matrices without blocks only")
+    y = generic_ops.matrix_product(build, operands, result, transposed)
+    if alpha != 1:
+        factor = generic_ops.constant(build, y.element, (), [alpha])
+        y = build.new(nn.MulOp, [y, factor], y.tensor, y.element)
+    for c in operands[2:]:
+        addend = generic_ops.widened(build, c, y.element)
+        if beta != 1:
+            factor = generic_ops.constant(build, y.element, (), [beta])
+            addend = build.new(nn.MulOp, [addend, factor], addend.tensor, y.element)
+        y = build.new(nn.AddOp, [y, build.broadcast(addend, y.tensor)], y.tensor, y.element)
+    return generic_ops.narrowed(build, y, element)
+
+
+REWRITES: dict[type[Operation], OpRewrite] = {
+    **{op: _elementwise for op in nn.NN.operations if issubclass(op, nn.ElementwiseOp)},
+    **{op: _reduce for op in nn.NN.operations if issubclass(op, nn.ReduceOp)},
+    nn.SoftmaxOp: _softmax,
+    nn.LogSoftmaxOp: _softmax,
+    nn.LrnOp: _per_channel,
+    nn.BatchNormOp: _per_channel,
+    nn.ConcatOp: _concat,
+    nn.SliceOp: _slice,
+    nn.PadOp: _pad,
+    nn.ResizeOp: _resize,
+    nn.ConvOp: _conv,
+    nn.MaxPoolOp: _pool,
+    nn.AvgPoolOp: _pool,
+    nn.GlobalAvgPoolOp: _global_pool,
+    nn.GlobalMaxPoolOp: _global_pool,
+    nn.MatmulOp: _matmul,
+    nn.GemmOp: _gemm,
+}
+"""Every op of `nn` but the constant."""
