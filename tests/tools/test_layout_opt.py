@@ -311,7 +311,7 @@ def _import_with(monkeypatch: pytest.MonkeyPatch, from_onnx: Callable[[object], 
 def test_onnx_models_are_imported_by_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     given: list[object] = []
 
-    def from_onnx(source: object) -> ModuleOp:
+    def from_onnx(source: object, shapes: object = None) -> ModuleOp:
         given.append(source)
         return ModuleOp([])
 
@@ -343,7 +343,7 @@ def test_an_op_of_a_model_is_named_by_its_node(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_model_that_cannot_be_imported_is_one_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    def from_onnx(source: object) -> ModuleOp:
+    def from_onnx(source: object, shapes: object = None) -> ModuleOp:
         raise LayoutError("no ONNX model: the file is empty")
 
     _import_with(monkeypatch, from_onnx)
