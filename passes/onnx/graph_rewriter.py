@@ -1,0 +1,242 @@
+"""The graph after the choice: nodes on the orders chosen, Transposes where orders differ, constants in new orders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from layout_ir.passes.onnx.model_graph import Graph, Node
+from layout_ir.passes.onnx.node_models.node_option import NodeOption, plain_orders
+from layout_ir.passes.onnx.node_writer import GraphOutput, NodeWriter
+from layout_ir.passes.onnx.order_selection import Demand, NodeChoices, OrderProblem
+from layout_ir.passes.onnx.orders import Order, is_identity, same_memory, transposition
+from layout_ir.passes.selection.solver.selection_problem import demands, tree_edges
+
+if TYPE_CHECKING:
+    import onnx
+    from numpy.typing import NDArray
+
+Place = tuple[str, Order]
+"""A root in an order: one tensor of the graph that is written."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """A reorder of a value that remains: between the tensors of `root` in two orders."""
+
+    root: str
+    source: Order
+    target: Order
+    nbytes: int
+    """Bytes read and written."""
+
+
+class Plan:
+    """What was chosen: an option per node, an order per maker, and the reorders that lead to all that is needed."""
+
+    def __init__(self, problem: OrderProblem, choices: Sequence[int]):
+        self.problem = problem
+        self.values = problem.values
+        self.graph: Graph = problem.values.graph
+        self.made: dict[str, Order] = {}
+        """The order in which a root is made, where it may be had in several."""
+        self.origin: dict[Place, Place] = {}
+        """What a tensor that is not made by a node is reordered from."""
+        for k, (produced, needed) in enumerate(demands(problem.problem, choices)):
+            root, orders = problem.roots[k], problem.orders[k]
+            self.made[root] = orders[produced]
+            for f, g in tree_edges(problem.problem.values[k].reorder, produced, needed):
+                self.origin[root, orders[g]] = (root, orders[f])
+        self.options: dict[int, NodeOption] = {}
+        """By identity of the node."""
+        self.outputs: dict[str, Order] = {}
+        """The orders of outputs and captured values, of their roots."""
+        for op, what, choice in zip(problem.problem.ops, problem.ops, choices, strict=True):
+            if isinstance(what, NodeChoices):
+                self.options[id(what.node)] = what.options[choice]
+            elif isinstance(what, Demand):
+                k = op.operands[0]
+                self.outputs[what.name] = problem.orders[k][op.choices[choice].ins[0]]
+
+    def moves(self) -> list[Move]:
+        """The Transposes that remain: not those of constants, which happen now, nor those that move nothing."""
+        found: list[Move] = []
+        for (root, target), (_, source) in self.origin.items():
+            if root not in self.graph.constants and not self._is_reshape(root, source, target):
+                found.append(Move(root, source, target, 2 * self.graph.nbytes(root)))
+        return found
+
+    def _is_reshape(self, root: str, source: Order, target: Order) -> bool:
+        shape = self.graph.shape(root)
+        return shape is not None and same_memory(source, target, shape)
+
+
+class GraphRewriter:
+    """Writes one graph after a plan."""
+
+    def __init__(self, plan: Plan):
+        self.plan = plan
+        self.graph = plan.graph
+        self.values = plan.values
+        proto = self.graph.proto
+        taken = {name for node in proto.node for name in (*node.output, *node.input, node.name)}
+        taken.update(value.name for value in (*proto.input, *proto.output, *proto.initializer))
+        self.out = GraphOutput(taken)
+        self.names: dict[Place, str] = {}
+        self.there: set[str] = set()
+        """Names of tensors that are written already."""
+        self.copied: set[str] = set()
+        """Constants that live on in the order of the model."""
+
+    def name(self, place: Place) -> str:
+        """The name of a tensor: that which the value has in this order in the model, or one of its own."""
+        found = self.names.get(place)
+        if found is None:
+            root, order = place
+            members = [n for n in self.values.names.get(root, [root]) if self.values.member(n).order == order]
+            wanted = {value.name for value in self.graph.proto.output}
+            members.sort(key=lambda n: n not in wanted)
+            if root in members and (is_identity(order) and root in self._fixed_names()):
+                members = [root]
+            if members:
+                found = members[0]
+            else:
+                found = self.out.fresh(f"{root}_order{''.join(map(str, order))}")
+            self.names[place] = found
+        return found
+
+    def _fixed_names(self) -> set[str]:
+        return {value.name for value in self.graph.proto.input}
+
+    def write(self) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
+        """The nodes and initializers of the new graph."""
+        proto = self.graph.proto
+        for value in (*proto.input, *proto.initializer, *proto.sparse_initializer):
+            name = value.values.name if hasattr(value, "values") else value.name
+            if name not in self.graph.constants:
+                self.there.add(name)
+        for node in self.values.nodes:
+            self._write_node(node)
+        for value in proto.output:
+            self._alias(value.name)
+        kept = [t for t in proto.initializer if t.name not in self.graph.initializers or t.name in self.copied]
+        return self.out.nodes, [*kept, *self.out.initializers]
+
+    def _alias(self, name: str) -> None:
+        """Makes the tensor that has exactly this name, which the graph or a subgraph asks for."""
+        if name in self.there:
+            return
+        member = self.values.member(name)
+        order = self.plan.outputs.get(name, member.order)
+        if member.root not in self.values.orders and name not in self.values.members:
+            return
+        found = self.need((member.root, order))
+        if found != name:
+            self.out.add("Identity", [found], name)
+            self.there.add(name)
+
+    def need(self, place: Place) -> str:
+        """The name of a tensor, which is written now unless it is there."""
+        name = self.name(place)
+        if name in self.there:
+            return name
+        root, order = place
+        if root in self.graph.constants:
+            return self._constant(place, name)
+        source = self.plan.origin.get(place)
+        if source is None:
+            return name  # a value from outside of the graph
+        self._move(self.need(source), source[1], name, place)
+        self.there.add(name)
+        return name
+
+    def _move(self, source: str, before: Order, name: str, place: Place) -> None:
+        """A Transpose, or a Reshape where only dims of one element move."""
+        root, after = place
+        shape = self.graph.shape(root)
+        if shape is not None and same_memory(before, after, shape):
+            extents = [shape[d] for d in after]
+            numbers = [n if isinstance(n, int) else -1 for n in extents]
+            if numbers.count(-1) <= 1 and 0 not in numbers:
+                self.out.add("Reshape", [source, self.out.ints(numbers)], name)
+                return
+        replaced = self.values.transposes.get(name)
+        self.out.add("Transpose", [source], name, perm=list(transposition(before, after)))
+        if replaced is not None:
+            node = self.out.nodes[-1]
+            node.name, node.doc_string = replaced.proto.name, replaced.proto.doc_string
+
+    def _constant(self, place: Place, name: str) -> str:
+        root, order = place
+        self.there.add(name)
+        if is_identity(order) and name == root:
+            self.copied.add(root)
+            maker = self._constant_node(root)
+            if maker is not None:
+                self.out.nodes.append(maker)
+            return name
+        array = self.graph.elements(root).transpose(order)
+        self.out.initializers.append(constant_tensor(array, name))
+        return name
+
+    def _constant_node(self, root: str) -> onnx.NodeProto | None:
+        if root in self.graph.initializers:
+            return None
+        return next(node.proto for node in self.values.nodes if root in node.outputs)
+
+    def _write_node(self, node: Node) -> None:
+        if node.op_type == "Constant" and node.outputs[0] in self.graph.constants:
+            return  # written where it is needed first
+        option = self.plan.options.get(id(node))
+        if option is None:
+            option = NodeOption(tuple(plain_orders(node)), tuple(plain_orders(node, outputs=True)))
+        for name in node.captures:
+            self._alias(name)
+        inputs = [self._input(name, order) for name, order in zip(node.inputs, option.ins, strict=True)]
+        outputs = [
+            name and self.name((name, self.values.root_order(name, order)))
+            for name, order in zip(node.outputs, option.outs, strict=True)
+        ]
+        writer = NodeWriter(
+            node, option, self.out, inputs, outputs, lambda k, axes: self._reshaped(node, option, k, axes)
+        )
+        if inputs == list(node.inputs) and outputs == list(node.outputs) and all(
+            map(is_identity, (*option.ins, *option.outs))
+        ):
+            self.out.nodes.append(node.proto)
+        else:
+            problem = self.plan.problem
+            model = next(
+                (w.model for w in problem.ops if isinstance(w, NodeChoices) and w.node is node), None
+            )
+            proto = writer.copy() if model is None else model.write(node, option, writer)
+            self.out.nodes.append(proto)
+        self.there.update(name for name in outputs if name)
+
+    def _input(self, name: str, order: Order) -> str:
+        if not name:
+            return ""
+        member = self.values.member(name)
+        return self.need((member.root, self.values.root_order(name, order)))
+
+    def _reshaped(self, node: Node, option: NodeOption, number: int, axes: Sequence[int]) -> str | None:
+        """A constant input with dims of one element at `axes`; None for a value of the run time."""
+        import numpy as np
+
+        member = self.values.member(node.inputs[number])
+        if member.root not in self.graph.constants:
+            return None
+        place = member.root, self.values.root_order(node.inputs[number], option.ins[number])
+        array = self.graph.elements(member.root).transpose(place[1])
+        name = self.out.fresh(f"{self.name(place)}_unsqueezed")
+        self.out.initializers.append(constant_tensor(np.expand_dims(array, tuple(axes)), name))
+        return name
+
+
+def constant_tensor(array: NDArray[Any], name: str) -> onnx.TensorProto:
+    """A tensor of these elements."""
+    import numpy as np
+    import onnx.numpy_helper
+
+    return onnx.numpy_helper.from_array(np.ascontiguousarray(array), name)

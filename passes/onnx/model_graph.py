@@ -1,0 +1,270 @@
+"""A graph of an ONNX model as the choice of orders sees it: nodes, and what is known of values.
+
+Weights are not read: a model of gigabytes is as fast as its nodes are many. Types come from ONNX's shape inference,
+which looks at a copy of the graph in which large initializers are inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from layout_ir.frontends.onnx.functions import domain_of
+from layout_ir.frontends.onnx.import_error import quoted
+from layout_ir.frontends.onnx.subgraphs import captured_names
+from layout_ir.frontends.onnx.tensor_protos import array_of
+from layout_ir.passes.onnx.orders import Extent, Shape
+
+if TYPE_CHECKING:
+    import onnx
+    from numpy.typing import NDArray
+
+SMALL = 1024
+"""Elements of a constant that shape inference and the models of nodes may look at: axes, pads, shapes."""
+
+UNKNOWN_EXTENT = 64
+"""The extent for which a dim counts whose extent only the run time knows, in bytes moved; 1 for the first dim."""
+
+
+class Graph:
+    """A graph, or a subgraph of a node; `types` has the type of each value as far as it is known."""
+
+    def __init__(
+        self,
+        proto: onnx.GraphProto,
+        opsets: Mapping[str, int],
+        folder: Path | None,
+        types: Mapping[str, onnx.TypeProto],
+        overridable: frozenset[str],
+    ):
+        self.proto = proto
+        self.opsets = opsets
+        self.folder = folder
+        self.types = types
+        self.initializers = {t.name: t for t in proto.initializer if t.name not in overridable}
+        """Constants of the model that no caller may replace."""
+        self.constants: dict[str, onnx.TensorProto] = dict(self.initializers)
+        """These, and what Constant nodes give."""
+        for node in proto.node:
+            if node.op_type == "Constant" and domain_of(node.domain) == "" and len(node.attribute) == 1:
+                attribute = node.attribute[0]
+                if attribute.name == "value" and attribute.HasField("t"):
+                    self.constants[node.output[0]] = attribute.t
+        self._shapes: dict[str, Shape | None] = {}
+        self._arrays: dict[str, NDArray[Any] | None] = {}
+
+    @cached_property
+    def nodes(self) -> list[Node]:
+        """The nodes in order."""
+        return [Node(proto, self) for proto in self.proto.node]
+
+    def shape(self, name: str) -> Shape | None:
+        """The shape of a value; None where not even its rank is known, or where it is no tensor."""
+        if name not in self._shapes:
+            self._shapes[name] = self._found_shape(name)
+        return self._shapes[name]
+
+    def _found_shape(self, name: str) -> Shape | None:
+        if name in self.constants:
+            return tuple(self.constants[name].dims)
+        type = self.types.get(name)
+        if type is None or not type.HasField("tensor_type") or not type.tensor_type.HasField("shape"):
+            return None
+        return tuple([_extent(dim) for dim in type.tensor_type.shape.dim])
+
+    def nbytes(self, name: str) -> int:
+        """The size of a value in bytes, with `UNKNOWN_EXTENT` for what only the run time knows."""
+        shape = self.shape(name) or ()
+        known = [n if isinstance(n, int) else UNKNOWN_EXTENT if d else 1 for d, n in enumerate(shape)]
+        return -(-prod(known) * self.element_bits(name) // 8)
+
+    def element_bits(self, name: str) -> int:
+        """The bits of an element of a value; 32 where its type is not known."""
+        if name in self.constants:
+            return bits_of(self.constants[name].data_type)
+        type = self.types.get(name)
+        known = type is not None and type.HasField("tensor_type") and type.tensor_type.elem_type
+        return bits_of(type.tensor_type.elem_type) if type is not None and known else 32
+
+    def small_constant(self, name: str) -> NDArray[Any] | None:
+        """The elements of a constant of at most `SMALL` elements; None where the value is none, or larger.
+
+        Raises OnnxImportError where the elements do not fit the shape, or cannot be read.
+        """
+        if name not in self._arrays:
+            tensor = self.constants.get(name)
+            known = tensor is not None and prod(tensor.dims) <= SMALL
+            self._arrays[name] = self.elements(name) if known else None
+        return self._arrays[name]
+
+    def elements(self, name: str) -> NDArray[Any]:
+        """The elements of a constant. Raises OnnxImportError as `small_constant`."""
+        return array_of(self.constants[name], self.folder, f"initializer {quoted(name)}")
+
+
+def _extent(dim: onnx.TensorShapeProto.Dimension) -> Extent:
+    if dim.HasField("dim_value"):
+        return dim.dim_value
+    return dim.dim_param or None
+
+
+class Node:
+    """A node, with what the models of nodes ask."""
+
+    def __init__(self, proto: onnx.NodeProto, graph: Graph):
+        self.proto = proto
+        self.graph = graph
+        self.op_type = proto.op_type
+        self.domain = domain_of(proto.domain)
+        self.inputs = tuple(proto.input)
+        self.outputs = tuple(proto.output)
+
+    @property
+    def opset(self) -> int:
+        """The version of the operators of its domain."""
+        return self.graph.opsets.get(self.domain, 1)
+
+    @cached_property
+    def attributes(self) -> dict[str, onnx.AttributeProto]:
+        """The attributes by name."""
+        return {attribute.name: attribute for attribute in self.proto.attribute}
+
+    @cached_property
+    def captures(self) -> list[str]:
+        """Outer values that the subgraphs of the node use by name."""
+        return captured_names(self.proto) if self.proto.attribute else []
+
+    def int(self, name: str, default: int) -> int:
+        """An integer attribute."""
+        attribute = self.attributes.get(name)
+        return default if attribute is None else attribute.i
+
+    def ints(self, name: str) -> tuple[int, ...] | None:
+        """An attribute that is a list of integers; None where it is not given."""
+        attribute = self.attributes.get(name)
+        return None if attribute is None else tuple(attribute.ints)
+
+    def text(self, name: str, default: str) -> str:
+        """A string attribute."""
+        attribute = self.attributes.get(name)
+        return default if attribute is None else attribute.s.decode("utf-8", "replace")
+
+    def input(self, number: int) -> str:
+        """The name of an input, empty where it is left out."""
+        return self.inputs[number] if number < len(self.inputs) else ""
+
+    def shape(self, number: int) -> Shape | None:
+        """The shape of an input."""
+        name = self.input(number)
+        return self.graph.shape(name) if name else None
+
+    def result_shape(self, number: int = 0) -> Shape | None:
+        """The shape of an output."""
+        name = self.outputs[number] if number < len(self.outputs) else ""
+        return self.graph.shape(name) if name else None
+
+    def known_ints(self, number: int) -> tuple[int, ...] | None:
+        """The integers of a constant input; None where it is left out, large, or computed at run time."""
+        name = self.input(number)
+        array = self.graph.small_constant(name) if name else None
+        if array is None or array.dtype.kind not in "iu":
+            return None
+        return tuple(int(value) for value in array.ravel())
+
+
+@dataclass(frozen=True)
+class TypedModel:
+    """A model, the folder of its file for external data, and its graph."""
+
+    proto: onnx.ModelProto
+    folder: Path | None
+    graph: Graph
+
+
+def typed(model: onnx.ModelProto, folder: Path | None, shapes: Mapping[str, Sequence[int]]) -> TypedModel:
+    """The model with the types of its values; `shapes` fixes those of inputs."""
+    opsets = {domain_of(entry.domain): entry.version for entry in model.opset_import}
+    inferred = _inferred(model, shapes)
+    types = _types(inferred)
+    overridable = frozenset(value.name for value in model.graph.input) if model.ir_version >= 4 else frozenset[str]()
+    return TypedModel(model, folder, Graph(model.graph, opsets, folder, types, overridable))
+
+
+def subgraphs(node: Node) -> Iterator[tuple[int, int, onnx.GraphProto]]:
+    """The subgraphs of a node, each with the number of its attribute, and its number within that."""
+    for place, attribute in enumerate(node.proto.attribute):
+        graphs = [attribute.g] if attribute.HasField("g") else list(attribute.graphs)
+        for number, graph in enumerate(graphs):
+            yield place, number, graph
+
+
+def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
+    """Types by name, of the values of the graph and of all subgraphs; inner names win, which then are no outer ones."""
+    types: dict[str, onnx.TypeProto] = {}
+    for value in (*graph.value_info, *graph.output, *graph.input):
+        if value.HasField("type"):
+            types[value.name] = value.type
+    return types
+
+
+def _inferred(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.GraphProto:
+    """The graph with types of its values, as far as ONNX's shape inference knows them, without large initializers."""
+    import onnx
+    import onnx.helper
+    import onnx.shape_inference
+
+    light = onnx.ModelProto(ir_version=max(model.ir_version, 4), opset_import=model.opset_import)
+    light.functions.extend(model.functions)
+    source, graph = model.graph, light.graph
+    graph.name = source.name
+    graph.node.extend(source.node)
+    graph.value_info.extend(source.value_info)
+    graph.output.extend(source.output)
+    large = {t.name for t in source.initializer if prod(t.dims) > SMALL or t.data_location}
+    known = {t.name for t in source.initializer}
+    for value in source.input:
+        if value.name not in known:
+            graph.input.append(value)
+            if value.name in shapes:
+                _fix_shape(graph.input[-1], shapes[value.name])
+    for tensor in source.initializer:
+        if tensor.name in large:
+            graph.input.append(
+                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+            )
+        else:
+            graph.initializer.append(tensor)
+    if shapes:
+        # What the file says of other values holds for open shapes.
+        del graph.value_info[:]
+        for value in graph.output:
+            value.type.tensor_type.ClearField("shape")
+    try:
+        return onnx.shape_inference.infer_shapes(light, data_prop=True).graph
+    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError):
+        # What the file itself says remains.
+        return graph
+
+
+def _fix_shape(value: onnx.ValueInfoProto, shape: Sequence[int]) -> None:
+    dims = value.type.tensor_type.shape
+    del dims.dim[:]
+    for extent in shape:
+        dims.dim.add().dim_value = extent
+
+
+def bits_of(element_type: int) -> int:
+    """The bits of an ONNX element type; those of a byte for strings, of which nothing is known."""
+    import numpy as np
+    import onnx
+    import onnx.helper
+
+    word = onnx.TensorProto.DataType.Name(cast(Any, element_type)) if element_type else "UNDEFINED"
+    for suffix, bits in (("INT4", 4), ("FLOAT4E2M1", 4), ("INT2", 2), ("STRING", 8), ("UNDEFINED", 32)):
+        if word.endswith(suffix):
+            return bits
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type)).itemsize * 8

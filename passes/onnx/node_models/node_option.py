@@ -1,0 +1,60 @@
+"""One way to run a node: the orders of its inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from layout_ir.passes.onnx.model_graph import Node
+from layout_ir.passes.onnx.orders import Order, identity
+
+if TYPE_CHECKING:
+    import onnx
+
+    from layout_ir.passes.onnx.node_writer import NodeWriter
+
+Candidates = Sequence[Sequence[Order]]
+"""Per input or output of a node, the orders in which its value may be had; none for one of unknown rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOption:
+    """The order of each input and output; that of the value itself where the node takes or gives nothing else."""
+
+    ins: tuple[Order, ...]
+    outs: tuple[Order, ...]
+    more_nodes: int = 0
+    """How many small nodes it needs besides (a Gather of a shape, an Unsqueeze)."""
+
+
+class NodeModel(Protocol):
+    """What an operator can do on other orders of dims than those of the model."""
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterable[NodeOption]:
+        """The options that some candidate leads to, besides that of the model itself; orders may be new ones."""
+        ...
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node for `option`, on the tensors that `writer` has for it; smaller ones that it needs are added."""
+        ...
+
+
+def plain_orders(node: Node, *, outputs: bool = False) -> list[Order]:
+    """The orders of the model itself, of the inputs or the outputs."""
+    shapes = [node.result_shape(k) if outputs else node.shape(k) for k in range(len(node.outputs if outputs else node.inputs))]
+    return [() if shape is None else identity(len(shape)) for shape in shapes]
+
+
+def option_of(node: Node, ins: dict[int, Order], outs: dict[int, Order], more_nodes: int = 0) -> NodeOption:
+    """The option in which inputs and outputs of these numbers have these orders, and all others that of the model."""
+    all_ins, all_outs = plain_orders(node), plain_orders(node, outputs=True)
+    for orders, changes in ((all_ins, ins), (all_outs, outs)):
+        for number, order in changes.items():
+            orders[number] = order
+    return NodeOption(tuple(all_ins), tuple(all_outs), more_nodes)
+
+
+def distinct(orders: Iterable[Sequence[Order]]) -> Iterator[Order]:
+    """Each order once, in order."""
+    return iter(dict.fromkeys(order for each in orders for order in each))

@@ -1,0 +1,225 @@
+"""Matrix products: operands swapped, transposed by a flag, and their leading dims in any order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from layout_ir.passes.onnx.model_graph import Node
+from layout_ir.passes.onnx.node_models.node_option import Candidates, NodeModel, NodeOption, option_of
+from layout_ir.passes.onnx.node_writer import NodeWriter, set_attribute
+from layout_ir.passes.onnx.orders import Order, identity, is_identity
+
+if TYPE_CHECKING:
+    import onnx
+
+Labels = tuple[int, ...]
+"""The dims of a tensor in memory as numbers of dims of the product: those of the result, then the one summed over."""
+
+
+class MatMul:
+    """The product of stacks of matrices.
+
+    With b for dims of stacks, m rows, n columns and k the dim that is summed over, y[b, m, n] = x[b, m, k] w[b, k, n]
+    may be computed as it is, with all b in another order, or as y[b, n, m] = w[b, n, k] x[b, k, m]. Where w is one
+    matrix, b and m are alike: any of them may be the one that is a dim of the matrices.
+    """
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """The options that an order of an operand or of the result leads to."""
+        shapes = (node.shape(0), node.shape(1), node.result_shape())
+        x, w, y = shapes
+        if x is None or w is None or y is None or min(len(x), len(w)) < 2:
+            return
+        found: dict[tuple[Labels, Labels, Labels], None] = {}
+        rank, total = len(y), len(y)
+        tables = _tables(len(x), len(w), rank, total)
+        for number, candidates in enumerate((ins[0], ins[1], outs[0])):
+            for order in candidates:
+                given = tuple(tables[number][d] for d in order)
+                found.update(dict.fromkeys(_products(number, given, len(x), len(w), rank)))
+        for labels in found:
+            orders = [tuple(table.index(label) for label in each) for table, each in zip(tables, labels, strict=True)]
+            if any(len(set(order)) != len(order) for order in orders):
+                continue
+            yield option_of(node, {0: orders[0], 1: orders[1]}, {0: orders[2]})
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node, its operands swapped where the result is there transposed."""
+        proto = writer.copy()
+        x, w, y = node.shape(0) or (), node.shape(1) or (), node.result_shape() or ()
+        tables = _tables(len(x), len(w), len(y), len(y))
+        if _is_swapped(tuple(tables[0][d] for d in option.ins[0]), len(y)):
+            proto.input[0], proto.input[1] = proto.input[1], proto.input[0]
+        return proto
+
+
+def _tables(x: int, w: int, rank: int, k: int) -> tuple[Labels, Labels, Labels]:
+    """The labels of the dims of x, w and y: numbers of dims of y, and `k`."""
+    rows, columns = rank - 2, rank - 1
+    return (
+        (*range(rank - x, rank - 2), rows, k),
+        (*range(rank - w, rank - 2), k, columns),
+        identity(rank),
+    )
+
+
+def _is_swapped(x: Labels, k: int) -> bool:
+    """Whether x, in memory, is the right operand: the dim summed over is not its last."""
+    return x[-1] != k
+
+
+def _products(number: int, given: Labels, x: int, w: int, rank: int) -> Iterator[tuple[Labels, Labels, Labels]]:
+    """The labels of x, w, y in memory, for each way to compute the product in which tensor `number` is `given`."""
+    k, n = rank, rank - 1
+    if w == 2:
+        # One matrix for all: dims of x but k in any order.
+        own = set(range(rank - x, rank - 1))
+        if number == 0 and given[-1] == k:
+            yield given, (k, n), (*given[:-1], n)
+        elif number == 0 and len(given) > 1 and given[-2] == k:
+            yield given, (n, k), (*given[:-2], n, given[-1])
+        elif number == 2 and given[-1] == n and set(given[:-1]) == own:
+            yield (*given[:-1], k), (k, n), given
+        elif number == 2 and len(given) > 1 and given[-2] == n:
+            yield (*given[:-2], k, given[-1]), (n, k), given
+        elif number == 1:
+            plain = identity(rank)[:-1]
+            if given == (k, n):
+                yield (*plain, k), given, (*plain, n)
+            else:
+                yield (*plain[:-1], k, plain[-1]), given, (*plain[:-1], n, plain[-1])
+        return
+    m = rank - 2
+    ends = {0: {m: "mk", k: "km"}, 1: {k: "kn", n: "nk"}, 2: {m: "mn", n: "nm"}}
+    first, second = given[-2:]
+    kind = ends[number].get(first, "")
+    others = {0: {m, k}, 1: {k, n}, 2: {m, n}}[number]
+    if {first, second} != others or not kind:
+        return
+    swapped = kind in ("km", "nk", "nm")
+    lead = given[:-2]
+    if number != 2 and len(given) < rank:
+        lead = (*range(rank - len(given)), *lead)
+    for labels in _stacked(lead, x, w, rank, swapped=swapped):
+        yield labels
+
+
+def _stacked(
+    lead: Labels, x: int, w: int, rank: int, *, swapped: bool
+) -> Iterator[tuple[Labels, Labels, Labels]]:
+    """The product of stacks whose dims lie as `lead` says; an operand of fewer dims has the last of them."""
+    m, n, k = rank - 2, rank - 1, rank
+    stacks: list[Labels] = []
+    for own in (x, w):
+        mine = tuple(d for d in lead if d >= rank - own)
+        if lead[len(lead) - len(mine) :] != mine:
+            return  # it would need dims of one element in between
+        stacks.append(mine)
+    if swapped:
+        yield (*stacks[0], k, m), (*stacks[1], n, k), (*lead, n, m)
+    else:
+        yield (*stacks[0], m, k), (*stacks[1], k, n), (*lead, m, n)
+
+
+class Gemm:
+    """A product of two matrices, each of which may be there transposed, and so may the result."""
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """All eight; the addend of a transposed result is a matrix, a vector that is made one, or a scalar."""
+        if node.shape(0) is None or node.shape(1) is None or node.result_shape() is None:
+            return
+        addend = node.shape(2)
+        if node.input(2) and addend is None:
+            return
+        plain, turned = (0, 1), (1, 0)
+        for x in (plain, turned):
+            for w in (plain, turned):
+                for y in (plain, turned):
+                    extra = {2: y} if addend is not None and len(addend) == 2 else {}
+                    if all(o in c for o, c in ((x, ins[0]), (w, ins[1]), (y, outs[0]))) or _is_new(x, w, y, ins, outs):
+                        ones = int(y == turned and self._is_vector(node) and node.input(2) not in node.graph.constants)
+                        yield option_of(node, {0: x, 1: w, **extra}, {0: y}, ones)
+
+    @staticmethod
+    def _is_vector(node: Node) -> bool:
+        shape = node.shape(2)
+        return shape is not None and len(shape) == 1 and shape != (1,)
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node with its flags, its operands swapped where the result is there transposed."""
+        proto = writer.copy()
+        flags = [
+            bool(node.int(name, 0)) != (not is_identity(order))
+            for name, order in (("transA", option.ins[0]), ("transB", option.ins[1]))
+        ]
+        if not is_identity(option.outs[0]):
+            flags = [not flags[1], not flags[0]]
+            proto.input[0], proto.input[1] = proto.input[1], proto.input[0]
+            if self._is_vector(node):
+                proto.input[2] = writer.with_ones(2, [1])
+        for name, flag in zip(("transA", "transB"), flags, strict=True):
+            if flag or name in node.attributes:
+                set_attribute(proto, name, int(flag))
+        return proto
+
+
+def _is_new(x: Order, w: Order, y: Order, ins: Candidates, outs: Candidates) -> bool:
+    """Whether one of the orders is there, and the others those of the model: what a single Transpose asks for."""
+    there = [o in c for o, c in ((x, ins[0]), (w, ins[1]), (y, outs[0]))]
+    return any(ok and not is_identity(o) for ok, o in zip(there, (x, w, y), strict=True)) and all(
+        ok or is_identity(o) for ok, o in zip(there, (x, w, y), strict=True)
+    )
+
+
+class Einsum:
+    """Its equation says the dims of every tensor: each in any order of its own."""
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """Every order of one tensor alone, and all that are asked for at once."""
+        if self._terms(node) is None:
+            return
+        plain = option_of(node, {}, {})
+        for k, candidates in enumerate(ins):
+            for order in candidates:
+                yield option_of(node, {k: order}, {})
+        for order in outs[0]:
+            yield option_of(node, {}, {0: order})
+        many = max(len(c) for c in (*ins, outs[0]))
+        for pick in range(many):
+            orders = [c[min(pick, len(c) - 1)] if c else () for c in ins]
+            yield NodeOption(tuple(orders), (outs[0][min(pick, len(outs[0]) - 1)],) if outs[0] else plain.outs)
+
+    @staticmethod
+    def _terms(node: Node) -> list[str] | None:
+        """The letters of each operand and then of the result; None for an equation with an ellipsis."""
+        equation = re.sub(r"\s", "", node.text("equation", ""))
+        if "." in equation:
+            return None
+        left, arrow, right = equation.partition("->")
+        terms = left.split(",")
+        if not arrow:
+            letters = "".join(terms)
+            right = "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+        shapes = [*(node.shape(k) for k in range(len(node.inputs))), node.result_shape()]
+        fits = len(terms) == len(node.inputs) and all(
+            shape is not None and len(shape) == len(term) for shape, term in zip(shapes, (*terms, right), strict=True)
+        )
+        return [*terms, right] if fits else None
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node with the letters of each tensor in its order."""
+        proto, terms = writer.copy(), self._terms(node)
+        if terms is not None and not all(map(is_identity, (*option.ins, *option.outs))):
+            orders = (*option.ins, *option.outs)
+            new = ["".join(term[d] for d in order) for term, order in zip(terms, orders, strict=True)]
+            set_attribute(proto, "equation", f"{','.join(new[:-1])}->{new[-1]}")
+        return proto
+
+
+PRODUCTS: dict[str, NodeModel] = {
+    "Einsum": Einsum(),
+    "Gemm": Gemm(),
+    "MatMul": MatMul(),
+}

@@ -1,0 +1,396 @@
+"""Operators whose tensors all lie in one order: elementwise ones, and those that work along axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from layout_ir.passes.onnx.model_graph import Node
+from layout_ir.passes.onnx.node_models.node_option import (
+    Candidates,
+    NodeModel,
+    NodeOption,
+    distinct,
+    option_of,
+)
+from layout_ir.passes.onnx.node_writer import NodeWriter, set_attribute, set_input
+from layout_ir.passes.onnx.orders import Order, inverse
+
+if TYPE_CHECKING:
+    import onnx
+
+Adjust = Callable[["NodeWriter", "onnx.NodeProto", Order], None]
+"""Rewrites what a node says of its dims for tensors in an order."""
+Admits = Callable[[Node, Order], bool]
+"""Whether a node can run on tensors in an order."""
+
+
+def any_order(node: Node, order: Order) -> bool:
+    """Every order is admitted."""
+    return True
+
+
+def unchanged(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
+    """The node says nothing of its dims."""
+
+
+@dataclass(frozen=True)
+class SameOrder:
+    """The first `ins` inputs (all, for 0) and the first `outs` outputs (likewise) are tensors of one rank and order."""
+
+    adjust: Adjust = unchanged
+    admits: Admits = any_order
+    ins: int = 1
+    outs: int = 1
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """One option per order that some tensor has; none where ranks differ."""
+        mine = [k for k in range(self.ins or len(node.inputs)) if node.input(k)]
+        made = [k for k in range(self.outs or len(node.outputs)) if k < len(node.outputs) and node.outputs[k]]
+        shapes = [*(node.shape(k) for k in mine), *(node.result_shape(k) for k in made)]
+        if any(shape is None or len(shape) != len(shapes[0] or ()) for shape in shapes):
+            return
+        for order in distinct([*(ins[k] for k in mine), *(outs[k] for k in made)]):
+            if self.admits(node, order):
+                yield option_of(node, dict.fromkeys(mine, order), dict.fromkeys(made, order))
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node with its axes renumbered."""
+        proto = writer.copy()
+        self.adjust(writer, proto, option.ins[0])
+        return proto
+
+
+# Axes -------------------------------------------------------------------------------------------------------------
+
+
+def axis(default: int) -> Adjust:
+    """An attribute `axis`, with its default."""
+
+    def adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
+        place = inverse(order)[writer.node.int("axis", default) % len(order)]
+        set_attribute(proto, "axis", place)
+
+    return adjust
+
+
+def axes_list(since: int, number: int) -> Adjust:
+    """Axes that are an attribute before opset `since` and input `number` from then on; all axes where left out."""
+
+    def adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
+        places = inverse(order)
+        axes = known_axes(writer.node, since, number)
+        if not axes:
+            return
+        mine = [places[a % len(order)] for a in axes]
+        if writer.node.opset < since:
+            set_attribute(proto, "axes", mine)
+        else:
+            set_input(proto, number, writer.out.ints(mine))
+
+    return adjust
+
+
+def known_axes(node: Node, since: int, number: int) -> tuple[int, ...] | None:
+    """The axes of a node, an attribute before opset `since`; () where left out, None where not known."""
+    if node.opset < since or "axes" in node.attributes:
+        return node.ints("axes") or ()
+    return node.known_ints(number) if node.input(number) else ()
+
+
+def axes_known(since: int, number: int) -> Admits:
+    """Whether the axes are known now."""
+    return lambda node, order: known_axes(node, since, number) is not None
+
+
+def keeps_dims(since: int) -> Admits:
+    """A reduction that leaves dims of one element, along axes that are known."""
+    return lambda node, order: node.int("keepdims", 1) == 1 and known_axes(node, since, 1) is not None
+
+
+def axis_as_input(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
+    """CumSum: input 1 is the axis."""
+    (known,) = writer.node.known_ints(1) or (0,)
+    set_input(proto, 1, writer.out.ints([inverse(order)[known % len(order)]], ()))
+
+
+def softmax_admits(node: Node, order: Order) -> bool:
+    """Before opset 13, Softmax works along all dims from its axis on at once: those stay behind the others."""
+    if node.opset >= 13:
+        return True
+    split = node.int("axis", 1) % len(order)
+    return all(dim < split for dim in order[:split])
+
+
+def softmax_adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
+    """The axis, which before opset 13 says how many dims are in front."""
+    if writer.node.opset >= 13:
+        axis(-1)(writer, proto, order)
+
+
+def quantized_admits(node: Node, order: Order) -> bool:
+    """One scale in all, or one per index of an axis; blocks of an axis lie where they lie."""
+    return not node.int("block_size", 0) and node.shape(1) is not None and len(node.shape(1) or ()) <= 1
+
+
+def quantized_adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
+    """The axis of scales, where there are several."""
+    if writer.node.shape(1) not in ((), (1,)):
+        axis(1)(writer, proto, order)
+
+
+# Lists with an entry per dim --------------------------------------------------------------------------------------
+
+
+def slice_admits(node: Node, order: Order) -> bool:
+    """Axes that are known, or left out where it is known how many there are."""
+    if node.opset < 10:
+        return True
+    return node.known_ints(3) is not None if node.input(3) else _entries(node, 1) is not None
+
+
+def _entries(node: Node, number: int) -> int | None:
+    shape = node.shape(number)
+    return shape[0] if shape is not None and len(shape) == 1 and isinstance(shape[0], int) else None
+
+
+def slice_adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
+    """The axes, which are the first ones where they are left out."""
+    node, places = writer.node, inverse(order)
+    if node.opset < 10:
+        axes = node.ints("axes") or range(len(node.ints("starts") or ()))
+        set_attribute(proto, "axes", [places[a % len(order)] for a in axes])
+        return
+    axes = node.known_ints(3) if node.input(3) else range(_entries(node, 1) or 0)
+    assert axes is not None
+    mine = writer.out.ints([places[a % len(order)] for a in axes])
+    if node.graph.element_bits(node.input(1)) != 64:
+        mine = writer.out.add("Cast", [mine], writer.out.fresh(f"{mine}_int32"), to=6)
+    set_input(proto, 3, mine)
+
+
+def pad_admits(node: Node, order: Order) -> bool:
+    """Axes that are known, or left out."""
+    return node.opset < 18 or not node.input(3) or node.known_ints(3) is not None
+
+
+def pad_adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
+    """Begins and then ends per dim, or per axis."""
+    node = writer.node
+    both = [*order, *(dim + len(order) for dim in order)]
+    if node.opset < 11:
+        pads = node.ints("pads") or ()
+        set_attribute(proto, "pads", [pads[place] for place in both])
+    elif node.input(3):
+        places = inverse(order)
+        set_input(proto, 3, writer.out.ints([places[a % len(order)] for a in node.known_ints(3) or ()]))
+    else:
+        set_input(proto, 1, writer.picked(1, both))
+
+
+def list_adjust(number: int) -> Adjust:
+    """Input `number` has an entry per dim (the repeats of a Tile)."""
+
+    def adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
+        set_input(proto, number, writer.picked(number, order))
+
+    return adjust
+
+
+def resize_adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> None:
+    """Scales, sizes and regions per dim, or per axis. Up to opset 10 the scales are input 1."""
+    node, rank = writer.node, len(order)
+    axes = node.ints("axes")
+    if axes is not None:
+        places = inverse(order)
+        set_attribute(proto, "axes", [places[a % rank] for a in axes])
+        return
+    if node.opset < 11 or node.op_type == "Upsample":
+        if node.input(1):
+            set_input(proto, 1, _picked_floats(writer, 1, order))
+        else:
+            set_attribute(proto, "scales", [node.attributes["scales"].floats[d] for d in order])
+        return
+    both = [*order, *(dim + rank for dim in order)]
+    for number, entries, places in ((1, 2 * rank, both), (2, rank, order), (3, rank, order)):
+        name = node.input(number)
+        # An input that is left out may be given as an empty list.
+        if name and _entries(node, number) == entries:
+            set_input(proto, number, _picked_floats(writer, number, places))
+
+
+def resize_admits(node: Node, order: Order) -> bool:
+    """Lists of known length."""
+    if node.op_type == "Upsample" or node.opset < 11 or "axes" in node.attributes:
+        return True
+    return all(not node.input(k) or _entries(node, k) is not None for k in (1, 2, 3))
+
+
+def _picked_floats(writer: NodeWriter, number: int, places: Sequence[int]) -> str:
+    import onnx.numpy_helper
+
+    node = writer.node
+    array = node.graph.small_constant(node.input(number))
+    if array is None:
+        return writer.gathered(writer.inputs[number], places)
+    name = writer.out.fresh(f"{node.input(number)}_permuted")
+    writer.out.initializers.append(onnx.numpy_helper.from_array(array[list(places)], name))
+    return name
+
+
+# Places that are fixed --------------------------------------------------------------------------------------------
+
+
+def channels_second(node: Node, order: Order) -> bool:
+    """Batch normalization: channels are dim 1, all others may lie in any order."""
+    return len(order) < 2 or order[1] == 1
+
+
+def batch_and_channels_first(node: Node, order: Order) -> bool:
+    """What knows its spatial dims only by number: N and C stay the first two."""
+    return order[:2] == (0, 1)[: len(order)]
+
+
+def inference_batch_norm(node: Node, order: Order) -> bool:
+    """Batch normalization with the statistics that it is given."""
+    return channels_second(node, order) and sum(map(bool, node.outputs)) == 1
+
+
+# Elementwise ------------------------------------------------------------------------------------------------------
+
+
+class Elementwise:
+    """Operators that broadcast their inputs against one another, aligned at the last dims.
+
+    All dims of the result lie in one order; an input has its own dims in the same order among themselves, and dims of
+    one element where it has none of those that come to lie between or behind them.
+    """
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """One option per order of the result, and per order that an input gives it."""
+        shapes = [node.shape(k) for k in range(len(node.inputs))]
+        result = node.result_shape()
+        if result is None or any(s is None and node.input(k) for k, s in enumerate(shapes)):
+            return
+        rank = len(result)
+        orders = list(outs[0])
+        for candidates in ins:
+            for order in candidates:
+                lead = rank - len(order)
+                orders.append((*range(lead), *(d + lead for d in order)))
+        for order in dict.fromkeys(orders):
+            mine: dict[int, Order] = {}
+            more = 0
+            for k, shape in enumerate(shapes):
+                if shape is not None:
+                    lead = rank - len(shape)
+                    mine[k] = tuple([d - lead for d in order if d >= lead])
+                    more += bool(self._ones(node, k, order)) and node.input(k) not in node.graph.constants
+            yield option_of(node, mine, {0: order}, more)
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node, its smaller inputs with more dims of one element."""
+        proto = writer.copy()
+        for k, name in enumerate(node.inputs):
+            if name and (axes := self._ones(node, k, option.outs[0])):
+                proto.input[k] = writer.with_ones(k, axes)
+        return proto
+
+    def _ones(self, node: Node, number: int, order: Order) -> list[int]:
+        """The dims of one element that input `number` needs, as axes of the tensor that has them."""
+        shape = node.shape(number)
+        if not shape or all(extent == 1 for extent in shape):
+            return []
+        lead = len(order) - len(shape)
+        first = next(k for k, d in enumerate(order) if d >= lead)
+        return [k - first for k in range(first, len(order)) if order[k] < lead]
+
+
+ELEMENTWISE = (
+    "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "BitwiseAnd",
+    "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Celu", "Clip", "Cos", "Cosh", "Div", "Elu",
+    "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity",
+    "IsInf", "IsNaN", "LeakyRelu", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mish", "Mod", "Mul", "Neg",
+    "Not", "Or", "PRelu", "Pow", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh",
+    "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Where", "Xor",
+)  # fmt: skip
+
+REDUCTIONS = {
+    "ReduceL1": 18, "ReduceL2": 18, "ReduceLogSum": 18, "ReduceLogSumExp": 18, "ReduceMax": 18, "ReduceMean": 18,
+    "ReduceMin": 18, "ReduceProd": 18, "ReduceSum": 13, "ReduceSumSquare": 18,
+}  # fmt: skip
+"""Reductions, and the opset from which on their axes are an input."""
+
+
+class UnaryWithScalars:
+    """Operators of one tensor whose other inputs and outputs are scalars: Dropout, DynamicQuantizeLinear, QLinearAdd."""
+
+    def __init__(self, *tensors: int):
+        self.tensors = tensors or (0,)
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterable[NodeOption]:
+        """One option per order; none where another input is no scalar, or ranks differ."""
+        rank = len(node.result_shape() or ())
+        if node.op_type == "Dropout" and node.input(2):
+            return []  # in training, it draws random numbers in the order of its elements
+        others = [k for k in range(len(node.inputs)) if k not in self.tensors and node.input(k)]
+        if any(node.shape(k) not in ((), (1,)) for k in others):
+            return []
+        if any(node.shape(k) is None or len(node.shape(k) or ()) != rank for k in self.tensors):
+            return []
+        large = [k for k in range(len(node.outputs)) if k == 0 or len(node.result_shape(k) or ()) == rank > 0]
+        orders = distinct([*(ins[k] for k in self.tensors), outs[0]])
+        return [
+            option_of(node, dict.fromkeys(self.tensors, order), dict.fromkeys(large, order)) for order in orders
+        ]
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node as it is."""
+        return writer.copy()
+
+
+SAME_ORDER: dict[str, NodeModel] = {
+    **dict.fromkeys(ELEMENTWISE, Elementwise()),
+    **{
+        name: SameOrder(axes_list(since, 1), keeps_dims(since)) for name, since in REDUCTIONS.items()
+    },
+    **dict.fromkeys(
+        ("ArgMax", "ArgMin"), SameOrder(axis(0), lambda node, order: node.int("keepdims", 1) == 1)
+    ),
+    "BatchNormalization": SameOrder(admits=inference_batch_norm),
+    "Concat": SameOrder(axis(0), ins=0),
+    "Compress": SameOrder(axis(0), lambda node, order: "axis" in node.attributes),
+    "CumSum": SameOrder(axis_as_input, lambda node, order: node.known_ints(1) is not None),
+    "DequantizeLinear": SameOrder(quantized_adjust, quantized_admits),
+    "Dropout": UnaryWithScalars(),
+    "DynamicQuantizeLinear": UnaryWithScalars(),
+    "GatherElements": SameOrder(axis(0), ins=2),
+    "GlobalAveragePool": SameOrder(admits=batch_and_channels_first),
+    "GlobalLpPool": SameOrder(admits=batch_and_channels_first),
+    "GlobalMaxPool": SameOrder(admits=batch_and_channels_first),
+    "GroupNormalization": SameOrder(admits=batch_and_channels_first),
+    **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), SameOrder(softmax_adjust, softmax_admits)),
+    "InstanceNormalization": SameOrder(admits=batch_and_channels_first),
+    "LRN": SameOrder(admits=channels_second),
+    "LpNormalization": SameOrder(axis(-1)),
+    "MeanVarianceNormalization": SameOrder(
+        lambda writer, proto, order: set_attribute(
+            proto, "axes", [inverse(order)[a % len(order)] for a in writer.node.ints("axes") or (0, 2, 3)]
+        )
+    ),
+    "Pad": SameOrder(pad_adjust, pad_admits),
+    "QuantizeLinear": SameOrder(quantized_adjust, quantized_admits),
+    "Resize": SameOrder(resize_adjust, resize_admits),
+    "Scatter": SameOrder(axis(0), ins=3),
+    "ScatterElements": SameOrder(axis(0), ins=3),
+    "Slice": SameOrder(slice_adjust, slice_admits),
+    "Split": SameOrder(axis(0), outs=0),
+    "Tile": SameOrder(list_adjust(1)),
+    "TopK": SameOrder(axis(-1), outs=2),
+    "Upsample": SameOrder(resize_adjust, resize_admits),
+    **{f"com.microsoft.{name}": UnaryWithScalars() for name in ("FastGelu", "Gelu", "QuickGelu", "QLinearSigmoid", "QLinearLeakyRelu")},
+    **{f"com.microsoft.{name}": UnaryWithScalars(0, 3) for name in ("QLinearAdd", "QLinearMul")},
+    **{f"com.microsoft.{name}": SameOrder(quantized_adjust, quantized_admits) for name in ("DequantizeLinear", "QuantizeLinear")},
+}  # fmt: skip
+

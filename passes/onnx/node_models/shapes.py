@@ -1,0 +1,343 @@
+"""Operators that change the shape: dims joined, split, added, dropped, broadcast, looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from layout_ir.passes.onnx.model_graph import Node
+from layout_ir.passes.onnx.node_models.node_option import Candidates, NodeModel, NodeOption, option_of
+from layout_ir.passes.onnx.node_models.same_order import REDUCTIONS, SAME_ORDER, known_axes
+from layout_ir.passes.onnx.node_writer import NodeWriter, set_attribute, set_input
+from layout_ir.passes.onnx.orders import (
+    Order,
+    identity,
+    inverse,
+    is_identity,
+    reshaped_order,
+    with_dims,
+    without,
+)
+
+if TYPE_CHECKING:
+    import onnx
+
+
+class Reshape:
+    """Dims are joined and split where they lie side by side, in their order."""
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """Every order of the operand in which the result has one, and the other way round."""
+        source, target = node.shape(0), node.result_shape()
+        if source is None or target is None or 0 in source or 0 in target:
+            return
+        pairs = [(order, reshaped_order(source, target, order)) for order in ins[0]]
+        pairs += [(reshaped_order(target, source, order), order) for order in outs[0]]
+        for before, after in dict.fromkeys(pairs):
+            if before is not None and after is not None and self._extents(node, before, after) is not None:
+                yield option_of(node, {0: before}, {0: after})
+
+    def _extents(self, node: Node, before: Order, after: Order) -> list[int] | None:
+        """The shape to ask for: 0 where an extent stays in its place, -1 for one that nothing else tells."""
+        source, target = node.shape(0) or (), node.result_shape() or ()
+        extents: list[int] = []
+        for place, dim in enumerate(after):
+            extent = target[dim]
+            if isinstance(extent, int):
+                extents.append(extent)
+            elif place < len(before) and extent is not None and source[before[place]] == extent:
+                extents.append(0)
+            else:
+                extents.append(-1)
+        return extents if extents.count(-1) <= 1 else None
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """A Reshape to the extents in their new order."""
+        import onnx.helper
+
+        if is_identity(option.ins[0]) and is_identity(option.outs[0]):
+            return writer.copy()
+        extents = self._extents(node, option.ins[0], option.outs[0])
+        assert extents is not None
+        shape = writer.out.ints(extents)
+        return onnx.helper.make_node("Reshape", [writer.inputs[0], shape], writer.outputs, node.proto.name)
+
+
+class Squeeze:
+    """Dims of one element go."""
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """Every order of the operand, and those that the orders of the result lead to."""
+        axes = self._axes(node)
+        if axes is None:
+            return
+        orders = [*ins[0], *(with_dims(order, axes) for order in outs[0])]
+        for order in dict.fromkeys(orders):
+            yield option_of(node, {0: order}, {0: without(order, axes)})
+
+    def _axes(self, node: Node) -> list[int] | None:
+        shape, result = node.shape(0), node.result_shape()
+        if shape is None or result is None:
+            return None
+        axes = known_axes(node, 13, 1)
+        if axes == ():
+            axes = tuple(d for d, extent in enumerate(shape) if extent == 1)
+        if axes is None or len(shape) - len(axes) != len(result):
+            return None
+        return sorted(a % len(shape) for a in axes)
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node with the places of its axes."""
+        proto, places = writer.copy(), inverse(option.ins[0])
+        if is_identity(option.ins[0]):
+            return proto
+        _set_axes(writer, proto, sorted(places[a] for a in self._axes(node) or ()))
+        return proto
+
+
+class Unsqueeze:
+    """Dims of one element come."""
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """Every order of the result, and those that the orders of the operand lead to."""
+        axes = self._axes(node)
+        if axes is None:
+            return
+        orders = [*(with_dims(order, axes) for order in ins[0]), *outs[0]]
+        for order in dict.fromkeys(orders):
+            yield option_of(node, {0: without(order, axes)}, {0: order})
+
+    def _axes(self, node: Node) -> list[int] | None:
+        axes, result = known_axes(node, 13, 1), node.result_shape()
+        return None if not axes or result is None else sorted(a % len(result) for a in axes)
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node with the places of its axes."""
+        proto, places = writer.copy(), inverse(option.outs[0])
+        if is_identity(option.outs[0]):
+            return proto
+        _set_axes(writer, proto, sorted(places[a] for a in self._axes(node) or ()))
+        return proto
+
+
+def _set_axes(writer: NodeWriter, proto: onnx.NodeProto, axes: list[int]) -> None:
+    if writer.node.opset < 13:
+        set_attribute(proto, "axes", axes)
+    else:
+        set_input(proto, 1, writer.out.ints(axes))
+
+
+class Flatten:
+    """Dims before an axis become one, those from it on another: each of both lie side by side, in their order."""
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """Orders of the operand that keep the result as it is."""
+        source, target = node.shape(0), node.result_shape()
+        if source is None or target is None or 0 in source:
+            return
+        split = node.int("axis", 1) % (len(source) + 1)
+        for order in ins[0]:
+            front = {d for d in order[:split] if source[d] != 1}
+            if reshaped_order(source, target, order) == (0, 1) and all(
+                (d in front) == (d < split) for d in range(len(source)) if source[d] != 1
+            ):
+                yield option_of(node, {0: order}, {})
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node as it is."""
+        return writer.copy()
+
+
+class DroppingReduction:
+    """A reduction that leaves no dim of the axes it works along; `since` is the opset whose axes are an input."""
+
+    def __init__(self, since: int | None):
+        self.since = since
+        """None for one axis that is an attribute."""
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """Every order of the operand, and those that the orders of the result lead to."""
+        axes = self._axes(node)
+        if axes is None or node.shape(0) is None or node.result_shape() is None:
+            return
+        if node.int("keepdims", 1):
+            kept = SAME_ORDER["ArgMax" if self.since is None else "ReduceMax"]
+            yield from kept.options(node, ins, outs)
+            return
+        orders = [*ins[0], *(with_dims(order, axes) for order in outs[0])]
+        for order in dict.fromkeys(orders):
+            yield option_of(node, {0: order}, {0: without(order, axes)})
+
+    def _axes(self, node: Node) -> list[int] | None:
+        rank = len(node.shape(0) or ())
+        if self.since is None:
+            return [node.int("axis", 0) % rank] if rank else None
+        axes = known_axes(node, self.since, 1)
+        if axes == ():
+            return None if node.int("noop_with_empty_axes", 0) else list(range(rank))
+        return None if axes is None else sorted(a % rank for a in axes)
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node with the places of its axes."""
+        proto, places = writer.copy(), inverse(option.ins[0])
+        if is_identity(option.ins[0]):
+            return proto
+        axes = sorted(places[a] for a in self._axes(node) or ())
+        if self.since is None:
+            set_attribute(proto, "axis", axes[0])
+        elif node.opset < self.since:
+            set_attribute(proto, "axes", axes)
+        else:
+            set_input(proto, 1, writer.out.ints(axes))
+        return proto
+
+
+class Gather:
+    """Dims of the indices take the place of one dim of the data."""
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """Every order of the data, and of the result where the dims of the indices lie side by side."""
+        data, indices = node.shape(0), node.shape(1)
+        if data is None or indices is None or node.result_shape() is None:
+            return
+        axis, many = node.int("axis", 0) % len(data), len(indices)
+        orders = list(ins[0])
+        for order in outs[0]:
+            block = tuple(range(axis, axis + many))
+            at = order.index(axis) if many else self._place(order, axis)
+            if order[at : at + many] == block:
+                rest = [d if d < axis else d - many + 1 for d in order if d not in block]
+                rest.insert(at, axis)
+                orders.append(tuple(rest))
+        for order in dict.fromkeys(orders):
+            yield option_of(node, {0: order}, {0: self._result(order, axis, many)})
+
+    @staticmethod
+    def _place(order: Order, axis: int) -> int:
+        """Where a dim goes that is not there: in front of the one that follows it."""
+        return order.index(axis) if axis in order else len(order)
+
+    @staticmethod
+    def _result(order: Order, axis: int, many: int) -> Order:
+        result: list[int] = []
+        for d in order:
+            result += range(axis, axis + many) if d == axis else [d if d < axis else d + many - 1]
+        return tuple(result)
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node with the place of its axis."""
+        proto, order = writer.copy(), option.ins[0]
+        if not is_identity(order):
+            set_attribute(proto, "axis", inverse(order)[node.int("axis", 0) % len(order)])
+        return proto
+
+
+class Expand:
+    """A broadcast to a shape of the same rank, or with more dims in front."""
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """Every order of the operand and of the result, where both have the same rank."""
+        shape, result, target = node.shape(0), node.result_shape(), node.shape(1)
+        if shape is None or result is None or len(shape) != len(result) or target != (len(result),):
+            return
+        for order in dict.fromkeys([*ins[0], *outs[0]]):
+            yield option_of(node, {0: order}, {0: order})
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node with the entries of its shape in the new order."""
+        proto = writer.copy()
+        if not is_identity(option.outs[0]):
+            set_input(proto, 1, writer.picked(1, option.outs[0]))
+        return proto
+
+
+class ConstantOfShape:
+    """One element everywhere: its shape in any order."""
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """Every order of the result."""
+        if node.shape(0) == (len(node.result_shape() or ()),):
+            for order in outs[0]:
+                yield option_of(node, {}, {0: order})
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node with the entries of its shape in the new order."""
+        proto = writer.copy()
+        if not is_identity(option.outs[0]):
+            set_input(proto, 0, writer.picked(0, option.outs[0]))
+        return proto
+
+
+class ShapeOf:
+    """The extents of a tensor in any order, put into the order of the value by a Gather."""
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """Every order of the operand."""
+        if node.op_type == "Shape" and (node.int("start", 0) or "end" in node.attributes):
+            return
+        for order in ins[0]:
+            yield option_of(node, {0: order}, {}, int(node.op_type == "Shape"))
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node, and a Gather behind it."""
+        import onnx.helper
+
+        proto, order = writer.copy(), option.ins[0]
+        if node.op_type == "Size" or is_identity(order):
+            return proto
+        proto.output[0] = writer.out.fresh(f"{writer.outputs[0]}_permuted")
+        writer.out.nodes.append(proto)
+        places = writer.out.ints(inverse(order))
+        name = writer.out.fresh(f"Gather_{writer.outputs[0]}")
+        return onnx.helper.make_node("Gather", [proto.output[0], places], writer.outputs, name, axis=0)
+
+
+class TrailingNormalization:
+    """Layer normalization: dims from an axis on stay as they are, behind all others, which lie in any order."""
+
+    def __init__(self, tensors: int = 1):
+        self.tensors = tensors
+        """How many inputs have the shape of the result."""
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterable[NodeOption]:
+        """Orders with the normalized dims at the end."""
+        shape = node.shape(0)
+        if shape is None or node.result_shape() is None:
+            return []
+        rank = len(shape)
+        split = node.int("axis", -1) % rank
+        mine = [k for k in range(self.tensors) if len(node.shape(k) or ()) == rank]
+        made = [k for k in range(len(node.outputs)) if node.outputs[k] and len(node.result_shape(k) or ()) == rank]
+        if len(mine) != self.tensors or len(made) != sum(map(bool, node.outputs)):
+            return []
+        tail = identity(rank)[split:]
+        orders = dict.fromkeys(order for each in (*(ins[k] for k in mine), *(outs[k] for k in made)) for order in each)
+        return [
+            option_of(node, dict.fromkeys(mine, order), dict.fromkeys(made, order))
+            for order in orders
+            if order[split:] == tail
+        ]
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node as it is."""
+        return writer.copy()
+
+
+SHAPES: dict[str, NodeModel] = {
+    **{name: DroppingReduction(since) for name, since in REDUCTIONS.items()},
+    **dict.fromkeys(("ArgMax", "ArgMin"), DroppingReduction(None)),
+    "ConstantOfShape": ConstantOfShape(),
+    "Expand": Expand(),
+    "Flatten": Flatten(),
+    "Gather": Gather(),
+    **dict.fromkeys(("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"), TrailingNormalization()),
+    "Reshape": Reshape(),
+    **dict.fromkeys(("Shape", "Size"), ShapeOf()),
+    "Squeeze": Squeeze(),
+    "Unsqueeze": Unsqueeze(),
+    "com.microsoft.BiasGelu": TrailingNormalization(),
+    **dict.fromkeys(
+        ("com.microsoft.SkipLayerNormalization", "com.microsoft.SkipSimplifiedLayerNormalization"),
+        TrailingNormalization(2),
+    ),
+}  # fmt: skip

@@ -1,0 +1,67 @@
+"""Convolutions and pools: N and C first, their spatial dims in any order among themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from layout_ir.passes.onnx.model_graph import Node
+from layout_ir.passes.onnx.node_models.node_option import (
+    Candidates,
+    NodeModel,
+    NodeOption,
+    distinct,
+    option_of,
+)
+from layout_ir.passes.onnx.node_models.same_order import batch_and_channels_first
+from layout_ir.passes.onnx.node_writer import NodeWriter, set_attribute
+from layout_ir.passes.onnx.orders import is_identity
+
+if TYPE_CHECKING:
+    import onnx
+
+_PER_DIM = ("dilations", "kernel_shape", "output_shape", "output_padding", "strides")
+
+
+class Windows:
+    """Operators with a window over the spatial dims of input 0 and, where `weights` says so, weights as input of that
+    number in the same order behind two dims of channels."""
+
+    def __init__(self, weights: int | None = None):
+        self.weights = weights
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """One option per order of spatial dims that a tensor has, N and C staying where they are."""
+        involved = [0] if self.weights is None else [0, self.weights]
+        shape, result = node.shape(0), node.result_shape()
+        if shape is None or result is None or any(len(node.shape(k) or ()) != len(shape) for k in involved):
+            return
+        if len(node.outputs) > 1 and any(node.outputs[1:]):
+            return  # indices of a MaxPool count elements in memory
+        for order in distinct([*(ins[k] for k in involved), outs[0]]):
+            if batch_and_channels_first(node, order):
+                yield option_of(node, dict.fromkeys(involved, order), {0: order})
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node with a list entry per spatial dim in the new order."""
+        proto, order = writer.copy(), option.ins[0]
+        if is_identity(order):
+            return proto
+        space = [dim - 2 for dim in order[2:]]
+        for name in _PER_DIM:
+            values = node.ints(name)
+            if values:
+                set_attribute(proto, name, [values[d] for d in space])
+        pads = node.ints("pads")
+        if pads:
+            set_attribute(proto, "pads", [pads[d + side] for side in (0, len(space)) for d in space])
+        return proto
+
+
+WINDOWS: dict[str, NodeModel] = {
+    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), Windows()),
+    **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose"), Windows(1)),
+    "QLinearConv": Windows(3),
+    "com.microsoft.FusedConv": Windows(1),
+    "com.microsoft.QLinearAveragePool": Windows(),
+}

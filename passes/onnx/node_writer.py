@@ -1,0 +1,122 @@
+"""What the models of nodes write with: nodes, attributes, small constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from layout_ir.passes.onnx.model_graph import Node
+from layout_ir.passes.onnx.node_models.node_option import NodeOption
+
+if TYPE_CHECKING:
+    import onnx
+
+
+class GraphOutput:
+    """The nodes and initializers of the graph that is written, and names that it does not have yet."""
+
+    def __init__(self, taken: set[str]):
+        self.nodes: list[onnx.NodeProto] = []
+        self.initializers: list[onnx.TensorProto] = []
+        self._taken = taken
+        self._lists: dict[tuple[tuple[int, ...], tuple[int, ...]], str] = {}
+
+    def fresh(self, name: str) -> str:
+        """`name`, or with a number behind it where that is taken."""
+        number, found = 1, name
+        while found in self._taken:
+            number += 1
+            found = f"{name}_{number}"
+        self._taken.add(found)
+        return found
+
+    def add(self, op_type: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
+        """Adds a node of ONNX's own domain with one output; returns the name of that."""
+        import onnx.helper
+
+        name = self.fresh(f"{op_type}_{output}")
+        self.nodes.append(onnx.helper.make_node(op_type, list(inputs), [output], name, **attributes))
+        return output
+
+    def ints(self, values: Sequence[int], shape: tuple[int, ...] | None = None) -> str:
+        """The name of a constant of 64-bit integers, each made once; a vector unless `shape` is given."""
+        import onnx
+
+        dims = (len(values),) if shape is None else shape
+        key = tuple(values), dims
+        if key not in self._lists:
+            text = "x".join(map(str, values)) if len(values) <= 8 else "list"
+            name = self.fresh(f"dims_{text}".replace("-", "m"))
+            tensor = onnx.TensorProto(name=name, data_type=onnx.TensorProto.INT64, dims=dims, int64_data=values)
+            self.initializers.append(tensor)
+            self._lists[key] = name
+        return self._lists[key]
+
+
+class NodeWriter:
+    """The place of one node in the graph that is written: the names of its tensors there."""
+
+    def __init__(
+        self,
+        node: Node,
+        option: NodeOption,
+        out: GraphOutput,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        reshaped_constant: Callable[[int, Sequence[int]], str | None],
+    ):
+        self.node = node
+        self.option = option
+        self.out = out
+        self.inputs = list(inputs)
+        self.outputs = list(outputs)
+        self._reshaped_constant = reshaped_constant
+
+    def copy(self) -> onnx.NodeProto:
+        """The node as it is in the model, on the tensors that it has here."""
+        import onnx
+
+        proto = onnx.NodeProto()
+        proto.CopyFrom(self.node.proto)
+        del proto.input[:], proto.output[:]
+        proto.input.extend(self.inputs)
+        proto.output.extend(self.outputs)
+        return proto
+
+    def with_ones(self, number: int, axes: Sequence[int]) -> str:
+        """Input `number` with dims of one element at `axes` of the result: a constant reshaped, or an Unsqueeze."""
+        known = self._reshaped_constant(number, axes)
+        if known is not None:
+            return known
+        name = self.out.fresh(f"{self.inputs[number]}_unsqueezed")
+        if self.node.graph.opsets.get("", 1) < 13:
+            return self.out.add("Unsqueeze", [self.inputs[number]], name, axes=list(axes))
+        return self.out.add("Unsqueeze", [self.inputs[number], self.out.ints(axes)], name)
+
+    def picked(self, number: int, places: Sequence[int]) -> str:
+        """Entries `places` of input `number`, a list: a constant, or a Gather of one that is computed at run time."""
+        name = self.inputs[number]
+        values = self.node.known_ints(number)
+        if values is not None and self.node.graph.element_bits(self.node.input(number)) == 64:
+            return self.out.ints([values[place] for place in places])
+        return self.gathered(name, places)
+
+    def gathered(self, name: str, places: Sequence[int]) -> str:
+        """Entries `places` of the vector `name`, by a Gather."""
+        return self.out.add("Gather", [name, self.out.ints(places)], self.out.fresh(f"{name}_permuted"), axis=0)
+
+
+def set_attribute(proto: onnx.NodeProto, name: str, value: Any) -> None:
+    """Gives the node this attribute instead of the one of that name."""
+    import onnx.helper
+
+    kept = [attribute for attribute in proto.attribute if attribute.name != name]
+    del proto.attribute[:]
+    proto.attribute.extend([*kept, onnx.helper.make_attribute(name, value)])
+
+
+def set_input(proto: onnx.NodeProto, number: int, name: str) -> None:
+    """Gives the node this input, and empty ones before it where it has fewer."""
+    while len(proto.input) <= number:
+        proto.input.append("")
+    proto.input[number] = name

@@ -1,0 +1,175 @@
+"""Orders of dims: in which order a tensor of an ONNX model has the dims of a value.
+
+ONNX knows dense, row-major tensors only, so a layout of a value is an order of its dims: (0, 2, 3, 1) is a tensor whose
+dims are dims 0, 2, 3, 1 of the value, as Transpose with that `perm` makes it.
+
+A dim of one element may lie anywhere without a difference in memory. Extents are numbers, names of extents that the
+run time knows, or None for one of which nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+Order = tuple[int, ...]
+Extent = int | str | None
+Shape = tuple[Extent, ...]
+
+
+@lru_cache(maxsize=64)
+def identity(rank: int) -> Order:
+    """The order of the value itself."""
+    return tuple(range(rank))
+
+
+def is_identity(order: Order) -> bool:
+    """Whether the tensor is the value as it is."""
+    return order == identity(len(order))
+
+
+@lru_cache(maxsize=4096)
+def inverse(order: Order) -> Order:
+    """Per dim of the value, its place in the tensor."""
+    places = [0] * len(order)
+    for place, dim in enumerate(order):
+        places[dim] = place
+    return tuple(places)
+
+
+@lru_cache(maxsize=4096)
+def compose(inner: Order, outer: Order) -> Order:
+    """The order of x in which y lies in order `outer`, where y is x in order `inner`: y = Transpose(x, inner)."""
+    return tuple([inner[dim] for dim in outer])
+
+
+@lru_cache(maxsize=4096)
+def transposition(source: Order, target: Order) -> Order:
+    """The `perm` of the Transpose that makes a tensor in order `target` of one in order `source`."""
+    places = inverse(source)
+    return tuple([places[dim] for dim in target])
+
+
+def same_memory(source: Order, target: Order, shape: Shape) -> bool:
+    """Whether tensors in both orders hold the same elements at the same addresses: only dims of one element moved."""
+    return [d for d in source if shape[d] != 1] == [d for d in target if shape[d] != 1]
+
+
+def is_static(shape: Shape) -> bool:
+    """Whether all extents are numbers."""
+    return all(isinstance(extent, int) for extent in shape)
+
+
+# Reshapes ---------------------------------------------------------------------------------------------------------
+
+Group = tuple[range, range]
+
+
+@lru_cache(maxsize=4096)
+def reshape_groups(source: Shape, target: Shape) -> tuple[Group, ...]:
+    """The dims of both sides of a reshape, cut into as many groups as have the same product of extents.
+
+    Extents that have no number count as equal where they have the same name. The last group takes the rest of both
+    sides, whatever is in it: of a reshape, all elements are the same.
+    """
+    head, i, j = _matched(source, target)
+    tail, up, vp = _matched(source[i:][::-1], target[j:][::-1])
+    m, n = len(source) - up, len(target) - vp
+    middle: list[Group] = [(range(i, m), range(j, n))] if i < m or j < n else []
+    mirrored = [
+        (range(len(source) - a.stop, len(source) - a.start), range(len(target) - b.stop, len(target) - b.start))
+        for a, b in reversed(tail)
+    ]
+    return (*head, *middle, *mirrored)
+
+
+def _matched(source: Shape, target: Shape) -> tuple[list[Group], int, int]:
+    """Groups from the front on, as far as products are seen to be equal, and how many dims they take."""
+    groups: list[Group] = []
+    i = j = 0
+    while True:
+        match = _first_group(source[i:], target[j:])
+        if match is None:
+            return groups, i, j
+        groups.append((range(i, i + match[0]), range(j, j + match[1])))
+        i, j = i + match[0], j + match[1]
+
+
+def _first_group(source: Shape, target: Shape) -> tuple[int, int] | None:
+    """How many dims of either side the shortest group at the front takes; None where there is none."""
+    if not source or not target:
+        # What is left of one side are dims of one element, or there is nothing.
+        if source and source[0] == 1:
+            return 1, 0
+        return (0, 1) if target and target[0] == 1 else None
+    if source[0] == target[0] and source[0] is not None:
+        return 1, 1
+    if source[0] == 1 or target[0] == 1:
+        return (1, 0) if source[0] == 1 else (0, 1)
+    a, b = [0, 1, ()], [0, 1, ()]  # dims taken, product of the numbers, names of the others
+    sides = ((source, a), (target, b))
+    while True:
+        behind = 0 if a[1] <= b[1] and len(a[2]) <= len(b[2]) else 1 if b[1] <= a[1] and len(b[2]) <= len(a[2]) else -1
+        if behind < 0:
+            behind = 0 if len(a[2]) < len(b[2]) else 1
+        shape, side = sides[behind]
+        if side[0] == len(shape):
+            shape, side = sides[1 - behind]
+            if side[0] == len(shape):
+                return None
+        extent = shape[side[0]]
+        side[0] += 1
+        if isinstance(extent, int):
+            side[1] *= extent
+        elif extent is None:
+            return None
+        else:
+            side[2] = tuple(sorted((*side[2], extent)))
+        if a[0] and b[0] and a[1:] == b[1:]:
+            return a[0], b[0]
+
+
+@lru_cache(maxsize=4096)
+def reshaped_order(source: Shape, target: Shape, order: Order) -> Order | None:
+    """The order in which the reshaped value lies in the same memory, where the value lies in `order`.
+
+    None where there is none: dims that are joined do not lie side by side.
+    """
+    groups = reshape_groups(source, target)
+    group_of = {d: k for k, (dims, _) in enumerate(groups) for d in dims if source[d] != 1}
+    result: list[int] = []
+    last_dim: dict[int, int] = {}
+    last = -1
+    for dim in order:
+        if dim not in group_of:
+            continue
+        k = group_of[dim]
+        if k in last_dim:
+            if k != last or dim < last_dim[k]:
+                return None
+        else:
+            result += groups[k][1]
+        last_dim[k], last = dim, k
+    # Groups without elements of their own: their dims, of one element each, stay behind the dim that they follow.
+    for k, (_, dims) in enumerate(groups):
+        if k not in last_dim:
+            for dim in dims:
+                result.insert(result.index(dim - 1) + 1 if dim - 1 in result else 0, dim)
+    return tuple(result)
+
+
+def without(order: Order, dims: Iterable[int]) -> Order:
+    """The order of a value that lost `dims`, of one element each."""
+    gone = set(dims)
+    kept = [d for d in range(len(order)) if d not in gone]
+    return tuple(kept.index(d) for d in order if d not in gone)
+
+
+def with_dims(order: Order, dims: Sequence[int]) -> Order:
+    """The order of a value that got `dims`, each behind the dim that it follows, or else in front."""
+    rank = len(order) + len(dims)
+    kept = [d for d in range(rank) if d not in set(dims)]
+    result = [kept[d] for d in order]
+    for dim in sorted(dims):
+        result.insert(result.index(dim - 1) + 1 if dim else 0, dim)
+    return tuple(result)
