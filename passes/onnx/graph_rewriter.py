@@ -79,10 +79,7 @@ class GraphRewriter:
         self.plan = plan
         self.graph = plan.graph
         self.values = plan.values
-        proto = self.graph.proto
-        taken = {name for node in proto.node for name in (*node.output, *node.input, node.name)}
-        taken.update(value.name for value in (*proto.input, *proto.output, *proto.initializer))
-        self.out = GraphOutput(taken)
+        self.out = GraphOutput(self.graph.fresh)
         self.names: dict[Place, str] = {}
         self.there: set[str] = set()
         """Names of tensors that are written already."""
@@ -170,7 +167,7 @@ class GraphRewriter:
     def _constant(self, place: Place, name: str) -> str:
         root, order = place
         self.there.add(name)
-        if is_identity(order) and name == root:
+        if is_identity(order) and name == root and root not in self.graph.folded:
             self.copied.add(root)
             maker = self._constant_node(root)
             if maker is not None:

@@ -51,16 +51,72 @@ class Graph:
         """These, and what Constant nodes give."""
         for node in proto.node:
             if node.op_type == "Constant" and domain_of(node.domain) == "" and len(node.attribute) == 1:
-                attribute = node.attribute[0]
-                if attribute.name == "value" and attribute.HasField("t"):
-                    self.constants[node.output[0]] = attribute.t
+                tensor = _constant_of(node.attribute[0])
+                if tensor is not None:
+                    self.constants[node.output[0]] = tensor
+        self.folded: dict[str, NDArray[Any]] = {}
+        """Values that have become constants; `constants` has them without elements."""
         self._shapes: dict[str, Shape | None] = {}
+        self._bits: dict[str, int] = {}
         self._arrays: dict[str, NDArray[Any] | None] = {}
 
     @cached_property
     def nodes(self) -> list[Node]:
         """The nodes in order."""
         return [Node(proto, self) for proto in self.proto.node]
+
+    def make_constant(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Makes constants of these values, and drops the nodes that nobody needs any more because of it."""
+        self._add_constants(arrays)
+        results = {value.name for value in self.proto.output}
+        needed: set[str] = set()
+        kept: list[Node] = []
+        unused = {name for node in self.nodes for name in node.outputs}
+        unused -= {name for node in self.nodes for name in (*node.inputs, *node.captures)} | results
+        for node in reversed(self.nodes):
+            folded = all(name in arrays for name in node.outputs)
+            # What nobody needed before is not for us to drop.
+            if not folded and any(name in needed or name in results or name in unused for name in node.outputs):
+                kept.append(node)
+                needed.update((*node.inputs, *node.captures))
+        self.nodes = kept[::-1]
+
+    def _add_constants(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        import onnx
+        import onnx.helper
+
+        self.folded.update(arrays)
+        for name, array in arrays.items():
+            element = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+            self.constants[name] = onnx.TensorProto(name=name, data_type=element, dims=array.shape)
+
+    def fresh(self, name: str) -> str:
+        """`name`, or with a number behind it where the graph has it already; taken from now on."""
+        number, found = 1, name
+        while found in self._taken:
+            number += 1
+            found = f"{name}_{number}"
+        self._taken.add(found)
+        return found
+
+    @cached_property
+    def _taken(self) -> set[str]:
+        taken = {name for node in self.proto.node for name in (*node.output, *node.input, node.name)}
+        taken.update(v.name for v in (*self.proto.input, *self.proto.output, *self.proto.initializer))
+        return taken
+
+    def add_ints(self, values: Sequence[int], name: str) -> str:
+        """A new constant of 64-bit integers; returns its name."""
+        import numpy as np
+
+        name = self.fresh(name)
+        self._add_constants({name: np.array(values, np.int64)})
+        return name
+
+    def set_shape(self, name: str, shape: Shape, like: str) -> None:
+        """States the shape of a new value, which has elements of the type of value `like`."""
+        self._shapes[name] = shape
+        self._bits[name] = self.element_bits(like)
 
     def shape(self, name: str) -> Shape | None:
         """The shape of a value; None where not even its rank is known, or where it is no tensor."""
@@ -84,6 +140,8 @@ class Graph:
 
     def element_bits(self, name: str) -> int:
         """The bits of an element of a value; 32 where its type is not known."""
+        if name in self._bits:
+            return self._bits[name]
         if name in self.constants:
             return bits_of(self.constants[name].data_type)
         type = self.types.get(name)
@@ -103,7 +161,29 @@ class Graph:
 
     def elements(self, name: str) -> NDArray[Any]:
         """The elements of a constant. Raises OnnxImportError as `small_constant`."""
+        if name in self.folded:
+            return self.folded[name]
         return array_of(self.constants[name], self.folder, f"initializer {quoted(name)}")
+
+
+def _constant_of(attribute: onnx.AttributeProto) -> onnx.TensorProto | None:
+    """The tensor that a Constant node gives; None for strings and sparse tensors."""
+    import onnx
+
+    kinds = onnx.TensorProto
+    match attribute.name:
+        case "value":
+            return attribute.t if attribute.HasField("t") else None
+        case "value_int":
+            return kinds(data_type=kinds.INT64, int64_data=[attribute.i])
+        case "value_ints":
+            return kinds(data_type=kinds.INT64, dims=[len(attribute.ints)], int64_data=attribute.ints)
+        case "value_float":
+            return kinds(data_type=kinds.FLOAT, float_data=[attribute.f])
+        case "value_floats":
+            return kinds(data_type=kinds.FLOAT, dims=[len(attribute.floats)], float_data=attribute.floats)
+        case _:
+            return None
 
 
 def _extent(dim: onnx.TensorShapeProto.Dimension) -> Extent:

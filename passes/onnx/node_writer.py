@@ -13,22 +13,13 @@ if TYPE_CHECKING:
 
 
 class GraphOutput:
-    """The nodes and initializers of the graph that is written, and names that it does not have yet."""
+    """The nodes and initializers of the graph that is written; `fresh` gives names that it does not have yet."""
 
-    def __init__(self, taken: set[str]):
+    def __init__(self, fresh: Callable[[str], str]):
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
-        self._taken = taken
+        self.fresh = fresh
         self._lists: dict[tuple[tuple[int, ...], tuple[int, ...]], str] = {}
-
-    def fresh(self, name: str) -> str:
-        """`name`, or with a number behind it where that is taken."""
-        number, found = 1, name
-        while found in self._taken:
-            number += 1
-            found = f"{name}_{number}"
-        self._taken.add(found)
-        return found
 
     def add(self, op_type: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
         """Adds a node of ONNX's own domain with one output; returns the name of that."""

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from layout_ir.passes.onnx.constant_folding import fold_constant_transposes
 from layout_ir.passes.onnx.consumers import Consumer, consumer_named
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Move, Plan
 from layout_ir.passes.onnx.model_graph import Graph, typed
 from layout_ir.passes.onnx.order_selection import order_problem, transpose_perm
 from layout_ir.passes.selection.solver.selection_problem import Solution
 from layout_ir.passes.selection.solver.solve import solve_exact
+from layout_ir.passes.onnx.view_chains import merge_view_chains
 
 if TYPE_CHECKING:
     import onnx
@@ -59,6 +61,8 @@ def optimize_onnx(
         folder = Path(source).parent
     info = typed(model, folder, shapes or {})
     before = traffic(info.graph)
+    fold_constant_transposes(info.graph)
+    merge_view_chains(info.graph)
     plan, solution = plan_graph(info.graph, consumer_named(target))
     moves = plan.moves()
     after = Traffic(len(moves), sum(move.nbytes for move in moves))

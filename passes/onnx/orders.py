@@ -165,11 +165,14 @@ def without(order: Order, dims: Iterable[int]) -> Order:
     return tuple(kept.index(d) for d in order if d not in gone)
 
 
-def with_dims(order: Order, dims: Sequence[int]) -> Order:
-    """The order of a value that got `dims`, each behind the dim that it follows, or else in front."""
+def with_dims(order: Order, dims: Sequence[int]) -> list[Order]:
+    """The orders of a value that got `dims`: each behind the dim that it follows, and all together at any place."""
     rank = len(order) + len(dims)
-    kept = [d for d in range(rank) if d not in set(dims)]
-    result = [kept[d] for d in order]
-    for dim in sorted(dims):
-        result.insert(result.index(dim - 1) + 1 if dim else 0, dim)
-    return tuple(result)
+    added = sorted(dims)
+    kept = [d for d in range(rank) if d not in set(added)]
+    base = [kept[d] for d in order]
+    apart = list(base)
+    for dim in added:
+        apart.insert(apart.index(dim - 1) + 1 if dim else 0, dim)
+    found = [tuple(apart), *((*base[:k], *added, *base[k:]) for k in range(len(base) + 1))]
+    return list(dict.fromkeys(found))

@@ -71,7 +71,7 @@ class Squeeze:
         axes = self._axes(node)
         if axes is None:
             return
-        orders = [*ins[0], *(with_dims(order, axes) for order in outs[0])]
+        orders = [*ins[0], *(o for order in outs[0] for o in with_dims(order, axes))]
         for order in dict.fromkeys(orders):
             yield option_of(node, {0: order}, {0: without(order, axes)})
 
@@ -103,7 +103,7 @@ class Unsqueeze:
         axes = self._axes(node)
         if axes is None:
             return
-        orders = [*(with_dims(order, axes) for order in ins[0]), *outs[0]]
+        orders = [*(o for order in ins[0] for o in with_dims(order, axes)), *outs[0]]
         for order in dict.fromkeys(orders):
             yield option_of(node, {0: without(order, axes)}, {0: order})
 
@@ -164,7 +164,7 @@ class DroppingReduction:
             kept = SAME_ORDER["ArgMax" if self.since is None else "ReduceMax"]
             yield from kept.options(node, ins, outs)
             return
-        orders = [*ins[0], *(with_dims(order, axes) for order in outs[0])]
+        orders = [*ins[0], *(o for order in outs[0] for o in with_dims(order, axes))]
         for order in dict.fromkeys(orders):
             yield option_of(node, {0: order}, {0: without(order, axes)})
 
@@ -202,20 +202,15 @@ class Gather:
             return
         axis, many = node.int("axis", 0) % len(data), len(indices)
         orders = list(ins[0])
+        block = tuple(range(axis, axis + many))
         for order in outs[0]:
-            block = tuple(range(axis, axis + many))
-            at = order.index(axis) if many else self._place(order, axis)
-            if order[at : at + many] == block:
-                rest = [d if d < axis else d - many + 1 for d in order if d not in block]
-                rest.insert(at, axis)
-                orders.append(tuple(rest))
+            rest = without(order, block)
+            if not many:
+                orders += with_dims(rest, [axis])
+            elif order[(at := order.index(axis)) : at + many] == block:
+                orders += [o for o in with_dims(rest, [axis]) if o.index(axis) == at]
         for order in dict.fromkeys(orders):
             yield option_of(node, {0: order}, {0: self._result(order, axis, many)})
-
-    @staticmethod
-    def _place(order: Order, axis: int) -> int:
-        """Where a dim goes that is not there: in front of the one that follows it."""
-        return order.index(axis) if axis in order else len(order)
 
     @staticmethod
     def _result(order: Order, axis: int, many: int) -> Order:
