@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from layout_ir.errors import LayoutError
+from layout_ir.passes.onnx.node_models.all_models import MODELS
+from layout_ir.passes.onnx.node_models.node_option import NodeModel
+from layout_ir.passes.onnx.node_models.products import FusedMatMul
+from layout_ir.passes.onnx.model_graph import Node
 
-TRANSPOSE = 1 << 40
-"""The cost of a Transpose apart from its bytes, where their number counts first."""
-PER_KIBIBYTE = 1 << 12
+KIBIBYTE = 1 << 12
+"""The cost of reading and writing a kibibyte in another order, and of a Transpose besides: of choices that move as many
+bytes, the one with fewest Transposes is taken."""
 SMALL_NODE = 1 << 4
 """The cost of a node that moves next to nothing: a Reshape, a Gather of a shape."""
 CHANGED_NODE = 1
@@ -21,15 +26,26 @@ class Consumer:
 
     name: str
     summary: str
+    models: Mapping[str, NodeModel]
+    """The models of its operators, by name, with the domain in front where that is not ONNX's own."""
 
     def transpose_cost(self, nbytes: int) -> int:
-        """The cost of moving `nbytes` bytes into another order."""
-        return TRANSPOSE + -(-nbytes // 1024) * PER_KIBIBYTE
+        """The cost of a Transpose that reads and writes `nbytes` bytes."""
+        return (-(-nbytes // 1024) + 1) * KIBIBYTE
+
+    def model_of(self, node: Node) -> NodeModel | None:
+        """The model of a node; None where it is known on the dims of the file only."""
+        if node.captures:
+            return None
+        return self.models.get(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
 
 
 CONSUMERS = {
     consumer.name: consumer
-    for consumer in (Consumer("onnx", "what the ONNX standard defines: fewest Transposes, then fewest bytes in them"),)
+    for consumer in (
+        Consumer("onnx", "any runtime of the ONNX standard", MODELS),
+        Consumer("ort-cpu", "ONNX Runtime's kernels for CPUs", {**MODELS, "MatMul": FusedMatMul()}),
+    )
 }
 
 

@@ -57,7 +57,7 @@ class Graph:
         self.folded: dict[str, NDArray[Any]] = {}
         """Values that have become constants; `constants` has them without elements."""
         self._shapes: dict[str, Shape | None] = {}
-        self._bits: dict[str, int] = {}
+        self._elements: dict[str, int] = {}
         self._arrays: dict[str, NDArray[Any] | None] = {}
 
     @cached_property
@@ -116,7 +116,7 @@ class Graph:
     def set_shape(self, name: str, shape: Shape, like: str) -> None:
         """States the shape of a new value, which has elements of the type of value `like`."""
         self._shapes[name] = shape
-        self._bits[name] = self.element_bits(like)
+        self._elements[name] = self.element_type(like)
 
     def shape(self, name: str) -> Shape | None:
         """The shape of a value; None where not even its rank is known, or where it is no tensor."""
@@ -140,13 +140,16 @@ class Graph:
 
     def element_bits(self, name: str) -> int:
         """The bits of an element of a value; 32 where its type is not known."""
-        if name in self._bits:
-            return self._bits[name]
+        return bits_of(self.element_type(name))
+
+    def element_type(self, name: str) -> int:
+        """The number of the element type of a value, as TensorProto has it; 0 where it is not known."""
+        if name in self._elements:
+            return self._elements[name]
         if name in self.constants:
-            return bits_of(self.constants[name].data_type)
+            return self.constants[name].data_type
         type = self.types.get(name)
-        known = type is not None and type.HasField("tensor_type") and type.tensor_type.elem_type
-        return bits_of(type.tensor_type.elem_type) if type is not None and known else 32
+        return type.tensor_type.elem_type if type is not None and type.HasField("tensor_type") else 0
 
     def small_constant(self, name: str) -> NDArray[Any] | None:
         """The elements of a constant of at most `SMALL` elements; None where the value is none, or larger.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from layout_ir.passes.onnx.constant_folding import fold_constant_transposes
@@ -50,8 +51,6 @@ def optimize_onnx(
     """The model with as few Transposes as the operators of `target` need."""
     import onnx
 
-    from pathlib import Path
-
     folder = None
     if isinstance(source, onnx.ModelProto):
         model = onnx.ModelProto()
@@ -59,18 +58,25 @@ def optimize_onnx(
     else:
         model = onnx.load(os.fspath(source), load_external_data=False)
         folder = Path(source).parent
-    info = typed(model, folder, shapes or {})
+    return _optimized(model, folder, shapes or {}, consumer_named(target))
+
+
+def _optimized(
+    model: onnx.ModelProto, folder: Path | None, shapes: Mapping[str, Sequence[int]], consumer: Consumer
+) -> OptimizedModel:
+    info = typed(model, folder, shapes)
     before = traffic(info.graph)
     fold_constant_transposes(info.graph)
     merge_view_chains(info.graph)
-    plan, solution = plan_graph(info.graph, consumer_named(target))
+    plan, solution = plan_graph(info.graph, consumer)
     moves = plan.moves()
     after = Traffic(len(moves), sum(move.nbytes for move in moves))
     if (after.count, after.nbytes) >= (before.count, before.nbytes):
         return OptimizedModel(model, before, before, moves, solution)
     nodes, initializers = GraphRewriter(plan).write()
     replace_graph(model, nodes, initializers)
-    return OptimizedModel(model, before, after, moves, solution)
+    again = _optimized(model, folder, shapes, consumer)
+    return OptimizedModel(model, before, again.after, again.moves, again.solution)
 
 
 def plan_graph(graph: Graph, consumer: Consumer) -> tuple[Plan, Solution]:
@@ -89,6 +95,9 @@ def replace_graph(
     model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto], initializers: Sequence[onnx.TensorProto]
 ) -> None:
     graph = model.graph
+    domains = {node.domain for node in nodes} - {entry.domain for entry in model.opset_import}
+    for domain in domains & {"com.microsoft"}:
+        model.opset_import.add(domain=domain, version=1)
     names = {name for node in nodes for name in node.output}
     names.update(value.name for value in graph.input)
     kept = [value for value in graph.value_info if value.name in names]

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from layout_ir.passes.onnx.consumers import CHANGED_NODE, SMALL_NODE, Consumer
 from layout_ir.passes.onnx.model_graph import Graph, Node
-from layout_ir.passes.onnx.node_models.all_models import model_of
 from layout_ir.passes.onnx.node_models.node_option import NodeModel, NodeOption, plain_orders
 from layout_ir.passes.onnx.orders import (
     Order,
@@ -144,7 +143,7 @@ def order_problem(
 ) -> OrderProblem:
     """The problem of a graph; inputs and outputs that are free may be had in any order."""
     values = Values(graph)
-    omitted = _spread(values)
+    omitted = _spread(values, consumer)
     roots = list(values.orders)
     number = {root: k for k, root in enumerate(roots)}
     orders = [list(values.orders[root]) for root in roots]
@@ -168,7 +167,7 @@ def order_problem(
         if not touched and not given:
             continue
         made.update(node.outputs[k] for k in given)
-        choices = _choices(values, node)
+        choices = _choices(values, node, consumer)
         found: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[int, NodeOption]] = {}
         for option in choices.options:
             ins = tuple(
@@ -224,7 +223,7 @@ def _is_changed(order: Order) -> bool:
     return not is_identity(order)
 
 
-def _spread(values: Values) -> tuple[str, ...]:
+def _spread(values: Values, consumer: Consumer) -> tuple[str, ...]:
     """Hands orders on from value to value until no node brings a new one; what was left out, in words."""
     around: dict[str, list[Node]] = {}
     for node in values.nodes:
@@ -246,7 +245,7 @@ def _spread(values: Values) -> tuple[str, ...]:
     while queue:
         node = queue.popleft()
         waiting.discard(id(node))
-        for option in _choices(values, node).options:
+        for option in _choices(values, node, consumer).options:
             for names, orders in ((node.inputs, option.ins), (node.outputs, option.outs)):
                 for name, order in zip(names, orders, strict=True):
                     if not name:
@@ -267,9 +266,9 @@ def _spread(values: Values) -> tuple[str, ...]:
     return tuple(omitted)
 
 
-def _choices(values: Values, node: Node) -> NodeChoices:
+def _choices(values: Values, node: Node, consumer: Consumer) -> NodeChoices:
     """The node with all its options, that of the model first."""
-    model = model_of(node)
+    model = consumer.model_of(node)
     plain = NodeOption(tuple(plain_orders(node)), tuple(plain_orders(node, outputs=True)))
     if model is None:
         return NodeChoices(node, None, (plain,))

@@ -123,6 +123,104 @@ def _stacked(
         yield (*stacks[0], m, k), (*stacks[1], k, n), (*lead, m, n)
 
 
+class FusedMatMul(MatMul):
+    """ONNX Runtime's product of stacks: each operand may be there transposed, or with its rows in front of the stack.
+
+    It is for single precision; `com.microsoft.FusedMatMul`, and MatMul where that may become one.
+    """
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """The options of MatMul, and those with flags."""
+        if node.op_type == "FusedMatMul":
+            return  # its flags are there already
+        yield from super().options(node, ins, outs)
+        x, w, y = node.shape(0), node.shape(1), node.result_shape()
+        if x is None or w is None or y is None or min(len(x), len(w)) < 2:
+            return
+        if node.graph.element_type(node.input(0)) != 1:
+            return
+        rank = len(y)
+        tables = _tables(len(x), len(w), rank, rank)
+        found: dict[tuple[Labels, Labels, Labels], None] = {}
+        for number, candidates in enumerate((ins[0], ins[1], outs[0])):
+            for order in candidates:
+                given = tuple(tables[number][d] for d in order)
+                found.update(dict.fromkeys(_fused(number, given, len(x), len(w), rank)))
+        for labels in found:
+            orders = [tuple(table.index(label) for label in each) for table, each in zip(tables, labels, strict=True)]
+            yield option_of(node, {0: orders[0], 1: orders[1]}, {0: orders[2]})
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node with its flags; a MatMul where it needs none."""
+        proto = writer.copy()
+        x, w, y = node.shape(0) or (), node.shape(1) or (), node.result_shape() or ()
+        tables = _tables(len(x), len(w), len(y), len(y))
+        k, n = len(y), len(y) - 1
+        left, right, result = (
+            tuple(table[d] for d in order)
+            for table, order in zip(tables, (*option.ins[:2], option.outs[0]), strict=True)
+        )
+        rows, columns = result[-2:]
+        if columns != n:
+            proto.input[0], proto.input[1] = proto.input[1], proto.input[0]
+            left, right = right, left
+        flags = {
+            "transA": left[-1] == rows,
+            "transB": right[-1] == k,
+            "transBatchA": len(left) > 2 and left[0] in (rows, k),
+            "transBatchB": len(right) > 2 and right[0] in (columns, k),
+        }
+        if any(flags.values()):
+            proto.op_type, proto.domain = "FusedMatMul", "com.microsoft"
+            for name, flag in flags.items():
+                set_attribute(proto, name, int(flag))
+        return proto
+
+
+def _fused(number: int, given: Labels, x: int, w: int, rank: int) -> Iterator[tuple[Labels, Labels, Labels]]:
+    """The labels of x, w, y in memory for each product with flags in which tensor `number` is `given`."""
+    k, n = rank, rank - 1
+    m = rank - 2
+    if w == 2:
+        if number == 1:
+            lead, r = identity(rank)[:-2], m
+        else:
+            inner = k if number == 0 else n
+            if inner not in given[-2:]:
+                return
+            lead, r = given[:-2], next(d for d in given[-2:] if d != inner)
+        stacks = lead, ()
+    else:
+        ends = ({m, k}, {k, n}, {m, n})[number]
+        if set(given[-2:]) == ends:
+            lead = given[:-2]
+        elif number < 2 and {given[0], given[-1]} == ends:
+            lead = given[1:-1]
+        else:
+            return
+        if number < 2 and len(given) < rank:
+            lead = (*range(rank - len(given)), *lead)
+        r = m
+        stacks = tuple(tuple(d for d in lead if d >= rank - own) for own in (x, w))
+        if any(lead[len(lead) - len(mine) :] != mine for mine in stacks):
+            return
+    # The kernel takes rows in front of the stack for operands of one rank only.
+    lefts, rights = _turns(stacks[0], r, k, x == w), _turns(stacks[1], k, n, x == w)
+    for left in lefts if number != 0 else [given]:
+        for right in rights if number != 1 else [given]:
+            for result in ((*lead, r, n), (*lead, n, r)) if number != 2 else (given,):
+                if left in lefts and right in rights:
+                    yield left, right, result
+
+
+def _turns(stack: Labels, rows: int, columns: int, rows_first: bool) -> list[Labels]:
+    """The ways in which an operand may lie in memory; `rows_first` is whether its rows may be in front of the stack."""
+    found = [(*stack, rows, columns), (*stack, columns, rows)]
+    if stack and rows_first:
+        found += [(rows, *stack, columns), (columns, *stack, rows)]
+    return found
+
+
 class Gemm:
     """A product of two matrices, each of which may be there transposed, and so may the result."""
 

@@ -221,7 +221,9 @@ def resize_adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> No
 
 
 def resize_admits(node: Node, order: Order) -> bool:
-    """Lists of known length."""
+    """Lists of known length; what weighs neighbours is there for N, C, space only."""
+    if node.text("mode", "nearest") != "nearest" and not batch_and_channels_first(node, order):
+        return False
     if node.op_type == "Upsample" or node.opset < 11 or "axes" in node.attributes:
         return True
     return all(not node.input(k) or _entries(node, k) is not None for k in (1, 2, 3))
