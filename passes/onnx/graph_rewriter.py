@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from layout_ir.passes.onnx.model_graph import Graph, Node
-from layout_ir.passes.onnx.node_models.node_option import NodeOption, plain_orders
+from layout_ir.passes.onnx.model_graph import UNKNOWN_EXTENT, Graph, Node
+from layout_ir.passes.onnx.node_models.node_option import NodeModel, NodeOption, plain_orders
 from layout_ir.passes.onnx.node_writer import GraphOutput, NodeWriter
 from layout_ir.passes.onnx.order_selection import Demand, NodeChoices, OrderProblem
-from layout_ir.passes.onnx.orders import Order, is_identity, same_memory, transposition
+from layout_ir.passes.onnx.orders import Order, Shape, is_identity, same_memory, transposition
 from layout_ir.passes.selection.solver.selection_problem import demands, tree_edges
 
 if TYPE_CHECKING:
@@ -50,14 +50,46 @@ class Plan:
                 self.origin[root, orders[g]] = (root, orders[f])
         self.options: dict[int, NodeOption] = {}
         """By identity of the node."""
+        self.models: dict[int, NodeModel | None] = {}
+        """Likewise."""
         self.outputs: dict[str, Order] = {}
         """The orders of outputs and captured values, of their roots."""
         for op, what, choice in zip(problem.problem.ops, problem.ops, choices, strict=True):
             if isinstance(what, NodeChoices):
                 self.options[id(what.node)] = what.options[choice]
+                self.models[id(what.node)] = what.model
             elif isinstance(what, Demand):
                 k = op.operands[0]
                 self.outputs[what.name] = problem.orders[k][op.choices[choice].ins[0]]
+
+    def order_of(self, node: Node, number: int) -> Order:
+        """The order of its root in which a node takes input `number`."""
+        option = self.options.get(id(node))
+        name = node.inputs[number]
+        return self.values.member(name).order if option is None else self.values.root_order(name, option.ins[number])
+
+    def has_choice(self, node: Node) -> bool:
+        """Whether a node could run on other orders."""
+        return self.models.get(id(node)) is not None
+
+    def result_order(self, name: str) -> Order:
+        """The order in which a result of the graph is handed over, of the value of this name."""
+        member = self.values.member(name)
+        return transposition(member.order, self.outputs.get(name, member.order))
+
+    def open_extents(self) -> list[str]:
+        """A sentence on extents that the run time decides, where values that may be moved have some."""
+        names: dict[str, None] = {}
+        for root in self.problem.roots:
+            for extent in self.graph.shape(root) or ():
+                if not isinstance(extent, int):
+                    names[extent or "extents without a name"] = None
+        if not names:
+            return []
+        return [
+            f"{', '.join(names)}: known at run time only; the orders are right for every size, and of least cost for "
+            f"those that are compared: 1 for a first dim, {UNKNOWN_EXTENT} for others (--shape says which)"
+        ]
 
     def moves(self) -> list[Move]:
         """The Transposes that remain: not those of constants, which happen now, nor those that move nothing."""
@@ -80,11 +112,26 @@ class GraphRewriter:
         self.graph = plan.graph
         self.values = plan.values
         self.out = GraphOutput(self.graph.fresh)
-        self.names: dict[Place, str] = {}
+        self.names: dict[Place, str] = self._fixed_names()
+        self.taken = set(self.names.values())
+        """Names that stand for one tensor and no other."""
         self.there: set[str] = set()
         """Names of tensors that are written already."""
         self.copied: set[str] = set()
         """Constants that live on in the order of the model."""
+
+    def _fixed_names(self) -> dict[Place, str]:
+        """The tensors whose names callers know: inputs as they are given, results as they are asked for."""
+        found: dict[Place, str] = {}
+        proto = self.graph.proto
+        for value in proto.input:
+            if value.name not in self.graph.constants:
+                member = self.values.member(value.name)
+                found[value.name, self.plan.made.get(value.name, member.order)] = value.name
+        for value in proto.output:
+            member = self.values.member(value.name)
+            found.setdefault((member.root, self.plan.outputs.get(value.name, member.order)), value.name)
+        return found
 
     def name(self, place: Place) -> str:
         """The name of a tensor: that which the value has in this order in the model, or one of its own."""
@@ -92,19 +139,10 @@ class GraphRewriter:
         if found is None:
             root, order = place
             members = [n for n in self.values.names.get(root, [root]) if self.values.member(n).order == order]
-            wanted = {value.name for value in self.graph.proto.output}
-            members.sort(key=lambda n: n not in wanted)
-            if root in members and (is_identity(order) and root in self._fixed_names()):
-                members = [root]
-            if members:
-                found = members[0]
-            else:
-                found = self.out.fresh(f"{root}_order{''.join(map(str, order))}")
+            free = [n for n in members if n not in self.taken]
+            found = free[0] if free else self.out.fresh(f"{root}_order{''.join(map(str, order))}")
             self.names[place] = found
         return found
-
-    def _fixed_names(self) -> set[str]:
-        return {value.name for value in self.graph.proto.input}
 
     def write(self) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
         """The nodes and initializers of the new graph."""
@@ -126,8 +164,6 @@ class GraphRewriter:
             return
         member = self.values.member(name)
         order = self.plan.outputs.get(name, member.order)
-        if member.root not in self.values.orders and name not in self.values.members:
-            return
         found = self.need((member.root, order))
         if found != name:
             self.out.add("Identity", [found], name)
@@ -153,16 +189,27 @@ class GraphRewriter:
         root, after = place
         shape = self.graph.shape(root)
         if shape is not None and same_memory(before, after, shape):
-            extents = [shape[d] for d in after]
-            numbers = [n if isinstance(n, int) else -1 for n in extents]
-            if numbers.count(-1) <= 1 and 0 not in numbers:
-                self.out.add("Reshape", [source, self.out.ints(numbers)], name)
-                return
+            self._move_units(source, before, name, after, shape)
+            return
         replaced = self.values.transposes.get(name)
         self.out.add("Transpose", [source], name, perm=list(transposition(before, after)))
         if replaced is not None:
             node = self.out.nodes[-1]
             node.name, node.doc_string = replaced.proto.name, replaced.proto.doc_string
+
+    def _move_units(self, source: str, before: Order, name: str, after: Order, shape: Shape) -> None:
+        """A Reshape; where several extents are not known, dims of one element go, and come elsewhere."""
+        numbers = [n if isinstance(n, int) else -1 for n in (shape[d] for d in after)]
+        if numbers.count(-1) <= 1 and 0 not in numbers:
+            self.out.add("Reshape", [source, self.out.ints(numbers)], name)
+            return
+        bare = self.out.fresh(f"{name}_squeezed")
+        for op_type, order, given, made in (("Squeeze", before, source, bare), ("Unsqueeze", after, bare, name)):
+            axes = [k for k, d in enumerate(order) if shape[d] == 1]
+            if self.graph.opsets.get("", 1) < 13:
+                self.out.add(op_type, [given], made, axes=axes)
+            else:
+                self.out.add(op_type, [given, self.out.ints(axes)], made)
 
     def _constant(self, place: Place, name: str) -> str:
         root, order = place
@@ -203,10 +250,7 @@ class GraphRewriter:
         ):
             self.out.nodes.append(node.proto)
         else:
-            problem = self.plan.problem
-            model = next(
-                (w.model for w in problem.ops if isinstance(w, NodeChoices) and w.node is node), None
-            )
+            model = self.plan.models.get(id(node))
             proto = writer.copy() if model is None else model.write(node, option, writer)
             self.out.nodes.append(proto)
         self.there.update(name for name in outputs if name)

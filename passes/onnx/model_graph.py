@@ -6,8 +6,7 @@ which looks at a copy of the graph in which large initializers are inputs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.import_error import quoted
-from layout_ir.frontends.onnx.subgraphs import captured_names
+from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.passes.onnx.orders import Extent, Shape
 
@@ -39,9 +38,15 @@ class Graph:
         opsets: Mapping[str, int],
         folder: Path | None,
         types: Mapping[str, onnx.TypeProto],
-        overridable: frozenset[str],
+        *,
+        overridable: frozenset[str] = frozenset(),
+        outer: Graph | None = None,
+        taken: set[str] | None = None,
     ):
         self.proto = proto
+        self.outer = outer
+        """The graph around a subgraph, whose values it may use by name."""
+        self._taken = names_of(proto) if taken is None else taken
         self.opsets = opsets
         self.folder = folder
         self.types = types
@@ -81,6 +86,12 @@ class Graph:
                 needed.update((*node.inputs, *node.captures))
         self.nodes = kept[::-1]
 
+    @cached_property
+    def _own(self) -> set[str]:
+        """Names that the graph defines itself."""
+        own = {value.name for value in self.proto.input}
+        return own | {name for node in self.proto.node for name in node.output}
+
     def _add_constants(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         import onnx
         import onnx.helper
@@ -98,12 +109,6 @@ class Graph:
             found = f"{name}_{number}"
         self._taken.add(found)
         return found
-
-    @cached_property
-    def _taken(self) -> set[str]:
-        taken = {name for node in self.proto.node for name in (*node.output, *node.input, node.name)}
-        taken.update(v.name for v in (*self.proto.input, *self.proto.output, *self.proto.initializer))
-        return taken
 
     def add_ints(self, values: Sequence[int], name: str) -> str:
         """A new constant of 64-bit integers; returns its name."""
@@ -160,6 +165,8 @@ class Graph:
             tensor = self.constants.get(name)
             known = tensor is not None and prod(tensor.dims) <= SMALL
             self._arrays[name] = self.elements(name) if known else None
+            if tensor is None and self.outer is not None and name not in self._own:
+                self._arrays[name] = self.outer.small_constant(name)
         return self._arrays[name]
 
     def elements(self, name: str) -> NDArray[Any]:
@@ -259,34 +266,50 @@ class Node:
         return tuple(int(value) for value in array.ravel())
 
 
-@dataclass(frozen=True)
-class TypedModel:
-    """A model, the folder of its file for external data, and its graph."""
+def graphs_of_model(
+    model: onnx.ModelProto, folder: Path | None, shapes: Mapping[str, Sequence[int]]
+) -> list[Graph]:
+    """The graph of a model and all subgraphs of its nodes, inner ones behind those around them.
 
-    proto: onnx.ModelProto
-    folder: Path | None
-    graph: Graph
-
-
-def typed(model: onnx.ModelProto, folder: Path | None, shapes: Mapping[str, Sequence[int]]) -> TypedModel:
-    """The model with the types of its values; `shapes` fixes those of inputs."""
+    `folder` is that of the model's file, for external data; `shapes` fixes shapes of inputs.
+    """
     opsets = {domain_of(entry.domain): entry.version for entry in model.opset_import}
     inferred = _inferred(model, shapes)
+    # Before IR version 4, initializers had to be listed as inputs.
+    listed = model.graph.input if model.ir_version >= 4 else ()
+    overridable = frozenset(value.name for value in listed)
+    taken = names_of(model.graph)
     types = _types(inferred)
-    overridable = frozenset(value.name for value in model.graph.input) if model.ir_version >= 4 else frozenset[str]()
-    return TypedModel(model, folder, Graph(model.graph, opsets, folder, types, overridable))
+    graphs = [Graph(model.graph, opsets, folder, types, overridable=overridable, taken=taken)]
+    waiting = [(graphs[0], inferred)]
+    while waiting:
+        outer, twin = waiting.pop()
+        for node, copy in zip(outer.proto.node, twin.node, strict=True):
+            for attribute, same in zip(node.attribute, copy.attribute, strict=True):
+                pairs = [(attribute.g, same.g)] if attribute.HasField("g") else []
+                for graph, inner in (*pairs, *zip(attribute.graphs, same.graphs, strict=True)):
+                    types = {**outer.types, **_types(inner)}
+                    graphs.append(Graph(graph, opsets, folder, types, outer=outer, taken=taken))
+                    waiting.append((graphs[-1], inner))
+    return graphs
 
 
-def subgraphs(node: Node) -> Iterator[tuple[int, int, onnx.GraphProto]]:
-    """The subgraphs of a node, each with the number of its attribute, and its number within that."""
-    for place, attribute in enumerate(node.proto.attribute):
-        graphs = [attribute.g] if attribute.HasField("g") else list(attribute.graphs)
-        for number, graph in enumerate(graphs):
-            yield place, number, graph
+def names_of(graph: onnx.GraphProto) -> set[str]:
+    """All names in a graph and its subgraphs, of values and of nodes."""
+    names: set[str] = set()
+    waiting = [graph]
+    while waiting:
+        found = waiting.pop()
+        names.update(v.name for v in (*found.input, *found.output, *found.initializer))
+        for node in found.node:
+            names.update((node.name, *node.input, *node.output))
+            if node.attribute:
+                waiting += graphs_of(node)
+    return names
 
 
 def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
-    """Types by name, of the values of the graph and of all subgraphs; inner names win, which then are no outer ones."""
+    """The types of the values of a graph, by name."""
     types: dict[str, onnx.TypeProto] = {}
     for value in (*graph.value_info, *graph.output, *graph.input):
         if value.HasField("type"):

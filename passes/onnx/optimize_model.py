@@ -1,35 +1,37 @@
-"""`optimize_onnx`: an ONNX model comes out with the fewest Transposes that its nodes can do with."""
+"""`optimize_onnx`: an ONNX model in, the same model out with the orders of dims that move the fewest bytes.
+
+What comes out is the model that came in but for its Transposes: nodes keep their names, attributes and subgraphs, all
+values that lie as before keep theirs, weights are not read unless their order changes, and what nothing is won for
+stays as it is. The orders are chosen for the whole graph at once, at a cost that is proven to be the least; subgraphs
+take and give their values in the orders of the model.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
+from layout_ir.errors import LayoutError
+from layout_ir.frontends.onnx.model import read_model
 from layout_ir.passes.onnx.constant_folding import fold_constant_transposes
 from layout_ir.passes.onnx.consumers import Consumer, consumer_named
-from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Move, Plan
-from layout_ir.passes.onnx.model_graph import Graph, typed
-from layout_ir.passes.onnx.order_selection import order_problem, transpose_perm
+from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Plan
+from layout_ir.passes.onnx.model_graph import Graph, graphs_of_model
+from layout_ir.passes.onnx.order_selection import joined, order_problem
+from layout_ir.passes.onnx.orders import Order, is_identity
+from layout_ir.passes.onnx.remaining import Remaining, remaining_transposes
+from layout_ir.passes.onnx.view_chains import merge_view_chains
+from layout_ir.passes.selection.solver.certificate import certify
 from layout_ir.passes.selection.solver.selection_problem import Solution
 from layout_ir.passes.selection.solver.solve import solve_exact
-from layout_ir.passes.onnx.view_chains import merge_view_chains
 
 if TYPE_CHECKING:
     import onnx
 
-
-@dataclass(frozen=True)
-class OptimizedModel:
-    """A model and what became of its Transposes."""
-
-    model: onnx.ModelProto
-    before: Traffic
-    after: Traffic
-    moves: list[Move]
-    solution: Solution
+Boundary = Literal["keep", "free"]
 
 
 @dataclass(frozen=True)
@@ -39,72 +41,204 @@ class Traffic:
     count: int
     nbytes: int
 
+    def cost(self, consumer: Consumer) -> int:
+        """What they cost a consumer, to compare."""
+        return self.count * consumer.transpose_cost(0) + consumer.transpose_cost(self.nbytes)
+
+
+@dataclass(frozen=True)
+class Obligation:
+    """An input or output that callers give or take in another order of dims than the model had."""
+
+    name: str
+    order: Order
+    nbytes: int
+    """Bytes that a caller reads and writes who has the order of the model."""
+
+
+@dataclass
+class OptimizedModel:
+    """A model that goes out, and what became of its Transposes."""
+
+    model: onnx.ModelProto
+    folder: Path | None
+    """The folder of the file that it came from, in which its external data are."""
+    target: str
+    before: Traffic
+    after: Traffic
+    remaining: list[Remaining]
+    """The Transposes that are left, those that move most first."""
+    obligations: list[Obligation]
+    """What inputs and outputs that are free ask of callers."""
+    solution: Solution
+    certificate: dict[str, Any] | None = None
+    notes: list[str] = field(default_factory=list[str])
+    """What the proof does not speak of."""
+
 
 def optimize_onnx(
     source: str | os.PathLike[str] | bytes | onnx.ModelProto,
     target: str = "onnx",
     *,
-    inputs: str = "keep",
-    outputs: str = "keep",
+    inputs: Boundary = "keep",
+    outputs: Boundary = "keep",
     shapes: Mapping[str, Sequence[int]] | None = None,
+    certificate: bool = False,
 ) -> OptimizedModel:
-    """The model with as few Transposes as the operators of `target` need."""
-    import onnx
+    """The model with the orders of dims that cost `target` least: "onnx", the standard, or "ort-cpu", ONNX Runtime.
 
-    folder = None
-    if isinstance(source, onnx.ModelProto):
-        model = onnx.ModelProto()
-        model.CopyFrom(source)
-    else:
-        model = onnx.load(os.fspath(source), load_external_data=False)
-        folder = Path(source).parent
-    return _optimized(model, folder, shapes or {}, consumer_named(target))
-
-
-def _optimized(
-    model: onnx.ModelProto, folder: Path | None, shapes: Mapping[str, Sequence[int]], consumer: Consumer
-) -> OptimizedModel:
-    info = typed(model, folder, shapes)
-    before = traffic(info.graph)
-    fold_constant_transposes(info.graph)
-    merge_view_chains(info.graph)
-    plan, solution = plan_graph(info.graph, consumer)
-    moves = plan.moves()
-    after = Traffic(len(moves), sum(move.nbytes for move in moves))
-    if (after.count, after.nbytes) >= (before.count, before.nbytes):
-        return OptimizedModel(model, before, before, moves, solution)
-    nodes, initializers = GraphRewriter(plan).write()
-    replace_graph(model, nodes, initializers)
-    again = _optimized(model, folder, shapes, consumer)
-    return OptimizedModel(model, before, again.after, again.moves, again.solution)
+    `keep` leaves the orders of inputs or outputs as they are; `free` lets callers be asked for others, which are
+    listed in `obligations`. `shapes` are those of inputs, by name, for the bytes that are compared; the model stays as
+    dynamic as it was. With `certificate` the proof is in the result. Raises OnnxImportError for a file that is no
+    model, and LayoutError for an unknown target.
+    """
+    consumer = consumer_named(target)
+    for name, value in (("inputs", inputs), ("outputs", outputs)):
+        if value not in ("keep", "free"):
+            raise LayoutError(f"{name} = {value!r} is unknown, expected 'keep' or 'free'")
+    model, folder = read_model(source)
+    task = _Task(model, folder, shapes or {}, consumer, inputs == "free", outputs == "free", certificate)
+    result = task.optimized()
+    before = result.before
+    # What one round writes may let the next see more: views that came to lie side by side.
+    while task.improved:
+        task = replace(task, free_inputs=False, free_outputs=False, improved=False)
+        again = task.optimized()
+        obligations = result.obligations
+        result = replace(again, before=before, obligations=obligations)
+    return result
 
 
-def plan_graph(graph: Graph, consumer: Consumer) -> tuple[Plan, Solution]:
-    problem = order_problem(graph, consumer)
-    solution = solve_exact(problem.problem)
-    return Plan(problem, solution.choices), solution
+@dataclass
+class _Task:
+    """One round: the problem of a model stated, solved, and written into it where something is won."""
+
+    model: onnx.ModelProto
+    folder: Path | None
+    shapes: Mapping[str, Sequence[int]]
+    consumer: Consumer
+    free_inputs: bool
+    free_outputs: bool
+    certificate: bool
+    improved: bool = False
+
+    def optimized(self) -> OptimizedModel:
+        """The result of this round; sets `improved` where it changed the model."""
+        graphs = graphs_of_model(self.model, self.folder, self.shapes)
+        before = _traffic(graphs)
+        for graph in graphs:
+            fold_constant_transposes(graph)
+            merge_view_chains(graph)
+        plans, solution, certificate, notes = self._planned(graphs)
+        remaining = sorted(
+            (entry for plan in plans for entry in remaining_transposes(plan)), key=lambda entry: -entry.nbytes
+        )
+        after = Traffic(len(remaining), sum(entry.nbytes for entry in remaining))
+        obligations = _obligations(plans[0])
+        result = OptimizedModel(
+            self.model, self.folder, self.consumer.name, before, after, remaining, obligations, solution,
+            certificate, notes,
+        )  # fmt: skip
+        if after.cost(self.consumer) < before.cost(self.consumer):
+            for plan in reversed(plans):
+                nodes, initializers = GraphRewriter(plan).write()
+                _replace_graph(plan.graph.proto, nodes, initializers)
+            _change_boundary(self.model.graph, obligations)
+            _import_domains(self.model)
+            self.improved = True
+        else:
+            result.obligations = []
+        return result
+
+    def _planned(
+        self, graphs: Sequence[Graph]
+    ) -> tuple[list[Plan], Solution, dict[str, Any] | None, list[str]]:
+        main = graphs[0].proto
+        inputs = [value.name for value in main.input] if self.free_inputs else []
+        outputs = [value.name for value in main.output] if self.free_outputs else []
+        problems = [order_problem(graphs[0], self.consumer, free_inputs=inputs, free_outputs=outputs)]
+        problems += [order_problem(graph, self.consumer) for graph in graphs[1:]]
+        omitted = tuple(what for problem in problems for what in problem.omitted)
+        problem, certificate = joined(problems), None
+        if self.certificate:
+            origin = {"target": self.consumer.name, "costs": None}
+            solution, certificate = certify(problem, extra={"origin": origin, "omitted": len(omitted)})
+        else:
+            solution = solve_exact(problem)
+        solution = replace(solution, omitted=omitted)
+        plans: list[Plan] = []
+        first = 0
+        for each in problems:
+            count = len(each.problem.ops)
+            plans.append(Plan(each, solution.choices[first : first + count]))
+            first += count
+        notes = [note for plan in plans for note in plan.open_extents()]
+        return plans, solution, certificate, list(dict.fromkeys(notes))
 
 
-def traffic(graph: Graph) -> Traffic:
-    """The Transposes of a graph."""
-    nodes = [node for node in graph.nodes if transpose_perm(node) is not None]
-    return Traffic(len(nodes), sum(2 * graph.nbytes(node.inputs[0]) for node in nodes))
+def _traffic(graphs: Sequence[Graph]) -> Traffic:
+    moved = [
+        2 * graph.nbytes(node.inputs[0])
+        for graph in graphs
+        for node in graph.nodes
+        if node.op_type == "Transpose" and not node.domain and node.inputs
+    ]
+    return Traffic(len(moved), sum(moved))
 
 
-def replace_graph(
-    model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto], initializers: Sequence[onnx.TensorProto]
+def _obligations(plan: Plan) -> list[Obligation]:
+    found: list[Obligation] = []
+    graph = plan.graph
+    for value in graph.proto.input:
+        order = plan.made.get(value.name)
+        if order is not None and not is_identity(order) and value.name not in graph.constants:
+            found.append(Obligation(value.name, order, 2 * graph.nbytes(value.name)))
+    for value in graph.proto.output:
+        order = plan.result_order(value.name)
+        if not is_identity(order):
+            found.append(Obligation(value.name, order, 2 * graph.nbytes(value.name)))
+    return found
+
+
+def _replace_graph(
+    graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto], initializers: Sequence[onnx.TensorProto]
 ) -> None:
-    graph = model.graph
-    domains = {node.domain for node in nodes} - {entry.domain for entry in model.opset_import}
-    for domain in domains & {"com.microsoft"}:
-        model.opset_import.add(domain=domain, version=1)
+    """Gives a graph these nodes and initializers, and drops what was said of values that it has no more."""
     names = {name for node in nodes for name in node.output}
-    names.update(value.name for value in graph.input)
-    kept = [value for value in graph.value_info if value.name in names]
-    nodes, initializers = list(nodes), list(initializers)
-    copy = type(graph)()
-    copy.node.extend(nodes)
-    copy.initializer.extend(initializers)
-    copy.value_info.extend(kept)
-    del graph.node[:], graph.initializer[:], graph.value_info[:]
-    graph.MergeFrom(copy)
+    names.update(value.name for value in (*graph.input, *graph.output))
+    new = type(graph)()
+    new.node.extend(nodes)
+    new.initializer.extend(initializers)
+    new.value_info.extend(value for value in graph.value_info if value.name in names)
+    known = names | {tensor.name for tensor in initializers}
+    new.quantization_annotation.extend(
+        entry for entry in graph.quantization_annotation if entry.tensor_name in known
+    )
+    del graph.node[:], graph.initializer[:], graph.value_info[:], graph.quantization_annotation[:]
+    graph.MergeFrom(new)
+
+
+def _change_boundary(graph: onnx.GraphProto, obligations: Sequence[Obligation]) -> None:
+    """Puts the extents of inputs and outputs into the orders that callers have them in from now on."""
+    orders = {obligation.name: obligation.order for obligation in obligations}
+    for value in (*graph.input, *graph.output):
+        order = orders.get(value.name)
+        if order is not None and value.type.tensor_type.HasField("shape"):
+            shape = value.type.tensor_type.shape
+            dims = [shape.dim[d] for d in order]
+            new = type(shape)(dim=dims)
+            shape.CopyFrom(new)
+
+
+def _import_domains(model: onnx.ModelProto) -> None:
+    """States the version of ONNX Runtime's operators, where the nodes that were written are of those."""
+    known = {entry.domain for entry in model.opset_import}
+    if "com.microsoft" not in known and any(n.domain == "com.microsoft" for n in model.graph.node):
+        model.opset_import.add(domain="com.microsoft", version=1)
+    # Initializers that are no inputs are known from this version on.
+    if model.ir_version < 4:
+        constants = {tensor.name for tensor in model.graph.initializer}
+        kept = [v for v in model.graph.input if v.name not in constants]
+        model.ir_version = 4
+        del model.graph.input[:]
+        model.graph.input.extend(kept)

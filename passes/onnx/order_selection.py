@@ -138,6 +138,19 @@ class OrderProblem:
     omitted: tuple[str, ...]
 
 
+def joined(problems: Sequence[OrderProblem]) -> Problem:
+    """The problems of several graphs as one, ops and values one behind the other."""
+    ops: list[OpNode] = []
+    values: list[ValueNode] = []
+    for each in problems:
+        first = len(values)
+        values += each.problem.values
+        for op in each.problem.ops:
+            operands, results = (tuple(v + first for v in names) for names in (op.operands, op.results))
+            ops.append(OpNode(operands, results, op.choices, op.weight))
+    return Problem(tuple(ops), tuple(values))
+
+
 def order_problem(
     graph: Graph, consumer: Consumer, *, free_inputs: Sequence[str] = (), free_outputs: Sequence[str] = ()
 ) -> OrderProblem:

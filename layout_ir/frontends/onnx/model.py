@@ -44,8 +44,44 @@ class Input:
     dtype: np.dtype[Any]
 
 
-def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Model:
+if TYPE_CHECKING:
+    Source = str | os.PathLike[str] | bytes | onnx.ModelProto
+    """What a model is read from: a file, its bytes, or the model itself."""
+
+
+def load(source: Source) -> Model:
     """The model in a file, in bytes or in a ModelProto. Raises OnnxImportError where it is cut, invalid or too old."""
+    model, folder, title = _read(source)
+    if model.graph.sparse_initializer:
+        name = model.graph.sparse_initializer[0].values.name
+        raise OnnxImportError(f"initializer {quoted(name)} is sparse; only dense ones are supported")
+    opsets = _opsets(model.opset_import, title)
+    if "" not in opsets:
+        raise OnnxImportError(f"{title} does not say which version of the ONNX operators it uses")
+    for function in model.functions:
+        _opsets(function.opset_import, f"function {quoted(function.name)}")
+    functions = frozenset(f"{domain_of(function.domain)}.{function.name}" for function in model.functions)
+    return Model(model.graph, inlined(model, opsets), functions, folder)
+
+
+def read_model(source: Source) -> tuple[onnx.ModelProto, Path | None]:
+    """The model as it is, a copy of a ModelProto, and the folder of its file for external data, which are not read.
+
+    Raises OnnxImportError where it is cut or invalid.
+    """
+    import onnx
+
+    model, folder, title = _read(source)
+    _opsets(model.opset_import, title)
+    if isinstance(source, onnx.ModelProto):
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        model = copy
+    return model, folder
+
+
+def _read(source: Source) -> tuple[onnx.ModelProto, Path | None, str]:
+    """The checked model, its folder, and its title in messages."""
     try:
         import onnx
     except ImportError as error:
@@ -67,13 +103,7 @@ def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Model:
         model, folder = _parse(data, title), path.parent
     _check(model, title)
     _check_names(model)
-    opsets = _opsets(model.opset_import, title)
-    if "" not in opsets:
-        raise OnnxImportError(f"{title} does not say which version of the ONNX operators it uses")
-    for function in model.functions:
-        _opsets(function.opset_import, f"function {quoted(function.name)}")
-    functions = frozenset(f"{domain_of(function.domain)}.{function.name}" for function in model.functions)
-    return Model(model.graph, inlined(model, opsets), functions, folder)
+    return model, folder, title
 
 
 def _opsets(imports: Iterable[onnx.OperatorSetIdProto], title: str) -> dict[str, int]:
@@ -125,9 +155,6 @@ def _check(model: onnx.ModelProto, title: str) -> None:
         )
     if not model.graph.output:
         raise OnnxImportError(f"{title} has a graph without outputs, or is truncated")
-    if model.graph.sparse_initializer:
-        name = model.graph.sparse_initializer[0].values.name
-        raise OnnxImportError(f"initializer {quoted(name)} is sparse; only dense ones are supported")
 
 
 def _check_names(model: onnx.ModelProto) -> None:

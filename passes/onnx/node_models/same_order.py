@@ -376,11 +376,6 @@ SAME_ORDER: dict[str, NodeModel] = {
     "InstanceNormalization": SameOrder(admits=batch_and_channels_first),
     "LRN": SameOrder(admits=channels_second),
     "LpNormalization": SameOrder(axis(-1)),
-    "MeanVarianceNormalization": SameOrder(
-        lambda writer, proto, order: set_attribute(
-            proto, "axes", [inverse(order)[a % len(order)] for a in writer.node.ints("axes") or (0, 2, 3)]
-        )
-    ),
     "Pad": SameOrder(pad_adjust, pad_admits),
     "QuantizeLinear": SameOrder(quantized_adjust, quantized_admits),
     "Resize": SameOrder(resize_adjust, resize_admits),

@@ -1,0 +1,74 @@
+"""The Transposes that are left, each with the nodes that it stands between and the reason for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from layout_ir.frontends.onnx.functions import node_name
+from layout_ir.passes.onnx.graph_rewriter import Move, Plan
+from layout_ir.passes.onnx.model_graph import Node
+from layout_ir.passes.onnx.orders import Order
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """A Transpose that is left: of a value, from one order of its dims to another."""
+
+    value: str
+    source: Order
+    target: Order
+    nbytes: int
+    producer: str
+    consumers: tuple[str, ...]
+    reason: str
+    removed_by: str
+    """What would make it needless."""
+
+
+def remaining_transposes(plan: Plan) -> list[Remaining]:
+    """The Transposes that a plan leaves."""
+    moves = plan.moves()
+    if not moves:
+        return []
+    makers = {name: node for node in plan.values.nodes for name in node.outputs if name}
+    users: dict[str, list[tuple[Node, int]]] = {}
+    for node in plan.values.nodes:
+        for number, name in enumerate(node.inputs):
+            if name:
+                users.setdefault(plan.values.member(name).root, []).append((node, number))
+    return [_remaining(plan, move, makers.get(move.root), users.get(move.root, [])) for move in moves]
+
+
+def _remaining(plan: Plan, move: Move, maker: Node | None, users: list[tuple[Node, int]]) -> Remaining:
+    takers = [node for node, number in users if plan.order_of(node, number) == move.target]
+    results = [name for name, order in plan.outputs.items() if order == move.target and _is_of(plan, name, move.root)]
+    producer = f"input '{move.root}'" if maker is None else _title(maker)
+    consumers = (*map(_title, takers), *(f"output '{name}'" for name in results))
+    made = "gives it" if maker is None or not plan.has_choice(maker) else "gives it at least cost"
+    needed = "takes it" if len(consumers) == 1 else "take it"
+    reason = (
+        f"{producer} {made} in order {_text(move.source)}, {', '.join(consumers[:3]) or 'another reorder'} "
+        f"{needed} in order {_text(move.target)}"
+    )
+    if maker is None:
+        removed = f"--inputs free, and a caller who has it in order {_text(move.target)}"
+    elif results:
+        removed = f"--outputs free, and a caller who takes it in order {_text(move.source)}"
+    else:
+        kinds = sorted({node.op_type for node in takers})
+        removed = f"a kernel of {maker.op_type} for order {_text(move.target)}, or of {', '.join(kinds) or 'its user'} for order {_text(move.source)}"
+    return Remaining(
+        move.root, move.source, move.target, move.nbytes, producer, consumers, reason, removed
+    )
+
+
+def _is_of(plan: Plan, name: str, root: str) -> bool:
+    return plan.values.member(name).root == root
+
+
+def _title(node: Node) -> str:
+    return f"{node.op_type} '{node_name(node.proto)}'"
+
+
+def _text(order: Order) -> str:
+    return f"({', '.join(map(str, order))})"
