@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from layout_ir.errors import LayoutError
 from layout_ir.passes.onnx.node_models.all_models import MODELS
 from layout_ir.passes.onnx.node_models.node_option import NodeModel
-from layout_ir.passes.onnx.node_models.products import FusedMatMul
+from layout_ir.passes.onnx.node_models.products import FusedMatMul, Gemm
 from layout_ir.passes.onnx.model_graph import Node
 
 KIBIBYTE = 1 << 12
@@ -44,7 +44,7 @@ CONSUMERS = {
     consumer.name: consumer
     for consumer in (
         Consumer("onnx", "any runtime of the ONNX standard", MODELS),
-        Consumer("ort-cpu", "ONNX Runtime's kernels for CPUs", {**MODELS, "MatMul": FusedMatMul()}),
+        Consumer("ort-cpu", "ONNX Runtime's kernels for CPUs", {**MODELS, "MatMul": FusedMatMul(), "Gemm": Gemm(packs_constants=True)}),
     )
 }
 

@@ -318,6 +318,37 @@ class TrailingNormalization:
         return writer.copy()
 
 
+class Trilu:
+    """The last two dims stay the last; where they change places, the upper triangle is the lower one."""
+
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+        """Every order of leading dims, and both of the last two where the diagonal is known."""
+        shape = node.shape(0)
+        if shape is None or node.result_shape() is None:
+            return
+        last = set(range(len(shape) - 2, len(shape)))
+        for order in dict.fromkeys([*ins[0], *outs[0]]):
+            if set(order[-2:]) == last and (order[-2] < order[-1] or self._diagonal(node) is not None):
+                yield option_of(node, {0: order}, {0: order})
+
+    @staticmethod
+    def _diagonal(node: Node) -> int | None:
+        if not node.input(1):
+            return 0
+        known = node.known_ints(1)
+        return known[0] if known else None
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node; seen from the other side of the diagonal where the last two dims changed places."""
+        proto, order = writer.copy(), option.ins[0]
+        if order[-2] > order[-1]:
+            set_attribute(proto, "upper", 1 - node.int("upper", 1))
+            diagonal = self._diagonal(node)
+            if diagonal:
+                set_input(proto, 1, writer.out.ints([-diagonal], ()))
+        return proto
+
+
 SHAPES: dict[str, NodeModel] = {
     **{name: DroppingReduction(since) for name, since in REDUCTIONS.items()},
     **dict.fromkeys(("ArgMax", "ArgMin"), DroppingReduction(None)),
@@ -328,6 +359,7 @@ SHAPES: dict[str, NodeModel] = {
     **dict.fromkeys(("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"), TrailingNormalization()),
     "Reshape": Reshape(),
     **dict.fromkeys(("Shape", "Size"), ShapeOf()),
+    "Trilu": Trilu(),
     "Squeeze": Squeeze(),
     "Unsqueeze": Unsqueeze(),
     "com.microsoft.BiasGelu": TrailingNormalization(),
