@@ -75,11 +75,14 @@ def read_onednn(lines: Iterable[bytes], progress: Callable[[int], None] | None =
         done += len(raw)
         if progress is not None and number % 65536 == 0:
             progress(done)
-        match = MARKER.search(raw[:MOST_LINE])
-        if match is None:
+        starts = [match.end() for match in MARKER.finditer(raw, 0, MOST_LINE)]
+        if not starts:
             continue
         seen += 1
-        fields = _fields(raw[match.end() : MOST_LINE])
+        if len(starts) > 1:  # another thread printed in the middle of it: what is behind may be whole
+            bad += 1
+            first_bad = first_bad or f"line {number}: two lines in one"
+        fields = _fields(raw[starts[-1] : MOST_LINE])
         if fields is None:
             continue
         try:
