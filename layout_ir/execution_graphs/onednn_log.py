@@ -126,6 +126,7 @@ class _Reader:
         self._lines: dict[tuple[str, ...], _Line] = {}
         self._nodes: dict[_Key, int] = {}
         self._written: dict[_Key, int] = {}
+        self._writers: dict[int, int] = {}
         self._outside: dict[_Key, int] = {}
         self._operands: dict[int, set[tuple[str, int]]] = {}
         self._formats: dict[str, Format | None] = {}
@@ -176,7 +177,8 @@ class _Reader:
         """Counts one execution."""
         reads = [(name, self._source(value)) for name, value in line.reads]
         copies = line.primitive == "reorder"
-        key: _Key = (id(line), *(number for _, number in reads)) if copies else (id(line),)
+        # By the lines of the writers and not by their nodes: a reorder may read what it wrote a round ago.
+        key: _Key = (id(line), *(self._writers.get(number) for _, number in reads)) if copies else (id(line),)
         number = self._nodes.get(key)
         if number is None:
             node = Node(line.problem, line.primitive, "copy" if copies else "op")
@@ -189,6 +191,7 @@ class _Reader:
             if copies and line.writes and line.writes[0].layout is not None:
                 node.permutation = tuple(range(line.writes[0].layout.rank))
             node.outputs = [self._graph.add_value(value) for value in line.writes]
+            self._writers.update((made, id(line)) for made in node.outputs)
             number = self._nodes[key] = self._graph.add_node(node)
             self._operands[number] = set()
         node = self._graph.nodes[number]

@@ -95,6 +95,7 @@ def test_negative_a_log_without_executions_says_what_to_set(text: str):
         read_onednn(_lines(text))
 
 
+@pytest.mark.slow
 def test_a_million_lines_take_the_memory_of_their_kinds():
     block = _lines(NEW)
     count = 1_000_000 // len(block)
@@ -104,6 +105,14 @@ def test_a_million_lines_take_the_memory_of_their_kinds():
     tracemalloc.stop()
     assert sum(node.executions for node in graph.nodes) == 3 * count
     assert peak < 20e6
+
+
+def test_a_reorder_that_reads_what_it_wrote_a_round_ago_is_no_new_node_every_round():
+    there = NEW.splitlines(keepends=True)[4]
+    back = there.replace("aBcd16b", "x").replace("acdb", "aBcd16b").replace("blocked:x", "blocked:acdb")
+    same = there.replace("aBcd16b", "acdb")
+    sizes = {count: len(read_onednn(_lines((there + same + back) * count)).nodes) for count in (10, 1000)}
+    assert sizes[10] == sizes[1000] < 10
 
 
 def test_a_huge_number_of_different_nodes_is_refused(monkeypatch: pytest.MonkeyPatch):
