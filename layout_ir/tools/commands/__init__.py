@@ -13,6 +13,7 @@ COMMANDS = (
     "convert",
     "draw",
     "explain_reorder",
+    "explain_model",
     "compile_reorder",
     "bench",
     "calibrate",
