@@ -196,8 +196,8 @@ def _graph_data(graph: DrawnGraph, placement: Placement, layouts: Mapping[str, i
                 "source": source,
                 "target": target,
                 "value": printable(edge.value),
-                "shape": edge.shape,
-                "type": edge.element_type,
+                "shape": printable(edge.shape),
+                "type": printable(edge.element_type),
                 "layout": layouts.get(edge.layout),
             }
             for edge, (source, target) in zip(graph.edges, graph.ends, strict=True)

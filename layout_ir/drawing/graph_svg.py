@@ -2,7 +2,7 @@
 
 A colour is always beside another mark: Formats differ by line style once the hues are used up, copies by their outline
 and text. The hues were chosen by search so that readers without red, green or blue cones tell them apart as well, for a
-light ground and a dark one: a CIELAB distance of at least 18 under each simulation, a contrast of at least 3.
+light ground and a dark one: a CIELAB distance of at least 18 (12 without blue), and a contrast of 3 to the ground.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     NameLoc,
     StringAttr,
+    UnregisteredOp,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -122,7 +123,8 @@ class _Graph:
 
 
 def _is_constant(op: Operation) -> bool:
-    return isinstance(op, nn.ConstantOp) or op.has_trait(ConstantLike)
+    # An unregistered op may have any trait, says xDSL.
+    return isinstance(op, nn.ConstantOp) or op.has_trait(ConstantLike, value_if_unregistered=False)
 
 
 def _is_moved(op: Operation) -> bool:
@@ -149,6 +151,8 @@ def _node(op: Operation, reasons: Mapping[Operation, str]) -> DrawnNode:
     kind: NodeKind = "op"
     if isinstance(op, nn.OpaqueOp):
         kind, label = "opaque", op.op_type.data
+    elif isinstance(op, UnregisteredOp):
+        kind = "opaque"
     elif _is_constant(op):
         kind = "constant"
     elif isinstance(op, ViewOp | CastOp):
@@ -175,7 +179,8 @@ def _reason(op: ReorderOp | FillPadsOp) -> str:
 def _details(op: Operation) -> Iterator[str]:
     """Attributes and constant operands, one a line."""
     for name, attribute in sorted({**op.attributes, **op.properties}.items()):
-        if (text := _attribute(attribute)) is not None:
+        # xDSL keeps the name of an unregistered op among its attributes.
+        if name != "op_name__" and (text := _attribute(attribute)) is not None:
             yield f"{name} = {text}"
     for operand in op.operands:
         if isinstance(operand.owner, Operation) and _is_constant(operand.owner):
