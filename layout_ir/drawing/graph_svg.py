@@ -28,6 +28,8 @@ _DASHES = ("", "8 4", "2 4")
 
 _LABEL, _NAME = 23, 27
 """Characters of 11 and 9.5 pixels that fit a node."""
+_KEY = 60
+"""Characters of a Format in the legend."""
 _BAND = 1200.0
 """Height of the groups that a page shows or hides as a whole, in pixels."""
 _LEGEND_ROW = 20.0
@@ -101,10 +103,12 @@ def graph_svg(graph: DrawnGraph) -> str:
     Raises LayoutError where fast-sugiyama is not installed.
     """
     palette, placement = Palette.of([graph]), place(graph)
-    columns = max(1, int((placement.width - 24) // 190))
-    keys = list(_legend(palette, columns))
+    longest = max((len(layout) for layout in palette.numbers), default=0)
+    step = 56 + 6.8 * min(max(longest, 12), _KEY)
+    columns = max(1, int((placement.width - 24) // step))
+    keys = list(_legend(palette, columns, step))
     top = 12 + _LEGEND_ROW * -(-len(keys) // columns)
-    width, height = max(placement.width, 240.0), placement.height + top
+    width, height = max(placement.width, 24 + step), placement.height + top
     size = f'width="{_number(width)}" height="{_number(height)}" viewBox="0 0 {_number(width)} {_number(height)}"'
     return "\n".join(
         (
@@ -121,16 +125,16 @@ def graph_svg(graph: DrawnGraph) -> str:
     )
 
 
-def _legend(palette: Palette, columns: int) -> Iterator[str]:
-    """An entry for the copies, and one for each Format."""
+def _legend(palette: Palette, columns: int, step: float) -> Iterator[str]:
+    """An entry for the copies, and one for each Format, in columns that are `step` pixels wide."""
     entries = [("", "copy")] + [(palette.style(layout), layout) for layout in palette.numbers]
     for number, (style, text) in enumerate(entries):
-        x, y = 24 + 190.0 * (number % columns), 16 + _LEGEND_ROW * (number // columns)
+        x, y = 24 + step * (number % columns), 16 + _LEGEND_ROW * (number // columns)
         if style:
             mark = f'<g class="e {style}"><path d="M{_number(x)} {_number(y)}h28"/></g>'
         else:
             mark = f'<g class="copy"><path class="box" d="{_hexagon(x + 14, y, 28, 12)}"/></g>'
-        label = escape(printable(_short(text, 24)))
+        label = escape(printable(_short(text, _KEY)))
         yield f'{mark}<text class="key" x="{_number(x + 34)}" y="{_number(y + 4)}">{label}</text>'
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from math import prod
 from typing import cast
 
@@ -228,19 +229,21 @@ def _layout(value: SSAValue) -> str:
 
 
 def format_pictures(modules: Iterable[ModuleOp]) -> dict[str, str]:
-    """For each Format of the tensors in `modules`, as edges name it, an SVG of the smallest tensor in it."""
-    smallest: dict[str, Layout] = {}
+    """For each Format of the tensors in `modules`, as edges name it, an SVG of a small tensor in it.
+
+    It is the smallest of those in which most dims have more than one index: the others hide what the Format does.
+    """
+    found: dict[str, tuple[tuple[int, int], Layout]] = {}
     counts = Counter[str]()
     for module in modules:
-        for value in (result for op in module.walk() for result in (*op.operands, *op.results)):
+        for value in (value for op in module.walk() for value in (*op.operands, *op.results)):
             if not (name := _layout(value)):
                 continue
             counts[name] += 1
             shape = value.type.get_shape() if is_tensor(value.type) else ()
-            if name not in smallest or prod(shape) < prod(smallest[name].shape):
-                try:
-                    smallest[name] = layout_of(value.type)
-                except LayoutError:  # a Format that does not fit the shape has no memory to draw
-                    continue
-    chosen = [name for name, _ in counts.most_common() if name in smallest][:PICTURES]
-    return {name: to_svg(compose(smallest[name], name, rows=24)) for name in chosen}
+            rank = (-sum(extent > 1 for extent in shape), prod(shape))
+            if name not in found or rank < found[name][0]:
+                with suppress(LayoutError):  # a Format that does not fit the shape has no memory to draw
+                    found[name] = rank, layout_of(value.type)
+    chosen = [name for name, _ in counts.most_common() if name in found][:PICTURES]
+    return {name: to_svg(compose(found[name][1], name, rows=24)) for name in chosen}

@@ -290,6 +290,22 @@ def test_the_graph_moves_and_zooms(tab: Page):
     assert all(in_pane(tab, "after", element("after", "n", k)) for k in range(len(SMALL.nodes)))
 
 
+def test_two_fingers_zoom(written: Path):
+    with opened(written, touch=True) as (tab, watched):
+        node = element("after", "n", 1)
+        x, y = centre(tab, node)
+        width = tab.evaluate("(s) => document.querySelector(s).getBoundingClientRect().width", node)
+        session: Any = tab.context.new_cdp_session(tab)
+        for kind, apart in (("touchStart", 40), ("touchMove", 50), ("touchMove", 90), ("touchEnd", 0)):
+            points = [{"x": x, "y": y + 90}, {"x": x + apart, "y": y + 90}] if apart else []
+            session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        settle(tab)
+        assert (
+            tab.evaluate("(s) => document.querySelector(s).getBoundingClientRect().width", node) > 1.5 * width
+        )
+        check(watched, written)
+
+
 def test_the_strip_goes_where_it_is_clicked(tab: Page):
     last = element("before", "n", len(BEFORE.nodes) - 1)
     assert not in_pane(tab, "before", last)

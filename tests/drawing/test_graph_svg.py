@@ -95,7 +95,7 @@ def test_strange_names_stay_texts(name: str):
     kinds = {element.tag.removeprefix(SVG) for element in root.iter()}
     assert kinds <= {"svg", "style", "rect", "g", "path", "text", "title"}
     for text in root.iter(f"{SVG}text"):
-        assert len(text.text or "") <= 40 and "\n" not in (text.text or "")
+        assert len(text.text or "") <= 60 and "\n" not in (text.text or "")
 
 
 def test_of_a_long_name_the_end_is_shown():

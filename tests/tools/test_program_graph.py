@@ -181,3 +181,15 @@ def test_every_format_of_a_value_has_a_picture():
     assert formats <= pictures.keys() and len(formats) > 2
     for svg in pictures.values():
         assert ElementTree.fromstring(svg).tag.endswith("svg")
+
+
+def test_the_picture_of_a_format_is_of_a_tensor_that_shows_it():
+    text = """
+func.func @main(%x: tensor<1x8x1x1xf32>, %y: tensor<2x3x4x5xf32>, %z: tensor<2x30x40x50xf32>) {
+  %a = nn.relu %x : tensor<1x8x1x1xf32>
+  %b = nn.relu %y : tensor<2x3x4x5xf32>
+  %c = nn.relu %z : tensor<2x30x40x50xf32>
+  func.return
+}
+"""
+    assert "shape 2x3x4x5," in format_pictures([parse(text)])["nchw"]
