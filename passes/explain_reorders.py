@@ -77,10 +77,13 @@ class Explanation:
     """The op beside it, if any, of which only the option that it runs now is known."""
 
     def __str__(self) -> str:
-        text = (
-            f"{format_name(self.op.input)} -> {format_name(self.op.result)} moves {self.nbytes} bytes, "
-            f"because {self.producer} makes the one and {self.consumer} needs the other"
-        )
+        change = f"{format_name(self.op.input)} -> {format_name(self.op.result)}"
+        return f"{change} moves {self.nbytes} bytes, because {self.reason}"
+
+    @property
+    def reason(self) -> str:
+        """The ops that force it, what doing without would cost, and what would remove it: the text behind "because"."""
+        text = f"{self.producer} makes the one and {self.consumer} needs the other"
         if self.extra is not None:
             text += "; " + self._without()
         return text + (f"; {self.missing}" if self.missing else "")

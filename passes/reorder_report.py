@@ -162,25 +162,25 @@ def traffic(module: ModuleOp) -> Traffic:
     entries: list[Remaining] = []
     nbytes = time = 0
     for op in module.walk():
-        if not isinstance(op, ReorderOp | FillPadsOp) or op.is_open:
-            continue
-        if not (has_layout(op.source_type) and has_layout(op.result_type)):
-            continue  # what it moves is known at run time only
-        source, destination = layout_of(op.source_type), layout_of(op.result_type)
-        dtype = dtype_of(op.result_type)
-        if isinstance(op, FillPadsOp):
-            moved, duration = fill_bytes(destination, dtype), fill_ns(destination, dtype)
-        else:
-            moved, duration = (
-                reorder_bytes(source, destination, dtype),
-                reorder_ns(source, destination, dtype),
-            )
-        if duration == 0:
-            continue
-        nbytes += moved
-        time += duration
-        entries.append(_remaining(op, moved))
+        if isinstance(op, ReorderOp | FillPadsOp) and (cost := memory_cost(op)) is not None and cost[1]:
+            nbytes += cost[0]
+            time += cost[1]
+            entries.append(_remaining(op, cost[0]))
     return Traffic(tuple(entries), nbytes, time)
+
+
+def memory_cost(op: ReorderOp | FillPadsOp) -> tuple[int, int] | None:
+    """Bytes that a reorder or fill reads and writes, and estimated nanoseconds: 0 where it leaves memory as it is.
+
+    None while its layouts are open, and where only the run time knows the shape.
+    """
+    if op.is_open or not (has_layout(op.source_type) and has_layout(op.result_type)):
+        return None
+    source, destination = layout_of(op.source_type), layout_of(op.result_type)
+    dtype = dtype_of(op.result_type)
+    if isinstance(op, FillPadsOp):
+        return fill_bytes(destination, dtype), fill_ns(destination, dtype)
+    return reorder_bytes(source, destination, dtype), reorder_ns(source, destination, dtype)
 
 
 def _remaining(op: ReorderOp | FillPadsOp, nbytes: int) -> Remaining:

@@ -31,14 +31,14 @@ MAPPED = {"passes": "layout_ir/passes", "backends": "layout_ir/backends"}
 
 
 def tree() -> dict[str, Path]:
-    """Path inside the package -> real file, for every Python file that must be installed."""
+    """Path inside the package -> real file, for every file that must be installed."""
     found: dict[str, Path] = {}
     for top in ("layout_ir", *MAPPED):
         # os.walk does not follow links, so that nothing is met twice.
         for folder, _, names in os.walk(ROOT / top):
             for name in names:
                 path = Path(folder) / name
-                if path.suffix == ".py" or name == "py.typed":
+                if path.suffix in (".py", ".html", ".css", ".js") or name == "py.typed":
                     inside = path.relative_to(ROOT).as_posix()
                     found[inside.replace(top, MAPPED.get(top, top), 1)] = path
     return found
@@ -108,7 +108,12 @@ def test_negative_the_folders_cannot_be_imported_under_a_second_name(name: str):
 
 CORE = {"xdsl", "numpy", "llvmlite"}
 
-OPTIONAL = {"onnx": "layout_ir/frontends/", "google": "layout_ir/frontends/", "PIL": "layout_ir/drawing/"}
+OPTIONAL = {
+    "onnx": "layout_ir/frontends/",
+    "google": "layout_ir/frontends/",
+    "PIL": "layout_ir/drawing/",
+    "fast_sugiyama": "layout_ir/drawing/",
+}
 """What the extras bring (`google` is the protobuf of onnx), and where it may be imported outright."""
 
 

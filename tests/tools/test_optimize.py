@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -133,3 +135,61 @@ def test_negative_shapes_of_inputs(
 def test_negative_a_program_says_its_shapes_itself(program: str, capsys: pytest.CaptureFixture[str]):
     assert main(["optimize", program, "--shape", "x=1"]) == 1
     assert "--shape x=1 is for inputs of ONNX models" in capsys.readouterr().err
+
+
+# Pages -----------------------------------------------------------------------------------------------------------
+
+MOVED = """\
+func.func @main(%x: tensor<1x8x5x4xf32>) -> tensor<1x8x5x4xf32, #layout.tag<nhwc>> {
+  %a = nn.relu %x : tensor<1x8x5x4xf32> loc("act")
+  %b = layout.reorder %a : tensor<1x8x5x4xf32> -> tensor<1x8x5x4xf32, #layout.tag<nhwc>>
+  func.return %b : tensor<1x8x5x4xf32, #layout.tag<nhwc>>
+}
+"""
+
+
+@pytest.fixture
+def moved(tmp_path: Path) -> str:
+    path = tmp_path / "moved.mlir"
+    path.write_text(MOVED)
+    return str(path)
+
+
+def test_a_page_and_a_picture_of_the_network(moved: str, capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    pytest.importorskip("fast_sugiyama", reason="needs the extra 'draw'")
+    page, picture = tmp_path / "report.html", tmp_path / "graph.svg"
+    assert main(["optimize", moved, "--target", "avx2", "--html", str(page), "--svg", str(picture)]) == 0
+    report = capsys.readouterr().out
+    text = page.read_text(encoding="utf-8")
+    assert "nchw -> nhwc" in report and "nchw → nhwc" in text
+    assert "What remains: 1 copy, 1.3 kB" in text
+    assert "nn.relu act makes the one and the result of @main needs the other" in text
+    assert "nothing was left to choose" in report and "nothing was left to choose" in text
+    assert ElementTree.fromstring(picture.read_text(encoding="utf-8")).tag.endswith("svg")
+
+
+def test_a_page_on_standard_output_stands_there_alone(moved: str, capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("fast_sugiyama", reason="needs the extra 'draw'")
+    assert main(["optimize", moved, "--html", "-"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("<!DOCTYPE html>") and printed.out.rstrip().endswith("</html>")
+    assert "what remains" in printed.err
+
+
+def test_negative_two_results_in_one_file(moved: str, capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    pytest.importorskip("fast_sugiyama", reason="needs the extra 'draw'")
+    out = str(tmp_path / "out")
+    assert main(["optimize", moved, "-o", out, "--html", out]) == 1
+    assert "two results would be written both to" in capsys.readouterr().err
+    assert not Path(out).exists()
+
+
+def test_negative_without_the_extra_nothing_begins(
+    moved: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(sys.modules, "fast_sugiyama", None)
+    out = tmp_path / "report.html"
+    for option in ("--html", "--svg"):
+        assert main(["optimize", moved, "-o", str(tmp_path / "out.mlir"), option, str(out)]) == 1
+        assert "pip install 'layout-ir[draw]'" in capsys.readouterr().err
+    assert not out.exists() and not (tmp_path / "out.mlir").exists()

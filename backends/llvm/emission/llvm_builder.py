@@ -136,6 +136,7 @@ class Builder:
     # Control ----------------------------------------------------------------------------------------------------
 
     def label(self, name: str) -> None:
+        """Begins the basic block `name`, given with its "%"."""
         self.lines.append(f"{name[1:]}:")
         self._block = name[1:]
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from xdsl.dialects.builtin import ModuleOp
 
+    from layout_ir.passes.explain_reorders import Explanation
     from layout_ir.passes.reorder_report import Remaining, Report
 
 TARGETS = ("host", "avx2", "avx512", "channels-last", "onednn", "htp", "megengine-cuda", "ort-nchwc")
@@ -79,37 +80,83 @@ def add_parser(subparsers: Any) -> None:
         metavar="FILE",
         help="write the proof of the choice, for layout-ir verify-certificate",
     )
+    parser.add_argument(
+        "--html",
+        metavar="FILE",
+        help="write a page that shows the network before and after, each value in the colour of its format, and every "
+        "remaining reorder with its reason (needs the extra 'draw')",
+    )
+    parser.add_argument("--svg", metavar="FILE", help="write the optimized network as such a picture alone")
     parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the report; writes the program to `-o` and its certificate to `--certificate`."""
+    """Prints the report; writes the program to `-o`, its certificate to `--certificate`, and pictures of it."""
     from layout_ir.files import all_or_none, write_result
     from layout_ir.printing import print_module
     from layout_ir.tools.program import check_output, load_program
 
     check_output(args.output)
-    with all_or_none(args.output, args.certificate):
+    draws = args.html is not None or args.svg is not None
+    if draws:
+        from layout_ir.drawing.graph_placement import check_installed
+
+        check_installed()
+    files = (args.output, args.certificate, args.html, args.svg)
+    with all_or_none(*files):
         module = load_program(
             args.model, allow_unregistered=args.allow_unregistered_dialect, shapes=args.shapes or ()
         )
-        report, _, optimized = compared(module, args)
+        report, naive, optimized = compared(module, args)
         if args.output is not None:
             write_result(print_module(optimized, elide_above=args.elide_constants), args.output)
+        explanations = _explanations(optimized, args) if args.report or draws else []
+        if draws:
+            _draw(report, naive, optimized, explanations, args)
         text = (
             json.dumps(report.to_json(args.model), indent=2)
             if args.json
             else format_report(
-                report, args.model, args.report, _reasons(optimized, args) if args.report else ()
+                report, args.model, args.report, list(map(str, explanations)) if args.report else ()
             )
         )
-        to_stderr = "-" in (args.output, args.certificate)
+        to_stderr = "-" in files
         if not to_stderr:
             write_result(text + "\n", None)
     if to_stderr:
         print(text, file=sys.stderr)
     return 0
+
+
+def _draw(
+    report: Report,
+    naive: ModuleOp,
+    optimized: ModuleOp,
+    explanations: Sequence[Explanation],
+    args: argparse.Namespace,
+) -> None:
+    """Writes the page to `--html` and the picture to `--svg`."""
+    from layout_ir.files import write_result
+    from layout_ir.tools.program_graph import drawn_program, format_pictures
+
+    after = drawn_program(optimized, {found.op: found.reason for found in explanations})
+    if args.html is not None:
+        from layout_ir.drawing.graph_page import graph_page
+
+        times = " before, ".join(time_text(side.time_ns) for side in (report.naive, report.optimized))
+        page = graph_page(
+            args.model,
+            after,
+            before=drawn_program(naive),
+            pictures=format_pictures([naive, optimized]),
+            notes=[f"target {report.target}, reorders estimated at {times} after", *_proof(report)],
+        )
+        write_result(page, args.html)
+    if args.svg is not None:
+        from layout_ir.drawing.graph_svg import graph_svg
+
+        write_result(graph_svg(after), args.svg)
 
 
 def compared(module: ModuleOp, args: argparse.Namespace) -> tuple[Report, ModuleOp, ModuleOp]:
@@ -139,13 +186,13 @@ def compared(module: ModuleOp, args: argparse.Namespace) -> tuple[Report, Module
                     Renderer(sys.stderr)(diagnostic)
 
 
-def _reasons(optimized: ModuleOp, args: argparse.Namespace) -> list[str]:
+def _explanations(optimized: ModuleOp, args: argparse.Namespace) -> list[Explanation]:
     """Why each reorder of an activation remains."""
     from layout_ir.passes.explain_reorders import explain
     from layout_ir.passes.selection.costs.cost_table import load_costs
 
     costs = None if args.costs is None else load_costs(args.costs)
-    return [str(explanation) for explanation in explain(optimized, args.target, costs)]
+    return explain(optimized, args.target, costs)
 
 
 def format_report(report: Report, model: str, everything: bool = False, reasons: Sequence[str] = ()) -> str:
@@ -159,17 +206,7 @@ def format_report(report: Report, model: str, everything: bool = False, reasons:
         f"  optimized  {best.count:>9}  {_bytes(best.nbytes):>10}  {time_text(best.time_ns):>10}",
         "",
     ]
-    solution = report.solution
-    if solution is None:
-        lines.append("nothing was left to choose")
-    elif solution.is_optimal:
-        cost = f"cost {_cost(solution.cost, report.unit)} (ops and reorders)"
-        lines.append(f"proven optimal for {report.cost_model}: {cost} equals the lower bound")
-    else:
-        known = "no bound" if solution.bound is None else f"lower bound {_cost(solution.bound, report.unit)}"
-        cost = f"cost {_cost(solution.cost, report.unit)} (ops and reorders)"
-        lines.append(f"not proven optimal for {report.cost_model}: {cost}, {known}")
-        lines += [f"  {what}" for what in solution.omitted]
+    lines += _proof(report)
     if best.remaining:
         lines += ["", "what remains:"]
         shown = best.remaining if everything else best.remaining[:10]
@@ -181,6 +218,21 @@ def format_report(report: Report, model: str, everything: bool = False, reasons:
     if reasons:
         lines += ["", "why:", *(f"  {reason}" for reason in reasons)]
     return "\n".join(lines)
+
+
+def _proof(report: Report) -> list[str]:
+    """Whether the choice is proven to be of least cost, and what was left out of it."""
+    solution = report.solution
+    if solution is None:
+        return ["nothing was left to choose"]
+    cost = f"cost {_cost(solution.cost, report.unit)} (ops and reorders)"
+    if solution.is_optimal:
+        return [f"proven optimal for {report.cost_model}: {cost} equals the lower bound"]
+    known = "no bound" if solution.bound is None else f"lower bound {_cost(solution.bound, report.unit)}"
+    return [
+        f"not proven optimal for {report.cost_model}: {cost}, {known}",
+        *(f"  {what}" for what in solution.omitted),
+    ]
 
 
 def _line(entry: Remaining) -> str:
