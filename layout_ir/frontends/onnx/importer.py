@@ -14,14 +14,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, OpResult, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.tag import names_for
 from layout_ir.dialects.layout import FormatAttr, ReorderOp
+from layout_ir.dialects.nn.model_names import location, name_hint, named, names_at
+from layout_ir.dialects.nn.protos import MODEL, header_of
 from layout_ir.errors import LayoutError, UnforeseenError
 from layout_ir.frontends.onnx import ops_elementwise, ops_layers, ops_shapes
 from layout_ir.frontends.onnx.budget import Budget
@@ -32,7 +34,7 @@ from layout_ir.frontends.onnx.model import Model, graph_inputs
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.subgraphs import captured_names
 from layout_ir.frontends.onnx.tensor_protos import array_of
-from layout_ir.frontends.onnx.translation import Builder, Translation, location, name_hint
+from layout_ir.frontends.onnx.translation import Builder, Translation
 from layout_ir.frontends.onnx.untranslated import opaque
 from layout_ir.frontends.onnx.values import Constant, Value, element_of, shape_of, tensor_type
 
@@ -153,6 +155,7 @@ class _Import:
         with foreseen_as_import_error(node.title):
             node.check_attributes()
             results = self._translate(node)
+        _name_results(results, proto.output)
         for position, name in enumerate(proto.output):
             if position >= len(results):
                 if name and self.uses[name]:
@@ -250,10 +253,10 @@ class _Import:
             "main",
             (block.arg_types, [result.type for result in results]),
             Region(block),
-            arg_attrs=_names(inputs),
-            res_attrs=_names([value.name for value in self.graph.output]),
+            arg_attrs=named(inputs),
+            res_attrs=named([value.name for value in self.graph.output]),
         )
-        return ModuleOp([function])
+        return ModuleOp([function], {MODEL: header_of(self.model.proto)})
 
 
 @contextmanager
@@ -300,8 +303,13 @@ def _reshaped(graph: onnx.GraphProto, shapes: Mapping[str, Sequence[int]]) -> bo
     )
 
 
-def _names(names: Sequence[str]) -> ArrayAttr[DictionaryAttr]:
-    return ArrayAttr([DictionaryAttr({"onnx.name": StringAttr(name)}) for name in names])
+def _name_results(results: Sequence[Value | None], names: Sequence[str]) -> None:
+    """Writes the names of the outputs of a node into the locations of the ops that make them, for the first time."""
+    found = {value: name for value, name in zip(results, names, strict=False) if isinstance(value, OpResult)}
+    for op in {value.op: None for value in found}:
+        if all(result.name_hint is None for result in op.results):
+            (node, *_) = names_at(op)
+            op.location = location(node, [found.get(result, "") for result in op.results])
 
 
 def _replaced(value: Value, array: NDArray[Any], name: str) -> Constant:
