@@ -1,8 +1,8 @@
 """How each op is written: the operator, the first version that has what the op uses, and its inputs and attributes.
 
 What a version has is a matter of its schemas (`operator_versions`); here stands what they do not say: when lists moved
-from attributes to inputs, when an axis got its meaning of today. An op of `nn.elementwise` has the name, the operands
-and the attributes of its operator, but for those below.
+from attributes to inputs, when an axis got its meaning of today. Elementwise ops and reductions have the names of their
+operators, and elementwise ones their operands and attributes, but for those below.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from layout_ir.dialects.layout import PermuteOp, ReorderOp, ReshapeOp, dtype_of
 from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.dialects.layout.view_ops import SliceOp
 from layout_ir.dialects.nn.tensor_types import int_range
+from layout_ir.errors import LayoutError
 from layout_ir.exits.onnx.conversion_nodes import write_conversion
 from layout_ir.exits.onnx.node_writer import NodeWriter
 from layout_ir.exits.onnx.operator_versions import DATA_TYPES, OLDEST
@@ -54,7 +55,8 @@ def _node(op_type: str, attributes: Callable[[Any], dict[str, Any]] = lambda op:
 def _stored(op: nn.NNOp) -> dict[str, Any]:
     """The attributes of an op that are not at their defaults, which are those of the operator."""
     values = {name: getattr(op, name) for name in op.__fields__}
-    return {name: x for name, x in values.items() if x != op.__fields__[name].default_of(op)}
+    stored = {name: x for name, x in values.items() if x != op.__fields__[name].default_of(op)}
+    return {name: int(x) if isinstance(x, bool) else x for name, x in stored.items()}
 
 
 def _elementwise(op: type[nn.ElementwiseOp]) -> NodeForm:
@@ -90,11 +92,37 @@ def _clip(write: NodeWriter, op: nn.ClipOp) -> None:
 # --- windows, matrices, normalizations ------------------------------------------------------------------------------
 
 
-def _window(op: nn.ConvOp | nn.MaxPoolOp | nn.AvgPoolOp) -> dict[str, Any]:
-    kernel = op.shapes[1][2:] if isinstance(op, nn.ConvOp) else op.kernel
-    values = _stored(op) | {"kernel_shape": kernel}
-    values.pop("kernel", None)
-    return {name: int(value) if isinstance(value, bool) else value for name, value in values.items()}
+def _conv(op: nn.ConvOp) -> dict[str, Any]:
+    return _stored(op) | {"kernel_shape": op.shapes[1][2:]}
+
+
+def _pool(op: nn.MaxPoolOp | nn.AvgPoolOp) -> dict[str, Any]:
+    values = _stored(op)
+    values["kernel_shape"] = values.pop("kernel")
+    growth = _growth(op)
+    if op.ceil_mode and (not any(growth) or None in growth):
+        # Versions differ about a last window that starts in the padding; windows that need no rounding tell them.
+        rank = len(op.kernel)
+        ends = [end + (more or 0) for end, more in zip(op.pads[rank:], growth, strict=True)]
+        values["ceil_mode"] = None
+        values["pads"] = (*op.pads[:rank], *ends) if any(op.pads) or any(ends) else None
+    return values
+
+
+def _growth(op: nn.MaxPoolOp | nn.AvgPoolOp) -> list[int | None]:
+    """Per spatial dim, by how much the last window reaches beyond the padding at the end; None where rounding up would
+    give one more window, which the op does not have. Raises LayoutError where that cannot be said by padding."""
+    rank = len(op.kernel)
+    result: list[int | None] = []
+    for dim, (extent, count) in enumerate(zip(op.shapes[0][2:], op.infer()[2:], strict=True)):
+        padded = extent + op.pads[dim] + op.pads[rank + dim]
+        reach = (count - 1) * op.strides[dim] + (op.kernel[dim] - 1) * op.dilations[dim] + 1
+        result.append(None if op.ceil_mode and reach < padded else max(reach - padded, 0))
+    if None in result and any(result) and isinstance(op, nn.AvgPoolOp) and op.count_include_pad:
+        raise LayoutError(
+            "ceil_mode drops a window in one dim and adds one in another, with padding that counts"
+        )
+    return result
 
 
 def _max_pool_since(op: nn.MaxPoolOp) -> int:
@@ -130,7 +158,10 @@ def _axis(op: nn.SoftmaxOp | nn.LogSoftmaxOp | nn.ConcatOp) -> dict[str, Any]:
 # --- reductions -----------------------------------------------------------------------------------------------------
 
 
-def _reduction(op_type: str, axes_are_input_since: int) -> NodeForm:
+def _reduction(op: type[nn.ReduceOp]) -> NodeForm:
+    op_type = op.__name__.removesuffix("Op")
+    axes_are_input_since = 13 if op is nn.ReduceSumOp else 18
+
     def write_it(write: NodeWriter, op: nn.ReduceOp) -> None:
         x = write.name_of(op.x)
         keepdims = None if op.keepdims else 0
@@ -201,7 +232,7 @@ def _resize(write: NodeWriter, op: nn.ResizeOp) -> None:
         return
     if write.opset < 11:
         scales = write.floats(op.scales, "scales")
-        write.node(op, "Resize", [x, scales], mode=op.mode)
+        write.node(op, "Resize", [x, scales], mode=_stored(op).get("mode"))
         return
     # Version 11 has the inputs before the sizes as empty lists, later ones leave them out.
     none = "" if write.opset >= 13 else write.floats((), "none")
@@ -273,9 +304,9 @@ FORMS: dict[type[Operation], NodeForm] = {
     **{cast("type[Operation]", op): _elementwise(op) for op in nn.NN.operations if issubclass(op, nn.ElementwiseOp)},
     nn.CastOp: NodeForm("Cast", _node("Cast", _cast)),
     nn.ClipOp: NodeForm("Clip", _clip),
-    nn.ConvOp: NodeForm("Conv", _node("Conv", _window)),
-    nn.MaxPoolOp: NodeForm("MaxPool", _node("MaxPool", _window), _max_pool_since),
-    nn.AvgPoolOp: NodeForm("AveragePool", _node("AveragePool", _window), _avg_pool_since),
+    nn.ConvOp: NodeForm("Conv", _node("Conv", _conv)),
+    nn.MaxPoolOp: NodeForm("MaxPool", _node("MaxPool", _pool), _max_pool_since),
+    nn.AvgPoolOp: NodeForm("AveragePool", _node("AveragePool", _pool), _avg_pool_since),
     nn.GlobalAvgPoolOp: NodeForm("GlobalAveragePool", _node("GlobalAveragePool")),
     nn.GlobalMaxPoolOp: NodeForm("GlobalMaxPool", _node("GlobalMaxPool")),
     nn.MatmulOp: NodeForm("MatMul", _node("MatMul")),
@@ -284,11 +315,7 @@ FORMS: dict[type[Operation], NodeForm] = {
     nn.LrnOp: NodeForm("LRN", _node("LRN", _lrn)),
     nn.SoftmaxOp: NodeForm("Softmax", _node("Softmax", _axis), _softmax_since),
     nn.LogSoftmaxOp: NodeForm("LogSoftmax", _node("LogSoftmax", _axis), _softmax_since),
-    nn.ReduceSumOp: _reduction("ReduceSum", 13),
-    nn.ReduceMeanOp: _reduction("ReduceMean", 18),
-    nn.ReduceProdOp: _reduction("ReduceProd", 18),
-    nn.ReduceMaxOp: _reduction("ReduceMax", 18),
-    nn.ReduceMinOp: _reduction("ReduceMin", 18),
+    **{cast("type[Operation]", op): _reduction(op) for op in nn.NN.operations if issubclass(op, nn.ReduceOp)},
     nn.ConcatOp: NodeForm("Concat", _node("Concat", _axis)),
     nn.PadOp: NodeForm("Pad", _pad, _pad_since),
     nn.SliceOp: NodeForm("Slice", _slice, _slice_since),

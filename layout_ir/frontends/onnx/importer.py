@@ -51,15 +51,20 @@ TRANSLATIONS: dict[str, Translation] = {
 
 
 def import_model(
-    model: Model, *, weights: Mapping[str, NDArray[Any]], shapes: Mapping[str, Sequence[int]]
+    model: Model,
+    *,
+    weights: Mapping[str, NDArray[Any]],
+    shapes: Mapping[str, Sequence[int]],
+    keep_quantized: bool = False,
 ) -> ModuleOp:
-    """The module of a loaded model. Raises OnnxImportError."""
-    return _Import(model, weights).run(shapes)
+    """The module of a loaded model, as `from_onnx` describes it. Raises OnnxImportError."""
+    return _Import(model, weights, keep_quantized).run(shapes)
 
 
 class _Import:
-    def __init__(self, model: Model, weights: Mapping[str, NDArray[Any]]):
+    def __init__(self, model: Model, weights: Mapping[str, NDArray[Any]], keep_quantized: bool):
         self.model = model
+        self.keep_quantized = keep_quantized
         self.graph = model.graph
         self.weights = weights
         self.initializers = {tensor.name: tensor for tensor in self.graph.initializer}
@@ -203,7 +208,8 @@ class _Import:
 
     def _translate(self, node: Node) -> Sequence[Value | None]:
         translation = TRANSLATIONS.get(node.op_type) if node.domain == "" else None
-        if translation is None or not translation.takes_constants:
+        kept = self.keep_quantized and node.op_type == "DequantizeLinear"
+        if not kept and (translation is None or not translation.takes_constants):
             arrays = fold(node)
             if arrays is not None:
                 return [Constant(array, name) for array, name in zip(arrays, node.proto.output, strict=False)]

@@ -66,6 +66,8 @@ def _can_be_written(op: Operation, option: LayoutOption) -> bool:
         return all(_is_permuted(*pair) for pair in free) and all(
             _is_row_major(*pair) for pair in (*ins[len(free) :], *outs)
         )
+    if isinstance(op, nn.ReduceOp) and not op.keepdims and not all(_is_row_major(*pair) for pair in outs):
+        return False  # its model knows the operand in row-major only, and another result would be a Transpose of it
     return all(_is_permuted(*pair) for pair in (*ins, *outs))
 
 
