@@ -65,7 +65,7 @@ def names_of_signature(function: FuncOp, names: GraphNames, results: Sequence[SS
             )
         outputs.append(name)
     outs = [
-        name or names.fresh(value.name_hint or f"result{number}")
+        name or names.fresh((value not in known and value.name_hint) or f"result{number}")
         for number, (name, value) in enumerate(zip(outputs, results, strict=True))
     ]
     return [ins, outs]
