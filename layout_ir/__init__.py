@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from layout_ir.algebra.layout import HOLE, Index, Layout, Pad
     from layout_ir.algebra.refinement import Nest, peel, refine
     from layout_ir.api.execute import run
+    from layout_ir.api.exporting import to_onnx
     from layout_ir.api.memory import NONE, Memory
     from layout_ir.api.reordering import compile_reorder, reorder
     from layout_ir.arrays.descriptor import TensorDesc
@@ -52,6 +53,7 @@ _WHERE = {
     "reorder": "api.reordering",
     "run": "api.execute",
     "split": "algebra.concat",
+    "to_onnx": "api.exporting",
 }
 """Every public name, and the module that defines it."""
 
@@ -77,6 +79,7 @@ __all__ = [
     "reorder",
     "run",
     "split",
+    "to_onnx",
 ]
 
 

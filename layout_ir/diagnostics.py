@@ -209,7 +209,8 @@ def _file_location(location: Attribute) -> Location | None:
         case FileLineColLoc():
             return Location(location.filename.data, location.line.data, location.column.data)
         case NameLoc():
-            return _file_location(location.location) or Location(location.desc.data)
+            inner = _file_location(location.location)
+            return inner if inner is not None and inner.line else Location(location.desc.data)
         case CallSiteLoc():
             return _file_location(location.callee) or _file_location(location.caller)
         case FusedLoc():

@@ -64,7 +64,7 @@ from layout_ir.passes.physical.op_rewrites import REWRITES
 from layout_ir.passes.physical.physical_builder import (
     PhysicalBuilder,
     PhysicalValue,
-    is_row_major,
+    moves_nothing,
     unknown_pads,
 )
 from layout_ir.passes.rewriting import erase_dead, insert_after, retype, update_signatures
@@ -159,23 +159,35 @@ class _Conversion:
         ]
         tensors += [_tensor_of(value.type) for value in defined[len(tensors) :]]
         known = [*tensors, *(self.values[x].tensor for x in op.operands if x in self.values)]
-        if not isinstance(op, _STRUCTURE) and not all(t is None or is_row_major(t) for t in known):
+        in_order = not isinstance(op, _STRUCTURE)
+        if in_order and not all(t is None or moves_nothing(t, row_major(t.extents)) for t in known):
             raise LayoutError("it is known on its own dims only, and one of its tensors is not row-major")
-        op.operands = [self.values[x].value if x in self.values else x for x in op.operands]
+        op.operands = [
+            self._operand(op, number, in_order) if x in self.values else x
+            for number, x in enumerate(op.operands)
+        ]
         for value, tensor in zip(defined, tensors, strict=True):
             if tensor is not None:
-                self._retype(value, tensor)
+                self._retype(value, tensor, in_order)
 
-    def _retype(self, value: SSAValue, tensor: PhysicalTensor) -> None:
-        old, physical = value.type, _physical_type(value.type)
-        if physical == old:
+    def _operand(self, op: Operation, number: int, in_order: bool) -> SSAValue:
+        """What operand `number` of an op that stays is now, in its logical dims if `in_order`."""
+        x = self.values[op.operands[number]]
+        return PhysicalBuilder(op).row_major(x, number).value if in_order else x.value
+
+    def _retype(self, value: SSAValue, tensor: PhysicalTensor, in_order: bool) -> None:
+        """Gives a value that an op which stays defines its physical type, or its logical one if `in_order`."""
+        own = row_major(tensor.extents) if in_order else tensor
+        old, new_type = value.type, TensorType(tensor_type(value.type).element_type, own.shape)
+        if new_type == old and own.dims == tensor.dims:
             self.values[value] = PhysicalValue(value, tensor)
             return
-        new = retype(value, physical)
+        new = retype(value, new_type)
         back = UnrealizedConversionCastOp(operands=[[new]], result_types=[[old]])
         new.replace_uses_with_if(back.results[0], lambda use: use.operation is not back)
         insert_after(new, back)
-        self.values[back.results[0]] = PhysicalValue(new, tensor)
+        made = PhysicalValue(new, own)
+        self.values[back.results[0]] = PhysicalBuilder(back).reorder(made, tensor) if in_order else made
         self.replaced.append(back)
 
     def _replacement(

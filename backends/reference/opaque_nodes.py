@@ -65,9 +65,9 @@ def _new_evaluator(op: OpaqueOp) -> tuple[Any, list[str]]:
             f"{op.title} runs by the onnx package, which is not installed: pip install 'layout-ir[onnx]'"
         ) from error
 
+    from layout_ir.dialects.nn.protos import node_of
     from layout_ir.frontends.onnx.evaluation import OLDEST
     from layout_ir.frontends.onnx.subgraphs import nodes_within
-    from layout_ir.frontends.onnx.untranslated import node_of
 
     captured = [name.data for name in op.captures.data]
     # With a space, which the names in subgraphs are not looked for with.

@@ -7,10 +7,10 @@ go in and come out in their logical shape, whatever the formats of inputs and re
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
@@ -25,6 +25,7 @@ from layout_ir.backends.reference.semantics import SEMANTICS, Semantics, layout_
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.diagnostics import LocatedError
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp, dtype_of, strip_type
+from layout_ir.dialects.nn.model_names import names_in
 from layout_ir.elements.numpy_types import Array, storage
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError, public
@@ -87,21 +88,13 @@ def entry_point(module: ModuleOp, name: str) -> FuncOp:
 def input_names(function: FuncOp) -> list[str]:
     """Names of the arguments, by which `run` takes them."""
     types = function.function_type.inputs
-    given = _onnx_names(function.arg_attrs, len(types))
+    given = names_in(function.arg_attrs, len(types))
     hints = (
         [argument.name_hint for argument in function.args] if function.body.blocks else [None] * len(types)
     )
     return [
         name or hint or f"arg{number}" for number, (name, hint) in enumerate(zip(given, hints, strict=True))
     ]
-
-
-def _onnx_names(attributes: Any, count: int) -> list[str | None]:
-    names: list[str | None] = []
-    for entry in cast("Sequence[DictionaryAttr]", attributes.data if attributes is not None else ()):
-        name = entry.data.get("onnx.name")
-        names.append(name.data if isinstance(name, StringAttr) else None)
-    return names or [None] * count
 
 
 def _arguments(function: FuncOp, inputs: Inputs) -> list[Tensor | float]:

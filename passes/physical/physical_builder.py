@@ -164,11 +164,6 @@ def unknown_pads(tensor: PhysicalTensor) -> PhysicalTensor:
     return replace(tensor, pad="undef")
 
 
-def is_row_major(tensor: PhysicalTensor) -> bool:
-    """Whether the physical tensor has the logical shape, dim for dim."""
-    return tensor.dims == row_major(tensor.extents).dims
-
-
 def pad_value(policy: PadPolicy) -> float:
     """The number in pads of a policy, 0 where any will do. Raises LayoutError where it is not exact as a double."""
     number = pad_number(policy)

@@ -47,7 +47,7 @@ DEFAULT_DOMAIN = "ai.onnx"
 
 @irdl_attr_definition
 class ProtoAttr(ParametrizedAttribute):
-    """An attribute of a node that is a tensor, a graph or a type: its AttributeProto in protobuf's text format."""
+    """A message of an ONNX file in protobuf's text format: an attribute of a node that is a tensor or a graph, say."""
 
     name = "nn.proto"
 

@@ -26,11 +26,14 @@ def from_onnx(
     *,
     weights: Mapping[str, NDArray[Any]] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    keep_quantized: bool = False,
 ) -> ModuleOp:
     """The module of an ONNX model, given as a path, as the bytes of a file, or as a ModelProto.
 
     `weights` replaces constants of the model, by the names of their ONNX values, with arrays of the same shape
     and element type. `shapes` gives shapes of inputs, by name; an input with a symbolic dim needs one.
+    With `keep_quantized` a DequantizeLinear of constants stays an op, as for a model that is to go out as small as it
+    came; else its result is a constant, of floats, which can be brought into another layout.
 
     Raises OnnxImportError if the model cannot be read, is not valid, or uses what is not supported; the message
     names the node, or where there are several counts them by what stops them. A model is imported as a whole or not at
@@ -40,7 +43,9 @@ def from_onnx(
     from layout_ir.frontends.onnx.model import load
 
     with unforeseen_as_import_error("the model"):
-        return import_model(load(source), weights=weights or {}, shapes=shapes or {})
+        return import_model(
+            load(source), weights=weights or {}, shapes=shapes or {}, keep_quantized=keep_quantized
+        )
 
 
 __all__ = ["OnnxImportError", "from_onnx"]

@@ -14,14 +14,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, OpResult, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.tag import names_for
 from layout_ir.dialects.layout import FormatAttr, ReorderOp
+from layout_ir.dialects.nn.model_names import location, name_hint, named, names_at
+from layout_ir.dialects.nn.protos import MODEL, header_of
 from layout_ir.errors import LayoutError, UnforeseenError
 from layout_ir.frontends.onnx import ops_elementwise, ops_layers, ops_shapes
 from layout_ir.frontends.onnx.budget import Budget
@@ -32,7 +34,7 @@ from layout_ir.frontends.onnx.model import Model, graph_inputs
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.subgraphs import captured_names
 from layout_ir.frontends.onnx.tensor_protos import array_of
-from layout_ir.frontends.onnx.translation import Builder, Translation, location, name_hint
+from layout_ir.frontends.onnx.translation import Builder, Translation
 from layout_ir.frontends.onnx.untranslated import opaque
 from layout_ir.frontends.onnx.values import Constant, Value, element_of, shape_of, tensor_type
 
@@ -49,15 +51,20 @@ TRANSLATIONS: dict[str, Translation] = {
 
 
 def import_model(
-    model: Model, *, weights: Mapping[str, NDArray[Any]], shapes: Mapping[str, Sequence[int]]
+    model: Model,
+    *,
+    weights: Mapping[str, NDArray[Any]],
+    shapes: Mapping[str, Sequence[int]],
+    keep_quantized: bool = False,
 ) -> ModuleOp:
-    """The module of a loaded model. Raises OnnxImportError."""
-    return _Import(model, weights).run(shapes)
+    """The module of a loaded model, as `from_onnx` describes it. Raises OnnxImportError."""
+    return _Import(model, weights, keep_quantized).run(shapes)
 
 
 class _Import:
-    def __init__(self, model: Model, weights: Mapping[str, NDArray[Any]]):
+    def __init__(self, model: Model, weights: Mapping[str, NDArray[Any]], keep_quantized: bool):
         self.model = model
+        self.keep_quantized = keep_quantized
         self.graph = model.graph
         self.weights = weights
         self.initializers = {tensor.name: tensor for tensor in self.graph.initializer}
@@ -153,6 +160,7 @@ class _Import:
         with foreseen_as_import_error(node.title):
             node.check_attributes()
             results = self._translate(node)
+        _name_results(results, proto.output)
         for position, name in enumerate(proto.output):
             if position >= len(results):
                 if name and self.uses[name]:
@@ -200,7 +208,8 @@ class _Import:
 
     def _translate(self, node: Node) -> Sequence[Value | None]:
         translation = TRANSLATIONS.get(node.op_type) if node.domain == "" else None
-        if translation is None or not translation.takes_constants:
+        kept = self.keep_quantized and node.op_type == "DequantizeLinear"
+        if not kept and (translation is None or not translation.takes_constants):
             arrays = fold(node)
             if arrays is not None:
                 return [Constant(array, name) for array, name in zip(arrays, node.proto.output, strict=False)]
@@ -250,10 +259,10 @@ class _Import:
             "main",
             (block.arg_types, [result.type for result in results]),
             Region(block),
-            arg_attrs=_names(inputs),
-            res_attrs=_names([value.name for value in self.graph.output]),
+            arg_attrs=named(inputs),
+            res_attrs=named([value.name for value in self.graph.output]),
         )
-        return ModuleOp([function])
+        return ModuleOp([function], {MODEL: header_of(self.model.proto)})
 
 
 @contextmanager
@@ -300,8 +309,13 @@ def _reshaped(graph: onnx.GraphProto, shapes: Mapping[str, Sequence[int]]) -> bo
     )
 
 
-def _names(names: Sequence[str]) -> ArrayAttr[DictionaryAttr]:
-    return ArrayAttr([DictionaryAttr({"onnx.name": StringAttr(name)}) for name in names])
+def _name_results(results: Sequence[Value | None], names: Sequence[str]) -> None:
+    """Writes the names of the outputs of a node into the locations of the ops that make them, for the first time."""
+    found = {value: name for value, name in zip(results, names, strict=False) if isinstance(value, OpResult)}
+    for op in {value.op: None for value in found}:
+        if all(result.name_hint is None for result in op.results):
+            (node, *_) = names_at(op)
+            op.location = location(node, [found.get(result, "") for result in op.results])
 
 
 def _replaced(value: Value, array: NDArray[Any], name: str) -> Constant:

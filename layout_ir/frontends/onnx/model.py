@@ -27,12 +27,17 @@ OLDEST_OPSET = 9
 class Model:
     """A checked model; `calls` are the nodes of its graph after local functions are inlined."""
 
-    graph: onnx.GraphProto
+    proto: onnx.ModelProto
     calls: Sequence[Call]
     functions: frozenset[str]
     """The local functions, as "domain.name"."""
     folder: Path | None
     """The folder of the file, for external data; None for a model that did not come from a file."""
+
+    @property
+    def graph(self) -> onnx.GraphProto:
+        """The graph, in which calls of functions stand as they were."""
+        return self.proto.graph
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ def load(source: Source) -> Model:
     for function in model.functions:
         _opsets(function.opset_import, f"function {quoted(function.name)}")
     functions = frozenset(f"{domain_of(function.domain)}.{function.name}" for function in model.functions)
-    return Model(model.graph, inlined(model, opsets), functions, folder)
+    return Model(model, inlined(model, opsets), functions, folder)
 
 
 def read_model(source: Source) -> tuple[onnx.ModelProto, Path | None]:

@@ -6,17 +6,17 @@ where they are first needed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.dialects.builtin import NameLoc, StringAttr, TensorType, UnknownLoc
+from xdsl.dialects.builtin import NameLoc, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from layout_ir.dialects.layout import AnyAttr
 from layout_ir.dialects.nn import ConstantOp, NNOp
 from layout_ir.dialects.nn.constant import literal
+from layout_ir.dialects.nn.model_names import location, name_hint
 from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.values import Constant, Value, array_bytes, element_of
@@ -68,18 +68,6 @@ class Builder:
     def constant_of(self, value: SSAValue) -> Constant | None:
         """The constant of which `operand` made `value`; None where `value` is computed."""
         return self._constants.get(value)
-
-
-def location(name: str) -> NameLoc:
-    """The location of ops made from the node or value `name`: a model has names, not lines."""
-    return NameLoc(StringAttr(name), UnknownLoc())
-
-
-def name_hint(name: str) -> str | None:
-    """`name` with characters replaced that the name of an SSA value cannot have; None for an empty one."""
-    text = re.sub(r"[^A-Za-z0-9_.$-]", "_", name)
-    # xDSL cuts a number off the end, which must leave something that does not begin with one.
-    return (f"v{text}" if re.match(r"\d|_\d+$", text) else text) or None
 
 
 Translate = Callable[[Builder, Node], Value | Sequence[Value]]

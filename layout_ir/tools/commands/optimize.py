@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from layout_ir.passes.explain_reorders import Explanation
     from layout_ir.passes.reorder_report import Remaining, Report
 
-TARGETS = ("host", "avx2", "avx512", "channels-last", "onednn", "htp", "megengine-cuda", "ort-nchwc")
+TARGETS = ("host", "avx2", "avx512", "channels-last", "onednn", "htp", "onnx", "megengine-cuda", "ort-nchwc")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

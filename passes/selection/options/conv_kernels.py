@@ -93,6 +93,8 @@ class Target:
     Asked for every op that does not carry options of its own, each time a new Format reaches it; must not depend on
     anything but the op, its neighbours and the options.
     """
+    refines_locally: bool = False
+    """Whether `refine` looks at the op and the options alone, so that its answer holds for all ops that are alike."""
     caveat: Callable[[], str | None] = no_caveat
     """Why the target is not what its name says on this machine; None where it is."""
     panel: int = 0

@@ -228,7 +228,8 @@ def is_local(op: Operation, target: Target) -> bool:
 
     What others register, what is derived for other dialects, and what a target refines may look at the neighbours.
     """
-    if target.refine is not None or isinstance(op, UnregisteredOp) or MODELS.find(op) is not None:
+    refines = target.refine is not None and not target.refines_locally
+    if refines or isinstance(op, UnregisteredOp) or MODELS.find(op) is not None:
         return False
     return isinstance(op, (nn.NNOp, *(cls for cls, _ in _BUILT_IN))) or not is_extended(op)
 

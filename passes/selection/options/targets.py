@@ -6,7 +6,8 @@ floating-point operations per nanosecond of one core. For AVX2 they are what one
 nChw8c, 62 in nchw (by a matrix product over unrolled windows), 100 in nhwc; the others scale these by vector width.
 
 `ort-nchwc` is what the blocked kernels of ONNX Runtime accept (`nchwc.py`), `megengine-cuda` the formats of
-MegEngine's CUDA kernels (`megengine.py`), `onednn` asks the library itself where it is installed (`onednn.py`).
+MegEngine's CUDA kernels (`megengine.py`), `onednn` asks the library itself where it is installed (`onednn.py`), `onnx`
+is what can go out as an ONNX model (`onnx_operators.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from functools import lru_cache
 from layout_ir.algebra.format import Format
 from layout_ir.diagnostics import Diagnostic, Severity, emit
 from layout_ir.errors import LayoutError
-from layout_ir.passes.selection.options import megengine, nchwc, onednn
+from layout_ir.passes.selection.options import megengine, nchwc, onednn, onnx_operators
 from layout_ir.passes.selection.options.conv_kernels import (
     ConvKernel,
     ConvKernels,
@@ -79,6 +80,7 @@ for _target in (
     Target("channels-last", "nhwc convolutions", _channels_last),
     Target("onednn", "what oneDNN answers to any", onednn.conv_kernels, caveat=onednn.missing),
     Target("htp", "Hexagon croutons", _htp),
+    onnx_operators.target(),
     Target("megengine-cuda", "NCHW4, NCHW32, NCHW64, CHWN4", megengine.conv_kernels, megengine.refine),
     nchwc.target(8),
     nchwc.target(16),

@@ -1,0 +1,1 @@
+"""Ways out: physical programs in the formats of other systems."""

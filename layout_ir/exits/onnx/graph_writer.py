@@ -1,0 +1,229 @@
+"""The walk over the function: each op becomes nodes, each constant an initializer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import onnx
+import onnx.helper
+from xdsl.dialects.builtin import ModuleOp, NoneAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from layout_ir.diagnostics import LocatedError, name_of_op
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import dtype_of, has_layout, is_tensor
+from layout_ir.dialects.layout.types import tensor_type
+from layout_ir.dialects.nn.model_names import names_at
+from layout_ir.dialects.nn.protos import node_of
+from layout_ir.errors import LayoutError
+from layout_ir.exits.onnx.graph_names import GraphNames, names_of_nodes, names_of_signature
+from layout_ir.exits.onnx.node_forms import FORMS
+from layout_ir.exits.onnx.node_writer import LARGEST, NodeWriter
+from layout_ir.exits.onnx.operator_versions import (
+    DATA_TYPES,
+    chosen_versions,
+    first_version,
+    graphs_in,
+    nodes_in,
+)
+
+
+def write_model(module: ModuleOp, function: FuncOp) -> onnx.ModelProto:
+    """The model of `function`; see `model_of`."""
+    block, end = _only_block(function)
+    ops = [op for op in block.ops if op is not end]
+    for argument in block.args:
+        _check_value(argument, function)
+    splits = _splits(ops)
+    needed = {op: version for op in ops if (version := _needed(op, splits)) is not None}
+    versions = chosen_versions(module, ops, needed)
+    results = list(end.operands)
+    names = GraphNames(_inner_names(ops))
+    inputs, outputs = names_of_signature(function, names, results)
+    given: dict[SSAValue, str] = dict(zip(block.args, inputs, strict=True))
+    for name, value in zip(outputs, results, strict=True):
+        if not isinstance(value.owner, Block | nn.ConstantOp):
+            given.setdefault(value, name)
+    write = NodeWriter(versions.opset, names, names_of_nodes(block, GraphNames(())), given)
+    graph = onnx.GraphProto()
+    for op in ops:
+        try:
+            _write(write, op, splits, graph)
+        except LocatedError:
+            raise
+        except LayoutError as error:
+            raise LocatedError(f"{name_of_op(op)} has no form in ONNX: {error}", op) from error
+    for name, value in zip(outputs, results, strict=True):
+        if write.name_of(value) != name:
+            write.node(end, "Identity", [write.name_of(value)], [name])
+    graph.input.extend(_value_info(value, name) for value, name in zip(block.args, inputs, strict=True))
+    graph.output.extend(_value_info(value, name) for value, name in zip(results, outputs, strict=True))
+    graph.node.extend(write.nodes)
+    graph.initializer.extend(write.initializers)
+    model = versions.model(graph)
+    if model.ByteSize() > LARGEST:
+        raise LayoutError(
+            f"the model has {model.ByteSize()} bytes, more than {LARGEST}, the most of a ModelProto"
+        )
+    return model
+
+
+def _only_block(function: FuncOp) -> tuple[Block, ReturnOp]:
+    """The block of `function`, and its end. Raises LocatedError where there are several."""
+    blocks = list(function.body.blocks)
+    if len(blocks) != 1 or not isinstance(blocks[0].last_op, ReturnOp):
+        raise LocatedError(
+            f"function @{function.sym_name.data} has {len(blocks)} blocks, and a graph of ONNX one", function
+        )
+    return blocks[0], blocks[0].last_op
+
+
+def _check_value(value: SSAValue, op: Operation) -> None:
+    """Raises LocatedError unless `value` is what ONNX has: a tensor without encoding, of a known element type."""
+    type = value.type
+    problem = None
+    if not is_tensor(type):
+        problem = "no tensor"
+    elif any(extent < 0 for extent in type.get_shape()):
+        problem = "a tensor with a dynamic extent"
+    elif not isinstance(type.encoding, NoneAttr):
+        problem = "a tensor with an encoding: run convert-layout-to-physical first"
+    elif not has_layout(type) or dtype_of(type) not in DATA_TYPES:
+        problem = f"a tensor whose elements ONNX export does not know: {', '.join(DATA_TYPES)}"
+    if problem is not None:
+        raise LocatedError(f"{name_of_op(op)} has a value of type {type}, {problem}", op)
+
+
+def _needed(op: Operation, splits: Mapping[Operation, Sequence[nn.SliceOp]]) -> int | None:
+    """The first version of ONNX's operators in which `op` can be written; None for one that every version has.
+
+    Raises LocatedError where there is none.
+    """
+    for value in (*op.operands, *op.results):
+        _check_value(value, op)
+    if isinstance(op, nn.ConstantOp | nn.OpaqueOp):
+        return None
+    form = FORMS.get(type(op))
+    if form is None:
+        raise LocatedError(f"{name_of_op(op)} has no form in ONNX", op)
+    op_type = "Split" if op in splits else form.op_type
+    version = first_version(op_type, op.operands, op.results, form.since(op))
+    if version is None:
+        elements = ", ".join(dict.fromkeys(dtype_of(x.type) for x in (*op.operands, *op.results)))
+        raise LocatedError(
+            f"{name_of_op(op)} of {elements} has no form in ONNX: {op_type} does not take it", op
+        )
+    return version
+
+
+def _write(
+    write: NodeWriter, op: Operation, splits: Mapping[Operation, Sequence[nn.SliceOp]], graph: onnx.GraphProto
+) -> None:
+    if isinstance(op, nn.ConstantOp):
+        write.constant(op)
+    elif isinstance(op, nn.OpaqueOp):
+        _opaque(write, op, graph)
+    elif op in splits:
+        if splits[op]:
+            _split(write, splits[op])
+    else:
+        FORMS[type(op)].write(write, op)
+
+
+def _value_info(value: SSAValue, name: str) -> onnx.ValueInfoProto:
+    element = DATA_TYPES[dtype_of(value.type)]
+    return onnx.helper.make_tensor_value_info(name, element, tensor_type(value.type).get_shape())
+
+
+# --- opaque ops -----------------------------------------------------------------------------------------------------
+
+
+def _inner_names(ops: Sequence[Operation]) -> set[str]:
+    """The names that subgraphs define, which no value around them may have."""
+    found: set[str] = set()
+    for op in ops:
+        if isinstance(op, nn.OpaqueOp):
+            for node in nodes_in(node_of(op, [""] * len(op.operands), [""] * len(op.results))):
+                found.update(name for graph in graphs_in(node) for name in _defined(graph))
+    return found
+
+
+def _defined(graph: onnx.GraphProto) -> set[str]:
+    return {
+        *(value.name for value in graph.input),
+        *(tensor.name for tensor in graph.initializer),
+        *(tensor.values.name for tensor in graph.sparse_initializer),
+        *(name for node in graph.node for name in node.output),
+    }
+
+
+def _opaque(write: NodeWriter, op: nn.OpaqueOp, graph: onnx.GraphProto) -> None:
+    """The node of an opaque op; its subgraphs use the names that outer values have now."""
+    outputs = write.names_of(op.results)
+    count = len(op.operands) - len(op.captures.data)
+    node = node_of(op, write.names_of(op.operands[:count]), outputs)
+    captured = zip(op.captures.data, op.operands[count:], strict=True)
+    renamed = {name.data: write.name_of(value) for name, value in captured}
+    for inner in graphs_in(node):
+        _rename(inner, renamed)
+    write.add(op, node)
+    if op.domain.data:
+        # No inference knows the types of its results.
+        graph.value_info.extend(
+            _value_info(value, name) for value, name in zip(op.results, outputs, strict=True)
+            if all(value not in end.operands for end in op.parent_block().ops if isinstance(end, ReturnOp))  # pyright: ignore
+        )  # fmt: skip
+
+
+def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    """Gives the outer values that a subgraph uses other names, in place."""
+    own = _defined(graph)
+    names = {old: new for old, new in names.items() if old not in own}
+    for node in graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        for inner in graphs_in(node):
+            _rename(inner, names)
+    for value in graph.output:
+        value.name = names.get(value.name, value.name)
+
+
+# --- Split ----------------------------------------------------------------------------------------------------------
+
+
+def _splits(ops: Sequence[Operation]) -> dict[Operation, list[nn.SliceOp]]:
+    """Slices that were one Split: they have a node in common, and one dim of a value between them without a gap.
+
+    The first of them has all in the order of their parts, the others have none.
+    """
+    groups: dict[tuple[SSAValue, str, int], list[nn.SliceOp]] = {}
+    for op in ops:
+        if isinstance(op, nn.SliceOp) and (dim := _split_dim(op)) is not None and (names := names_at(op)):
+            groups.setdefault((op.x, names[0], dim), []).append(op)
+    found: dict[Operation, list[nn.SliceOp]] = {}
+    for (x, _, dim), parts in groups.items():
+        first = parts[0]
+        parts.sort(key=lambda op: op.starts[dim])
+        bounds = [(op.starts[dim], op.starts[dim] + op.sizes[dim]) for op in parts]
+        tiles = all(one[1] == other[0] for one, other in pairwise(bounds))
+        whole = bounds[0][0] == 0 and bounds[-1][1] == tensor_type(x.type).get_shape()[dim]
+        if len(parts) > 1 and tiles and whole:
+            found |= {op: parts if op is first else [] for op in parts}
+    return found
+
+
+def _split_dim(op: nn.SliceOp) -> int | None:
+    """The one dim that a slice cuts, in steps of 1; None where there are more."""
+    cut = [dim for dim, (old, new) in enumerate(zip(op.shapes[0], op.sizes, strict=True)) if old != new]
+    return cut[0] if len(cut) == 1 and op.sizes[cut[0]] and set(op.steps) == {1} else None
+
+
+def _split(write: NodeWriter, parts: Sequence[nn.SliceOp]) -> None:
+    (dim,) = {_split_dim(op) for op in parts}
+    sizes = [op.sizes[dim or 0] for op in parts]
+    x, outputs = write.name_of(parts[0].x), [write.name_of(op.result) for op in parts]
+    if write.opset < 13:
+        write.node(parts[0], "Split", [x], outputs, axis=dim, split=sizes)
+    else:
+        write.node(parts[0], "Split", [x, write.ints(sizes, "split")], outputs, axis=dim)
