@@ -149,9 +149,13 @@ def largest_difference(found: Mapping[str, NDArray[Any]], wanted: Mapping[str, N
         if want.dtype.kind not in "fiub" or not want.size:
             continue
         one, other = got.astype(np.float64), want.astype(np.float64)
-        if not np.array_equal(np.isfinite(one), np.isfinite(other)):
-            return float("inf")
         finite = np.isfinite(other)
+        # NaNs and infinities stay where they are; only numbers may be a little different.
+        if (
+            not np.array_equal(one[~finite], other[~finite], equal_nan=True)
+            or not np.isfinite(one[finite]).all()
+        ):
+            return float("inf")
         scale = max(float(np.abs(other[finite]).max(initial=0.0)), 1e-30)
-        worst = max(worst, float(np.abs(one - other)[finite].max(initial=0.0)) / scale)
+        worst = max(worst, float(np.abs(one[finite] - other[finite]).max(initial=0.0)) / scale)
     return worst
