@@ -13,7 +13,7 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -46,11 +46,11 @@ class Durations:
         return Interval.of([one / two for one, two in zip(self.ours[target], self.session, strict=True)])
 
 
-def durations(path: str, budget: float) -> Durations:
+def durations(path: str, targets: Sequence[str], budget: float) -> Durations:
     """Runs rounds for `budget` seconds, at least six and at most thirty; one more before them is not counted."""
     optimize: Callable[..., Any] = import_module("layout_ir").optimize_onnx
     calls: dict[str, Callable[[], object]] = {"session": partial(session, path, 1)}
-    calls |= {target: partial(optimize, path, target=target) for target in TARGETS}
+    calls |= {target: partial(optimize, path, target=target) for target in targets}
     found: dict[str, list[float]] = {name: [] for name in calls}
     end = perf_counter() + budget
     for index in range(31):
@@ -77,26 +77,27 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=600, help="seconds that a model may take")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the times to a file as well")
     arguments = parser.parse_args()
+    targets: Sequence[str] = arguments.targets
     versions = {name: TOOLS[name].version() for name in ("ours-onnx", "ort-all")}
     environment = {**machine(), "layout-ir": versions["ours-onnx"], "onnxruntime": versions["ort-all"]}
     print(", ".join(f"{what} {which}" for what, which in environment.items()))
-    print(f"\n{'model':<40} {'nodes':>6} {'session':>9}" + "".join(f" {target:>30}" for target in TARGETS))
+    print(f"\n{'model':<40} {'nodes':>6} {'session':>9}" + "".join(f" {target:>30}" for target in targets))
     rows: dict[str, Durations] = {}
     failures = 0
     with tempfile.TemporaryDirectory() as folder, Worker(arguments.limit, 16 << 30) as worker:
         for path in model_files(arguments.models, Path(folder)):
             try:
-                row = worker.call(durations, str(path), arguments.budget)
+                row = worker.call(durations, str(path), targets, arguments.budget)
             except ToolFailure as failure:
                 print(f"{path.stem:<40} {failure}", flush=True)
                 failures += 1
                 continue
             rows[path.stem] = row
-            ratios = "".join(f" {_text(row, target):>30}" for target in TARGETS)
+            ratios = "".join(f" {_text(row, target):>30}" for target in targets)
             session_ms = 1e3 * Interval.of(row.session).middle
             print(f"{path.stem:<40} {row.nodes:>6} {session_ms:>6.0f} ms{ratios}", flush=True)
     print(f"\nwithout times: {failures} models")
-    for target in TARGETS:
+    for target in targets:
         slow = {name: row.ratio(target) for name, row in rows.items() if row.ratio(target).middle > FACTOR}
         print(f"{target}: more than {FACTOR:g} session creations for {len(slow)} of {len(rows)} models")
         for name, ratio in slow.items():
@@ -114,7 +115,7 @@ def _text(row: Durations, target: str) -> str:
 
 
 def _ends(row: Durations) -> dict[str, list[float]]:
-    ratios = {target: row.ratio(target) for target in TARGETS}
+    ratios = {target: row.ratio(target) for target in row.ours}
     return {target: [ratio.low, ratio.middle, ratio.high] for target, ratio in ratios.items()}
 
 

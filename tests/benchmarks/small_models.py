@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 from onnx import numpy_helper, parser
+
+onnx: Any = import_module("onnx")
+"""Where its types are only half known."""
 
 HEADER = '<ir_version: 8, opset_import: ["" : 17]>\n'
 
@@ -40,3 +44,14 @@ def picture(transposes: bool = True) -> Any:
            }}""",
         w=(20, 3, 3, 3),
     )
+
+
+def save(of: Any, path: Path) -> Path:
+    """Writes a model; returns the path."""
+    path.write_bytes(of.SerializeToString())
+    return path
+
+
+def load(path: Path) -> Any:
+    """The model in a file."""
+    return onnx.load_from_string(path.read_bytes())

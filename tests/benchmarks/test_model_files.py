@@ -3,11 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 
 from benchmarks.model_files import feeds_for, from_nhwc, model_files
-from tests.benchmarks.small_models import picture
+from tests.benchmarks.small_models import picture, save
 from tests.zoo import NETWORKS
 
 
@@ -26,7 +25,7 @@ def test_files_folders_and_networks_are_found(tmp_path: Path):
     given.mkdir()
     made.mkdir()
     for name in "ba":
-        onnx.save(picture(), given / f"{name}.onnx")
+        save(picture(), given / f"{name}.onnx")
     found = list(model_files([str(given / "b.onnx"), str(given), "bran*"], made))
     assert found == [given / "b.onnx", given / "a.onnx", given / "b.onnx", made / "branch.onnx"]
     assert all(path.is_file() for path in found)
@@ -46,7 +45,7 @@ def test_a_network_of_the_zoo_gets_its_own_inputs(tmp_path: Path):
 
 
 def test_negative_a_model_that_only_has_the_name_of_a_network_gets_inputs_of_its_own(tmp_path: Path):
-    onnx.save(picture(), tmp_path / "branch.onnx")
+    save(picture(), tmp_path / "branch.onnx")
     assert {name: array.shape for name, array in feeds_for(tmp_path / "branch.onnx").items()} == {
         "x": (2, 5, 7, 3)
     }

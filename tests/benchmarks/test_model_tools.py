@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 
 import layout_ir
 from benchmarks.model_tools import TOOLS, ToolFailure, Worker
 from benchmarks.moved_bytes import count_moves, largest_difference, random_feeds
-from tests.benchmarks.small_models import picture
+from tests.benchmarks.small_models import load, picture, save
 
 
 @pytest.fixture(name="worker", scope="module")
@@ -64,9 +63,9 @@ def test_a_tool_writes_a_model_that_computes_the_same(name: str, tmp_path: Path)
     if tool.package == "layout-ir" and not hasattr(layout_ir, "optimize_onnx"):
         pytest.skip("layout_ir.optimize_onnx is missing")
     before = picture()
-    onnx.save(before, tmp_path / "before.onnx")
+    save(before, tmp_path / "before.onnx")
     tool.run(tmp_path / "before.onnx", tmp_path / "after.onnx")
-    after: Any = onnx.load(tmp_path / "after.onnx")
+    after: Any = load(tmp_path / "after.onnx")
     feeds = random_feeds(before.graph)
     moves, outputs = count_moves(after, feeds, 16)
     wanted, expected = count_moves(before, feeds, 16)

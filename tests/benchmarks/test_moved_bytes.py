@@ -4,13 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 
 from benchmarks.model_tools import TOOLS
 from benchmarks.moved_bytes import Moves, count_moves, largest_difference, random_feeds
 from benchmarks.networks import runtime_block
-from tests.benchmarks.small_models import model, picture
+from tests.benchmarks.small_models import load, model, picture, save
 
 
 def counted(of: Any, block: int = 16) -> Moves:
@@ -83,9 +82,9 @@ def test_reorders_of_onnx_runtime_are_counted_with_the_pads_of_their_blocks(tmp_
 
 
 def _optimized(before: Any, tool: str, folder: Path) -> Any:
-    onnx.save(before, folder / "before.onnx")
+    save(before, folder / "before.onnx")
     TOOLS[tool].run(folder / "before.onnx", folder / "after.onnx")
-    return onnx.load(folder / "after.onnx")
+    return load(folder / "after.onnx")
 
 
 def test_outputs_of_models_that_compute_the_same_do_not_differ():

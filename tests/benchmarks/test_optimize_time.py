@@ -2,13 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import onnx
 import pytest
 
 import layout_ir
 from benchmarks.optimize_time import TARGETS, Durations, durations
 from benchmarks.session_times import LEAST_SAMPLES
-from tests.benchmarks.small_models import picture
+from tests.benchmarks.small_models import picture, save
 
 
 def test_a_ratio_is_taken_round_by_round():
@@ -23,8 +22,8 @@ def test_every_target_is_timed_as_often_as_the_session(tmp_path: Path, monkeypat
         asked.append(target)
 
     monkeypatch.setattr(layout_ir, "optimize_onnx", optimize, raising=False)
-    onnx.save(picture(), tmp_path / "picture.onnx")
-    found = durations(str(tmp_path / "picture.onnx"), 0)
+    save(picture(), tmp_path / "picture.onnx")
+    found = durations(str(tmp_path / "picture.onnx"), TARGETS, 0)
     assert found.nodes == 6
     assert [len(seconds) for seconds in (found.session, *found.ours.values())] == [LEAST_SAMPLES] * 3
     # One round more, which is not counted.

@@ -3,11 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import onnx
 import pytest
 
 from benchmarks.session_times import LEAST_SAMPLES, MARGIN, Interval, Times, session_times
-from tests.benchmarks.small_models import picture
+from tests.benchmarks.small_models import picture, save
 
 
 @pytest.mark.parametrize("count", range(LEAST_SAMPLES, 60))
@@ -47,7 +46,7 @@ def test_a_verdict_is_what_the_whole_interval_says(ratios: list[float], verdict:
 def test_models_are_timed_in_at_least_six_samples_each(tmp_path: Path):
     files = {name: str(tmp_path / f"{name}.onnx") for name in ("ours", "original")}
     for path in files.values():
-        onnx.save(picture(), path)
+        save(picture(), Path(path))
     times = session_times(files, files["original"], threads=1, budget=0, compare=["ours"])
     assert {name: len(samples) for name, samples in times.samples.items()} == dict.fromkeys(
         files, LEAST_SAMPLES

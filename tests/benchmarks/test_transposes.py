@@ -8,20 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from onnx import numpy_helper
 
 from benchmarks import transposes
 from benchmarks.model_tools import TOOLS, Tool
 from benchmarks.transposes import Cell, Row, means_of, measure, summary_of
-from tests.benchmarks.small_models import picture
+from tests.benchmarks.small_models import load, picture, save
 
 SCRIPT = Path(transposes.__file__)
 
 
 def test_the_script_writes_a_table_and_everything_in_it(tmp_path: Path):
-    onnx.save(picture(), tmp_path / "picture-nhwc.onnx")
+    save(picture(), tmp_path / "picture-nhwc.onnx")
     command = [sys.executable, str(SCRIPT), str(tmp_path), "--json", str(tmp_path / "all.json")]
     options = ["--tools", "ort-basic", "ours-onnx", "--time", "--threads", "1", "--budget", "0"]
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
@@ -35,11 +34,11 @@ def test_the_script_writes_a_table_and_everything_in_it(tmp_path: Path):
 
 def _scaled(factor: float, source: Path, target: Path) -> None:
     """The model with its weights multiplied: a tool that breaks models."""
-    model: Any = onnx.load(source)
+    model: Any = load(source)
     for tensor in model.graph.initializer:
         array = numpy_helper.to_array(tensor) * np.float32(factor)
         tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
-    onnx.save(model, target)
+    save(model, target)
 
 
 @pytest.mark.parametrize("factor, wrong", [(1.0, False), (1.00001, False), (1.01, True)])
@@ -48,7 +47,7 @@ def test_a_result_that_computes_something_else_is_wrong(
 ):
     monkeypatch.setitem(TOOLS, "breaker", Tool("breaker", "onnx", partial(_scaled, factor)))
     source = str(tmp_path / "picture.onnx")
-    onnx.save(picture(), source)
+    save(picture(), Path(source))
     cell = measure("breaker", source, source, str(tmp_path / "out.onnx"), 16)
     assert cell.failure.startswith("wrong") == wrong
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -16,7 +18,7 @@ def blocks(count: int) -> onnx.ModelProto:
     nodes: list[onnx.NodeProto] = []
     weights: list[onnx.TensorProto] = []
 
-    def add(kind: str, *inputs: str, **attributes: object) -> str:
+    def add(kind: str, *inputs: str, **attributes: Any) -> str:
         result = f"v{len(nodes)}"
         nodes.append(helper.make_node(kind, list(inputs), [result], **attributes))
         return result
