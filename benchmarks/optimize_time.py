@@ -71,6 +71,7 @@ def main() -> None:
         epilog=f"MODEL: {MODELS_HELP}",
     )
     parser.add_argument("models", nargs="*", default=("*-nhwc", "*-onnx2tf", "*-keras"), metavar="MODEL")
+    parser.add_argument("--targets", nargs="+", choices=TARGETS, default=TARGETS, help="default: all")
     parser.add_argument(
         "--budget", type=float, default=10, help="seconds per model, if six rounds take no longer"
     )

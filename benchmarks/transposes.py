@@ -246,13 +246,16 @@ def geometric_mean(numbers: Sequence[float]) -> float:
     return exp(sum(map(log, numbers)) / len(numbers))
 
 
-def means_of(rows: Sequence[Row], columns: Sequence[str]) -> dict[str, float]:
-    """Per column, the geometric mean of the moves that are left of models from NHWC for which all columns have a
-    result; 0 counts as 1."""
-    chosen = [row for row in rows if row.nhwc and not any(row.cells[column].failure for column in columns)]
+def means_of(rows: Sequence[Row], columns: Sequence[str]) -> tuple[int, dict[str, float]]:
+    """How many models from NHWC have a result in every column that has any, and per such column the geometric mean of
+    the moves that are left of them; 0 counts as 1."""
+    from_there = [row for row in rows if row.nhwc]
+    have = [column for column in columns if any(not row.cells[column].failure for row in from_there)]
+    chosen = [row for row in from_there if have and not any(row.cells[column].failure for column in have)]
     if not chosen:
-        return {}
-    return {column: geometric_mean([max(row.cells[column].moves, 1) for row in chosen]) for column in columns}
+        return 0, {}
+    moves = {column: [max(row.cells[column].moves, 1) for row in chosen] for column in have}
+    return len(chosen), {column: geometric_mean(counts) for column, counts in moves.items()}
 
 
 # Words ---------------------------------------------------------------------------------------------------------------
@@ -296,14 +299,17 @@ def _print_summary(rows: Sequence[Row], columns: Sequence[str]) -> None:
         for title, found in (
             ("leaves more moves", told.more_moves),
             ("leaves more bytes", told.more_bytes),
-            ("has no result", told.failures),
         ):
             print(f"    {title}: {len(found)}")
             for name, text in found.items():
                 print(f"        {name}: {text}")
-    means = means_of(rows, columns)
+        print(f"    has no result: {len(told.failures)}")
+        for why, times in Counter(told.failures.values()).most_common():
+            models = [name for name, text in told.failures.items() if text == why]
+            print(f"        {why}: {', '.join(models[:3])}{f' and {times - 3} more' if times > 3 else ''}")
+    count, means = means_of(rows, columns)
     if means:
-        print("\nmoves left of models from NHWC, geometric mean, 0 as 1:")
+        print(f"\nmoves left, geometric mean over {count} models from NHWC, 0 as 1:")
         print("    " + ", ".join(f"{column} {mean:.2f}" for column, mean in means.items()))
     for line in time_lines(rows):
         print(line)
@@ -355,7 +361,7 @@ def report(rows: Sequence[Row], columns: Sequence[str], environment: Mapping[str
         "models": [asdict(row) for row in rows],
         "times": intervals,
         "summary": [asdict(summary_of(rows, column)) for column in (*OURS, *LEFT) if column in columns],
-        "geometric_means": means_of(rows, columns),
+        "geometric_means": dict(zip(("models", "moves"), means_of(rows, columns), strict=True)),
     }
 
 

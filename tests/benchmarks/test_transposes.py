@@ -80,7 +80,9 @@ def test_a_count_of_zero_is_one_in_a_geometric_mean():
         _row("none", Cell(), original=Cell(transposes=16)),
         _row("some", Cell(transposes=4), original=Cell(transposes=4)),
     ]
-    assert means_of(rows, ["original", "ours-onnx"]) == pytest.approx({"original": 8.0, "ours-onnx": 2.0})
+    count, means = means_of(rows, ["original", "ours-onnx"])
+    assert count == 2
+    assert means == pytest.approx({"original": 8.0, "ours-onnx": 2.0})
 
 
 def test_negative_models_that_one_column_has_no_result_for_are_in_no_mean():
@@ -88,4 +90,11 @@ def test_negative_models_that_one_column_has_no_result_for_are_in_no_mean():
         _row("failed", Cell(failure="timeout"), original=Cell(transposes=1)),
         _row("both", Cell(transposes=3), original=Cell(transposes=5)),
     ]
-    assert means_of(rows, ["original", "ours-onnx"]) == pytest.approx({"original": 5.0, "ours-onnx": 3.0})
+    count, means = means_of(rows, ["original", "ours-onnx"])
+    assert count == 1
+    assert means == pytest.approx({"original": 5.0, "ours-onnx": 3.0})
+
+
+def test_a_column_without_any_result_keeps_no_model_out_of_the_means():
+    rows = [_row("one", Cell(failure="missing"), original=Cell(transposes=5))]
+    assert means_of(rows, ["original", "ours-onnx"]) == (1, {"original": pytest.approx(5.0)})
