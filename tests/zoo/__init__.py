@@ -13,12 +13,17 @@ newer does; other endings say what became of it:
 | `-dynamic` | some sizes are symbolic |
 | `-unfused` | batch normalizations stand apart from convolutions |
 | `-opset9` and so on | an older or newer version of ONNX |
+| `-wide` | five pictures that are higher than wide, so that no two extents are equal |
 | `-nhwc` | the graph in NHWC, each convolution, pool, norm and resize between two transposes |
+| `-onnx2tf` | in NHWC as it comes back from TensorFlow: pads, means and scalings are ops of their own |
 | `-f16` | half precision |
 | `-qdq`, `-qdq-channels` | QuantizeLinear and DequantizeLinear around each op; one scale per tensor, per channel |
+| `-qdq-activations` | the same behind each ReLU only, with a scale per channel of the activation |
+| `-hwio` | quantized weights of convolutions as TensorFlow keeps them, transposed after they are dequantized |
 | `-qoperator`, `-integer` | QLinearConv and the like; MatMulInteger and ConvInteger |
 | `-ort-extended`, `-ort-all` | what ONNX Runtime writes after its optimizations of that level |
 | `-keras` | a Keras network converted by tf2onnx |
+| `-keras-raw` | the same before tf2onnx optimizes its Transposes |
 
 This module imports nothing but NumPy: PyTorch, ONNX and the rest are loaded by the first `build`.
 """
@@ -254,6 +259,37 @@ _with_options("opset13", "vit_tiny segformer conformer", opset=13)
 _with_options("opset20", "vit_tiny spatial_transformer gelu", opset=20)
 
 
+# --- The same for five pictures, higher than wide ---
+
+
+def _wide(names: str) -> None:
+    for name in names.split():
+        known = NETWORKS[name]
+        takes = {"x": Input((5, 3, 96, 64))}
+        build = partial(_export, known.family, name, takes)
+        _add(Network(f"{name}-wide", known.family, build, takes, known.requires))
+
+
+_wide(
+    "densenet121 mobilenet_v3_small efficientnet_b0 shufflenet_v2 unet_transposed unet_resized ghostnet nasnet "
+    "res2net50 segformer"
+)
+
+
+# --- One block again and again ---
+
+
+def _repeated(count: int) -> onnx.ModelProto:
+    from tests.zoo.repeated import blocks
+
+    return blocks(count)
+
+
+for _count in (40, 400):
+    _takes = {"x": Input((2, 6, 10, 14))}
+    _add(Network(f"blocks{_count}", "repeated", partial(_repeated, _count), _takes, ("onnx",)))
+
+
 # --- What tools make of a model ---
 
 
@@ -270,12 +306,12 @@ def _derived(family: str, function: str, ending: str, names: str, samples: int =
         _add(Network(f"{name}-{ending}", family, build, of.takes, (*of.requires, "onnxruntime")))
 
 
-def _nhwc(names: str) -> None:
+def _nhwc(names: str, function: str = "channels_last", ending: str = "nhwc") -> None:
     for name in names.split():
         of = NETWORKS[name]
         takes = {key: _transposed(given) for key, given in of.takes.items()}
-        build = partial(_derive, "channels_last", "channels_last", of, 0)
-        _add(Network(f"{name}-nhwc", "channels_last", build, takes, of.requires))
+        build = partial(_derive, "channels_last", function, of, 0)
+        _add(Network(f"{name}-{ending}", "channels_last", build, takes, of.requires))
 
 
 def _transposed(given: Input) -> Input:
@@ -287,10 +323,35 @@ def _transposed(given: Input) -> Input:
 
 _nhwc("resnet18 resnet18-unfused se_resnet50 densenet121 mobilenet_v2 mobilenet_v3_small efficientnet_b0")
 _nhwc("shufflenet_v2 unet_transposed unet_resized deeplabv3 yolov8 espcn style_transfer nasnet poolformer")
-_nhwc("spatial_transformer prelu")
+_nhwc(
+    "spatial_transformer prelu ghostnet res2net50 regnet_y cspdarknet53 convnext_tiny xception inception_v3 hrnet"
+)
+_nhwc(
+    "vit_tiny swin_tiny maxvit segformer levit mobilevit mobilenet_v3_large shufflenet_v1 deeplabv3_plus pspnet"
+)
+_nhwc("retinanet centernet bisenet vae_decoder diffusion_unet nafnet edsr blocks40 blocks400")
+_nhwc("densenet121-wide mobilenet_v3_small-wide efficientnet_b0-wide shufflenet_v2-wide unet_transposed-wide")
+_nhwc("unet_resized-wide ghostnet-wide nasnet-wide res2net50-wide segformer-wide")
+_nhwc("resnet18-dynamic mobilenet_v2-dynamic densenet121-dynamic shufflenet_v2-dynamic vit_tiny-dynamic")
+_nhwc("unet_transposed-dynamic espcn-dynamic convnext_tiny-dynamic")
+_nhwc(
+    "resnet18-unfused densenet121 mobilenet_v2 mobilenet_v3_small efficientnet_b0-wide shufflenet_v2-wide "
+    "unet_resized-wide yolov8 ghostnet res2net50 mobilenet_v2-dynamic",
+    "tensorflow_style",
+    "onnx2tf",
+)
 _derived("precision", "half", "f16", "resnet18 mobilenet_v2 unet_resized bert yolov8 resnet18-nhwc")
 _derived("precision", "static_qdq", "qdq", "resnet18 mobilenet_v2 unet_resized vit_tiny resnet18-nhwc", 3)
 _derived("precision", "static_qdq_channels", "qdq-channels", "resnet18 shufflenet_v2 ssd", 3)
+_derived(
+    "precision", "static_qdq_channels", "qdq-channels", "resnet18-nhwc mobilenet_v2-nhwc unet_resized-wide", 3
+)
+_derived("precision", "activation_channels", "qdq-activations", "resnet18 unet_resized-wide", 3)
+_derived(
+    "precision", "tensorflow_weights", "hwio", "resnet18-nhwc-qdq-channels mobilenet_v2-nhwc-qdq-channels"
+)
+_nhwc("resnet18-qdq-channels shufflenet_v2-qdq-channels unet_resized-wide-qdq-channels")
+_nhwc("resnet18-qdq-activations unet_resized-wide-qdq-activations")
 _derived("precision", "static_qoperator", "qoperator", "resnet18 mobilenet_v2 squeezenet", 3)
 _derived("precision", "dynamic_integer", "integer", "resnet18 bert lstm_tagger")
 _derived("optimized", "extended", "ort-extended", "resnet18 mobilenet_v2 se_resnet50 bert gpt2 convnext_tiny")
@@ -330,5 +391,21 @@ def _keras(names: str, **takes: Input) -> None:
         _add(Network(f"{name}-keras", "keras_networks", build, takes, ("onnx", "tensorflow", "tf2onnx")))
 
 
+def _keras_with_transposes(names: str) -> None:
+    for name in names.split():
+        known = NETWORKS[f"{name}-keras"]
+        build = partial(_keras_unoptimized, name)
+        _add(Network(f"{name}-keras-raw", known.family, build, known.takes, known.requires))
+
+
+def _keras_unoptimized(name: str) -> onnx.ModelProto:
+    from tests.zoo.keras_networks import with_transposes
+
+    return with_transposes(name)
+
+
 _keras("mobilenet_v2 mobilenet_v3_small nasnet efficientnet resnet unet separable", x=Input((1, 64, 64, 3)))
+_keras("densenet efficientnet_b0", x=Input((1, 64, 64, 3)))
 _keras("conv1d", x=Input((1, 64, 4)))
+_keras_with_transposes("mobilenet_v2 mobilenet_v3_small nasnet efficientnet resnet unet separable conv1d")
+_keras_with_transposes("densenet efficientnet_b0")

@@ -66,6 +66,58 @@ def channels_last(model: onnx.ModelProto) -> onnx.ModelProto:
     return _Rewrite(model).run()
 
 
+def tensorflow_style(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model as it comes back from TensorFlow: in NHWC, pads before convolutions and pools are ops of their own,
+    global pools are means over two axes, batch normalizations a product and a sum; what is computed is the same."""
+    inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    values = (*inferred.graph.input, *inferred.graph.output, *inferred.graph.value_info)
+    ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in values}
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    graph = result.graph
+    weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    nodes: list[onnx.NodeProto] = []
+
+    def constant(stem: str, array: NDArray[Any]) -> str:
+        name = f"{stem}/{len(graph.initializer)}"
+        graph.initializer.append(numpy_helper.from_array(array, name))
+        return name
+
+    for node in graph.node:
+        attributes = {a.name: a for a in node.attribute}
+        picture = bool(node.input) and ranks.get(node.input[0]) == 4
+        if picture and node.op_type in ("Conv", "MaxPool") and any(attributes["pads"].ints):
+            top, left, bottom, right = attributes["pads"].ints
+            pads = constant(node.output[0], np.array([0, 0, top, left, 0, 0, bottom, right]))
+            # A maximum takes the least number there is for nothing.
+            lowest = float(np.finfo(np.float32).min) if node.op_type == "MaxPool" else 0.0
+            padded = f"{node.output[0]}/padded"
+            filler = constant(node.output[0], np.array(lowest, np.float32))
+            nodes.append(helper.make_node("Pad", [node.input[0], pads, filler], [padded]))
+            node.input[0] = padded
+            attributes["pads"].ints[:] = [0] * 4
+            nodes.append(node)
+        elif picture and node.op_type == "GlobalAveragePool":
+            nodes.append(helper.make_node("ReduceMean", node.input, node.output, axes=[2, 3], keepdims=1))
+        elif picture and node.op_type == "BatchNormalization":
+            scale, bias, mean, variance = (weights[name] for name in node.input[1:])
+            epsilon = attributes["epsilon"].f if "epsilon" in attributes else 1e-5
+            factor = scale / np.sqrt(variance + epsilon)
+            product = f"{node.output[0]}/product"
+            by, plus = (
+                constant(node.output[0], array.reshape(-1, 1, 1).astype(np.float32))
+                for array in (factor, bias - mean * factor)
+            )
+            nodes.append(helper.make_node("Mul", [node.input[0], by], [product]))
+            nodes.append(helper.make_node("Add", [product, plus], node.output[:1]))
+        else:
+            nodes.append(node)
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(copies)
+    return channels_last(result)
+
+
 class _Rewrite:
     def __init__(self, model: onnx.ModelProto) -> None:
         self.model = onnx.shape_inference.infer_shapes(model, data_prop=True)
@@ -152,7 +204,12 @@ class _Rewrite:
             return self._along_an_axis
         if kind in _REDUCTIONS:
             return self._reduction
-        return {"Pad": self._pad, "Slice": self._slice}.get(kind)
+        return {
+            "Pad": self._pad,
+            "Slice": self._slice,
+            "QuantizeLinear": self._quantization,
+            "DequantizeLinear": self._quantization,
+        }.get(kind)
 
     def _ranked(self, name: str) -> bool:
         return self.ranks.get(name) == 4
@@ -274,6 +331,18 @@ class _Rewrite:
             return None
         copy = self._moved(node)
         copy.input[1] = self._constant(node.input[1], pads.reshape(2, 4)[:, TO_LAST].reshape(8))
+        return copy
+
+    def _quantization(self, node: onnx.NodeProto) -> onnx.NodeProto | None:
+        if node.input[0] not in self.last:
+            return None
+        copy = self._moved(node)
+        axis = next((a for a in copy.attribute if a.name == "axis"), None)
+        if self.ranks.get(node.input[1]) == 1:
+            if axis is None:
+                copy.attribute.append(helper.make_attribute("axis", 1))
+                axis = copy.attribute[-1]
+            axis.i = TO_LAST.index(axis.i % 4)
         return copy
 
     def _slice(self, node: onnx.NodeProto) -> onnx.NodeProto | None:

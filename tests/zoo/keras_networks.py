@@ -15,6 +15,18 @@ Keras = Any
 """TensorFlow has no types that a checker could use."""
 
 
+def with_transposes(name: str) -> onnx.ModelProto:
+    """The network that the function `name` makes, as tf2onnx writes it without its own optimization of Transposes: what
+    its rules for single ops leave."""
+    optimizers: Any = import_module("tf2onnx.optimizer")._optimizers
+    left_out = optimizers.pop("optimize_transpose")
+    try:
+        return globals()[name]()
+    finally:
+        optimizers["optimize_transpose"] = left_out
+        optimizers.move_to_end("optimize_transpose", last=False)
+
+
 def _converted(make: Callable[[Keras], Keras], shape: tuple[int, ...]) -> onnx.ModelProto:
     """The network that `make(keras)` gives for an input of `shape`, as ONNX; batch normalizations have measured."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -65,6 +77,14 @@ def mobilenet_v3_small() -> onnx.ModelProto:
 
 def nasnet() -> onnx.ModelProto:
     return _application("NASNetMobile")
+
+
+def densenet() -> onnx.ModelProto:
+    return _application("DenseNet121")
+
+
+def efficientnet_b0() -> onnx.ModelProto:
+    return _application("EfficientNetB0")
 
 
 def _application(name: str, **options: Any) -> onnx.ModelProto:

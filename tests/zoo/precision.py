@@ -33,6 +33,79 @@ def static_qoperator(model: onnx.ModelProto, samples: Samples) -> onnx.ModelProt
     return through_files(model, partial(_static, samples, "QOperator", False))
 
 
+def activation_channels(model: onnx.ModelProto, samples: Samples) -> onnx.ModelProto:
+    """QuantizeLinear and DequantizeLinear with a scale per channel behind every ReLU on pictures."""
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    graph = result.graph
+    ranges = _channel_ranges(model, [n.output[0] for n in graph.node if n.op_type == "Relu"], samples)
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        nodes.append(node)
+        name = node.output[0]
+        if node.op_type != "Relu" or name not in ranges:
+            continue
+        scale = numpy_helper.from_array((ranges[name] / 255 + 1e-6).astype(np.float32), f"{name}/scale")
+        zero = numpy_helper.from_array(np.zeros(scale.dims[0], np.uint8), f"{name}/zero")
+        graph.initializer.extend([scale, zero])
+        node.output[0] = f"{name}/exact"
+        for kind, source, target in (
+            ("QuantizeLinear", f"{name}/exact", f"{name}/quantized"),
+            ("DequantizeLinear", f"{name}/quantized", name),
+        ):
+            nodes.append(helper.make_node(kind, [source, scale.name, zero.name], [target], axis=1))
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(copies)
+    return result
+
+
+def _channel_ranges(model: onnx.ModelProto, names: list[str], samples: Samples) -> dict[str, NDArray[Any]]:
+    """The largest number of each channel, for those of the values that have four dims."""
+    runtime: Any = import_module("onnxruntime")
+    watched = onnx.ModelProto()
+    watched.CopyFrom(model)
+    known = {value.name for value in model.graph.output}
+    for name in names:
+        if name not in known:
+            watched.graph.output.add().name = name
+    session = runtime.InferenceSession(watched.SerializeToString(), providers=["CPUExecutionProvider"])
+    found: dict[str, NDArray[Any]] = {}
+    for sample in samples:
+        for name, array in zip(names, session.run(names, sample), strict=True):
+            if array.ndim == 4:
+                found[name] = np.maximum(found.get(name, 0.0), array.max((0, 2, 3)))
+    return found
+
+
+def tensorflow_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The quantized weights of convolutions as TensorFlow keeps them: height, width, inputs, outputs, scaled along the
+    last dim, and transposed behind their DequantizeLinear."""
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    graph = result.graph
+    weights = {tensor.name: tensor for tensor in graph.initializer}
+    of_convolutions = {node.input[1] for node in graph.node if node.op_type == "Conv"}
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        nodes.append(node)
+        name = node.output[0]
+        if node.op_type != "DequantizeLinear" or name not in of_convolutions or node.input[0] not in weights:
+            continue
+        tensor = weights[node.input[0]]
+        array = numpy_helper.to_array(tensor)
+        tensor.CopyFrom(numpy_helper.from_array(array.transpose(2, 3, 1, 0), tensor.name))
+        for attribute in node.attribute:
+            if attribute.name == "axis":
+                attribute.i = (3, 2, 0, 1)[attribute.i % 4]
+        node.output[0] = f"{name}/hwio"
+        nodes.append(helper.make_node("Transpose", [f"{name}/hwio"], [name], perm=[3, 2, 0, 1]))
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(copies)
+    return result
+
+
 def dynamic_integer(model: onnx.ModelProto) -> onnx.ModelProto:
     """MatMulInteger, ConvInteger and DynamicQuantizeLSTM: activations are quantized as they come."""
     return through_files(model, _dynamic)

@@ -90,7 +90,9 @@ def test_a_network_built_twice_is_the_same_bytes(network: Network, model: Any):
 
 
 _TOLERANCE = {
-    **dict.fromkeys(("nhwc", "unfused", "opset9", "opset11", "opset13", "opset20"), 0.0001),
+    **dict.fromkeys(
+        ("nhwc", "onnx2tf", "hwio", "raw", "unfused", "opset9", "opset11", "opset13", "opset20"), 0.0001
+    ),
     **dict.fromkeys(("dynamo", "ort-extended", "ort-all"), 0.001),
     "f16": 0.05,
 }

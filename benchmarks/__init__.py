@@ -1,0 +1,1 @@
+"""Scripts that measure, each with its own --help."""
