@@ -70,6 +70,32 @@ def batch_norm(x: Array, scale: Array, bias: Array, mean: Array, var: Array, eps
     return x * factor.reshape(shape) + (bias - mean * factor).reshape(shape)
 
 
+def layer_norm(
+    x: Array, scale: Array, bias: Array | None, axes: tuple[int, ...], epsilon: float, *, centered: bool
+) -> Array:
+    """x over its deviation along `axes`, times scale plus bias, which broadcast.
+
+    `centered` takes the deviation from the mean (layer normalization), not from 0 (RMS normalization).
+    """
+    if not x.size:
+        return x
+    if centered:
+        x = x - np.mean(x, axis=axes, keepdims=True, dtype=x.dtype)
+    power = np.mean(x * x, axis=axes, keepdims=True, dtype=x.dtype)
+    result = x / np.sqrt(power + x.dtype.type(epsilon)) * scale
+    return result if bias is None else result + bias
+
+
+def group_norm(x: Array, scale: Array, bias: Array, groups: int, epsilon: float) -> Array:
+    """x normalized over each group of channels (dim 1) and space, times scale plus bias per channel."""
+    if not x.size:
+        return x
+    apart = x.reshape(x.shape[0], groups, -1)
+    normal = layer_norm(apart, np.ones((), x.dtype), None, (2,), epsilon, centered=True).reshape(x.shape)
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    return normal * scale.reshape(shape) + bias.reshape(shape)
+
+
 def lrn(x: Array, size: int, alpha: float, beta: float, bias: float) -> Array:
     """x / (bias + alpha / size * s) ^ beta, s the squares of the channels (dim 1) c - (size-1)//2 to c + size//2."""
     squares = np.square(x)

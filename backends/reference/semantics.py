@@ -151,6 +151,18 @@ def _batch_norm(op: nn.BatchNormOp, *operands: Tensor) -> Tensor:
     return _computed_result(op, array_ops.batch_norm(x, scale, bias, mean, var, op.epsilon))
 
 
+def _axes_norm(op: nn.LayerNormOp | nn.RmsNormOp, *operands: Tensor) -> Tensor:
+    x, scale, *bias = map(elements, operands)
+    centered = isinstance(op, nn.LayerNormOp)
+    values = array_ops.layer_norm(x, scale, bias[0] if bias else None, op.axes, op.epsilon, centered=centered)
+    return _computed_result(op, values)
+
+
+def _group_norm(op: nn.GroupNormOp, *operands: Tensor) -> Tensor:
+    x, scale, bias = map(elements, operands)
+    return _computed_result(op, array_ops.group_norm(x, scale, bias, op.groups, op.epsilon))
+
+
 # Shapes -----------------------------------------------------------------------------------------------------------
 
 
@@ -266,6 +278,9 @@ SEMANTICS: dict[type[Operation], Semantics] = {
     nn.GlobalAvgPoolOp: _global_avg_pool,
     nn.GlobalMaxPoolOp: _global_max_pool,
     nn.BatchNormOp: _batch_norm,
+    nn.LayerNormOp: _axes_norm,
+    nn.RmsNormOp: _axes_norm,
+    nn.GroupNormOp: _group_norm,
     nn.LrnOp: _along(_channels, lambda op, x: array_ops.lrn(x, op.size, op.alpha, op.beta, op.bias)),
     nn.SoftmaxOp: _along(_axis, lambda op, x: array_ops.softmax(x, op.axis)),
     nn.LogSoftmaxOp: _along(_axis, lambda op, x: array_ops.log_softmax(x, op.axis)),

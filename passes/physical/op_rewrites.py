@@ -105,6 +105,61 @@ def _per_channel(
     return build.reshaped(flat, unknown_pads(x.tensor))
 
 
+def _axes_norm(
+    build: PhysicalBuilder,
+    op: nn.LayerNormOp | nn.RmsNormOp,
+    operands: Sequence[PhysicalValue],
+    result: PhysicalTensor,
+) -> PhysicalValue:
+    """The op on any dims: all digits of those that it normalizes over, and factors broadcast over the digits of x."""
+    x, *parameters = operands
+    for axis in op.axes:
+        x = build.trimmed(x, axis) if x.tensor.is_padded(axis) else x
+    tensor = unknown_pads(x.tensor)
+    axes = tuple(k for k, place in enumerate(tensor.dims) if place.dim in op.axes)
+    return build.nn(op, [x, *(build.broadcast(p, tensor) for p in parameters)], tensor, axes=axes)
+
+
+def _group_norm(
+    build: PhysicalBuilder, op: nn.GroupNormOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    """In N, C, space the op itself, else a normalization over those digits of the channels that are within a group."""
+    if _is_in_order(operands, result):
+        return _in_order(build, op, operands, result)
+    x, *vectors = operands
+    size = op.group_size
+    for dim in range(1 if size > 1 else 2, len(x.tensor.extents)):
+        x = build.trimmed(x, dim) if x.tensor.is_padded(dim) else x
+    apart = replace(x.tensor, dims=tuple(d for place in x.tensor.dims for d in _cut(place, 1, size)))
+    x, natural = build.reshaped(x, apart), unknown_pads(x.tensor)
+    spatial = (1,) * (len(natural.extents) - 2)
+    factors: list[PhysicalValue] = []
+    for number, vector in enumerate(vectors, 1):
+        plain = build.row_major(vector, number)
+        shaped = build.reshaped(plain, row_major((*plain.tensor.extents, *spatial)))
+        factors.append(build.broadcast(shaped, apart))
+    axes = tuple(
+        k
+        for k, place in enumerate(apart.dims)
+        if place.dim > 1 or (place.dim == 1 and place.unit * place.count <= size)
+    )
+    made = build.new(
+        nn.LayerNormOp, [x, *factors], unknown_pads(apart), x.element, axes=axes, epsilon=op.epsilon
+    )
+    return build.reshaped(made, natural)
+
+
+def _cut(place: PhysicalDim, dim: int, unit: int) -> list[PhysicalDim]:
+    """`place`, in two where it is of `dim` and `unit` falls inside of it. Raises LayoutError where that is no cut."""
+    inside = place.dim == dim and place.unit < unit < place.unit * place.count
+    if not inside:
+        return [place]
+    if unit % place.unit or (place.unit * place.count) % unit:
+        raise LayoutError(f"parts of {unit} in dim {dim} cut through its blocks")
+    count = unit // place.unit
+    return [PhysicalDim(dim, unit, place.count // count), PhysicalDim(dim, place.unit, count)]
+
+
 # Other indices ----------------------------------------------------------------------------------------------------
 
 
@@ -332,6 +387,9 @@ REWRITES: dict[type[Operation], OpRewrite] = {
     **{op: _reduce for op in nn.NN.operations if issubclass(op, nn.ReduceOp)},
     nn.SoftmaxOp: _softmax,
     nn.LogSoftmaxOp: _softmax,
+    nn.LayerNormOp: _axes_norm,
+    nn.RmsNormOp: _axes_norm,
+    nn.GroupNormOp: _group_norm,
     nn.LrnOp: _per_channel,
     nn.BatchNormOp: _per_channel,
     nn.ConcatOp: _concat,

@@ -49,7 +49,12 @@ def test_random_programs_compute_the_same_as_physical_programs(seed: int, target
     optimize(module, target)
     x = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
     want = run(module, [x], reorders="reference")
-    convert_to_physical(module)
+    try:
+        convert_to_physical(module)
+    except PassError as error:
+        # Windows over blocked space are no affine function; only this target has kernels for them.
+        assert target == "htp" and "holds dim" in str(error)
+        pytest.skip(str(error))
     _check_physical(module)
     for got, expected in zip(run(module, [x], reorders="reference"), want, strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
@@ -79,6 +84,18 @@ OPS: dict[str, tuple[str, Make]] = {
     "softmax channels": ("-inf", lambda x, c: nn.SoftmaxOp(x, axis=1)),
     "softmax last": ("-inf", lambda x, c: nn.LogSoftmaxOp(x, axis=3)),
     "lrn": ("zero", lambda x, c: nn.LrnOp(x, size=3)),
+    "layer norm last": ("undef", lambda x, c: nn.LayerNormOp(x, c(6), c(6), axes=(3,))),
+    "layer norm channels": ("undef", lambda x, c: nn.LayerNormOp(x, c(12, 1, 1), axes=(1,))),
+    "layer norm all": ("undef", lambda x, c: nn.LayerNormOp(x, c(12, 5, 6), c(5, 1), axes=(1, 2, 3))),
+    "rms norm": ("undef", lambda x, c: nn.RmsNormOp(x, c(5, 6), axes=(2, 3), epsilon=0.1)),
+    "instance norm": ("undef", lambda x, c: nn.GroupNormOp(x, c(12), c(12), groups=12)),
+    "group norm": ("undef", lambda x, c: nn.GroupNormOp(x, c(12), c(12), groups=3)),
+    "group norm of two": ("undef", lambda x, c: nn.GroupNormOp(x, c(12), c(12), groups=6)),
+    "group norm of all": ("undef", lambda x, c: nn.GroupNormOp(x, c(12), c(12), groups=1)),
+    "sum of squares": ("zero", lambda x, c: nn.ReduceSumSquareOp(x, axes=(1, 2), keepdims=False)),
+    "l1": ("zero", lambda x, c: nn.ReduceL1Op(x, axes=(1,))),
+    "l2": ("zero", lambda x, c: nn.ReduceL2Op(x, axes=(1,))),
+    "log sum exp": ("-inf", lambda x, c: nn.ReduceLogSumExpOp(x, axes=(1, 3))),
     "batch norm": ("undef", lambda x, c: nn.BatchNormOp(x, *(c(12, low=0.5) for _ in range(4)))),
     "concat": ("undef", lambda x, c: nn.ConcatOp(x, x, axis=1)),
     "concat rows": ("undef", lambda x, c: nn.ConcatOp(x, x, x, axis=2)),
@@ -150,6 +167,8 @@ FORMATS = (
 )  # fmt: skip
 
 REFUSED = {
+    "layer norm last", "layer norm channels", "layer norm all", "rms norm", "instance norm", "group norm",
+    "group norm of two", "group norm of all",
     "softmax channels", "softmax last", "lrn", "batch norm", "concat", "slice", "slice blocks", "pad", "mirror",
     "resize", "resize to", "max pool", "avg pool", "avg pool up", "avg pool with pads", "global avg", "global max",
     "conv", "dilated", "pointwise", "depthwise", "grouped", "concat rows",

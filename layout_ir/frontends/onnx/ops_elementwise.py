@@ -13,6 +13,7 @@ from layout_ir.dialects.layout import AnyAttr
 from layout_ir.frontends.onnx.folding import cast_array, cast_cost
 from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
 from layout_ir.frontends.onnx.node import Node
+from layout_ir.frontends.onnx.ops_norms import with_factors
 from layout_ir.frontends.onnx.tensor_protos import numpy_type
 from layout_ir.frontends.onnx.translation import Builder, Translate, Translation
 from layout_ir.frontends.onnx.values import Constant, Value, dtype_of, element_of, shape_of
@@ -33,7 +34,8 @@ def _unary(op: type[nn.UnaryOp]) -> Translate:
 
 def _binary(op: type[nn.BinaryOp]) -> Translate:
     def translate(builder: Builder, node: Node) -> Value:
-        return builder.apply(op, node.input(0), node.input(1))
+        merged = with_factors(builder, node, op)
+        return builder.apply(op, node.input(0), node.input(1)) if merged is None else merged
 
     return translate
 

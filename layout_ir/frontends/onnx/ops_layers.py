@@ -10,7 +10,7 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReshapeOp
 from layout_ir.frontends.onnx.batch_norm import fold_into_convolution
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
-from layout_ir.frontends.onnx.import_error import OnnxImportError
+from layout_ir.frontends.onnx.import_error import OnnxImportError, UnsupportedUse
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.translation import (
     Builder,
@@ -126,9 +126,9 @@ def _batch_norm(builder: Builder, node: Node) -> Value:
     epsilon = node.number("epsilon", 1e-5)
     node.get("momentum", 0.9)  # is about training
     if node.flag("training_mode"):
-        raise OnnxImportError("training_mode = 1 is not supported, only inference is")
+        raise UnsupportedUse("training_mode = 1 is not supported, only inference is")
     if not node.flag("spatial", default=True):
-        raise OnnxImportError("spatial = 0 is not supported: statistics must be per channel")
+        raise UnsupportedUse("spatial = 0 is not supported: statistics must be per channel")
     x, *parameters = (node.input(number) for number in range(5))
     folded = _fold_batch_norm(builder, node, x, parameters, epsilon)
     return builder.apply(nn.BatchNormOp, x, *parameters, epsilon=epsilon) if folded is None else folded
@@ -138,7 +138,7 @@ def _fold_batch_norm(
     builder: Builder, node: Node, x: Value, parameters: list[Value], epsilon: float
 ) -> Value | None:
     """The convolution that computes `x` with the normalization in its weights; None if they stay two ops."""
-    if not (node.owns_input and isinstance(x, OpResult) and isinstance(x.op, nn.ConvOp)):
+    if not (node.owns(0) and isinstance(x, OpResult) and isinstance(x.op, nn.ConvOp)):
         return None
     conv = x.op
     weight = builder.constant_of(conv.w)
@@ -159,7 +159,8 @@ def _fold_batch_norm(
     new_weight, new_bias = folded
     name = weight.name
     builder.location = conv.location  # pyright: ignore[reportAttributeAccessIssue]
-    result = builder.apply(
+    # Nothing uses the old one now, so that it will be dropped.
+    return builder.apply(
         nn.ConvOp,
         conv.x,
         Constant(new_weight, name),
@@ -169,8 +170,6 @@ def _fold_batch_norm(
         dilations=conv.dilations,
         group=conv.group,
     )
-    builder.block.erase_op(conv)
-    return result
 
 
 def _lrn(builder: Builder, node: Node) -> Value:
@@ -231,11 +230,16 @@ _OPS: dict[str, Translate] = {
     "LogSoftmax": _softmax(nn.LogSoftmaxOp),
     "MatMul": _matmul,
     "MaxPool": _max_pool,
+    "ReduceL1": _reduce(nn.ReduceL1Op, 18),
+    "ReduceL2": _reduce(nn.ReduceL2Op, 18),
+    "ReduceLogSum": _reduce(nn.ReduceLogSumOp, 18),
+    "ReduceLogSumExp": _reduce(nn.ReduceLogSumExpOp, 18),
     "ReduceMax": _reduce(nn.ReduceMaxOp, 18),
     "ReduceMean": _reduce(nn.ReduceMeanOp, 18),
     "ReduceMin": _reduce(nn.ReduceMinOp, 18),
     "ReduceProd": _reduce(nn.ReduceProdOp, 18),
     "ReduceSum": _reduce(nn.ReduceSumOp, 13),
+    "ReduceSumSquare": _reduce(nn.ReduceSumSquareOp, 18),
     "Softmax": _softmax(nn.SoftmaxOp),
 }
 

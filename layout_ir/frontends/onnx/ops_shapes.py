@@ -12,8 +12,9 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import PermuteOp, ReshapeOp
 from layout_ir.dialects.nn.tensor_types import broadcast
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
-from layout_ir.frontends.onnx.import_error import OnnxImportError
+from layout_ir.frontends.onnx.import_error import OnnxImportError, UnsupportedUse
 from layout_ir.frontends.onnx.node import Node
+from layout_ir.frontends.onnx.ops_norms import grouped_behind_reshape
 from layout_ir.frontends.onnx.tensor_protos import check_shape
 from layout_ir.frontends.onnx.translation import (
     Builder,
@@ -116,7 +117,8 @@ def _reshape(builder: Builder, node: Node) -> Value:
                 f"cannot reshape {list(old)} to {list(wanted)}: {known} does not divide {prod(old)}"
             )
         shape[shape.index(-1)] = prod(old) // known
-    return reshaped(builder, node, x, shape)
+    grouped = grouped_behind_reshape(builder, node, x, tuple(shape))
+    return reshaped(builder, node, x, shape) if grouped is None else grouped
 
 
 def _flatten(builder: Builder, node: Node) -> Value:
@@ -172,7 +174,7 @@ def _dropout(builder: Builder, node: Node) -> Value:
     node.optional(1)
     training = node.constant(2)
     if training is not None and training.any():
-        raise OnnxImportError("training_mode = true is not supported, only inference is")
+        raise UnsupportedUse("training_mode = true is not supported, only inference is")
     return node.input(0)
 
 
@@ -316,6 +318,12 @@ _IGNORED_IN_RESIZE = {"cubic_coeff_a": -0.75, "exclude_outside": 0, "extrapolati
 """Attributes that only modes have which are not supported; any node may carry them."""
 
 
+_UNSUPPORTED_IN_RESIZE = {
+    "mode": ("cubic",),
+    "coordinates": ("tf_crop_and_resize", "half_pixel_symmetric", "tf_half_pixel_for_nn"),
+}
+
+
 def _resize(builder: Builder, node: Node) -> Value:
     if node.opset < 11:
         return _resize_by_scales(builder, node)
@@ -325,10 +333,10 @@ def _resize(builder: Builder, node: Node) -> Value:
         node.get(name, default)
     node.optional(1)  # the region of interest, for a coordinate mode that is not supported
     if node.flag("antialias"):
-        raise OnnxImportError("antialias = 1 is not supported")
+        raise UnsupportedUse("antialias = 1 is not supported")
     policy = node.get("keep_aspect_ratio_policy", "stretch")
     if policy != "stretch":
-        raise OnnxImportError(f"keep_aspect_ratio_policy = {policy} is not supported, only stretch is")
+        raise UnsupportedUse(f"keep_aspect_ratio_policy = {policy} is not supported, only stretch is")
     axes = normalize_resize_axes(node.ints("axes"), rank)
     scales, sizes = node.constant(2), node.constant_ints(3)
     attributes: dict[str, Any] = {
@@ -336,6 +344,9 @@ def _resize(builder: Builder, node: Node) -> Value:
         "coordinates": node.get("coordinate_transformation_mode", "half_pixel"),
         "nearest_mode": node.get("nearest_mode", "round_prefer_floor"),
     }
+    for name, known in _UNSUPPORTED_IN_RESIZE.items():
+        if attributes[name] in known:
+            raise UnsupportedUse(f"{name} = {attributes[name]} is not supported")
     if attributes["mode"] != "nearest":
         del attributes["nearest_mode"]
     for name, values in (("scales", () if scales is None else scales.ravel()), ("sizes", sizes or ())):
@@ -384,7 +395,7 @@ def _resize_by_scales(builder: Builder, node: Node) -> Value:
     if attributes["mode"] == "nearest":
         smaller = any(factor < 1 for factor in factors)
         if smaller and any(factor > 1 for factor in factors):
-            raise OnnxImportError(
+            raise UnsupportedUse(
                 f"scales {factors} enlarge and shrink; before opset 11 only one is supported"
             )
         attributes["nearest_mode"] = "ceil" if smaller else "floor"

@@ -109,6 +109,11 @@ def _keeps(op: nn.NNOp) -> Callable[[Format], bool]:
         old, new = shape_of(op.operands[0]), shape_of(op.result)
         changed = [d for d in range(len(old)) if old[d] != new[d]]
         return lambda fmt: all(fmt.blocks()[d] == 1 for d in changed)
+    if isinstance(op, nn.LayerNormOp | nn.RmsNormOp):
+        # A mean over pads is another one.
+        return lambda fmt: not set(op.axes).intersection(fmt.bind(shape_of(op.x)).padded_dims())
+    if isinstance(op, nn.GroupNormOp):
+        return lambda fmt: _group_norm_keeps(op, fmt)
     if isinstance(op, nn.DivOp) and op.pad_reads(1):
         # Integers: a division by a pad ends the program, so there are none.
         return lambda fmt: not fmt.bind(shape_of(op.result)).is_padded
@@ -137,6 +142,24 @@ def _concat_keeps(op: nn.ConcatOp, fmt: Format) -> bool:
     """Whether each part of a concat starts at a block of its own."""
     axis = op.axis % fmt.rank
     return all(shape_of(value)[axis] % fmt.blocks()[axis] == 0 for value in op.operands[:-1])
+
+
+def _group_norm_keeps(op: nn.GroupNormOp, fmt: Format) -> bool:
+    """Whether the dims of a mean have no pads, and each block of channels lies in one group or is whole groups."""
+    layout = fmt.bind(shape_of(op.x))
+    first = 2 if op.group_size == 1 else 1
+    if any(dim >= first for dim in layout.padded_dims()):
+        return False
+    size = op.group_size
+    return all(
+        digit.unit >= size or (size % digit.unit == 0 and _divides(size // digit.unit, digit.count))
+        for digit in layout.digits[1]
+    )
+
+
+def _divides(number: int, other: int) -> bool:
+    """Whether one of the two is a multiple of the other."""
+    return number % other == 0 or other % number == 0
 
 
 # Views, constants, reorders ----------------------------------------------------------------------------------------

@@ -29,7 +29,10 @@ def examples() -> list[Operation]:
         nn.CosOp, nn.MishOp, nn.SinOp,
     ]  # fmt: skip
     binary = [nn.AddOp, nn.DivOp, nn.MaxOp, nn.MinOp, nn.MulOp, nn.PowOp, nn.PReluOp, nn.SubOp]
-    reductions = [nn.ReduceMaxOp, nn.ReduceMeanOp, nn.ReduceMinOp, nn.ReduceProdOp, nn.ReduceSumOp]
+    reductions = [
+        nn.ReduceMaxOp, nn.ReduceMeanOp, nn.ReduceMinOp, nn.ReduceProdOp, nn.ReduceSumOp, nn.ReduceL1Op,
+        nn.ReduceL2Op, nn.ReduceLogSumOp, nn.ReduceLogSumExpOp, nn.ReduceSumSquareOp,
+    ]  # fmt: skip
     w, b = value((4, 3, 3, 2)), value((4,))
     ops: list[Operation] = [
         *(op(x) for op in simple),
@@ -56,6 +59,12 @@ def examples() -> list[Operation]:
         nn.CastOp(x, result_type=tensor(IMAGE, "i8")),
         nn.BatchNormOp(x, v, v, v, v),
         nn.BatchNormOp(x, v, v, v, v, epsilon=1e-3),
+        nn.LayerNormOp(x, value((8,))),
+        nn.LayerNormOp(x, value((9, 1)), value((9, 8)), axes=[2, 3], epsilon=1e-3),
+        nn.RmsNormOp(x, value((8,))),
+        nn.RmsNormOp(x, value((6, 1, 1)), value(()), axes=[1], epsilon=1e-3),
+        nn.GroupNormOp(x, v, v, groups=3),
+        nn.GroupNormOp(x, v, v, groups=6, epsilon=1e-3),
         nn.LrnOp(x, size=5),
         nn.LrnOp(x, size=5, alpha=1e-3, beta=0.5, bias=2.0),
         nn.SoftmaxOp(x),

@@ -11,10 +11,10 @@ from tests.backends.reference.catalog.cases import Case, Maker, random_shape, ra
 from tests.backends.reference.catalog.numbers import INTEGER_TYPES, Torch, to_stored, to_torch, torch
 
 
-def _reduce(function: Callable[[Torch, tuple[int, ...], bool], Torch]) -> Maker:
+def _reduce(function: Callable[[Torch, tuple[int, ...], bool], Torch], low: float = -3.0) -> Maker:
     def make(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
         shape = random_shape(rng, rng.randint(1, 4))
-        x = random_values(rng, shape, dtype)
+        x = random_values(rng, shape, dtype, low)
         axes = tuple(sorted(rng.sample(range(len(shape)), rng.randint(1, len(shape)))))
         keepdims = rng.random() < 0.5
         attributes = {"axes": axes, "keepdims": keepdims}
@@ -40,6 +40,11 @@ def _prod(x: Torch, axes: tuple[int, ...], keepdims: bool) -> Torch:
 
 
 MAKERS: dict[type[nn.NNOp], Maker] = {
+    nn.ReduceL1Op: _reduce(lambda x, axes, keepdims: x.abs().sum(axes, keepdim=keepdims)),
+    nn.ReduceL2Op: _reduce(lambda x, axes, keepdims: torch.linalg.vector_norm(x, 2, axes, keepdim=keepdims)),
+    nn.ReduceLogSumExpOp: _reduce(lambda x, axes, keepdims: x.logsumexp(axes, keepdim=keepdims)),
+    nn.ReduceLogSumOp: _reduce(lambda x, axes, keepdims: x.sum(axes, keepdim=keepdims).log(), 0.1),
+    nn.ReduceSumSquareOp: _reduce(lambda x, axes, keepdims: (x * x).sum(axes, keepdim=keepdims)),
     nn.ReduceSumOp: _reduce(lambda x, axes, keepdims: x.sum(axes, keepdim=keepdims)),
     nn.ReduceMeanOp: _reduce(_mean),
     nn.ReduceProdOp: _reduce(_prod),
