@@ -63,10 +63,10 @@ def _elementwise(op: nn.ElementwiseOp, *operands: Tensor) -> Tensor:
     if policy_holds and plain and all(same_box(operand.layout, layout) for operand in operands):
         # One dense box for all: it does not matter where its positions are.
         result = Tensor.blank(layout, dtype)
-        values = op.compute(np, *(widen(operand.physical(), dtype) for operand in operands))
+        values = op.compute(np, *(widen(operand.physical(), operand.dtype) for operand in operands))
         result.physical()[...] = narrow(values, dtype)
         return result
-    values = op.compute(np, *(widen(aligned(operand, layout), dtype) for operand in operands))
+    values = op.compute(np, *(widen(aligned(operand, layout), operand.dtype) for operand in operands))
     box = np.broadcast_to(narrow(values, dtype), layout.padded_shape)
     return Tensor.store_box(box, layout, dtype)
 

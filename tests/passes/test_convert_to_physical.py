@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 from xdsl.builder import Builder
-from xdsl.dialects.builtin import FunctionType, ModuleOp, NoneAttr, TensorType, f32, f64
+from xdsl.dialects.builtin import FunctionType, ModuleOp, NoneAttr, TensorType, f32, f64, i1
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -71,6 +71,8 @@ OPS: dict[str, tuple[str, Make]] = {
     "relu": ("undef", lambda x, c: nn.ReluOp(x)),
     "add channels": ("undef", lambda x, c: nn.AddOp(x, c(12, 1, 1))),
     "add rows": ("undef", lambda x, c: nn.AddOp(c(5, 1), x)),
+    "greater": ("undef", lambda x, c: nn.GreaterOp(x, c(12, 1, 1))),
+    "where": ("undef", lambda x, c: nn.WhereOp(c(5, 1, truth=True), c(6), x)),
     "add one": ("undef", lambda x, c: nn.AddOp(x, c())),
     "add all": ("undef", lambda x, c: nn.AddOp(x, c(1, 1, 1, 1))),
     "cast": ("undef", lambda x, c: nn.CastOp(x, result_type=TensorType(f64, SHAPE))),
@@ -134,9 +136,10 @@ def _program(make: Make, fmt: Format, rng: Random, numbers: np.random.Generator)
         builder.insert(op)
         return op.results[0]
 
-    def constant(*shape: int, low: float = -1.0) -> SSAValue:
-        type = TensorType(f32, list(shape))
-        data = numbers.uniform(low, 1.0, shape).astype(np.float32).tobytes()
+    def constant(*shape: int, low: float = -1.0, truth: bool = False) -> SSAValue:
+        type = TensorType(i1 if truth else f32, list(shape))
+        array = numbers.uniform(low, 1.0, shape).astype(np.float32)
+        data = (array > 0 if truth else array).tobytes()
         weights = "(o, i, h, w) : " + rng.choice(
             [
                 "[o, i, h, w]",

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, ClassVar, Self
 
-from xdsl.dialects.builtin import FunctionType, TensorType
+from xdsl.dialects.builtin import FunctionType, TensorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -238,6 +238,12 @@ class NNOp(IRDLOperation, LayoutOp):
     def check_elements(self) -> None:
         """Rule 1: raises LayoutError where an element type is not allowed, or differs from that of operand 0."""
         values = (*self.operands, self.result)
+        self.check_allowed(values)
+        if self.SAME_ELEMENT:
+            self.check_equal_elements(values)
+
+    def check_allowed(self, values: Sequence[SSAValue]) -> None:
+        """Raises LayoutError where the element type of a tensor is none of `ALLOWED`."""
         for value in values:
             element = _element_text(tensor_type(value).element_type)
             if element not in self.ALLOWED:
@@ -245,13 +251,22 @@ class NNOp(IRDLOperation, LayoutOp):
                     f"element type {element} of {self._title(value)} is not supported by {self.name}, "
                     f"expected one of {', '.join(self.ALLOWED)}"
                 )
-        for value in values if self.SAME_ELEMENT else ():
+
+    def check_equal_elements(self, values: Sequence[SSAValue]) -> None:
+        """Raises LayoutError where a tensor has another element type than the first."""
+        for value in values:
             ours, theirs = tensor_type(values[0]).element_type, tensor_type(value).element_type
             if ours != theirs:
                 raise LayoutError(
                     f"element type mismatch between {self._title(values[0])} and {self._title(value)}: "
                     f"{ours} != {theirs}"
                 )
+
+    def check_truth_value(self, value: SSAValue) -> None:
+        """Raises LayoutError where a tensor is not one of truth values."""
+        element = tensor_type(value).element_type
+        if element != i1:
+            raise LayoutError(f"{self._title(value)} of {self.name} has element type {element}, expected i1")
 
     def check_shapes(self) -> None:
         """Rules 2 and 3: raises LayoutError where the result has another shape than inferred, a shape is dynamic, or

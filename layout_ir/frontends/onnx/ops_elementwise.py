@@ -118,6 +118,25 @@ def _scalar(constant: Constant) -> float:
     return float(constant.array.reshape(()))
 
 
+def _where(builder: Builder, node: Node) -> Value:
+    return builder.apply(nn.WhereOp, node.input(0), node.input(1), node.input(2))
+
+
+def _gelu(approximate: str) -> Translate:
+    """ONNX Runtime's own: of x, or of the sum of x and a bias."""
+
+    def translate(builder: Builder, node: Node) -> Value:
+        x, bias = node.input(0), node.optional(1)
+        x = x if bias is None else builder.apply(nn.AddOp, x, bias)
+        return builder.apply(nn.GeluOp, x, approximate=approximate)
+
+    return translate
+
+
+def _quick_gelu(builder: Builder, node: Node) -> Value:
+    return builder.apply(nn.SwishOp, node.input(0), alpha=node.number("alpha", 1.702))
+
+
 _OPS: dict[str, Translate] = {
     # The dialect has ONNX's names: `nn.AbsOp` is Abs.
     **{op.__name__[:-2]: _unary(op) for op in nn.NN.operations if issubclass(op, nn.UnaryOp)},
@@ -130,6 +149,11 @@ _OPS: dict[str, Translate] = {
     "Min": _variadic(nn.MinOp),
     "Pow": _pow,
     "Sum": _variadic(nn.AddOp),
+    "Where": _where,
+    "com.microsoft.BiasGelu": _gelu("none"),
+    "com.microsoft.FastGelu": _gelu("tanh"),
+    "com.microsoft.Gelu": _gelu("none"),
+    "com.microsoft.QuickGelu": _quick_gelu,
 }
 
 TRANSLATIONS: dict[str, Translation] = {name: Translation(translate) for name, translate in _OPS.items()}

@@ -26,9 +26,12 @@ def examples() -> list[Operation]:
     simple = [
         nn.AbsOp, nn.CeilOp, nn.ErfOp, nn.ExpOp, nn.FloorOp, nn.HardSwishOp, nn.LogOp, nn.NegOp, nn.ReciprocalOp,
         nn.ReluOp, nn.SigmoidOp, nn.SoftplusOp, nn.SqrtOp, nn.TanhOp, nn.GlobalAvgPoolOp, nn.GlobalMaxPoolOp,
-        nn.CosOp, nn.MishOp, nn.SinOp,
+        nn.CosOp, nn.MishOp, nn.SinOp, nn.SignOp, nn.RoundOp, nn.SoftsignOp,
     ]  # fmt: skip
     binary = [nn.AddOp, nn.DivOp, nn.MaxOp, nn.MinOp, nn.MulOp, nn.PowOp, nn.PReluOp, nn.SubOp]
+    binary += [nn.EqualOp, nn.GreaterOp, nn.GreaterOrEqualOp, nn.LessOp, nn.LessOrEqualOp]
+    logic = [nn.AndOp, nn.OrOp, nn.XorOp]
+    bits = value(IMAGE, "i1")
     reductions = [
         nn.ReduceMaxOp, nn.ReduceMeanOp, nn.ReduceMinOp, nn.ReduceProdOp, nn.ReduceSumOp, nn.ReduceL1Op,
         nn.ReduceL2Op, nn.ReduceLogSumOp, nn.ReduceLogSumExpOp, nn.ReduceSumSquareOp,
@@ -38,6 +41,10 @@ def examples() -> list[Operation]:
         *(op(x) for op in simple),
         *(op(x, x) for op in binary),
         *(op(x, value((8,))) for op in binary),
+        *(op(bits, value((8,), "i1")) for op in logic),
+        nn.NotOp(bits),
+        nn.WhereOp(value((9, 1), "i1"), x, value((8,))),
+        nn.WhereOp(bits, value((1,), "i8"), value((8,), "i8")),
         *(op(x) for op in reductions),
         *(op(x, axes=[1, 3], keepdims=False) for op in reductions),
         nn.ConvOp(x, value((4, 6, 3, 2))),
@@ -51,6 +58,12 @@ def examples() -> list[Operation]:
         nn.LeakyReluOp(x),
         nn.LeakyReluOp(x, alpha=1e-7),
         nn.EluOp(x, alpha=0.3),
+        nn.CeluOp(x, alpha=0.3),
+        nn.SeluOp(x),
+        nn.SeluOp(x, alpha=1.0, gamma=2.0),
+        nn.SwishOp(x),
+        nn.SwishOp(x, alpha=1.702),
+        nn.ThresholdedReluOp(x, alpha=0.0),
         nn.HardSigmoidOp(x, alpha=1 / 6, beta=0.25),
         nn.GeluOp(x),
         nn.GeluOp(x, approximate="tanh"),
