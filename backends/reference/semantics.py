@@ -28,6 +28,7 @@ from layout_ir.dialects import layout, nn
 from layout_ir.dialects.layout import dtype_of, is_any, layout_of, strip_type
 from layout_ir.dialects.nn.constant import element_size
 from layout_ir.elements.numpy_types import Array, convert, narrow, storage, stored_number, widen
+from layout_ir.errors import LayoutError
 
 Semantics = Callable[..., Tensor]
 """(op, *operands) -> result."""
@@ -166,6 +167,23 @@ def _group_norm(op: nn.GroupNormOp, *operands: Tensor) -> Tensor:
 # Shapes -----------------------------------------------------------------------------------------------------------
 
 
+def _gather(op: nn.GatherOp, x: Tensor, indices: Tensor) -> Tensor:
+    numbers, extent = indices.logical(), x.shape[op.axis]
+    wrong = numbers[(numbers < -extent) | (numbers >= extent)]
+    if wrong.size:
+        raise LayoutError(
+            f"index {wrong.flat[0]} of nn.gather is not in {-extent}..{extent - 1}, dim {op.axis}"
+        )
+    return _stored_result(op, np.take(x.logical(), numbers, axis=op.axis))
+
+
+def _arg_reduce(op: nn.ArgMaxOp | nn.ArgMinOp, x: Tensor) -> Tensor:
+    data = elements(x)
+    function = np.argmax if isinstance(op, nn.ArgMaxOp) else np.argmin
+    values = function(np.flip(data, op.axis) if op.select_last else data, axis=op.axis, keepdims=op.keepdims)
+    return _stored_result(op, (x.shape[op.axis] - 1 - values if op.select_last else values).astype(np.int64))
+
+
 def _concat(op: nn.ConcatOp, *operands: Tensor) -> Tensor:
     return _stored_result(op, np.concatenate([operand.logical() for operand in operands], axis=op.axis))
 
@@ -284,6 +302,9 @@ SEMANTICS: dict[type[Operation], Semantics] = {
     nn.LrnOp: _along(_channels, lambda op, x: array_ops.lrn(x, op.size, op.alpha, op.beta, op.bias)),
     nn.SoftmaxOp: _along(_axis, lambda op, x: array_ops.softmax(x, op.axis)),
     nn.LogSoftmaxOp: _along(_axis, lambda op, x: array_ops.log_softmax(x, op.axis)),
+    nn.GatherOp: _gather,
+    nn.ArgMaxOp: _arg_reduce,
+    nn.ArgMinOp: _arg_reduce,
     nn.ConcatOp: _concat,
     nn.PadOp: _pad,
     nn.SliceOp: _slice,

@@ -182,6 +182,44 @@ def _concat(
     return build.nn(op, parts, unknown_pads(result).with_dim(op.axis, count, 0), axis=at)
 
 
+def _gather(
+    build: PhysicalBuilder, op: nn.GatherOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    x = build.single(operands[0], op.axis)
+    indices = build.row_major(operands[1], 1)
+    at, extents = build.place(x.tensor, op.axis), indices.tensor.extents
+    dims: list[PhysicalDim] = []
+    lo = list(x.tensor.lo)
+    lo[op.axis : op.axis + 1] = [0] * len(extents)
+    for place in x.tensor.dims:
+        if place.dim == op.axis:
+            dims += [PhysicalDim(op.axis + k, 1, extent) for k, extent in enumerate(extents)]
+        else:
+            dims.append(replace(place, dim=place.dim + (len(extents) - 1) * (place.dim > op.axis)))
+    return build.nn(op, [x, indices], PhysicalTensor(result.extents, tuple(dims), tuple(lo)), axis=at)
+
+
+def _arg_reduce(
+    build: PhysicalBuilder,
+    op: nn.ArgMaxOp | nn.ArgMinOp,
+    operands: Sequence[PhysicalValue],
+    result: PhysicalTensor,
+) -> PhysicalValue:
+    x = build.single(operands[0], op.axis)
+    at = build.place(x.tensor, op.axis)
+    kept = [place for place in x.tensor.dims if op.keepdims or place.dim != op.axis]
+    dims = tuple(
+        replace(
+            place,
+            dim=place.dim - (not op.keepdims and place.dim > op.axis),
+            count=1 if place.dim == op.axis else place.count,
+        )
+        for place in kept
+    )
+    lo = tuple(low for dim, low in enumerate(x.tensor.lo) if op.keepdims or dim != op.axis)
+    return build.nn(op, [x], PhysicalTensor(result.extents, dims, lo), axis=at)
+
+
 def _slice(
     build: PhysicalBuilder, op: nn.SliceOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
 ) -> PhysicalValue:
@@ -392,6 +430,9 @@ REWRITES: dict[type[Operation], OpRewrite] = {
     nn.GroupNormOp: _group_norm,
     nn.LrnOp: _per_channel,
     nn.BatchNormOp: _per_channel,
+    nn.GatherOp: _gather,
+    nn.ArgMaxOp: _arg_reduce,
+    nn.ArgMinOp: _arg_reduce,
     nn.ConcatOp: _concat,
     nn.SliceOp: _slice,
     nn.PadOp: _pad,

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 from xdsl.builder import Builder
-from xdsl.dialects.builtin import FunctionType, ModuleOp, NoneAttr, TensorType, f32, f64, i1
+from xdsl.dialects.builtin import FunctionType, ModuleOp, NoneAttr, TensorType, f32, f64, i1, i64
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -99,6 +99,12 @@ OPS: dict[str, tuple[str, Make]] = {
     "l2": ("zero", lambda x, c: nn.ReduceL2Op(x, axes=(1,))),
     "log sum exp": ("-inf", lambda x, c: nn.ReduceLogSumExpOp(x, axes=(1, 3))),
     "batch norm": ("undef", lambda x, c: nn.BatchNormOp(x, *(c(12, low=0.5) for _ in range(4)))),
+    "gather": ("undef", lambda x, c: nn.GatherOp(x, c(3, integers=5), axis=2)),
+    "gather channels": ("undef", lambda x, c: nn.GatherOp(x, c(7, integers=12), axis=1)),
+    "gather one": ("undef", lambda x, c: nn.GatherOp(x, c(integers=5), axis=2)),
+    "gather many": ("undef", lambda x, c: nn.GatherOp(x, c(2, 3, integers=6), axis=3)),
+    "arg max": ("undef", lambda x, c: nn.ArgMaxOp(x, axis=1)),
+    "arg min": ("undef", lambda x, c: nn.ArgMinOp(x, axis=2, keepdims=False, select_last=True)),
     "concat": ("undef", lambda x, c: nn.ConcatOp(x, x, axis=1)),
     "concat rows": ("undef", lambda x, c: nn.ConcatOp(x, x, x, axis=2)),
     "slice": ("undef", lambda x, c: nn.SliceOp(x, starts=(0, 4, 4, 1), sizes=(2, 8, 5, 2), steps=(1, 1, -1, 3))),
@@ -136,10 +142,11 @@ def _program(make: Make, fmt: Format, rng: Random, numbers: np.random.Generator)
         builder.insert(op)
         return op.results[0]
 
-    def constant(*shape: int, low: float = -1.0, truth: bool = False) -> SSAValue:
-        type = TensorType(i1 if truth else f32, list(shape))
+    def constant(*shape: int, low: float = -1.0, truth: bool = False, integers: int = 0) -> SSAValue:
+        type = TensorType(i1 if truth else i64 if integers else f32, list(shape))
         array = numbers.uniform(low, 1.0, shape).astype(np.float32)
-        data = (array > 0 if truth else array).tobytes()
+        array = array > 0 if truth else numbers.integers(-integers, integers, shape) if integers else array
+        data = array.tobytes()
         weights = "(o, i, h, w) : " + rng.choice(
             [
                 "[o, i, h, w]",
@@ -170,6 +177,7 @@ FORMATS = (
 )  # fmt: skip
 
 REFUSED = {
+    "gather", "gather channels", "gather one", "gather many", "arg max", "arg min",
     "layer norm last", "layer norm channels", "layer norm all", "rms norm", "instance norm", "group norm",
     "group norm of two", "group norm of all",
     "softmax channels", "softmax last", "lrn", "batch norm", "concat", "slice", "slice blocks", "pad", "mirror",

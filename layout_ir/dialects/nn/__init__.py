@@ -62,6 +62,11 @@ from layout_ir.dialects.nn.elementwise import (
     WhereOp,
     XorOp,
 )
+from layout_ir.dialects.nn.indexing import (
+    ArgMaxOp,
+    ArgMinOp,
+    GatherOp,
+)
 from layout_ir.dialects.nn.matmul import GemmOp, MatmulOp
 from layout_ir.dialects.nn.nn_op import NNOp
 from layout_ir.dialects.nn.normalization import (
@@ -96,6 +101,8 @@ NN = Dialect(
         AbsOp,
         AddOp,
         AndOp,
+        ArgMaxOp,
+        ArgMinOp,
         AvgPoolOp,
         BatchNormOp,
         CastOp,
@@ -112,6 +119,7 @@ NN = Dialect(
         ErfOp,
         ExpOp,
         FloorOp,
+        GatherOp,
         GeluOp,
         GemmOp,
         GlobalAvgPoolOp,
@@ -180,6 +188,8 @@ __all__ = [
     "AbsOp",
     "AddOp",
     "AndOp",
+    "ArgMaxOp",
+    "ArgMinOp",
     "AvgPoolOp",
     "BatchNormOp",
     "BinaryOp",
@@ -199,6 +209,7 @@ __all__ = [
     "ErfOp",
     "ExpOp",
     "FloorOp",
+    "GatherOp",
     "GeluOp",
     "GemmOp",
     "GlobalAvgPoolOp",

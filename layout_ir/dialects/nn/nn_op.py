@@ -58,6 +58,9 @@ from layout_ir.dialects.nn.tensor_types import (
 from layout_ir.errors import LayoutError, shape_text
 from layout_ir.interfaces import LayoutOp, PadRead
 
+DimImages = tuple[tuple[int, ...], ...]
+"""Per dim of operand 0 the dims of the result that it becomes, in order: none, one or several."""
+
 
 class NNOp(IRDLOperation, LayoutOp):
     """An op of the graph: pure, tensors in, one tensor out."""
@@ -133,6 +136,13 @@ class NNOp(IRDLOperation, LayoutOp):
     def pad_result(self, pads: Sequence[float | None]) -> float | None:
         """By default 0: kernels write zeros there, whatever the operands hold."""
         return 0.0
+
+    def dim_images(self) -> DimImages | None:
+        """Where the dims of operand 0 are in the result, whose Format follows from it then.
+
+        By default None: where there is one Format, it is that of all (`SAME_FORMAT`).
+        """
+        return None
 
     # --- assembly ---------------------------------------------------------------------------------------------
 

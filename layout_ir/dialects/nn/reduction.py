@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def
 
 from layout_ir.dialects.nn.attributes import flag, ints
-from layout_ir.dialects.nn.nn_op import NNOp
+from layout_ir.dialects.nn.nn_op import DimImages, NNOp
 from layout_ir.dialects.nn.tensor_types import FLOATS, NUMBERS, Shape, check_axes, int_range
 from layout_ir.interfaces import PadRead
 
@@ -55,6 +55,15 @@ class ReduceOp(NNOp):
     def formatted_operands(self) -> Sequence[SSAValue]:
         """x, where the result has its rank."""
         return self.operands if self.keepdims else ()
+
+    def dim_images(self) -> DimImages | None:
+        """Without `keepdims`, a dim of `axes` becomes none."""
+        if self.keepdims:
+            return None
+        axes = set(self.axes)
+        return tuple(
+            () if d in axes else (d - sum(axis < d for axis in axes),) for d in range(len(self.shapes[0]))
+        )
 
     def neutral(self) -> float:
         """The neutral element in the element type, whose bounds stand for infinities that it does not have."""

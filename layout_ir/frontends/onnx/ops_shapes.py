@@ -205,6 +205,26 @@ def _concat(builder: Builder, node: Node) -> Value:
     return builder.apply(nn.ConcatOp, *values, axis=axis) if len(values) > 1 else values[0]
 
 
+def _gather(builder: Builder, node: Node) -> Value:
+    x = node.input(0)
+    axis = normalize_axis(node.get("axis", 0), len(shape_of(x)))
+    return builder.apply(nn.GatherOp, x, node.input(1), axis=axis)
+
+
+def _arg_reduce(op: type[nn.ArgMaxOp] | type[nn.ArgMinOp]) -> Translate:
+    def translate(builder: Builder, node: Node) -> Value:
+        x = node.input(0)
+        return builder.apply(
+            op,
+            x,
+            axis=normalize_axis(node.get("axis", 0), len(shape_of(x))),
+            keepdims=node.flag("keepdims", default=True),
+            select_last=node.flag("select_last_index"),
+        )
+
+    return translate
+
+
 def _sliced(
     builder: Builder, node: Node, x: Value, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]
 ) -> Value:
@@ -419,7 +439,10 @@ _VIEWS: dict[str, Translate] = {
     "Unsqueeze": _unsqueeze,
 }
 _OPS: dict[str, Translate] = {
+    "ArgMax": _arg_reduce(nn.ArgMaxOp),
+    "ArgMin": _arg_reduce(nn.ArgMinOp),
     "Concat": _concat,
+    "Gather": _gather,
     "Pad": _pad,
     "Resize": _resize,
     "Upsample": _resize_by_scales,
