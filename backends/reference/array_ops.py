@@ -111,6 +111,22 @@ def lrn(x: Array, size: int, alpha: float, beta: float, bias: float) -> Array:
 # Moving elements --------------------------------------------------------------------------------------------------
 
 
+def cum_sum(x: Array, axis: int, *, exclusive: bool, reverse: bool) -> Array:
+    """The sums along `axis` up to each element: without it if `exclusive`, from the end if `reverse`."""
+    if reverse:
+        return np.flip(cum_sum(np.flip(x, axis), axis, exclusive=exclusive, reverse=False), axis)
+    if not exclusive:
+        return np.cumsum(x, axis=axis, dtype=x.dtype)
+    # Not the sum less the element: that is another number of a float.
+    before = [slice(None)] * x.ndim
+    before[axis] = slice(0, max(x.shape[axis] - 1, 0))
+    sums = np.zeros_like(x)
+    behind = list(before)
+    behind[axis] = slice(1, None)
+    sums[tuple(behind)] = np.cumsum(x[tuple(before)], axis=axis, dtype=x.dtype)
+    return sums
+
+
 def pad(x: Array, pads: Sequence[int], mode: str, value: object) -> Array:
     """x with `pads` more elements at the begins of all dims, then the ends; a negative number removes elements.
 

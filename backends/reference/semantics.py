@@ -192,6 +192,15 @@ def _pad(op: nn.PadOp, x: Tensor) -> Tensor:
     return _stored_result(op, array_ops.pad(x.logical(), op.pads, op.mode, stored_number(op.value, x.dtype)))
 
 
+def _tile(op: nn.TileOp, x: Tensor) -> Tensor:
+    return _stored_result(op, np.tile(x.logical(), op.repeats))
+
+
+def _cum_sum(op: nn.CumSumOp, x: Tensor) -> Tensor:
+    values = array_ops.cum_sum(elements(x), op.axis, exclusive=op.exclusive, reverse=op.reverse)
+    return _computed_result(op, values)
+
+
 def _slice(op: nn.SliceOp, x: Tensor) -> Tensor:
     return _stored_result(op, array_ops.slice_elements(x.logical(), op.starts, op.sizes, op.steps))
 
@@ -308,6 +317,8 @@ SEMANTICS: dict[type[Operation], Semantics] = {
     nn.ConcatOp: _concat,
     nn.PadOp: _pad,
     nn.SliceOp: _slice,
+    nn.TileOp: _tile,
+    nn.CumSumOp: _cum_sum,
     nn.ResizeOp: _resize,
     nn.ConstantOp: _constant,
     layout.ReorderOp: _reorder,

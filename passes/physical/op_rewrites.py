@@ -42,6 +42,12 @@ def _elementwise(
     return build.nn(op, [build.broadcast(operand, result) for operand in operands], result)
 
 
+def _expand(
+    build: PhysicalBuilder, op: nn.ExpandOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    return build.nn(op, [build.broadcast(operands[0], result)], result, shape=result.shape)
+
+
 # Along dims -------------------------------------------------------------------------------------------------------
 
 
@@ -261,6 +267,27 @@ def _pad(
     return build.nn(op, [x], unknown_pads(replace(tensor, extents=result.extents)), pads=pads)
 
 
+def _tile(
+    build: PhysicalBuilder, op: nn.TileOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    (x,) = operands
+    many = [dim for dim, count in enumerate(op.repeats) if count != 1]
+    for dim in many:
+        x = build.trimmed(x, dim)
+    tensor, repeats = x.tensor, [1] * len(x.tensor.dims)
+    for dim in many:
+        repeats[build.place(x.tensor, dim)] = op.repeats[dim]
+        tensor = tensor.with_dim(dim, result.extents[dim], 0)
+    return build.nn(op, [x], unknown_pads(replace(tensor, extents=result.extents)), repeats=repeats)
+
+
+def _cum_sum(
+    build: PhysicalBuilder, op: nn.CumSumOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    x = build.trimmed(operands[0], op.axis)
+    return build.nn(op, [x], unknown_pads(x.tensor), axis=build.place(x.tensor, op.axis))
+
+
 def _resize(
     build: PhysicalBuilder, op: nn.ResizeOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
 ) -> PhysicalValue:
@@ -422,6 +449,7 @@ def _blocked_product(
 
 REWRITES: dict[type[Operation], OpRewrite] = {
     **{op: _elementwise for op in nn.NN.operations if issubclass(op, nn.ElementwiseOp)},
+    nn.ExpandOp: _expand,
     **{op: _reduce for op in nn.NN.operations if issubclass(op, nn.ReduceOp)},
     nn.SoftmaxOp: _softmax,
     nn.LogSoftmaxOp: _softmax,
@@ -436,6 +464,8 @@ REWRITES: dict[type[Operation], OpRewrite] = {
     nn.ConcatOp: _concat,
     nn.SliceOp: _slice,
     nn.PadOp: _pad,
+    nn.TileOp: _tile,
+    nn.CumSumOp: _cum_sum,
     nn.ResizeOp: _resize,
     nn.ConvOp: _conv,
     nn.MaxPoolOp: _pool,

@@ -99,6 +99,11 @@ OPS: dict[str, tuple[str, Make]] = {
     "l2": ("zero", lambda x, c: nn.ReduceL2Op(x, axes=(1,))),
     "log sum exp": ("-inf", lambda x, c: nn.ReduceLogSumExpOp(x, axes=(1, 3))),
     "batch norm": ("undef", lambda x, c: nn.BatchNormOp(x, *(c(12, low=0.5) for _ in range(4)))),
+    "expand": ("undef", lambda x, c: nn.ExpandOp(c(12, 1, 6), shape=SHAPE)),
+    "tile": ("undef", lambda x, c: nn.TileOp(x, repeats=(2, 1, 3, 1))),
+    "tile channels": ("undef", lambda x, c: nn.TileOp(x, repeats=(1, 2, 1, 1))),
+    "cum sum": ("undef", lambda x, c: nn.CumSumOp(x, axis=1, exclusive=True)),
+    "cum sum of rows": ("undef", lambda x, c: nn.CumSumOp(x, axis=2, reverse=True)),
     "gather": ("undef", lambda x, c: nn.GatherOp(x, c(3, integers=5), axis=2)),
     "gather channels": ("undef", lambda x, c: nn.GatherOp(x, c(7, integers=12), axis=1)),
     "gather one": ("undef", lambda x, c: nn.GatherOp(x, c(integers=5), axis=2)),
@@ -177,6 +182,7 @@ FORMATS = (
 )  # fmt: skip
 
 REFUSED = {
+    "tile", "tile channels", "cum sum", "cum sum of rows",
     "gather", "gather channels", "gather one", "gather many", "arg max", "arg min",
     "layer norm last", "layer norm channels", "layer norm all", "rms norm", "instance norm", "group norm",
     "group norm of two", "group norm of all",

@@ -92,3 +92,11 @@ func.func @negative_l2_element_type(%x: tensor<2x3xi32>) {
   %0 = nn.reduce_l2 %x : (tensor<2x3xi32>) -> tensor<1x1xi32>
   func.return
 }
+
+// -----
+
+func.func @negative_cum_sum_axis(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{axis = 2 is no dim of 2x3: not in 0..1}}
+  %0 = nn.cum_sum %x axis = 2 : tensor<2x3xf32>
+  func.return
+}

@@ -56,3 +56,12 @@ func.func @norms(%x: tensor<2x3x4xf32>, %z: tensor<2x17xf32, #zero>, %l: tensor<
   %4 = nn.reduce_log_sum_exp %l axes = [1] keepdims = false : (tensor<2x17xf32, #low>) -> tensor<2xf32>
   func.return
 }
+
+// CHECK-LABEL: func.func @cum_sum
+func.func @cum_sum(%x: tensor<2x3xi64>) {
+  // CHECK-NEXT: %0 = nn.cum_sum %x axis = 1 : tensor<2x3xi64>
+  %0 = nn.cum_sum %x axis = 1 exclusive = false : tensor<2x3xi64>
+  // CHECK-NEXT: %1 = nn.cum_sum %x axis = 0 exclusive = true reverse = true : tensor<2x3xi64>
+  %1 = nn.cum_sum %x axis = 0 exclusive = true reverse = true : tensor<2x3xi64>
+  func.return
+}

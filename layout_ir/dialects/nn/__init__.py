@@ -24,6 +24,7 @@ from layout_ir.dialects.nn.elementwise import (
     EluOp,
     EqualOp,
     ErfOp,
+    ExpandOp,
     ExpOp,
     FloorOp,
     GeluOp,
@@ -81,6 +82,7 @@ from layout_ir.dialects.nn.normalization import (
 from layout_ir.dialects.nn.opaque import OpaqueOp, ProtoAttr
 from layout_ir.dialects.nn.pool import AvgPoolOp, GlobalAvgPoolOp, GlobalMaxPoolOp, MaxPoolOp
 from layout_ir.dialects.nn.reduction import (
+    CumSumOp,
     ReduceL1Op,
     ReduceL2Op,
     ReduceLogSumExpOp,
@@ -93,7 +95,13 @@ from layout_ir.dialects.nn.reduction import (
     ReduceSumOp,
     ReduceSumSquareOp,
 )
-from layout_ir.dialects.nn.shape import ConcatOp, PadOp, ResizeOp, SliceOp
+from layout_ir.dialects.nn.shape import (
+    ConcatOp,
+    PadOp,
+    ResizeOp,
+    SliceOp,
+    TileOp,
+)
 
 NN = Dialect(
     "nn",
@@ -113,11 +121,13 @@ NN = Dialect(
         ConstantOp,
         ConvOp,
         CosOp,
+        CumSumOp,
         DivOp,
         EluOp,
         EqualOp,
         ErfOp,
         ExpOp,
+        ExpandOp,
         FloorOp,
         GatherOp,
         GeluOp,
@@ -177,6 +187,7 @@ NN = Dialect(
         SwishOp,
         TanhOp,
         ThresholdedReluOp,
+        TileOp,
         WhereOp,
         XorOp,
     ],
@@ -202,12 +213,14 @@ __all__ = [
     "ConstantOp",
     "ConvOp",
     "CosOp",
+    "CumSumOp",
     "DivOp",
     "ElementwiseOp",
     "EluOp",
     "EqualOp",
     "ErfOp",
     "ExpOp",
+    "ExpandOp",
     "FloorOp",
     "GatherOp",
     "GeluOp",
@@ -270,6 +283,7 @@ __all__ = [
     "SwishOp",
     "TanhOp",
     "ThresholdedReluOp",
+    "TileOp",
     "UnaryOp",
     "WhereOp",
     "XorOp",

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, TensorTyp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def
 
-from layout_ir.dialects.nn.attributes import keyword, number
+from layout_ir.dialects.nn.attributes import ints, keyword, number
 from layout_ir.dialects.nn.nn_op import NNOp
 from layout_ir.dialects.nn.tensor_types import (
     ELEMENTS,
@@ -399,6 +399,19 @@ class GeluOp(UnaryOp):
     """x times the normal distribution function of x, exact or by the usual approximation with tanh."""
 
     approximate = keyword(("none", "tanh"))
+
+
+@_elementwise_op("nn.expand", lambda np, x, shape: x, elements=ELEMENTS)
+class ExpandOp(UnaryOp):
+    """x broadcast to the shape to which it and `shape` broadcast."""
+
+    shape = ints()
+
+    def infer(self) -> Shape:
+        """The shape to which that of x and `shape` broadcast."""
+        if any(extent < 0 for extent in self.shape):
+            raise LayoutError(f"shape = {list(self.shape)} has an entry below 0")
+        return broadcast(*self.shapes, self.shape)
 
 
 def _cast(np: Any, x: Any, element: str) -> Any:

@@ -1,7 +1,7 @@
-"""The table of reductions over some dims.
+"""The table of reductions over some dims, and the cumulative sum.
 
-Each folds all elements by one function of two. It goes over the pads of its dims as well, so these must hold the
-neutral element of that function.
+Each reduction folds all elements by one function of two. It goes over the pads of its dims as well, so these must hold
+the neutral element of that function.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from xdsl.dialects.builtin import AnyFloat, TensorType
 from xdsl.ir import SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def
 
-from layout_ir.dialects.nn.attributes import flag, ints
+from layout_ir.dialects.nn.attributes import flag, integer, ints
 from layout_ir.dialects.nn.nn_op import DimImages, NNOp
-from layout_ir.dialects.nn.tensor_types import FLOATS, NUMBERS, Shape, check_axes, int_range
+from layout_ir.dialects.nn.tensor_types import FLOATS, NUMBERS, Shape, check_axes, check_dim, int_range
 from layout_ir.interfaces import PadRead
 
 REDUCIBLE = (*FLOATS, "i32", "i64")
@@ -211,3 +211,24 @@ class ReduceLogSumExpOp(ReduceOp):
         total = np.add.reduce(np.exp(x - shift), axis=self.axes, keepdims=True, dtype=x.dtype)
         result = np.log(total) + shift
         return result if self.keepdims else np.squeeze(result, self.axes)
+
+
+@irdl_op_definition
+class CumSumOp(NNOp):
+    """The sums of x along `axis` up to each element; with `exclusive` without it, with `reverse` from the end."""
+
+    name = "nn.cum_sum"
+    ALLOWED: ClassVar[tuple[str, ...]] = REDUCIBLE
+    SAME_FORMAT: ClassVar[bool] = True
+
+    x = operand_def(TensorType)
+
+    axis = integer()
+    exclusive = flag(default=False)
+    reverse = flag(default=False)
+
+    def infer(self) -> Shape:
+        """The shape of x."""
+        (x,) = self.shapes
+        check_dim("axis", self.axis, x)
+        return x

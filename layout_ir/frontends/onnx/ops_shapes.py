@@ -191,7 +191,93 @@ def _expand(builder: Builder, node: Node) -> Value:
         expanded = np.broadcast_to(x.array, shape)
         if node.affords_copy(expanded):
             return Constant(expanded, node.output)
-    return builder.apply(nn.MulOp, x, Constant(splat(np.ones((), dtype), shape), f"{node.output}.ones"))
+    return builder.apply(nn.ExpandOp, x, shape=shape)
+
+
+def _depth_to_space(builder: Builder, node: Node) -> Value:
+    """Blocks of channels as views: a digit of the channels goes behind each dim of space."""
+    x, block = node.input(0), _block_size(node)
+    n, c, h, w = _image(x)
+    if c % block**2:
+        raise OnnxImportError(f"{block} * {block} does not divide the {c} channels of {[n, c, h, w]}")
+    depth = c // block**2
+    mode = node.get("mode", "DCR")
+    if mode not in ("DCR", "CRD"):
+        raise OnnxImportError(f"mode = {mode} is unknown, expected one of DCR, CRD")
+    digits, perm = ((n, block, block, depth, h, w), (0, 3, 4, 1, 5, 2))
+    if mode == "CRD":
+        digits, perm = ((n, depth, block, block, h, w), (0, 1, 4, 2, 5, 3))
+    return _rearranged(builder, x, digits, perm, (n, depth, h * block, w * block))
+
+
+def _space_to_depth(builder: Builder, node: Node) -> Value:
+    x, block = node.input(0), _block_size(node)
+    n, c, h, w = _image(x)
+    if h % block or w % block:
+        raise OnnxImportError(f"{block} does not divide the extents {h} and {w} of space")
+    digits = (n, c, h // block, block, w // block, block)
+    return _rearranged(builder, x, digits, (0, 3, 5, 1, 2, 4), (n, c * block**2, h // block, w // block))
+
+
+def _block_size(node: Node) -> int:
+    block = node.required("blocksize", 0)
+    if block < 1:
+        raise OnnxImportError(f"blocksize = {block} is below 1")
+    return block
+
+
+def _image(x: Value) -> tuple[int, int, int, int]:
+    shape = shape_of(x)
+    if len(shape) != 4:
+        raise OnnxImportError(f"input 0 has {len(shape)} dims, expected the 4 of N, C, H, W")
+    return shape
+
+
+def _rearranged(
+    builder: Builder, x: Value, digits: Sequence[int], perm: Sequence[int], shape: Sequence[int]
+) -> Value:
+    split = builder.emit(ReshapeOp(builder.operand(x), tuple(digits)))
+    return builder.emit(ReshapeOp(builder.emit(PermuteOp(split, perm)), tuple(shape)))
+
+
+def _tile(builder: Builder, node: Node) -> Value:
+    x, repeats = node.input(0), node.constant_ints(1)
+    if repeats is None:
+        raise OnnxImportError("input 1 is missing")
+    if len(repeats) == len(shape_of(x)) and all(count == 1 for count in repeats):
+        return x
+    return builder.apply(nn.TileOp, x, repeats=repeats)
+
+
+def _cum_sum(builder: Builder, node: Node) -> Value:
+    x, axis = node.input(0), node.constant_ints(1)
+    if axis is None or len(axis) != 1:
+        raise OnnxImportError(f"axis = {axis} is not one number")
+    return builder.apply(
+        nn.CumSumOp,
+        x,
+        axis=normalize_axis(axis[0], len(shape_of(x))),
+        exclusive=node.flag("exclusive"),
+        reverse=node.flag("reverse"),
+    )
+
+
+def _trilu(builder: Builder, node: Node) -> Value:
+    """A choice between x and 0 by a constant matrix of truth values."""
+    x, diagonal = node.input(0), node.constant_ints(1)
+    shape, upper = shape_of(x), node.flag("upper", default=True)
+    if len(shape) < 2:
+        raise OnnxImportError(f"input 0 has shape {list(shape)}, expected matrices")
+    if diagonal is not None and len(diagonal) != 1:
+        raise OnnxImportError(f"k = {list(diagonal)} is not one number")
+    height, width = shape[-2:]
+    if not node.affords(height * width, STEPS_PER_ELEMENT * height * width):
+        raise OnnxImportError(f"its matrix of {height}x{width} truth values is too large; {node.not_folded}")
+    k = min(max(0 if diagonal is None else diagonal[0], -height - 1), width + 1)
+    distance = np.arange(width) - np.arange(height)[:, None]
+    kept = distance >= k if upper else distance <= k
+    zero = Constant(np.zeros((), dtype_of(x)), f"{node.output}.zero")
+    return builder.apply(nn.WhereOp, Constant(kept, f"{node.output}.kept"), x, zero)
 
 
 # --- moving elements ------------------------------------------------------------------------------------------
@@ -442,9 +528,14 @@ _OPS: dict[str, Translate] = {
     "ArgMax": _arg_reduce(nn.ArgMaxOp),
     "ArgMin": _arg_reduce(nn.ArgMinOp),
     "Concat": _concat,
+    "CumSum": _cum_sum,
+    "DepthToSpace": _depth_to_space,
     "Gather": _gather,
     "Pad": _pad,
     "Resize": _resize,
+    "SpaceToDepth": _space_to_depth,
+    "Tile": _tile,
+    "Trilu": _trilu,
     "Upsample": _resize_by_scales,
 }
 

@@ -131,6 +131,11 @@ def _keeps(op: nn.NNOp) -> Callable[[Format], bool]:
         old, new = shape_of(op.operands[0]), shape_of(op.result)
         changed = [d for d in range(len(old)) if old[d] != new[d]]
         return lambda fmt: all(fmt.blocks()[d] == 1 for d in changed)
+    if isinstance(op, nn.TileOp):
+        many = [d for d, count in enumerate(op.repeats) if count != 1]
+        return lambda fmt: all(fmt.blocks()[d] == 1 for d in many)
+    if isinstance(op, nn.CumSumOp):
+        return lambda fmt: fmt.blocks()[op.axis] == 1
     if isinstance(op, nn.GatherOp):
         return lambda fmt: fmt.blocks()[op.axis] == 1
     if isinstance(op, nn.ArgMaxOp | nn.ArgMinOp):

@@ -20,7 +20,8 @@ def onnx_shape(
 ) -> tuple[int, ...] | None:
     """The result's shape for float inputs of `shapes`; None if ONNX refuses the node.
 
-    `constants` are further inputs with known contents: an element type and the elements of a vector. `result` is the element type of the result.
+    `constants` are further inputs with known contents: an element type and the elements of a vector.
+    `result` is the element type of the result.
     """
     inputs = [f"x{number}" for number in range(len(shapes))]
     initializers = [

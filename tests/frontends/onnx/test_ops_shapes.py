@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import PermuteOp, ReshapeOp
 from layout_ir.errors import LayoutError
-from layout_ir.frontends.onnx import from_onnx
+from layout_ir.frontends.onnx import OnnxImportError, from_onnx
 from tests.frontends.onnx.models import (
     ints,
     model,
@@ -170,3 +170,69 @@ def test_arg_max_is_that_of_onnx_runtime(op: str, attributes: dict[str, int]):
     source.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
     assert only(source).name.startswith("nn.arg_")
     check_like_onnx_runtime(source, {"x": np.round(numbers(2, 5, 6))})
+
+
+@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+def test_depth_to_space_is_views(mode: str):
+    source = model([node("DepthToSpace", "x", blocksize=2, mode=mode)], {"x": (2, 12, 3, 5)}, opset=13)
+    assert [op.name for op in ops_of(source)] == ["layout.reshape", "layout.permute", "layout.reshape"]
+    check_like_onnx_runtime(source, {"x": numbers(2, 12, 3, 5)})
+
+
+def test_space_to_depth_is_views():
+    source = model([node("SpaceToDepth", "x", blocksize=3)], {"x": (2, 2, 6, 9)}, opset=13)
+    assert [op.name for op in ops_of(source)] == ["layout.reshape", "layout.permute", "layout.reshape"]
+    check_like_onnx_runtime(source, {"x": numbers(2, 2, 6, 9)})
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "attributes", "message"),
+    [
+        ("DepthToSpace", (1, 6, 2, 2), {"blocksize": 2}, r"2 \* 2 does not divide the 6 channels"),
+        ("DepthToSpace", (1, 4, 2, 2), {"blocksize": 2, "mode": "RCD"}, "mode = RCD is unknown"),
+        ("DepthToSpace", (1, 4, 2, 2), {"blocksize": 0}, "blocksize = 0 is below 1"),
+        ("SpaceToDepth", (1, 4, 2, 3), {"blocksize": 2}, "2 does not divide the extents 2 and 3 of space"),
+        ("SpaceToDepth", (4, 2, 2), {"blocksize": 2}, "input 0 has 3 dims, expected the 4 of N, C, H, W"),
+    ],
+)
+def test_negative_blocks_of_space(op: str, shape: tuple[int, ...], attributes: dict[str, Any], message: str):
+    with pytest.raises(OnnxImportError, match=message):
+        from_onnx(model([node(op, "x", **attributes)], {"x": shape}))
+
+
+@pytest.mark.parametrize(("shape", "wanted"), [((3, 1), (2, 1, 4)), ((3, 1), (3, 1)), ((2, 3), (1,))])
+def test_expand_is_that_of_onnx_runtime(shape: tuple[int, ...], wanted: tuple[int, ...]):
+    nodes = [node("Relu", "x", "r"), node("Expand", "r s")]
+    source = model(nodes, {"x": shape}, constants={"s": ints(*wanted)}, opset=13)
+    expanded = np.broadcast_shapes(shape, wanted) != shape
+    assert [op.name for op in ops_of(source)] == ["nn.relu"] + ["nn.expand"] * expanded
+    check_like_onnx_runtime(source, {"x": numbers(*shape)})
+
+
+def test_tile_is_that_of_onnx_runtime():
+    source = model([node("Tile", "x r")], {"x": (2, 3, 4)}, constants={"r": ints(2, 1, 3)}, opset=13)
+    assert only(source).repeats == (2, 1, 3)
+    check_like_onnx_runtime(source, {"x": numbers(2, 3, 4)})
+
+
+@pytest.mark.parametrize("attributes", [{}, {"exclusive": 1}, {"reverse": 1}, {"exclusive": 1, "reverse": 1}])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_cum_sum_is_that_of_onnx_runtime(axis: int, attributes: dict[str, int]):
+    constants = {"a": np.array(axis, np.int64)}
+    source = model([node("CumSum", "x a", **attributes)], {"x": (2, 3, 4)}, constants=constants, opset=14)
+    assert only(source).axis == axis % 3
+    check_like_onnx_runtime(source, {"x": numbers(2, 3, 4)})
+
+
+@pytest.mark.parametrize("upper", [0, 1])
+@pytest.mark.parametrize("k", [None, 0, -1, 2, -9, 9])
+def test_trilu_is_that_of_onnx_runtime(upper: int, k: int | None):
+    constants = {} if k is None else {"k": np.array(k, np.int64)}
+    source = model(
+        [node("Trilu", "x" if k is None else "x k", upper=upper)],
+        {"x": (2, 3, 5)},
+        constants=constants,
+        opset=14,
+    )
+    assert only(source).name == "nn.where"
+    check_like_onnx_runtime(source, {"x": numbers(2, 3, 5)})

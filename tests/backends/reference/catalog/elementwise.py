@@ -124,6 +124,13 @@ def _where(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
     return Case(op, arrays, {}, expected.numpy(), dtype, dtypes=dtypes)
 
 
+def _expand(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
+    shape = random_shape(rng, rng.randint(1, 4))
+    given = tuple(1 if rng.random() < 0.5 else e for e in shape)[rng.randint(0, len(shape) - 1) :]
+    x = random_values(rng, given, dtype)
+    return Case(op, [x], {"shape": shape}, to_torch(x, dtype).expand(shape).numpy(), dtype)
+
+
 def _selu(x: Torch, alpha: float, gamma: float) -> Torch:
     return gamma * F.elu(x, alpha)
 
@@ -169,6 +176,7 @@ MAKERS: dict[type[nn.NNOp], Maker] = {
     nn.LessOp: _comparison(torch.lt),
     nn.LessOrEqualOp: _comparison(torch.le),
     nn.WhereOp: _where,
+    nn.ExpandOp: _expand,
     nn.AddOp: _binary(torch.add),
     nn.SubOp: _binary(torch.sub),
     nn.MulOp: _binary(torch.mul),
