@@ -90,6 +90,24 @@ def _conv(op: nn.ConvOp, x: Tensor, w: Tensor, b: Tensor | None = None) -> Tenso
     )
 
 
+def _conv_transpose(op: nn.ConvTransposeOp, *operands: Tensor) -> Tensor:
+    """A convolution over x with zeros between and around its elements, with the kernel backwards."""
+    x, w, *bias = map(elements, operands)
+    rank = x.ndim - 2
+    apart = np.zeros(
+        (*x.shape[:2], *((e - 1) * s + 1 for e, s in zip(x.shape[2:], op.strides, strict=True))), x.dtype
+    )
+    apart[(slice(None), slice(None), *(slice(None, None, s) for s in op.strides))] = x
+    borders = [(0, 0), (0, 0), *op.borders()]
+    grown = array_ops.pad(
+        apart, [side for ends in zip(*borders, strict=True) for side in ends], "constant", 0
+    )
+    grouped_weights = w.reshape(op.group, -1, *w.shape[1:]).swapaxes(1, 2)
+    weights = np.flip(grouped_weights.reshape(-1, *grouped_weights.shape[2:]), range(2, rank + 2))
+    sliding = window_ops.Window(w.shape[2:], (1,) * rank, (0,) * (2 * rank), op.dilations)
+    return _computed_result(op, window_ops.conv(grown, weights, bias[0] if bias else None, sliding, op.group))
+
+
 def _matmul(op: nn.MatmulOp, a: Tensor, b: Tensor) -> Tensor:
     left, right = contracted(a, len(a.shape) - 1, b, max(len(b.shape) - 2, 0))
     return _computed_result(op, array_ops.matmul(left, right))
@@ -298,6 +316,7 @@ SEMANTICS: dict[type[Operation], Semantics] = {
     **{op: _reduce for op in nn.NN.operations if issubclass(op, nn.ReduceOp)},
     nn.CastOp: _cast,
     nn.ConvOp: _conv,
+    nn.ConvTransposeOp: _conv_transpose,
     nn.MatmulOp: _matmul,
     nn.GemmOp: _gemm,
     nn.MaxPoolOp: _max_pool,

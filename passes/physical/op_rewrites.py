@@ -333,7 +333,21 @@ def _conv(
 ) -> PhysicalValue:
     if _is_in_order(operands, result):
         return _in_order(build, op, operands, result)
-    y = generic_ops.conv(build, op, operands, result)
+    return _with_bias(build, generic_ops.conv(build, op, operands, result), operands, result)
+
+
+def _conv_transpose(
+    build: PhysicalBuilder, op: nn.ConvTransposeOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    if _is_in_order(operands, result):
+        return _in_order(build, op, operands, result)
+    return _with_bias(build, generic_ops.conv_transpose(build, op, operands, result), operands, result)
+
+
+def _with_bias(
+    build: PhysicalBuilder, y: PhysicalValue, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    """The sum of `y` and the bias per channel that operand 2 is, if there is one, in the element type of operand 0."""
     if len(operands) == 3:
         spatial = (1,) * (len(result.extents) - 2)
         bias = build.row_major(operands[2], 2)
@@ -468,6 +482,7 @@ REWRITES: dict[type[Operation], OpRewrite] = {
     nn.CumSumOp: _cum_sum,
     nn.ResizeOp: _resize,
     nn.ConvOp: _conv,
+    nn.ConvTransposeOp: _conv_transpose,
     nn.MaxPoolOp: _pool,
     nn.AvgPoolOp: _pool,
     nn.GlobalAvgPoolOp: _global_pool,

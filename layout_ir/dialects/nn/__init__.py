@@ -8,6 +8,7 @@ from xdsl.ir import Dialect
 
 from layout_ir.dialects.nn.constant import ConstantOp
 from layout_ir.dialects.nn.conv import ConvOp
+from layout_ir.dialects.nn.conv_transpose import ConvTransposeOp
 from layout_ir.dialects.nn.elementwise import (
     AbsOp,
     AddOp,
@@ -120,6 +121,7 @@ NN = Dialect(
         ConcatOp,
         ConstantOp,
         ConvOp,
+        ConvTransposeOp,
         CosOp,
         CumSumOp,
         DivOp,
@@ -212,6 +214,7 @@ __all__ = [
     "ConcatOp",
     "ConstantOp",
     "ConvOp",
+    "ConvTransposeOp",
     "CosOp",
     "CumSumOp",
     "DivOp",

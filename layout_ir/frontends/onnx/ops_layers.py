@@ -71,6 +71,49 @@ def _conv(builder: Builder, node: Node) -> Value:
     return builder.apply(nn.ConvOp, x, w, node.optional(2), group=group, **_window(node, kernel))
 
 
+def _conv_transpose(builder: Builder, node: Node) -> Value:
+    x, w = node.input(0), node.input(1)
+    kernel = shape_of(w)[2:]
+    declared = node.ints("kernel_shape")
+    if declared is not None and declared != kernel:
+        raise OnnxImportError(
+            f"kernel_shape {list(declared)} does not agree with the weight's {list(kernel)}"
+        )
+    extents = shape_of(x)[2:]
+    rank = len(extents)
+    strides, dilations = node.ints("strides") or (1,) * rank, node.ints("dilations") or (1,) * rank
+    longer = node.ints("output_padding") or (0,) * rank
+    pads, auto = node.ints("pads") or (0, 0) * rank, node.get("auto_pad", "NOTSET") or "NOTSET"
+    wanted = node.ints("output_shape")
+    if auto not in ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"):
+        raise OnnxImportError(f"auto_pad = {auto} is unknown")
+    lists = {"strides": strides, "dilations": dilations, "output_padding": longer, "output_shape": wanted}
+    for name, values in lists.items():
+        if values is not None and len(values) != rank:
+            raise OnnxImportError(
+                f"{name} {list(values)} does not fit {rank} spatial dims: {len(values)} != {rank}"
+            )
+    if auto == "VALID":
+        pads = (0, 0) * rank
+    if wanted is None and auto.startswith("SAME"):
+        wanted = tuple(extent * stride for extent, stride in zip(extents, strides, strict=True))
+    if wanted is not None:
+        # What is too much is taken away on both sides, an odd one in front but for SAME_UPPER.
+        totals = [
+            (e - 1) * s + (k - 1) * d + 1 + more - out
+            for e, s, k, d, more, out in zip(extents, strides, kernel, dilations, longer, wanted, strict=True)
+        ]
+        if any(total < 0 for total in totals):
+            raise UnsupportedUse(f"output_shape {list(wanted)} is more than the windows cover")
+        less = [total // 2 for total in totals]
+        more = [total - half for total, half in zip(totals, less, strict=True)]
+        pads = (*less, *more) if auto == "SAME_UPPER" else (*more, *less)
+    return builder.apply(
+        nn.ConvTransposeOp, x, w, node.optional(2), strides=strides, pads=pads, dilations=dilations,
+        output_padding=longer, group=node.get("group", 1),
+    )  # fmt: skip
+
+
 def _max_pool(builder: Builder, node: Node) -> Value:
     node.get("storage_order", 0)  # is about the second output, which is not supported
     kernel = node.required("kernel_shape", (0,))
@@ -223,6 +266,7 @@ _OPS: dict[str, Translate] = {
     "AveragePool": _average_pool,
     "BatchNormalization": _batch_norm,
     "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
     "Gemm": _gemm,
     "GlobalAveragePool": _global(nn.GlobalAvgPoolOp),
     "GlobalMaxPool": _global(nn.GlobalMaxPoolOp),

@@ -131,6 +131,8 @@ def _keeps(op: nn.NNOp) -> Callable[[Format], bool]:
         old, new = shape_of(op.operands[0]), shape_of(op.result)
         changed = [d for d in range(len(old)) if old[d] != new[d]]
         return lambda fmt: all(fmt.blocks()[d] == 1 for d in changed)
+    if isinstance(op, nn.ConvTransposeOp):
+        return lambda fmt: _conv_transpose_keeps(op, fmt)
     if isinstance(op, nn.TileOp):
         many = [d for d, count in enumerate(op.repeats) if count != 1]
         return lambda fmt: all(fmt.blocks()[d] == 1 for d in many)
@@ -175,6 +177,14 @@ def _concat_keeps(op: nn.ConcatOp, fmt: Format) -> bool:
     """Whether each part of a concat starts at a block of its own."""
     axis = op.axis % fmt.rank
     return all(shape_of(value)[axis] % fmt.blocks()[axis] == 0 for value in op.operands[:-1])
+
+
+def _conv_transpose_keeps(op: nn.ConvTransposeOp, fmt: Format) -> bool:
+    """Whether no dim of space is in blocks, and no channel a pad; groups of several channels need N, C, space."""
+    if op.group != 1 and not op.is_depthwise:
+        return [factor.dim for factor in fmt.all_factors] == list(range(fmt.rank))
+    padded = fmt.bind(shape_of(op.x)).padded_dims()
+    return all(block == 1 for block in fmt.blocks()[2:]) and all(dim == 0 for dim in padded)
 
 
 def _group_norm_keeps(op: nn.GroupNormOp, fmt: Format) -> bool:
