@@ -70,6 +70,32 @@ def batch_norm(x: Array, scale: Array, bias: Array, mean: Array, var: Array, eps
     return x * factor.reshape(shape) + (bias - mean * factor).reshape(shape)
 
 
+def layer_norm(
+    x: Array, scale: Array, bias: Array | None, axes: tuple[int, ...], epsilon: float, *, centered: bool
+) -> Array:
+    """x over its deviation along `axes`, times scale plus bias, which broadcast.
+
+    `centered` takes the deviation from the mean (layer normalization), not from 0 (RMS normalization).
+    """
+    if not x.size:
+        return x
+    if centered:
+        x = x - np.mean(x, axis=axes, keepdims=True, dtype=x.dtype)
+    power = np.mean(x * x, axis=axes, keepdims=True, dtype=x.dtype)
+    result = x / np.sqrt(power + x.dtype.type(epsilon)) * scale
+    return result if bias is None else result + bias
+
+
+def group_norm(x: Array, scale: Array, bias: Array, groups: int, epsilon: float) -> Array:
+    """x normalized over each group of channels (dim 1) and space, times scale plus bias per channel."""
+    if not x.size:
+        return x
+    apart = x.reshape(x.shape[0], groups, -1)
+    normal = layer_norm(apart, np.ones((), x.dtype), None, (2,), epsilon, centered=True).reshape(x.shape)
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    return normal * scale.reshape(shape) + bias.reshape(shape)
+
+
 def lrn(x: Array, size: int, alpha: float, beta: float, bias: float) -> Array:
     """x / (bias + alpha / size * s) ^ beta, s the squares of the channels (dim 1) c - (size-1)//2 to c + size//2."""
     squares = np.square(x)
@@ -83,6 +109,22 @@ def lrn(x: Array, size: int, alpha: float, beta: float, bias: float) -> Array:
 
 
 # Moving elements --------------------------------------------------------------------------------------------------
+
+
+def cum_sum(x: Array, axis: int, *, exclusive: bool, reverse: bool) -> Array:
+    """The sums along `axis` up to each element: without it if `exclusive`, from the end if `reverse`."""
+    if reverse:
+        return np.flip(cum_sum(np.flip(x, axis), axis, exclusive=exclusive, reverse=False), axis)
+    if not exclusive:
+        return np.cumsum(x, axis=axis, dtype=x.dtype)
+    # Not the sum less the element: that is another number of a float.
+    before = [slice(None)] * x.ndim
+    before[axis] = slice(0, max(x.shape[axis] - 1, 0))
+    sums = np.zeros_like(x)
+    behind = list(before)
+    behind[axis] = slice(1, None)
+    sums[tuple(behind)] = np.cumsum(x[tuple(before)], axis=axis, dtype=x.dtype)
+    return sums
 
 
 def pad(x: Array, pads: Sequence[int], mode: str, value: object) -> Array:

@@ -28,6 +28,7 @@ from layout_ir.dialects import layout, nn
 from layout_ir.dialects.layout import dtype_of, is_any, layout_of, strip_type
 from layout_ir.dialects.nn.constant import element_size
 from layout_ir.elements.numpy_types import Array, convert, narrow, storage, stored_number, widen
+from layout_ir.errors import LayoutError
 
 Semantics = Callable[..., Tensor]
 """(op, *operands) -> result."""
@@ -63,10 +64,10 @@ def _elementwise(op: nn.ElementwiseOp, *operands: Tensor) -> Tensor:
     if policy_holds and plain and all(same_box(operand.layout, layout) for operand in operands):
         # One dense box for all: it does not matter where its positions are.
         result = Tensor.blank(layout, dtype)
-        values = op.compute(np, *(widen(operand.physical(), dtype) for operand in operands))
+        values = op.compute(np, *(widen(operand.physical(), operand.dtype) for operand in operands))
         result.physical()[...] = narrow(values, dtype)
         return result
-    values = op.compute(np, *(widen(aligned(operand, layout), dtype) for operand in operands))
+    values = op.compute(np, *(widen(aligned(operand, layout), operand.dtype) for operand in operands))
     box = np.broadcast_to(narrow(values, dtype), layout.padded_shape)
     return Tensor.store_box(box, layout, dtype)
 
@@ -87,6 +88,24 @@ def _conv(op: nn.ConvOp, x: Tensor, w: Tensor, b: Tensor | None = None) -> Tenso
     return _computed_result(
         op, window_ops.conv(data, weights, None if b is None else elements(b), sliding, op.group)
     )
+
+
+def _conv_transpose(op: nn.ConvTransposeOp, *operands: Tensor) -> Tensor:
+    """A convolution over x with zeros between and around its elements, with the kernel backwards."""
+    x, w, *bias = map(elements, operands)
+    rank = x.ndim - 2
+    apart = np.zeros(
+        (*x.shape[:2], *((e - 1) * s + 1 for e, s in zip(x.shape[2:], op.strides, strict=True))), x.dtype
+    )
+    apart[(slice(None), slice(None), *(slice(None, None, s) for s in op.strides))] = x
+    borders = [(0, 0), (0, 0), *op.borders()]
+    grown = array_ops.pad(
+        apart, [side for ends in zip(*borders, strict=True) for side in ends], "constant", 0
+    )
+    grouped_weights = w.reshape(op.group, -1, *w.shape[1:]).swapaxes(1, 2)
+    weights = np.flip(grouped_weights.reshape(-1, *grouped_weights.shape[2:]), range(2, rank + 2))
+    sliding = window_ops.Window(w.shape[2:], (1,) * rank, (0,) * (2 * rank), op.dilations)
+    return _computed_result(op, window_ops.conv(grown, weights, bias[0] if bias else None, sliding, op.group))
 
 
 def _matmul(op: nn.MatmulOp, a: Tensor, b: Tensor) -> Tensor:
@@ -151,7 +170,36 @@ def _batch_norm(op: nn.BatchNormOp, *operands: Tensor) -> Tensor:
     return _computed_result(op, array_ops.batch_norm(x, scale, bias, mean, var, op.epsilon))
 
 
+def _axes_norm(op: nn.LayerNormOp | nn.RmsNormOp, *operands: Tensor) -> Tensor:
+    x, scale, *bias = map(elements, operands)
+    centered = isinstance(op, nn.LayerNormOp)
+    values = array_ops.layer_norm(x, scale, bias[0] if bias else None, op.axes, op.epsilon, centered=centered)
+    return _computed_result(op, values)
+
+
+def _group_norm(op: nn.GroupNormOp, *operands: Tensor) -> Tensor:
+    x, scale, bias = map(elements, operands)
+    return _computed_result(op, array_ops.group_norm(x, scale, bias, op.groups, op.epsilon))
+
+
 # Shapes -----------------------------------------------------------------------------------------------------------
+
+
+def _gather(op: nn.GatherOp, x: Tensor, indices: Tensor) -> Tensor:
+    numbers, extent = indices.logical(), x.shape[op.axis]
+    wrong = numbers[(numbers < -extent) | (numbers >= extent)]
+    if wrong.size:
+        raise LayoutError(
+            f"index {wrong.flat[0]} of nn.gather is not in {-extent}..{extent - 1}, dim {op.axis}"
+        )
+    return _stored_result(op, np.take(x.logical(), numbers, axis=op.axis))
+
+
+def _arg_reduce(op: nn.ArgMaxOp | nn.ArgMinOp, x: Tensor) -> Tensor:
+    data = elements(x)
+    function = np.argmax if isinstance(op, nn.ArgMaxOp) else np.argmin
+    values = function(np.flip(data, op.axis) if op.select_last else data, axis=op.axis, keepdims=op.keepdims)
+    return _stored_result(op, (x.shape[op.axis] - 1 - values if op.select_last else values).astype(np.int64))
 
 
 def _concat(op: nn.ConcatOp, *operands: Tensor) -> Tensor:
@@ -160,6 +208,15 @@ def _concat(op: nn.ConcatOp, *operands: Tensor) -> Tensor:
 
 def _pad(op: nn.PadOp, x: Tensor) -> Tensor:
     return _stored_result(op, array_ops.pad(x.logical(), op.pads, op.mode, stored_number(op.value, x.dtype)))
+
+
+def _tile(op: nn.TileOp, x: Tensor) -> Tensor:
+    return _stored_result(op, np.tile(x.logical(), op.repeats))
+
+
+def _cum_sum(op: nn.CumSumOp, x: Tensor) -> Tensor:
+    values = array_ops.cum_sum(elements(x), op.axis, exclusive=op.exclusive, reverse=op.reverse)
+    return _computed_result(op, values)
 
 
 def _slice(op: nn.SliceOp, x: Tensor) -> Tensor:
@@ -259,6 +316,7 @@ SEMANTICS: dict[type[Operation], Semantics] = {
     **{op: _reduce for op in nn.NN.operations if issubclass(op, nn.ReduceOp)},
     nn.CastOp: _cast,
     nn.ConvOp: _conv,
+    nn.ConvTransposeOp: _conv_transpose,
     nn.MatmulOp: _matmul,
     nn.GemmOp: _gemm,
     nn.MaxPoolOp: _max_pool,
@@ -266,12 +324,20 @@ SEMANTICS: dict[type[Operation], Semantics] = {
     nn.GlobalAvgPoolOp: _global_avg_pool,
     nn.GlobalMaxPoolOp: _global_max_pool,
     nn.BatchNormOp: _batch_norm,
+    nn.LayerNormOp: _axes_norm,
+    nn.RmsNormOp: _axes_norm,
+    nn.GroupNormOp: _group_norm,
     nn.LrnOp: _along(_channels, lambda op, x: array_ops.lrn(x, op.size, op.alpha, op.beta, op.bias)),
     nn.SoftmaxOp: _along(_axis, lambda op, x: array_ops.softmax(x, op.axis)),
     nn.LogSoftmaxOp: _along(_axis, lambda op, x: array_ops.log_softmax(x, op.axis)),
+    nn.GatherOp: _gather,
+    nn.ArgMaxOp: _arg_reduce,
+    nn.ArgMinOp: _arg_reduce,
     nn.ConcatOp: _concat,
     nn.PadOp: _pad,
     nn.SliceOp: _slice,
+    nn.TileOp: _tile,
+    nn.CumSumOp: _cum_sum,
     nn.ResizeOp: _resize,
     nn.ConstantOp: _constant,
     layout.ReorderOp: _reorder,

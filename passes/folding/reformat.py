@@ -53,7 +53,8 @@ def is_reformattable(op: Operation) -> bool:
     if isinstance(op, ViewOp):
         return True
     if isinstance(op, nn.NNOp):
-        return op.SAME_FORMAT
+        # Where the Format of the result only follows from that of an operand, moving a reorder is left to selection.
+        return op.SAME_FORMAT and op.dim_images() is None
     return bool(op.operands) and is_extended(op) and has_pad_behaviour(op) and not _has_kernel(op)
 
 

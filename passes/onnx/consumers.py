@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from layout_ir.errors import LayoutError
+from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.all_models import MODELS
 from layout_ir.passes.onnx.node_models.node_option import NodeModel
 from layout_ir.passes.onnx.node_models.products import FusedMatMul, Gemm
-from layout_ir.passes.onnx.model_graph import Node
 
 KIBIBYTE = 1 << 12
 """The cost of reading and writing a kibibyte in another order, and of a Transpose besides: of choices that move as many

@@ -8,7 +8,7 @@ use their results; wherever the orders of a maker and of a user differ in the en
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from layout_ir.passes.onnx.consumers import CHANGED_NODE, SMALL_NODE, Consumer

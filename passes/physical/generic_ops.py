@@ -251,6 +251,74 @@ def conv(
     )  # fmt: skip
 
 
+def conv_transpose(
+    build: PhysicalBuilder, op: nn.ConvTransposeOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    """A transposed convolution in any dims but blocked spatial ones; without the bias.
+
+    A convolution with the kernel backwards over x with zeros between and around its elements.
+    """
+    x, w = operands[:2]
+    rank = len(result.extents) - 2
+    if op.group != 1 and not op.is_depthwise:
+        raise LayoutError("groups of several channels are known in N, C, space only")
+    for tensor, dim in ((x.tensor, 1), (w.tensor, 0)):
+        if tensor.is_padded(dim) and tensor.pad != "zero":
+            raise LayoutError(f"it sums over dim {dim} of an operand, whose pads are not known to be zeros")
+    for d in range(2, rank + 2):
+        if len(result.places(d)) != 1 or result.is_padded(d):
+            raise LayoutError(f"its result holds dim {d} in blocks, or with pads")
+    for d, (before, after) in enumerate(op.borders(), 2):
+        x = _spread(build, x, d, op.strides[d - 2], before, after)
+    w = _backwards(build, w, range(2, rank + 2))
+    outer, space = _window_access(rank, (1,) * rank, op.dilations)
+    taps: list[Access] = [f"k{d}" for d in range(rank)]
+    reads, weights = (("n", "c"), ("c", "o")) if op.group == 1 else (("n", "o"), ("o", "one"))
+    return contraction(
+        build, result, ("n", "o", *outer), [_Operand(x, (*reads, *space)), _Operand(w, (*weights, *taps))],
+        start=0.0, body="product",
+    )  # fmt: skip
+
+
+def _spread(
+    build: PhysicalBuilder, x: PhysicalValue, dim: int, stride: int, before: int, after: int
+) -> PhysicalValue:
+    """x with `stride` - 1 zeros between the elements of `dim`, `before` in front of them and `after` behind them."""
+    x = build.trimmed(x, dim)
+    at, extent = build.place(x.tensor, dim), x.tensor.extents[dim]
+
+    def tensor(length: int, *places: PhysicalDim) -> PhysicalTensor:
+        dims = (*x.tensor.dims[:at], *places, *x.tensor.dims[at + 1 :])
+        return replace(
+            x.tensor, dims=dims, extents=(*x.tensor.extents[:dim], length, *x.tensor.extents[dim + 1 :])
+        )
+
+    if stride > 1:
+        apart = tensor(extent * stride, PhysicalDim(dim, stride, extent), PhysicalDim(dim, 1, stride))
+        single = build.reshaped(x, tensor(extent, PhysicalDim(dim, 1, extent), PhysicalDim(dim, 1, 1)))
+        filled = build.padded(single, {}, {at + 1: stride - 1}, 0.0, apart)
+        y = build.reshaped(filled, tensor(extent * stride, PhysicalDim(dim, 1, extent * stride)))
+        # Zeros behind the last element are there already.
+        after -= stride - 1
+    else:
+        y = x
+    length = extent * stride + before + after
+    return build.padded(y, {at: before}, {at: after}, 0.0, tensor(length, PhysicalDim(dim, 1, length)))
+
+
+def _backwards(build: PhysicalBuilder, x: PhysicalValue, dims: Iterable[int]) -> PhysicalValue:
+    """x with the elements of some dims in the other order; a dim of one element stays as it is."""
+    for dim in dims:
+        x = build.trimmed(x, dim)
+    shape = x.tensor.shape
+    turned = {build.place(x.tensor, dim) for dim in dims if x.tensor.extents[dim] > 1}
+    if not turned:
+        return x
+    starts = [extent - 1 if k in turned else 0 for k, extent in enumerate(shape)]
+    steps = [-1 if k in turned else 1 for k in range(len(shape))]
+    return build.new(nn.SliceOp, [x], x.tensor, x.element, starts=starts, sizes=shape, steps=steps)
+
+
 def pool(
     build: PhysicalBuilder,
     op: nn.MaxPoolOp | nn.AvgPoolOp,

@@ -42,6 +42,12 @@ def _elementwise(
     return build.nn(op, [build.broadcast(operand, result) for operand in operands], result)
 
 
+def _expand(
+    build: PhysicalBuilder, op: nn.ExpandOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    return build.nn(op, [build.broadcast(operands[0], result)], result, shape=result.shape)
+
+
 # Along dims -------------------------------------------------------------------------------------------------------
 
 
@@ -105,6 +111,61 @@ def _per_channel(
     return build.reshaped(flat, unknown_pads(x.tensor))
 
 
+def _axes_norm(
+    build: PhysicalBuilder,
+    op: nn.LayerNormOp | nn.RmsNormOp,
+    operands: Sequence[PhysicalValue],
+    result: PhysicalTensor,
+) -> PhysicalValue:
+    """The op on any dims: all digits of those that it normalizes over, and factors broadcast over the digits of x."""
+    x, *parameters = operands
+    for axis in op.axes:
+        x = build.trimmed(x, axis) if x.tensor.is_padded(axis) else x
+    tensor = unknown_pads(x.tensor)
+    axes = tuple(k for k, place in enumerate(tensor.dims) if place.dim in op.axes)
+    return build.nn(op, [x, *(build.broadcast(p, tensor) for p in parameters)], tensor, axes=axes)
+
+
+def _group_norm(
+    build: PhysicalBuilder, op: nn.GroupNormOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    """In N, C, space the op itself, else a normalization over those digits of the channels that are within a group."""
+    if _is_in_order(operands, result):
+        return _in_order(build, op, operands, result)
+    x, *vectors = operands
+    size = op.group_size
+    for dim in range(1 if size > 1 else 2, len(x.tensor.extents)):
+        x = build.trimmed(x, dim) if x.tensor.is_padded(dim) else x
+    apart = replace(x.tensor, dims=tuple(d for place in x.tensor.dims for d in _cut(place, 1, size)))
+    x, natural = build.reshaped(x, apart), unknown_pads(x.tensor)
+    spatial = (1,) * (len(natural.extents) - 2)
+    factors: list[PhysicalValue] = []
+    for number, vector in enumerate(vectors, 1):
+        plain = build.row_major(vector, number)
+        shaped = build.reshaped(plain, row_major((*plain.tensor.extents, *spatial)))
+        factors.append(build.broadcast(shaped, apart))
+    axes = tuple(
+        k
+        for k, place in enumerate(apart.dims)
+        if place.dim > 1 or (place.dim == 1 and place.unit * place.count <= size)
+    )
+    made = build.new(
+        nn.LayerNormOp, [x, *factors], unknown_pads(apart), x.element, axes=axes, epsilon=op.epsilon
+    )
+    return build.reshaped(made, natural)
+
+
+def _cut(place: PhysicalDim, dim: int, unit: int) -> list[PhysicalDim]:
+    """`place`, in two where it is of `dim` and `unit` falls inside of it. Raises LayoutError where that is no cut."""
+    inside = place.dim == dim and place.unit < unit < place.unit * place.count
+    if not inside:
+        return [place]
+    if unit % place.unit or (place.unit * place.count) % unit:
+        raise LayoutError(f"parts of {unit} in dim {dim} cut through its blocks")
+    count = unit // place.unit
+    return [PhysicalDim(dim, unit, place.count // count), PhysicalDim(dim, place.unit, count)]
+
+
 # Other indices ----------------------------------------------------------------------------------------------------
 
 
@@ -125,6 +186,44 @@ def _concat(
         parts.append(build.reorder(x, tensor))
     count = sum(part.tensor.dims[at].count for part in parts)
     return build.nn(op, parts, unknown_pads(result).with_dim(op.axis, count, 0), axis=at)
+
+
+def _gather(
+    build: PhysicalBuilder, op: nn.GatherOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    x = build.single(operands[0], op.axis)
+    indices = build.row_major(operands[1], 1)
+    at, extents = build.place(x.tensor, op.axis), indices.tensor.extents
+    dims: list[PhysicalDim] = []
+    lo = list(x.tensor.lo)
+    lo[op.axis : op.axis + 1] = [0] * len(extents)
+    for place in x.tensor.dims:
+        if place.dim == op.axis:
+            dims += [PhysicalDim(op.axis + k, 1, extent) for k, extent in enumerate(extents)]
+        else:
+            dims.append(replace(place, dim=place.dim + (len(extents) - 1) * (place.dim > op.axis)))
+    return build.nn(op, [x, indices], PhysicalTensor(result.extents, tuple(dims), tuple(lo)), axis=at)
+
+
+def _arg_reduce(
+    build: PhysicalBuilder,
+    op: nn.ArgMaxOp | nn.ArgMinOp,
+    operands: Sequence[PhysicalValue],
+    result: PhysicalTensor,
+) -> PhysicalValue:
+    x = build.single(operands[0], op.axis)
+    at = build.place(x.tensor, op.axis)
+    kept = [place for place in x.tensor.dims if op.keepdims or place.dim != op.axis]
+    dims = tuple(
+        replace(
+            place,
+            dim=place.dim - (not op.keepdims and place.dim > op.axis),
+            count=1 if place.dim == op.axis else place.count,
+        )
+        for place in kept
+    )
+    lo = tuple(low for dim, low in enumerate(x.tensor.lo) if op.keepdims or dim != op.axis)
+    return build.nn(op, [x], PhysicalTensor(result.extents, dims, lo), axis=at)
 
 
 def _slice(
@@ -166,6 +265,27 @@ def _pad(
         pads[at], pads[count + at] = op.pads[dim], op.pads[rank + dim]
         tensor = tensor.with_dim(dim, result.extents[dim], 0)
     return build.nn(op, [x], unknown_pads(replace(tensor, extents=result.extents)), pads=pads)
+
+
+def _tile(
+    build: PhysicalBuilder, op: nn.TileOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    (x,) = operands
+    many = [dim for dim, count in enumerate(op.repeats) if count != 1]
+    for dim in many:
+        x = build.trimmed(x, dim)
+    tensor, repeats = x.tensor, [1] * len(x.tensor.dims)
+    for dim in many:
+        repeats[build.place(x.tensor, dim)] = op.repeats[dim]
+        tensor = tensor.with_dim(dim, result.extents[dim], 0)
+    return build.nn(op, [x], unknown_pads(replace(tensor, extents=result.extents)), repeats=repeats)
+
+
+def _cum_sum(
+    build: PhysicalBuilder, op: nn.CumSumOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    x = build.trimmed(operands[0], op.axis)
+    return build.nn(op, [x], unknown_pads(x.tensor), axis=build.place(x.tensor, op.axis))
 
 
 def _resize(
@@ -213,7 +333,21 @@ def _conv(
 ) -> PhysicalValue:
     if _is_in_order(operands, result):
         return _in_order(build, op, operands, result)
-    y = generic_ops.conv(build, op, operands, result)
+    return _with_bias(build, generic_ops.conv(build, op, operands, result), operands, result)
+
+
+def _conv_transpose(
+    build: PhysicalBuilder, op: nn.ConvTransposeOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    if _is_in_order(operands, result):
+        return _in_order(build, op, operands, result)
+    return _with_bias(build, generic_ops.conv_transpose(build, op, operands, result), operands, result)
+
+
+def _with_bias(
+    build: PhysicalBuilder, y: PhysicalValue, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    """The sum of `y` and the bias per channel that operand 2 is, if there is one, in the element type of operand 0."""
     if len(operands) == 3:
         spatial = (1,) * (len(result.extents) - 2)
         bias = build.row_major(operands[2], 2)
@@ -329,16 +463,26 @@ def _blocked_product(
 
 REWRITES: dict[type[Operation], OpRewrite] = {
     **{op: _elementwise for op in nn.NN.operations if issubclass(op, nn.ElementwiseOp)},
+    nn.ExpandOp: _expand,
     **{op: _reduce for op in nn.NN.operations if issubclass(op, nn.ReduceOp)},
     nn.SoftmaxOp: _softmax,
     nn.LogSoftmaxOp: _softmax,
+    nn.LayerNormOp: _axes_norm,
+    nn.RmsNormOp: _axes_norm,
+    nn.GroupNormOp: _group_norm,
     nn.LrnOp: _per_channel,
     nn.BatchNormOp: _per_channel,
+    nn.GatherOp: _gather,
+    nn.ArgMaxOp: _arg_reduce,
+    nn.ArgMinOp: _arg_reduce,
     nn.ConcatOp: _concat,
     nn.SliceOp: _slice,
     nn.PadOp: _pad,
+    nn.TileOp: _tile,
+    nn.CumSumOp: _cum_sum,
     nn.ResizeOp: _resize,
     nn.ConvOp: _conv,
+    nn.ConvTransposeOp: _conv_transpose,
     nn.MaxPoolOp: _pool,
     nn.AvgPoolOp: _pool,
     nn.GlobalAvgPoolOp: _global_pool,

@@ -158,6 +158,16 @@ class PhysicalBuilder:
             return x
         return self.reorder(x, x.tensor.with_dim(dim, x.tensor.extents[dim], 0))
 
+    def single(self, x: PhysicalValue, dim: int) -> PhysicalValue:
+        """`x` with the elements of `dim`, and no pads of it, in exactly one physical dim.
+
+        Raises LayoutError where it lies in several digits of more than one value.
+        """
+        x = self.trimmed(x, dim)
+        at = self.place(x.tensor, dim)
+        dims = tuple(place for k, place in enumerate(x.tensor.dims) if place.dim != dim or k == at)
+        return self.reshaped(x, replace(x.tensor, dims=dims))
+
 
 def unknown_pads(tensor: PhysicalTensor) -> PhysicalTensor:
     """`tensor`, of whose pads nothing is known."""

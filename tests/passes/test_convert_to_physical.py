@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 from xdsl.builder import Builder
-from xdsl.dialects.builtin import FunctionType, ModuleOp, NoneAttr, TensorType, f32, f64
+from xdsl.dialects.builtin import FunctionType, ModuleOp, NoneAttr, TensorType, f32, f64, i1, i64
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -49,7 +49,12 @@ def test_random_programs_compute_the_same_as_physical_programs(seed: int, target
     optimize(module, target)
     x = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
     want = run(module, [x], reorders="reference")
-    convert_to_physical(module)
+    try:
+        convert_to_physical(module)
+    except PassError as error:
+        # Windows over blocked space are no affine function; only this target has kernels for them.
+        assert target == "htp" and "holds dim" in str(error)
+        pytest.skip(str(error))
     _check_physical(module)
     for got, expected in zip(run(module, [x], reorders="reference"), want, strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
@@ -66,6 +71,8 @@ OPS: dict[str, tuple[str, Make]] = {
     "relu": ("undef", lambda x, c: nn.ReluOp(x)),
     "add channels": ("undef", lambda x, c: nn.AddOp(x, c(12, 1, 1))),
     "add rows": ("undef", lambda x, c: nn.AddOp(c(5, 1), x)),
+    "greater": ("undef", lambda x, c: nn.GreaterOp(x, c(12, 1, 1))),
+    "where": ("undef", lambda x, c: nn.WhereOp(c(5, 1, truth=True), c(6), x)),
     "add one": ("undef", lambda x, c: nn.AddOp(x, c())),
     "add all": ("undef", lambda x, c: nn.AddOp(x, c(1, 1, 1, 1))),
     "cast": ("undef", lambda x, c: nn.CastOp(x, result_type=TensorType(f64, SHAPE))),
@@ -79,7 +86,30 @@ OPS: dict[str, tuple[str, Make]] = {
     "softmax channels": ("-inf", lambda x, c: nn.SoftmaxOp(x, axis=1)),
     "softmax last": ("-inf", lambda x, c: nn.LogSoftmaxOp(x, axis=3)),
     "lrn": ("zero", lambda x, c: nn.LrnOp(x, size=3)),
+    "layer norm last": ("undef", lambda x, c: nn.LayerNormOp(x, c(6), c(6), axes=(3,))),
+    "layer norm channels": ("undef", lambda x, c: nn.LayerNormOp(x, c(12, 1, 1), axes=(1,))),
+    "layer norm all": ("undef", lambda x, c: nn.LayerNormOp(x, c(12, 5, 6), c(5, 1), axes=(1, 2, 3))),
+    "rms norm": ("undef", lambda x, c: nn.RmsNormOp(x, c(5, 6), axes=(2, 3), epsilon=0.1)),
+    "instance norm": ("undef", lambda x, c: nn.GroupNormOp(x, c(12), c(12), groups=12)),
+    "group norm": ("undef", lambda x, c: nn.GroupNormOp(x, c(12), c(12), groups=3)),
+    "group norm of two": ("undef", lambda x, c: nn.GroupNormOp(x, c(12), c(12), groups=6)),
+    "group norm of all": ("undef", lambda x, c: nn.GroupNormOp(x, c(12), c(12), groups=1)),
+    "sum of squares": ("zero", lambda x, c: nn.ReduceSumSquareOp(x, axes=(1, 2), keepdims=False)),
+    "l1": ("zero", lambda x, c: nn.ReduceL1Op(x, axes=(1,))),
+    "l2": ("zero", lambda x, c: nn.ReduceL2Op(x, axes=(1,))),
+    "log sum exp": ("-inf", lambda x, c: nn.ReduceLogSumExpOp(x, axes=(1, 3))),
     "batch norm": ("undef", lambda x, c: nn.BatchNormOp(x, *(c(12, low=0.5) for _ in range(4)))),
+    "expand": ("undef", lambda x, c: nn.ExpandOp(c(12, 1, 6), shape=SHAPE)),
+    "tile": ("undef", lambda x, c: nn.TileOp(x, repeats=(2, 1, 3, 1))),
+    "tile channels": ("undef", lambda x, c: nn.TileOp(x, repeats=(1, 2, 1, 1))),
+    "cum sum": ("undef", lambda x, c: nn.CumSumOp(x, axis=1, exclusive=True)),
+    "cum sum of rows": ("undef", lambda x, c: nn.CumSumOp(x, axis=2, reverse=True)),
+    "gather": ("undef", lambda x, c: nn.GatherOp(x, c(3, integers=5), axis=2)),
+    "gather channels": ("undef", lambda x, c: nn.GatherOp(x, c(7, integers=12), axis=1)),
+    "gather one": ("undef", lambda x, c: nn.GatherOp(x, c(integers=5), axis=2)),
+    "gather many": ("undef", lambda x, c: nn.GatherOp(x, c(2, 3, integers=6), axis=3)),
+    "arg max": ("undef", lambda x, c: nn.ArgMaxOp(x, axis=1)),
+    "arg min": ("undef", lambda x, c: nn.ArgMinOp(x, axis=2, keepdims=False, select_last=True)),
     "concat": ("undef", lambda x, c: nn.ConcatOp(x, x, axis=1)),
     "concat rows": ("undef", lambda x, c: nn.ConcatOp(x, x, x, axis=2)),
     "slice": ("undef", lambda x, c: nn.SliceOp(x, starts=(0, 4, 4, 1), sizes=(2, 8, 5, 2), steps=(1, 1, -1, 3))),
@@ -103,6 +133,20 @@ OPS: dict[str, tuple[str, Make]] = {
     "dilated": ("zero", lambda x, c: nn.ConvOp(x, c(8, 12, 2, 2), dilations=(2, 3))),
     "pointwise": ("zero", lambda x, c: nn.ConvOp(x, c(16, 12, 1, 1))),
     "depthwise": ("zero", lambda x, c: nn.ConvOp(x, c(12, 1, 3, 3), c(12), group=12, pads=(1, 1, 1, 1))),
+    "transposed conv": (
+        "undef",
+        lambda x, c: nn.ConvTransposeOp(x, c(12, 7, 3, 2), c(7), strides=(2, 3), pads=(1, 0, 0, 1), dilations=(1, 2)),
+    ),
+    "longer": (
+        "undef",
+        lambda x, c: nn.ConvTransposeOp(x, c(12, 8, 2, 2), strides=(2, 2), output_padding=(1, 0)),
+    ),
+    "cut": ("undef", lambda x, c: nn.ConvTransposeOp(x, c(12, 8, 1, 1), pads=(1, 0, 1, 2))),
+    "depthwise transposed": (
+        "undef",
+        lambda x, c: nn.ConvTransposeOp(x, c(12, 1, 3, 3), c(12), strides=(2, 1), group=12),
+    ),
+    "grouped transposed": ("undef", lambda x, c: nn.ConvTransposeOp(x, c(12, 2, 3, 3), group=3)),
     "grouped": ("zero", lambda x, c: nn.ConvOp(x, c(6, 4, 3, 3), group=3)),
 }  # fmt: skip
 
@@ -117,9 +161,11 @@ def _program(make: Make, fmt: Format, rng: Random, numbers: np.random.Generator)
         builder.insert(op)
         return op.results[0]
 
-    def constant(*shape: int, low: float = -1.0) -> SSAValue:
-        type = TensorType(f32, list(shape))
-        data = numbers.uniform(low, 1.0, shape).astype(np.float32).tobytes()
+    def constant(*shape: int, low: float = -1.0, truth: bool = False, integers: int = 0) -> SSAValue:
+        type = TensorType(i1 if truth else i64 if integers else f32, list(shape))
+        array = numbers.uniform(low, 1.0, shape).astype(np.float32)
+        array = array > 0 if truth else numbers.integers(-integers, integers, shape) if integers else array
+        data = array.tobytes()
         weights = "(o, i, h, w) : " + rng.choice(
             [
                 "[o, i, h, w]",
@@ -150,6 +196,11 @@ FORMATS = (
 )  # fmt: skip
 
 REFUSED = {
+    "transposed conv", "longer", "cut", "depthwise transposed", "grouped transposed",
+    "tile", "tile channels", "cum sum", "cum sum of rows",
+    "gather", "gather channels", "gather one", "gather many", "arg max", "arg min",
+    "layer norm last", "layer norm channels", "layer norm all", "rms norm", "instance norm", "group norm",
+    "group norm of two", "group norm of all",
     "softmax channels", "softmax last", "lrn", "batch norm", "concat", "slice", "slice blocks", "pad", "mirror",
     "resize", "resize to", "max pool", "avg pool", "avg pool up", "avg pool with pads", "global avg", "global max",
     "conv", "dilated", "pointwise", "depthwise", "grouped", "concat rows",
@@ -176,7 +227,7 @@ def test_every_op_computes_the_same_on_physical_dims(name: str):
         try:
             convert_to_physical(module)
         except PassError as error:
-            assert name in REFUSED and (name == "grouped" or ":" in factors), (factors, error)
+            assert name in REFUSED and (name.startswith("grouped") or ":" in factors), (factors, error)
             continue
         _check_physical(module)
         np.testing.assert_allclose(run(module, [x])[0], want, rtol=1e-4, atol=1e-5, err_msg=factors)

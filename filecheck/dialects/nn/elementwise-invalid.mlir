@@ -140,3 +140,61 @@ func.func @negative_prelu_slope(%x: tensor<1x3xf32>, %slope: tensor<2x3xf32>) {
   %0 = nn.prelu %x, %slope : (tensor<1x3xf32>, tensor<2x3xf32>) -> tensor<1x3xf32>
   func.return
 }
+
+// -----
+
+func.func @negative_comparison_of_two_types(%x: tensor<2xf32>, %i: tensor<2xi32>) {
+  // expected-error@+1 {{element type mismatch between operand 0 and operand 1: f32 != i32}}
+  %0 = nn.less %x, %i : (tensor<2xf32>, tensor<2xi32>) -> tensor<2xi1>
+  func.return
+}
+
+// -----
+
+func.func @negative_result_of_a_comparison(%x: tensor<2xf32>) {
+  // expected-error@+1 {{the result of nn.equal has element type f32, expected i1}}
+  %0 = nn.equal %x, %x : tensor<2xf32>
+  func.return
+}
+
+// -----
+
+func.func @negative_order_of_truth_values(%x: tensor<2xi1>) {
+  // expected-error@+1 {{element type i1 of operand 0 is not supported by nn.greater}}
+  %0 = nn.greater %x, %x : tensor<2xi1>
+  func.return
+}
+
+// -----
+
+func.func @negative_and_of_numbers(%x: tensor<2xi32>) {
+  // expected-error@+1 {{element type i32 of operand 0 is not supported by nn.and, expected one of i1}}
+  %0 = nn.and %x, %x : tensor<2xi32>
+  func.return
+}
+
+// -----
+
+func.func @negative_condition(%x: tensor<2xf32>) {
+  // expected-error@+1 {{operand 0 of nn.where has element type f32, expected i1}}
+  %0 = nn.where %x, %x, %x : tensor<2xf32>
+  func.return
+}
+
+// -----
+
+func.func @negative_where_of_two_types(%c: tensor<2xi1>, %x: tensor<2xf32>, %y: tensor<2xf64>) {
+  // expected-error@+1 {{element type mismatch between operand 1 and operand 2: f32 != f64}}
+  %0 = nn.where %c, %x, %y : (tensor<2xi1>, tensor<2xf32>, tensor<2xf64>) -> tensor<2xf32>
+  func.return
+}
+
+// -----
+
+#nhwc = #layout.format<(n, c, h, w) : [n, h, w, c]>
+#nchw = #layout.format<(n, c, h, w) : [n, c, h, w]>
+func.func @negative_formats_of_where(%c: tensor<2x3x4x4xi1, #nhwc>, %x: tensor<2x3x4x4xf32, #nchw>) {
+  // expected-error@+1 {{nn.where needs one format, but operand 0 has (n, c, h, w) : [n, h, w, c]}}
+  %0 = nn.where %c, %x, %x : (tensor<2x3x4x4xi1, #nhwc>, tensor<2x3x4x4xf32, #nchw>, tensor<2x3x4x4xf32, #nchw>) -> tensor<2x3x4x4xf32, #nchw>
+  func.return
+}

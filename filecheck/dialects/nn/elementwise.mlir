@@ -138,3 +138,58 @@ func.func @activations(%x: tensor<2x3xf32>, %i: tensor<4xi32>) {
   %10 = nn.clip %i min = -3 max = inf : tensor<4xi32>
   func.return
 }
+
+// CHECK-LABEL: func.func @more_activations
+func.func @more_activations(%x: tensor<2x3xf32>) {
+  // CHECK-NEXT: %0 = nn.sign %x : tensor<2x3xf32>
+  %0 = nn.sign %x : tensor<2x3xf32>
+  // CHECK-NEXT: %1 = nn.round %0 : tensor<2x3xf32>
+  %1 = nn.round %0 : tensor<2x3xf32>
+  // CHECK-NEXT: %2 = nn.celu %1 alpha = 0.5 : tensor<2x3xf32>
+  %2 = nn.celu %1 alpha = 0.5 : tensor<2x3xf32>
+  // CHECK-NEXT: %3 = nn.selu %2 : tensor<2x3xf32>
+  %3 = nn.selu %2 : tensor<2x3xf32>
+  // CHECK-NEXT: %4 = nn.selu %3 alpha = 1.0 gamma = 2.0 : tensor<2x3xf32>
+  %4 = nn.selu %3 alpha = 1.0 gamma = 2.0 : tensor<2x3xf32>
+  // CHECK-NEXT: %5 = nn.swish %4 alpha = 1.702 : tensor<2x3xf32>
+  %5 = nn.swish %4 alpha = 1.702 : tensor<2x3xf32>
+  // CHECK-NEXT: %6 = nn.softsign %5 : tensor<2x3xf32>
+  %6 = nn.softsign %5 : tensor<2x3xf32>
+  // CHECK-NEXT: %7 = nn.thresholded_relu %6 : tensor<2x3xf32>
+  %7 = nn.thresholded_relu %6 alpha = 1.0 : tensor<2x3xf32>
+  func.return
+}
+
+// CHECK-LABEL: func.func @truth_values
+func.func @truth_values(%x: tensor<2x3xf32>, %y: tensor<3xf32>, %i: tensor<2x3xi64>) {
+  // CHECK-NEXT: %0 = nn.equal %i, %i : (tensor<2x3xi64>, tensor<2x3xi64>) -> tensor<2x3xi1>
+  %0 = nn.equal %i, %i : (tensor<2x3xi64>, tensor<2x3xi64>) -> tensor<2x3xi1>
+  // CHECK-NEXT: %1 = nn.greater %x, %y : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xi1>
+  %1 = nn.greater %x, %y : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xi1>
+  // CHECK-NEXT: %2 = nn.greater_or_equal %x, %y : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xi1>
+  %2 = nn.greater_or_equal %x, %y : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xi1>
+  // CHECK-NEXT: %3 = nn.less %x, %y : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xi1>
+  %3 = nn.less %x, %y : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xi1>
+  // CHECK-NEXT: %4 = nn.less_or_equal %x, %y : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xi1>
+  %4 = nn.less_or_equal %x, %y : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xi1>
+  // CHECK-NEXT: %5 = nn.and %0, %1 : tensor<2x3xi1>
+  %5 = nn.and %0, %1 : tensor<2x3xi1>
+  // CHECK-NEXT: %6 = nn.or %5, %2 : tensor<2x3xi1>
+  %6 = nn.or %5, %2 : tensor<2x3xi1>
+  // CHECK-NEXT: %7 = nn.xor %6, %3 : tensor<2x3xi1>
+  %7 = nn.xor %6, %3 : tensor<2x3xi1>
+  // CHECK-NEXT: %8 = nn.not %7 : tensor<2x3xi1>
+  %8 = nn.not %7 : tensor<2x3xi1>
+  // CHECK-NEXT: %9 = nn.where %8, %x, %y : (tensor<2x3xi1>, tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  %9 = nn.where %8, %x, %y : (tensor<2x3xi1>, tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  func.return
+}
+
+// CHECK-LABEL: func.func @truth_values_in_pads
+func.func @truth_values_in_pads(%x: tensor<2x17x4x4xf32, #nChw8c>, %o: tensor<2x17x4x4xf32, #ones>) {
+  // CHECK-NEXT: nn.less
+  %0 = nn.less %x, %o : (tensor<2x17x4x4xf32, #nChw8c>, tensor<2x17x4x4xf32, #ones>) -> tensor<2x17x4x4xi1, #ones>
+  // CHECK-NEXT: nn.where
+  %1 = nn.where %0, %o, %x : (tensor<2x17x4x4xi1, #ones>, tensor<2x17x4x4xf32, #ones>, tensor<2x17x4x4xf32, #nChw8c>) -> tensor<2x17x4x4xf32, #ones>
+  func.return
+}

@@ -33,3 +33,21 @@ func.func @softmax(%x: tensor<2x17xf32>, %y: tensor<2x17xf32, #low>, %z: tensor<
   %3 = nn.softmax %z axis = 0 : tensor<2x17xf32, #undef>
   func.return
 }
+
+// CHECK-LABEL: func.func @layer_norm
+func.func @layer_norm(%x: tensor<2x5x8xf32>, %s: tensor<8xf32>, %t: tensor<5x1xf32>) {
+  // CHECK-NEXT: %0 = nn.layer_norm %x, %s, %s : (tensor<2x5x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+  %0 = nn.layer_norm %x, %s, %s axes = [2] epsilon = 1.0e-5 : (tensor<2x5x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+  // CHECK-NEXT: %1 = nn.layer_norm %x, %t axes = [1] epsilon = 0.001 : (tensor<2x5x8xf32>, tensor<5x1xf32>) -> tensor<2x5x8xf32>
+  %1 = nn.layer_norm %x, %t axes = [1] epsilon = 1.0e-3 : (tensor<2x5x8xf32>, tensor<5x1xf32>) -> tensor<2x5x8xf32>
+  // CHECK-NEXT: %2 = nn.rms_norm %x, %s : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+  %2 = nn.rms_norm %x, %s : (tensor<2x5x8xf32>, tensor<8xf32>) -> tensor<2x5x8xf32>
+  func.return
+}
+
+// CHECK-LABEL: func.func @group_norm
+func.func @group_norm(%x: tensor<2x17x4x4xf32, #nChw8c>, %p: tensor<17xf32>) {
+  // CHECK-NEXT: %0 = nn.group_norm %x, %p, %p groups = 17 epsilon = 0.001 : (tensor<2x17x4x4xf32, #nChw8c>, tensor<17xf32>, tensor<17xf32>) -> tensor<2x17x4x4xf32, #nChw8c>
+  %0 = nn.group_norm %x, %p, %p groups = 17 epsilon = 1.0e-3 : (tensor<2x17x4x4xf32, #nChw8c>, tensor<17xf32>, tensor<17xf32>) -> tensor<2x17x4x4xf32, #nChw8c>
+  func.return
+}

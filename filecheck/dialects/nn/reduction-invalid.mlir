@@ -66,3 +66,37 @@ func.func @negative_element_type(%x: tensor<2x3xi1>) {
   %0 = nn.reduce_sum %x : (tensor<2x3xi1>) -> tensor<1x1xi1>
   func.return
 }
+
+// -----
+
+#zero = #layout.format<(n, c) : [n, c, c:8], pad = zero>
+func.func @negative_log_sum_exp_pads(%x: tensor<2x17xf32, #zero>) {
+  // expected-error@+1 {{so they must hold -inf}}
+  %0 = nn.reduce_log_sum_exp %x axes = [1] keepdims = false : (tensor<2x17xf32, #zero>) -> tensor<2xf32>
+  func.return
+}
+
+// -----
+
+#one = #layout.format<(n, c) : [n, c, c:8], pad = 1>
+func.func @negative_sum_square_pads(%x: tensor<2x17xf32, #one>) {
+  // expected-error@+1 {{so they must hold 0}}
+  %0 = nn.reduce_sum_square %x axes = [1] keepdims = false : (tensor<2x17xf32, #one>) -> tensor<2xf32>
+  func.return
+}
+
+// -----
+
+func.func @negative_l2_element_type(%x: tensor<2x3xi32>) {
+  // expected-error@+1 {{element type i32 of operand 0 is not supported by nn.reduce_l2, expected one of f16, bf16, f32, f64}}
+  %0 = nn.reduce_l2 %x : (tensor<2x3xi32>) -> tensor<1x1xi32>
+  func.return
+}
+
+// -----
+
+func.func @negative_cum_sum_axis(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{axis = 2 is no dim of 2x3: not in 0..1}}
+  %0 = nn.cum_sum %x axis = 2 : tensor<2x3xf32>
+  func.return
+}

@@ -41,3 +41,27 @@ func.func @neutral_pads(%z: tensor<2x17xf32, #zero>, %o: tensor<2x17xf32, #one>,
   %6 = nn.reduce_max %z axes = [0] keepdims = false : (tensor<2x17xf32, #zero>) -> tensor<17xf32>
   func.return
 }
+
+// CHECK-LABEL: func.func @norms
+func.func @norms(%x: tensor<2x3x4xf32>, %z: tensor<2x17xf32, #zero>, %l: tensor<2x17xf32, #low>) {
+  // CHECK-NEXT: %0 = nn.reduce_l1 %x axes = [1] : (tensor<2x3x4xf32>) -> tensor<2x1x4xf32>
+  %0 = nn.reduce_l1 %x axes = [1] : (tensor<2x3x4xf32>) -> tensor<2x1x4xf32>
+  // CHECK-NEXT: %1 = nn.reduce_l2 %x keepdims = false : (tensor<2x3x4xf32>) -> tensor<f32>
+  %1 = nn.reduce_l2 %x keepdims = false : (tensor<2x3x4xf32>) -> tensor<f32>
+  // CHECK-NEXT: %2 = nn.reduce_sum_square %z axes = [1] keepdims = false
+  %2 = nn.reduce_sum_square %z axes = [1] keepdims = false : (tensor<2x17xf32, #zero>) -> tensor<2xf32>
+  // CHECK-NEXT: %3 = nn.reduce_log_sum %z axes = [1] keepdims = false
+  %3 = nn.reduce_log_sum %z axes = [1] keepdims = false : (tensor<2x17xf32, #zero>) -> tensor<2xf32>
+  // CHECK-NEXT: %4 = nn.reduce_log_sum_exp %l axes = [1] keepdims = false
+  %4 = nn.reduce_log_sum_exp %l axes = [1] keepdims = false : (tensor<2x17xf32, #low>) -> tensor<2xf32>
+  func.return
+}
+
+// CHECK-LABEL: func.func @cum_sum
+func.func @cum_sum(%x: tensor<2x3xi64>) {
+  // CHECK-NEXT: %0 = nn.cum_sum %x axis = 1 : tensor<2x3xi64>
+  %0 = nn.cum_sum %x axis = 1 exclusive = false : tensor<2x3xi64>
+  // CHECK-NEXT: %1 = nn.cum_sum %x axis = 0 exclusive = true reverse = true : tensor<2x3xi64>
+  %1 = nn.cum_sum %x axis = 0 exclusive = true reverse = true : tensor<2x3xi64>
+  func.return
+}

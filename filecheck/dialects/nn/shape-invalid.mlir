@@ -150,3 +150,35 @@ func.func @negative_resize_without_end(%x: tensor<4xf32>) {
   %0 = nn.resize %x scales = [1.0e308] : (tensor<4xf32>) -> tensor<4xf32>
   func.return
 }
+
+// -----
+
+func.func @negative_expand(%x: tensor<3x2xf32>) {
+  // expected-error@+1 {{shapes 3x2 and 4 do not broadcast: 2 != 4 in dim 1}}
+  %0 = nn.expand %x shape = [4] : (tensor<3x2xf32>) -> tensor<3x4xf32>
+  func.return
+}
+
+// -----
+
+func.func @negative_expand_below_zero(%x: tensor<3x1xf32>) {
+  // expected-error@+1 {{shape = [-1] has an entry below 0}}
+  %0 = nn.expand %x shape = [-1] : (tensor<3x1xf32>) -> tensor<3x4xf32>
+  func.return
+}
+
+// -----
+
+func.func @negative_tile_entries(%x: tensor<3x1xf32>) {
+  // expected-error@+1 {{repeats = [2] does not fit 3x1: 1 != 2 entries}}
+  %0 = nn.tile %x repeats = [2] : (tensor<3x1xf32>) -> tensor<6x1xf32>
+  func.return
+}
+
+// -----
+
+func.func @negative_tile_below_zero(%x: tensor<3x1xf32>) {
+  // expected-error@+1 {{repeats = [2, -1] has an entry below 0}}
+  %0 = nn.tile %x repeats = [2, -1] : (tensor<3x1xf32>) -> tensor<6x1xf32>
+  func.return
+}

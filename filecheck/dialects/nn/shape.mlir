@@ -43,3 +43,12 @@ func.func @resize(%x: tensor<1x3x4x4xf32>) {
   %1 = nn.resize %x sizes = [1, 3, 7, 5] mode = linear coordinates = align_corners : (tensor<1x3x4x4xf32>) -> tensor<1x3x7x5xf32>
   func.return
 }
+
+// CHECK-LABEL: func.func @expand_and_tile
+func.func @expand_and_tile(%x: tensor<3x1xf32>) {
+  // CHECK-NEXT: %0 = nn.expand %x shape = [2, 1, 4] : (tensor<3x1xf32>) -> tensor<2x3x4xf32>
+  %0 = nn.expand %x shape = [2, 1, 4] : (tensor<3x1xf32>) -> tensor<2x3x4xf32>
+  // CHECK-NEXT: %1 = nn.tile %x repeats = [2, 3] : (tensor<3x1xf32>) -> tensor<6x3xf32>
+  %1 = nn.tile %x repeats = [2, 3] : (tensor<3x1xf32>) -> tensor<6x3xf32>
+  func.return
+}

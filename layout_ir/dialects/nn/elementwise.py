@@ -17,11 +17,11 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, TypeVar, cast
 
-from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, TensorType
+from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, TensorType, i1
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def
 
-from layout_ir.dialects.nn.attributes import keyword, number
+from layout_ir.dialects.nn.attributes import ints, keyword, number
 from layout_ir.dialects.nn.nn_op import NNOp
 from layout_ir.dialects.nn.tensor_types import (
     ELEMENTS,
@@ -125,7 +125,9 @@ def _compute_number(
     except ArithmeticError:
         return None
     # NaN is no value either, and not equal to itself.
-    return values[0] if all(value == values[0] for value in values) else None
+    if not all(value == values[0] for value in values):
+        return None
+    return int(values[0]) if isinstance(values[0], bool) else values[0]
 
 
 class UnaryOp(ElementwiseOp):
@@ -141,6 +143,29 @@ class BinaryOp(ElementwiseOp):
 
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
+
+
+class ComparisonOp(BinaryOp):
+    """Two operands of one element type, and a result of truth values."""
+
+    ALLOWED: ClassVar[tuple[str, ...]] = ELEMENTS
+    SAME_ELEMENT: ClassVar[bool] = False
+
+    def infer_element(self) -> Attribute:
+        """i1."""
+        return i1
+
+    def check_elements(self) -> None:
+        """Raises LayoutError where the operands differ in their element types, or the result's is not i1."""
+        self.check_allowed(self.operands)
+        self.check_equal_elements(self.operands)
+        self.check_truth_value(self.result)
+
+
+class LogicOp(BinaryOp):
+    """Two operands of truth values."""
+
+    ALLOWED: ClassVar[tuple[str, ...]] = ("i1",)
 
 
 Compute = Callable[[Any, Any], Any] | Callable[[Any, Any, Any], Any] | Callable[[Any, Any, Any, Any], Any]
@@ -176,6 +201,21 @@ class NegOp(UnaryOp):
 @_elementwise_op("nn.abs", lambda np, x: np.abs(x), elements=NUMBERS)
 class AbsOp(UnaryOp):
     """Magnitude."""
+
+
+@_elementwise_op("nn.sign", lambda np, x: np.sign(x), elements=NUMBERS)
+class SignOp(UnaryOp):
+    """1 where x is positive, -1 where it is negative, 0 where it is 0, NaN where it is NaN."""
+
+
+@_elementwise_op("nn.round", lambda np, x: np.rint(x))
+class RoundOp(UnaryOp):
+    """The nearest integer, the even one of two."""
+
+
+@_elementwise_op("nn.not", lambda np, x: x == 0, elements=("i1",))
+class NotOp(UnaryOp):
+    """Whether x is false."""
 
 
 @_elementwise_op("nn.reciprocal", lambda np, x: 1 / x)
@@ -274,6 +314,35 @@ class EluOp(UnaryOp):
     alpha = number(default=1.0)
 
 
+@_elementwise_op("nn.celu", lambda np, x, alpha: np.where(x < 0, alpha * np.expm1(x / alpha), x), exact=False)
+class CeluOp(UnaryOp):
+    """x, or alpha * (exp(x / alpha) - 1) where x is negative."""
+
+    alpha = number(default=1.0)
+
+
+@_elementwise_op(
+    "nn.selu", lambda np, x, alpha, gamma: gamma * np.where(x <= 0, alpha * np.expm1(x), x), exact=False
+)
+class SeluOp(UnaryOp):
+    """gamma * x, or gamma * alpha * (exp(x) - 1) where x is not positive."""
+
+    alpha = number(default=1.67326319217681884765625)
+    gamma = number(default=1.05070102214813232421875)
+
+
+@_elementwise_op("nn.thresholded_relu", lambda np, x, alpha: np.where(x > alpha, x, x.dtype.type(0)))
+class ThresholdedReluOp(UnaryOp):
+    """x where it is above alpha, 0 elsewhere."""
+
+    alpha = number(default=1.0)
+
+
+@_elementwise_op("nn.softsign", lambda np, x: x / (1 + np.abs(x)), exact=False)
+class SoftsignOp(UnaryOp):
+    """x / (1 + |x|)."""
+
+
 def _sigmoid(np: Any, x: Any) -> Any:
     # The exponent is never positive, so nothing overflows.
     small = np.exp(-np.abs(x))
@@ -283,6 +352,13 @@ def _sigmoid(np: Any, x: Any) -> Any:
 @_elementwise_op("nn.sigmoid", _sigmoid, exact=False)
 class SigmoidOp(UnaryOp):
     """1 / (1 + exp(-x))."""
+
+
+@_elementwise_op("nn.swish", lambda np, x, alpha: x * _sigmoid(np, alpha * x), exact=False)
+class SwishOp(UnaryOp):
+    """x / (1 + exp(-alpha * x))."""
+
+    alpha = number(default=1.0)
 
 
 @_elementwise_op("nn.hard_sigmoid", lambda np, x, alpha, beta: np.clip(alpha * x + beta, 0, 1), exact=False)
@@ -323,6 +399,19 @@ class GeluOp(UnaryOp):
     """x times the normal distribution function of x, exact or by the usual approximation with tanh."""
 
     approximate = keyword(("none", "tanh"))
+
+
+@_elementwise_op("nn.expand", lambda np, x, shape: x, elements=ELEMENTS)
+class ExpandOp(UnaryOp):
+    """x broadcast to the shape to which it and `shape` broadcast."""
+
+    shape = ints()
+
+    def infer(self) -> Shape:
+        """The shape to which that of x and `shape` broadcast."""
+        if any(extent < 0 for extent in self.shape):
+            raise LayoutError(f"shape = {list(self.shape)} has an entry below 0")
+        return broadcast(*self.shapes, self.shape)
 
 
 def _cast(np: Any, x: Any, element: str) -> Any:
@@ -426,3 +515,67 @@ class MinOp(BinaryOp):
 @_elementwise_op("nn.max", lambda np, lhs, rhs: np.maximum(lhs, rhs))
 class MaxOp(BinaryOp):
     """The larger one; NaN if either is."""
+
+
+@_elementwise_op("nn.equal", lambda np, lhs, rhs: lhs == rhs)
+class EqualOp(ComparisonOp):
+    """Whether both are equal; NaN equals nothing."""
+
+
+@_elementwise_op("nn.greater", lambda np, lhs, rhs: lhs > rhs, elements=NUMBERS)
+class GreaterOp(ComparisonOp):
+    """Whether lhs is above rhs."""
+
+
+@_elementwise_op("nn.greater_or_equal", lambda np, lhs, rhs: lhs >= rhs, elements=NUMBERS)
+class GreaterOrEqualOp(ComparisonOp):
+    """Whether lhs is above rhs, or equal."""
+
+
+@_elementwise_op("nn.less", lambda np, lhs, rhs: lhs < rhs, elements=NUMBERS)
+class LessOp(ComparisonOp):
+    """Whether lhs is below rhs."""
+
+
+@_elementwise_op("nn.less_or_equal", lambda np, lhs, rhs: lhs <= rhs, elements=NUMBERS)
+class LessOrEqualOp(ComparisonOp):
+    """Whether lhs is below rhs, or equal."""
+
+
+@_elementwise_op("nn.and", lambda np, lhs, rhs: lhs & rhs)
+class AndOp(LogicOp):
+    """Whether both are true."""
+
+
+@_elementwise_op("nn.or", lambda np, lhs, rhs: lhs | rhs)
+class OrOp(LogicOp):
+    """Whether one of the two is true."""
+
+
+@_elementwise_op("nn.xor", lambda np, lhs, rhs: lhs != rhs)
+class XorOp(LogicOp):
+    """Whether exactly one of the two is true."""
+
+
+# Three operands -------------------------------------------------------------------------------------------------------
+
+
+@_elementwise_op("nn.where", lambda np, condition, lhs, rhs: np.where(condition, lhs, rhs), elements=ELEMENTS)
+class WhereOp(ElementwiseOp):
+    """lhs where the condition is true, rhs elsewhere."""
+
+    SAME_ELEMENT: ClassVar[bool] = False
+
+    condition = operand_def(TensorType)
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+
+    def infer_element(self) -> Attribute:
+        """The element type of lhs."""
+        return tensor_type(self.lhs).element_type
+
+    def check_elements(self) -> None:
+        """Raises LayoutError unless the condition is i1, and lhs, rhs and the result have one element type."""
+        super().check_elements()
+        self.check_truth_value(self.condition)
+        self.check_equal_elements((self.lhs, self.rhs, self.result))

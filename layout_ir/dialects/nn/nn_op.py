@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, ClassVar, Self
 
-from xdsl.dialects.builtin import FunctionType, TensorType
+from xdsl.dialects.builtin import FunctionType, TensorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -57,6 +57,9 @@ from layout_ir.dialects.nn.tensor_types import (
 )
 from layout_ir.errors import LayoutError, shape_text
 from layout_ir.interfaces import LayoutOp, PadRead
+
+DimImages = tuple[tuple[int, ...], ...]
+"""Per dim of operand 0 the dims of the result that it becomes, in order: none, one or several."""
 
 
 class NNOp(IRDLOperation, LayoutOp):
@@ -133,6 +136,13 @@ class NNOp(IRDLOperation, LayoutOp):
     def pad_result(self, pads: Sequence[float | None]) -> float | None:
         """By default 0: kernels write zeros there, whatever the operands hold."""
         return 0.0
+
+    def dim_images(self) -> DimImages | None:
+        """Where the dims of operand 0 are in the result, whose Format follows from it then.
+
+        By default None: where there is one Format, it is that of all (`SAME_FORMAT`).
+        """
+        return None
 
     # --- assembly ---------------------------------------------------------------------------------------------
 
@@ -238,6 +248,12 @@ class NNOp(IRDLOperation, LayoutOp):
     def check_elements(self) -> None:
         """Rule 1: raises LayoutError where an element type is not allowed, or differs from that of operand 0."""
         values = (*self.operands, self.result)
+        self.check_allowed(values)
+        if self.SAME_ELEMENT:
+            self.check_equal_elements(values)
+
+    def check_allowed(self, values: Sequence[SSAValue]) -> None:
+        """Raises LayoutError where the element type of a tensor is none of `ALLOWED`."""
         for value in values:
             element = _element_text(tensor_type(value).element_type)
             if element not in self.ALLOWED:
@@ -245,13 +261,22 @@ class NNOp(IRDLOperation, LayoutOp):
                     f"element type {element} of {self._title(value)} is not supported by {self.name}, "
                     f"expected one of {', '.join(self.ALLOWED)}"
                 )
-        for value in values if self.SAME_ELEMENT else ():
+
+    def check_equal_elements(self, values: Sequence[SSAValue]) -> None:
+        """Raises LayoutError where a tensor has another element type than the first."""
+        for value in values:
             ours, theirs = tensor_type(values[0]).element_type, tensor_type(value).element_type
             if ours != theirs:
                 raise LayoutError(
                     f"element type mismatch between {self._title(values[0])} and {self._title(value)}: "
                     f"{ours} != {theirs}"
                 )
+
+    def check_truth_value(self, value: SSAValue) -> None:
+        """Raises LayoutError where a tensor is not one of truth values."""
+        element = tensor_type(value).element_type
+        if element != i1:
+            raise LayoutError(f"{self._title(value)} of {self.name} has element type {element}, expected i1")
 
     def check_shapes(self) -> None:
         """Rules 2 and 3: raises LayoutError where the result has another shape than inferred, a shape is dynamic, or

@@ -1,7 +1,7 @@
-"""The table of reductions over some dims.
+"""The table of reductions over some dims, and the cumulative sum.
 
-Each folds all elements by one function of two. It goes over the pads of its dims as well, so these must hold the
-neutral element of that function.
+Each reduction folds all elements by one function of two. It goes over the pads of its dims as well, so these must hold
+the neutral element of that function.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from xdsl.dialects.builtin import AnyFloat, TensorType
 from xdsl.ir import SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def
 
-from layout_ir.dialects.nn.attributes import flag, ints
-from layout_ir.dialects.nn.nn_op import NNOp
-from layout_ir.dialects.nn.tensor_types import FLOATS, NUMBERS, Shape, check_dim, int_range
-from layout_ir.errors import LayoutError
+from layout_ir.dialects.nn.attributes import flag, integer, ints
+from layout_ir.dialects.nn.nn_op import DimImages, NNOp
+from layout_ir.dialects.nn.tensor_types import FLOATS, NUMBERS, Shape, check_axes, check_dim, int_range
 from layout_ir.interfaces import PadRead
 
 REDUCIBLE = (*FLOATS, "i32", "i64")
@@ -48,10 +47,7 @@ class ReduceOp(NNOp):
         """The shape of x with extent 1 in `axes`, or without those dims."""
         (x,) = self.shapes
         axes = self.axes
-        for axis in axes:
-            check_dim("axis", axis, x)
-        if sorted(set(axes)) != list(axes):
-            raise LayoutError(f"axes = {list(axes)} are not ascending and distinct")
+        check_axes(axes, x)
         if self.keepdims:
             return tuple(1 if dim in axes else extent for dim, extent in enumerate(x))
         return tuple(extent for dim, extent in enumerate(x) if dim not in axes)
@@ -59,6 +55,15 @@ class ReduceOp(NNOp):
     def formatted_operands(self) -> Sequence[SSAValue]:
         """x, where the result has its rank."""
         return self.operands if self.keepdims else ()
+
+    def dim_images(self) -> DimImages | None:
+        """Without `keepdims`, a dim of `axes` becomes none."""
+        if self.keepdims:
+            return None
+        axes = set(self.axes)
+        return tuple(
+            () if d in axes else (d - sum(axis < d for axis in axes),) for d in range(len(self.shapes[0]))
+        )
 
     def neutral(self) -> float:
         """The neutral element in the element type, whose bounds stand for infinities that it does not have."""
@@ -133,3 +138,97 @@ class ReduceMinOp(ReduceOp):
     ALLOWED: ClassVar[tuple[str, ...]] = NUMBERS
     FOLD: ClassVar[str] = "minimum"
     NEUTRAL: ClassVar[float] = math.inf
+
+
+@irdl_op_definition
+class ReduceL1Op(ReduceOp):
+    """The sum of magnitudes."""
+
+    name = "nn.reduce_l1"
+    FOLD: ClassVar[str] = "add"
+    NEUTRAL: ClassVar[float] = 0.0
+
+    def compute(self, np: Any, x: Any) -> Any:
+        """The sum of the magnitudes of elements and pads."""
+        return super().compute(np, np.abs(x))
+
+
+@irdl_op_definition
+class ReduceSumSquareOp(ReduceOp):
+    """The sum of squares."""
+
+    name = "nn.reduce_sum_square"
+    FOLD: ClassVar[str] = "add"
+    NEUTRAL: ClassVar[float] = 0.0
+
+    def compute(self, np: Any, x: Any) -> Any:
+        """The sum of the squares of elements and pads."""
+        return super().compute(np, x * x)
+
+
+@irdl_op_definition
+class ReduceL2Op(ReduceOp):
+    """The square root of the sum of squares."""
+
+    name = "nn.reduce_l2"
+    ALLOWED: ClassVar[tuple[str, ...]] = FLOATS
+    FOLD: ClassVar[str] = "add"
+    NEUTRAL: ClassVar[float] = 0.0
+
+    def compute(self, np: Any, x: Any) -> Any:
+        """The square root of the sum of the squares of elements and pads."""
+        return np.sqrt(super().compute(np, x * x))
+
+
+@irdl_op_definition
+class ReduceLogSumOp(ReduceOp):
+    """The natural logarithm of the sum."""
+
+    name = "nn.reduce_log_sum"
+    ALLOWED: ClassVar[tuple[str, ...]] = FLOATS
+    FOLD: ClassVar[str] = "add"
+    NEUTRAL: ClassVar[float] = 0.0
+
+    def compute(self, np: Any, x: Any) -> Any:
+        """The logarithm of the sum of elements and pads."""
+        return np.log(super().compute(np, x))
+
+
+@irdl_op_definition
+class ReduceLogSumExpOp(ReduceOp):
+    """The natural logarithm of the sum of exponentials, computed so that no finite x overflows."""
+
+    name = "nn.reduce_log_sum_exp"
+    ALLOWED: ClassVar[tuple[str, ...]] = FLOATS
+    FOLD: ClassVar[str] = "add"
+    NEUTRAL: ClassVar[float] = -math.inf
+
+    def compute(self, np: Any, x: Any) -> Any:
+        """The logarithm of the sum of the exponentials of elements and pads; of none, -inf."""
+        largest = np.max(x, axis=self.axes, keepdims=True, initial=-math.inf)
+        # An infinite one is its own sum: the difference to itself would be NaN.
+        shift = np.where(np.isfinite(largest), largest, x.dtype.type(0))
+        total = np.add.reduce(np.exp(x - shift), axis=self.axes, keepdims=True, dtype=x.dtype)
+        result = np.log(total) + shift
+        return result if self.keepdims else np.squeeze(result, self.axes)
+
+
+@irdl_op_definition
+class CumSumOp(NNOp):
+    """The sums of x along `axis` up to each element; with `exclusive` without it, with `reverse` from the end."""
+
+    name = "nn.cum_sum"
+    ALLOWED: ClassVar[tuple[str, ...]] = REDUCIBLE
+    SAME_FORMAT: ClassVar[bool] = True
+
+    x = operand_def(TensorType)
+
+    axis = integer()
+    exclusive = flag(default=False)
+    reverse = flag(default=False)
+
+    def infer(self) -> Shape:
+        """The shape of x."""
+        (x,) = self.shapes
+        check_dim("axis", self.axis, x)
+        return x

@@ -1,4 +1,4 @@
-"""Ops that move elements to other indices: concat, pad, slice, resize."""
+"""Ops that move elements to other indices: concat, pad, slice, tile, resize."""
 
 from __future__ import annotations
 
@@ -138,6 +138,30 @@ class SliceOp(NNOp):
                     f"elements {start} to {last} are not in 0..{extent - 1}"
                 )
         return self.sizes
+
+
+@irdl_op_definition
+class TileOp(NNOp):
+    """x repeated `repeats` times along each dim."""
+
+    name = "nn.tile"
+    ALLOWED: ClassVar[tuple[str, ...]] = ELEMENTS
+    SAME_FORMAT: ClassVar[bool] = True
+
+    x = operand_def(TensorType)
+
+    repeats = ints()
+
+    def infer(self) -> Shape:
+        """The extents of x, each times its entry of `repeats`."""
+        (x,) = self.shapes
+        if len(self.repeats) != len(x):
+            raise LayoutError(
+                f"repeats = {list(self.repeats)} does not fit {shape_text(x)}: {len(self.repeats)} != {len(x)} entries"
+            )
+        if any(count < 0 for count in self.repeats):
+            raise LayoutError(f"repeats = {list(self.repeats)} has an entry below 0")
+        return tuple(extent * count for extent, count in zip(x, self.repeats, strict=True))
 
 
 @irdl_op_definition

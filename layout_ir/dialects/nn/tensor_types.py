@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import AnyFloat, TensorType
@@ -51,6 +52,14 @@ def check_dim(name: str, dim: int, shape: Shape) -> None:
     """Raises LayoutError unless `dim`, the value of attribute `name`, is a dim of `shape`, from 0."""
     if not 0 <= dim < len(shape):
         raise LayoutError(f"{name} = {dim} is no dim of {shape_text(shape)}: not in 0..{len(shape) - 1}")
+
+
+def check_axes(axes: Sequence[int], shape: Shape) -> None:
+    """Raises LayoutError unless `axes` are dims of `shape`, ascending and distinct."""
+    for axis in axes:
+        check_dim("axis", axis, shape)
+    if sorted(set(axes)) != list(axes):
+        raise LayoutError(f"axes = {list(axes)} are not ascending and distinct")
 
 
 def pad_value(type: Tensor) -> float | None:

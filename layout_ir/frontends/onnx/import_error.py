@@ -22,6 +22,10 @@ class OnnxImportError(LayoutError):
         super().__init__(printable(_shortened(message, LONGEST_MESSAGE)), span)
 
 
+class UnsupportedUse(OnnxImportError):
+    """A node that is valid, of an op that has a translation, which does not know this use of it; it stays opaque."""
+
+
 class UnforeseenImportError(UnforeseenError, OnnxImportError):
     """An exception of any other kind during import; the exception itself is `__cause__`."""
 

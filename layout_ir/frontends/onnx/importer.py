@@ -2,7 +2,7 @@
 
 A node is handled by the first that applies: a translation that takes constants (views, constants: `ops_shapes`),
 evaluation where all inputs are constants (`folding`), the translation of its op, and else it is kept as an opaque op
-(`untranslated`).
+(`untranslated`). So is a node whose translation does not know this use of the op.
 """
 
 from __future__ import annotations
@@ -25,13 +25,19 @@ from layout_ir.dialects.layout import FormatAttr, ReorderOp
 from layout_ir.dialects.nn.model_names import location, name_hint, named, names_at
 from layout_ir.dialects.nn.protos import MODEL, header_of
 from layout_ir.errors import LayoutError, UnforeseenError
-from layout_ir.frontends.onnx import ops_elementwise, ops_layers, ops_shapes
+from layout_ir.frontends.onnx import ops_elementwise, ops_layers, ops_norms, ops_shapes
 from layout_ir.frontends.onnx.budget import Budget
 from layout_ir.frontends.onnx.folding import fold
 from layout_ir.frontends.onnx.functions import Call, domain_of, node_name, node_title, with_fresh_names
-from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted, unforeseen_as_import_error
+from layout_ir.frontends.onnx.import_error import (
+    OnnxImportError,
+    UnsupportedUse,
+    quoted,
+    unforeseen_as_import_error,
+)
 from layout_ir.frontends.onnx.model import Model, graph_inputs
 from layout_ir.frontends.onnx.node import Node
+from layout_ir.frontends.onnx.signature import check_signature
 from layout_ir.frontends.onnx.subgraphs import captured_names
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.frontends.onnx.translation import Builder, Translation
@@ -45,9 +51,11 @@ if TYPE_CHECKING:
 TRANSLATIONS: dict[str, Translation] = {
     **ops_elementwise.TRANSLATIONS,
     **ops_layers.TRANSLATIONS,
+    **ops_norms.TRANSLATIONS,
     **ops_shapes.TRANSLATIONS,
 }
-"""The ONNX ops that become ops of `nn` and `layout`, by name; all others are opaque."""
+"""The ONNX ops that become ops of `nn` and `layout`, by name, with the domain and a point in front where it is not the
+standard's; all others are opaque."""
 
 
 def import_model(
@@ -155,22 +163,14 @@ class _Import:
                 return
         inputs = [self._value(name, call.title) if name else None for name in proto.input]
         node = Node(call, inputs, self.budget, self.model.folder)
-        node.owns_input = bool(proto.input) and self.uses[proto.input[0]] == 1
+        node.users = self.uses
         self.builder.location = location(node_name(proto))
         with foreseen_as_import_error(node.title):
             node.check_attributes()
             results = self._translate(node)
         _name_results(results, proto.output)
-        for position, name in enumerate(proto.output):
-            if position >= len(results):
-                if name and self.uses[name]:
-                    raise OnnxImportError(
-                        f"{node.title}: its output {position} {quoted(name)} is used, "
-                        f"but only {len(results)} of its outputs are supported"
-                    )
-            elif name:
-                value = results[position]
-                assert value is not None, "what has a name has a value"
+        for name, value in zip(proto.output, results, strict=False):
+            if name and value is not None:
                 self._store(name, value)
 
     def _branch(self, call: Call, branch: str) -> None:
@@ -207,7 +207,7 @@ class _Import:
             ) from error
 
     def _translate(self, node: Node) -> Sequence[Value | None]:
-        translation = TRANSLATIONS.get(node.op_type) if node.domain == "" else None
+        translation = TRANSLATIONS.get(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
         kept = self.keep_quantized and node.op_type == "DequantizeLinear"
         if not kept and (translation is None or not translation.takes_constants):
             arrays = fold(node)
@@ -215,14 +215,43 @@ class _Import:
                 return [Constant(array, name) for array, name in zip(arrays, node.proto.output, strict=False)]
         if translation is None:
             return self._opaque(node)
+        last = self.builder.block.last_op
         try:
             results = translation.translate(self.builder, node)
+            node.check_all_read()
+            results = results if isinstance(results, Sequence) else [results]
+            self._check_outputs(node, results)
+            return results
+        except UnsupportedUse as error:
+            self.builder.take_back(last)
+            return self._kept(node, error)
         except (LayoutError, VerifyException) as error:
             if node.not_folded is None or isinstance(error, UnforeseenError):
                 raise
             raise OnnxImportError(f"{error}; {node.not_folded}") from error
-        node.check_all_read()
-        return results if isinstance(results, Sequence) else [results]
+
+    def _check_outputs(self, node: Node, results: Sequence[Value | None]) -> None:
+        """Raises UnsupportedUse where an output is used that the translation does not give."""
+        for position, name in enumerate(node.proto.output):
+            if name and self.uses[name] and (position >= len(results) or results[position] is None):
+                given = [number for number, value in enumerate(results) if value is not None]
+                raise UnsupportedUse(
+                    f"its output {position} {quoted(name)} is used, but only {len(given)} of its outputs are supported"
+                )
+
+    def _kept(self, node: Node, error: UnsupportedUse) -> Sequence[Value | None]:
+        """The results of the opaque op for a node whose translation does not know this use of it.
+
+        Raises OnnxImportError with both reasons where the node is not valid, or cannot be kept either.
+        """
+        try:
+            check_signature(node)
+            return self._opaque(node)
+        except OnnxImportError as other:
+            if isinstance(other, UnforeseenError):
+                raise
+            why = f"; {node.not_folded}" if node.not_folded and node.not_folded not in str(other) else ""
+            raise OnnxImportError(f"{error}{why}; and as it is: {other}") from error
 
     def _value(self, name: str, title: str) -> Value:
         if name not in self.values:

@@ -13,7 +13,7 @@ import numpy as np
 
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT, Budget
 from layout_ir.frontends.onnx.functions import Call, domain_of
-from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
+from layout_ir.frontends.onnx.import_error import OnnxImportError, UnsupportedUse, quoted
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.frontends.onnx.values import Constant, Value, is_splat
 
@@ -41,8 +41,8 @@ class Node:
         self.domain = domain_of(call.proto.domain)
         self.opset = call.opsets.get(self.domain, 0)
         self._opsets = call.opsets
-        self.owns_input = False
-        """Whether this node is the only user of input 0, so that the op that computes it may be replaced."""
+        self.users: dict[str, int] = {}
+        """How many nodes and outputs use each input, by name; empty where that is not known."""
         self.not_folded: str | None = None
         """Why the node was not computed although all its inputs are known."""
         self._folder = folder
@@ -68,6 +68,10 @@ class Node:
     def output(self) -> str:
         """Name of the first output."""
         return self.proto.output[0] if self.proto.output else ""
+
+    def owns(self, number: int) -> bool:
+        """Whether this node is the only user of an input, so that the op that computes it may be replaced."""
+        return self.users.get(self.proto.input[number]) == 1
 
     @property
     def given(self) -> tuple[Value | None, ...]:
@@ -187,7 +191,7 @@ class Node:
         value = self.optional(number)
         if value is None or isinstance(value, Constant):
             return None if value is None else value.array
-        raise OnnxImportError(
+        raise UnsupportedUse(
             f"input {number} {quoted(self.proto.input[number])} is computed at run time, "
             f"but is supported as a constant only"
         )
@@ -219,13 +223,13 @@ class Node:
         return [value.array if isinstance(value, Constant) else None for value in self._inputs]
 
     def check_all_read(self) -> None:
-        """Raises OnnxImportError where the node has an attribute or input that was not read."""
+        """Raises UnsupportedUse where the node has an attribute or input that was not read."""
         for name in self._attributes:
             if name not in self._read_attributes:
-                raise OnnxImportError(f"attribute {name} is not supported")
+                raise UnsupportedUse(f"attribute {name} is not supported")
         for number, value in enumerate(self._inputs):
             if value is not None and number not in self._read_inputs:
-                raise OnnxImportError(f"input {number} {quoted(self.proto.input[number])} is not supported")
+                raise UnsupportedUse(f"input {number} {quoted(self.proto.input[number])} is not supported")
 
 
 def _word(attribute: onnx.AttributeProto, value: Any) -> str:

@@ -13,6 +13,7 @@ from layout_ir.dialects.layout import AnyAttr
 from layout_ir.frontends.onnx.folding import cast_array, cast_cost
 from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
 from layout_ir.frontends.onnx.node import Node
+from layout_ir.frontends.onnx.ops_norms import with_factors
 from layout_ir.frontends.onnx.tensor_protos import numpy_type
 from layout_ir.frontends.onnx.translation import Builder, Translate, Translation
 from layout_ir.frontends.onnx.values import Constant, Value, dtype_of, element_of, shape_of
@@ -33,7 +34,8 @@ def _unary(op: type[nn.UnaryOp]) -> Translate:
 
 def _binary(op: type[nn.BinaryOp]) -> Translate:
     def translate(builder: Builder, node: Node) -> Value:
-        return builder.apply(op, node.input(0), node.input(1))
+        merged = with_factors(builder, node, op)
+        return builder.apply(op, node.input(0), node.input(1)) if merged is None else merged
 
     return translate
 
@@ -116,6 +118,25 @@ def _scalar(constant: Constant) -> float:
     return float(constant.array.reshape(()))
 
 
+def _where(builder: Builder, node: Node) -> Value:
+    return builder.apply(nn.WhereOp, node.input(0), node.input(1), node.input(2))
+
+
+def _gelu(approximate: str) -> Translate:
+    """ONNX Runtime's own: of x, or of the sum of x and a bias."""
+
+    def translate(builder: Builder, node: Node) -> Value:
+        x, bias = node.input(0), node.optional(1)
+        x = x if bias is None else builder.apply(nn.AddOp, x, bias)
+        return builder.apply(nn.GeluOp, x, approximate=approximate)
+
+    return translate
+
+
+def _quick_gelu(builder: Builder, node: Node) -> Value:
+    return builder.apply(nn.SwishOp, node.input(0), alpha=node.number("alpha", 1.702))
+
+
 _OPS: dict[str, Translate] = {
     # The dialect has ONNX's names: `nn.AbsOp` is Abs.
     **{op.__name__[:-2]: _unary(op) for op in nn.NN.operations if issubclass(op, nn.UnaryOp)},
@@ -128,6 +149,11 @@ _OPS: dict[str, Translate] = {
     "Min": _variadic(nn.MinOp),
     "Pow": _pow,
     "Sum": _variadic(nn.AddOp),
+    "Where": _where,
+    "com.microsoft.BiasGelu": _gelu("none"),
+    "com.microsoft.FastGelu": _gelu("tanh"),
+    "com.microsoft.Gelu": _gelu("none"),
+    "com.microsoft.QuickGelu": _quick_gelu,
 }
 
 TRANSLATIONS: dict[str, Translation] = {name: Translation(translate) for name, translate in _OPS.items()}

@@ -10,7 +10,7 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReshapeOp
 from layout_ir.frontends.onnx.batch_norm import fold_into_convolution
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
-from layout_ir.frontends.onnx.import_error import OnnxImportError
+from layout_ir.frontends.onnx.import_error import OnnxImportError, UnsupportedUse
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.translation import (
     Builder,
@@ -71,6 +71,49 @@ def _conv(builder: Builder, node: Node) -> Value:
     return builder.apply(nn.ConvOp, x, w, node.optional(2), group=group, **_window(node, kernel))
 
 
+def _conv_transpose(builder: Builder, node: Node) -> Value:
+    x, w = node.input(0), node.input(1)
+    kernel = shape_of(w)[2:]
+    declared = node.ints("kernel_shape")
+    if declared is not None and declared != kernel:
+        raise OnnxImportError(
+            f"kernel_shape {list(declared)} does not agree with the weight's {list(kernel)}"
+        )
+    extents = shape_of(x)[2:]
+    rank = len(extents)
+    strides, dilations = node.ints("strides") or (1,) * rank, node.ints("dilations") or (1,) * rank
+    longer = node.ints("output_padding") or (0,) * rank
+    pads, auto = node.ints("pads") or (0, 0) * rank, node.get("auto_pad", "NOTSET") or "NOTSET"
+    wanted = node.ints("output_shape")
+    if auto not in ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"):
+        raise OnnxImportError(f"auto_pad = {auto} is unknown")
+    lists = {"strides": strides, "dilations": dilations, "output_padding": longer, "output_shape": wanted}
+    for name, values in lists.items():
+        if values is not None and len(values) != rank:
+            raise OnnxImportError(
+                f"{name} {list(values)} does not fit {rank} spatial dims: {len(values)} != {rank}"
+            )
+    if auto == "VALID":
+        pads = (0, 0) * rank
+    if wanted is None and auto.startswith("SAME"):
+        wanted = tuple(extent * stride for extent, stride in zip(extents, strides, strict=True))
+    if wanted is not None:
+        # What is too much is taken away on both sides, an odd one in front but for SAME_UPPER.
+        totals = [
+            (e - 1) * s + (k - 1) * d + 1 + more - out
+            for e, s, k, d, more, out in zip(extents, strides, kernel, dilations, longer, wanted, strict=True)
+        ]
+        if any(total < 0 for total in totals):
+            raise UnsupportedUse(f"output_shape {list(wanted)} is more than the windows cover")
+        less = [total // 2 for total in totals]
+        more = [total - half for total, half in zip(totals, less, strict=True)]
+        pads = (*less, *more) if auto == "SAME_UPPER" else (*more, *less)
+    return builder.apply(
+        nn.ConvTransposeOp, x, w, node.optional(2), strides=strides, pads=pads, dilations=dilations,
+        output_padding=longer, group=node.get("group", 1),
+    )  # fmt: skip
+
+
 def _max_pool(builder: Builder, node: Node) -> Value:
     node.get("storage_order", 0)  # is about the second output, which is not supported
     kernel = node.required("kernel_shape", (0,))
@@ -126,9 +169,9 @@ def _batch_norm(builder: Builder, node: Node) -> Value:
     epsilon = node.number("epsilon", 1e-5)
     node.get("momentum", 0.9)  # is about training
     if node.flag("training_mode"):
-        raise OnnxImportError("training_mode = 1 is not supported, only inference is")
+        raise UnsupportedUse("training_mode = 1 is not supported, only inference is")
     if not node.flag("spatial", default=True):
-        raise OnnxImportError("spatial = 0 is not supported: statistics must be per channel")
+        raise UnsupportedUse("spatial = 0 is not supported: statistics must be per channel")
     x, *parameters = (node.input(number) for number in range(5))
     folded = _fold_batch_norm(builder, node, x, parameters, epsilon)
     return builder.apply(nn.BatchNormOp, x, *parameters, epsilon=epsilon) if folded is None else folded
@@ -138,7 +181,7 @@ def _fold_batch_norm(
     builder: Builder, node: Node, x: Value, parameters: list[Value], epsilon: float
 ) -> Value | None:
     """The convolution that computes `x` with the normalization in its weights; None if they stay two ops."""
-    if not (node.owns_input and isinstance(x, OpResult) and isinstance(x.op, nn.ConvOp)):
+    if not (node.owns(0) and isinstance(x, OpResult) and isinstance(x.op, nn.ConvOp)):
         return None
     conv = x.op
     weight = builder.constant_of(conv.w)
@@ -159,7 +202,8 @@ def _fold_batch_norm(
     new_weight, new_bias = folded
     name = weight.name
     builder.location = conv.location  # pyright: ignore[reportAttributeAccessIssue]
-    result = builder.apply(
+    # Nothing uses the old one now, so that it will be dropped.
+    return builder.apply(
         nn.ConvOp,
         conv.x,
         Constant(new_weight, name),
@@ -169,8 +213,6 @@ def _fold_batch_norm(
         dilations=conv.dilations,
         group=conv.group,
     )
-    builder.block.erase_op(conv)
-    return result
 
 
 def _lrn(builder: Builder, node: Node) -> Value:
@@ -224,6 +266,7 @@ _OPS: dict[str, Translate] = {
     "AveragePool": _average_pool,
     "BatchNormalization": _batch_norm,
     "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
     "Gemm": _gemm,
     "GlobalAveragePool": _global(nn.GlobalAvgPoolOp),
     "GlobalMaxPool": _global(nn.GlobalMaxPoolOp),
@@ -231,11 +274,16 @@ _OPS: dict[str, Translate] = {
     "LogSoftmax": _softmax(nn.LogSoftmaxOp),
     "MatMul": _matmul,
     "MaxPool": _max_pool,
+    "ReduceL1": _reduce(nn.ReduceL1Op, 18),
+    "ReduceL2": _reduce(nn.ReduceL2Op, 18),
+    "ReduceLogSum": _reduce(nn.ReduceLogSumOp, 18),
+    "ReduceLogSumExp": _reduce(nn.ReduceLogSumExpOp, 18),
     "ReduceMax": _reduce(nn.ReduceMaxOp, 18),
     "ReduceMean": _reduce(nn.ReduceMeanOp, 18),
     "ReduceMin": _reduce(nn.ReduceMinOp, 18),
     "ReduceProd": _reduce(nn.ReduceProdOp, 18),
     "ReduceSum": _reduce(nn.ReduceSumOp, 13),
+    "ReduceSumSquare": _reduce(nn.ReduceSumSquareOp, 18),
     "Softmax": _softmax(nn.SoftmaxOp),
 }
 

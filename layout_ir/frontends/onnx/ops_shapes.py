@@ -12,8 +12,9 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import PermuteOp, ReshapeOp
 from layout_ir.dialects.nn.tensor_types import broadcast
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT
-from layout_ir.frontends.onnx.import_error import OnnxImportError
+from layout_ir.frontends.onnx.import_error import OnnxImportError, UnsupportedUse
 from layout_ir.frontends.onnx.node import Node
+from layout_ir.frontends.onnx.ops_norms import grouped_behind_reshape
 from layout_ir.frontends.onnx.tensor_protos import check_shape
 from layout_ir.frontends.onnx.translation import (
     Builder,
@@ -116,7 +117,8 @@ def _reshape(builder: Builder, node: Node) -> Value:
                 f"cannot reshape {list(old)} to {list(wanted)}: {known} does not divide {prod(old)}"
             )
         shape[shape.index(-1)] = prod(old) // known
-    return reshaped(builder, node, x, shape)
+    grouped = grouped_behind_reshape(builder, node, x, tuple(shape))
+    return reshaped(builder, node, x, shape) if grouped is None else grouped
 
 
 def _flatten(builder: Builder, node: Node) -> Value:
@@ -172,7 +174,7 @@ def _dropout(builder: Builder, node: Node) -> Value:
     node.optional(1)
     training = node.constant(2)
     if training is not None and training.any():
-        raise OnnxImportError("training_mode = true is not supported, only inference is")
+        raise UnsupportedUse("training_mode = true is not supported, only inference is")
     return node.input(0)
 
 
@@ -189,7 +191,93 @@ def _expand(builder: Builder, node: Node) -> Value:
         expanded = np.broadcast_to(x.array, shape)
         if node.affords_copy(expanded):
             return Constant(expanded, node.output)
-    return builder.apply(nn.MulOp, x, Constant(splat(np.ones((), dtype), shape), f"{node.output}.ones"))
+    return builder.apply(nn.ExpandOp, x, shape=shape)
+
+
+def _depth_to_space(builder: Builder, node: Node) -> Value:
+    """Blocks of channels as views: a digit of the channels goes behind each dim of space."""
+    x, block = node.input(0), _block_size(node)
+    n, c, h, w = _image(x)
+    if c % block**2:
+        raise OnnxImportError(f"{block} * {block} does not divide the {c} channels of {[n, c, h, w]}")
+    depth = c // block**2
+    mode = node.get("mode", "DCR")
+    if mode not in ("DCR", "CRD"):
+        raise OnnxImportError(f"mode = {mode} is unknown, expected one of DCR, CRD")
+    digits, perm = ((n, block, block, depth, h, w), (0, 3, 4, 1, 5, 2))
+    if mode == "CRD":
+        digits, perm = ((n, depth, block, block, h, w), (0, 1, 4, 2, 5, 3))
+    return _rearranged(builder, x, digits, perm, (n, depth, h * block, w * block))
+
+
+def _space_to_depth(builder: Builder, node: Node) -> Value:
+    x, block = node.input(0), _block_size(node)
+    n, c, h, w = _image(x)
+    if h % block or w % block:
+        raise OnnxImportError(f"{block} does not divide the extents {h} and {w} of space")
+    digits = (n, c, h // block, block, w // block, block)
+    return _rearranged(builder, x, digits, (0, 3, 5, 1, 2, 4), (n, c * block**2, h // block, w // block))
+
+
+def _block_size(node: Node) -> int:
+    block = node.required("blocksize", 0)
+    if block < 1:
+        raise OnnxImportError(f"blocksize = {block} is below 1")
+    return block
+
+
+def _image(x: Value) -> tuple[int, int, int, int]:
+    shape = shape_of(x)
+    if len(shape) != 4:
+        raise OnnxImportError(f"input 0 has {len(shape)} dims, expected the 4 of N, C, H, W")
+    return shape
+
+
+def _rearranged(
+    builder: Builder, x: Value, digits: Sequence[int], perm: Sequence[int], shape: Sequence[int]
+) -> Value:
+    split = builder.emit(ReshapeOp(builder.operand(x), tuple(digits)))
+    return builder.emit(ReshapeOp(builder.emit(PermuteOp(split, perm)), tuple(shape)))
+
+
+def _tile(builder: Builder, node: Node) -> Value:
+    x, repeats = node.input(0), node.constant_ints(1)
+    if repeats is None:
+        raise OnnxImportError("input 1 is missing")
+    if len(repeats) == len(shape_of(x)) and all(count == 1 for count in repeats):
+        return x
+    return builder.apply(nn.TileOp, x, repeats=repeats)
+
+
+def _cum_sum(builder: Builder, node: Node) -> Value:
+    x, axis = node.input(0), node.constant_ints(1)
+    if axis is None or len(axis) != 1:
+        raise OnnxImportError(f"axis = {axis} is not one number")
+    return builder.apply(
+        nn.CumSumOp,
+        x,
+        axis=normalize_axis(axis[0], len(shape_of(x))),
+        exclusive=node.flag("exclusive"),
+        reverse=node.flag("reverse"),
+    )
+
+
+def _trilu(builder: Builder, node: Node) -> Value:
+    """A choice between x and 0 by a constant matrix of truth values."""
+    x, diagonal = node.input(0), node.constant_ints(1)
+    shape, upper = shape_of(x), node.flag("upper", default=True)
+    if len(shape) < 2:
+        raise OnnxImportError(f"input 0 has shape {list(shape)}, expected matrices")
+    if diagonal is not None and len(diagonal) != 1:
+        raise OnnxImportError(f"k = {list(diagonal)} is not one number")
+    height, width = shape[-2:]
+    if not node.affords(height * width, STEPS_PER_ELEMENT * height * width):
+        raise OnnxImportError(f"its matrix of {height}x{width} truth values is too large; {node.not_folded}")
+    k = min(max(0 if diagonal is None else diagonal[0], -height - 1), width + 1)
+    distance = np.arange(width) - np.arange(height)[:, None]
+    kept = distance >= k if upper else distance <= k
+    zero = Constant(np.zeros((), dtype_of(x)), f"{node.output}.zero")
+    return builder.apply(nn.WhereOp, Constant(kept, f"{node.output}.kept"), x, zero)
 
 
 # --- moving elements ------------------------------------------------------------------------------------------
@@ -201,6 +289,26 @@ def _concat(builder: Builder, node: Node) -> Value:
         raise OnnxImportError("the node has no inputs, expected 1 or more")
     axis = normalize_axis(node.required("axis", 0), len(shape_of(values[0])))
     return builder.apply(nn.ConcatOp, *values, axis=axis) if len(values) > 1 else values[0]
+
+
+def _gather(builder: Builder, node: Node) -> Value:
+    x = node.input(0)
+    axis = normalize_axis(node.get("axis", 0), len(shape_of(x)))
+    return builder.apply(nn.GatherOp, x, node.input(1), axis=axis)
+
+
+def _arg_reduce(op: type[nn.ArgMaxOp] | type[nn.ArgMinOp]) -> Translate:
+    def translate(builder: Builder, node: Node) -> Value:
+        x = node.input(0)
+        return builder.apply(
+            op,
+            x,
+            axis=normalize_axis(node.get("axis", 0), len(shape_of(x))),
+            keepdims=node.flag("keepdims", default=True),
+            select_last=node.flag("select_last_index"),
+        )
+
+    return translate
 
 
 def _sliced(
@@ -316,6 +424,12 @@ _IGNORED_IN_RESIZE = {"cubic_coeff_a": -0.75, "exclude_outside": 0, "extrapolati
 """Attributes that only modes have which are not supported; any node may carry them."""
 
 
+_UNSUPPORTED_IN_RESIZE = {
+    "mode": ("cubic",),
+    "coordinates": ("tf_crop_and_resize", "half_pixel_symmetric", "tf_half_pixel_for_nn"),
+}
+
+
 def _resize(builder: Builder, node: Node) -> Value:
     if node.opset < 11:
         return _resize_by_scales(builder, node)
@@ -325,10 +439,10 @@ def _resize(builder: Builder, node: Node) -> Value:
         node.get(name, default)
     node.optional(1)  # the region of interest, for a coordinate mode that is not supported
     if node.flag("antialias"):
-        raise OnnxImportError("antialias = 1 is not supported")
+        raise UnsupportedUse("antialias = 1 is not supported")
     policy = node.get("keep_aspect_ratio_policy", "stretch")
     if policy != "stretch":
-        raise OnnxImportError(f"keep_aspect_ratio_policy = {policy} is not supported, only stretch is")
+        raise UnsupportedUse(f"keep_aspect_ratio_policy = {policy} is not supported, only stretch is")
     axes = normalize_resize_axes(node.ints("axes"), rank)
     scales, sizes = node.constant(2), node.constant_ints(3)
     attributes: dict[str, Any] = {
@@ -336,6 +450,9 @@ def _resize(builder: Builder, node: Node) -> Value:
         "coordinates": node.get("coordinate_transformation_mode", "half_pixel"),
         "nearest_mode": node.get("nearest_mode", "round_prefer_floor"),
     }
+    for name, known in _UNSUPPORTED_IN_RESIZE.items():
+        if attributes[name] in known:
+            raise UnsupportedUse(f"{name} = {attributes[name]} is not supported")
     if attributes["mode"] != "nearest":
         del attributes["nearest_mode"]
     for name, values in (("scales", () if scales is None else scales.ravel()), ("sizes", sizes or ())):
@@ -384,7 +501,7 @@ def _resize_by_scales(builder: Builder, node: Node) -> Value:
     if attributes["mode"] == "nearest":
         smaller = any(factor < 1 for factor in factors)
         if smaller and any(factor > 1 for factor in factors):
-            raise OnnxImportError(
+            raise UnsupportedUse(
                 f"scales {factors} enlarge and shrink; before opset 11 only one is supported"
             )
         attributes["nearest_mode"] = "ceil" if smaller else "floor"
@@ -408,9 +525,17 @@ _VIEWS: dict[str, Translate] = {
     "Unsqueeze": _unsqueeze,
 }
 _OPS: dict[str, Translate] = {
+    "ArgMax": _arg_reduce(nn.ArgMaxOp),
+    "ArgMin": _arg_reduce(nn.ArgMinOp),
     "Concat": _concat,
+    "CumSum": _cum_sum,
+    "DepthToSpace": _depth_to_space,
+    "Gather": _gather,
     "Pad": _pad,
     "Resize": _resize,
+    "SpaceToDepth": _space_to_depth,
+    "Tile": _tile,
+    "Trilu": _trilu,
     "Upsample": _resize_by_scales,
 }
 

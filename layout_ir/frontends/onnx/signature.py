@@ -1,4 +1,4 @@
-"""Checks of a constant node against the schema of its op in the ONNX standard.
+"""Checks of a node against the schema of its op in the ONNX standard.
 
 NumPy accepts more than ONNX: integers in place of floats, mixed element types, missing attributes. So a node is checked
 before it is evaluated; nodes that become ops are checked by the verifiers of these.
@@ -14,10 +14,10 @@ import numpy as np
 
 from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.node import Node
+from layout_ir.frontends.onnx.values import dtype_of
 
 if TYPE_CHECKING:
     import onnx.defs
-    from numpy.typing import NDArray
 
 
 FLAGS = frozenset(
@@ -41,7 +41,7 @@ def check_signature(node: Node) -> None:
     if schema is None:
         return
     _check_attributes(node, schema)
-    _check_inputs(schema, node.constant_inputs())
+    _check_inputs(schema, [None if value is None else dtype_of(value) for value in node.given])
     outputs = len(node.proto.output)
     if not outputs <= schema.max_output:
         raise OnnxImportError(f"the node has {outputs} outputs, the op at most {schema.max_output}")
@@ -81,22 +81,22 @@ def _check_attributes(node: Node, schema: onnx.defs.OpSchema) -> None:
             raise OnnxImportError(f"attribute {name} is missing")
 
 
-def _check_inputs(schema: onnx.defs.OpSchema, arrays: Sequence[NDArray[Any] | None]) -> None:
+def _check_inputs(schema: onnx.defs.OpSchema, dtypes: Sequence[np.dtype[Any] | None]) -> None:
     import onnx.defs
 
-    if not schema.min_input <= len(arrays) <= schema.max_input:
+    if not schema.min_input <= len(dtypes) <= schema.max_input:
         raise OnnxImportError(
-            f"the node has {len(arrays)} inputs, the op {schema.min_input} to {schema.max_input}"
+            f"the node has {len(dtypes)} inputs, the op {schema.min_input} to {schema.max_input}"
         )
     option = onnx.defs.OpSchema.FormalParameterOption
     bound: dict[str, tuple[int, str]] = {}
-    for number, array in enumerate(arrays):
+    for number, dtype in enumerate(dtypes):
         formal = schema.inputs[min(number, len(schema.inputs) - 1)]
-        if array is None:
+        if dtype is None:
             if formal.option != option.Optional:
                 raise OnnxImportError(f"input {number} is missing")
             continue
-        word = _onnx_word(array.dtype)
+        word = _onnx_word(dtype)
         if f"tensor({word})" not in formal.types:
             known = sorted(text[7:-1] for text in formal.types if text.startswith("tensor("))
             raise OnnxImportError(

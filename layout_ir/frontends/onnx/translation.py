@@ -17,9 +17,9 @@ from layout_ir.dialects.layout import AnyAttr
 from layout_ir.dialects.nn import ConstantOp, NNOp
 from layout_ir.dialects.nn.constant import literal
 from layout_ir.dialects.nn.model_names import location, name_hint
-from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
+from layout_ir.frontends.onnx.import_error import OnnxImportError, UnsupportedUse, quoted
 from layout_ir.frontends.onnx.node import Node
-from layout_ir.frontends.onnx.values import Constant, Value, array_bytes, element_of
+from layout_ir.frontends.onnx.values import Constant, Value, array_bytes, element_of, tensor_type
 
 
 class Builder:
@@ -61,21 +61,38 @@ class Builder:
     def apply(self, op: type[NNOp], *operands: Value | None, **attributes: Any) -> SSAValue:
         """Appends an `nn` op on `operands`, without those that are None; the result type is inferred unless given.
 
-        Raises LayoutError or VerifyException where operands and attributes do not fit.
+        Raises UnsupportedUse where the op does not know an element type, and LayoutError or VerifyException where
+        operands and attributes do not fit.
         """
-        return self.emit(op(*(self.operand(x) for x in operands if x is not None), **attributes))
+        given = [self.operand(x) for x in operands if x is not None]
+        for number, value in enumerate(given):
+            element = str(tensor_type(value).element_type)
+            if element not in op.ALLOWED:
+                raise UnsupportedUse(
+                    f"element type {element} of operand {number} is not supported by {op.name}, "
+                    f"expected one of {', '.join(op.ALLOWED)}"
+                )
+        return self.emit(op(*given, **attributes))
+
+    def take_back(self, last: Operation | None) -> None:
+        """Erases the ops behind `last`, an op of the block or None for its begin; constants stay for later users."""
+        for op in reversed(list(self.block.ops)):
+            if op is last:
+                break
+            if not isinstance(op, ConstantOp):
+                self.block.erase_op(op)
 
     def constant_of(self, value: SSAValue) -> Constant | None:
         """The constant of which `operand` made `value`; None where `value` is computed."""
         return self._constants.get(value)
 
 
-Translate = Callable[[Builder, Node], Value | Sequence[Value]]
+Translate = Callable[[Builder, Node], Value | Sequence[Value | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """`translate` appends the ops for a node and returns its outputs, as many as are supported.
+    """`translate` appends the ops for a node and returns its outputs, None for one that it does not compute.
 
     With `takes_constants` it also gets nodes whose inputs are all constants, which otherwise are evaluated (`folding`).
     """

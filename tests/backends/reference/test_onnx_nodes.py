@@ -18,14 +18,7 @@ from layout_ir.api.execute import run
 onnx: Any = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 
 # Why a node test of a supported op may be refused. Anything else is a failure.
-REFUSALS = (
-    r"has element type (int16|uint16|uint32|uint64|u?int[24]|float8_\w+|float4_\w+)",
-    r"element type i1 of operand 0 is not supported by nn.reduce_(min|max)",
-    r"training_mode = 1 is not supported",
-    r"its output 1 '\w*' is used",
-    r"(mode = cubic|coordinates = (tf_crop_and_resize|half_pixel_symmetric)) is unknown",
-    r"(antialias = 1|keep_aspect_ratio_policy = not_\w+) is not supported",
-)
+REFUSALS = (r"has element type (int16|uint16|uint32|uint64|u?int[24]|float8_\w+|float4_\w+)",)
 
 # With scales that do not divide, ONNX divides by the extent before it is cut off to a whole number; ONNX Runtime and
 # PyTorch divide by the extent that the result has, and so does `nn.resize`.

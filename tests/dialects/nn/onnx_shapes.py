@@ -15,11 +15,13 @@ def onnx_shape(
     op_type: str,
     shapes: Sequence[Sequence[int]],
     constants: Sequence[tuple[int, Sequence[float]]] = (),
+    result: int = TensorProto.FLOAT,
     **attributes: Any,
 ) -> tuple[int, ...] | None:
     """The result's shape for float inputs of `shapes`; None if ONNX refuses the node.
 
     `constants` are further inputs with known contents: an element type and the elements of a vector.
+    `result` is the element type of the result.
     """
     inputs = [f"x{number}" for number in range(len(shapes))]
     initializers = [
@@ -36,7 +38,7 @@ def onnx_shape(
             helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
             for name, shape in zip(inputs, shapes, strict=True)
         ],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [helper.make_tensor_value_info("y", result, None)],
         initializers,
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", NEWEST)])

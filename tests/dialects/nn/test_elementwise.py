@@ -65,6 +65,13 @@ UNARY: list[tuple[nn.UnaryOp, Callable[[torch.Tensor], torch.Tensor]]] = [
     (nn.MishOp(X), F.mish),
     (nn.SinOp(X), torch.sin),
     (nn.CosOp(X), torch.cos),
+    (nn.SignOp(X), lambda x: torch.where(torch.isnan(x), x, torch.sign(x))),
+    (nn.RoundOp(X), torch.round),
+    (nn.CeluOp(X, alpha=2.5), lambda x: F.celu(x, 2.5)),
+    (nn.SeluOp(X, alpha=1.6732632423543772, gamma=1.0507009873554805), F.selu),
+    (nn.SwishOp(X), F.silu),
+    (nn.SoftsignOp(X), F.softsign),
+    (nn.ThresholdedReluOp(X, alpha=2.0), lambda x: torch.where(x > 2, x, 0)),
 ]
 BINARY: dict[type[nn.BinaryOp], Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     nn.AddOp: torch.add,
@@ -78,6 +85,20 @@ BINARY: dict[type[nn.BinaryOp], Callable[[torch.Tensor, torch.Tensor], torch.Ten
 }
 
 
+TRUTH: dict[type[nn.ElementwiseOp], Callable[..., torch.Tensor]] = {
+    nn.EqualOp: torch.eq,
+    nn.GreaterOp: torch.gt,
+    nn.GreaterOrEqualOp: torch.ge,
+    nn.LessOp: torch.lt,
+    nn.LessOrEqualOp: torch.le,
+    nn.AndOp: torch.logical_and,
+    nn.OrOp: torch.logical_or,
+    nn.XorOp: torch.logical_xor,
+    nn.NotOp: torch.logical_not,
+    nn.WhereOp: torch.where,
+}
+
+
 def computed(op: type[nn.ElementwiseOp] | nn.ElementwiseOp, *operands: Array, **attributes: Any) -> Array:
     """What the op makes of arrays of the type that it computes in."""
     one = op(*(X for _ in operands), **attributes) if isinstance(op, type) else op
@@ -85,9 +106,13 @@ def computed(op: type[nn.ElementwiseOp] | nn.ElementwiseOp, *operands: Array, **
         return one.compute(np, *operands)
 
 
-def test_every_op_but_cast_has_an_oracle():
-    tested = {type(op) for op, _ in UNARY} | set(BINARY)
-    assert {op for op in nn.NN.operations if issubclass(op, nn.ElementwiseOp)} == {*tested, nn.CastOp}
+def test_every_op_that_computes_has_an_oracle():
+    tested = {type(op) for op, _ in UNARY} | set(BINARY) | set(TRUTH)
+    assert {op for op in nn.NN.operations if issubclass(op, nn.ElementwiseOp)} == {
+        *tested,
+        nn.CastOp,
+        nn.ExpandOp,
+    }
 
 
 @pytest.mark.parametrize(("op", "oracle"), UNARY, ids=lambda value: getattr(value, "name", ""))
@@ -103,6 +128,47 @@ def test_functions_of_two_numbers_agree_with_torch(op: type[nn.BinaryOp]):
     x, y = pairs(NUMBERS)
     wanted = BINARY[op](torch.tensor(x), torch.tensor(y)).numpy()
     np.testing.assert_allclose(computed(op, x, y), wanted, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("op", [nn.EqualOp, nn.GreaterOp, nn.GreaterOrEqualOp, nn.LessOp, nn.LessOrEqualOp])
+def test_comparisons_agree_with_torch(op: type[nn.ComparisonOp]):
+    x, y = pairs(NUMBERS)
+    np.testing.assert_array_equal(computed(op, x, y), TRUTH[op](torch.tensor(x), torch.tensor(y)).numpy())
+
+
+@pytest.mark.parametrize("op", [nn.AndOp, nn.OrOp, nn.XorOp, nn.NotOp, nn.EqualOp])
+def test_functions_of_truth_values_agree_with_torch(op: type[nn.ElementwiseOp]):
+    operands = pairs(np.array([False, True]))[: 1 if op is nn.NotOp else 2]
+    bit = value((2,), "i1")
+    ours = op(*(bit for _ in operands)).compute(np, *operands)
+    assert ours.dtype == np.bool_
+    np.testing.assert_array_equal(ours, TRUTH[op](*map(torch.tensor, operands)).numpy())
+
+
+def test_where_chooses_as_torch_does():
+    x, y = pairs(EDGES)
+    condition = np.arange(x.size) % 3 == 0
+    ours = nn.WhereOp(value((2,), "i1"), X, X).compute(np, condition, x, y)
+    np.testing.assert_array_equal(ours, TRUTH[nn.WhereOp](*map(torch.tensor, (condition, x, y))).numpy())
+
+
+def test_truth_values_in_pads():
+    x, b = value((2, 3)), value((2, 3), "i1")
+    assert nn.GreaterOp(x, x).pad_result([1.0, 0.0]) == 1
+    assert nn.LessOp(x, x).pad_result([1.0, 0.0]) == 0
+    assert nn.EqualOp(x, x).pad_result([0.0, -0.0]) == 1
+    assert nn.NotOp(b).pad_result([0.0]) == 1
+    assert nn.XorOp(b, b).pad_result([1.0, 1.0]) == 0
+    assert nn.AndOp(b, b).pad_result([1.0, 1.0]) == 1
+    assert nn.WhereOp(b, x, x).pad_result([0.0, 5.0, 7.0]) == 7.0
+    assert not isinstance(nn.GreaterOp(x, x).pad_result([1.0, 0.0]), bool)
+
+
+def test_negative_truth_values_of_unknown_pads():
+    x, b = value((2, 3)), value((2, 3), "i1")
+    assert nn.GreaterOp(x, x).pad_result([1.0, None]) is None
+    # Which of the two it is, the condition says.
+    assert nn.WhereOp(b, x, x).pad_result([None, 5.0, 5.0]) is None
 
 
 def _onnx(op: type[nn.ElementwiseOp], *inputs: Array, **attributes: Any) -> Array:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from xdsl.dialects.builtin import DictionaryAttr, NameLoc, StringAttr, TensorType
 
 from layout_ir.dialects import nn
@@ -24,6 +25,7 @@ from tests.frontends.onnx.models import (
     ops_of,
     shape_of,
 )
+from tests.frontends.onnx.onnxruntime_oracle import check_like_onnx_runtime
 
 X = {"x": (1, 3, 8, 8)}
 A = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
@@ -199,3 +201,63 @@ def test_negative_undefined_values():
         OnnxImportError, match=r"uses 'z' before node 1 'z' .* computes it: .* not in topological order"
     ):
         from_onnx(model([node("Relu", "z"), node("Exp", "x", "z")], X))
+
+
+# --- uses of an op that its translation does not know -------------------------------------------------------------
+
+FLOAT = TensorProto.FLOAT
+
+
+@pytest.mark.parametrize(
+    ("nodes", "outputs", "opset"),
+    [
+        ([node("MaxPool", "x", "y m", kernel_shape=[2, 2], strides=[2, 2])], {"y": None, "m": None}, 12),
+        ([node("Resize", "x - s", mode="cubic")], {"y": None}, 13),
+        ([node("Resize", "x - s", mode="linear", antialias=1)], {"y": None}, 18),
+        ([node("Resize", "x - s", coordinate_transformation_mode="half_pixel_symmetric")], {"y": None}, 19),
+        ([node("Dropout", "x", "y m")], {"y": (1, 3, 8, 8), "m": None}, 13),
+        # What a Resize gives is known by the shape that the model states.
+        ([node("Resize", "x - - n")], {"y": (1, 3, 5, 4)}, 13),
+    ],
+)  # fmt: skip
+def test_a_use_that_the_translation_does_not_know_stays_opaque(
+    nodes: list[onnx.NodeProto], outputs: dict[str, tuple[int, ...] | None], opset: int
+):
+    constants = {"s": np.array([1, 1, 0.5, 1.5], np.float32)} if "s" in nodes[0].input else {}
+    inputs: dict[str, Any] = {"x": np.random.default_rng(0).standard_normal((1, 3, 8, 8)).astype(np.float32)}
+    source = model([node("Relu", "x", "r"), *nodes], X, tuple(outputs), constants, opset=opset)
+    source.graph.node[1].input[0] = "r"
+    if "n" in nodes[0].input:
+        source.graph.input.append(helper.make_tensor_value_info("n", TensorProto.INT64, [4]))
+        inputs["n"] = ints(1, 3, 5, 4)
+    for value in source.graph.output:
+        kind = FLOAT
+        if value.name == "m":
+            kind = TensorProto.BOOL if nodes[0].op_type == "Dropout" else TensorProto.INT64
+        value.CopyFrom(helper.make_tensor_value_info(value.name, kind, outputs[value.name]))
+    check_like_onnx_runtime(source, inputs, opaque=1)
+
+
+def test_what_was_made_before_a_translation_gave_up_is_taken_back():
+    # The sum of a skip normalization is made before its scale is seen to be of another type.
+    source = model(
+        [node("SkipSimplifiedLayerNormalization", "x k s", domain="com.microsoft")],
+        {"x": (2, 5, 8), "k": (2, 5, 8)}, constants={"s": np.ones(8, np.float16)},
+    )  # fmt: skip
+    source.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    assert [op.name for op in ops_of(source)] == ["nn.opaque"]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        # Not valid, so nothing that could be kept.
+        (model([node("Relu", "x", colour=1)], X), "attribute colour is not supported; and as it is: .*none of that"),
+        (model([node("MaxPool", "x", "y m q", kernel_shape=[2, 2])], X, ("y", "q")), "the op at most 2"),
+        # Valid, but nobody knows its shape.
+        (model([node("Reshape", "x n")], {**X, "n": (2,)}), "'n' is computed at run time.*; and as it is: "),
+    ],
+)  # fmt: skip
+def test_negative_what_can_neither_be_translated_nor_kept(source: onnx.ModelProto, message: str):
+    with pytest.raises(OnnxImportError, match=message):
+        from_onnx(source)

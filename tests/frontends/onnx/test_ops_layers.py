@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from layout_ir.dialects import nn
+from layout_ir.frontends.onnx import OnnxImportError, from_onnx
 from tests.frontends.onnx.models import (
     ints,
     model,
@@ -13,6 +18,7 @@ from tests.frontends.onnx.models import (
     ops_of,
     shape_of,
 )
+from tests.frontends.onnx.onnxruntime_oracle import check_like_onnx_runtime
 
 
 @pytest.mark.parametrize(
@@ -68,3 +74,62 @@ def test_gemm_broadcasts_c():
         op = only(model([node("Gemm", "x b c", transB=1)], {"x": (2, 3), "b": (5, 3), "c": shape}))
         assert shape_of(op) == (2, 5)
     assert len(only(model([node("Gemm", "x b")], {"x": (2, 3), "b": (3, 5)})).operands) == 2
+
+
+def numbers(*shape: int, seed: int = 0) -> NDArray[np.float32]:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("weight", "attributes"),
+    [
+        ((6, 4, 3, 3), {}),
+        ((6, 4, 3, 2), {"strides": [2, 3], "pads": [1, 0, 0, 1], "output_padding": [1, 0]}),
+        ((6, 2, 3, 3), {"group": 3, "dilations": [2, 1]}),
+        ((6, 1, 3, 3), {"group": 6, "strides": [2, 2]}),
+        ((6, 4, 3, 3), {"strides": [2, 2], "auto_pad": "SAME_UPPER"}),
+        ((6, 4, 4, 3), {"strides": [3, 2], "auto_pad": "SAME_LOWER"}),
+        ((6, 4, 3, 3), {"strides": [2, 2], "auto_pad": "VALID"}),
+        ((6, 4, 3, 3), {"strides": [2, 2], "output_shape": [10, 9]}),
+        ((6, 4, 3, 3), {"strides": [3, 2], "output_shape": [14, 8], "auto_pad": "SAME_UPPER"}),
+        ((6, 4, 1, 1), {"kernel_shape": [1, 1]}),
+    ],
+)
+@pytest.mark.parametrize("bias", [True, False])
+def test_transposed_convolution_is_that_of_onnx_runtime(
+    weight: tuple[int, ...], attributes: dict[str, Any], bias: bool
+):
+    constants = {"w": numbers(*weight, seed=1)}
+    if bias:
+        constants["b"] = numbers(weight[1] * attributes.get("group", 1), seed=2)
+    source = model(
+        [node("ConvTranspose", "x w b" if bias else "x w", **attributes)], {"x": (2, 6, 5, 4)}, constants=constants,
+        opset=13,
+    )  # fmt: skip
+    assert isinstance(only(source), nn.ConvTransposeOp)
+    check_like_onnx_runtime(source, {"x": numbers(2, 6, 5, 4)})
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"kernel_shape": [2, 2]}, r"kernel_shape \[2, 2\] does not agree with the weight's \[3, 3\]"),
+        ({"auto_pad": "SOME"}, "auto_pad = SOME is unknown"),
+        ({"strides": [2]}, r"strides \[2\] does not fit 2 spatial dims: 1 != 2"),
+        ({"pads": [4, 0, 3, 0]}, "leave nothing of spatial dim 0"),
+    ],
+)
+def test_negative_transposed_convolution(attributes: dict[str, Any], message: str):
+    constants = {"w": numbers(6, 4, 3, 3)}
+    with pytest.raises(OnnxImportError, match=message):
+        from_onnx(
+            model([node("ConvTranspose", "x w", **attributes)], {"x": (2, 6, 5, 4)}, constants=constants)
+        )
+
+
+@pytest.mark.parametrize("op", ["ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"])
+@pytest.mark.parametrize("attributes", [{}, {"axes": [1], "keepdims": 0}, {"axes": [-1, 0]}])
+def test_reductions_are_those_of_onnx_runtime(op: str, attributes: dict[str, Any]):
+    source = model([node(op, "x", **attributes)], {"x": (2, 3, 5)}, opset=13)
+    assert isinstance(only(source), nn.ReduceOp)
+    check_like_onnx_runtime(source, {"x": np.abs(numbers(2, 3, 5)) + 0.5})

@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
 
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import PermuteOp, ReshapeOp
+from layout_ir.errors import LayoutError
+from layout_ir.frontends.onnx import OnnxImportError, from_onnx
 from tests.frontends.onnx.models import (
     ints,
     model,
@@ -18,6 +22,8 @@ from tests.frontends.onnx.models import (
     ops_of,
     shape_of,
 )
+from tests.frontends.onnx.onnxruntime_oracle import check_like_onnx_runtime
+from tests.frontends.onnx.running import run
 
 X = {"x": (1, 3, 8, 8)}
 
@@ -129,3 +135,104 @@ def test_resize_in_all_its_versions():
     }
     new = only(model([node("Resize", "x - - z", **attributes)], X, constants={"z": ints(5, 7)}, opset=18))
     assert (new.coordinates, new.mode, new.sizes) == ("align_corners", "linear", (1, 3, 7, 5))
+
+
+def numbers(*shape: int) -> NDArray[np.float32]:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("indices", [[0, 2, -1], [[1, -3], [4, 0]], 3, [2]])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("at_run_time", [True, False])
+def test_gather_is_that_of_onnx_runtime(indices: Any, axis: int, at_run_time: bool):
+    given = np.array(indices, np.int64)
+    source = model([node("Gather", "x i", axis=axis)], {"x": (5, 6, 7)}, opset=13)
+    inputs: dict[str, Any] = {"x": numbers(5, 6, 7)}
+    if at_run_time:
+        source.graph.input.append(helper.make_tensor_value_info("i", TensorProto.INT64, given.shape))
+        inputs["i"] = given
+    else:
+        source.graph.initializer.append(numpy_helper.from_array(given, "i"))
+    assert isinstance(only(source), nn.GatherOp)
+    check_like_onnx_runtime(source, inputs)
+
+
+def test_negative_an_index_outside_of_the_dim():
+    source = model([node("Gather", "x i")], {"x": (5, 6)}, constants={"i": ints(5)})
+    with pytest.raises(LayoutError, match=r"index 5 of nn.gather is not in -5..4, dim 0"):
+        run(from_onnx(source), [numbers(5, 6)])
+
+
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
+@pytest.mark.parametrize("attributes", [{}, {"axis": -1, "keepdims": 0}, {"axis": 1, "select_last_index": 1}])
+def test_arg_max_is_that_of_onnx_runtime(op: str, attributes: dict[str, int]):
+    source = model([node(op, "x", **attributes)], {"x": (2, 5, 6)}, opset=13)
+    source.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    assert only(source).name.startswith("nn.arg_")
+    check_like_onnx_runtime(source, {"x": np.round(numbers(2, 5, 6))})
+
+
+@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+def test_depth_to_space_is_views(mode: str):
+    source = model([node("DepthToSpace", "x", blocksize=2, mode=mode)], {"x": (2, 12, 3, 5)}, opset=13)
+    assert [op.name for op in ops_of(source)] == ["layout.reshape", "layout.permute", "layout.reshape"]
+    check_like_onnx_runtime(source, {"x": numbers(2, 12, 3, 5)})
+
+
+def test_space_to_depth_is_views():
+    source = model([node("SpaceToDepth", "x", blocksize=3)], {"x": (2, 2, 6, 9)}, opset=13)
+    assert [op.name for op in ops_of(source)] == ["layout.reshape", "layout.permute", "layout.reshape"]
+    check_like_onnx_runtime(source, {"x": numbers(2, 2, 6, 9)})
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "attributes", "message"),
+    [
+        ("DepthToSpace", (1, 6, 2, 2), {"blocksize": 2}, r"2 \* 2 does not divide the 6 channels"),
+        ("DepthToSpace", (1, 4, 2, 2), {"blocksize": 2, "mode": "RCD"}, "mode = RCD is unknown"),
+        ("DepthToSpace", (1, 4, 2, 2), {"blocksize": 0}, "blocksize = 0 is below 1"),
+        ("SpaceToDepth", (1, 4, 2, 3), {"blocksize": 2}, "2 does not divide the extents 2 and 3 of space"),
+        ("SpaceToDepth", (4, 2, 2), {"blocksize": 2}, "input 0 has 3 dims, expected the 4 of N, C, H, W"),
+    ],
+)
+def test_negative_blocks_of_space(op: str, shape: tuple[int, ...], attributes: dict[str, Any], message: str):
+    with pytest.raises(OnnxImportError, match=message):
+        from_onnx(model([node(op, "x", **attributes)], {"x": shape}))
+
+
+@pytest.mark.parametrize(("shape", "wanted"), [((3, 1), (2, 1, 4)), ((3, 1), (3, 1)), ((2, 3), (1,))])
+def test_expand_is_that_of_onnx_runtime(shape: tuple[int, ...], wanted: tuple[int, ...]):
+    nodes = [node("Relu", "x", "r"), node("Expand", "r s")]
+    source = model(nodes, {"x": shape}, constants={"s": ints(*wanted)}, opset=13)
+    expanded = np.broadcast_shapes(shape, wanted) != shape
+    assert [op.name for op in ops_of(source)] == ["nn.relu"] + ["nn.expand"] * expanded
+    check_like_onnx_runtime(source, {"x": numbers(*shape)})
+
+
+def test_tile_is_that_of_onnx_runtime():
+    source = model([node("Tile", "x r")], {"x": (2, 3, 4)}, constants={"r": ints(2, 1, 3)}, opset=13)
+    assert only(source).repeats == (2, 1, 3)
+    check_like_onnx_runtime(source, {"x": numbers(2, 3, 4)})
+
+
+@pytest.mark.parametrize("attributes", [{}, {"exclusive": 1}, {"reverse": 1}, {"exclusive": 1, "reverse": 1}])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_cum_sum_is_that_of_onnx_runtime(axis: int, attributes: dict[str, int]):
+    constants = {"a": np.array(axis, np.int64)}
+    source = model([node("CumSum", "x a", **attributes)], {"x": (2, 3, 4)}, constants=constants, opset=14)
+    assert only(source).axis == axis % 3
+    check_like_onnx_runtime(source, {"x": numbers(2, 3, 4)})
+
+
+@pytest.mark.parametrize("upper", [0, 1])
+@pytest.mark.parametrize("k", [None, 0, -1, 2, -9, 9])
+def test_trilu_is_that_of_onnx_runtime(upper: int, k: int | None):
+    constants = {} if k is None else {"k": np.array(k, np.int64)}
+    source = model(
+        [node("Trilu", "x" if k is None else "x k", upper=upper)],
+        {"x": (2, 3, 5)},
+        constants=constants,
+        opset=14,
+    )
+    assert only(source).name == "nn.where"
+    check_like_onnx_runtime(source, {"x": numbers(2, 3, 5)})

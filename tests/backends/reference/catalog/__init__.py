@@ -2,7 +2,8 @@
 
 numbers.py      numbers as PyTorch has them, and as buffers store them
 cases.py        a case, and what cases are drawn from
-elementwise.py, normalization.py, products.py, reduction.py, shape.py, windows.py      the ops, each with its table
+elementwise.py, indexing.py, normalization.py, products.py, reduction.py, shape.py, windows.py
+                the ops, each with its table
 
 A case holds logical values only; how they lie is the affair of the tests. Values are rounded to the element type by
 PyTorch, so that the oracle starts from the very numbers that the buffers hold.
@@ -13,11 +14,20 @@ from __future__ import annotations
 from random import Random
 
 from layout_ir.dialects import nn
-from tests.backends.reference.catalog import elementwise, normalization, products, reduction, shape, windows
+from tests.backends.reference.catalog import (
+    elementwise,
+    indexing,
+    normalization,
+    products,
+    reduction,
+    shape,
+    windows,
+)
 from tests.backends.reference.catalog.cases import Case, Maker
 
 MAKERS: dict[type[nn.NNOp], Maker] = {
     **elementwise.MAKERS,
+    **indexing.MAKERS,
     **windows.MAKERS,
     **products.MAKERS,
     **normalization.MAKERS,

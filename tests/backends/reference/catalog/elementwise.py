@@ -91,6 +91,50 @@ def _cast(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
     return Case(op, [x], {}, expected, dtype, result_dtype=target)
 
 
+def _comparison(function: Callable[[Torch, Torch], Torch]) -> Maker:
+    """Of few numbers, so that some are equal."""
+
+    def make(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
+        made = _binary(function)(rng, op, dtype)
+        if dtype != "i1":
+            few = [to_stored(to_torch(a, dtype).to(torch.float64).round() % 3, dtype) for a in made.arrays]
+            made = Case(op, few, {}, function(*(to_torch(a, dtype) for a in few)).numpy(), dtype)
+        made.result_dtype = "i1"
+        return made
+
+    return make
+
+
+def _logic(function: Callable[..., Torch], operands: int) -> Maker:
+    def make(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
+        return (_unary(function) if operands == 1 else _binary(function))(rng, op, "i1")
+
+    return make
+
+
+def _where(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
+    shape = random_shape(rng, rng.randint(1, 4))
+    shapes = [shape] * 3
+    if rng.random() < 0.5:
+        other = tuple(1 if rng.random() < 0.5 else extent for extent in shape)
+        shapes[rng.randrange(3)] = other[rng.randint(0, len(shape) - 1) :]
+    dtypes = ["i1", dtype, dtype]
+    arrays = [random_values(rng, s, d) for s, d in zip(shapes, dtypes, strict=True)]
+    expected = torch.where(*(to_torch(a, d) for a, d in zip(arrays, dtypes, strict=True)))
+    return Case(op, arrays, {}, expected.numpy(), dtype, dtypes=dtypes)
+
+
+def _expand(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
+    shape = random_shape(rng, rng.randint(1, 4))
+    given = tuple(1 if rng.random() < 0.5 else e for e in shape)[rng.randint(0, len(shape) - 1) :]
+    x = random_values(rng, given, dtype)
+    return Case(op, [x], {"shape": shape}, to_torch(x, dtype).expand(shape).numpy(), dtype)
+
+
+def _selu(x: Torch, alpha: float, gamma: float) -> Torch:
+    return gamma * F.elu(x, alpha)
+
+
 MAKERS: dict[type[nn.NNOp], Maker] = {
     nn.ReluOp: _unary(F.relu),
     nn.LeakyReluOp: _unary(_leaky_relu, alpha=[0.01, 0.5]),
@@ -115,6 +159,24 @@ MAKERS: dict[type[nn.NNOp], Maker] = {
     nn.FloorOp: _unary(torch.floor),
     nn.CeilOp: _unary(torch.ceil),
     nn.CastOp: _cast,
+    nn.SignOp: _unary(torch.sign),
+    nn.RoundOp: _unary(torch.round),
+    nn.CeluOp: _unary(lambda x, alpha: F.celu(x, alpha), alpha=[1.0, 0.5]),
+    nn.SeluOp: _unary(_selu, alpha=[1.67326319217681884765625, 0.5], gamma=[1.05070102214813232421875, 2.0]),
+    nn.SwishOp: _unary(lambda x, alpha: x * torch.sigmoid(alpha * x), -9, 9, alpha=[1.0, 1.702]),
+    nn.SoftsignOp: _unary(F.softsign),
+    nn.ThresholdedReluOp: _unary(lambda x, alpha: F.threshold(x, alpha, 0.0), alpha=[1.0, -0.5]),
+    nn.NotOp: _logic(torch.logical_not, 1),
+    nn.AndOp: _logic(torch.logical_and, 2),
+    nn.OrOp: _logic(torch.logical_or, 2),
+    nn.XorOp: _logic(torch.logical_xor, 2),
+    nn.EqualOp: _comparison(torch.eq),
+    nn.GreaterOp: _comparison(torch.gt),
+    nn.GreaterOrEqualOp: _comparison(torch.ge),
+    nn.LessOp: _comparison(torch.lt),
+    nn.LessOrEqualOp: _comparison(torch.le),
+    nn.WhereOp: _where,
+    nn.ExpandOp: _expand,
     nn.AddOp: _binary(torch.add),
     nn.SubOp: _binary(torch.sub),
     nn.MulOp: _binary(torch.mul),

@@ -11,10 +11,10 @@ from tests.backends.reference.catalog.cases import Case, Maker, random_shape, ra
 from tests.backends.reference.catalog.numbers import INTEGER_TYPES, Torch, to_stored, to_torch, torch
 
 
-def _reduce(function: Callable[[Torch, tuple[int, ...], bool], Torch]) -> Maker:
+def _reduce(function: Callable[[Torch, tuple[int, ...], bool], Torch], low: float = -3.0) -> Maker:
     def make(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
         shape = random_shape(rng, rng.randint(1, 4))
-        x = random_values(rng, shape, dtype)
+        x = random_values(rng, shape, dtype, low)
         axes = tuple(sorted(rng.sample(range(len(shape)), rng.randint(1, len(shape)))))
         keepdims = rng.random() < 0.5
         attributes = {"axes": axes, "keepdims": keepdims}
@@ -39,7 +39,23 @@ def _prod(x: Torch, axes: tuple[int, ...], keepdims: bool) -> Torch:
     return x
 
 
+def _cum_sum(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
+    x = random_values(rng, random_shape(rng, rng.randint(1, 4)), dtype)
+    axis, exclusive, reverse = rng.randrange(x.ndim), rng.random() < 0.5, rng.random() < 0.5
+    values = to_torch(x, dtype)
+    sums = values.flip(axis).cumsum(axis).flip(axis) if reverse else values.cumsum(axis)
+    expected = to_torch(to_stored(sums, dtype), dtype) if dtype in INTEGER_TYPES else sums
+    attributes = {"axis": axis, "exclusive": exclusive, "reverse": reverse}
+    return Case(op, [x], attributes, (expected - values if exclusive else expected).numpy(), dtype)
+
+
 MAKERS: dict[type[nn.NNOp], Maker] = {
+    nn.ReduceL1Op: _reduce(lambda x, axes, keepdims: x.abs().sum(axes, keepdim=keepdims)),
+    nn.ReduceL2Op: _reduce(lambda x, axes, keepdims: torch.linalg.vector_norm(x, 2, axes, keepdim=keepdims)),
+    nn.ReduceLogSumExpOp: _reduce(lambda x, axes, keepdims: x.logsumexp(axes, keepdim=keepdims)),
+    nn.ReduceLogSumOp: _reduce(lambda x, axes, keepdims: x.sum(axes, keepdim=keepdims).log(), 0.1),
+    nn.ReduceSumSquareOp: _reduce(lambda x, axes, keepdims: (x * x).sum(axes, keepdim=keepdims)),
+    nn.CumSumOp: _cum_sum,
     nn.ReduceSumOp: _reduce(lambda x, axes, keepdims: x.sum(axes, keepdim=keepdims)),
     nn.ReduceMeanOp: _reduce(_mean),
     nn.ReduceProdOp: _reduce(_prod),

@@ -57,6 +57,12 @@ def _slice(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
     )
 
 
+def _tile(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
+    x = random_values(rng, random_shape(rng, rng.randint(1, 4), 5), dtype)
+    repeats = tuple(rng.choice((1, 1, 2, 3)) for _ in x.shape)
+    return Case(op, [x], {"repeats": repeats}, to_torch(x, dtype).repeat(repeats).numpy(), dtype)
+
+
 def _resize(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
     x = random_values(rng, (rng.randint(1, 2), rng.randint(1, 9), *random_shape(rng, 2)), dtype)
     sizes = tuple(rng.randint(1, 11) for _ in range(2))
@@ -87,5 +93,6 @@ MAKERS: dict[type[nn.NNOp], Maker] = {
     nn.ConcatOp: _concat,
     nn.PadOp: _pad,
     nn.SliceOp: _slice,
+    nn.TileOp: _tile,
     nn.ResizeOp: _resize,
 }

@@ -51,6 +51,27 @@ def _torch_pads(pads: tuple[int, ...]) -> list[int]:
     return [p for d in reversed(range(rank)) for p in (pads[d], pads[rank + d])]
 
 
+def _conv_transpose(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
+    group = rng.choice((1, 1, 2, 3))
+    x = random_image(rng, group * rng.randint(1, 4))
+    rank = len(x) - 2
+    kernel = tuple(rng.randint(1, 3) for _ in range(rank))
+    strides, dilations = (tuple(rng.choice((1, 2, 3)) for _ in range(rank)) for _ in range(2))
+    begins = tuple(rng.randint(0, (k - 1) * d) for k, d in zip(kernel, dilations, strict=True))
+    more = tuple(rng.randrange(max(s, d)) for s, d in zip(strides, dilations, strict=True))
+    arrays = [random_values(rng, x, dtype), random_values(rng, (x[1], rng.randint(1, 4), *kernel), dtype)]
+    if rng.random() < 0.5:
+        arrays.append(random_values(rng, (arrays[1].shape[1] * group,), dtype))
+    tensors = [to_torch(a, dtype) for a in arrays]
+    function = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[rank - 1]
+    bias = tensors[2] if len(tensors) > 2 else None
+    expected = function(tensors[0], tensors[1], bias, strides, begins, more, group, dilations)
+    attributes = {
+        "strides": strides, "dilations": dilations, "pads": (*begins, *begins), "output_padding": more, "group": group,
+    }  # fmt: skip
+    return Case(op, arrays, attributes, expected.numpy(), dtype)
+
+
 def _pool(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
     x = random_values(rng, random_image(rng), dtype)
     kernel = tuple(rng.randint(1, 3) for _ in x.shape[2:])
@@ -108,6 +129,7 @@ def _global_pool(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
 
 MAKERS: dict[type[nn.NNOp], Maker] = {
     nn.ConvOp: _conv,
+    nn.ConvTransposeOp: _conv_transpose,
     nn.MaxPoolOp: _pool,
     nn.AvgPoolOp: _pool,
     nn.GlobalAvgPoolOp: _global_pool,
