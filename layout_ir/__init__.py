@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from layout_ir.arrays.descriptor import TensorDesc
     from layout_ir.errors import LayoutError
     from layout_ir.frontends.onnx import from_onnx
+    from layout_ir.passes.onnx.optimize_model import optimize_onnx
     from layout_ir.passes.optimize_pipeline import optimize
     from layout_ir.version import __version__ as __version__
 
@@ -48,6 +49,7 @@ _WHERE = {
     "concat": "algebra.concat",
     "from_onnx": "frontends.onnx",
     "optimize": "passes.optimize_pipeline",
+    "optimize_onnx": "passes.onnx.optimize_model",
     "peel": "algebra.refinement",
     "refine": "algebra.refinement",
     "reorder": "api.reordering",
@@ -74,6 +76,7 @@ __all__ = [
     "concat",
     "from_onnx",
     "optimize",
+    "optimize_onnx",
     "peel",
     "refine",
     "reorder",

@@ -16,14 +16,17 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
 from layout_ir.errors import LayoutError
 
+Result = str | bytes | Iterable[bytes]
+"""What a file is to hold: text, bytes, or bytes in parts, each asked for when those before it are written."""
 
-def write_result(result: str | bytes, path: str | None) -> None:
+
+def write_result(result: Result, path: str | None) -> None:
     """Write `result` (text as UTF-8) to the file `path`, or to standard output for None and "-".
 
     Inside `all_or_none` it is written when that ends. Raises OSError with `path` as its file name, and LayoutError for
@@ -72,9 +75,9 @@ class Results:
 
     def __init__(self) -> None:
         self._files: list[_File] = []
-        self._streams: list[tuple[bytes | str, str | None]] = []
+        self._streams: list[tuple[Result, str | None]] = []
 
-    def add(self, result: str | bytes, path: str | None) -> None:
+    def add(self, result: Result, path: str | None) -> None:
         """Take `result` for `path`. Raises OSError and LayoutError as `write_result` does."""
         if path is None or path == "-" or _is_standard_output(path):
             self._streams.append((result, None))
@@ -87,7 +90,7 @@ class Results:
             _check_distinct(other.name, path)
         file = _File(path)
         self._files.append(file)
-        file.write(_encoded(result))
+        file.write(_parts(result))
 
     def commit(self) -> None:
         """Let all results be seen. After an error the files are what they were; streams may have been written to."""
@@ -121,14 +124,15 @@ class _File:
         self.old: str | None = None
         self.is_replaced = False
 
-    def write(self, data: bytes) -> None:
+    def write(self, parts: Iterable[bytes]) -> None:
         """Write the new content under the temporary name."""
         with _named(self.name):
             handle = os.open(
                 self.part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
             )
             with open(handle, "wb") as stream:
-                stream.write(data)
+                for part in parts:
+                    stream.write(part)
             with suppress(FileNotFoundError):
                 os.chmod(self.part, stat.S_IMODE(os.stat(self.target).st_mode) & 0o777)
 
@@ -170,25 +174,27 @@ def _beside(path: str) -> str:
     return os.path.join(os.path.dirname(path), f".layout-ir-{os.urandom(8).hex()}.part")
 
 
-def _encoded(result: str | bytes) -> bytes:
-    return result if isinstance(result, bytes) else result.encode("utf-8")
+def _parts(result: Result) -> Iterable[bytes]:
+    if isinstance(result, str):
+        return [result.encode("utf-8")]
+    return [result] if isinstance(result, bytes) else result
 
 
-def _write_stream(result: str | bytes, path: str | None) -> None:
+def _write_stream(result: Result, path: str | None) -> None:
     """Write to standard output, or to the device or pipe `path`."""
     if path is not None:
         with _named(path), open(os.open(path, os.O_WRONLY), "wb") as stream:
-            stream.write(_encoded(result))
+            stream.writelines(_parts(result))
         return
     # Python has no stream at all for an output that is closed.
     out: object = sys.stdout
     if out is None:
         raise OSError(errno.EBADF, "standard output is closed")
-    if isinstance(result, bytes):
-        sys.stdout.flush()
-        sys.stdout.buffer.write(result)
-    else:
+    if isinstance(result, str):
         sys.stdout.write(result)
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.writelines(_parts(result))
     sys.stdout.flush()
 
 

@@ -57,6 +57,11 @@ def check_output(path: str | None) -> None:
         )
 
 
+def is_model(path: str) -> bool:
+    """Whether `path` names an ONNX model, by its ending or as one that ships with the package onnx."""
+    return path.startswith("onnx:") or os.path.splitext(path)[1].lower() == ".onnx"
+
+
 def input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """Shapes of inputs by name, from texts such as "x0=1x3x224x224". Raises LayoutError."""
     shapes: dict[str, tuple[int, ...]] = {}

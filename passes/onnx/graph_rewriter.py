@@ -6,11 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from layout_ir.passes.onnx.model_graph import UNKNOWN_EXTENT, Graph, Node
+from layout_ir.passes.onnx.model_graph import UNKNOWN_EXTENT, Graph, Node, PendingTensor
 from layout_ir.passes.onnx.node_models.node_option import NodeModel, NodeOption, plain_orders
 from layout_ir.passes.onnx.node_writer import GraphOutput, NodeWriter
 from layout_ir.passes.onnx.order_selection import Demand, NodeChoices, OrderProblem
-from layout_ir.passes.onnx.orders import Order, Shape, is_identity, same_memory, transposition
+from layout_ir.passes.onnx.orders import (
+    Order,
+    Shape,
+    compose,
+    identity,
+    is_identity,
+    same_memory,
+    transposition,
+)
 from layout_ir.passes.selection.solver.selection_problem import demands, tree_edges
 
 if TYPE_CHECKING:
@@ -219,6 +227,15 @@ class GraphRewriter:
             maker = self._constant_node(root)
             if maker is not None:
                 self.out.nodes.append(maker)
+            return name
+        tensor = self.graph.constants[root]
+        stored, before = self.graph.pending.get(root, PendingTensor(tensor, identity(len(order))))
+        if root not in self.graph.folded and stored.data_location == stored.EXTERNAL:
+            dims = [tensor.dims[d] for d in order]
+            self.graph.pending[name] = PendingTensor(stored, compose(before, order))
+            self.out.initializers.append(
+                type(tensor)(name=name, data_type=tensor.data_type, dims=dims, data_location=tensor.EXTERNAL)
+            )
             return name
         array = self.graph.elements(root).transpose(order)
         self.out.initializers.append(constant_tensor(array, name))

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of
 from layout_ir.frontends.onnx.tensor_protos import array_of
-from layout_ir.passes.onnx.orders import Extent, Shape
+from layout_ir.passes.onnx.orders import Extent, Order, Shape
 
 if TYPE_CHECKING:
     import onnx
@@ -27,6 +27,13 @@ SMALL = 1024
 
 UNKNOWN_EXTENT = 64
 """The extent for which a dim counts whose extent only the run time knows, in bytes moved; 1 for the first dim."""
+
+
+class PendingTensor(NamedTuple):
+    """A tensor that is stored outside of the model, and the order in which it is wanted: nobody has read it yet."""
+
+    stored: onnx.TensorProto
+    order: Order
 
 
 class Graph:
@@ -59,6 +66,8 @@ class Graph:
                 tensor = _constant_of(node.attribute[0])
                 if tensor is not None:
                     self.constants[node.output[0]] = tensor
+        self.pending: dict[str, PendingTensor] = {} if outer is None else outer.pending
+        """Tensors of the whole model that are in another order than they are stored in."""
         self.folded: dict[str, NDArray[Any]] = {}
         """Values that have become constants; `constants` has them without elements."""
         self._shapes: dict[str, Shape | None] = {}
@@ -173,6 +182,9 @@ class Graph:
         """The elements of a constant. Raises OnnxImportError as `small_constant`."""
         if name in self.folded:
             return self.folded[name]
+        if name in self.pending:
+            stored, order = self.pending[name]
+            return array_of(stored, self.folder, f"initializer {quoted(name)}").transpose(order)
         return array_of(self.constants[name], self.folder, f"initializer {quoted(name)}")
 
 
@@ -267,11 +279,15 @@ class Node:
 
 
 def graphs_of_model(
-    model: onnx.ModelProto, folder: Path | None, shapes: Mapping[str, Sequence[int]]
+    model: onnx.ModelProto,
+    folder: Path | None,
+    shapes: Mapping[str, Sequence[int]],
+    pending: dict[str, PendingTensor],
 ) -> list[Graph]:
     """The graph of a model and all subgraphs of its nodes, inner ones behind those around them.
 
-    `folder` is that of the model's file, for external data; `shapes` fixes shapes of inputs.
+    `folder` is that of the model's file, for external data; `shapes` fixes shapes of inputs; `pending` has the tensors
+    that are not in the order they are stored in, and takes more of them.
     """
     opsets = {domain_of(entry.domain): entry.version for entry in model.opset_import}
     inferred = _inferred(model, shapes)
@@ -281,6 +297,7 @@ def graphs_of_model(
     taken = names_of(model.graph)
     types = _types(inferred)
     graphs = [Graph(model.graph, opsets, folder, types, overridable=overridable, taken=taken)]
+    graphs[0].pending = pending
     waiting = [(graphs[0], inferred)]
     while waiting:
         outer, twin = waiting.pop()

@@ -11,15 +11,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from layout_ir.errors import LayoutError
+from layout_ir.passes.onnx.model_file import write_model
+from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.model import read_model
+from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.passes.onnx.constant_folding import fold_constant_transposes
 from layout_ir.passes.onnx.consumers import Consumer, consumer_named
-from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Plan
-from layout_ir.passes.onnx.model_graph import Graph, graphs_of_model
+from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Plan, constant_tensor
+from layout_ir.passes.onnx.model_graph import Graph, PendingTensor, graphs_of_model
 from layout_ir.passes.onnx.order_selection import joined, order_problem
 from layout_ir.passes.onnx.orders import Order, is_identity
 from layout_ir.passes.onnx.remaining import Remaining, remaining_transposes
@@ -30,6 +34,7 @@ from layout_ir.passes.selection.solver.solve import solve_exact
 
 if TYPE_CHECKING:
     import onnx
+    from numpy.typing import NDArray
 
 Boundary = Literal["keep", "free"]
 
@@ -60,9 +65,12 @@ class Obligation:
 class OptimizedModel:
     """A model that goes out, and what became of its Transposes."""
 
-    model: onnx.ModelProto
+    stored: onnx.ModelProto
+    """The model without its external data."""
     folder: Path | None
     """The folder of the file that it came from, in which its external data are."""
+    pending: dict[str, PendingTensor]
+    """Of those data, the tensors that are in another order now."""
     target: str
     before: Traffic
     after: Traffic
@@ -74,6 +82,30 @@ class OptimizedModel:
     certificate: dict[str, Any] | None = None
     notes: list[str] = field(default_factory=list[str])
     """What the proof does not speak of."""
+
+    @property
+    def model(self) -> onnx.ModelProto:
+        """The model; tensors in external files are in it where their order changed, and references where not.
+
+        Raises OnnxImportError where the files do not hold them.
+        """
+        for tensor in self.stored.graph.initializer:
+            if tensor.name in self.pending:
+                tensor.CopyFrom(constant_tensor(self._elements(tensor.name), tensor.name))
+                del self.pending[tensor.name]
+        return self.stored
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the model to `path`, and its external data, if it has any, to a file beside it that ends in `.data`.
+
+        Raises OSError, and OnnxImportError where the files that it came with do not hold its data.
+        """
+        pending = {name: partial(self._elements, name) for name in self.pending}
+        write_model(self.stored, self.folder, os.fspath(path), pending)
+
+    def _elements(self, name: str) -> NDArray[Any]:
+        stored, order = self.pending[name]
+        return array_of(stored, self.folder, f"initializer {quoted(name)}").transpose(order)
 
 
 def optimize_onnx(
@@ -97,7 +129,7 @@ def optimize_onnx(
         if value not in ("keep", "free"):
             raise LayoutError(f"{name} = {value!r} is unknown, expected 'keep' or 'free'")
     model, folder = read_model(source)
-    task = _Task(model, folder, shapes or {}, consumer, inputs == "free", outputs == "free", certificate)
+    task = _Task(model, folder, {}, shapes or {}, consumer, inputs == "free", outputs == "free", certificate)
     result = task.optimized()
     before = result.before
     # What one round writes may let the next see more: views that came to lie side by side.
@@ -115,6 +147,7 @@ class _Task:
 
     model: onnx.ModelProto
     folder: Path | None
+    pending: dict[str, PendingTensor]
     shapes: Mapping[str, Sequence[int]]
     consumer: Consumer
     free_inputs: bool
@@ -124,7 +157,7 @@ class _Task:
 
     def optimized(self) -> OptimizedModel:
         """The result of this round; sets `improved` where it changed the model."""
-        graphs = graphs_of_model(self.model, self.folder, self.shapes)
+        graphs = graphs_of_model(self.model, self.folder, self.shapes, self.pending)
         before = _traffic(graphs)
         for graph in graphs:
             fold_constant_transposes(graph)
@@ -136,7 +169,7 @@ class _Task:
         after = Traffic(len(remaining), sum(entry.nbytes for entry in remaining))
         obligations = _obligations(plans[0])
         result = OptimizedModel(
-            self.model, self.folder, self.consumer.name, before, after, remaining, obligations, solution,
+            self.model, self.folder, self.pending, self.consumer.name, before, after, remaining, obligations, solution,
             certificate, notes,
         )  # fmt: skip
         if after.cost(self.consumer) < before.cost(self.consumer):

@@ -10,7 +10,7 @@ import numpy as np
 
 from layout_ir.errors import shape_text
 from layout_ir.frontends.onnx.external import read_external
-from layout_ir.frontends.onnx.import_error import OnnxImportError
+from layout_ir.frontends.onnx.import_error import OnnxImportError, quoted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,6 +84,13 @@ def array_of(tensor: onnx.TensorProto, folder: Path | None, title: str) -> NDArr
     # Files are little-endian.
     stored = dtype.newbyteorder("<") if dtype.kind in "iufc" else dtype
     return np.frombuffer(data, stored).astype(dtype, copy=False).reshape(shape)
+
+
+def stored_bytes(tensor: onnx.TensorProto) -> int:
+    """The bytes that the elements of a tensor take in a file. Raises OnnxImportError where no tensor has its shape."""
+    title = f"initializer {quoted(tensor.name)}"
+    dtype = numpy_type(tensor.data_type, title)
+    return -(-prod(check_shape(tensor.dims, dtype, title)) * _bits(tensor.data_type, dtype) // 8)
 
 
 def _listed(

@@ -7,6 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from layout_ir.errors import LayoutError
 from layout_ir.tools.commands.arguments import add_input_shapes
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from layout_ir.passes.reorder_report import Remaining, Report
 
 TARGETS = ("host", "avx2", "avx512", "channels-last", "onednn", "htp", "onnx", "megengine-cuda", "ort-nchwc")
+
+MODEL_TARGETS = ("onnx", "ort-cpu")
+"""Targets that take an ONNX model and give one."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,19 +54,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+_EPILOG = """\
+An ONNX model for the target onnx (any runtime of the standard) or ort-cpu (ONNX Runtime) stays one: its nodes are put
+on the orders of dims that move the fewest bytes, and its Transposes go. Other targets choose memory layouts of a
+program.
+
+examples:
+  layout-ir optimize model.onnx -o better.onnx --report
+  layout-ir optimize model.onnx -o better.onnx --target ort-cpu --html report.html
+  layout-ir optimize model.onnx --target avx2 -o model.mlir --elide-constants 16
+"""
+
+
 def add_parser(subparsers: Any) -> None:
     """Adds the command `optimize` and its arguments."""
     parser = subparsers.add_parser(
         "optimize",
         help="choose layouts for a network and fold its reorders",
         description="Choose a layout for every value of a network at least cost, and say what remains and why.",
-        epilog="example:\n  layout-ir optimize model.onnx --target avx2 -o model.mlir --elide-constants 16",
+        epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_arguments(parser)
+    parser.set_defaults(target=None)
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="write the optimized program (- for standard output)"
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write the optimized program (- for standard output); as an ONNX model where FILE ends in .onnx, for the "
+        "target onnx unless another is given",
     )
+    for name in ("inputs", "outputs"):
+        parser.add_argument(
+            f"--{name}",
+            choices=("keep", "free"),
+            default="keep",
+            help=f"whether the {name} of an ONNX model keep their order of dims (default), or callers may be asked for "
+            "another one",
+        )
     parser.add_argument(
         "--elide-constants",
         type=int,
@@ -94,10 +123,18 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints the report; writes the program to `-o`, its certificate to `--certificate`, and pictures of it."""
     from layout_ir.files import all_or_none, write_result
-    from layout_ir.printing import print_module
-    from layout_ir.tools.program import check_output, load_program
+    from layout_ir.tools.program import is_model, load_program
 
-    check_output(args.output)
+    is_for_model = args.output is not None and is_model(args.output)
+    if args.target is None:
+        args.target = "onnx" if is_for_model else "host"
+    goes_out_as_mlir = args.output is not None and not is_for_model
+    if args.target in MODEL_TARGETS and is_model(args.model) and not goes_out_as_mlir:
+        from layout_ir.tools.commands import model_optimization
+
+        return model_optimization.run(args)
+    if "free" in (args.inputs, args.outputs):
+        raise LayoutError("--inputs free and --outputs free are for ONNX models that stay models (--target onnx)")
     draws = args.html is not None or args.svg is not None
     if draws:
         from layout_ir.drawing.graph_placement import check_installed
@@ -110,7 +147,7 @@ def run(args: argparse.Namespace) -> int:
         )
         report, naive, optimized = compared(module, args)
         if args.output is not None:
-            write_result(print_module(optimized, elide_above=args.elide_constants), args.output)
+            write_result(_written(optimized, args), args.output)
         explanations = _explanations(optimized, args) if args.report or draws else []
         if draws:
             _draw(report, naive, optimized, explanations, args)
@@ -127,6 +164,18 @@ def run(args: argparse.Namespace) -> int:
     if to_stderr:
         print(text, file=sys.stderr)
     return 0
+
+
+def _written(optimized: ModuleOp, args: argparse.Namespace) -> str | bytes:
+    """The program as IR, or as an ONNX model where the file is to be one."""
+    from layout_ir.printing import print_module
+    from layout_ir.tools.program import is_model
+
+    if is_model(args.output):
+        from layout_ir.api.exporting import to_onnx
+
+        return to_onnx(optimized).SerializeToString()
+    return print_module(optimized, elide_above=args.elide_constants)
 
 
 def _draw(

@@ -1,0 +1,94 @@
+"""An ONNX model written to a file, and what it keeps outside of that to another one beside it.
+
+A message of protobuf holds two gibibytes at most, and models refer to files for more (external data). All of these
+become one file, copied tensor by tensor, so that the model that is written does not depend on the one it came from.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from layout_ir.errors import LayoutError
+from layout_ir.files import all_or_none, write_result
+from layout_ir.frontends.onnx.external import read_external
+from layout_ir.frontends.onnx.import_error import quoted
+from layout_ir.frontends.onnx.subgraphs import graphs_of
+from layout_ir.frontends.onnx.tensor_protos import stored_bytes
+
+if TYPE_CHECKING:
+    import onnx
+    from numpy.typing import NDArray
+
+MOST_BYTES = (1 << 31) - 1
+"""Bytes of a message of protobuf."""
+
+ALIGNMENT = 4096
+"""Tensors begin at multiples of this in the file of external data, so that they can be mapped into memory."""
+
+Pending = Mapping[str, Callable[[], "NDArray[Any]"]]
+"""Initializers that are not stored anywhere yet, and how to get their elements."""
+
+
+def write_model(model: onnx.ModelProto, folder: Path | None, path: str, pending: Pending) -> None:
+    """Writes `model` to `path`; its external data, read from `folder`, and what is `pending`, to `path` with `.data`.
+
+    Both appear at once, or neither. Raises OSError, OnnxImportError where external data are not there, and LayoutError
+    where a model without external data is too large for one file.
+    """
+    tensors = [t for t in _tensors(model.graph) if t.data_location == t.EXTERNAL]
+    if not tensors:
+        if model.ByteSize() > MOST_BYTES:
+            raise LayoutError(
+                f"{path}: the model has {model.ByteSize()} bytes, a file of ONNX holds at most {MOST_BYTES}: "
+                f"store its weights as external data (onnx.save_model(..., save_as_external_data=True))"
+            )
+        write_result(model.SerializeToString(), path)
+        return
+    data = f"{path}.data"
+    written = type(model)()
+    written.CopyFrom(model)
+    offset = 0
+    sizes: list[int] = []
+    for tensor in (t for t in _tensors(written.graph) if t.data_location == t.EXTERNAL):
+        size = stored_bytes(tensor)
+        offset = -(-offset // ALIGNMENT) * ALIGNMENT
+        del tensor.external_data[:]
+        for key, value in (("location", os.path.basename(data)), ("offset", offset), ("length", size)):
+            tensor.external_data.add(key=key, value=str(value))
+        offset += size
+        sizes.append(size)
+
+    def parts() -> Iterator[bytes]:
+        for source, size in zip(tensors, sizes, strict=True):
+            if source.name in pending:
+                yield _little_endian(pending[source.name]())
+            else:
+                yield read_external(source, folder, size, f"initializer {quoted(source.name)}")
+            yield b"\0" * (-size % ALIGNMENT)
+
+    with all_or_none(path, data):
+        write_result(parts(), data)
+        write_result(written.SerializeToString(), path)
+
+
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """All tensors of a graph, of its nodes and of their subgraphs."""
+    waiting = [graph]
+    while waiting:
+        found = waiting.pop()
+        yield from found.initializer
+        for node in found.node:
+            for attribute in node.attribute:
+                if attribute.HasField("t"):
+                    yield attribute.t
+                yield from attribute.tensors
+            waiting += graphs_of(node)
+
+
+def _little_endian(array: NDArray[Any]) -> bytes:
+    import onnx.numpy_helper
+
+    return onnx.numpy_helper.from_array(array).raw_data
