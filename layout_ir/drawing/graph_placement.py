@@ -150,20 +150,24 @@ def _component(
 ) -> _Component:
     """What fast-sugiyama found for one component, in rows of this picture; `nodes` are the numbers of its nodes."""
     count = len(nodes)
-    rows = {y: row for row, y in enumerate(sorted({y for _, y in positions.values()}))}
-    left = min(x for x, _ in positions.values())
     following: dict[int, list[int]] = {}
     for source, target in edges:
         following.setdefault(source, []).append(target)
-    down = all(
-        positions[source][1] < positions[target][1] for source in following for target in following[source]
-    )
+    # Its y may go up or down.
+    sign = 1 if all(positions[s][1] < positions[t][1] for s in following for t in following[s]) else -1
+    rows = {y: row for row, y in enumerate(sorted({sign * y for _, y in positions.values()}))}
+    row = {number: rows[sign * y] for number, (_, y) in positions.items()}
     last = len(rows) - 1
+    arriving: list[list[float]] = [[] for _ in rows]
+    for targets in following.values():
+        for target in targets:
+            arriving[row[target]].append(positions[target][0])
+    shifts = _shifts(arriving)
+    left = min(x + shifts[row[number]] for number, (x, _) in positions.items())
 
     def point(number: int) -> Point:
-        x, y = positions[number]
-        row = rows[y] if down else last - rows[y]
-        return x - left + NODE_WIDTH / 2, row * _ROW + NODE_HEIGHT / 2
+        x = positions[number][0] + shifts[row[number]] - left
+        return x + NODE_WIDTH / 2, row[number] * _ROW + NODE_HEIGHT / 2
 
     routes: dict[tuple[int, int], list[Point]] = {}
     for source in following:
@@ -177,6 +181,25 @@ def _component(
     centres = {nodes[number]: point(number) for number in positions if number < count}
     width = max(x for x, _ in map(point, positions)) + NODE_WIDTH / 2
     return _Component(centres, routes, width, last * _ROW + NODE_HEIGHT)
+
+
+def _shifts(arriving: Sequence[Sequence[float]]) -> list[float]:
+    """How far each row goes sideways, so that a long graph does not drift off with every block of it.
+
+    `arriving` has, per row, the x of the ends of edges from the row above. Where one edge leads on, or a few from afar,
+    all that follows may go sideways, and comes back below the first such place.
+    """
+    shifts, shift = list[float](), 0.0
+    start: float | None = None
+    for ends in arriving:
+        if 0 < len(ends) <= 4:
+            x = sum(ends) / len(ends)
+            start = x if start is None else start
+            drift = x + shift - start
+            if abs(drift) > _COLUMN * (1.2 if len(ends) == 1 else 4):
+                shift -= drift
+        shifts.append(shift)
+    return shifts
 
 
 def _single(count: int, pairs: Sequence[tuple[int, int]]) -> list[_Component]:

@@ -127,6 +127,18 @@ def test_a_graph_of_wide_layers_is_drawn_too():
     assert all(placed.nodes[source][1] < placed.nodes[target][1] for source, target in drawn.ends)
 
 
+def test_a_long_chain_of_blocks_does_not_drift_sideways():
+    # Each block has a side chain on the same side: constants that are moved in front of it.
+    pairs: list[tuple[int, int]] = []
+    for block in range(60):
+        spine, side = 4 * block, 4 * block + 1
+        pairs += [(side, side + 1), (side + 1, spine + 3), (spine, spine + 3), (spine + 3, spine + 4)]
+    drawn = graph(241, pairs)
+    placed = place(drawn)
+    check(drawn, placed)
+    assert placed.width < 10 * NODE_WIDTH
+
+
 def test_a_large_network_is_not_wide():
     placed = place(network(2000))
     assert placed.width < 12 * NODE_WIDTH
