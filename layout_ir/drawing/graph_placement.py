@@ -1,8 +1,8 @@
 """Where the nodes and edges of a graph are drawn: layers from top to bottom, so that values flow downwards.
 
 Sugiyama's method (layers, few crossings, straight long edges) comes from the package fast-sugiyama (extra `draw`),
-which takes a tenth of a second for 2,000 nodes. It ends the process on graphs with cycles, and its time grows with the
-layers that edges cross: what it is given is made acyclic and affordable here.
+which takes a tenth of a second for a network of 2,000 nodes. It ends the process on graphs with cycles, and its time
+grows with the layers that edges cross and with their width: what it is given is made acyclic and affordable here.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ _MARGIN = 24.0
 CROSSINGS = 40_000
 """Layers that edges cross in all, which is what takes time: 40,000 take two to four seconds. Longer edges of a graph
 with more are drawn, but nodes do not make way for them."""
+
+WIDE = 16
+"""Nodes per layer beyond which no shortest edges are looked for: among 4,000 random edges of 2,000 nodes, 66 per layer,
+that took 30 seconds, and the rest one. Networks have two to four nodes per layer, and are the better for it."""
 
 Point = tuple[float, float]
 
@@ -89,9 +93,7 @@ def _downwards(count: int, ends: Iterable[tuple[int, int]]) -> list[tuple[int, i
 
 def _affordable(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """The edges, in topological order of their sources, without the longest of those that cross too many layers."""
-    layer: dict[int, int] = {}
-    for source, target in pairs:
-        layer[target] = max(layer.get(target, 0), layer.setdefault(source, 0) + 1)
+    layer = _layers(pairs)
     total, kept = 0, set[tuple[int, int]]()
     for pair in sorted(pairs, key=lambda pair: layer[pair[1]] - layer[pair[0]]):
         total += layer[pair[1]] - layer[pair[0]]
@@ -99,6 +101,14 @@ def _affordable(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
             break
         kept.add(pair)
     return [pair for pair in pairs if pair in kept]
+
+
+def _layers(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """For each node, the edges of the longest way to it; edges come in topological order of their sources."""
+    layer: dict[int, int] = {}
+    for source, target in pairs:
+        layer[target] = max(layer.get(target, 0), layer.setdefault(source, 0) + 1)
+    return layer
 
 
 @dataclass
@@ -121,11 +131,14 @@ def _layered(pairs: list[tuple[int, int]]) -> list[_Component]:
     # It numbers the points that edges pass from the number of nodes on, so nodes are numbered from 0 without gaps.
     nodes = sorted({number for pair in pairs for number in pair})
     dense = {number: k for k, number in enumerate(nodes)}
+    wide = len(nodes) > WIDE * (max(_layers(pairs).values()) + 1)
     found = from_edges(
         [(dense[source], dense[target]) for source, target in pairs],
         vertex_spacing=_COLUMN,
         dummy_vertices=True,
         dummy_size=_EDGE_SHARE,
+        ranking_type="down" if wide else "minimize",
+        transpose=not wide,
         check_layout=False,
     )
     answer = cast("list[tuple[list[tuple[int, Point]], float, float, list[tuple[int, int]]]]", found)
@@ -137,20 +150,24 @@ def _component(
 ) -> _Component:
     """What fast-sugiyama found for one component, in rows of this picture; `nodes` are the numbers of its nodes."""
     count = len(nodes)
-    rows = {y: row for row, y in enumerate(sorted({y for _, y in positions.values()}))}
-    left = min(x for x, _ in positions.values())
     following: dict[int, list[int]] = {}
     for source, target in edges:
         following.setdefault(source, []).append(target)
-    down = all(
-        positions[source][1] < positions[target][1] for source in following for target in following[source]
-    )
+    # Its y may go up or down.
+    sign = 1 if all(positions[s][1] < positions[t][1] for s in following for t in following[s]) else -1
+    rows = {y: row for row, y in enumerate(sorted({sign * y for _, y in positions.values()}))}
+    row = {number: rows[sign * y] for number, (_, y) in positions.items()}
     last = len(rows) - 1
+    arriving: list[list[float]] = [[] for _ in rows]
+    for targets in following.values():
+        for target in targets:
+            arriving[row[target]].append(positions[target][0])
+    shifts = _shifts(arriving)
+    left = min(x + shifts[row[number]] for number, (x, _) in positions.items())
 
     def point(number: int) -> Point:
-        x, y = positions[number]
-        row = rows[y] if down else last - rows[y]
-        return x - left + NODE_WIDTH / 2, row * _ROW + NODE_HEIGHT / 2
+        x = positions[number][0] + shifts[row[number]] - left
+        return x + NODE_WIDTH / 2, row[number] * _ROW + NODE_HEIGHT / 2
 
     routes: dict[tuple[int, int], list[Point]] = {}
     for source in following:
@@ -164,6 +181,25 @@ def _component(
     centres = {nodes[number]: point(number) for number in positions if number < count}
     width = max(x for x, _ in map(point, positions)) + NODE_WIDTH / 2
     return _Component(centres, routes, width, last * _ROW + NODE_HEIGHT)
+
+
+def _shifts(arriving: Sequence[Sequence[float]]) -> list[float]:
+    """How far each row goes sideways, so that a long graph does not drift off with every block of it.
+
+    `arriving` has, per row, the x of the ends of edges from the row above. Where one edge leads on, or a few from afar,
+    all that follows may go sideways, and comes back below the first such place.
+    """
+    shifts, shift = list[float](), 0.0
+    start: float | None = None
+    for ends in arriving:
+        if 0 < len(ends) <= 4:
+            x = sum(ends) / len(ends)
+            start = x if start is None else start
+            drift = x + shift - start
+            if abs(drift) > _COLUMN * (1.2 if len(ends) == 1 else 4):
+                shift -= drift
+        shifts.append(shift)
+    return shifts
 
 
 def _single(count: int, pairs: Sequence[tuple[int, int]]) -> list[_Component]:

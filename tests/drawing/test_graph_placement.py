@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from itertools import combinations, pairwise
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -115,6 +116,27 @@ def test_what_crosses_too_many_layers_is_left_out_before_it_takes_long():
     drawn = graph(600, [*((k, k + 1) for k in range(599)), *((0, k) for k in range(2, 600))])
     placed = place(drawn)
     assert all(placed.nodes[k][1] < placed.nodes[k + 1][1] for k in range(599))
+
+
+def test_a_graph_of_wide_layers_is_drawn_too():
+    random = Random(1)
+    pairs = [tuple(sorted(random.sample(range(300), 2))) for _ in range(400)]
+    drawn = graph(300, [(source, target) for source, target in pairs])
+    placed = place(drawn)
+    check(drawn, placed)
+    assert all(placed.nodes[source][1] < placed.nodes[target][1] for source, target in drawn.ends)
+
+
+def test_a_long_chain_of_blocks_does_not_drift_sideways():
+    # Each block has a side chain on the same side: constants that are moved in front of it.
+    pairs: list[tuple[int, int]] = []
+    for block in range(60):
+        spine, side = 4 * block, 4 * block + 1
+        pairs += [(side, side + 1), (side + 1, spine + 3), (spine, spine + 3), (spine + 3, spine + 4)]
+    drawn = graph(241, pairs)
+    placed = place(drawn)
+    check(drawn, placed)
+    assert placed.width < 10 * NODE_WIDTH
 
 
 def test_a_large_network_is_not_wide():
