@@ -9,5 +9,7 @@ if TYPE_CHECKING:
     from layout_ir.passes.onnx.optimize_model import OptimizedModel
 
 
-def draw_models(path: str, result: OptimizedModel, page: str | None, picture: str | None, notes: Sequence[str]) -> None:
+def draw_models(
+    path: str, result: OptimizedModel, page: str | None, picture: str | None, notes: Sequence[str]
+) -> None:
     raise NotImplementedError

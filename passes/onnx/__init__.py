@@ -1,1 +1,1 @@
-"""The choice of layouts for a model that stays an ONNX model: its nodes on other orders of dims, its Transposes gone."""
+"""The choice of layouts for a model that stays an ONNX model: orders of dims for its nodes, its Transposes gone."""

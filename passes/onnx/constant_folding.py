@@ -108,7 +108,9 @@ class _Evaluation:
         if node.op_type in _PARTS or (few and all(a is None or a.size <= SMALL for a in arrays)):
             return self._by_reference(node, arrays)
         call = Call(node.proto, node_title(node.proto, 0), self.graph.opsets)
-        results = fold(FoldedNode(call, [None if a is None else Constant(a, "") for a in arrays], self.budget))
+        results = fold(
+            FoldedNode(call, [None if a is None else Constant(a, "") for a in arrays], self.budget)
+        )
         return None if results is None else results[0]
 
     def _by_reference(self, node: Node, arrays: list[NDArray[Any] | None]) -> NDArray[Any] | None:
@@ -129,7 +131,9 @@ class _Evaluation:
         )
         imports = [onnx.helper.make_opsetid("", self.graph.opsets.get("", 1))]
         try:
-            (result,) = ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=imports)).run(None, given)
+            (result,) = ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=imports)).run(
+                None, given
+            )
         except Exception:
             return None  # whatever the reference raises for inputs that do not fit
         return result

@@ -1,4 +1,4 @@
-"""Who runs the model that goes out: what a Transpose costs there, and what its operators can do besides ONNX's rules."""
+"""Who runs the model that goes out: what a Transpose costs there, and what its operators can do besides the standard."""
 
 from __future__ import annotations
 
@@ -44,7 +44,11 @@ CONSUMERS = {
     consumer.name: consumer
     for consumer in (
         Consumer("onnx", "any runtime of the ONNX standard", MODELS),
-        Consumer("ort-cpu", "ONNX Runtime's kernels for CPUs", {**MODELS, "MatMul": FusedMatMul(), "Gemm": Gemm(packs_constants=True)}),
+        Consumer(
+            "ort-cpu",
+            "ONNX Runtime's kernels for CPUs",
+            {**MODELS, "MatMul": FusedMatMul(), "Gemm": Gemm(packs_constants=True)},
+        ),
     )
 }
 

@@ -74,7 +74,11 @@ class Plan:
         """The order of its root in which a node takes input `number`."""
         option = self.options.get(id(node))
         name = node.inputs[number]
-        return self.values.member(name).order if option is None else self.values.root_order(name, option.ins[number])
+        return (
+            self.values.member(name).order
+            if option is None
+            else self.values.root_order(name, option.ins[number])
+        )
 
     def has_choice(self, node: Node) -> bool:
         """Whether a node could run on other orders."""
@@ -94,10 +98,11 @@ class Plan:
                     names[extent or "extents without a name"] = None
         if not names:
             return []
-        return [
+        note = (
             f"{', '.join(names)}: known at run time only; the orders are right for every size, and of least cost for "
             f"those that are compared: 1 for a first dim, {UNKNOWN_EXTENT} for others (--shape says which)"
-        ]
+        )
+        return [note]
 
     def moves(self) -> list[Move]:
         """The Transposes that remain: not those of constants, which happen now, nor those that move nothing."""
@@ -163,7 +168,9 @@ class GraphRewriter:
             self._write_node(node)
         for value in proto.output:
             self._alias(value.name)
-        kept = [t for t in proto.initializer if t.name not in self.graph.initializers or t.name in self.copied]
+        kept = [
+            t for t in proto.initializer if t.name not in self.graph.initializers or t.name in self.copied
+        ]
         return self.out.nodes, [*kept, *self.out.initializers]
 
     def _alias(self, name: str) -> None:
@@ -212,7 +219,10 @@ class GraphRewriter:
             self.out.add("Reshape", [source, self.out.ints(numbers)], name)
             return
         bare = self.out.fresh(f"{name}_squeezed")
-        for op_type, order, given, made in (("Squeeze", before, source, bare), ("Unsqueeze", after, bare, name)):
+        for op_type, order, given, made in (
+            ("Squeeze", before, source, bare),
+            ("Unsqueeze", after, bare, name),
+        ):
             axes = [k for k, d in enumerate(order) if shape[d] == 1]
             if self.graph.opsets.get("", 1) < 13:
                 self.out.add(op_type, [given], made, axes=axes)
@@ -262,8 +272,10 @@ class GraphRewriter:
         writer = NodeWriter(
             node, option, self.out, inputs, outputs, lambda k, axes: self._reshaped(node, option, k, axes)
         )
-        if inputs == list(node.inputs) and outputs == list(node.outputs) and all(
-            map(is_identity, (*option.ins, *option.outs))
+        if (
+            inputs == list(node.inputs)
+            and outputs == list(node.outputs)
+            and all(map(is_identity, (*option.ins, *option.outs)))
         ):
             self.out.nodes.append(node.proto)
         else:

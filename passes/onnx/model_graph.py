@@ -90,7 +90,9 @@ class Graph:
         for node in reversed(self.nodes):
             folded = all(name in arrays for name in node.outputs)
             # What nobody needed before is not for us to drop.
-            if not folded and any(name in needed or name in results or name in unused for name in node.outputs):
+            if not folded and any(
+                name in needed or name in results or name in unused for name in node.outputs
+            ):
                 kept.append(node)
                 needed.update((*node.inputs, *node.captures))
         self.nodes = kept[::-1]

@@ -38,7 +38,9 @@ class GraphOutput:
         if key not in self._lists:
             text = "x".join(map(str, values)) if len(values) <= 8 else "list"
             name = self.fresh(f"dims_{text}".replace("-", "m"))
-            tensor = onnx.TensorProto(name=name, data_type=onnx.TensorProto.INT64, dims=dims, int64_data=values)
+            tensor = onnx.TensorProto(
+                name=name, data_type=onnx.TensorProto.INT64, dims=dims, int64_data=values
+            )
             self.initializers.append(tensor)
             self._lists[key] = name
         return self._lists[key]
@@ -94,7 +96,9 @@ class NodeWriter:
 
     def gathered(self, name: str, places: Sequence[int]) -> str:
         """Entries `places` of the vector `name`, by a Gather."""
-        return self.out.add("Gather", [name, self.out.ints(places)], self.out.fresh(f"{name}_permuted"), axis=0)
+        return self.out.add(
+            "Gather", [name, self.out.ints(places)], self.out.fresh(f"{name}_permuted"), axis=0
+        )
 
 
 def set_attribute(proto: onnx.NodeProto, name: str, value: Any) -> None:

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from layout_ir.errors import LayoutError
-from layout_ir.passes.onnx.model_file import write_model
 from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.model import read_model
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.passes.onnx.constant_folding import fold_constant_transposes
 from layout_ir.passes.onnx.consumers import Consumer, consumer_named
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Plan, constant_tensor
+from layout_ir.passes.onnx.model_file import write_model
 from layout_ir.passes.onnx.model_graph import Graph, PendingTensor, graphs_of_model
 from layout_ir.passes.onnx.order_selection import joined, order_problem
 from layout_ir.passes.onnx.orders import Order, is_identity

@@ -218,7 +218,9 @@ def order_problem(
         if root not in made:
             k = number[root]
             free = root in graph.constants or root in free_inputs
-            choices = [Choice((), (f,), CHANGED_NODE * bool(f)) for f in (range(len(orders[k])) if free else (0,))]
+            choices = [
+                Choice((), (f,), CHANGED_NODE * bool(f)) for f in (range(len(orders[k])) if free else (0,))
+            ]
             ops.append(OpNode((), (k,), tuple(choices)))
             meaning.append(root)
     for value in graph.proto.output:
@@ -300,7 +302,8 @@ def _reorder_costs(
     shape = graph.shape(root)
     return tuple(
         tuple(
-            0 if f == g else SMALL_NODE if shape is not None and same_memory(f, g, shape) else move for g in orders
+            0 if f == g else SMALL_NODE if shape is not None and same_memory(f, g, shape) else move
+            for g in orders
         )
         for f in orders
     )

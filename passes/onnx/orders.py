@@ -77,7 +77,10 @@ def reshape_groups(source: Shape, target: Shape) -> tuple[Group, ...]:
     m, n = len(source) - up, len(target) - vp
     middle: list[Group] = [(range(i, m), range(j, n))] if i < m or j < n else []
     mirrored = [
-        (range(len(source) - a.stop, len(source) - a.start), range(len(target) - b.stop, len(target) - b.start))
+        (
+            range(len(source) - a.stop, len(source) - a.start),
+            range(len(target) - b.stop, len(target) - b.start),
+        )
         for a, b in reversed(tail)
     ]
     return (*head, *middle, *mirrored)
@@ -106,27 +109,26 @@ def _first_group(source: Shape, target: Shape) -> tuple[int, int] | None:
         return 1, 1
     if source[0] == 1 or target[0] == 1:
         return (1, 0) if source[0] == 1 else (0, 1)
-    a, b = [0, 1, ()], [0, 1, ()]  # dims taken, product of the numbers, names of the others
-    sides = ((source, a), (target, b))
-    while True:
-        behind = 0 if a[1] <= b[1] and len(a[2]) <= len(b[2]) else 1 if b[1] <= a[1] and len(b[2]) <= len(a[2]) else -1
-        if behind < 0:
-            behind = 0 if len(a[2]) < len(b[2]) else 1
-        shape, side = sides[behind]
-        if side[0] == len(shape):
-            shape, side = sides[1 - behind]
-            if side[0] == len(shape):
-                return None
-        extent = shape[side[0]]
-        side[0] += 1
-        if isinstance(extent, int):
-            side[1] *= extent
-        elif extent is None:
+    taken = [0, 0]
+    numbers = [1, 1]
+    names: list[tuple[str, ...]] = [(), ()]
+    shapes = (source, target)
+    while not (all(taken) and numbers[0] == numbers[1] and names[0] == names[1]):
+        # The side that is behind takes a dim: by its number, or else by how many extents without one it has.
+        behind = 0 if (numbers[0], len(names[0])) <= (numbers[1], len(names[1])) else 1
+        if taken[behind] == len(shapes[behind]):
+            behind = 1 - behind
+        if taken[behind] == len(shapes[behind]):
             return None
+        extent = shapes[behind][taken[behind]]
+        taken[behind] += 1
+        if extent is None:
+            return None
+        if isinstance(extent, int):
+            numbers[behind] *= extent
         else:
-            side[2] = tuple(sorted((*side[2], extent)))
-        if a[0] and b[0] and a[1:] == b[1:]:
-            return a[0], b[0]
+            names[behind] = tuple(sorted((*names[behind], extent)))
+    return taken[0], taken[1]
 
 
 @lru_cache(maxsize=4096)

@@ -41,7 +41,9 @@ def remaining_transposes(plan: Plan) -> list[Remaining]:
 
 def _remaining(plan: Plan, move: Move, maker: Node | None, users: list[tuple[Node, int]]) -> Remaining:
     takers = [node for node, number in users if plan.order_of(node, number) == move.target]
-    results = [name for name, order in plan.outputs.items() if order == move.target and _is_of(plan, name, move.root)]
+    results = [
+        name for name, order in plan.outputs.items() if order == move.target and _is_of(plan, name, move.root)
+    ]
     producer = f"input '{move.root}'" if maker is None else _title(maker)
     consumers = (*map(_title, takers), *(f"output '{name}'" for name in results))
     made = "gives it" if maker is None or not plan.has_choice(maker) else "gives it at least cost"
@@ -56,10 +58,11 @@ def _remaining(plan: Plan, move: Move, maker: Node | None, users: list[tuple[Nod
         removed = f"--outputs free, and a caller who takes it in order {_text(move.source)}"
     else:
         kinds = sorted({node.op_type for node in takers})
-        removed = f"a kernel of {maker.op_type} for order {_text(move.target)}, or of {', '.join(kinds) or 'its user'} for order {_text(move.source)}"
-    return Remaining(
-        move.root, move.source, move.target, move.nbytes, producer, consumers, reason, removed
-    )
+        removed = (
+            f"a kernel of {maker.op_type} for order {_text(move.target)}, or of {', '.join(kinds) or 'its user'} for "
+            f"order {_text(move.source)}"
+        )
+    return Remaining(move.root, move.source, move.target, move.nbytes, producer, consumers, reason, removed)
 
 
 def _is_of(plan: Plan, name: str, root: str) -> bool:

@@ -8,6 +8,7 @@ replaced where nobody else uses what is inside of it, and where it has two Trans
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 from typing import cast
 
@@ -42,9 +43,7 @@ def merge_view_chains(graph: Graph) -> None:
                 gone.update(map(id, chain))
     if merged:
         graph.nodes = [
-            new
-            for node in graph.nodes
-            for new in merged.get(id(node), [] if id(node) in gone else [node])
+            new for node in graph.nodes for new in merged.get(id(node), [] if id(node) in gone else [node])
         ]
 
 
@@ -73,24 +72,25 @@ def _merged(graph: Graph, chain: Sequence[Node]) -> list[Node] | None:
     names = [first.inputs[0]]
     nodes: list[Node] = []
 
-    def add(op_type: str, shape: Sequence[int], is_last: bool = False, **attributes: Sequence[int]) -> None:
+    def add(op_type: str, shape: Sequence[int], perm: tuple[int, ...] | None = None, title: str = "") -> None:
         import onnx.helper
 
-        name = last.outputs[0] if is_last else graph.fresh(f"{last.outputs[0]}_{op_type.lower()}")
+        name = graph.fresh(f"{last.outputs[0]}_{title}") if title else last.outputs[0]
         inputs = [names[-1]]
-        if op_type == "Reshape":
+        if perm is None:
             inputs.append(graph.add_ints(shape, f"{name}_shape"))
-        proto = onnx.helper.make_node(op_type, inputs, [name], graph.fresh(f"{op_type}_{name}"), **attributes)
-        if op_type == "Transpose":
+        proto = onnx.helper.make_node(op_type, inputs, [name], graph.fresh(f"{op_type}_{name}"))
+        if perm is not None:
             proto.name = last.proto.name
+            proto.attribute.append(onnx.helper.make_attribute("perm", perm))
         graph.set_shape(name, tuple(shape), names[-1])
         nodes.append(Node(proto, graph))
         names.append(name)
 
     if perm != tuple(range(len(perm))):
-        add("Reshape", sizes)
-        add("Transpose", [sizes[k] for k in perm], perm=list(perm))
-    add("Reshape", _extents(last.result_shape()), True)
+        add("Reshape", sizes, title="digits")
+        add("Transpose", [sizes[k] for k in perm], perm, "transposed")
+    add("Reshape", _extents(last.result_shape()))
     return nodes
 
 
@@ -143,7 +143,7 @@ class _Digits:
         """The first value in as few digits as possible, their sizes, and their order in the last."""
         final = [digit for dim in self.dims for digit in dim if self.sizes[digit] != 1]
         runs: list[list[int]] = []
-        following = dict(zip(final, final[1:], strict=False))
+        following = dict(pairwise(final))
         for digit in (d for d in self.order if self.sizes[d] != 1):
             if runs and following.get(runs[-1][-1]) == digit:
                 runs[-1].append(digit)

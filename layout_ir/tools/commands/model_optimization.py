@@ -125,7 +125,9 @@ def report_lines(model: str, result: OptimizedModel, *, everything: bool, bytes_
     if result.obligations:
         moved = bytes_text(sum(entry.nbytes for entry in result.obligations))
         lines += ["", f"asked of callers, {moved} where they have the order of the model:"]
-        lines += [f"  {printable(e.name)} in order ({', '.join(map(str, e.order))})" for e in result.obligations]
+        lines += [
+            f"  {printable(e.name)} in order ({', '.join(map(str, e.order))})" for e in result.obligations
+        ]
     if not result.remaining:
         return [*lines, "", "no Transpose remains"]
     lines += ["", "what remains:"]
@@ -137,7 +139,10 @@ def report_lines(model: str, result: OptimizedModel, *, everything: bool, bytes_
             f"{printable(entry.producer)} and {printable(', '.join(entry.consumers[:3]))}"
         )
         if everything:
-            lines += [f"             why: {printable(entry.reason)}", f"             needs: {printable(entry.removed_by)}"]
+            lines += [
+                f"             why: {printable(entry.reason)}",
+                f"             needs: {printable(entry.removed_by)}",
+            ]
     if len(shown) < len(result.remaining):
         lines.append(f"  ... and {len(result.remaining) - len(shown)} more (--report lists them)")
     return lines

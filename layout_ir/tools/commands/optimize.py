@@ -134,7 +134,9 @@ def run(args: argparse.Namespace) -> int:
 
         return model_optimization.run(args)
     if "free" in (args.inputs, args.outputs):
-        raise LayoutError("--inputs free and --outputs free are for ONNX models that stay models (--target onnx)")
+        raise LayoutError(
+            "--inputs free and --outputs free are for ONNX models that stay models (--target onnx)"
+        )
     draws = args.html is not None or args.svg is not None
     if draws:
         from layout_ir.drawing.graph_placement import check_installed

@@ -42,7 +42,10 @@ class NodeModel(Protocol):
 
 def plain_orders(node: Node, *, outputs: bool = False) -> list[Order]:
     """The orders of the model itself, of the inputs or the outputs."""
-    shapes = [node.result_shape(k) if outputs else node.shape(k) for k in range(len(node.outputs if outputs else node.inputs))]
+    shapes = [
+        node.result_shape(k) if outputs else node.shape(k)
+        for k in range(len(node.outputs if outputs else node.inputs))
+    ]
     return [() if shape is None else identity(len(shape)) for shape in shapes]
 
 

@@ -48,7 +48,10 @@ class MatMul:
         for labels in found:
             if packed and _is_swapped(labels[0], rank):
                 continue
-            orders = [tuple(table.index(label) for label in each) for table, each in zip(tables, labels, strict=True)]
+            orders = [
+                tuple(table.index(label) for label in each)
+                for table, each in zip(tables, labels, strict=True)
+            ]
             yield option_of(node, {0: orders[0], 1: orders[1]}, {0: orders[2]})
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
@@ -73,10 +76,12 @@ def _tables(x: int, w: int, rank: int, k: int) -> tuple[Labels, Labels, Labels]:
 
 def _is_swapped(x: Labels, k: int) -> bool:
     """Whether x, in memory, is the right operand: the dim summed over is not its last."""
-    return x[-1] != k
+    return x[-1:] != (k,)
 
 
-def _products(number: int, given: Labels, x: int, w: int, rank: int) -> Iterator[tuple[Labels, Labels, Labels]]:
+def _products(
+    number: int, given: Labels, x: int, w: int, rank: int
+) -> Iterator[tuple[Labels, Labels, Labels]]:
     """The labels of x, w, y in memory, for each way to compute the product in which tensor `number` is `given`."""
     k, n = rank, rank - 1
     if w == 2:
@@ -98,18 +103,14 @@ def _products(number: int, given: Labels, x: int, w: int, rank: int) -> Iterator
                 yield (*plain[:-1], k, plain[-1]), given, (*plain[:-1], n, plain[-1])
         return
     m = rank - 2
-    ends = {0: {m: "mk", k: "km"}, 1: {k: "kn", n: "nk"}, 2: {m: "mn", n: "nm"}}
-    first, second = given[-2:]
-    kind = ends[number].get(first, "")
-    others = {0: {m, k}, 1: {k, n}, 2: {m, n}}[number]
-    if {first, second} != others or not kind:
+    plain = ((m, k), (k, n), (m, n))[number]
+    if set(given[-2:]) != set(plain):
         return
-    swapped = kind in ("km", "nk", "nm")
+    swapped = given[-2:] != plain
     lead = given[:-2]
     if number != 2 and len(given) < rank:
         lead = (*range(rank - len(given)), *lead)
-    for labels in _stacked(lead, x, w, rank, swapped=swapped):
-        yield labels
+    yield from _stacked(lead, x, w, rank, swapped=swapped)
 
 
 def _stacked(
@@ -155,7 +156,10 @@ class FusedMatMul(MatMul):
                 given = tuple(tables[number][d] for d in order)
                 found.update(dict.fromkeys(_fused(number, given, len(x), len(w), rank)))
         for labels in found:
-            orders = [tuple(table.index(label) for label in each) for table, each in zip(tables, labels, strict=True)]
+            orders = [
+                tuple(table.index(label) for label in each)
+                for table, each in zip(tables, labels, strict=True)
+            ]
             yield option_of(node, {0: orders[0], 1: orders[1]}, {0: orders[2]})
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
@@ -249,8 +253,14 @@ class Gemm:
             for w in (plain, turned):
                 for y in (plain,) if packed else (plain, turned):
                     extra = {2: y} if addend is not None and len(addend) == 2 else {}
-                    if all(o in c for o, c in ((x, ins[0]), (w, ins[1]), (y, outs[0]))) or _is_new(x, w, y, ins, outs):
-                        ones = int(y == turned and self._is_vector(node) and node.input(2) not in node.graph.constants)
+                    if all(o in c for o, c in ((x, ins[0]), (w, ins[1]), (y, outs[0]))) or _is_new(
+                        x, w, y, ins, outs
+                    ):
+                        ones = int(
+                            y == turned
+                            and self._is_vector(node)
+                            and node.input(2) not in node.graph.constants
+                        )
                         yield option_of(node, {0: x, 1: w, **extra}, {0: y}, ones)
 
     @staticmethod
@@ -300,7 +310,9 @@ class Einsum:
         many = max(len(c) for c in (*ins, outs[0]))
         for pick in range(many):
             orders = [c[min(pick, len(c) - 1)] if c else () for c in ins]
-            yield NodeOption(tuple(orders), (outs[0][min(pick, len(outs[0]) - 1)],) if outs[0] else plain.outs)
+            yield NodeOption(
+                tuple(orders), (outs[0][min(pick, len(outs[0]) - 1)],) if outs[0] else plain.outs
+            )
 
     @staticmethod
     def _terms(node: Node) -> list[str] | None:
@@ -315,7 +327,8 @@ class Einsum:
             right = "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
         shapes = [*(node.shape(k) for k in range(len(node.inputs))), node.result_shape()]
         fits = len(terms) == len(node.inputs) and all(
-            shape is not None and len(shape) == len(term) for shape, term in zip(shapes, (*terms, right), strict=True)
+            shape is not None and len(shape) == len(term)
+            for shape, term in zip(shapes, (*terms, right), strict=True)
         )
         return [*terms, right] if fits else None
 

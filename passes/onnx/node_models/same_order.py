@@ -325,8 +325,8 @@ REDUCTIONS = {
 """Reductions, and the opset from which on their axes are an input."""
 
 
-class UnaryWithScalars:
-    """Operators of one tensor whose other inputs and outputs are scalars: Dropout, DynamicQuantizeLinear, QLinearAdd."""
+class WithScalars:
+    """Operators whose inputs and outputs but some are scalars: Dropout, DynamicQuantizeLinear, QLinearAdd."""
 
     def __init__(self, *tensors: int):
         self.tensors = tensors or (0,)
@@ -344,7 +344,8 @@ class UnaryWithScalars:
         large = [k for k in range(len(node.outputs)) if k == 0 or len(node.result_shape(k) or ()) == rank > 0]
         orders = distinct([*(ins[k] for k in self.tensors), outs[0]])
         return [
-            option_of(node, dict.fromkeys(self.tensors, order), dict.fromkeys(large, order)) for order in orders
+            option_of(node, dict.fromkeys(self.tensors, order), dict.fromkeys(large, order))
+            for order in orders
         ]
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
@@ -365,8 +366,8 @@ SAME_ORDER: dict[str, NodeModel] = {
     "Compress": SameOrder(axis(0), lambda node, order: "axis" in node.attributes),
     "CumSum": SameOrder(axis_as_input, lambda node, order: node.known_ints(1) is not None),
     "DequantizeLinear": SameOrder(quantized_adjust, quantized_admits),
-    "Dropout": UnaryWithScalars(),
-    "DynamicQuantizeLinear": UnaryWithScalars(),
+    "Dropout": WithScalars(),
+    "DynamicQuantizeLinear": WithScalars(),
     "GatherElements": SameOrder(axis(0), ins=2),
     "GlobalAveragePool": SameOrder(admits=batch_and_channels_first),
     "GlobalLpPool": SameOrder(admits=batch_and_channels_first),
@@ -386,8 +387,16 @@ SAME_ORDER: dict[str, NodeModel] = {
     "Tile": SameOrder(list_adjust(1)),
     "TopK": SameOrder(axis(-1), outs=2),
     "Upsample": SameOrder(resize_adjust, resize_admits),
-    **{f"com.microsoft.{name}": UnaryWithScalars() for name in ("FastGelu", "Gelu", "QuickGelu", "QLinearSigmoid", "QLinearLeakyRelu")},
-    **{f"com.microsoft.{name}": UnaryWithScalars(0, 3) for name in ("QLinearAdd", "QLinearMul")},
-    **{f"com.microsoft.{name}": SameOrder(quantized_adjust, quantized_admits) for name in ("DequantizeLinear", "QuantizeLinear")},
+    **dict.fromkeys(
+        (
+            "com.microsoft.FastGelu", "com.microsoft.Gelu", "com.microsoft.QuickGelu", "com.microsoft.QLinearSigmoid",
+            "com.microsoft.QLinearLeakyRelu",
+        ),
+        WithScalars(),
+    ),
+    **dict.fromkeys(("com.microsoft.QLinearAdd", "com.microsoft.QLinearMul"), WithScalars(0, 3)),
+    **dict.fromkeys(
+        ("com.microsoft.DequantizeLinear", "com.microsoft.QuantizeLinear"),
+        SameOrder(quantized_adjust, quantized_admits),
+    ),
 }  # fmt: skip
-

@@ -302,11 +302,15 @@ class TrailingNormalization:
         rank = len(shape)
         split = node.int("axis", -1) % rank
         mine = [k for k in range(self.tensors) if len(node.shape(k) or ()) == rank]
-        made = [k for k in range(len(node.outputs)) if node.outputs[k] and len(node.result_shape(k) or ()) == rank]
+        made = [
+            k for k in range(len(node.outputs)) if node.outputs[k] and len(node.result_shape(k) or ()) == rank
+        ]
         if len(mine) != self.tensors or len(made) != sum(map(bool, node.outputs)):
             return []
         tail = identity(rank)[split:]
-        orders = dict.fromkeys(order for each in (*(ins[k] for k in mine), *(outs[k] for k in made)) for order in each)
+        orders = dict.fromkeys(
+            order for each in (*(ins[k] for k in mine), *(outs[k] for k in made)) for order in each
+        )
         return [
             option_of(node, dict.fromkeys(mine, order), dict.fromkeys(made, order))
             for order in orders
@@ -356,7 +360,9 @@ SHAPES: dict[str, NodeModel] = {
     "Expand": Expand(),
     "Flatten": Flatten(),
     "Gather": Gather(),
-    **dict.fromkeys(("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"), TrailingNormalization()),
+    **dict.fromkeys(
+        ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"), TrailingNormalization()
+    ),
     "Reshape": Reshape(),
     **dict.fromkeys(("Shape", "Size"), ShapeOf()),
     "Trilu": Trilu(),

@@ -62,7 +62,9 @@ class Case:
             oh.make_node(self.op_type, names, results, name="op", domain=self.domain, **self.attributes)
         )
         plain = oh.make_model(
-            oh.make_graph(nodes, "case", values, [oh.make_empty_tensor_value_info(name) for name in results], constants),
+            oh.make_graph(
+                nodes, "case", values, [oh.make_empty_tensor_value_info(name) for name in results], constants
+            ),
             opset_imports=[oh.make_opsetid("", self.opset), oh.make_opsetid("com.microsoft", 1)],
             ir_version=9,
         )
