@@ -114,6 +114,7 @@ class _Evaluation:
         return None if results is None else results[0]
 
     def _by_reference(self, node: Node, arrays: list[NDArray[Any] | None]) -> NDArray[Any] | None:
+        import numpy as np
         import onnx
         import onnx.helper
         from onnx.reference import ReferenceEvaluator
@@ -130,10 +131,9 @@ class _Evaluation:
             [onnx.helper.make_value_info(node.outputs[0], unknown)],
         )
         imports = [onnx.helper.make_opsetid("", self.graph.opsets.get("", 1))]
+        evaluator: Any = ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=imports))
         try:
-            (result,) = ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=imports)).run(
-                None, given
-            )
+            (result,) = evaluator.run(None, given)
         except Exception:
             return None  # whatever the reference raises for inputs that do not fit
-        return result
+        return result if isinstance(result, np.ndarray) else None

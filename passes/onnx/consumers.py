@@ -1,4 +1,4 @@
-"""Who runs the model that goes out: what a Transpose costs there, and what its operators can do besides the standard."""
+"""Who runs the model that goes out: what a Transpose costs there, and what its operators can do besides."""
 
 from __future__ import annotations
 

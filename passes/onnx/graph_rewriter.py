@@ -160,10 +160,9 @@ class GraphRewriter:
     def write(self) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
         """The nodes and initializers of the new graph."""
         proto = self.graph.proto
-        for value in (*proto.input, *proto.initializer, *proto.sparse_initializer):
-            name = value.values.name if hasattr(value, "values") else value.name
-            if name not in self.graph.constants:
-                self.there.add(name)
+        sparse = [tensor.values.name for tensor in proto.sparse_initializer]
+        given = [*(v.name for v in proto.input), *(t.name for t in proto.initializer), *sparse]
+        self.there.update(name for name in given if name not in self.graph.constants)
         for node in self.values.nodes:
             self._write_node(node)
         for value in proto.output:
@@ -189,8 +188,7 @@ class GraphRewriter:
         name = self.name(place)
         if name in self.there:
             return name
-        root, order = place
-        if root in self.graph.constants:
+        if place[0] in self.graph.constants:
             return self._constant(place, name)
         source = self.plan.origin.get(place)
         if source is None:

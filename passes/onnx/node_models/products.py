@@ -91,7 +91,7 @@ def _products(
             yield given, (k, n), (*given[:-1], n)
         elif number == 0 and len(given) > 1 and given[-2] == k:
             yield given, (n, k), (*given[:-2], n, given[-1])
-        elif number == 2 and given[-1] == n and set(given[:-1]) == own:
+        elif number == 2 and given[-1:] == (n,) and set(given[:-1]) == own:
             yield (*given[:-1], k), (k, n), given
         elif number == 2 and len(given) > 1 and given[-2] == n:
             yield (*given[:-2], k, given[-1]), (n, k), given

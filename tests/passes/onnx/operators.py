@@ -115,6 +115,9 @@ def _ints(*values: int) -> NDArray[Any]:
     return np.array(values, np.int64)
 
 
+_ALIGNED = {"coordinate_transformation_mode": "align_corners"}
+_PER_CHANNEL = np.array([0.1, 0.2, 0.3], np.float32), np.array([7, 1, 5], np.uint8)
+
 X = (2, 3, 4, 5)
 """A tensor with four extents of its own."""
 
@@ -183,7 +186,7 @@ CASES = [
     Case("ConvTranspose", [(2, 3, 4, 5), _floats(3, 2, 3, 2)], {"strides": [2, 1], "output_padding": [1, 0]}),
     Case("Resize", [X, None, np.array([1, 1, 2, 3], np.float32)], {"mode": "nearest"}),
     Case("Resize", [X, None, np.array([1, 1, 2, 3], np.float32)], {"mode": "linear"}, label="linear"),
-    Case("Resize", [X, None, None, _ints(2, 3, 9, 7)], {"mode": "linear", "coordinate_transformation_mode": "align_corners"}, label="sizes"),
+    Case("Resize", [X, None, None, _ints(2, 3, 9, 7)], {"mode": "linear", **_ALIGNED}, label="sizes"),
     Case("Resize", [X, None, None, _ints(9, 7)], {"mode": "linear", "axes": [2, 3]}, label="axes"),
     Case("Resize", [X, None, np.array([1, 1, 2, 2], np.float32)], {"mode": "cubic"}, label="cubic"),
     Case("Upsample", [X, np.array([1, 1, 2, 2], np.float32)], opset=9),
@@ -213,8 +216,8 @@ CASES = [
     Case("Shape", [X]),
     Case("Size", [X]),
     Case("QuantizeLinear", [X, np.array(0.1, np.float32), np.array(7, np.uint8)]),
-    Case("QuantizeLinear", [X, np.array([0.1, 0.2, 0.3], np.float32), np.array([7, 1, 5], np.uint8)], {"axis": 1}, label="channels"),
-    Case("DequantizeLinear", [X, np.array([0.1, 0.2, 0.3], np.float32), np.array([7, 1, 5], np.uint8)], {"axis": 1}, dtype="uint8"),
+    Case("QuantizeLinear", [X, *_PER_CHANNEL], {"axis": 1}, label="channels"),
+    Case("DequantizeLinear", [X, *_PER_CHANNEL], {"axis": 1}, dtype="uint8"),
     Case("DynamicQuantizeLinear", [X], outputs=3),
     Case("Dropout", [X]),
     Case("ScatterElements", [X, np.array([[[[0, 1], [2, 0]]]]).repeat(2, 0), _floats(2, 1, 2, 2)], {"axis": 1}),
