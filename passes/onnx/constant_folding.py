@@ -136,4 +136,4 @@ class _Evaluation:
             (result,) = evaluator.run(None, given)
         except Exception:
             return None  # whatever the reference raises for inputs that do not fit
-        return result if isinstance(result, np.ndarray) else None
+        return cast("NDArray[Any]", result) if isinstance(result, np.ndarray) else None

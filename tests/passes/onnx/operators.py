@@ -23,7 +23,7 @@ class Case:
 
     op_type: str
     inputs: Sequence[tuple[int, ...] | NDArray[Any] | None]
-    attributes: dict[str, Any] = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict[str, Any])
     opset: int = 18
     outputs: int = 1
     dtype: str = "float32"
@@ -73,7 +73,9 @@ class Case:
         for value in inferred.graph.output:
             if not value.type.tensor_type.HasField("shape"):
                 # No inference is known for these functions, which keep the type.
-                value.type.CopyFrom(oh.make_tensor_type_proto(kind, self.inputs[0]))
+                first = self.inputs[0]
+                assert isinstance(first, tuple)
+                value.type.CopyFrom(oh.make_tensor_type_proto(kind, first))
             rank = len(value.type.tensor_type.shape.dim)
             perms = list(permutations(range(rank)))
             if out_order is None or rank < 2:
