@@ -24,8 +24,8 @@ from layout_ir.passes.onnx.consumers import Consumer, consumer_named
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Plan, constant_tensor
 from layout_ir.passes.onnx.model_file import write_model
 from layout_ir.passes.onnx.model_graph import Graph, PendingTensor, graphs_of_model
-from layout_ir.passes.onnx.order_selection import joined, order_problem
-from layout_ir.passes.onnx.orders import Order, is_identity
+from layout_ir.passes.onnx.order_selection import joined, order_problem, transpose_perm
+from layout_ir.passes.onnx.orders import Order, identity, is_identity
 from layout_ir.passes.onnx.remaining import Remaining, remaining_transposes
 from layout_ir.passes.onnx.view_chains import merge_view_chains
 from layout_ir.passes.selection.solver.certificate import certify
@@ -41,14 +41,11 @@ Boundary = Literal["keep", "free"]
 
 @dataclass(frozen=True)
 class Traffic:
-    """How many Transposes there are, and the bytes that they read and write."""
+    """How many Transposes there are, the bytes that they read and write, and what that costs the target."""
 
     count: int
     nbytes: int
-
-    def cost(self, consumer: Consumer) -> int:
-        """What they cost a consumer, to compare."""
-        return self.count * consumer.transpose_cost(0) + consumer.transpose_cost(self.nbytes)
+    cost: int
 
 
 @dataclass(frozen=True)
@@ -158,7 +155,7 @@ class _Task:
     def optimized(self) -> OptimizedModel:
         """The result of this round; sets `improved` where it changed the model."""
         graphs = graphs_of_model(self.model, self.folder, self.shapes, self.pending)
-        before = _traffic(graphs)
+        before = self._traffic(graphs)
         for graph in graphs:
             fold_constant_transposes(graph)
             merge_view_chains(graph)
@@ -166,13 +163,17 @@ class _Task:
         remaining = sorted(
             (entry for plan in plans for entry in remaining_transposes(plan)), key=lambda entry: -entry.nbytes
         )
-        after = Traffic(len(remaining), sum(entry.nbytes for entry in remaining))
+        after = Traffic(
+            len(remaining),
+            sum(entry.nbytes for entry in remaining),
+            sum(self.consumer.transpose_cost(e.source, e.target, e.shape, e.nbytes) for e in remaining),
+        )
         obligations = _obligations(plans[0])
         result = OptimizedModel(
             self.model, self.folder, self.pending, self.consumer.name, before, after, remaining, obligations, solution,
             certificate, notes,
         )  # fmt: skip
-        if after.cost(self.consumer) < before.cost(self.consumer):
+        if after.cost < before.cost:
             for plan in reversed(plans):
                 nodes, initializers = GraphRewriter(plan).write()
                 _replace_graph(plan.graph.proto, nodes, initializers)
@@ -182,6 +183,18 @@ class _Task:
         else:
             result.obligations = []
         return result
+
+    def _traffic(self, graphs: Sequence[Graph]) -> Traffic:
+        count = nbytes = cost = 0
+        for graph in graphs:
+            for node in graph.nodes:
+                if node.op_type == "Transpose" and not node.domain and node.inputs:
+                    moved = 2 * graph.nbytes(node.inputs[0])
+                    perm = transpose_perm(node) or ()
+                    count, nbytes = count + 1, nbytes + moved
+                    source = identity(len(perm))
+                    cost += self.consumer.transpose_cost(source, perm, graph.shape(node.inputs[0]), moved)
+        return Traffic(count, nbytes, cost)
 
     def _planned(
         self, graphs: Sequence[Graph]
@@ -207,16 +220,6 @@ class _Task:
             first += count
         notes = [note for plan in plans for note in plan.open_extents()]
         return plans, solution, certificate, list(dict.fromkeys(notes))
-
-
-def _traffic(graphs: Sequence[Graph]) -> Traffic:
-    moved = [
-        2 * graph.nbytes(node.inputs[0])
-        for graph in graphs
-        for node in graph.nodes
-        if node.op_type == "Transpose" and not node.domain and node.inputs
-    ]
-    return Traffic(len(moved), sum(moved))
 
 
 def _obligations(plan: Plan) -> list[Obligation]:

@@ -19,7 +19,6 @@ from layout_ir.passes.onnx.orders import (
     compose,
     identity,
     is_identity,
-    same_memory,
     transposition,
 )
 from layout_ir.passes.selection.solver.selection_problem import (
@@ -128,6 +127,7 @@ class OrderProblem:
     """The problem in numbers, and what its ops and values stand for."""
 
     values: Values
+    consumer: Consumer
     problem: Problem
     roots: list[str]
     """Per value of the problem."""
@@ -231,7 +231,7 @@ def order_problem(
             free = range(len(orders[k])) if value.name in free_outputs else (order,)
             ops.append(OpNode((k,), (), tuple(Choice((f,), (), CHANGED_NODE * (f != order)) for f in free)))
             meaning.append(Demand(value.name, member.order))
-    return OrderProblem(values, Problem(tuple(ops), tuple(nodes)), roots, orders, meaning, omitted)
+    return OrderProblem(values, consumer, Problem(tuple(ops), tuple(nodes)), roots, orders, meaning, omitted)
 
 
 def _is_changed(order: Order) -> bool:
@@ -295,15 +295,8 @@ def _choices(values: Values, node: Node, consumer: Consumer) -> NodeChoices:
 def _reorder_costs(
     graph: Graph, root: str, orders: Sequence[Order], consumer: Consumer
 ) -> tuple[tuple[int, ...], ...]:
+    shape, nbytes = graph.shape(root), 2 * graph.nbytes(root)
     if root in graph.constants:
-        move = SMALL_NODE  # it is written twice
-    else:
-        move = consumer.transpose_cost(2 * graph.nbytes(root))
-    shape = graph.shape(root)
-    return tuple(
-        tuple(
-            0 if f == g else SMALL_NODE if shape is not None and same_memory(f, g, shape) else move
-            for g in orders
-        )
-        for f in orders
-    )
+        # A constant is moved now; it is written twice.
+        return tuple(tuple(SMALL_NODE * (f != g) for g in orders) for f in orders)
+    return tuple(tuple(consumer.reorder_cost(f, g, shape, nbytes) for g in orders) for f in orders)

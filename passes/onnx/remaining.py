@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from layout_ir.frontends.onnx.functions import node_name
 from layout_ir.passes.onnx.graph_rewriter import Move, Plan
 from layout_ir.passes.onnx.model_graph import Node
-from layout_ir.passes.onnx.orders import Order
+from layout_ir.passes.onnx.orders import Order, Shape
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,8 @@ class Remaining:
     source: Order
     target: Order
     nbytes: int
+    shape: Shape | None
+    """Of the value."""
     producer: str
     consumers: tuple[str, ...]
     reason: str
@@ -62,7 +64,17 @@ def _remaining(plan: Plan, move: Move, maker: Node | None, users: list[tuple[Nod
             f"a kernel of {maker.op_type} for order {_text(move.target)}, or of {', '.join(kinds) or 'its user'} for "
             f"order {_text(move.source)}"
         )
-    return Remaining(move.root, move.source, move.target, move.nbytes, producer, consumers, reason, removed)
+    return Remaining(
+        move.root,
+        move.source,
+        move.target,
+        move.nbytes,
+        plan.graph.shape(move.root),
+        producer,
+        consumers,
+        reason,
+        removed,
+    )
 
 
 def _is_of(plan: Plan, name: str, root: str) -> bool:
