@@ -88,7 +88,7 @@ class PhysicalBuilder:
         return self.apply([] if same else [ReshapeStep(tensor.shape)], x, tensor)
 
     def apply(self, steps: Sequence[TensorStep], x: PhysicalValue, tensor: PhysicalTensor) -> PhysicalValue:
-        """`x` after `steps`, which make `tensor` of it; of a constant another constant."""
+        """`x` after `steps`, which make `tensor` of it; of a constant another constant, and of two reshapes one."""
         value = x.value
         if (
             steps
@@ -97,6 +97,10 @@ class PhysicalBuilder:
         ):
             return PhysicalValue(self.insert(_moved(value.owner, steps, tensor)), tensor)
         for step in steps:
+            if isinstance(step, ReshapeStep) and isinstance(value.owner, ReshapeOp):
+                value = value.owner.input
+                if tensor_type(value.type).get_shape() == step.shape:
+                    continue
             value = self.insert(_op_of(step, value))
         return PhysicalValue(value, tensor)
 

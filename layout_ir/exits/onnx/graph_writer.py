@@ -161,9 +161,8 @@ def _defined(graph: onnx.GraphProto) -> set[str]:
 
 def _opaque(write: NodeWriter, op: nn.OpaqueOp, graph: onnx.GraphProto) -> None:
     """The node of an opaque op; its subgraphs use the names that outer values have now."""
-    outputs = write.names_of(op.results)
     count = len(op.operands) - len(op.captures.data)
-    node = node_of(op, write.names_of(op.operands[:count]), outputs)
+    node = node_of(op, write.names_of(op.operands[:count]), write.names_of(op.results))
     captured = zip(op.captures.data, op.operands[count:], strict=True)
     renamed = {name.data: write.name_of(value) for name, value in captured}
     for inner in graphs_in(node):
@@ -171,10 +170,12 @@ def _opaque(write: NodeWriter, op: nn.OpaqueOp, graph: onnx.GraphProto) -> None:
     write.add(op, node)
     if op.domain.data:
         # No inference knows the types of its results.
-        graph.value_info.extend(
-            _value_info(value, name) for value, name in zip(op.results, outputs, strict=True)
-            if all(value not in end.operands for end in op.parent_block().ops if isinstance(end, ReturnOp))  # pyright: ignore
-        )  # fmt: skip
+        inner = [
+            value
+            for value in op.results
+            if not any(isinstance(use.operation, ReturnOp) for use in value.uses)
+        ]
+        graph.value_info.extend(_value_info(value, write.name_of(value)) for value in inner)
 
 
 def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
@@ -204,8 +205,9 @@ def _splits(ops: Sequence[Operation]) -> dict[Operation, list[nn.SliceOp]]:
     found: dict[Operation, list[nn.SliceOp]] = {}
     for (x, _, dim), parts in groups.items():
         first = parts[0]
-        parts.sort(key=lambda op: op.starts[dim])
-        bounds = [(op.starts[dim], op.starts[dim] + op.sizes[dim]) for op in parts]
+        places = {op: (op.starts[dim], op.starts[dim] + op.sizes[dim]) for op in parts}
+        parts.sort(key=places.__getitem__)
+        bounds = [places[op] for op in parts]
         tiles = all(one[1] == other[0] for one, other in pairwise(bounds))
         whole = bounds[0][0] == 0 and bounds[-1][1] == tensor_type(x.type).get_shape()[dim]
         if len(parts) > 1 and tiles and whole:

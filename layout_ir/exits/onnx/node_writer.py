@@ -46,7 +46,9 @@ class NodeWriter:
     def name_of(self, value: SSAValue) -> str:
         """The name of a value, from its first use on."""
         if value not in self._values:
-            self._values[value] = self.names.fresh(name_of_value(value, value.owner.name.partition(".")[2]))
+            owner = value.owner
+            kind = owner.name.partition(".")[2] if isinstance(owner, Operation) else "argument"
+            self._values[value] = self.names.fresh(name_of_value(value, kind))
         return self._values[value]
 
     def names_of(self, values: Sequence[SSAValue]) -> list[str]:

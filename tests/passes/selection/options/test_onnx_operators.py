@@ -29,7 +29,7 @@ def offered(op: str, *formats: str) -> set[tuple[str | None, ...]]:
     module = parse(text, verify=False)
     (found,) = [op for op in module.walk() if isinstance(op, nn.NNOp) and not isinstance(op, nn.ConstantOp)]
     known = [Format.from_tag(tag) for tag in formats]
-    options = list(options_of(found, lambda value: known if value.owner is not None else (), TARGET))
+    options = list(options_of(found, lambda value: known, TARGET))
     return {tuple(_tag(fmt) for fmt in (*option.ins, *option.outs)) for option in options}
 
 
