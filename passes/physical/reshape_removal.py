@@ -47,7 +47,7 @@ class _Region:
 
     def grow(self, entry: ReshapeOp) -> None:
         """Adds the ops that follow from `entry`."""
-        known = {entry.result}
+        known: set[SSAValue] = {entry.result}
         values: list[SSAValue] = [entry.result]
         while values:
             for use in list(values.pop().uses):
@@ -85,7 +85,7 @@ class _Region:
         """Whether fewer reshapes are left when the ops have the outer shape."""
         gone = sum(all(use.operation in self.ops for use in entry.result.uses) for entry in self.entries)
         come = 0
-        for op in self.ops:
+        for op in self.ops.values():
             exits = self._exits(op)
             back = sum(map(self._goes_back, exits))
             gone += back
@@ -106,7 +106,7 @@ class _Region:
             Rewriter.insert_op(new, InsertPoint.before(op))
             now[op.result] = new.result
         dead: list[Operation] = []
-        for op in self.ops:
+        for op in self.ops.values():
             value = now[op.result]
             exits = self._exits(op)
             for user in dict.fromkeys(filter(self._goes_back, exits)):
@@ -123,8 +123,8 @@ class _Region:
 
     def _in_order(self) -> list[nn.ElementwiseOp]:
         """The ops, each behind those whose results it uses."""
-        before = {op: [x.owner for x in op.operands if x.owner in self.ops] for op in self.ops}
-        return [self.ops[op] for op in TopologicalSorter(before).static_order()]
+        before = {op: [x.owner for x in op.operands if isinstance(x.owner, Operation)] for op in self.ops}
+        return [self.ops[op] for op in TopologicalSorter(before).static_order() if op in self.ops]
 
 
 def _shape(value: SSAValue) -> Shape:

@@ -97,6 +97,22 @@ def same_format_options(op: Operation, candidates: Candidates, target: Target) -
         yield LayoutOption(ins, (fmt,), stream_ns(total))
 
 
+def reduce_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
+    """One Format for both where dims stay. Where they go, also the Formats of the operand, the result without them."""
+    assert isinstance(op, nn.ReduceOp)
+    yield from same_format_options(op, candidates, target)
+    kept = [dim for dim in range(len(op.shapes[0])) if dim not in op.axes]
+    for fmt in () if op.keepdims else candidates(op.x):
+        fmt = fmt.with_pad("zero" if fmt.pad != "undef" or any(b > 1 for b in fmt.blocks()) else "undef")
+        if bound(fmt, op.x) is None or not is_shape_free(fmt) or len(fmt.factors) != len(fmt.all_factors):
+            continue
+        factors = tuple(replace(f, dim=kept.index(f.dim)) for f in fmt.factors if f.dim in kept)
+        result = Format(row_major(op.result).names, factors, pad=fmt.pad)
+        if bound(result, op.result) is not None:
+            total = nbytes(fmt, op.x) + nbytes(result, op.result)
+            yield LayoutOption((fmt,), (result,), stream_ns(total))
+
+
 def _keeps(op: nn.NNOp) -> Callable[[Format], bool]:
     """Whether the op can run in a Format: which dims it treats specially, and what they must be like."""
     if isinstance(op, nn.ConcatOp):
@@ -206,6 +222,7 @@ _BUILT_IN: tuple[tuple[type[Operation], Model], ...] = (
     (nn.MatmulOp, matmul_options),
     (nn.ConstantOp, constant_options),
     (nn.OpaqueOp, opaque_options),
+    (nn.ReduceOp, reduce_options),
     (ReorderOp, reorder_options),
     (ViewOp, view_options),
 )

@@ -30,9 +30,8 @@ def program(source: str, result: str, options: str = "", shape: str = "4x3x5") -
 
 def numbers(dtype: str) -> Any:
     """60 elements, among them the ends of the range, halves, and what is no number."""
-    rng = np.random.default_rng(5)
+    rng: Any = np.random.default_rng(5)
     kind: Any = np.dtype(DTYPES[dtype])
-    values: Any
     if kind.kind == "b":
         values = rng.integers(0, 2, 60).astype(kind)
     elif kind.kind in "iu":
