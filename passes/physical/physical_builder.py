@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from xdsl.dialects.builtin import DenseResourceAttr, NoneAttr, TensorType
@@ -176,6 +177,7 @@ def pad_value(policy: PadPolicy) -> float:
     return 0.0 if number is None else float(number)
 
 
+@lru_cache(maxsize=4096)
 def moves_nothing(src: PhysicalTensor, dst: PhysicalTensor) -> bool:
     """Whether the reorder from `src` to `dst` transposes nothing: it only slices, pads, reshapes."""
     return not any(isinstance(step, TransposeStep) for step in reorder_steps(src, dst))
