@@ -12,6 +12,9 @@ transpose (`layout_ir.algebra.physical`). Ops work on the physical dims, with th
     constants              constants of the physical shape
     functions, regions     the same, of physical types. A signature in row-major order stays as it is.
 
+A value that lies as in row-major order but for dims of extent 1 has its logical shape, and reshapes that only
+elementwise ops see are gone (`reshape_removal`).
+
 An op that cannot be written on the physical dims chosen for it is an error that names it, as is a value that has no
 physical tensor. Ops of other dialects are left as they are where all their tensors are row-major.
 """
