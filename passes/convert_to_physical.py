@@ -12,6 +12,9 @@ transpose (`layout_ir.algebra.physical`). Ops work on the physical dims, with th
     constants              constants of the physical shape
     functions, regions     the same, of physical types. A signature in row-major order stays as it is.
 
+A value that lies as in row-major order but for dims of extent 1 has its logical shape, and reshapes that only
+elementwise ops see are gone (`reshape_removal`).
+
 An op that cannot be written on the physical dims chosen for it is an error that names it, as is a value that has no
 physical tensor. Ops of other dialects are left as they are where all their tensors are row-major.
 """
@@ -56,7 +59,7 @@ from layout_ir.dialects.layout import (
 )
 from layout_ir.dialects.layout.attributes import FormatAttr, OpaqueAttr
 from layout_ir.dialects.layout.types import tensor_type
-from layout_ir.dialects.layout.view_ops import SliceOp, ViewOp
+from layout_ir.dialects.layout.view_ops import ReshapeOp, SliceOp, ViewOp
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import OPTIONS
 from layout_ir.passes.layout_pass import LayoutPass
@@ -67,6 +70,7 @@ from layout_ir.passes.physical.physical_builder import (
     moves_nothing,
     unknown_pads,
 )
+from layout_ir.passes.physical.reshape_removal import remove_reshapes
 from layout_ir.passes.rewriting import erase_dead, insert_after, retype, update_signatures
 from layout_ir.passes.selection.options.in_place import ATTRIBUTE as IN_PLACE
 
@@ -91,6 +95,7 @@ def convert_to_physical(module: ModuleOp, reorders: Reorders = "ops") -> None:
         except LayoutError as error:
             raise PassError(f"{name_of_op(op)} has no physical form: {error}", op) from error
     conversion.finish()
+    remove_reshapes(module)
     update_signatures(module)
     for op in module.walk():
         if isinstance(op, FuncOp) and not op.body.blocks:
@@ -111,8 +116,14 @@ def _tensor_of(type: Attribute) -> PhysicalTensor | None:
         raise LayoutError(f"the layout of {type} is still to be chosen: run layout-propagate first")
     if isinstance(type.encoding, OpaqueAttr):
         raise LayoutError(f"{type} is in an opaque layout")
-    known = isinstance(type.encoding, FormatAttr) or has_layout(type)
-    return physical_tensor(layout_of(type)) if known else None
+    if not isinstance(type.encoding, FormatAttr) and not has_layout(type):
+        return None
+    tensor = physical_tensor(layout_of(type))
+    plain = row_major(tensor.extents)
+    # Dims of extent 1 lie anywhere in memory. Where that is all that differs, they are in their own places: else ops
+    # whose Formats say the same in other words would have reshapes between them.
+    padded = any(tensor.is_padded(dim) for dim in range(len(tensor.extents)))
+    return plain if not padded and moves_nothing(tensor, plain) else tensor
 
 
 def _physical_type(type: Attribute) -> Attribute:
@@ -136,11 +147,11 @@ class _Conversion:
         self.callees: dict[tuple[Any, ...], str] = {}
 
     def finish(self) -> None:
-        """Erases what was replaced, and constants that served to make others."""
+        """Erases what was replaced, and constants and reshapes that served to make others."""
         for op in reversed(self.replaced):
             op.detach()
             op.erase()
-        erase_dead([op for op in self.module.walk() if isinstance(op, nn.ConstantOp)])
+        erase_dead([op for op in self.module.walk() if isinstance(op, nn.ConstantOp | ReshapeOp)])
 
     def convert(self, op: Operation) -> None:
         """Makes what stands for `op`, or gives its results and the arguments of its blocks physical types."""

@@ -51,6 +51,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
     "peel": (li.peel, (10, [2]), {}),
     "optimize": (li.optimize, (ModuleOp([]),), {"target": None, "solver": None, "time_limit": None}),
     "run": (li.run, (ModuleOp([]), []), {"entry": None}),
+    "to_onnx": (li.to_onnx, (ModuleOp([]),), {"entry": None}),
 }  # fmt: skip
 
 

@@ -251,6 +251,10 @@ def reorder_steps(src: PhysicalTensor, dst: PhysicalTensor) -> list[TensorStep]:
         raise LayoutError(
             f"a reorder keeps the shape: source has {shape_text(src.extents)}, destination {shape_text(dst.extents)}"
         )
+    if (src.dims, src.lo) == (dst.dims, dst.lo) and (
+        dst.pad == "undef" or repr(src.pad) == repr(dst.pad) or prod(src.shape) == prod(src.extents)
+    ):
+        return []
     steps = _Steps(src.shape)
     if 0 in (*src.extents, *src.shape, *dst.shape):
         if prod(src.shape) or prod(dst.shape):

@@ -379,6 +379,8 @@ def _global_pool(
     result: PhysicalTensor,
 ) -> PhysicalValue:  # fmt: skip
     """A reduction over the spatial dims, wherever they are."""
+    if _is_in_order(operands, result):
+        return _in_order(build, op, operands, result)
     (x,) = operands
     spatial = range(2, len(x.tensor.extents))
     for dim in spatial:

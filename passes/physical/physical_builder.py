@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from xdsl.dialects.builtin import DenseResourceAttr, NoneAttr, TensorType
@@ -88,7 +89,7 @@ class PhysicalBuilder:
         return self.apply([] if same else [ReshapeStep(tensor.shape)], x, tensor)
 
     def apply(self, steps: Sequence[TensorStep], x: PhysicalValue, tensor: PhysicalTensor) -> PhysicalValue:
-        """`x` after `steps`, which make `tensor` of it; of a constant another constant."""
+        """`x` after `steps`, which make `tensor` of it; of a constant another constant, and of two reshapes one."""
         value = x.value
         if (
             steps
@@ -97,6 +98,10 @@ class PhysicalBuilder:
         ):
             return PhysicalValue(self.insert(_moved(value.owner, steps, tensor)), tensor)
         for step in steps:
+            if isinstance(step, ReshapeStep) and isinstance(value.owner, ReshapeOp):
+                value = value.owner.input
+                if tensor_type(value.type).get_shape() == step.shape:
+                    continue
             value = self.insert(_op_of(step, value))
         return PhysicalValue(value, tensor)
 
@@ -182,6 +187,7 @@ def pad_value(policy: PadPolicy) -> float:
     return 0.0 if number is None else float(number)
 
 
+@lru_cache(maxsize=4096)
 def moves_nothing(src: PhysicalTensor, dst: PhysicalTensor) -> bool:
     """Whether the reorder from `src` to `dst` transposes nothing: it only slices, pads, reshapes."""
     return not any(isinstance(step, TransposeStep) for step in reorder_steps(src, dst))

@@ -26,7 +26,7 @@ TRANSPOSES = {
     "unet_transposed-nhwc": (54, 2),
     "unet_resized-nhwc": (62, 2),
     "deeplabv3-nhwc": (62, 2),
-    "yolov8-nhwc": (151, 2),
+    "yolov8-nhwc": (151, 1),
     "espcn-nhwc": (8, 0),
     "style_transfer-nhwc": (114, 2),
     "nasnet-nhwc": (393, 1),
@@ -83,7 +83,10 @@ def test_a_network_goes_out_as_the_same_with_fewer_transposes(network: Network):
         if want.dtype.kind != "f":
             np.testing.assert_array_equal(got, want)
             continue
-        limit = 1e-4 * np.abs(want.astype(np.float64)).max(initial=1e-30)
+        # Half precision rounds in another order where a Transpose went between a convolution and what is fused to it.
+        limit = (1e-2 if "-f16" in network.name else 1e-4) * np.abs(want.astype(np.float64)).max(
+            initial=1e-30
+        )
         np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=0, atol=limit)
 
 

@@ -54,7 +54,7 @@ def names_of_signature(function: FuncOp, names: GraphNames, results: Sequence[SS
         name or names.fresh(argument.name_hint or f"arg{number}")
         for number, (name, argument) in enumerate(zip(inputs, block.args, strict=True))
     ]
-    known = dict(zip(block.args, ins, strict=True))
+    known: dict[SSAValue, str] = dict(zip(block.args, ins, strict=True))
     given = names_in(_dictionaries(function.res_attrs), len(results))
     _check(given, "results")
     outputs: list[str | None] = []

@@ -46,11 +46,14 @@ def write_model(module: ModuleOp, function: FuncOp) -> onnx.ModelProto:
     for name, value in zip(outputs, results, strict=True):
         if not isinstance(value.owner, Block | nn.ConstantOp):
             given.setdefault(value, name)
-    write = NodeWriter(versions.opset, names, names_of_nodes(block, GraphNames(())), given)
-    graph = onnx.GraphProto()
+    model = versions.empty_model()
+    write = NodeWriter(model.graph, versions.opset, names, given, names_of_nodes(block, GraphNames(())))
+    for op in ops:
+        # Before the first node, whose lists of axes and the like take what names are left.
+        write.names_of(op.results)
     for op in ops:
         try:
-            _write(write, op, splits, graph)
+            _write(write, op, splits)
         except LocatedError:
             raise
         except LayoutError as error:
@@ -58,11 +61,8 @@ def write_model(module: ModuleOp, function: FuncOp) -> onnx.ModelProto:
     for name, value in zip(outputs, results, strict=True):
         if write.name_of(value) != name:
             write.node(end, "Identity", [write.name_of(value)], [name])
-    graph.input.extend(_value_info(value, name) for value, name in zip(block.args, inputs, strict=True))
-    graph.output.extend(_value_info(value, name) for value, name in zip(results, outputs, strict=True))
-    graph.node.extend(write.nodes)
-    graph.initializer.extend(write.initializers)
-    model = versions.model(graph)
+    model.graph.input.extend(_value_info(value, name) for value, name in zip(block.args, inputs, strict=True))
+    model.graph.output.extend(_value_info(value, name) for value, name in zip(results, outputs, strict=True))
     if model.ByteSize() > LARGEST:
         raise LayoutError(
             f"the model has {model.ByteSize()} bytes, more than {LARGEST}, the most of a ModelProto"
@@ -118,13 +118,11 @@ def _needed(op: Operation, splits: Mapping[Operation, Sequence[nn.SliceOp]]) -> 
     return version
 
 
-def _write(
-    write: NodeWriter, op: Operation, splits: Mapping[Operation, Sequence[nn.SliceOp]], graph: onnx.GraphProto
-) -> None:
+def _write(write: NodeWriter, op: Operation, splits: Mapping[Operation, Sequence[nn.SliceOp]]) -> None:
     if isinstance(op, nn.ConstantOp):
         write.constant(op)
     elif isinstance(op, nn.OpaqueOp):
-        _opaque(write, op, graph)
+        _opaque(write, op)
     elif op in splits:
         if splits[op]:
             _split(write, splits[op])
@@ -159,11 +157,10 @@ def _defined(graph: onnx.GraphProto) -> set[str]:
     }
 
 
-def _opaque(write: NodeWriter, op: nn.OpaqueOp, graph: onnx.GraphProto) -> None:
+def _opaque(write: NodeWriter, op: nn.OpaqueOp) -> None:
     """The node of an opaque op; its subgraphs use the names that outer values have now."""
-    outputs = write.names_of(op.results)
     count = len(op.operands) - len(op.captures.data)
-    node = node_of(op, write.names_of(op.operands[:count]), outputs)
+    node = node_of(op, write.names_of(op.operands[:count]), write.names_of(op.results))
     captured = zip(op.captures.data, op.operands[count:], strict=True)
     renamed = {name.data: write.name_of(value) for name, value in captured}
     for inner in graphs_in(node):
@@ -171,10 +168,12 @@ def _opaque(write: NodeWriter, op: nn.OpaqueOp, graph: onnx.GraphProto) -> None:
     write.add(op, node)
     if op.domain.data:
         # No inference knows the types of its results.
-        graph.value_info.extend(
-            _value_info(value, name) for value, name in zip(op.results, outputs, strict=True)
-            if all(value not in end.operands for end in op.parent_block().ops if isinstance(end, ReturnOp))  # pyright: ignore
-        )  # fmt: skip
+        inner = [
+            value
+            for value in op.results
+            if not any(isinstance(use.operation, ReturnOp) for use in value.uses)
+        ]
+        write.graph.value_info.extend(_value_info(value, write.name_of(value)) for value in inner)
 
 
 def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
@@ -204,8 +203,9 @@ def _splits(ops: Sequence[Operation]) -> dict[Operation, list[nn.SliceOp]]:
     found: dict[Operation, list[nn.SliceOp]] = {}
     for (x, _, dim), parts in groups.items():
         first = parts[0]
-        parts.sort(key=lambda op: op.starts[dim])
-        bounds = [(op.starts[dim], op.starts[dim] + op.sizes[dim]) for op in parts]
+        places = {op: (op.starts[dim], op.starts[dim] + op.sizes[dim]) for op in parts}
+        parts.sort(key=places.__getitem__)
+        bounds = [places[op] for op in parts]
         tiles = all(one[1] == other[0] for one, other in pairwise(bounds))
         whole = bounds[0][0] == 0 and bounds[-1][1] == tensor_type(x.type).get_shape()[dim]
         if len(parts) > 1 and tiles and whole:

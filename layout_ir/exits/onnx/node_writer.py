@@ -27,26 +27,34 @@ _FILLED_FROM = 1024
 
 
 class NodeWriter:
-    """Writes nodes in version `opset` of the operators; `names` are those of values, `node_names` those of nodes."""
+    """Writes nodes and initializers into `graph`, in version `opset` of the operators.
+
+    `names` are those that values have taken, `given` those of some values, `node_names` those of some nodes.
+    """
 
     def __init__(
-        self, opset: int, names: GraphNames, node_names: dict[Operation, str], given: dict[SSAValue, str]
+        self,
+        graph: onnx.GraphProto,
+        opset: int,
+        names: GraphNames,
+        given: dict[SSAValue, str],
+        node_names: dict[Operation, str],
     ):
+        self.graph = graph
         self.opset = opset
-        self.nodes: list[onnx.NodeProto] = []
-        self.initializers: list[onnx.TensorProto] = []
         self.names = names
         self._values = given
         self._node_names = node_names
         self._other_node_names = GraphNames(node_names.values())
-
         self._known: dict[tuple[str, int, tuple[int, ...], bytes], str] = {}
         self._bytes = 0
 
     def name_of(self, value: SSAValue) -> str:
-        """The name of a value, from its first use on."""
+        """The name of a value, which it has from the first question on."""
         if value not in self._values:
-            self._values[value] = self.names.fresh(name_of_value(value, value.owner.name.partition(".")[2]))
+            owner = value.owner
+            kind = owner.name.partition(".")[2] if isinstance(owner, Operation) else "argument"
+            self._values[value] = self.names.fresh(name_of_value(value, kind))
         return self._values[value]
 
     def names_of(self, values: Sequence[SSAValue]) -> list[str]:
@@ -76,7 +84,7 @@ class NodeWriter:
         """Writes a node that stands for `op`, the first one under its name."""
         name = self._node_names.pop(op, None)
         node.name = self._other_node_names.fresh(op.name.partition(".")[2]) if name is None else name
-        self.nodes.append(node)
+        self.graph.node.append(node)
 
     def temporary(self, op: Operation) -> str:
         """A name for a value between two nodes of `op`."""
@@ -102,17 +110,28 @@ class NodeWriter:
         return self.initializer(name, dtype, shape, data)
 
     def initializer(self, name: str, dtype: str, shape: tuple[int, ...], data: bytes) -> str:
-        """The name of the initializer with these elements and name. Raises LayoutError where the model grows too large.
+        """The name of the initializer with these elements, where `name` is a proposal.
 
-        One that has been written under the name already is shared.
+        One that was written by the same proposal is shared. Raises LayoutError where the model grows too large.
         """
         key = (name, DATA_TYPES[dtype], shape, data)
         if key not in self._known:
-            self._grow(len(data))
-            tensor = onnx.TensorProto(data_type=key[1], dims=shape, raw_data=data)
-            tensor.name = self._known[key] = self.names.fresh(name)
-            self.initializers.append(tensor)
+            self._write(key, self.names.fresh(name))
         return self._known[key]
+
+    def _write(self, key: tuple[str, int, tuple[int, ...], bytes], name: str) -> None:
+        _, data_type, shape, data = key
+        self._check_size(len(data))
+        self._bytes += len(data)
+        self.graph.initializer.add(name=name, data_type=data_type, dims=shape, raw_data=data)
+        self._known[key] = name
+
+    def _check_size(self, added: int) -> None:
+        """Raises LayoutError where the model cannot hold so many more bytes."""
+        if self._bytes + added > LARGEST:
+            raise LayoutError(
+                f"the constants of the program take more than {LARGEST} bytes, the most that a ModelProto holds"
+            )
 
     def constant(self, op: nn.ConstantOp) -> None:
         """Writes a constant: an initializer, or a node where it is large and has one value."""
@@ -125,13 +144,9 @@ class NodeWriter:
                 value = onnx.TensorProto(data_type=DATA_TYPES[dtype], dims=(1,), raw_data=data)
                 self.node(op, "ConstantOfShape", [self.ints(shape, f"{name}_shape")], value=value)
                 return
-            self._grow(len(data) * count)
+            self._check_size(count * len(data))
             data *= count
-        self._values[op.result] = self.initializer(name, dtype, shape, data)
-
-    def _grow(self, size: int) -> None:
-        self._bytes += size
-        if self._bytes > LARGEST:
-            raise LayoutError(
-                f"the constants of the program take more than {LARGEST} bytes, the most that a ModelProto holds"
-            )
+        key = (name, DATA_TYPES[dtype], shape, data)
+        if key not in self._known:
+            self._write(key, self.name_of(op.result))
+        self._values[op.result] = self._known[key]

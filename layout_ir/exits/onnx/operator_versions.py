@@ -155,10 +155,11 @@ class Versions:
         self.opset = versions[""]
         self._versions = versions
 
-    def model(self, graph: onnx.GraphProto) -> onnx.ModelProto:
-        """The model of a graph, with all that the one that came in says about itself."""
+    def empty_model(self) -> onnx.ModelProto:
+        """A model without nodes, which says about itself what the one that came in does."""
         model = onnx.ModelProto()
         model.CopyFrom(self.header)
+        model.graph.name = model.graph.name or "main"
         known = {_domain(entry.domain): entry for entry in model.opset_import}
         for domain, version in self._versions.items():
             entry = known[domain] if domain in known else model.opset_import.add(domain=domain)
@@ -166,8 +167,4 @@ class Versions:
         needed = onnx.helper.find_min_ir_version_for(list(model.opset_import), True)
         # Before version 4, initializers had to be inputs as well.
         model.ir_version = max(model.ir_version, needed, 4)
-        graph.name = self.header.graph.name or "main"
-        graph.doc_string = self.header.graph.doc_string
-        graph.metadata_props.extend(self.header.graph.metadata_props)
-        model.graph.CopyFrom(graph)
         return model

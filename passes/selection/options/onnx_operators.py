@@ -66,9 +66,13 @@ def _can_be_written(op: Operation, option: LayoutOption) -> bool:
         return all(_is_permuted(*pair) for pair in free) and all(
             _is_row_major(*pair) for pair in (*ins[len(free) :], *outs)
         )
-    if isinstance(op, nn.ReduceOp) and not op.keepdims and not all(_is_row_major(*pair) for pair in outs):
-        return False  # its model knows the operand in row-major only, and another result would be a Transpose of it
-    return all(_is_permuted(*pair) for pair in (*ins, *outs))
+    if not all(_is_permuted(*pair) for pair in (*ins, *outs)):
+        return False
+    if isinstance(op, nn.ReduceOp) and not op.keepdims:
+        # The dims that stay are in the order that they had: any other would be a Transpose of the result.
+        order = [dim - sum(axis < dim for axis in op.axes) for dim in _order(*ins[0]) if dim not in op.axes]
+        return order == _order(*outs[0])
+    return True
 
 
 def _is_row_major(value: SSAValue, fmt: Format) -> bool:
@@ -86,3 +90,9 @@ def _is_permuted(value: SSAValue, fmt: Format) -> bool:
     except LayoutError:
         return False
     return all(len(tensor.places(dim)) <= 1 for dim in range(layout.rank))
+
+
+def _order(value: SSAValue, fmt: Format) -> list[int]:
+    """The dims of a tensor in a permuted `fmt` from the outermost to the innermost, without those of extent 1."""
+    tensor = physical_tensor(fmt.bind(shape_of(value)))
+    return [place.dim for place in tensor.dims if place.count != 1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -50,10 +51,9 @@ def evaluate(model: Any, inputs: Sequence[Array], *, optimized: bool = True) -> 
     numpy_has = all(dtype.name != "bfloat16" for dtype in (*types, *results))
     if numpy_has and (session := _session(model, optimized)) is not None:
         return session.run(None, given)
-    from onnx.reference import ReferenceEvaluator
-
+    evaluator: Any = import_module("onnx.reference").ReferenceEvaluator(model)
     with np.errstate(all="ignore"):
-        return [np.asarray(array) for array in ReferenceEvaluator(model).run(None, given)]
+        return [np.asarray(array) for array in evaluator.run(None, given)]
 
 
 def _session(model: Any, optimized: bool) -> Any:

@@ -13,8 +13,8 @@ from layout_ir.api.exporting import to_onnx
 from tests.exits.onnx.models import check, counts, evaluate
 from tests.programs import parse
 
-FLOATS = {"f32": np.float32, "f64": np.float64, "f16": np.float16}
-INTEGERS = {"i8": np.int8, "ui8": np.uint8, "i32": np.int32, "i64": np.int64, "i1": np.bool_}
+FLOATS: dict[str, Any] = {"f32": np.float32, "f64": np.float64, "f16": np.float16}
+INTEGERS: dict[str, Any] = {"i8": np.int8, "ui8": np.uint8, "i32": np.int32, "i64": np.int64, "i1": np.bool_}
 DTYPES = FLOATS | INTEGERS
 ROUNDED = {"Round", "Clip", "Cast", "IsNaN", "Where"}
 """What makes integers of floats."""
@@ -30,8 +30,8 @@ def program(source: str, result: str, options: str = "", shape: str = "4x3x5") -
 
 def numbers(dtype: str) -> Any:
     """60 elements, among them the ends of the range, halves, and what is no number."""
-    rng = np.random.default_rng(5)
-    kind = np.dtype(DTYPES[dtype])
+    rng: Any = np.random.default_rng(5)
+    kind: Any = np.dtype(DTYPES[dtype])
     if kind.kind == "b":
         values = rng.integers(0, 2, 60).astype(kind)
     elif kind.kind in "iu":

@@ -29,7 +29,8 @@ def came_back(source: Any, *arrays: Any) -> Any:
 
 def typed(nodes: Any, outputs: dict[str, list[int]], **options: Any) -> Any:
     """A model of X, with the shapes of its outputs."""
-    source = model(nodes, {"x": X.shape}, tuple(outputs), **{"opset": 17, **options})
+    options.setdefault("opset", 17)
+    source = model(nodes, {"x": X.shape}, tuple(outputs), **options)
     for value, shape in zip(source.graph.output, outputs.values(), strict=True):
         value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, 1, shape))
     return source

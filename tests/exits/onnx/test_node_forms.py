@@ -123,68 +123,70 @@ def written(op: str, *, opset: int = 20, shape: str = "2x3x4x5xf32", result: str
     return model
 
 
-@pytest.mark.parametrize(
-    ("op", "opset", "result", "expected"),
-    [
-        ("nn.clip min = 0.0", 10, None, ("Clip", 1, {"min"}, 10)),
-        ("nn.clip min = 0.0", 11, None, ("Clip", 2, set(), 11)),
-        ("nn.clip max = 0.0", 11, None, ("Clip", 3, set(), 11)),
-        ("nn.clip", 11, None, ("Clip", 1, set(), 11)),
-        ("nn.reduce_sum axes = [1]", 11, "2x1x4x5xf32", ("ReduceSum", 1, {"axes"}, 11)),
-        ("nn.reduce_sum axes = [1]", 13, "2x1x4x5xf32", ("ReduceSum", 2, set(), 13)),
-        ("nn.reduce_max axes = [1]", 13, "2x1x4x5xf32", ("ReduceMax", 1, {"axes"}, 13)),
-        ("nn.reduce_max axes = [1] keepdims = false", 18, "2x4x5xf32", ("ReduceMax", 2, {"keepdims"}, 18)),
-        ("nn.reduce_max axes = []", 18, None, ("Identity", 1, set(), 18)),
-        ("nn.softmax axis = 3", 11, None, ("Softmax", 1, {"axis"}, 11)),
-        ("nn.softmax axis = 1", 11, None, ("Softmax", 1, {"axis"}, 13)),
-        (
-            "nn.slice starts = [0, 1, 0, 0] sizes = [2, 2, 4, 5]",
-            9,
-            "2x2x4x5xf32",
-            ("Slice", 1, {"starts", "ends", "axes"}, 9),
-        ),
-        ("nn.slice starts = [0, 1, 0, 0] sizes = [2, 2, 4, 5]", 10, "2x2x4x5xf32", ("Slice", 4, set(), 10)),
-        (
-            "nn.slice starts = [0, 2, 0, 0] sizes = [2, 3, 4, 5] steps = [1, -1, 1, 1]",
-            9,
-            None,
-            ("Slice", 5, set(), 10),
-        ),
-        ("nn.slice starts = [0, 0, 0, 0] sizes = [2, 3, 4, 5]", 10, None, ("Identity", 1, set(), 10)),
-        ("nn.pad pads = [0, 0, 1, 0, 0, 0, 0, 0]", 10, "2x3x5x5xf32", ("Pad", 1, {"pads"}, 10)),
-        ("nn.pad pads = [0, 0, 1, 0, 0, 0, 0, 0] value = 2.0", 11, "2x3x5x5xf32", ("Pad", 3, set(), 11)),
-        ("nn.pad pads = [0, 0, 1, 0, 0, 0, 0, 0] mode = wrap", 11, "2x3x5x5xf32", ("Pad", 2, {"mode"}, 19)),
-        ("nn.gelu", 17, None, ("Gelu", 1, set(), 20)),
-        ("nn.max_pool kernel = [2, 2]", 9, "2x3x3x4xf32", ("MaxPool", 1, {"kernel_shape"}, 9)),
-        (
-            "nn.max_pool kernel = [2, 2] ceil_mode = true",
-            9,
-            "2x3x3x4xf32",
-            ("MaxPool", 1, {"kernel_shape"}, 10),
-        ),
-        (
-            "nn.max_pool kernel = [2, 2] strides = [2, 2] ceil_mode = true",
-            9,
-            "2x3x2x3xf32",
-            ("MaxPool", 1, {"kernel_shape", "strides", "ceil_mode"}, 10),
-        ),
-        (
-            "nn.avg_pool kernel = [2, 2] dilations = [2, 2]",
-            9,
-            "2x3x2x3xf32",
-            ("AveragePool", 1, {"kernel_shape", "dilations"}, 19),
-        ),
-        ("nn.resize sizes = [2, 3, 8, 10]", 9, "2x3x8x10xf32", ("Resize", 4, set(), 11)),
-        ("nn.resize sizes = [2, 3, 8, 10]", 13, "2x3x8x10xf32", ("Resize", 4, set(), 13)),
-        (
-            "nn.resize scales = [1.0, 1.0, 2.0, 2.0] coordinates = asymmetric nearest_mode = floor",
-            10,
-            "2x3x8x10xf32",
-            ("Resize", 2, set(), 10),
-        ),
-    ],
-)
-def test_how_an_op_is_spelled(op: str, opset: int, result: str | None, expected: tuple[Any, ...]):
+SPELLINGS: list[tuple[str, int, str | None, tuple[str, int, set[str], int]]] = [
+    ("nn.clip min = 0.0", 10, None, ("Clip", 1, {"min"}, 10)),
+    ("nn.clip min = 0.0", 11, None, ("Clip", 2, set(), 11)),
+    ("nn.clip max = 0.0", 11, None, ("Clip", 3, set(), 11)),
+    ("nn.clip", 11, None, ("Clip", 1, set(), 11)),
+    ("nn.reduce_sum axes = [1]", 11, "2x1x4x5xf32", ("ReduceSum", 1, {"axes"}, 11)),
+    ("nn.reduce_sum axes = [1]", 13, "2x1x4x5xf32", ("ReduceSum", 2, set(), 13)),
+    ("nn.reduce_max axes = [1]", 13, "2x1x4x5xf32", ("ReduceMax", 1, {"axes"}, 13)),
+    ("nn.reduce_max axes = [1] keepdims = false", 18, "2x4x5xf32", ("ReduceMax", 2, {"keepdims"}, 18)),
+    ("nn.reduce_max axes = []", 18, None, ("Identity", 1, set(), 18)),
+    ("nn.softmax axis = 3", 11, None, ("Softmax", 1, {"axis"}, 11)),
+    ("nn.softmax axis = 1", 11, None, ("Softmax", 1, {"axis"}, 13)),
+    (
+        "nn.slice starts = [0, 1, 0, 0] sizes = [2, 2, 4, 5]",
+        9,
+        "2x2x4x5xf32",
+        ("Slice", 1, {"starts", "ends", "axes"}, 9),
+    ),
+    ("nn.slice starts = [0, 1, 0, 0] sizes = [2, 2, 4, 5]", 10, "2x2x4x5xf32", ("Slice", 4, set(), 10)),
+    (
+        "nn.slice starts = [0, 2, 0, 0] sizes = [2, 3, 4, 5] steps = [1, -1, 1, 1]",
+        9,
+        None,
+        ("Slice", 5, set(), 10),
+    ),
+    ("nn.slice starts = [0, 0, 0, 0] sizes = [2, 3, 4, 5]", 10, None, ("Identity", 1, set(), 10)),
+    ("nn.pad pads = [0, 0, 1, 0, 0, 0, 0, 0]", 10, "2x3x5x5xf32", ("Pad", 1, {"pads"}, 10)),
+    ("nn.pad pads = [0, 0, 1, 0, 0, 0, 0, 0] value = 2.0", 11, "2x3x5x5xf32", ("Pad", 3, set(), 11)),
+    ("nn.pad pads = [0, 0, 1, 0, 0, 0, 0, 0] mode = wrap", 11, "2x3x5x5xf32", ("Pad", 2, {"mode"}, 19)),
+    ("nn.gelu", 17, None, ("Gelu", 1, set(), 20)),
+    ("nn.max_pool kernel = [2, 2]", 9, "2x3x3x4xf32", ("MaxPool", 1, {"kernel_shape"}, 9)),
+    (
+        "nn.max_pool kernel = [2, 2] ceil_mode = true",
+        9,
+        "2x3x3x4xf32",
+        ("MaxPool", 1, {"kernel_shape"}, 10),
+    ),
+    (
+        "nn.max_pool kernel = [2, 2] strides = [2, 2] ceil_mode = true",
+        9,
+        "2x3x2x3xf32",
+        ("MaxPool", 1, {"kernel_shape", "strides", "ceil_mode"}, 10),
+    ),
+    (
+        "nn.avg_pool kernel = [2, 2] dilations = [2, 2]",
+        9,
+        "2x3x2x3xf32",
+        ("AveragePool", 1, {"kernel_shape", "dilations"}, 19),
+    ),
+    ("nn.resize sizes = [2, 3, 8, 10]", 9, "2x3x8x10xf32", ("Resize", 4, set(), 11)),
+    ("nn.resize sizes = [2, 3, 8, 10]", 13, "2x3x8x10xf32", ("Resize", 4, set(), 13)),
+    (
+        "nn.resize scales = [1.0, 1.0, 2.0, 2.0] coordinates = asymmetric nearest_mode = floor",
+        10,
+        "2x3x8x10xf32",
+        ("Resize", 2, set(), 10),
+    ),
+]
+
+
+@pytest.mark.parametrize(("op", "opset", "result", "expected"), SPELLINGS)
+def test_how_an_op_is_spelled(
+    op: str, opset: int, result: str | None, expected: tuple[str, int, set[str], int]
+):
     model = written(op, opset=opset, result=result)
     (node,) = model.graph.node
     stored = {attribute.name for attribute in node.attribute}

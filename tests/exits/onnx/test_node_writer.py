@@ -8,7 +8,7 @@ import pytest
 import layout_ir as li
 from layout_ir.api.exporting import to_onnx
 from layout_ir.exits.onnx import node_writer
-from tests.exits.onnx.models import check, counts, evaluate, onnx
+from tests.exits.onnx.models import check, counts, evaluate, onnx, with_opset
 from tests.frontends.onnx.models import model, node
 from tests.programs import parse
 
@@ -86,6 +86,18 @@ def test_negative_a_model_that_is_too_large(monkeypatch: pytest.MonkeyPatch):
     """
     with pytest.raises(li.LayoutError, match="the constants of the program take more than 4000 bytes"):
         to_onnx(parse(text))
+
+
+def test_negative_a_splat_that_would_be_too_large_is_not_even_made():
+    # Before version 20, ConstantOfShape makes no bf16, so that all elements are written.
+    text = f"""
+    func.func @main() -> tensor<{1 << 40}xbf16> {{
+      %c = nn.constant dense<1.0> : tensor<{1 << 40}xbf16>
+      func.return %c : tensor<{1 << 40}xbf16>
+    }}
+    """
+    with pytest.raises(li.LayoutError, match="the constants of the program take more than"):
+        to_onnx(with_opset(parse(text), 17))
 
 
 def test_negative_values_that_were_left_out():

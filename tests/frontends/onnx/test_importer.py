@@ -13,9 +13,11 @@ from xdsl.dialects.builtin import DictionaryAttr, NameLoc, StringAttr, TensorTyp
 
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp
+from layout_ir.dialects.nn.model_names import names_at
 from layout_ir.frontends.onnx import OnnxImportError, from_onnx
 from tests.frontends.onnx.models import (
     NEWEST,
+    constants_of,
     ints,
     load,
     main_of,
@@ -261,3 +263,45 @@ def test_what_was_made_before_a_translation_gave_up_is_taken_back():
 def test_negative_what_can_neither_be_translated_nor_kept(source: onnx.ModelProto, message: str):
     with pytest.raises(OnnxImportError, match=message):
         from_onnx(source)
+
+
+# --- names, and what the model says about itself ---
+
+
+def test_nodes_and_values_keep_their_names_in_locations():
+    source = model(
+        [node("Split", "x", "a b", axis=0, num_outputs=2, name="/cut"), node("Add", "a b", name="plus")],
+        {"x": [2, 3]},
+    )
+    module = from_onnx(source)
+    found = [names_at(op) for op in main_of(module).body.block.ops if op.results][:3]
+    assert found == [("/cut", "a"), ("/cut", "b"), ("plus", "y")]
+
+
+def test_a_value_that_a_node_passes_on_keeps_its_first_name():
+    source = model([node("Relu", "x", "a", name="r"), node("Identity", "a", name="i")], {"x": [2]})
+    (relu,) = ops_of(source)
+    assert names_at(relu) == ("r", "a")
+
+
+def test_a_folded_batch_normalization_leaves_the_node_of_the_convolution_and_its_own_value():
+    one = np.ones(4, np.float32)
+    source = model(
+        [node("Conv", "x w", "c", name="conv"), node("BatchNormalization", "c s s s s", name="norm")],
+        {"x": [1, 4, 3, 3]},
+        constants={"w": np.ones((4, 4, 1, 1), np.float32), "s": one},
+    )
+    (conv,) = ops_of(source)
+    assert names_at(conv) == ("conv", "y")
+
+
+def test_quantized_constants_stay_on_wish():
+    source = model(
+        [node("DequantizeLinear", "w s", "d"), node("Mul", "x d")],
+        {"x": [3]},
+        constants={"w": np.array([1, 2, 3], np.int8), "s": np.array(0.5, np.float32)},
+    )
+    assert [op.name for op in ops_of(source)] == ["nn.mul"]
+    assert [op.name for op in ops_of(source, keep_quantized=True)] == ["nn.opaque", "nn.mul"]
+    (constant,) = [op for op in constants_of(from_onnx(source, keep_quantized=True)) if op.infer() == (3,)]
+    assert str(constant.infer_element()) == "i8"

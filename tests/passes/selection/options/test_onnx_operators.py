@@ -17,6 +17,7 @@ from layout_ir.passes.convert_to_physical import convert_to_physical
 from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.selection.options.models import options_of
 from layout_ir.passes.selection.options.targets import target_named
+from layout_ir.passes.selection.options.tensor_formats import bound
 from tests.passes.programs import random_program
 from tests.programs import parse
 
@@ -29,7 +30,7 @@ def offered(op: str, *formats: str) -> set[tuple[str | None, ...]]:
     module = parse(text, verify=False)
     (found,) = [op for op in module.walk() if isinstance(op, nn.NNOp) and not isinstance(op, nn.ConstantOp)]
     known = [Format.from_tag(tag) for tag in formats]
-    options = list(options_of(found, lambda value: known if value.owner is not None else (), TARGET))
+    options = options_of(found, lambda value: [fmt for fmt in known if bound(fmt, value)], TARGET)
     return {tuple(_tag(fmt) for fmt in (*option.ins, *option.outs)) for option in options}
 
 
@@ -94,6 +95,15 @@ def test_what_is_chosen_can_be_written(seed: int):
     assert not any(op.name.startswith("linalg.") for op in module.walk())
     for got, expected in zip(li.run(module, [x]), want, strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_reduction_that_drops_dims_keeps_the_order_of_the_others():
+    op = f"%y = nn.reduce_mean %x axes = [2, 3] keepdims = false : ({ANY}) -> tensor<2x8xf32, #layout.any>"
+    assert offered(op, "nhwc", "chwn") == {
+        ("[n, c, h, w]", "[n, c]"),
+        ("[n, h, w, c]", "[n, c]"),
+        ("[c, h, w, n]", "[c, n]"),
+    }
 
 
 def test_a_transposed_matrix_is_a_flag_and_a_transposed_result_is_none():
