@@ -103,7 +103,7 @@ def _conv_transpose(op: nn.ConvTransposeOp, *operands: Tensor) -> Tensor:
         apart, [side for ends in zip(*borders, strict=True) for side in ends], "constant", 0
     )
     grouped_weights = w.reshape(op.group, -1, *w.shape[1:]).swapaxes(1, 2)
-    weights = np.flip(grouped_weights.reshape(-1, *grouped_weights.shape[2:]), range(2, rank + 2))
+    weights = np.flip(grouped_weights.reshape(-1, *grouped_weights.shape[2:]), tuple(range(2, rank + 2)))
     sliding = window_ops.Window(w.shape[2:], (1,) * rank, (0,) * (2 * rank), op.dilations)
     return _computed_result(op, window_ops.conv(grown, weights, bias[0] if bias else None, sliding, op.group))
 

@@ -37,3 +37,21 @@ func.func @unknown_op(%x : tensor<2x3xf32, #layout.tag<ba>>) {
   "test.op"(%x) : (tensor<2x3xf32, #layout.tag<ba>>) -> ()
   func.return
 }
+
+// -----
+
+#undef = #layout.format<(n, c, h, w) : [n, c, h, w, c:8]>
+func.func @negative_layer_norm_over_pads(%x : tensor<2x17x5x4xf32, #undef>, %s : tensor<17x1x1xf32>) -> tensor<2x17x5x4xf32, #undef> {
+  // expected-error @below {{nn.layer_norm has no physical form: it works along dim 1, which}}
+  %r = nn.layer_norm %x, %s axes = [1] : (tensor<2x17x5x4xf32, #undef>, tensor<17x1x1xf32>) -> tensor<2x17x5x4xf32, #undef>
+  func.return %r : tensor<2x17x5x4xf32, #undef>
+}
+
+// -----
+
+#nChw8c = #layout.format<(n, c, h, w) : [n, c, h, w, c:8]>
+func.func @negative_groups_across_blocks(%x : tensor<2x48x5x4xf32, #nChw8c>, %p : tensor<48xf32>) -> tensor<2x48x5x4xf32, #nChw8c> {
+  // expected-error @below {{nn.group_norm has no physical form: parts of 12 in dim 1 cut through its blocks}}
+  %r = nn.group_norm %x, %p, %p groups = 4 : (tensor<2x48x5x4xf32, #nChw8c>, tensor<48xf32>, tensor<48xf32>) -> tensor<2x48x5x4xf32, #nChw8c>
+  func.return %r : tensor<2x48x5x4xf32, #nChw8c>
+}

@@ -169,3 +169,50 @@ func.func private @other(tensor<2x17x5x4xf32, #nhwc>) -> tensor<2x17x5x4xf32, #n
 
 // Each pair of types is declared once.
 // CALL: func.func private @reorder_0(tensor<2x17x5x4xf32>) -> tensor<2x5x4x17xf32> attributes {layout.reorder = (tensor<2x17x5x4xf32>) -> tensor<2x17x5x4xf32, #nhwc>}
+
+// --- Normalizations ---
+
+// Channels that are last in memory are the last dim there; a factor per channel needs no dims of space.
+// CHECK-LABEL: func.func @layer_norm_of_channels(
+// CHECK-NEXT:    [[S:%.*]] = layout.reshape %s : tensor<16x1x1xf32> -> tensor<1x1x16xf32>
+// CHECK-NEXT:    nn.layer_norm %x, [[S]] : (tensor<2x5x4x16xf32>, tensor<1x1x16xf32>) -> tensor<2x5x4x16xf32>
+func.func @layer_norm_of_channels(%x : tensor<2x16x5x4xf32, #nhwc>, %s : tensor<16x1x1xf32>) -> tensor<2x16x5x4xf32, #nhwc> {
+  %r = nn.layer_norm %x, %s axes = [1] : (tensor<2x16x5x4xf32, #nhwc>, tensor<16x1x1xf32>) -> tensor<2x16x5x4xf32, #nhwc>
+  func.return %r : tensor<2x16x5x4xf32, #nhwc>
+}
+
+// Groups of 4 channels are a part of each block of 8.
+// CHECK-LABEL: func.func @group_norm_in_blocks(
+// CHECK-NEXT:    [[X:%.*]] = layout.reshape %x : tensor<2x2x5x4x8xf32> -> tensor<2x2x5x4x2x4xf32>
+// CHECK:         [[N:%.*]] = nn.layer_norm [[X]], {{.*}} axes = [2, 3, 5] : (tensor<2x2x5x4x2x4xf32>, tensor<2x1x1x2x4xf32>, tensor<2x1x1x2x4xf32>) -> tensor<2x2x5x4x2x4xf32>
+// CHECK-NEXT:    layout.reshape [[N]] : tensor<2x2x5x4x2x4xf32> -> tensor<2x2x5x4x8xf32>
+func.func @group_norm_in_blocks(%x : tensor<2x16x5x4xf32, #nChw8c>, %p : tensor<16xf32>) -> tensor<2x16x5x4xf32, #nChw8c> {
+  %r = nn.group_norm %x, %p, %p groups = 4 : (tensor<2x16x5x4xf32, #nChw8c>, tensor<16xf32>, tensor<16xf32>) -> tensor<2x16x5x4xf32, #nChw8c>
+  func.return %r : tensor<2x16x5x4xf32, #nChw8c>
+}
+
+// CHECK-LABEL: func.func @group_norm_in_order(
+// CHECK-NEXT:    nn.group_norm %x, %p, %p groups = 4
+func.func @group_norm_in_order(%x : tensor<2x16x5x4xf32, #nchw>, %p : tensor<16xf32>) -> tensor<2x16x5x4xf32, #nchw> {
+  %r = nn.group_norm %x, %p, %p groups = 4 : (tensor<2x16x5x4xf32, #nchw>, tensor<16xf32>, tensor<16xf32>) -> tensor<2x16x5x4xf32, #nchw>
+  func.return %r : tensor<2x16x5x4xf32, #nchw>
+}
+
+// --- Indices ---
+
+// CHECK-LABEL: func.func @gather_rows(
+// CHECK-NEXT:    nn.gather %x, %i axis = 1 : (tensor<2x5x4x17xf32>, tensor<3x6xi64>) -> tensor<2x3x6x4x17xf32>
+func.func @gather_rows(%x : tensor<2x17x5x4xf32, #nhwc>, %i : tensor<3x6xi64>) -> tensor<2x17x3x6x4xf32, #layout.format<(n, c, a, b, w) : [n, a, b, w, c]>> {
+  %r = nn.gather %x, %i axis = 2 : (tensor<2x17x5x4xf32, #nhwc>, tensor<3x6xi64>) -> tensor<2x17x3x6x4xf32, #layout.format<(n, c, a, b, w) : [n, a, b, w, c]>>
+  func.return %r : tensor<2x17x3x6x4xf32, #layout.format<(n, c, a, b, w) : [n, a, b, w, c]>>
+}
+
+// A transposed convolution in channels last is a convolution of x with zeros between its elements.
+// CHECK-LABEL: func.func @transposed_conv(
+// CHECK-NOT:     layout.permute
+// CHECK:         linalg.generic
+// CHECK-NOT:     layout.permute
+func.func @transposed_conv(%x : tensor<2x16x5x4xf32, #nhwc>, %w : tensor<16x7x3x3xf32>) -> tensor<2x7x11x9xf32, #nhwc> {
+  %r = nn.conv_transpose %x, %w strides = [2, 2] : (tensor<2x16x5x4xf32, #nhwc>, tensor<16x7x3x3xf32>) -> tensor<2x7x11x9xf32, #nhwc>
+  func.return %r : tensor<2x7x11x9xf32, #nhwc>
+}

@@ -202,7 +202,9 @@ def _gather(
             dims += [PhysicalDim(op.axis + k, 1, extent) for k, extent in enumerate(extents)]
         else:
             dims.append(replace(place, dim=place.dim + (len(extents) - 1) * (place.dim > op.axis)))
-    return build.nn(op, [x, indices], PhysicalTensor(result.extents, tuple(dims), tuple(lo)), axis=at)
+    # Pads of the other dims move along with the elements.
+    tensor = PhysicalTensor(result.extents, tuple(dims), tuple(lo), x.tensor.pad)
+    return build.nn(op, [x, indices], tensor, axis=at)
 
 
 def _arg_reduce(
@@ -278,7 +280,8 @@ def _tile(
     for dim in many:
         repeats[build.place(x.tensor, dim)] = op.repeats[dim]
         tensor = tensor.with_dim(dim, result.extents[dim], 0)
-    return build.nn(op, [x], unknown_pads(replace(tensor, extents=result.extents)), repeats=repeats)
+    # Pads of the other dims are repeated along with the elements.
+    return build.nn(op, [x], replace(tensor, extents=result.extents), repeats=repeats)
 
 
 def _cum_sum(

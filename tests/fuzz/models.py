@@ -123,6 +123,8 @@ _BINARY = (
     "Equal",
     "Greater",
     "Less",
+    "GreaterOrEqual",
+    "LessOrEqual",
 )
 _REDUCE = (
     "ReduceMean",
@@ -133,6 +135,10 @@ _REDUCE = (
     "ReduceL1",
     "ReduceL2",
     "ReduceSumSquare",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ArgMax",
+    "ArgMin",
 )
 
 
@@ -157,12 +163,15 @@ def _binary(s: Sketch, x: str) -> str:
     )
     args = (x, other) if s.rng.random() < 0.7 or op == "PRelu" else (other, x)
     y = s.node(op, *args, **({"fmod": 1} if op == "Mod" else {}))
-    return s.node("Cast", y, to=1) if op in ("Equal", "Greater", "Less") else y
+    return s.node("Cast", y, to=1) if op.startswith(("Equal", "Greater", "Less")) else y
 
 
 def _reduce(s: Sketch, x: str) -> str:
     op = s.rng.choice(_REDUCE)
     axes = s.rng.choice(([1], [2, 3], [-1], [0, 1]))
+    if op.startswith("Arg"):
+        y = s.node(op, x, axis=axes[0], keepdims=s.rng.choice((0, 1)), select_last_index=s.rng.choice((0, 1)))
+        return s.node("Cast", y, to=1)
     return s.node(op, x, s.ints(*axes), keepdims=s.rng.choice((0, 1, 1)))
 
 
@@ -209,7 +218,22 @@ def _shape(s: Sketch, x: str) -> str:
 
 
 def _layer(s: Sketch, x: str) -> str:
-    match s.rng.randrange(10):
+    match s.rng.randrange(15):
+        case 10:
+            return s.node("LayerNormalization", x, s.weights(6), axis=-1, epsilon=1e-3)
+        case 11:
+            return s.node(
+                "GroupNormalization", x, s.weights(4), s.weights(4), num_groups=s.rng.choice((1, 2, 4))
+            )
+        case 12:
+            flat = s.node("Reshape", x, s.ints(0, 2, -1))
+            one, zero = (s.constant(np.full(2, number, np.float32)) for number in (1, 0))
+            y = s.node("Reshape", s.node("InstanceNormalization", flat, one, zero), s.node("Shape", x))
+            return s.node("Add", s.node("Mul", y, s.weights(4, 1, 1)), s.weights(4, 1, 1))
+        case 13:
+            return s.node("CumSum", x, s.ints(s.rng.choice((1, -1))), reverse=s.rng.choice((0, 1)))
+        case 14:
+            return s.node("Trilu", x, s.ints(1), upper=s.rng.choice((0, 1)))
         case 0:
             four = (s.weights(4), s.weights(4), s.weights(4), s.constant(np.full(4, 0.5, np.float32)))
             return s.node("BatchNormalization", x, *four, epsilon=1e-3)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.builder import Builder
-from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, f32
+from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, f32, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
@@ -56,7 +56,17 @@ class ProgramMaker:
         shape = shape_of(x)
         kinds = ["relu", "exp", "sigmoid", "twice", "scaled", "permute_back"]
         if len(shape) == 4:
-            kinds += ["conv"] * 4 + ["pool", "concat", "softmax", "mean"]
+            kinds += ["conv"] * 4 + [
+                "pool",
+                "concat",
+                "softmax",
+                "mean",
+                "norm",
+                "group_norm",
+                "squares",
+                "where",
+            ]
+            kinds += ["gather", "tile", "cum_sum", "conv_transpose", "pooled"]
         made = getattr(self, self.rng.choice(kinds))(x, shape)
         if np.prod(shape_of(made)) <= 20000:
             self.values.append(made)
@@ -102,6 +112,60 @@ class ProgramMaker:
 
     def softmax(self, x: SSAValue, shape: Shape) -> SSAValue:
         return self.add(nn.SoftmaxOp(x, axis=1))
+
+    def norm(self, x: SSAValue, shape: Shape) -> SSAValue:
+        cls = self.rng.choice([nn.LayerNormOp, nn.RmsNormOp])
+        axes = self.rng.choice([(1,), (3,), (2, 3), (1, 2, 3)])
+        extents = [shape[d] if d in axes else 1 for d in range(axes[0], 4)]
+        return self.add(cls(x, self.constant(tuple(extents)), axes=axes))
+
+    def group_norm(self, x: SSAValue, shape: Shape) -> SSAValue:
+        groups = self.rng.choice([g for g in range(1, shape[1] + 1) if shape[1] % g == 0])
+        return self.add(
+            nn.GroupNormOp(x, self.constant(shape[1:2]), self.constant(shape[1:2]), groups=groups)
+        )
+
+    def squares(self, x: SSAValue, shape: Shape) -> SSAValue:
+        cls = self.rng.choice([nn.ReduceL1Op, nn.ReduceL2Op, nn.ReduceSumSquareOp, nn.ReduceLogSumExpOp])
+        sums = self.add(cls(x, axes=self.rng.choice([(1,), (2, 3)])))
+        return self.add(
+            nn.DivOp(x, self.add(nn.MaxOp(sums, self.constant(()))))
+            if cls is not nn.ReduceLogSumExpOp
+            else nn.SubOp(x, sums)
+        )
+
+    def where(self, x: SSAValue, shape: Shape) -> SSAValue:
+        other = self.constant((shape[1], 1, 1))
+        return self.add(nn.WhereOp(self.add(nn.LessOp(x, other)), other, x))
+
+    def gather(self, x: SSAValue, shape: Shape) -> SSAValue:
+        axis = self.rng.choice([1, 2])
+        numbers = self.numbers.integers(0, shape[axis], shape[axis])
+        type = TensorType(i64, [shape[axis]])
+        indices = self.add(nn.ConstantOp(literal(type, numbers.tobytes()), with_format(type, AnyAttr())))
+        return self.add(nn.GatherOp(x, indices, axis=axis))
+
+    def tile(self, x: SSAValue, shape: Shape) -> SSAValue:
+        return self.add(nn.TileOp(x, repeats=self.rng.choice([(1, 2, 1, 1), (1, 1, 1, 2)])))
+
+    def cum_sum(self, x: SSAValue, shape: Shape) -> SSAValue:
+        return self.add(nn.CumSumOp(x, axis=self.rng.choice([1, 3]), reverse=self.rng.random() < 0.5))
+
+    def conv_transpose(self, x: SSAValue, shape: Shape) -> SSAValue:
+        outputs, kernel, stride = (
+            self.rng.choice([4, 8, 16, 17]),
+            self.rng.choice([1, 3]),
+            self.rng.choice([1, 2]),
+        )
+        w = self.constant((shape[1], outputs, kernel, kernel), 1 / np.sqrt(kernel * kernel * shape[1]))
+        return self.add(nn.ConvTransposeOp(x, w, strides=(stride, stride), pads=(kernel // 2,) * 4))
+
+    def pooled(self, x: SSAValue, shape: Shape) -> SSAValue:
+        """Without the dims of space, which come back by a view."""
+        cls = self.rng.choice([nn.ReduceMeanOp, nn.ReduceMaxOp])
+        means = self.add(cls(x, axes=(2, 3), keepdims=False))
+        back = self.add(ReshapeOp(self.add(nn.ReluOp(means)), (*shape[:2], 1, 1)))
+        return self.add(nn.AddOp(x, back))
 
     def permute_back(self, x: SSAValue, shape: Shape) -> SSAValue:
         order = [0, *range(2, len(shape)), 1] if len(shape) > 2 else [0, 1][: len(shape)]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.ir import Operation
 
 from layout_ir.algebra.format import Format
@@ -55,7 +55,10 @@ def detour(module: ModuleOp, rng: random.Random) -> None:
         uses = [use for use in value.uses if rng.random() < 0.7]
         if not tags or not uses:
             continue
-        there = ReorderOp(value, Format.of(rng.choice(tags)))
+        there = Format.of(rng.choice(tags))
+        if tensor_type(value.type).element_type != f32 and there.pad == 3:
+            there = there.with_pad("zero")  # no truth value is 3
+        there = ReorderOp(value, there)
         insert_after(value, there)
         back = ReorderOp(there.result, tensor_type(value.type).encoding)
         insert_after(there.result, back)
@@ -97,7 +100,7 @@ def test_folding_keeps_results_and_never_costs_more(seed: int):
     assert print_module(module) == print_module(original)
 
 
-@pytest.mark.parametrize("seed", [8, 10, 16, 32, 34, 52, 82, 94, 112, 126, 134, 148])
+@pytest.mark.parametrize("seed", [4, 10, 12, 14, 18, 20, 22, 24, 28, 36, 40, 42])
 def test_every_single_rule_lowers_the_measure(seed: int, monkeypatch: pytest.MonkeyPatch):
     module, _, _ = random_case(seed)
     moved: list[str] = []

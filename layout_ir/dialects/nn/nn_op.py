@@ -24,7 +24,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, ClassVar, Self
 
 from xdsl.dialects.builtin import FunctionType, TensorType, i1
@@ -50,6 +49,7 @@ from layout_ir.dialects.nn.tensor_types import (
     FLOATS,
     Shape,
     Tensor,
+    element_text,
     pad_value,
     round_to,
     shape_of,
@@ -255,7 +255,7 @@ class NNOp(IRDLOperation, LayoutOp):
     def check_allowed(self, values: Sequence[SSAValue]) -> None:
         """Raises LayoutError where the element type of a tensor is none of `ALLOWED`."""
         for value in values:
-            element = _element_text(tensor_type(value).element_type)
+            element = element_text(tensor_type(value).element_type)
             if element not in self.ALLOWED:
                 raise LayoutError(
                     f"element type {element} of {self._title(value)} is not supported by {self.name}, "
@@ -346,11 +346,6 @@ class NNOp(IRDLOperation, LayoutOp):
             if operand is value:
                 return f"operand {number}"
         return "the result"
-
-
-@cache
-def _element_text(element: Attribute) -> str:
-    return str(element)
 
 
 def _same_format(type: Tensor, other: Tensor) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import cast
 
 from xdsl.dialects.builtin import AnyFloat, TensorType
@@ -28,6 +29,12 @@ def tensor_type(value: SSAValue) -> Tensor:
 def shape_of(value: SSAValue) -> Shape:
     """The logical extents of `value`, a tensor; -1 where one is dynamic."""
     return tensor_type(value).get_shape()
+
+
+@cache
+def element_text(element: Attribute) -> str:
+    """The name of an element type, as `ALLOWED` of an op has it."""
+    return str(element)
 
 
 def broadcast(*shapes: Shape) -> Shape:

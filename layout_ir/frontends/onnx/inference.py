@@ -71,7 +71,8 @@ def _inferred(model: onnx.ModelProto) -> Types:
 
     try:
         found = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
-    except onnx.shape_inference.InferenceError as error:
+    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
+        # The last two are exceptions of C++ that nobody has caught.
         raise OnnxImportError(f"shape inference fails: {_last_line(error)}") from error
     return {value.name: value.type for value in found.graph.output if value.HasField("type")}
 

@@ -17,6 +17,7 @@ from layout_ir.dialects.layout import AnyAttr
 from layout_ir.dialects.nn import ConstantOp, NNOp
 from layout_ir.dialects.nn.constant import literal
 from layout_ir.dialects.nn.model_names import location, name_hint
+from layout_ir.dialects.nn.tensor_types import element_text
 from layout_ir.frontends.onnx.import_error import OnnxImportError, UnsupportedUse, quoted
 from layout_ir.frontends.onnx.node import Node
 from layout_ir.frontends.onnx.values import Constant, Value, array_bytes, element_of, tensor_type
@@ -66,7 +67,7 @@ class Builder:
         """
         given = [self.operand(x) for x in operands if x is not None]
         for number, value in enumerate(given):
-            element = str(tensor_type(value).element_type)
+            element = element_text(tensor_type(value).element_type)
             if element not in op.ALLOWED:
                 raise UnsupportedUse(
                     f"element type {element} of operand {number} is not supported by {op.name}, "

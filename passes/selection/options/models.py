@@ -38,16 +38,15 @@ from layout_ir.passes.selection.costs.cost_model import COST_LIMIT, stream_ns
 from layout_ir.passes.selection.options.conv_kernels import ConvShape, Model, Target
 from layout_ir.passes.selection.options.dim_mapping import mapped_format
 from layout_ir.passes.selection.options.in_place import check_pairs, obstacle
+from layout_ir.passes.selection.options.kept_formats import format_filter
 from layout_ir.passes.selection.options.matmul_options import gemm_options, matmul_options
 from layout_ir.passes.selection.options.tensor_formats import (
     Candidates,
     bound,
-    cuts_at_blocks,
     is_shape_free,
     nbytes,
     row_major,
     shape_of,
-    widens_at_blocks,
 )
 
 # Convolution -----------------------------------------------------------------------------------------------------
@@ -82,7 +81,7 @@ def same_format_options(op: Operation, candidates: Candidates, target: Target) -
     """One Format for the tensors that need one, row-major for the rest; time is the bytes read and written."""
     assert isinstance(op, nn.NNOp)
     shared = [op.result, *op.formatted_operands()]
-    keeps = _keeps(op)
+    keeps = format_filter(op)
     seen: set[Format] = set()
     for fmt in (row_major(op.result), *(f for value in shared for f in candidates(value))):
         fmt = fmt.with_pad("zero" if fmt.pad != "undef" or any(b > 1 for b in fmt.blocks()) else "undef")
@@ -102,7 +101,7 @@ def mapped_options(op: Operation, candidates: Candidates, target: Target) -> Ite
     """Each Format of operand 0 that the op can run in, and that of the result which follows from it; row-major for the
     rest. Time is the bytes read and written."""
     assert isinstance(op, nn.NNOp)
-    images, keeps = op.dim_images(), _keeps(op)
+    images, keeps = op.dim_images(), format_filter(op)
     assert images is not None
     x, *others = op.operands
     seen: set[Format] = set()
@@ -117,92 +116,6 @@ def mapped_options(op: Operation, candidates: Candidates, target: Target) -> Ite
             nbytes(f, value) for f, value in zip((*ins, result), (*op.operands, op.result), strict=True)
         )
         yield LayoutOption(ins, (result,), stream_ns(total))
-
-
-def _keeps(op: nn.NNOp) -> Callable[[Format], bool]:
-    """Whether the op can run in a Format: which dims it treats specially, and what they must be like."""
-    if isinstance(op, nn.ConcatOp):
-        return lambda fmt: _concat_keeps(op, fmt)
-    if isinstance(op, nn.SliceOp):
-        return lambda fmt: _slice_keeps(op, fmt)
-    if isinstance(op, nn.PadOp):
-        return lambda fmt: _pad_keeps(op, fmt)
-    if isinstance(op, nn.ResizeOp):
-        old, new = shape_of(op.operands[0]), shape_of(op.result)
-        changed = [d for d in range(len(old)) if old[d] != new[d]]
-        return lambda fmt: all(fmt.blocks()[d] == 1 for d in changed)
-    if isinstance(op, nn.ConvTransposeOp):
-        return lambda fmt: _conv_transpose_keeps(op, fmt)
-    if isinstance(op, nn.TileOp):
-        many = [d for d, count in enumerate(op.repeats) if count != 1]
-        return lambda fmt: all(fmt.blocks()[d] == 1 for d in many)
-    if isinstance(op, nn.CumSumOp):
-        return lambda fmt: fmt.blocks()[op.axis] == 1
-    if isinstance(op, nn.GatherOp):
-        return lambda fmt: fmt.blocks()[op.axis] == 1
-    if isinstance(op, nn.ArgMaxOp | nn.ArgMinOp):
-        return lambda fmt: (
-            fmt.blocks()[op.axis] == 1 and op.axis not in fmt.bind(shape_of(op.x)).padded_dims()
-        )
-    if isinstance(op, nn.LayerNormOp | nn.RmsNormOp):
-        # A mean over pads is another one.
-        return lambda fmt: not set(op.axes).intersection(fmt.bind(shape_of(op.x)).padded_dims())
-    if isinstance(op, nn.GroupNormOp):
-        return lambda fmt: _group_norm_keeps(op, fmt)
-    if isinstance(op, nn.DivOp) and op.pad_reads(1):
-        # Integers: a division by a pad ends the program, so there are none.
-        return lambda fmt: not fmt.bind(shape_of(op.result)).is_padded
-    return lambda fmt: True
-
-
-def _slice_keeps(op: nn.SliceOp, fmt: Format) -> bool:
-    """Whether a slice takes whole blocks of each dim."""
-    dims = zip(fmt.blocks(), shape_of(op.operands[0]), op.starts, op.sizes, op.steps, strict=True)
-    return all(cuts_at_blocks(*dim) for dim in dims)
-
-
-def _pad_keeps(op: nn.PadOp, fmt: Format) -> bool:
-    """Whether the elements of x stay in their blocks; those of other modes than constant are copies from anywhere."""
-    rank = fmt.rank
-    dims = zip(fmt.blocks(), shape_of(op.operands[0]), op.pads[:rank], op.pads[rank:], strict=True)
-    return all(
-        block == 1
-        or begin == end == 0
-        or (op.mode == "constant" and widens_at_blocks(block, extent, begin, end))
-        for block, extent, begin, end in dims
-    )
-
-
-def _concat_keeps(op: nn.ConcatOp, fmt: Format) -> bool:
-    """Whether each part of a concat starts at a block of its own."""
-    axis = op.axis % fmt.rank
-    return all(shape_of(value)[axis] % fmt.blocks()[axis] == 0 for value in op.operands[:-1])
-
-
-def _conv_transpose_keeps(op: nn.ConvTransposeOp, fmt: Format) -> bool:
-    """Whether no dim of space is in blocks, and no channel a pad; groups of several channels need N, C, space."""
-    if op.group != 1 and not op.is_depthwise:
-        return [factor.dim for factor in fmt.all_factors] == list(range(fmt.rank))
-    padded = fmt.bind(shape_of(op.x)).padded_dims()
-    return all(block == 1 for block in fmt.blocks()[2:]) and all(dim == 0 for dim in padded)
-
-
-def _group_norm_keeps(op: nn.GroupNormOp, fmt: Format) -> bool:
-    """Whether the dims of a mean have no pads, and each block of channels lies in one group or is whole groups."""
-    layout = fmt.bind(shape_of(op.x))
-    first = 2 if op.group_size == 1 else 1
-    if any(dim >= first for dim in layout.padded_dims()):
-        return False
-    size = op.group_size
-    return all(
-        digit.unit >= size or (size % digit.unit == 0 and _divides(size // digit.unit, digit.count))
-        for digit in layout.digits[1]
-    )
-
-
-def _divides(number: int, other: int) -> bool:
-    """Whether one of the two is a multiple of the other."""
-    return number % other == 0 or other % number == 0
 
 
 # Views, constants, reorders ----------------------------------------------------------------------------------------

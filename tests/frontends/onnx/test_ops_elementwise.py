@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -86,7 +88,7 @@ def test_gelu_is_that_of_onnx_runtime(approximate: str):
         ("QuickGelu", "x", {}), ("QuickGelu", "x", {"alpha": 0.5}),
     ],
 )  # fmt: skip
-def test_activations_of_onnx_runtime_itself(op: str, inputs: str, attributes: dict[str, float]):
+def test_activations_of_onnx_runtime_itself(op: str, inputs: str, attributes: dict[str, Any]):
     constants = {"b": numbers(5, seed=1)} if "b" in inputs else {}
     source = model(
         [node(op, inputs, domain="com.microsoft", **attributes)],

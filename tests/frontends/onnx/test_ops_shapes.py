@@ -165,7 +165,7 @@ def test_negative_an_index_outside_of_the_dim():
 
 @pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
 @pytest.mark.parametrize("attributes", [{}, {"axis": -1, "keepdims": 0}, {"axis": 1, "select_last_index": 1}])
-def test_arg_max_is_that_of_onnx_runtime(op: str, attributes: dict[str, int]):
+def test_arg_max_is_that_of_onnx_runtime(op: str, attributes: dict[str, Any]):
     source = model([node(op, "x", **attributes)], {"x": (2, 5, 6)}, opset=13)
     source.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
     assert only(source).name.startswith("nn.arg_")
@@ -217,7 +217,7 @@ def test_tile_is_that_of_onnx_runtime():
 
 @pytest.mark.parametrize("attributes", [{}, {"exclusive": 1}, {"reverse": 1}, {"exclusive": 1, "reverse": 1}])
 @pytest.mark.parametrize("axis", [0, -1])
-def test_cum_sum_is_that_of_onnx_runtime(axis: int, attributes: dict[str, int]):
+def test_cum_sum_is_that_of_onnx_runtime(axis: int, attributes: dict[str, Any]):
     constants = {"a": np.array(axis, np.int64)}
     source = model([node("CumSum", "x a", **attributes)], {"x": (2, 3, 4)}, constants=constants, opset=14)
     assert only(source).axis == axis % 3

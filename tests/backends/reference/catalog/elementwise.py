@@ -131,6 +131,18 @@ def _expand(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
     return Case(op, [x], {"shape": shape}, to_torch(x, dtype).expand(shape).numpy(), dtype)
 
 
+def _celu(x: Torch, alpha: float) -> Torch:
+    return F.celu(x, alpha)
+
+
+def _swish(x: Torch, alpha: float) -> Torch:
+    return x * torch.sigmoid(alpha * x)
+
+
+def _thresholded_relu(x: Torch, alpha: float) -> Torch:
+    return F.threshold(x, alpha, 0.0)
+
+
 def _selu(x: Torch, alpha: float, gamma: float) -> Torch:
     return gamma * F.elu(x, alpha)
 
@@ -161,11 +173,11 @@ MAKERS: dict[type[nn.NNOp], Maker] = {
     nn.CastOp: _cast,
     nn.SignOp: _unary(torch.sign),
     nn.RoundOp: _unary(torch.round),
-    nn.CeluOp: _unary(lambda x, alpha: F.celu(x, alpha), alpha=[1.0, 0.5]),
+    nn.CeluOp: _unary(_celu, alpha=[1.0, 0.5]),
     nn.SeluOp: _unary(_selu, alpha=[1.67326319217681884765625, 0.5], gamma=[1.05070102214813232421875, 2.0]),
-    nn.SwishOp: _unary(lambda x, alpha: x * torch.sigmoid(alpha * x), -9, 9, alpha=[1.0, 1.702]),
+    nn.SwishOp: _unary(_swish, -9, 9, alpha=[1.0, 1.702]),
     nn.SoftsignOp: _unary(F.softsign),
-    nn.ThresholdedReluOp: _unary(lambda x, alpha: F.threshold(x, alpha, 0.0), alpha=[1.0, -0.5]),
+    nn.ThresholdedReluOp: _unary(_thresholded_relu, alpha=[1.0, -0.5]),
     nn.NotOp: _logic(torch.logical_not, 1),
     nn.AndOp: _logic(torch.logical_and, 2),
     nn.OrOp: _logic(torch.logical_or, 2),

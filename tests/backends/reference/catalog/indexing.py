@@ -8,7 +8,7 @@ import numpy as np
 
 from layout_ir.dialects import nn
 from tests.backends.reference.catalog.cases import Case, Maker, random_shape, random_values
-from tests.backends.reference.catalog.numbers import to_numbers, to_stored, to_torch, torch
+from tests.backends.reference.catalog.numbers import Array, to_numbers, to_stored, to_torch, torch
 
 
 def _gather(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
@@ -30,13 +30,12 @@ def _arg_reduce(rng: Random, op: type[nn.NNOp], dtype: str) -> Case:
     axis, keepdims, last = rng.randrange(x.ndim), rng.random() < 0.5, rng.random() < 0.5
     values = to_torch(x, dtype).numpy()
     best = (values.max if op is nn.ArgMaxOp else values.min)(axis=axis, keepdims=True)
-    positions = np.arange(x.shape[axis]).reshape([-1 if d == axis else 1 for d in range(x.ndim)])
-    if last:
-        expected = np.where(values == best, positions, -1).max(axis=axis, keepdims=keepdims)
-    else:
-        expected = np.where(values == best, positions, x.shape[axis]).min(axis=axis, keepdims=keepdims)
+    hits = np.moveaxis(values == best, axis, -1)
+    places = [np.flatnonzero(row)[-1 if last else 0] for row in hits.reshape(-1, x.shape[axis])]
+    expected: Array = np.array(places, np.int64).reshape(hits.shape[:-1])
+    expected = np.expand_dims(expected, axis) if keepdims else expected
     attributes = {"axis": axis, "keepdims": keepdims, "select_last": last}
-    return Case(op, [x], attributes, np.asarray(expected), dtype, result_dtype="i64")
+    return Case(op, [x], attributes, expected, dtype, result_dtype="i64")
 
 
 MAKERS: dict[type[nn.NNOp], Maker] = {
