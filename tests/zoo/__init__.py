@@ -405,7 +405,7 @@ def _keras_unoptimized(name: str) -> onnx.ModelProto:
 
 
 _keras("mobilenet_v2 mobilenet_v3_small nasnet efficientnet resnet unet separable", x=Input((1, 64, 64, 3)))
-_keras("densenet efficientnet_b0", x=Input((1, 64, 64, 3)))
+_keras("densenet efficientnet_v2", x=Input((1, 64, 64, 3)))
 _keras("conv1d", x=Input((1, 64, 4)))
 _keras_with_transposes("mobilenet_v2 mobilenet_v3_small nasnet efficientnet resnet unet separable conv1d")
-_keras_with_transposes("densenet efficientnet_b0")
+_keras_with_transposes("densenet efficientnet_v2")

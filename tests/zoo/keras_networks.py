@@ -9,6 +9,7 @@ from typing import Any
 
 import onnx
 
+from tests.zoo.optimized import in_order_of_use
 from tests.zoo.quiet import quiet
 
 Keras = Any
@@ -52,7 +53,11 @@ def _converted(make: Callable[[Keras], Keras], shape: tuple[int, ...]) -> onnx.M
 
 
 def _rename(graph: onnx.GraphProto) -> None:
-    """Names by position: TensorFlow and tf2onnx number theirs on from one network to the next."""
+    """Order and names by position: TensorFlow and tf2onnx number theirs on from one network to the next, and the order
+    of nodes hangs on the names."""
+    nodes = in_order_of_use(graph)
+    del graph.node[:]
+    graph.node.extend(nodes)
     names = {value.name: value.name for value in (*graph.input, *graph.output)} | {"": ""}
     for index, node in enumerate(graph.node):
         node.name = f"{node.op_type}_{index}"
@@ -83,8 +88,8 @@ def densenet() -> onnx.ModelProto:
     return _application("DenseNet121")
 
 
-def efficientnet_b0() -> onnx.ModelProto:
-    return _application("EfficientNetB0")
+def efficientnet_v2() -> onnx.ModelProto:
+    return _application("EfficientNetV2B0", include_preprocessing=False)
 
 
 def _application(name: str, **options: Any) -> onnx.ModelProto:

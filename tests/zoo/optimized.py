@@ -22,7 +22,7 @@ def everything(model: onnx.ModelProto) -> onnx.ModelProto:
     """For this machine: convolutions and pools in blocks of channels (com.microsoft.nchwc) too."""
     result = through_files(model, partial(_optimize, "ORT_ENABLE_ALL"))
     graph = result.graph
-    nodes = _in_order_of_use(graph)
+    nodes = in_order_of_use(graph)
     for index, node in enumerate(nodes):
         node.name = f"{node.op_type}_{index}"
     del graph.node[:]
@@ -30,7 +30,7 @@ def everything(model: onnx.ModelProto) -> onnx.ModelProto:
     return result
 
 
-def _in_order_of_use(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+def in_order_of_use(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
     """Each node after those that it reads, beginning with what the first output needs.
 
     ONNX Runtime writes nodes that reorder where a hash table of pointers puts them, another place on every run.
