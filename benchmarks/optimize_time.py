@@ -25,7 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.model_files import MODELS_HELP, machine, model_files
 from benchmarks.model_tools import TOOLS, ToolFailure, Worker
-from benchmarks.session_times import LEAST_SAMPLES, Interval, session
+from layout_ir.backends.llvm.runtime.timing import LEAST_SAMPLES, Interval, median_interval
+from layout_ir.backends.onnxruntime.runtime_session import RuntimeSession
 
 onnx: Any = import_module("onnx")  # optional, and without type information
 
@@ -43,13 +44,13 @@ class Durations:
     """Per target, seconds of optimizing in the same rounds."""
 
     def ratio(self, target: str) -> Interval:
-        return Interval.of([one / two for one, two in zip(self.ours[target], self.session, strict=True)])
+        return median_interval([one / two for one, two in zip(self.ours[target], self.session, strict=True)])
 
 
 def durations(path: str, targets: Sequence[str], budget: float) -> Durations:
     """Runs rounds for `budget` seconds, at least six and at most thirty; one more before them is not counted."""
     optimize: Callable[..., Any] = import_module("layout_ir").optimize_onnx
-    calls: dict[str, Callable[[], object]] = {"session": partial(session, path, 1)}
+    calls: dict[str, Callable[[], object]] = {"session": partial(RuntimeSession, path, path)}
     calls |= {target: partial(optimize, path, target=target) for target in targets}
     found: dict[str, list[float]] = {name: [] for name in calls}
     end = perf_counter() + budget
@@ -95,7 +96,7 @@ def main() -> None:
                 continue
             rows[path.stem] = row
             ratios = "".join(f" {_text(row, target):>30}" for target in targets)
-            session_ms = 1e3 * Interval.of(row.session).middle
+            session_ms = 1e3 * median_interval(row.session).middle
             print(f"{path.stem:<40} {row.nodes:>6} {session_ms:>6.0f} ms{ratios}", flush=True)
     print(f"\nwithout times: {failures} models")
     for target in targets:
@@ -112,7 +113,7 @@ def main() -> None:
 
 
 def _text(row: Durations, target: str) -> str:
-    return f"{1e3 * Interval.of(row.ours[target]).middle:.0f} ms {row.ratio(target)}"
+    return f"{1e3 * median_interval(row.ours[target]).middle:.0f} ms {row.ratio(target)}"
 
 
 def _ends(row: Durations) -> dict[str, list[float]]:

@@ -47,7 +47,8 @@ from benchmarks.model_files import MODELS_HELP, feeds_for, from_nhwc, machine, m
 from benchmarks.model_tools import TOOLS, ToolFailure, Worker
 from benchmarks.moved_bytes import Arrays, count_moves, largest_difference, nodes_of
 from benchmarks.networks import runtime_block
-from benchmarks.session_times import Interval, Times, session_times
+from layout_ir.backends.llvm.runtime.timing import Interval, Times, median_interval
+from layout_ir.backends.onnxruntime.session_times import session_times, verdict
 
 onnx: Any = import_module("onnx")  # optional, and without type information
 
@@ -188,17 +189,24 @@ def timed_tools(row: Row) -> list[str]:
     return [tool for tool in row.cells if not row.cells[tool].failure and tool in TOOLS and tool[:3] != "ort"]
 
 
+def _session_times(
+    files: Mapping[str, str], original: str, threads: int, budget: float, compare: Sequence[str]
+) -> Times:
+    feeds = feeds_for(Path(original))
+    return session_times(files, feeds, threads=threads, seconds=budget, compare=compare)
+
+
 def add_times(row: Row, path: Path, worker: Worker, folder: Path, threads: int, budget: float) -> None:
     """Times the results in `folder`."""
     tools = timed_tools(row)
     files = {tool: str(folder / f"{tool}.onnx") for tool in tools} | {AGAIN: str(path)}
     compare = [tool for tool in tools if tool in OURS] or ["original"]
     try:
-        times = worker.call(session_times, files, str(path), threads, budget, compare)
+        times = worker.call(_session_times, files, str(path), threads, budget, compare)
     except ToolFailure as failure:
         print(f"{row.name}: no times on {threads} threads, {failure}", file=sys.stderr)
         return
-    row.times[threads] = {name: list(samples) for name, samples in times.samples.items()}
+    row.times[threads] = {name: list(samples) for name, samples in times.rounds.items()}
 
 
 # What the rows say ---------------------------------------------------------------------------------------------------
@@ -276,11 +284,11 @@ def _print_times(row: Row) -> None:
     for threads, samples in row.times.items():
         times = Times(samples)
         parts = [
-            f"{name} {times.ratio(name, 'original')} {times.verdict(name, 'original')}"
+            f"{name} {times.ratio(name, 'original')} {verdict(times.ratio(name, 'original'))}"
             for name in samples
             if name != "original"
         ]
-        milliseconds = 1e3 * times.seconds("original").middle
+        milliseconds = 1e3 * times.median("original")
         count = len(samples["original"])
         print(
             f"    {threads} thread{'s' * (threads > 1)}: original {milliseconds:.2f} ms, {count} samples; of it"
@@ -322,26 +330,26 @@ def time_lines(rows: Sequence[Row]) -> list[str]:
     for threads in sorted({count for row in rows for count in row.times}):
         timed = [(row, Times(row.times[threads])) for row in rows if threads in row.times]
         lines.append(f"\ntime of a run on {threads} thread{'s' * (threads > 1)}:")
-        names = dict.fromkeys(name for _, times in timed for name in times.samples if name != "original")
+        names = dict.fromkeys(name for _, times in timed for name in times.rounds if name != "original")
         for name in names:
-            ratios = [t.ratio(name, "original").middle for row, t in timed if row.nhwc and name in t.samples]
+            ratios = [t.ratio(name, "original").middle for row, t in timed if row.nhwc and name in t.rounds]
             if ratios:
                 mean = geometric_mean(ratios)
                 lines.append(f"    {name}: {mean:.3f} of the original, {len(ratios)} models from NHWC")
         for ours in OURS:
             compared = [
-                (row.name, other, times.ratio(ours, other), times.verdict(ours, other))
+                (row.name, other, times.ratio(ours, other))
                 for row, times in timed
-                for other in times.samples
-                if ours in times.samples and other not in OURS
+                for other in times.rounds
+                if ours in times.rounds and other not in OURS
             ]
-            counts = Counter(verdict for *_, verdict in compared)
+            counts = Counter(verdict(ratio) for *_, ratio in compared)
             if compared:
                 lines.append(f"    {ours} beside each: " + ", ".join(f"{n} {v}" for v, n in counts.items()))
             lines += [
                 f"        {model}: slower than {other}, {ratio}"
-                for model, other, ratio, verdict in compared
-                if verdict == "slower"
+                for model, other, ratio in compared
+                if verdict(ratio) == "slower"
             ]
     return lines
 
@@ -353,7 +361,10 @@ def report(rows: Sequence[Row], columns: Sequence[str], environment: Mapping[str
         for threads, samples in row.times.items():
             times = Times(samples)
             intervals.setdefault(row.name, {})[str(threads)] = {
-                name: {"seconds": _ends(times.seconds(name)), "ratio": _ends(times.ratio(name, "original"))}
+                name: {
+                    "seconds": _ends(median_interval(times.rounds[name])),
+                    "ratio": _ends(times.ratio(name, "original")),
+                }
                 for name in samples
             }
     return {

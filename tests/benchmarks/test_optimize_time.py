@@ -6,7 +6,7 @@ import pytest
 
 import layout_ir
 from benchmarks.optimize_time import TARGETS, Durations, durations
-from benchmarks.session_times import LEAST_SAMPLES
+from layout_ir.backends.llvm.runtime.timing import LEAST_SAMPLES
 from tests.benchmarks.small_models import picture, save
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import floor, inf, sqrt
+from math import comb, inf
 from random import Random
 from time import perf_counter, sleep
 
@@ -42,24 +42,27 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """The median of ratios, and the interval it is in."""
+class Interval:
+    """The median of samples, and the interval that holds the true one in at least 95 of 100 cases."""
 
-    value: float
+    middle: float
     low: float
     high: float
 
     @property
     def uncertainty(self) -> float:
-        """Half the width of the interval, relative to the value."""
-        return (self.high - self.low) / 2 / self.value
+        """Half the width of the interval, relative to the median."""
+        return (self.high - self.low) / 2 / self.middle
+
+    def __str__(self) -> str:
+        return f"{self.middle:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
 @dataclass(frozen=True)
 class Times:
     """Seconds per call of every contender, one entry per round."""
 
-    rounds: Mapping[str, list[float]]
+    rounds: Mapping[str, Sequence[float]]
     doubtful: int = 0
     """How many of these times count only because patience was at its end."""
 
@@ -71,17 +74,31 @@ class Times:
         """Seconds of the median round of `name`."""
         return _median(sorted(self.rounds[name]))
 
-    def speedup(self, name: str, over: str) -> Ratio:
-        """How many times as fast `name` is as `over`: the median over the rounds of the ratio inside a round."""
-        ratios = [b / a for a, b in zip(self.rounds[name], self.rounds[over], strict=True)]
-        return median_interval(ratios)
+    def ratio(self, name: str, to: str) -> Interval:
+        """The time of `name` over that of `to`: the median over the rounds of the ratio inside a round."""
+        return median_interval([a / b for a, b in zip(self.rounds[name], self.rounds[to], strict=True)])
+
+    def speedup(self, name: str, over: str) -> Interval:
+        """How many times as fast `name` is as `over`."""
+        return self.ratio(over, to=name)
 
 
-def median_interval(values: list[float]) -> Ratio:
-    """The median, between the order statistics that enclose the true one with a probability of at least 0.95."""
-    ordered, n = sorted(values), len(values)
-    k = max(floor(n / 2 - 0.98 * sqrt(n)), 0)
-    return Ratio(_median(ordered), ordered[k], ordered[n - 1 - k])
+LEAST_SAMPLES = 6
+"""The fewest samples of which least and largest enclose the median with a probability of 0.95."""
+
+
+def median_interval(samples: Sequence[float]) -> Interval:
+    """The median, between order statistics that enclose the true one with a probability of at least 0.95.
+
+    Nothing is assumed of how samples are distributed: each of n falls below the true median with probability one half,
+    so that k or fewer of them do with the probability of a binomial distribution. Each end is the innermost one that
+    misses with at most 0.025; where even the outermost ones miss more often (`LEAST_SAMPLES`), they are the interval.
+    """
+    ordered, n = sorted(samples), len(samples)
+    k, outcomes = 0, 1  # of the 2**n ways to fall below or above, those in which at most k samples fall below
+    while 40 * (outcomes := outcomes + comb(n, k + 1)) <= 2**n:
+        k += 1
+    return Interval(_median(ordered), ordered[k], ordered[n - 1 - k])
 
 
 def _median(ordered: Sequence[float]) -> float:
@@ -102,7 +119,8 @@ def race(
     the machine was `sound` before and after it, or patience has ended.
     """
     calls = {name: _batch(run, limits.batch) for name, run in contenders.items()}
-    times = Times({name: [] for name in contenders})
+    rounds: dict[str, list[float]] = {name: [] for name in contenders}
+    times = Times(rounds)
     order = list(contenders)
     rng = Random(0)
     start = perf_counter()
@@ -114,7 +132,7 @@ def race(
                 seconds, was_sound = _timed(contenders[name], calls[name], pause, sound, limits.batch)
                 if was_sound or perf_counter() - start > limits.patience:
                     break
-            times.rounds[name].append(seconds)
+            rounds[name].append(seconds)
             doubtful += not was_sound
         late = perf_counter() - start > limits.seconds
         if done >= limits.fewest and (late or settled(times) <= limits.precision):

@@ -235,8 +235,8 @@ _TYPICAL = (
 """Extents that a dim of such a name has in the hint of an error."""
 
 
-def _hint(dim: onnx.TensorShapeProto.Dimension, number: int, rank: int) -> int:
-    """An extent for a dim in a hint that can be pasted: that of the model, else one that networks have there."""
+def typical_extent(dim: onnx.TensorShapeProto.Dimension, number: int, rank: int) -> int:
+    """An extent for a dim of an input of `rank` dims: that of the model, else one that networks have there."""
     known = _extent(dim)
     if known is not None:
         return known
@@ -267,7 +267,7 @@ def _dynamic_inputs(values: Sequence[onnx.ValueInfoProto]) -> OnnxImportError:
         problems.append(
             f"dim{'s' if several else ''} {names} of input {quoted(value.name)} {'are' if several else 'is'} dynamic"
         )
-        extents = [_hint(dim, number, len(dims)) for number, dim in enumerate(dims)]
+        extents = [typical_extent(dim, number, len(dims)) for number, dim in enumerate(dims)]
         options.append(f"--shape {quote(value.name)}={'x'.join(map(str, extents))}")
         arguments.append(f"'{value.name}': {tuple(extents)}")
     return OnnxImportError(

@@ -23,7 +23,7 @@ from layout_ir.backends.llvm.runtime.call import Reorder
 from layout_ir.backends.llvm.runtime.copy_bandwidth import plain_copy, streaming_copy
 from layout_ir.backends.llvm.runtime.dynamic_call import DynamicKernel
 from layout_ir.backends.llvm.runtime.thread_pool import available
-from layout_ir.backends.llvm.runtime.timing import Limits, Ratio, Times, race, touched_bytes
+from layout_ir.backends.llvm.runtime.timing import Interval, Limits, Times, race, touched_bytes
 from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.numpy_types import narrow, storage, widen
 from layout_ir.errors import LayoutError
@@ -71,13 +71,13 @@ class Result:
         """The contender of `names` with the highest rate, None where there are no names."""
         return max(names, key=lambda name: self.gbps(name, best=best)) if names else None
 
-    def share(self) -> Ratio:
+    def share(self) -> Interval:
         """Our rate relative to the copy bandwidth."""
         copy = self.fastest(COPIES)
         assert copy is not None
         return self.times.speedup("ours", copy)
 
-    def lead(self, names: Sequence[str]) -> Ratio | None:
+    def lead(self, names: Sequence[str]) -> Interval | None:
         """Our rate relative to the fastest of those `names` that took part, None where none did."""
         rival = self.fastest([name for name in names if name in self.times.rounds])
         return None if rival is None else self.times.speedup("ours", rival)

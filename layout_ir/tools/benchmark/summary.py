@@ -54,13 +54,13 @@ def line(r: Result) -> str:
     """One case, medians."""
     share, lead = r.share(), r.lead(r.peers)
     peers = "  ".join(f"{name} {r.gbps(name):5.1f}" for name in r.peers)
-    ahead = f"lead {lead.value:4.1f}" if lead is not None else "lead    -"
+    ahead = f"lead {lead.middle:4.1f}" if lead is not None else "lead    -"
     rounds, doubtful = len(r.times.rounds["ours"]), r.times.doubtful
     wrong = "" if r.equal else "  WRONG BYTES"
     wrong += "".join(f"  ({name}: {reason})" for name, reason in r.absent.items() if reason == OTHER_BYTES)
     return (
         f"{r.case.name:32}{r.size:5}{r.threads}T  memcpy {r.gbps('memcpy'):5.1f}  stream {r.gbps('stream'):5.1f}  "
-        f"ours {r.gbps('ours'):5.1f}  share {share.value:4.2f} ±{share.uncertainty:4.2f}  {ahead}  {peers}  "
+        f"ours {r.gbps('ours'):5.1f}  share {share.middle:4.2f} ±{share.uncertainty:4.2f}  {ahead}  {peers}  "
         f"({rounds} rounds{f', {doubtful} times on fewer cores' if doubtful else ''}){wrong}"
     )
 
@@ -90,7 +90,7 @@ def summary(results: Sequence[Result]) -> Iterator[str]:
                     yield f"{size} {threads}T, {name} {len(group)} cases"
                     yield "  median of rounds  " + _means(group, best=False)
                     yield "  best of rounds    " + _means(group, best=True)
-            low = sorted((r.share().value, r.case.name) for r in here if r.share().value < least(r))
+            low = sorted((r.share().middle, r.case.name) for r in here if r.share().middle < least(r))
             if low:
                 yield "  below the least share: " + ", ".join(f"{name} {share:.2f}" for share, name in low)
         every = [r for r in results if r.threads == threads]
@@ -124,7 +124,7 @@ def _ratio(r: Result, names: Sequence[str], *, best: bool) -> float | None:
     """Ours over the fastest of `names`: the median inside rounds, or by the best rounds of each."""
     if not best:
         lead = r.lead(names)
-        return None if lead is None else lead.value
+        return None if lead is None else lead.middle
     rival = r.fastest([name for name in names if name in r.times.rounds], best=True)
     return None if rival is None else r.gbps("ours", best=True) / r.gbps(rival, best=True)
 

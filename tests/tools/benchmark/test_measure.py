@@ -26,9 +26,9 @@ def test_a_case_is_measured_and_compared():
     assert set(found.times.rounds) == {"ours", "memcpy", "stream", "numpy"}
     assert {len(rounds) for rounds in found.times.rounds.values()} == {3}
     assert found.gbps("ours", best=True) >= found.gbps("ours") > 0
-    assert found.share().value > 0
+    assert found.share().middle > 0
     lead = found.lead(["numpy", "torch"])
-    assert lead is not None and lead.value > 0
+    assert lead is not None and lead.middle > 0
     assert found.lead(["torch"]) is None
 
 

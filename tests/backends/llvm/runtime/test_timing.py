@@ -5,17 +5,19 @@ from __future__ import annotations
 from functools import partial
 from random import Random
 from time import sleep
+from typing import Any
 
 import pytest
 
-from layout_ir.backends.llvm.runtime.timing import Limits, Times, median_interval, race
+from layout_ir.backends.llvm.runtime.timing import LEAST_SAMPLES, Limits, Times, median_interval, race
 
 
 def test_a_machine_that_slows_down_does_not_change_a_ratio():
     slow = [1.0, 1.0, 5.0, 3.0, 1.0, 9.0, 2.0, 2.0, 1.0]
     times = Times({"a": slow, "b": [2 * t for t in slow]})
     ratio = times.speedup("a", "b")
-    assert (ratio.value, ratio.low, ratio.high) == (2.0, 2.0, 2.0)
+    assert (ratio.middle, ratio.low, ratio.high) == (2.0, 2.0, 2.0)
+    assert times.ratio("a", to="b").middle == 0.5
     assert times.best("a") == 1.0
     assert times.median("a") == 2.0
 
@@ -25,9 +27,19 @@ def test_the_interval_holds_the_true_median():
     held = 0
     for _ in range(400):
         found = median_interval([rng.lognormvariate(0, 0.5) for _ in range(25)])
-        assert found.low <= found.value <= found.high
+        assert found.low <= found.middle <= found.high
         held += found.low <= 1 <= found.high
     assert held >= 0.92 * 400
+
+
+@pytest.mark.parametrize("count", range(LEAST_SAMPLES, 60))
+def test_an_interval_misses_the_median_as_seldom_as_it_says_and_is_no_wider_than_that(count: int):
+    stats: Any = pytest.importorskip("scipy.stats")
+    found = median_interval([float(k) for k in range(count)])
+    below = int(found.low)
+    assert found.high == count - 1 - below
+    # The median lies below sample k exactly if at most k samples lie below the median.
+    assert stats.binom.cdf(below, count, 0.5) <= 0.025 < stats.binom.cdf(below + 1, count, 0.5)
 
 
 def test_contenders_take_turns_until_the_noise_allows():
