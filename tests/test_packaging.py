@@ -109,10 +109,16 @@ def test_negative_the_folders_cannot_be_imported_under_a_second_name(name: str):
 CORE = {"xdsl", "numpy", "llvmlite"}
 
 OPTIONAL = {
+<<<<<<< HEAD
     "onnx": "layout_ir/frontends/",
     "google": "layout_ir/frontends/",
     "PIL": "layout_ir/drawing/",
     "fast_sugiyama": "layout_ir/drawing/",
+=======
+    "onnx": ("layout_ir/frontends/", "layout_ir/exits/onnx/"),
+    "google": ("layout_ir/frontends/",),
+    "PIL": ("layout_ir/drawing/",),
+>>>>>>> h/exit
 }
 """What the extras bring (`google` is the protobuf of onnx), and where it may be imported outright."""
 
@@ -137,7 +143,7 @@ def test_only_declared_packages_are_imported():
     for name, path in tree().items():
         if path.suffix == ".py":
             for root, at_once in imports(path):
-                here = name.startswith(OPTIONAL.get(root, "-"))
+                here = name.startswith(OPTIONAL.get(root, ("-",)))
                 # Inside a function a package may be asked for that need not be there.
                 elsewhere = not at_once and root in {*OPTIONAL, "torch"}
                 assert root in always or here or elsewhere, f"{name} imports {root}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.passes.onnx.model_graph import UNKNOWN_EXTENT, Graph, Node, PendingTensor
-from layout_ir.passes.onnx.node_models.node_option import NodeModel, NodeOption, plain_orders
+from layout_ir.passes.onnx.node_models.node_option import NodeModel, NodeOption
 from layout_ir.passes.onnx.node_writer import GraphOutput, NodeWriter
 from layout_ir.passes.onnx.order_selection import Demand, NodeChoices, OrderProblem
 from layout_ir.passes.onnx.orders import (
@@ -267,7 +267,7 @@ class GraphRewriter:
             return  # written where it is needed first
         option = self.plan.options.get(id(node))
         if option is None:
-            option = NodeOption(tuple(plain_orders(node)), tuple(plain_orders(node, outputs=True)))
+            option = NodeOption(*node.plain_orders)
         for name in node.captures:
             self._alias(name)
         inputs = [self._input(name, order) for name, order in zip(node.inputs, option.ins, strict=True)]

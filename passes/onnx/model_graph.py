@@ -16,7 +16,7 @@ from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of
 from layout_ir.frontends.onnx.tensor_protos import array_of
-from layout_ir.passes.onnx.orders import Extent, Order, Shape
+from layout_ir.passes.onnx.orders import Extent, Order, Shape, identity
 
 if TYPE_CHECKING:
     import onnx
@@ -270,6 +270,13 @@ class Node:
         """The shape of an output."""
         name = self.outputs[number] if number < len(self.outputs) else ""
         return self.graph.shape(name) if name else None
+
+    @cached_property
+    def plain_orders(self) -> tuple[tuple[Order, ...], tuple[Order, ...]]:
+        """The orders of the model itself, of the inputs and of the outputs; () for a value of unknown rank."""
+        shapes = [self.graph.shape(name) if name else None for name in (*self.inputs, *self.outputs)]
+        orders = [() if shape is None else identity(len(shape)) for shape in shapes]
+        return tuple(orders[: len(self.inputs)]), tuple(orders[len(self.inputs) :])
 
     def known_ints(self, number: int) -> tuple[int, ...] | None:
         """The integers of a constant input; None where it is left out, large, or computed at run time."""

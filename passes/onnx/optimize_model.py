@@ -179,7 +179,8 @@ class _Task:
                 _replace_graph(plan.graph.proto, nodes, initializers)
             _change_boundary(self.model.graph, obligations)
             _import_domains(self.model)
-            self.improved = True
+            # What is left for callers alone, no second look makes less.
+            self.improved = len(remaining) > 2 or not all(entry.is_at_boundary for entry in remaining)
         else:
             result.obligations = []
         return result

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from layout_ir.passes.onnx.consumers import CHANGED_NODE, SMALL_NODE, Consumer
 from layout_ir.passes.onnx.model_graph import Graph, Node
-from layout_ir.passes.onnx.node_models.node_option import NodeModel, NodeOption, plain_orders
+from layout_ir.passes.onnx.node_models.node_option import NodeModel, NodeOption, option_of
 from layout_ir.passes.onnx.orders import (
     Order,
     compose,
@@ -156,7 +156,7 @@ def order_problem(
 ) -> OrderProblem:
     """The problem of a graph; inputs and outputs that are free may be had in any order."""
     values = Values(graph)
-    omitted = _spread(values, consumer)
+    options, omitted = _spread(values, consumer)
     roots = list(values.orders)
     number = {root: k for k, root in enumerate(roots)}
     orders = [list(values.orders[root]) for root in roots]
@@ -180,7 +180,7 @@ def order_problem(
         if not touched and not given:
             continue
         made.update(node.outputs[k] for k in given)
-        choices = _choices(values, node, consumer)
+        choices = options.get(id(node)) or _choices(values, node, consumer)
         found: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[int, NodeOption]] = {}
         for option in choices.options:
             ins = tuple(
@@ -238,8 +238,11 @@ def _is_changed(order: Order) -> bool:
     return not is_identity(order)
 
 
-def _spread(values: Values, consumer: Consumer) -> tuple[str, ...]:
-    """Hands orders on from value to value until no node brings a new one; what was left out, in words."""
+def _spread(values: Values, consumer: Consumer) -> tuple[dict[int, NodeChoices], tuple[str, ...]]:
+    """Hands orders on from value to value until no node brings a new one.
+
+    Returns the options of the nodes that were come to, by identity, and what was left out, in words.
+    """
     around: dict[str, list[Node]] = {}
     for node in values.nodes:
         for name in dict.fromkeys((*node.inputs, *node.outputs)):
@@ -248,6 +251,7 @@ def _spread(values: Values, consumer: Consumer) -> tuple[str, ...]:
     omitted: dict[str, None] = {}
     queue: deque[Node] = deque()
     waiting: set[int] = set()
+    options: dict[int, NodeChoices] = {}
 
     def wake(root: str) -> None:
         for node in around.get(root, ()):
@@ -260,7 +264,9 @@ def _spread(values: Values, consumer: Consumer) -> tuple[str, ...]:
     while queue:
         node = queue.popleft()
         waiting.discard(id(node))
-        for option in _choices(values, node, consumer).options:
+        # Whoever is come to later and brings a new order wakes the node again: the last time, these are all.
+        options[id(node)] = _choices(values, node, consumer)
+        for option in options[id(node)].options:
             for names, orders in ((node.inputs, option.ins), (node.outputs, option.outs)):
                 for name, order in zip(names, orders, strict=True):
                     if not name:
@@ -278,13 +284,13 @@ def _spread(values: Values, consumer: Consumer) -> tuple[str, ...]:
                             continue
                         known[wanted] = None
                         wake(member.root)
-    return tuple(omitted)
+    return options, tuple(omitted)
 
 
 def _choices(values: Values, node: Node, consumer: Consumer) -> NodeChoices:
     """The node with all its options, that of the model first."""
     model = consumer.model_of(node)
-    plain = NodeOption(tuple(plain_orders(node)), tuple(plain_orders(node, outputs=True)))
+    plain = option_of(node, {}, {})
     if model is None:
         return NodeChoices(node, None, (plain,))
     ins = [values.candidates(name) for name in node.inputs]

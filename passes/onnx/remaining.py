@@ -25,6 +25,8 @@ class Remaining:
     reason: str
     removed_by: str
     """What would make it needless."""
+    is_at_boundary: bool
+    """Whether it is there for callers: of an input, or for an output."""
 
 
 def remaining_transposes(plan: Plan) -> list[Remaining]:
@@ -74,6 +76,7 @@ def _remaining(plan: Plan, move: Move, maker: Node | None, users: list[tuple[Nod
         consumers,
         reason,
         removed,
+        maker is None or bool(results),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from layout_ir.passes.onnx.model_graph import Node
-from layout_ir.passes.onnx.orders import Order, identity
+from layout_ir.passes.onnx.orders import Order
 
 if TYPE_CHECKING:
     import onnx
@@ -40,18 +40,9 @@ class NodeModel(Protocol):
         ...
 
 
-def plain_orders(node: Node, *, outputs: bool = False) -> list[Order]:
-    """The orders of the model itself, of the inputs or the outputs."""
-    shapes = [
-        node.result_shape(k) if outputs else node.shape(k)
-        for k in range(len(node.outputs if outputs else node.inputs))
-    ]
-    return [() if shape is None else identity(len(shape)) for shape in shapes]
-
-
 def option_of(node: Node, ins: dict[int, Order], outs: dict[int, Order], more_nodes: int = 0) -> NodeOption:
     """The option in which inputs and outputs of these numbers have these orders, and all others that of the model."""
-    all_ins, all_outs = plain_orders(node), plain_orders(node, outputs=True)
+    all_ins, all_outs = list(node.plain_orders[0]), list(node.plain_orders[1])
     for orders, changes in ((all_ins, ins), (all_outs, outs)):
         for number, order in changes.items():
             orders[number] = order
