@@ -109,16 +109,10 @@ def test_negative_the_folders_cannot_be_imported_under_a_second_name(name: str):
 CORE = {"xdsl", "numpy", "llvmlite"}
 
 OPTIONAL = {
-<<<<<<< HEAD
-    "onnx": "layout_ir/frontends/",
-    "google": "layout_ir/frontends/",
-    "PIL": "layout_ir/drawing/",
-    "fast_sugiyama": "layout_ir/drawing/",
-=======
     "onnx": ("layout_ir/frontends/", "layout_ir/exits/onnx/"),
     "google": ("layout_ir/frontends/",),
     "PIL": ("layout_ir/drawing/",),
->>>>>>> h/exit
+    "fast_sugiyama": ("layout_ir/drawing/",),
 }
 """What the extras bring (`google` is the protobuf of onnx), and where it may be imported outright."""
 
