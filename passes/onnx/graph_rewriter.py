@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from layout_ir.passes.onnx.graph_output import GraphOutput, NodeWriter
 from layout_ir.passes.onnx.model_graph import UNKNOWN_EXTENT, Graph, Node, PendingTensor
 from layout_ir.passes.onnx.node_models.node_option import NodeModel, NodeOption
-from layout_ir.passes.onnx.node_writer import GraphOutput, NodeWriter
 from layout_ir.passes.onnx.order_selection import Demand, NodeChoices, OrderProblem
 from layout_ir.passes.onnx.orders import (
     Order,
@@ -276,7 +276,7 @@ class GraphRewriter:
             for name, order in zip(node.outputs, option.outs, strict=True)
         ]
         writer = NodeWriter(
-            node, option, self.out, inputs, outputs, lambda k, axes: self._reshaped(node, option, k, axes)
+            node, self.out, inputs, outputs, lambda k, axes: self._reshaped(node, option, k, axes)
         )
         if (
             inputs == list(node.inputs)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute, set_input
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.node_option import (
     Candidates,
@@ -14,7 +15,6 @@ from layout_ir.passes.onnx.node_models.node_option import (
     distinct,
     option_of,
 )
-from layout_ir.passes.onnx.node_writer import NodeWriter, set_attribute, set_input
 from layout_ir.passes.onnx.orders import Order, inverse
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute, set_input
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.node_option import Candidates, NodeModel, NodeOption, option_of
 from layout_ir.passes.onnx.node_models.same_order import REDUCTIONS, SAME_ORDER, known_axes
-from layout_ir.passes.onnx.node_writer import NodeWriter, set_attribute, set_input
 from layout_ir.passes.onnx.orders import (
     Order,
     identity,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.node_option import (
     Candidates,
@@ -14,7 +15,6 @@ from layout_ir.passes.onnx.node_models.node_option import (
     option_of,
 )
 from layout_ir.passes.onnx.node_models.same_order import batch_and_channels_first
-from layout_ir.passes.onnx.node_writer import NodeWriter, set_attribute
 from layout_ir.passes.onnx.orders import is_identity
 
 if TYPE_CHECKING:
