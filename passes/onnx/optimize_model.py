@@ -24,17 +24,20 @@ from layout_ir.passes.onnx.consumers import Consumer, consumer_named
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Plan, constant_tensor
 from layout_ir.passes.onnx.model_file import write_model
 from layout_ir.passes.onnx.model_graph import Graph, PendingTensor, graphs_of_model
-from layout_ir.passes.onnx.order_selection import joined, order_problem, transpose_perm
+from layout_ir.passes.onnx.order_selection import OrderProblem, joined, order_problem, transpose_perm
 from layout_ir.passes.onnx.orders import Order, identity, is_identity
 from layout_ir.passes.onnx.remaining import Remaining, remaining_transposes
 from layout_ir.passes.onnx.view_chains import merge_view_chains
 from layout_ir.passes.selection.solver.certificate import certify
 from layout_ir.passes.selection.solver.selection_problem import Solution
 from layout_ir.passes.selection.solver.solve import solve_exact
+from layout_ir.passes.selection.translation.origin import compare_problems
 
 if TYPE_CHECKING:
     import onnx
     from numpy.typing import NDArray
+
+    from layout_ir.frontends.onnx.model import Source
 
 Boundary = Literal["keep", "free"]
 
@@ -106,7 +109,7 @@ class OptimizedModel:
 
 
 def optimize_onnx(
-    source: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    source: Source,
     target: str = "onnx",
     *,
     inputs: Boundary = "keep",
@@ -118,8 +121,8 @@ def optimize_onnx(
 
     `keep` leaves the orders of inputs or outputs as they are; `free` lets callers be asked for others, which are
     listed in `obligations`. `shapes` are those of inputs, by name, for the bytes that are compared; the model stays as
-    dynamic as it was. With `certificate` the proof is in the result. Raises OnnxImportError for a file that is no
-    model, and LayoutError for an unknown target.
+    dynamic as it was. With `certificate` the proof that the model which comes out cannot be had for less is in the
+    result. Raises OnnxImportError for a file that is no model, and LayoutError for an unknown target.
     """
     consumer = consumer_named(target)
     for name, value in (("inputs", inputs), ("outputs", outputs)):
@@ -156,9 +159,6 @@ class _Task:
         """The result of this round; sets `improved` where it changed the model."""
         graphs = graphs_of_model(self.model, self.folder, self.shapes, self.pending)
         before = self._traffic(graphs)
-        for graph in graphs:
-            fold_constant_transposes(graph)
-            merge_view_chains(graph)
         plans, solution, certificate, notes = self._planned(graphs)
         remaining = sorted(
             (entry for plan in plans for entry in remaining_transposes(plan)), key=lambda entry: -entry.nbytes
@@ -180,7 +180,9 @@ class _Task:
             _change_boundary(self.model.graph, obligations)
             _import_domains(self.model)
             # What is left for callers alone, no second look makes less.
-            self.improved = len(remaining) > 2 or not all(entry.is_at_boundary for entry in remaining)
+            self.improved = (
+                self.certificate or len(remaining) > 2 or not all(entry.is_at_boundary for entry in remaining)
+            )
         else:
             result.obligations = []
         return result
@@ -203,8 +205,7 @@ class _Task:
         main = graphs[0].proto
         inputs = [value.name for value in main.input] if self.free_inputs else []
         outputs = [value.name for value in main.output] if self.free_outputs else []
-        problems = [order_problem(graphs[0], self.consumer, free_inputs=inputs, free_outputs=outputs)]
-        problems += [order_problem(graph, self.consumer) for graph in graphs[1:]]
+        problems = _stated(graphs, self.consumer, inputs, outputs)
         omitted = tuple(what for problem in problems for what in problem.omitted)
         problem, certificate = joined(problems), None
         if self.certificate:
@@ -221,6 +222,26 @@ class _Task:
             first += count
         notes = [note for plan in plans for note in plan.open_extents()]
         return plans, solution, certificate, list(dict.fromkeys(notes))
+
+
+def _stated(
+    graphs: Sequence[Graph], consumer: Consumer, inputs: Sequence[str] = (), outputs: Sequence[str] = ()
+) -> list[OrderProblem]:
+    """The problem of each graph, without what constants decide and what views undo."""
+    for graph in graphs:
+        fold_constant_transposes(graph)
+        merge_view_chains(graph)
+    main = order_problem(graphs[0], consumer, free_inputs=inputs, free_outputs=outputs)
+    return [main, *(order_problem(graph, consumer) for graph in graphs[1:])]
+
+
+def check_model(
+    certificate: dict[str, Any], source: Source, target: str, shapes: Mapping[str, Sequence[int]]
+) -> None:
+    """Raises LayoutError where the problem of a model, as it is, is not that of the certificate."""
+    model, folder = read_model(source)
+    graphs = graphs_of_model(model, folder, shapes, {})
+    compare_problems(certificate, joined(_stated(graphs, consumer_named(target))))
 
 
 def _obligations(plan: Plan) -> list[Obligation]:
