@@ -26,6 +26,11 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     path = shipped_network(args.model) if args.model.startswith("onnx:") else args.model
     draws = args.html is not None or args.svg is not None
+    if draws:
+        from layout_ir.drawing.graph_placement import check_installed
+
+        check_installed()
+    shapes = input_shapes(args.shapes or ())
     files = (args.output, args.certificate, args.html, args.svg)
     with all_or_none(*files):
         result = optimize_onnx(
@@ -33,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
             args.target,
             inputs=args.inputs,
             outputs=args.outputs,
-            shapes=input_shapes(args.shapes or ()),
+            shapes=shapes,
             certificate=args.certificate is not None,
         )
         if args.output is not None:
@@ -42,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
             write_result(json.dumps(result.certificate), args.certificate)
         if draws:
             notes = [f"target {result.target}", proof(result), *result.notes]
-            draw_models(path, result, args.html, args.svg, notes)
+            draw_models(args.model, path, result, args.html, args.svg, notes, shapes)
         text = (
             json.dumps(report_object(args.model, result), indent=2)
             if args.json
@@ -125,7 +130,9 @@ def report_lines(model: str, result: OptimizedModel, *, everything: bool, bytes_
     if result.obligations:
         moved = bytes_text(sum(entry.nbytes for entry in result.obligations))
         lines += ["", f"asked of callers, {moved} where they have the order of the model:"]
-        lines += [f"  {printable(e.name)} in order ({', '.join(map(str, e.order))})" for e in result.obligations]
+        lines += [
+            f"  {printable(e.name)} in order ({', '.join(map(str, e.order))})" for e in result.obligations
+        ]
     if not result.remaining:
         return [*lines, "", "no Transpose remains"]
     lines += ["", "what remains:"]
@@ -137,7 +144,10 @@ def report_lines(model: str, result: OptimizedModel, *, everything: bool, bytes_
             f"{printable(entry.producer)} and {printable(', '.join(entry.consumers[:3]))}"
         )
         if everything:
-            lines += [f"             why: {printable(entry.reason)}", f"             needs: {printable(entry.removed_by)}"]
+            lines += [
+                f"             why: {printable(entry.reason)}",
+                f"             needs: {printable(entry.removed_by)}",
+            ]
     if len(shown) < len(result.remaining):
         lines.append(f"  ... and {len(result.remaining) - len(shown)} more (--report lists them)")
     return lines
