@@ -53,7 +53,8 @@ def draw_models(
     # Callers that are asked for another order give other shapes.
     after = read_onnx(result.stored, _asked(result, shapes))
     orders = DimOrders([before, after], same_values(before, after, result.places))
-    drawn = drawn_graph(after, orders, 1, reasons_of(after, result))
+    roots = {name: root for name, (root, _) in result.places.items()}
+    drawn = drawn_graph(after, orders, 1, reasons_of(after, result), roots)
     if page is not None:
         copies = decide_transposes(before, explain_copies(before), result)
         first = drawn_graph(before, orders, 0, {copy.number: _told(copy) for copy in copies})
@@ -99,12 +100,17 @@ def _asked(result: OptimizedModel, shapes: Mapping[str, Sequence[int]]) -> dict[
 
 
 def drawn_graph(
-    graph: ExecutionGraph, orders: DimOrders, number: int, reasons: Mapping[int, str]
+    graph: ExecutionGraph,
+    orders: DimOrders,
+    number: int,
+    reasons: Mapping[int, str],
+    roots: Mapping[str, str] | None = None,
 ) -> DrawnGraph:
     """The graph to draw of `graph`, the one of that number in `orders`; `reasons` says of copies, by the numbers of
     their nodes, why they are there.
 
-    A node has the same id in every graph in which its kind and name are the same.
+    A node has the same id in every graph in which it is of the same kind and makes the same value. `roots` says, by
+    names of values, which name they have in the graph that this one is compared with.
     """
     producers, readers = graph.producers(), graph.readers()
     told = {
@@ -120,7 +126,7 @@ def drawn_graph(
     for k, node in enumerate(graph.nodes):
         if k in told:
             continue
-        key = f"{node.role} {node.kind} {node.name}"
+        key = f"{node.role} {node.kind} {_made(graph, node, roots or {})}"
         seen[key] += 1
         keys[k] = f"{key}\n{seen[key]}"
         constants = [o.value for o in node.inputs if producers[o.value] in told]
@@ -140,6 +146,14 @@ def drawn_graph(
         if (source := producers[operand.value]) is not None and source in keys
     ]
     return DrawnGraph(tuple(nodes), tuple(edges))
+
+
+def _made(graph: ExecutionGraph, node: Node, roots: Mapping[str, str]) -> str:
+    """The value that a node makes; for a copy, which makes one that is there already, its own name."""
+    if node.role == "copy" or not node.outputs:
+        return node.name
+    name = graph.values[node.outputs[0]].name
+    return roots.get(name, name) or node.name
 
 
 def _is_copied(graph: ExecutionGraph, readers: Sequence[Sequence[tuple[int, object]]], node: Node) -> bool:
