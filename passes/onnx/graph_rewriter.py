@@ -140,6 +140,8 @@ class GraphRewriter:
         """Names of tensors that are written already."""
         self.copied: set[str] = set()
         """Constants that live on in the order of the model."""
+        self.aliases: dict[str, Place] = {}
+        """The tensors that have a second name, by that."""
 
     def _fixed_names(self) -> dict[Place, str]:
         """The tensors whose names callers know: inputs as they are given, results as they are asked for."""
@@ -165,6 +167,11 @@ class GraphRewriter:
             self.names[place] = found
         return found
 
+    @property
+    def places(self) -> dict[str, Place]:
+        """By name of a tensor that was written: the value of the model that it is, and in which order."""
+        return {name: place for place, name in self.names.items()} | self.aliases
+
     def write(self) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
         """The nodes and initializers of the new graph."""
         proto = self.graph.proto
@@ -188,6 +195,7 @@ class GraphRewriter:
         order = self.plan.outputs.get(name, member.order)
         found = self.need((member.root, order))
         if found != name:
+            self.aliases[name] = (member.root, order)
             self.out.add("Identity", [found], name)
             self.there.add(name)
 

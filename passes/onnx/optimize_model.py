@@ -21,11 +21,11 @@ from layout_ir.frontends.onnx.model import read_model
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.passes.onnx.constant_folding import fold_constant_transposes
 from layout_ir.passes.onnx.consumers import Consumer, consumer_named
-from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Plan, constant_tensor
+from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan, constant_tensor
 from layout_ir.passes.onnx.model_file import write_model
-from layout_ir.passes.onnx.model_graph import Graph, PendingTensor, graphs_of_model
+from layout_ir.passes.onnx.model_graph import Graph, Node, PendingTensor, graphs_of_model
 from layout_ir.passes.onnx.order_selection import OrderProblem, joined, order_problem, transpose_perm
-from layout_ir.passes.onnx.orders import Order, identity, is_identity
+from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity
 from layout_ir.passes.onnx.remaining import Remaining, remaining_transposes
 from layout_ir.passes.onnx.view_chains import merge_view_chains
 from layout_ir.passes.selection.solver.certificate import certify
@@ -82,6 +82,15 @@ class OptimizedModel:
     certificate: dict[str, Any] | None = None
     notes: list[str] = field(default_factory=list[str])
     """What the proof does not speak of."""
+    transposed: frozenset[str] = frozenset()
+    """The results of the Transposes that the model had, by name; those in the bodies of functions are not known."""
+    places: dict[str, Place] = field(default_factory=dict[str, Place])
+    """Which value of the model that came in a tensor is, and in which order, () for its own; others are themselves."""
+
+    def place(self, name: str, order: Order) -> Place:
+        """Value `name` of the model that goes out in order `order`, as a value of the model that came in."""
+        root, own = self.places.get(name, (name, ()))
+        return root, compose(own, order) if own else order
 
     @property
     def model(self) -> onnx.ModelProto:
@@ -137,7 +146,8 @@ def optimize_onnx(
         task = replace(task, free_inputs=False, free_outputs=False, improved=False)
         again = task.optimized()
         obligations = result.obligations
-        result = replace(again, before=before, obligations=obligations)
+        transposed = result.transposed
+        result = replace(again, before=before, obligations=obligations, transposed=transposed)
     return result
 
 
@@ -154,11 +164,14 @@ class _Task:
     free_outputs: bool
     certificate: bool
     improved: bool = False
+    places: dict[str, Place] = field(default_factory=dict[str, Place])
+    """Of the tensors that earlier rounds wrote: the values of the model that came in, and their orders."""
 
     def optimized(self) -> OptimizedModel:
         """The result of this round; sets `improved` where it changed the model."""
         graphs = graphs_of_model(self.model, self.folder, self.shapes, self.pending)
         before = self._traffic(graphs)
+        transposed = frozenset(n.outputs[0] for g in graphs for n in g.nodes if _is_transpose(n))
         plans, solution, certificate, notes = self._planned(graphs)
         remaining = sorted(
             (entry for plan in plans for entry in remaining_transposes(plan)), key=lambda entry: -entry.nbytes
@@ -171,12 +184,16 @@ class _Task:
         obligations = _obligations(plans[0])
         result = OptimizedModel(
             self.model, self.folder, self.pending, self.consumer.name, before, after, remaining, obligations, solution,
-            certificate, notes,
+            certificate, notes, transposed, self.places,
         )  # fmt: skip
         if after.cost < before.cost:
+            places: dict[str, Place] = {}
             for plan in reversed(plans):
-                nodes, initializers = GraphRewriter(plan).write()
+                rewriter = GraphRewriter(plan)
+                nodes, initializers = rewriter.write()
                 _replace_graph(plan.graph.proto, nodes, initializers)
+                places.update({name: result.place(*place) for name, place in rewriter.places.items()})
+            self.places = result.places = {**self.places, **places}
             _change_boundary(self.model.graph, obligations)
             _import_domains(self.model)
             # What is left for callers alone, no second look makes less.
@@ -191,7 +208,7 @@ class _Task:
         count = nbytes = cost = 0
         for graph in graphs:
             for node in graph.nodes:
-                if node.op_type == "Transpose" and not node.domain and node.inputs:
+                if _is_transpose(node):
                     moved = 2 * graph.nbytes(node.inputs[0])
                     perm = transpose_perm(node) or ()
                     count, nbytes = count + 1, nbytes + moved
@@ -242,6 +259,10 @@ def check_model(
     model, folder = read_model(source)
     graphs = graphs_of_model(model, folder, shapes, {})
     compare_problems(certificate, joined(_stated(graphs, consumer_named(target))))
+
+
+def _is_transpose(node: Node) -> bool:
+    return node.op_type == "Transpose" and not node.domain and bool(node.inputs)
 
 
 def _obligations(plan: Plan) -> list[Obligation]:
