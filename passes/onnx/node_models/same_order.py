@@ -311,7 +311,7 @@ class Elementwise:
 
 ELEMENTWISE = (
     "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "BitwiseAnd",
-    "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Celu", "Clip", "Cos", "Cosh", "Div", "Elu",
+    "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "Ceil", "Celu", "Clip", "Cos", "Cosh", "Div", "Elu",
     "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity",
     "IsInf", "IsNaN", "LeakyRelu", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mish", "Mod", "Mul", "Neg",
     "Not", "Or", "PRelu", "Pow", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh",
@@ -362,6 +362,7 @@ SAME_ORDER: dict[str, NodeModel] = {
         ("ArgMax", "ArgMin"), SameOrder(axis(0), lambda node, order: node.int("keepdims", 1) == 1)
     ),
     "BatchNormalization": SameOrder(admits=inference_batch_norm),
+    "CastLike": SameOrder(),
     "Concat": SameOrder(axis(0), ins=0),
     "Compress": SameOrder(axis(0), lambda node, order: "axis" in node.attributes),
     "CumSum": SameOrder(axis_as_input, lambda node, order: node.known_ints(1) is not None),
