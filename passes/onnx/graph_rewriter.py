@@ -282,16 +282,11 @@ class GraphRewriter:
         writer = NodeWriter(
             node, option, self.out, inputs, outputs, lambda k, axes: self._reshaped(node, option, k, axes)
         )
-        if (
-            inputs == list(node.inputs)
-            and outputs == list(node.outputs)
-            and all(map(is_identity, (*option.ins, *option.outs)))
-        ):
-            self.out.nodes.append(node.proto)
+        model = self.plan.models.get(id(node))
+        if model is not None and not all(map(is_identity, (*option.ins, *option.outs))):
+            self.out.nodes.append(model.write(node, option, writer))
         else:
-            model = self.plan.models.get(id(node))
-            proto = writer.copy() if model is None else model.write(node, option, writer)
-            self.out.nodes.append(proto)
+            self.out.nodes.append(writer.copy())
         self.there.update(name for name in outputs if name)
 
     def _input(self, name: str, order: Order) -> str:

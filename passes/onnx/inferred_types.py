@@ -27,12 +27,21 @@ def inferred_types(
 
     Initializers that are `overridable` are inputs of which the type alone is known; `shapes` are those of inputs.
     """
+    import onnx
+    import onnx.helper
+
     light = _without_weights(model, overridable, shapes)
     claims = [_claims(graph) for graph in _all_graphs(light.graph)]
     for graph in _all_graphs(light.graph):
+        given = {value.name: value.type for value in graph.input}
+        given.update(
+            (t.name, onnx.helper.make_tensor_type_proto(t.data_type, t.dims)) for t in graph.initializer
+        )
         del graph.value_info[:]
         for value in graph.output:
-            if value.type.HasField("tensor_type"):
+            if value.name in given:
+                value.type.CopyFrom(given[value.name])
+            elif value.type.HasField("tensor_type"):
                 value.type.tensor_type.ClearField("shape")
     graphs = _all_graphs(_inferred(light).graph)
     found = [_types(graph) for graph in graphs]

@@ -49,7 +49,7 @@ class SameOrder:
         mine = [k for k in range(self.ins or len(node.inputs)) if node.input(k)]
         made = [k for k in range(self.outs or len(node.outputs)) if k < len(node.outputs) and node.outputs[k]]
         shapes = [*(node.shape(k) for k in mine), *(node.result_shape(k) for k in made)]
-        if any(shape is None or len(shape) != len(shapes[0] or ()) for shape in shapes):
+        if any(not shape or len(shape) != len(shapes[0] or ()) for shape in shapes):
             return
         for order in distinct([*(ins[k] for k in mine), *(outs[k] for k in made)]):
             if self.admits(node, order):
@@ -281,6 +281,8 @@ class Elementwise:
             for order in candidates:
                 lead = rank - len(order)
                 orders.append((*range(lead), *(d + lead for d in order)))
+        if any(shape is not None and len(shape) > rank for shape in shapes):
+            return
         for order in dict.fromkeys(orders):
             mine: dict[int, Order] = {}
             more = 0

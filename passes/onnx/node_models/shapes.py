@@ -158,8 +158,10 @@ class DroppingReduction:
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """Every order of the operand, and those that the orders of the result lead to."""
+        if not node.shape(0) or node.result_shape() is None:
+            return
         axes = self._axes(node)
-        if axes is None or node.shape(0) is None or node.result_shape() is None:
+        if axes is None:
             return
         if node.int("keepdims", 1):
             kept = SAME_ORDER["ArgMax" if self.since is None else "ReduceMax"]
@@ -199,7 +201,7 @@ class Gather:
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """Every order of the data, and of the result where the dims of the indices lie side by side."""
         data, indices = node.shape(0), node.shape(1)
-        if data is None or indices is None or node.result_shape() is None:
+        if not data or indices is None or node.result_shape() is None:
             return
         axis, many = node.int("axis", 0) % len(data), len(indices)
         orders = list(ins[0])
@@ -298,7 +300,7 @@ class TrailingNormalization:
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterable[NodeOption]:
         """Orders with the normalized dims at the end."""
         shape = node.shape(0)
-        if shape is None or node.result_shape() is None:
+        if not shape or node.result_shape() is None:
             return []
         rank = len(shape)
         split = node.int("axis", -1) % rank
