@@ -54,7 +54,9 @@ def graph_page(
         "graphs": "\n".join(
             _pane(name, graph, place, palette, len(placed) > 1) for name, (graph, place) in placed.items()
         ),
-        "remaining-title": f"{'All copies' if before is None else 'What remains'}: {_copies(len(remaining))}, {bytes_text(total)}",
+        "remaining-title": (
+            f"{'All copies' if before is None else 'What remains'}: {_copies(len(remaining))}, {bytes_text(total)}"
+        ),
         "remaining": _table(after, remaining[:ROWS], len(remaining)),
         "data": _data(placed, palette, pictures or {}),
         "style": style,

@@ -142,6 +142,14 @@ class GraphRewriter:
         """Constants that live on in the order of the model."""
         self.aliases: dict[str, Place] = {}
         """The tensors that have a second name, by that."""
+        self._with_ones: dict[tuple[Place, tuple[int, ...]], str] = {}
+        """Constants that have more dims of one element, by the axes of those."""
+        self._makers = {
+            name: node.proto
+            for node in self.values.nodes
+            if node.op_type == "Constant"
+            for name in node.outputs
+        }
 
     def _fixed_names(self) -> dict[Place, str]:
         """The tensors whose names callers know: inputs as they are given, results as they are asked for."""
@@ -182,8 +190,12 @@ class GraphRewriter:
             self._write_node(node)
         for value in proto.output:
             self._alias(value.name)
+        # What nobody used before is not for us to drop: somebody else may know it by name.
+        used = {name for node in self.graph.nodes_of_model for name in (*node.inputs, *node.captures)}
         kept = [
-            t for t in proto.initializer if t.name not in self.graph.initializers or t.name in self.copied
+            t
+            for t in proto.initializer
+            if t.name not in self.graph.initializers or t.name in self.copied or t.name not in used
         ]
         return self.out.nodes, [*kept, *self.out.initializers]
 
@@ -268,7 +280,7 @@ class GraphRewriter:
     def _constant_node(self, root: str) -> onnx.NodeProto | None:
         if root in self.graph.initializers:
             return None
-        return next(node.proto for node in self.values.nodes if root in node.outputs)
+        return self._makers[root]
 
     def _write_node(self, node: Node) -> None:
         if node.op_type == "Constant" and node.outputs[0] in self.graph.constants:
@@ -286,16 +298,11 @@ class GraphRewriter:
         writer = NodeWriter(
             node, self.out, inputs, outputs, lambda k, axes: self._reshaped(node, option, k, axes)
         )
-        if (
-            inputs == list(node.inputs)
-            and outputs == list(node.outputs)
-            and all(map(is_identity, (*option.ins, *option.outs)))
-        ):
-            self.out.nodes.append(node.proto)
+        model = self.plan.models.get(id(node))
+        if model is not None and not all(map(is_identity, (*option.ins, *option.outs))):
+            self.out.nodes.append(model.write(node, option, writer))
         else:
-            model = self.plan.models.get(id(node))
-            proto = writer.copy() if model is None else model.write(node, option, writer)
-            self.out.nodes.append(proto)
+            self.out.nodes.append(writer.copy())
         self.there.update(name for name in outputs if name)
 
     def _input(self, name: str, order: Order) -> str:
@@ -312,10 +319,12 @@ class GraphRewriter:
         if member.root not in self.graph.constants:
             return None
         place = member.root, self.values.root_order(node.inputs[number], option.ins[number])
-        array = self.graph.elements(member.root).transpose(place[1])
-        name = self.out.fresh(f"{self.name(place)}_unsqueezed")
-        self.out.initializers.append(constant_tensor(np.expand_dims(array, tuple(axes)), name))
-        return name
+        key = place, tuple(axes)
+        if key not in self._with_ones:
+            array = self.graph.elements(member.root).transpose(place[1])
+            self._with_ones[key] = self.out.fresh(f"{self.name(place)}_unsqueezed")
+            self.out.initializers.append(constant_tensor(np.expand_dims(array, key[1]), self._with_ones[key]))
+        return self._with_ones[key]
 
 
 def constant_tensor(array: NDArray[Any], name: str) -> onnx.TensorProto:

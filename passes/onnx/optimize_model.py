@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.model import read_model
+from layout_ir.frontends.onnx.subgraphs import nodes_within
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.passes.onnx.constant_folding import fold_constant_transposes
 from layout_ir.passes.onnx.consumers import Consumer, consumer_named
+from layout_ir.passes.onnx.graph_check import check_names, check_shapes
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan, constant_tensor
 from layout_ir.passes.onnx.model_file import write_model
-from layout_ir.passes.onnx.model_graph import Graph, Node, PendingTensor, graphs_of_model
-from layout_ir.passes.onnx.order_selection import OrderProblem, joined, order_problem, transpose_perm
+from layout_ir.passes.onnx.model_graph import Graph, Node, PendingTensor, graphs_of_model, transpose_perm
+from layout_ir.passes.onnx.order_selection import OrderProblem, joined, order_problem
 from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity
 from layout_ir.passes.onnx.remaining import Remaining, remaining_transposes
 from layout_ir.passes.onnx.view_chains import merge_view_chains
@@ -129,25 +131,44 @@ def optimize_onnx(
     """The model with the orders of dims that cost `target` least: "onnx", the standard, or "ort-cpu", ONNX Runtime.
 
     `keep` leaves the orders of inputs or outputs as they are; `free` lets callers be asked for others, which are
-    listed in `obligations`. `shapes` are those of inputs, by name, for the bytes that are compared; the model stays as
-    dynamic as it was. With `certificate` the proof that the model which comes out cannot be had for less is in the
-    result. Raises OnnxImportError for a file that is no model, and LayoutError for an unknown target.
+    listed in `obligations`; what a subgraph uses by name and an input that is an output stay as they are. `shapes` are
+    those of inputs, by name, for the bytes that are compared; the model stays as dynamic as it was. With `certificate`
+    the proof that the model which comes out cannot be had for less is in the result.
+
+    Raises OnnxImportError for a file that is no model, or one whose nodes are in no order in which they can run, and
+    LayoutError for an unknown target, for shapes that the inputs cannot have, and for a model with training
+    information, which speaks of values by name that would not be there any more.
     """
     consumer = consumer_named(target)
     for name, value in (("inputs", inputs), ("outputs", outputs)):
         if value not in ("keep", "free"):
             raise LayoutError(f"{name} = {value!r} is unknown, expected 'keep' or 'free'")
     model, folder = read_model(source)
+    if model.training_info:
+        raise LayoutError(
+            "the model has training information, which names values of the graph: take it out "
+            "(del model.training_info[:]) to optimize the rest"
+        )
+    check_names(model.graph)
+    check_shapes(model.graph, shapes or {})
     task = _Task(model, folder, {}, shapes or {}, consumer, inputs == "free", outputs == "free", certificate)
     result = task.optimized()
     before = result.before
     # What one round writes may let the next see more: views that came to lie side by side.
+    obligations = result.obligations
+    turned = {entry.name: entry.order for entry in obligations}
+    sizes = {
+        name: [shape[d] for d in turned.get(name, identity(len(shape)))]
+        for name, shape in task.shapes.items()
+    }
+    last = before.cost
     while task.improved:
-        task = replace(task, free_inputs=False, free_outputs=False, improved=False)
+        task = replace(task, shapes=sizes, free_inputs=False, free_outputs=False, improved=False)
         again = task.optimized()
-        obligations = result.obligations
-        transposed = result.transposed
-        result = replace(again, before=before, obligations=obligations, transposed=transposed)
+        result = replace(again, before=before, obligations=obligations, transposed=result.transposed)
+        # A round that made nothing better, whatever it expected, is the last.
+        task.improved &= again.before.cost < last
+        last = again.before.cost
     return result
 
 
@@ -219,9 +240,8 @@ class _Task:
     def _planned(
         self, graphs: Sequence[Graph]
     ) -> tuple[list[Plan], Solution, dict[str, Any] | None, list[str]]:
-        main = graphs[0].proto
-        inputs = [value.name for value in main.input] if self.free_inputs else []
-        outputs = [value.name for value in main.output] if self.free_outputs else []
+        inputs, outputs = _free_names(graphs[0])
+        inputs, outputs = inputs if self.free_inputs else [], outputs if self.free_outputs else []
         problems = _stated(graphs, self.consumer, inputs, outputs)
         omitted = tuple(what for problem in problems for what in problem.omitted)
         problem, certificate = joined(problems), None
@@ -262,7 +282,21 @@ def check_model(
 
 
 def _is_transpose(node: Node) -> bool:
-    return node.op_type == "Transpose" and not node.domain and bool(node.inputs)
+    return node.op_type == "Transpose" and not node.domain and bool(node.input(0))
+
+
+def _free_names(graph: Graph) -> tuple[list[str], list[str]]:
+    """The inputs and the outputs of a graph that may have another order: those that have nobody else's name.
+
+    A subgraph takes a value by its name in the order of the model, a default is stored in that order, and a value that
+    is input and output would have two.
+    """
+    fixed = {name for node in graph.nodes for name in node.captures}
+    fixed.update(tensor.name for tensor in graph.proto.initializer)
+    inputs = [value.name for value in graph.proto.input]
+    outputs = [value.name for value in graph.proto.output]
+    fixed.update(name for name in outputs if name in inputs or outputs.count(name) > 1)
+    return [n for n in inputs if n not in fixed], [n for n in outputs if n not in fixed]
 
 
 def _obligations(plan: Plan) -> list[Obligation]:
@@ -312,7 +346,8 @@ def _change_boundary(graph: onnx.GraphProto, obligations: Sequence[Obligation]) 
 def _import_domains(model: onnx.ModelProto) -> None:
     """States the version of ONNX Runtime's operators, where the nodes that were written are of those."""
     known = {entry.domain for entry in model.opset_import}
-    if "com.microsoft" not in known and any(n.domain == "com.microsoft" for n in model.graph.node):
+    nodes = (n for node in model.graph.node for n in (node, *nodes_within(node)))
+    if "com.microsoft" not in known and any(n.domain == "com.microsoft" for n in nodes):
         model.opset_import.add(domain="com.microsoft", version=1)
     # Initializers that are no inputs are known from this version on.
     if model.ir_version < 4:
