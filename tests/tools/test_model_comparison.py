@@ -162,6 +162,20 @@ def test_negative_strings_are_no_random_input(tmp_path: Path, capsys: Capture):
     assert "input 'x' has element type string; only numbers are supported" in capsys.readouterr().err
 
 
+def test_negative_random_inputs_that_a_model_is_not_made_for_are_told(tmp_path: Path, capsys: Capture):
+    """Its table has 32 rows, and a sequence is typically longer."""
+    path = save(
+        model("n (float[1, tokens] x) => (float[1, 32] y) { y = Add (x, w) }", w=(1, 32)), tmp_path / "m.onnx"
+    )
+    assert _run(path) == 1
+    error = capsys.readouterr().err
+    assert f"fails on {path}: " in error
+    assert (
+        "the random inputs were x 1x128: --shape gives other extents, --inputs FILE.npz other values" in error
+    )
+    assert _run(path, "--shape", "x=1x32") == 0
+
+
 def test_negative_a_node_that_onnx_runtime_does_not_have_is_told_of_its_model(
     tmp_path: Path, capsys: Capture
 ):

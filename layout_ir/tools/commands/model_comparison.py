@@ -131,7 +131,12 @@ def _compared(args: argparse.Namespace, files: Mapping[str, str], titles: Mappin
     def outputs(side: str) -> dict[str, Any]:
         session = RuntimeSession(files[side], titles[side], threads=threads, level=level)
         _check_fed(session, feeds, titles)
-        return session.outputs_of(feeds)
+        try:
+            return session.outputs_of(feeds)
+        except LayoutError as error:
+            if args.inputs is not None or side != "before":
+                raise
+            raise LayoutError(f"{error}; {_others_hint(feeds)}") from error
 
     results = {side: outputs(side) for side in files}
     _check_outputs(results, titles)
@@ -170,6 +175,14 @@ def _feeds(args: argparse.Namespace, model: Any) -> dict[str, NDArray[Any]]:
     if args.inputs is not None:
         return checked_inputs(model, read_arrays(args.inputs))
     return random_model_inputs(model, input_shapes(args.shapes or ()), args.seed)
+
+
+def _others_hint(feeds: Mapping[str, NDArray[Any]]) -> str:
+    """How to give other inputs than the random ones, which a model may not be made for."""
+    from layout_ir.errors import shape_text
+
+    shapes = ", ".join(f"{printable(name)} {shape_text(array.shape)}" for name, array in feeds.items())
+    return f"the random inputs were {shapes or 'none'}: --shape gives other extents, --inputs FILE.npz other values"
 
 
 def _check_fed(session: Any, feeds: Mapping[str, Any], titles: Mapping[str, str]) -> None:
