@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
     from layout_ir.tools.execution_drawing import draw_models
     from layout_ir.tools.program import input_shapes, shipped_network
 
-    _check(args)
+    check_options(args)
     path = shipped_network(args.model) if args.model.startswith("onnx:") else args.model
     draws = args.html is not None or args.svg is not None
     if draws:
@@ -61,12 +61,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check(args: argparse.Namespace) -> None:
+def check_options(args: argparse.Namespace) -> None:
     """Raises LayoutError for options that are for programs."""
     for name, given in (
         ("--costs", args.costs is not None),
         ("--solver", args.solver != "exact"),
-        ("--elide-constants", args.elide_constants is not None),
+        ("--elide-constants", getattr(args, "elide_constants", None) is not None),
         ("--allow-unregistered-dialect", args.allow_unregistered_dialect),
     ):
         if given:
