@@ -52,15 +52,36 @@ def test_negative_what_has_no_semantics_cannot_be_run(program: str, capsys: pyte
     assert "theirs.norm has no reference semantics" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["out.onnx", "out.ONNX"])
-def test_negative_a_model_cannot_be_written_as_onnx(
-    program: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+def test_a_program_goes_out_as_an_onnx_model(tmp_path: Path):
+    onnx = pytest.importorskip("onnx")
+    program, out = tmp_path / "p.mlir", tmp_path / "out.ONNX"
+    program.write_text(
+        """
+        func.func @main(%x: tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32> {
+          %y = nn.relu %x : (tensor<2x3x4x5xf32>) -> tensor<2x3x4x5xf32>
+          return %y : tensor<2x3x4x5xf32>
+        }
+        """
+    )
+    assert main(["optimize", str(program), "-o", str(out)]) == 0
+    model = onnx.load(str(out))
+    onnx.checker.check_model(model, full_check=True)
+    assert [node.op_type for node in model.graph.node] == ["Relu"]
+
+
+def test_negative_an_op_without_a_form_in_onnx_leaves_no_file(
+    program: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
-    out = tmp_path / name
+    out = tmp_path / "out.onnx"
     assert main(["optimize", program, "--allow-unregistered-dialect", "-o", str(out)]) == 1
     printed = capsys.readouterr()
-    assert printed.out == "" and str(out) in printed.err and ".mlir" in printed.err
+    assert printed.out == "" and f"{program}:3:8: error: theirs.norm has no form in ONNX" in printed.err
     assert not out.exists()
+
+
+def test_negative_free_boundaries_are_for_models(program: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["optimize", program, "--inputs", "free"]) == 1
+    assert "--target onnx" in capsys.readouterr().err
 
 
 def test_negative_an_unknown_target_is_refused_where_nothing_is_to_be_chosen(
