@@ -1,4 +1,7 @@
-"""What programs mean (`reference`) and what they run as (`llvm`). Import name: `layout_ir.backends`."""
+"""What programs mean (`reference`), what they run as (`llvm`), and models in a runtime (`onnxruntime`).
+
+Import name: `layout_ir.backends`.
+"""
 
 # In the root of a checkout `import backends` finds this folder too and would make a second copy of every class.
 if __name__ != "layout_ir.backends":

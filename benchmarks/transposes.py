@@ -19,7 +19,7 @@ came from NHWC, with a count of 0 taken as 1, which makes them larger and never 
 The optimizers come with the extra "optimizers"; one that is not installed is left out, with a line on stderr.
 
 --time adds what a run takes in ONNX Runtime with all optimizations, on 1 and on 2 threads: every tool's result as it
-stands, in turns, on the same inputs, until an interval of 95 % decides or the budget is used (session_times.py).
+stands, in turns, on the same inputs, until an interval of 95 % decides or the budget is used (backends/onnxruntime).
 "original again" is the same model a second time: what it differs by is noise.
 """
 

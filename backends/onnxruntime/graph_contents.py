@@ -12,6 +12,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from layout_ir.backends.onnxruntime.runtime_session import RuntimeSession
@@ -80,4 +81,4 @@ def contents_left(path: str, title: str, *, level: str) -> GraphContents:
             "session.optimized_model_external_initializers_min_size_in_bytes": "1024",
         }
         RuntimeSession(path, title, level=level, settings=settings)
-        return contents_of(onnx.load(written, load_external_data=False))
+        return contents_of(onnx.ModelProto.FromString(Path(written).read_bytes()))

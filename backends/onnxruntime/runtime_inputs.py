@@ -19,6 +19,7 @@ from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.model import Input, graph_inputs, typical_extent
 from layout_ir.frontends.onnx.subgraphs import graphs_of
 from layout_ir.passes.onnx.model_graph import Graph, Node, graphs_of_model
+from layout_ir.passes.onnx.orders import Shape
 
 if TYPE_CHECKING:
     import onnx
@@ -168,7 +169,7 @@ def _integers_of(node: Node) -> tuple[str, ...]:
 
 def _indexed(node: Node) -> int | None:
     """The extent of the dim that a node indexes, the least of all where it indexes several."""
-    shape = node.shape(0)
+    shape = _shape(node.graph, node.input(0))
     if shape is None:
         return None
     if node.op_type in ("GatherND", "ScatterND"):
@@ -180,8 +181,18 @@ def _indexed(node: Node) -> int | None:
     return extent if isinstance(extent, int) else None
 
 
+def _shape(graph: Graph | None, name: str) -> Shape | None:
+    """The shape of a value of a graph, or of one around it."""
+    while name and graph is not None:
+        shape = graph.shape(name)
+        if shape is not None:
+            return shape
+        graph = graph.outer
+    return None
+
+
 def _extent(graph: Graph, name: str, axis: int) -> int | None:
-    shape = graph.shape(name) if name else None
+    shape = _shape(graph, name)
     extent = shape[axis] if shape else None
     return extent if isinstance(extent, int) else None
 

@@ -282,6 +282,7 @@
 
   const panes = [...document.querySelectorAll(".pane")].map((section) => new Pane(section, data.graphs[section.dataset.graph]));
   const after = panes[panes.length - 1];
+  const named = (pane) => panes.length > 1 ? ` ${pane.section.dataset.graph}` : "";
 
   // Hovering ------------------------------------------------------------------------------------------------------
 
@@ -433,7 +434,7 @@
     choose(null);
     oneFormat(number);
     const count = (pane) => String(pane.graph.edges.filter((edge) => edge.layout === number).length);
-    details(layoutText(number), panes.map((pane) => [`values ${pane.section.dataset.graph}`, count(pane)]), [number]);
+    details(layoutText(number), panes.map((pane) => [`values${named(pane)}`, count(pane)]), [number]);
   }
 
   $("legend").addEventListener("click", (event) => {
@@ -456,7 +457,7 @@
     const text = $("find").value.trim().toLowerCase();
     next = -1;
     for (const pane of panes) pane.find(text);
-    $("found").textContent = text ? panes.map((pane) => `${pane.hits.length} ${pane.section.dataset.graph}`).join(", ") : "";
+    $("found").textContent = text ? panes.map((pane) => `${pane.hits.length}${named(pane)}`).join(", ") : "";
   }
 
   function showNext(step) {
@@ -465,7 +466,7 @@
     const pane = shown.includes(after) ? after : shown[0];
     next = next < 0 && step < 0 ? pane.hits.length - 1 : (next + step + pane.hits.length) % pane.hits.length;
     go(pane, pane.hits[next]);
-    $("found").textContent = `${next + 1} of ${pane.hits.length} ${pane.section.dataset.graph}`;
+    $("found").textContent = `${next + 1} of ${pane.hits.length}${named(pane)}`;
   }
 
   $("find").addEventListener("input", search);

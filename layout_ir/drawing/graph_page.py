@@ -37,7 +37,7 @@ def graph_page(
     """The page that shows `after`, beside it `before` if given, and the copies of `after` by their bytes.
 
     `pictures` has an SVG document for each layout of an edge that has a picture; `notes` are sentences for its head.
-    Raises LayoutError where fast-sugiyama is not installed.
+    Where there is none before, nothing is said of what went. Raises LayoutError where fast-sugiyama is not installed.
     """
     graphs = {"after": after} if before is None else {"before": before, "after": after}
     palette = Palette.of(graphs.values())
@@ -49,10 +49,14 @@ def graph_page(
     parts = {
         "title": _text(title),
         "notes": "".join(f"<p>{_text(note)}</p>" for note in notes),
-        "figures": _figures(graphs),
+        "figures": _figures(graphs if before is not None else {"graph": after}),
         "legend": "\n".join(_legend(palette)),
-        "graphs": "\n".join(_pane(name, graph, place, palette) for name, (graph, place) in placed.items()),
-        "remaining-title": f"What remains: {_copies(len(remaining))}, {bytes_text(total)}",
+        "graphs": "\n".join(
+            _pane(name, graph, place, palette, len(placed) > 1) for name, (graph, place) in placed.items()
+        ),
+        "remaining-title": (
+            f"{'All copies' if before is None else 'What remains'}: {_copies(len(remaining))}, {bytes_text(total)}"
+        ),
         "remaining": _table(after, remaining[:ROWS], len(remaining)),
         "data": _data(placed, palette, pictures or {}),
         "style": style,
@@ -105,7 +109,7 @@ def _legend(palette: Palette) -> Iterator[str]:
     yield f'<span class="copies"><svg class="graph" width="32" height="12" aria-hidden="true">{mark}</svg>copy</span>'
 
 
-def _pane(name: str, graph: DrawnGraph, placement: Placement, palette: Palette) -> str:
+def _pane(name: str, graph: DrawnGraph, placement: Placement, palette: Palette, of_two: bool) -> str:
     buttons = "".join(
         f'<button type="button" value="{value}" title="{title}">{text}</button>'
         for value, title, text in (
@@ -114,10 +118,11 @@ def _pane(name: str, graph: DrawnGraph, placement: Placement, palette: Palette) 
             ("fit", "all (0)", "all"),
         )
     )
-    label = f"the graph {name}; arrow keys move it, plus and minus zoom"
+    title = f"{name}: " if of_two else ""
+    label = f"the graph{f' {name}' if of_two else ''}; arrow keys move it, plus and minus zoom"
     drawn = "\n".join(elements(graph, placement, palette))
     return (
-        f'<section class="pane" data-graph="{name}"><h2>{name}: {_copies(len(graph.copies))}</h2>'
+        f'<section class="pane" data-graph="{name}"><h2>{title}{_copies(len(graph.copies))}</h2>'
         f'<svg class="graph" tabindex="0" role="application" aria-label="{label}"><g>\n{drawn}\n</g></svg>'
         f'<canvas aria-hidden="true" title="where the copies are"></canvas><div class="zoom">{buttons}</div></section>'
     )
@@ -126,7 +131,7 @@ def _pane(name: str, graph: DrawnGraph, placement: Placement, palette: Palette) 
 def _table(graph: DrawnGraph, copies: Sequence[DrawnNode], count: int) -> str:
     """The copies: bytes, layouts, what is on both sides, and the reason."""
     if not copies:
-        return "<p>No copy remains.</p>"
+        return "<p>No copies.</p>"
     reads: dict[int, list[int]] = {}
     writes: dict[int, list[int]] = {}
     for number, (source, target) in enumerate(graph.ends):

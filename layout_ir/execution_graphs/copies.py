@@ -19,7 +19,7 @@ The verdict is computed from the graph alone. In the order in which they are tri
 "Elsewhere" is a witness: another node of the same kind, implementation, attributes and element types, with constants
 of the same shapes, on tensors for which the two layouts are different memory and whose blocked dims are as full.
 Where ops could be written for another order of their dims (`Node.is_portable`) a copy that is left is undecided, not
-forced: that takes a look at the whole model, and `avoidable_copies` is the place for it.
+forced: that takes a look at the whole model, which `optimized_copies` has.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ class Avoidable:
 class Copy:
     """One copy of the graph, explained. Bytes are those read and written by all its executions; None: not known."""
 
+    number: int
+    """Of its node in the graph."""
     name: str
     kind: str
     change: str
@@ -505,7 +507,7 @@ def _explained(view: _Connections, number: int, avoidable: Avoidable | None) -> 
     consumers = tuple(dict.fromkeys(_described(view, user) for user in users)) or (_described(view, None),)
     verdict, reason, remedy = _verdict(view, number, origin, users, avoidable)
     return Copy(
-        node.name, node.kind, _change(view, number), source, destination, nbytes, node.time_us, node.executions,
+        number, node.name, node.kind, _change(view, number), source, destination, nbytes, node.time_us, node.executions,
         producer, consumers, verdict, reason, remedy,
     )  # fmt: skip
 

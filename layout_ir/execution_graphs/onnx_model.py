@@ -43,21 +43,21 @@ _SMALL = 4096
 """Elements of a constant that shape inference may look at: shapes, axes, repeats."""
 
 
-def read_onnx(path: str, shapes: Mapping[str, Sequence[int]]) -> ExecutionGraph:
-    """The graph of an ONNX model; `shapes` gives shapes of inputs with dynamic dims, by name.
+def read_onnx(source: str | onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> ExecutionGraph:
+    """The graph of an ONNX model, given as such or by its path; `shapes` gives shapes of dynamic inputs, by name.
 
-    Raises OnnxImportError (a LayoutError) where the file is no valid ONNX model, and OSError.
+    Raises OnnxImportError (a LayoutError) where the file is no valid ONNX model.
     """
     from layout_ir.frontends.onnx.import_error import unforeseen_as_import_error
 
     with unforeseen_as_import_error("the model"):
-        return _read(path, shapes)
+        return _read(source, shapes)
 
 
-def _read(path: str, shapes: Mapping[str, Sequence[int]]) -> ExecutionGraph:
+def _read(source: str | onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> ExecutionGraph:
     from layout_ir.frontends.onnx.model import load
 
-    loaded = load(path)
+    loaded = load(source)
     nodes = [call.proto for call in loaded.calls]
     versions = {domain: version for call in loaded.calls for domain, version in call.opsets.items()}
     types = _Types(loaded.graph, nodes, versions, shapes)

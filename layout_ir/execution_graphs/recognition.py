@@ -36,9 +36,7 @@ def read_graph(
     and `progress` is told the bytes of a log that are read, and all of them. Raises LayoutError where the file is of
     none of these kinds or is not valid, or where an option is for another kind; OSError where it cannot be read.
     """
-    with open(path, "rb") as stream:
-        head = stream.read(_LOOKED_AT)
-    kind = _kind(head)
+    kind, head = _recognized(path)
     if profile is not None and kind != "tensorrt":
         raise LayoutError(f"{path} is {_NAMES[kind]}: a profile goes with TensorRT layer information")
     if shapes and kind != "onnx":
@@ -73,6 +71,18 @@ _NAMES = {
     "log": "a oneDNN log", "xml": "XML", "tensorrt": "JSON", "onnx": "no text, and so read as an ONNX model",
     "text": "text of an unknown kind",
 }  # fmt: skip
+
+
+def is_onnx(path: str) -> bool:
+    """Whether `read_graph` reads the file as an ONNX model. Raises OSError where it cannot be read."""
+    return _recognized(path)[0] == "onnx"
+
+
+def _recognized(path: str) -> tuple[str, bytes]:
+    """The kind of a file, and its beginning."""
+    with open(path, "rb") as stream:
+        head = stream.read(_LOOKED_AT)
+    return _kind(head), head
 
 
 def _kind(head: bytes) -> str:

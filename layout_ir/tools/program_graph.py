@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from math import prod
+from functools import partial
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -26,7 +25,6 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
-from layout_ir.algebra.layout import Layout
 from layout_ir.diagnostics import name_of_op
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import (
@@ -39,14 +37,10 @@ from layout_ir.dialects.layout import (
     is_tensor,
     layout_of,
 )
-from layout_ir.drawing.compose import compose
 from layout_ir.drawing.drawn_graph import DrawnEdge, DrawnGraph, DrawnNode, NodeKind
-from layout_ir.drawing.svg import to_svg
-from layout_ir.errors import LayoutError, shape_text
+from layout_ir.drawing.format_pictures import Use, format_pictures
+from layout_ir.errors import shape_text
 from layout_ir.passes.reorder_report import describe, format_name, memory_cost, producer_of
-
-PICTURES = 40
-"""Formats that get a picture: the most frequent ones. A picture has 50 to 200 kB."""
 
 _ELEMENTS = 16
 """Elements of an attribute up to which it is shown."""
@@ -228,22 +222,14 @@ def _layout(value: SSAValue) -> str:
     return format_name(value) if has_layout(value.type) and format_of(value.type) is not None else ""
 
 
-def format_pictures(modules: Iterable[ModuleOp]) -> dict[str, str]:
-    """For each Format of the tensors in `modules`, as edges name it, an SVG of a small tensor in it.
+def program_pictures(modules: Iterable[ModuleOp]) -> dict[str, str]:
+    """For each Format of the tensors in `modules`, as edges name it, an SVG of a small tensor in it."""
+    return format_pictures(_uses(modules))
 
-    It is the smallest of those in which most dims have more than one index: the others hide what the Format does.
-    """
-    found: dict[str, tuple[tuple[int, int], Layout]] = {}
-    counts = Counter[str]()
+
+def _uses(modules: Iterable[ModuleOp]) -> Iterator[Use]:
     for module in modules:
         for value in (value for op in module.walk() for value in (*op.operands, *op.results)):
-            if not (name := _layout(value)):
-                continue
-            counts[name] += 1
-            shape = value.type.get_shape() if is_tensor(value.type) else ()
-            rank = (-sum(extent > 1 for extent in shape), prod(shape))
-            if name not in found or rank < found[name][0]:
-                with suppress(LayoutError):  # a Format that does not fit the shape has no memory to draw
-                    found[name] = rank, layout_of(value.type)
-    chosen = [name for name, _ in counts.most_common() if name in found][:PICTURES]
-    return {name: to_svg(compose(found[name][1], name, rows=24)) for name in chosen}
+            if name := _layout(value):
+                shape = value.type.get_shape() if is_tensor(value.type) else ()
+                yield name, shape, partial(layout_of, value.type)

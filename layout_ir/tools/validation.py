@@ -26,7 +26,7 @@ Mode = Literal["strip", "execute"]
 TOLERANCE = 1e-4
 """Largest difference between two runs, relative to the largest result: sums may run in another order."""
 
-_COARSE = {"f16": 4e-3, "bf16": 3e-2}
+COARSE = {"f16": 4e-3, "bf16": 3e-2}
 """`TOLERANCE` for results of half precision: four units in the last place."""
 
 _CHECKED = ("layout-", "convert-layout-")
@@ -137,7 +137,7 @@ def _compare_function(
     types = function.function_type.outputs
     for k, (old, new, type) in enumerate(zip(olds, news, types, strict=True)):
         dtype = dtype_of(type) if is_tensor(type) else ""
-        limit = _COARSE.get(dtype, TOLERANCE)
+        limit = COARSE.get(dtype, TOLERANCE)
         error = relative_difference(_numbers(old, dtype), _numbers(new, dtype))
         if error > limit:
             return f"result {k} of @{name} differs by {error:.1e} of its largest value (limit {limit:.0e})"

@@ -16,7 +16,8 @@ from layout_ir.frontends.onnx.folding import fold
 from layout_ir.frontends.onnx.functions import Call, node_title
 from layout_ir.frontends.onnx.node import Node as FoldedNode
 from layout_ir.frontends.onnx.values import Constant
-from layout_ir.passes.onnx.model_graph import SMALL, Graph, Node
+from layout_ir.passes.onnx.inferred_types import SMALL
+from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
 from layout_ir.passes.onnx.orders import is_static
 
 if TYPE_CHECKING:
@@ -54,13 +55,19 @@ def fold_constant_transposes(graph: Graph) -> None:
 
 
 def _is_candidate(node: Node, graph: Graph) -> bool:
-    return node.op_type == "Transpose" and not node.domain and node.inputs[0] not in graph.constants
+    return transpose_perm(node) is not None and node.inputs[0] not in graph.constants
 
 
 def _is_decided(node: Node, graph: Graph, decided: dict[str, Node]) -> bool:
     """Whether constants and known shapes alone decide the one output of a node."""
     has_subgraph = any(attribute.HasField("g") or attribute.graphs for attribute in node.proto.attribute)
-    if node.domain or node.op_type in _QUANTIZATION or has_subgraph or len(node.outputs) != 1:
+    if (
+        node.domain
+        or node.op_type in _QUANTIZATION
+        or has_subgraph
+        or len(node.outputs) != 1
+        or not node.outputs[0]
+    ):
         return False
     if node.op_type == "Shape":
         shape = node.shape(0)

@@ -67,7 +67,7 @@ class Consumer:
 
     def model_of(self, node: Node) -> NodeModel | None:
         """The model of a node; None where it is known on the dims of the file only."""
-        if node.captures:
+        if node.captures or (node.domain, node.op_type) in node.graph.functions:
             return None
         return self.models.get(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
 

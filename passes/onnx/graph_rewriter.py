@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from layout_ir.passes.onnx.graph_output import GraphOutput, NodeWriter
 from layout_ir.passes.onnx.model_graph import UNKNOWN_EXTENT, Graph, Node, PendingTensor
 from layout_ir.passes.onnx.node_models.node_option import NodeModel, NodeOption
-from layout_ir.passes.onnx.node_writer import GraphOutput, NodeWriter
 from layout_ir.passes.onnx.order_selection import Demand, NodeChoices, OrderProblem
 from layout_ir.passes.onnx.orders import (
     Order,
@@ -140,6 +140,16 @@ class GraphRewriter:
         """Names of tensors that are written already."""
         self.copied: set[str] = set()
         """Constants that live on in the order of the model."""
+        self.aliases: dict[str, Place] = {}
+        """The tensors that have a second name, by that."""
+        self._with_ones: dict[tuple[Place, tuple[int, ...]], str] = {}
+        """Constants that have more dims of one element, by the axes of those."""
+        self._makers = {
+            name: node.proto
+            for node in self.values.nodes
+            if node.op_type == "Constant"
+            for name in node.outputs
+        }
 
     def _fixed_names(self) -> dict[Place, str]:
         """The tensors whose names callers know: inputs as they are given, results as they are asked for."""
@@ -165,6 +175,11 @@ class GraphRewriter:
             self.names[place] = found
         return found
 
+    @property
+    def places(self) -> dict[str, Place]:
+        """By name of a tensor that was written: the value of the model that it is, and in which order."""
+        return {name: place for place, name in self.names.items()} | self.aliases
+
     def write(self) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
         """The nodes and initializers of the new graph."""
         proto = self.graph.proto
@@ -175,8 +190,12 @@ class GraphRewriter:
             self._write_node(node)
         for value in proto.output:
             self._alias(value.name)
+        # What nobody used before is not for us to drop: somebody else may know it by name.
+        used = {name for node in self.graph.nodes_of_model for name in (*node.inputs, *node.captures)}
         kept = [
-            t for t in proto.initializer if t.name not in self.graph.initializers or t.name in self.copied
+            t
+            for t in proto.initializer
+            if t.name not in self.graph.initializers or t.name in self.copied or t.name not in used
         ]
         return self.out.nodes, [*kept, *self.out.initializers]
 
@@ -188,6 +207,7 @@ class GraphRewriter:
         order = self.plan.outputs.get(name, member.order)
         found = self.need((member.root, order))
         if found != name:
+            self.aliases[name] = (member.root, order)
             self.out.add("Identity", [found], name)
             self.there.add(name)
 
@@ -260,7 +280,7 @@ class GraphRewriter:
     def _constant_node(self, root: str) -> onnx.NodeProto | None:
         if root in self.graph.initializers:
             return None
-        return next(node.proto for node in self.values.nodes if root in node.outputs)
+        return self._makers[root]
 
     def _write_node(self, node: Node) -> None:
         if node.op_type == "Constant" and node.outputs[0] in self.graph.constants:
@@ -276,18 +296,13 @@ class GraphRewriter:
             for name, order in zip(node.outputs, option.outs, strict=True)
         ]
         writer = NodeWriter(
-            node, option, self.out, inputs, outputs, lambda k, axes: self._reshaped(node, option, k, axes)
+            node, self.out, inputs, outputs, lambda k, axes: self._reshaped(node, option, k, axes)
         )
-        if (
-            inputs == list(node.inputs)
-            and outputs == list(node.outputs)
-            and all(map(is_identity, (*option.ins, *option.outs)))
-        ):
-            self.out.nodes.append(node.proto)
+        model = self.plan.models.get(id(node))
+        if model is not None and not all(map(is_identity, (*option.ins, *option.outs))):
+            self.out.nodes.append(model.write(node, option, writer))
         else:
-            model = self.plan.models.get(id(node))
-            proto = writer.copy() if model is None else model.write(node, option, writer)
-            self.out.nodes.append(proto)
+            self.out.nodes.append(writer.copy())
         self.there.update(name for name in outputs if name)
 
     def _input(self, name: str, order: Order) -> str:
@@ -304,10 +319,12 @@ class GraphRewriter:
         if member.root not in self.graph.constants:
             return None
         place = member.root, self.values.root_order(node.inputs[number], option.ins[number])
-        array = self.graph.elements(member.root).transpose(place[1])
-        name = self.out.fresh(f"{self.name(place)}_unsqueezed")
-        self.out.initializers.append(constant_tensor(np.expand_dims(array, tuple(axes)), name))
-        return name
+        key = place, tuple(axes)
+        if key not in self._with_ones:
+            array = self.graph.elements(member.root).transpose(place[1])
+            self._with_ones[key] = self.out.fresh(f"{self.name(place)}_unsqueezed")
+            self.out.initializers.append(constant_tensor(np.expand_dims(array, key[1]), self._with_ones[key]))
+        return self._with_ones[key]
 
 
 def constant_tensor(array: NDArray[Any], name: str) -> onnx.TensorProto:

@@ -1,7 +1,6 @@
 """A graph of an ONNX model as the choice of orders sees it: nodes, and what is known of values.
 
-Weights are not read: a model of gigabytes is as fast as its nodes are many. Types come from ONNX's shape inference,
-which looks at a copy of the graph in which large initializers are inputs.
+Weights are not read: a model of gigabytes is as fast as its nodes are many.
 """
 
 from __future__ import annotations
@@ -16,14 +15,12 @@ from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of
 from layout_ir.frontends.onnx.tensor_protos import array_of
+from layout_ir.passes.onnx.inferred_types import SMALL, inferred_types
 from layout_ir.passes.onnx.orders import Extent, Order, Shape, identity
 
 if TYPE_CHECKING:
     import onnx
     from numpy.typing import NDArray
-
-SMALL = 1024
-"""Elements of a constant that shape inference and the models of nodes may look at: axes, pads, shapes."""
 
 UNKNOWN_EXTENT = 64
 """The extent for which a dim counts whose extent only the run time knows, in bytes moved; 1 for the first dim."""
@@ -49,6 +46,8 @@ class Graph:
         overridable: frozenset[str] = frozenset(),
         outer: Graph | None = None,
         taken: set[str] | None = None,
+        sizes: Mapping[str, onnx.TypeProto] | None = None,
+        functions: frozenset[tuple[str, str]] = frozenset(),
     ):
         self.proto = proto
         self.outer = outer
@@ -57,14 +56,20 @@ class Graph:
         self.opsets = opsets
         self.folder = folder
         self.types = types
-        self.initializers = {t.name: t for t in proto.initializer if t.name not in overridable}
+        self.functions = functions
+        """Domains and names of the local functions of the model, which mean what their bodies say."""
+        self.sizes = types if sizes is None else sizes
+        """Types for one choice of the extents that only the run time knows."""
+        self.initializers = {
+            t.name: t for t in proto.initializer if t.name not in overridable and _has_numbers(t)
+        }
         """Constants of the model that no caller may replace."""
         self.constants: dict[str, onnx.TensorProto] = dict(self.initializers)
         """These, and what Constant nodes give."""
         for node in proto.node:
             if node.op_type == "Constant" and domain_of(node.domain) == "" and len(node.attribute) == 1:
                 tensor = _constant_of(node.attribute[0])
-                if tensor is not None:
+                if tensor is not None and _has_numbers(tensor):
                     self.constants[node.output[0]] = tensor
         self.pending: dict[str, PendingTensor] = {} if outer is None else outer.pending
         """Tensors of the whole model that are in another order than they are stored in."""
@@ -75,9 +80,14 @@ class Graph:
         self._arrays: dict[str, NDArray[Any] | None] = {}
 
     @cached_property
-    def nodes(self) -> list[Node]:
-        """The nodes in order."""
+    def nodes_of_model(self) -> list[Node]:
+        """The nodes in order, as the model has them."""
         return [Node(proto, self) for proto in self.proto.node]
+
+    @cached_property
+    def nodes(self) -> list[Node]:
+        """The nodes in order, without those that constants and merged views replace."""
+        return list(self.nodes_of_model)
 
     def make_constant(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Makes constants of these values, and drops the nodes that nobody needs any more because of it."""
@@ -140,17 +150,19 @@ class Graph:
             self._shapes[name] = self._found_shape(name)
         return self._shapes[name]
 
+    def sized_shape(self, name: str) -> Shape | None:
+        """The shape of a value for those extents for which bytes are compared; it decides nothing else."""
+        known = self.sizes is self.types or name not in self.sizes or name in self.constants
+        return self.shape(name) if known else _shape_of(self.sizes[name])
+
     def _found_shape(self, name: str) -> Shape | None:
         if name in self.constants:
             return tuple(self.constants[name].dims)
-        type = self.types.get(name)
-        if type is None or not type.HasField("tensor_type") or not type.tensor_type.HasField("shape"):
-            return None
-        return tuple([_extent(dim) for dim in type.tensor_type.shape.dim])
+        return _shape_of(self.types[name]) if name in self.types else None
 
     def nbytes(self, name: str) -> int:
-        """The size of a value in bytes, with `UNKNOWN_EXTENT` for what only the run time knows."""
-        shape = self.shape(name) or ()
+        """The size of a value in bytes, with `UNKNOWN_EXTENT` for extents of which nothing is said."""
+        shape = self.sized_shape(name) or ()
         known = [n if isinstance(n, int) else UNKNOWN_EXTENT if d else 1 for d, n in enumerate(shape)]
         return -(-prod(known) * self.element_bits(name) // 8)
 
@@ -190,6 +202,11 @@ class Graph:
         return array_of(self.constants[name], self.folder, f"initializer {quoted(name)}")
 
 
+def _has_numbers(tensor: onnx.TensorProto) -> bool:
+    """Whether the elements of a tensor are numbers; strings are left as they are."""
+    return tensor.data_type not in (tensor.UNDEFINED, tensor.STRING)
+
+
 def _constant_of(attribute: onnx.AttributeProto) -> onnx.TensorProto | None:
     """The tensor that a Constant node gives; None for strings and sparse tensors."""
     import onnx
@@ -208,6 +225,13 @@ def _constant_of(attribute: onnx.AttributeProto) -> onnx.TensorProto | None:
             return kinds(data_type=kinds.FLOAT, dims=[len(attribute.floats)], float_data=attribute.floats)
         case _:
             return None
+
+
+def _shape_of(type: onnx.TypeProto) -> Shape | None:
+    """The shape of a type; None for one that is no tensor, or of unknown rank."""
+    if not type.HasField("tensor_type") or not type.tensor_type.HasField("shape"):
+        return None
+    return tuple([_extent(dim) for dim in type.tensor_type.shape.dim])
 
 
 def _extent(dim: onnx.TensorShapeProto.Dimension) -> Extent:
@@ -287,6 +311,18 @@ class Node:
         return tuple(int(value) for value in array.ravel())
 
 
+def transpose_perm(node: Node) -> Order | None:
+    """The `perm` of a Transpose whose rank is known, and fits; None for any other node."""
+    if node.op_type != "Transpose" or node.domain or len(node.inputs) != 1 or len(node.outputs) != 1:
+        return None
+    if not node.inputs[0] or not node.outputs[0]:
+        return None
+    shape = node.shape(0)
+    perm = node.ints("perm") or (None if shape is None else tuple(reversed(range(len(shape)))))
+    known = perm is not None and sorted(perm) == list(range(len(perm)))
+    return perm if known and (shape is None or perm is None or len(shape) == len(perm)) else None
+
+
 def graphs_of_model(
     model: onnx.ModelProto,
     folder: Path | None,
@@ -299,24 +335,41 @@ def graphs_of_model(
     that are not in the order they are stored in, and takes more of them.
     """
     opsets = {domain_of(entry.domain): entry.version for entry in model.opset_import}
-    inferred = _inferred(model, shapes)
     # Before IR version 4, initializers had to be listed as inputs.
     listed = model.graph.input if model.ir_version >= 4 else ()
     overridable = frozenset(value.name for value in listed)
     taken = names_of(model.graph)
-    types = _types(inferred)
-    graphs = [Graph(model.graph, opsets, folder, types, overridable=overridable, taken=taken)]
+    functions = frozenset((domain_of(f.domain), f.name) for f in model.functions)
+    tables = inferred_types(model, overridable, {})
+    sized = inferred_types(model, overridable, shapes) if shapes else tables
+    graphs = [
+        Graph(
+            model.graph, opsets, folder, tables[0], overridable=overridable, taken=taken, sizes=sized[0],
+            functions=functions,
+        )
+    ]  # fmt: skip
     graphs[0].pending = pending
-    waiting = [(graphs[0], inferred)]
+    waiting = [graphs[0]]
     while waiting:
-        outer, twin = waiting.pop()
-        for node, copy in zip(outer.proto.node, twin.node, strict=True):
-            for attribute, same in zip(node.attribute, copy.attribute, strict=True):
-                pairs = [(attribute.g, same.g)] if attribute.HasField("g") else []
-                for graph, inner in (*pairs, *zip(attribute.graphs, same.graphs, strict=True)):
-                    types = {**outer.types, **_types(inner)}
-                    graphs.append(Graph(graph, opsets, folder, types, outer=outer, taken=taken))
-                    waiting.append((graphs[-1], inner))
+        outer = waiting.pop(0)
+        for node in outer.proto.node:
+            for graph in graphs_of(node) if node.attribute else ():
+                k = len(graphs)
+                types = {**outer.types, **tables[k]}
+                sizes = types if sized is tables else {**outer.sizes, **sized[k]}
+                graphs.append(
+                    Graph(
+                        graph,
+                        opsets,
+                        folder,
+                        types,
+                        outer=outer,
+                        taken=taken,
+                        sizes=sizes,
+                        functions=functions,
+                    )
+                )
+                waiting.append(graphs[-1])
     return graphs
 
 
@@ -332,61 +385,6 @@ def names_of(graph: onnx.GraphProto) -> set[str]:
             if node.attribute:
                 waiting += graphs_of(node)
     return names
-
-
-def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
-    """The types of the values of a graph, by name."""
-    types: dict[str, onnx.TypeProto] = {}
-    for value in (*graph.value_info, *graph.output, *graph.input):
-        if value.HasField("type"):
-            types[value.name] = value.type
-    return types
-
-
-def _inferred(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.GraphProto:
-    """The graph with types of its values, as far as ONNX's shape inference knows them, without large initializers."""
-    import onnx
-    import onnx.helper
-    import onnx.shape_inference
-
-    light = onnx.ModelProto(ir_version=max(model.ir_version, 4), opset_import=model.opset_import)
-    light.functions.extend(model.functions)
-    source, graph = model.graph, light.graph
-    graph.name = source.name
-    graph.node.extend(source.node)
-    graph.value_info.extend(source.value_info)
-    graph.output.extend(source.output)
-    large = {t.name for t in source.initializer if prod(t.dims) > SMALL or t.data_location}
-    known = {t.name for t in source.initializer}
-    for value in source.input:
-        if value.name not in known:
-            graph.input.append(value)
-            if value.name in shapes:
-                _fix_shape(graph.input[-1], shapes[value.name])
-    for tensor in source.initializer:
-        if tensor.name in large:
-            graph.input.append(
-                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
-            )
-        else:
-            graph.initializer.append(tensor)
-    if shapes:
-        # What the file says of other values holds for open shapes.
-        del graph.value_info[:]
-        for value in graph.output:
-            value.type.tensor_type.ClearField("shape")
-    try:
-        return onnx.shape_inference.infer_shapes(light, data_prop=True).graph
-    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError):
-        # What the file itself says remains.
-        return graph
-
-
-def _fix_shape(value: onnx.ValueInfoProto, shape: Sequence[int]) -> None:
-    dims = value.type.tensor_type.shape
-    del dims.dim[:]
-    for extent in shape:
-        dims.dim.add().dim_value = extent
 
 
 def bits_of(element_type: int) -> int:

@@ -18,23 +18,28 @@ from typing import TYPE_CHECKING, Any, Literal
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.model import read_model
+from layout_ir.frontends.onnx.subgraphs import nodes_within
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.passes.onnx.constant_folding import fold_constant_transposes
 from layout_ir.passes.onnx.consumers import Consumer, consumer_named
-from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Plan, constant_tensor
+from layout_ir.passes.onnx.graph_check import check_names, check_shapes
+from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan, constant_tensor
 from layout_ir.passes.onnx.model_file import write_model
-from layout_ir.passes.onnx.model_graph import Graph, PendingTensor, graphs_of_model
-from layout_ir.passes.onnx.order_selection import joined, order_problem, transpose_perm
-from layout_ir.passes.onnx.orders import Order, identity, is_identity
+from layout_ir.passes.onnx.model_graph import Graph, Node, PendingTensor, graphs_of_model, transpose_perm
+from layout_ir.passes.onnx.order_selection import OrderProblem, joined, order_problem
+from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity
 from layout_ir.passes.onnx.remaining import Remaining, remaining_transposes
 from layout_ir.passes.onnx.view_chains import merge_view_chains
 from layout_ir.passes.selection.solver.certificate import certify
 from layout_ir.passes.selection.solver.selection_problem import Solution
 from layout_ir.passes.selection.solver.solve import solve_exact
+from layout_ir.passes.selection.translation.origin import compare_problems
 
 if TYPE_CHECKING:
     import onnx
     from numpy.typing import NDArray
+
+    from layout_ir.frontends.onnx.model import Source
 
 Boundary = Literal["keep", "free"]
 
@@ -79,6 +84,15 @@ class OptimizedModel:
     certificate: dict[str, Any] | None = None
     notes: list[str] = field(default_factory=list[str])
     """What the proof does not speak of."""
+    transposed: frozenset[str] = frozenset()
+    """The results of the Transposes that the model had, by name; those in the bodies of functions are not known."""
+    places: dict[str, Place] = field(default_factory=dict[str, Place])
+    """Which value of the model that came in a tensor is, and in which order, () for its own; others are themselves."""
+
+    def place(self, name: str, order: Order) -> Place:
+        """Value `name` of the model that goes out in order `order`, as a value of the model that came in."""
+        root, own = self.places.get(name, (name, ()))
+        return root, compose(own, order) if own else order
 
     @property
     def model(self) -> onnx.ModelProto:
@@ -106,7 +120,7 @@ class OptimizedModel:
 
 
 def optimize_onnx(
-    source: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    source: Source,
     target: str = "onnx",
     *,
     inputs: Boundary = "keep",
@@ -117,24 +131,44 @@ def optimize_onnx(
     """The model with the orders of dims that cost `target` least: "onnx", the standard, or "ort-cpu", ONNX Runtime.
 
     `keep` leaves the orders of inputs or outputs as they are; `free` lets callers be asked for others, which are
-    listed in `obligations`. `shapes` are those of inputs, by name, for the bytes that are compared; the model stays as
-    dynamic as it was. With `certificate` the proof is in the result. Raises OnnxImportError for a file that is no
-    model, and LayoutError for an unknown target.
+    listed in `obligations`; what a subgraph uses by name and an input that is an output stay as they are. `shapes` are
+    those of inputs, by name, for the bytes that are compared; the model stays as dynamic as it was. With `certificate`
+    the proof that the model which comes out cannot be had for less is in the result.
+
+    Raises OnnxImportError for a file that is no model, or one whose nodes are in no order in which they can run, and
+    LayoutError for an unknown target, for shapes that the inputs cannot have, and for a model with training
+    information, which speaks of values by name that would not be there any more.
     """
     consumer = consumer_named(target)
     for name, value in (("inputs", inputs), ("outputs", outputs)):
         if value not in ("keep", "free"):
             raise LayoutError(f"{name} = {value!r} is unknown, expected 'keep' or 'free'")
     model, folder = read_model(source)
+    if model.training_info:
+        raise LayoutError(
+            "the model has training information, which names values of the graph: take it out "
+            "(del model.training_info[:]) to optimize the rest"
+        )
+    check_names(model.graph)
+    check_shapes(model.graph, shapes or {})
     task = _Task(model, folder, {}, shapes or {}, consumer, inputs == "free", outputs == "free", certificate)
     result = task.optimized()
     before = result.before
     # What one round writes may let the next see more: views that came to lie side by side.
+    obligations = result.obligations
+    turned = {entry.name: entry.order for entry in obligations}
+    sizes = {
+        name: [shape[d] for d in turned.get(name, identity(len(shape)))]
+        for name, shape in task.shapes.items()
+    }
+    last = before.cost
     while task.improved:
-        task = replace(task, free_inputs=False, free_outputs=False, improved=False)
+        task = replace(task, shapes=sizes, free_inputs=False, free_outputs=False, improved=False)
         again = task.optimized()
-        obligations = result.obligations
-        result = replace(again, before=before, obligations=obligations)
+        result = replace(again, before=before, obligations=obligations, transposed=result.transposed)
+        # A round that made nothing better, whatever it expected, is the last.
+        task.improved &= again.before.cost < last
+        last = again.before.cost
     return result
 
 
@@ -151,14 +185,14 @@ class _Task:
     free_outputs: bool
     certificate: bool
     improved: bool = False
+    places: dict[str, Place] = field(default_factory=dict[str, Place])
+    """Of the tensors that earlier rounds wrote: the values of the model that came in, and their orders."""
 
     def optimized(self) -> OptimizedModel:
         """The result of this round; sets `improved` where it changed the model."""
         graphs = graphs_of_model(self.model, self.folder, self.shapes, self.pending)
         before = self._traffic(graphs)
-        for graph in graphs:
-            fold_constant_transposes(graph)
-            merge_view_chains(graph)
+        transposed = frozenset(n.outputs[0] for g in graphs for n in g.nodes if _is_transpose(n))
         plans, solution, certificate, notes = self._planned(graphs)
         remaining = sorted(
             (entry for plan in plans for entry in remaining_transposes(plan)), key=lambda entry: -entry.nbytes
@@ -171,16 +205,22 @@ class _Task:
         obligations = _obligations(plans[0])
         result = OptimizedModel(
             self.model, self.folder, self.pending, self.consumer.name, before, after, remaining, obligations, solution,
-            certificate, notes,
+            certificate, notes, transposed, self.places,
         )  # fmt: skip
         if after.cost < before.cost:
+            places: dict[str, Place] = {}
             for plan in reversed(plans):
-                nodes, initializers = GraphRewriter(plan).write()
+                rewriter = GraphRewriter(plan)
+                nodes, initializers = rewriter.write()
                 _replace_graph(plan.graph.proto, nodes, initializers)
+                places.update({name: result.place(*place) for name, place in rewriter.places.items()})
+            self.places = result.places = {**self.places, **places}
             _change_boundary(self.model.graph, obligations)
             _import_domains(self.model)
             # What is left for callers alone, no second look makes less.
-            self.improved = len(remaining) > 2 or not all(entry.is_at_boundary for entry in remaining)
+            self.improved = (
+                self.certificate or len(remaining) > 2 or not all(entry.is_at_boundary for entry in remaining)
+            )
         else:
             result.obligations = []
         return result
@@ -189,7 +229,7 @@ class _Task:
         count = nbytes = cost = 0
         for graph in graphs:
             for node in graph.nodes:
-                if node.op_type == "Transpose" and not node.domain and node.inputs:
+                if _is_transpose(node):
                     moved = 2 * graph.nbytes(node.inputs[0])
                     perm = transpose_perm(node) or ()
                     count, nbytes = count + 1, nbytes + moved
@@ -200,11 +240,9 @@ class _Task:
     def _planned(
         self, graphs: Sequence[Graph]
     ) -> tuple[list[Plan], Solution, dict[str, Any] | None, list[str]]:
-        main = graphs[0].proto
-        inputs = [value.name for value in main.input] if self.free_inputs else []
-        outputs = [value.name for value in main.output] if self.free_outputs else []
-        problems = [order_problem(graphs[0], self.consumer, free_inputs=inputs, free_outputs=outputs)]
-        problems += [order_problem(graph, self.consumer) for graph in graphs[1:]]
+        inputs, outputs = _free_names(graphs[0])
+        inputs, outputs = inputs if self.free_inputs else [], outputs if self.free_outputs else []
+        problems = _stated(graphs, self.consumer, inputs, outputs)
         omitted = tuple(what for problem in problems for what in problem.omitted)
         problem, certificate = joined(problems), None
         if self.certificate:
@@ -221,6 +259,44 @@ class _Task:
             first += count
         notes = [note for plan in plans for note in plan.open_extents()]
         return plans, solution, certificate, list(dict.fromkeys(notes))
+
+
+def _stated(
+    graphs: Sequence[Graph], consumer: Consumer, inputs: Sequence[str] = (), outputs: Sequence[str] = ()
+) -> list[OrderProblem]:
+    """The problem of each graph, without what constants decide and what views undo."""
+    for graph in graphs:
+        fold_constant_transposes(graph)
+        merge_view_chains(graph)
+    main = order_problem(graphs[0], consumer, free_inputs=inputs, free_outputs=outputs)
+    return [main, *(order_problem(graph, consumer) for graph in graphs[1:])]
+
+
+def check_model(
+    certificate: dict[str, Any], source: Source, target: str, shapes: Mapping[str, Sequence[int]]
+) -> None:
+    """Raises LayoutError where the problem of a model, as it is, is not that of the certificate."""
+    model, folder = read_model(source)
+    graphs = graphs_of_model(model, folder, shapes, {})
+    compare_problems(certificate, joined(_stated(graphs, consumer_named(target))))
+
+
+def _is_transpose(node: Node) -> bool:
+    return node.op_type == "Transpose" and not node.domain and bool(node.input(0))
+
+
+def _free_names(graph: Graph) -> tuple[list[str], list[str]]:
+    """The inputs and the outputs of a graph that may have another order: those that have nobody else's name.
+
+    A subgraph takes a value by its name in the order of the model, a default is stored in that order, and a value that
+    is input and output would have two.
+    """
+    fixed = {name for node in graph.nodes for name in node.captures}
+    fixed.update(tensor.name for tensor in graph.proto.initializer)
+    inputs = [value.name for value in graph.proto.input]
+    outputs = [value.name for value in graph.proto.output]
+    fixed.update(name for name in outputs if name in inputs or outputs.count(name) > 1)
+    return [n for n in inputs if n not in fixed], [n for n in outputs if n not in fixed]
 
 
 def _obligations(plan: Plan) -> list[Obligation]:
@@ -270,7 +346,8 @@ def _change_boundary(graph: onnx.GraphProto, obligations: Sequence[Obligation]) 
 def _import_domains(model: onnx.ModelProto) -> None:
     """States the version of ONNX Runtime's operators, where the nodes that were written are of those."""
     known = {entry.domain for entry in model.opset_import}
-    if "com.microsoft" not in known and any(n.domain == "com.microsoft" for n in model.graph.node):
+    nodes = (n for node in model.graph.node for n in (node, *nodes_within(node)))
+    if "com.microsoft" not in known and any(n.domain == "com.microsoft" for n in nodes):
         model.opset_import.add(domain="com.microsoft", version=1)
     # Initializers that are no inputs are known from this version on.
     if model.ir_version < 4:

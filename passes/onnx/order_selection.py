@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from layout_ir.passes.onnx.consumers import CHANGED_NODE, SMALL_NODE, Consumer
-from layout_ir.passes.onnx.model_graph import Graph, Node
+from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
 from layout_ir.passes.onnx.node_models.node_option import NodeModel, NodeOption, option_of
 from layout_ir.passes.onnx.orders import (
     Order,
@@ -93,16 +93,6 @@ class Values:
         """The order of the root where the value of this name lies in `order`; () is that of the name itself."""
         own = self.member(name).order
         return compose(own, order) if order else own
-
-
-def transpose_perm(node: Node) -> Order | None:
-    """The `perm` of a Transpose whose rank is known; None for any other node."""
-    if node.op_type != "Transpose" or node.domain or len(node.inputs) != 1:
-        return None
-    shape = node.shape(0)
-    perm = node.ints("perm") or (None if shape is None else tuple(reversed(range(len(shape)))))
-    known = perm is not None and sorted(perm) == list(range(len(perm)))
-    return perm if known and (shape is None or perm is None or len(shape) == len(perm)) else None
 
 
 @dataclass(frozen=True)

@@ -31,16 +31,40 @@ class Remaining:
 
 def remaining_transposes(plan: Plan) -> list[Remaining]:
     """The Transposes that a plan leaves."""
+    unknown = [_of_unknown_rank(plan, node) for node in plan.values.nodes if _is_transpose(node)]
     moves = plan.moves()
     if not moves:
-        return []
+        return unknown
     makers = {name: node for node in plan.values.nodes for name in node.outputs if name}
     users: dict[str, list[tuple[Node, int]]] = {}
     for node in plan.values.nodes:
         for number, name in enumerate(node.inputs):
             if name:
                 users.setdefault(plan.values.member(name).root, []).append((node, number))
-    return [_remaining(plan, move, makers.get(move.root), users.get(move.root, [])) for move in moves]
+    return [
+        *unknown,
+        *(_remaining(plan, move, makers.get(move.root), users.get(move.root, [])) for move in moves),
+    ]
+
+
+def _is_transpose(node: Node) -> bool:
+    return node.op_type == "Transpose" and not node.domain
+
+
+def _of_unknown_rank(plan: Plan, node: Node) -> Remaining:
+    """A Transpose that stays a node like any other: of a value of unknown rank, or with a `perm` that does not fit."""
+    value, perm = node.input(0), node.ints("perm")
+    shape = plan.graph.shape(value)
+    if shape is None:
+        reason, removed = (
+            f"the rank of '{value}' is not known",
+            f"a shape of '{value}' in the model (value_info)",
+        )
+    else:
+        reason = f"its perm {_text(perm or ())} is none of {len(shape)} dims"
+        removed = "a perm that names each dim once"
+    producer, nbytes = f"value '{value}'", 2 * plan.graph.nbytes(value)
+    return Remaining(value, (), (), nbytes, shape, producer, (_title(node),), reason, removed, False)
 
 
 def _remaining(plan: Plan, move: Move, maker: Node | None, users: list[tuple[Node, int]]) -> Remaining:

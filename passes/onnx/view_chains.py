@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import prod
 from typing import cast
 
-from layout_ir.passes.onnx.model_graph import Graph, Node
+from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
 from layout_ir.passes.onnx.orders import is_static
 
 _VIEWS = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
@@ -48,6 +48,8 @@ def merge_view_chains(graph: Graph) -> None:
 
 
 def _is_known(node: Node) -> bool:
+    if node.op_type == "Transpose" and transpose_perm(node) is None:
+        return False
     shapes = node.shape(0), node.result_shape()
     return all(shape is not None and is_static(shape) and 0 not in shape for shape in shapes)
 
@@ -63,8 +65,7 @@ def _merged(graph: Graph, chain: Sequence[Node]) -> list[Node] | None:
     digits = _Digits(_extents(chain[0].shape(0)))
     for node in chain:
         if node.op_type == "Transpose":
-            perm = node.ints("perm") or tuple(reversed(range(len(digits.dims))))
-            digits.dims = [digits.dims[d] for d in perm]
+            digits.dims = [digits.dims[d] for d in transpose_perm(node) or ()]
         elif not digits.reshape(_extents(node.result_shape())):
             return None
     sizes, perm = digits.transposition()

@@ -70,13 +70,14 @@ def test_the_table_lists_copies_by_bytes():
     page = graph_page("small", SMALL)
     rows = re.findall(r'<tr data-n="(\d+)"><td>([^<]*)</td>', page)
     assert rows == [("2", "2.4 MB"), ("5", "1.5 kB")]
-    assert "What remains: 2 copies, 2.4 MB" in page
+    assert "All copies: 2 copies, 2.4 MB" in page
+    assert "What remains: 2 copies, 2.4 MB" in graph_page("small", SMALL, before=BEFORE)
     assert "nn.conv stem/conv to Resize neck/resize" in page
 
 
 def test_negative_without_copies_there_is_no_table():
     page = graph_page("none", network(20, copies=False))
-    assert "No copy remains." in page and "<tr data-n" not in page and "What remains: 0 copies" in page
+    assert "No copies." in page and "<tr data-n" not in page and "All copies: 0 copies" in page
 
 
 def strange() -> DrawnGraph:
@@ -330,6 +331,7 @@ def test_negative_without_a_graph_before_there_is_nothing_to_switch(tmp_path: Pa
     with opened(path) as (tab, watched):
         assert tab.locator("#panes button").count() == 0
         assert tab.locator(".pane:visible").count() == 1
+        assert "after" not in tab.locator("body").inner_text()
         check(watched, path)
 
 

@@ -46,6 +46,25 @@ def test_the_table_is_sorted_by_bytes_and_cut(capsys: pytest.CaptureFixture[str]
     assert everything.count("  reorder 1x17x32x") == 30
 
 
+@pytest.mark.parametrize("target", ["onnx", "ort-cpu"])
+def test_the_target_decides_what_a_transpose_of_a_product_is(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, target: str
+):
+    """ONNX Runtime's product reads an operand whose last two dims are exchanged, that of the standard does not."""
+    onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
+    text = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    m (float[2,6,5] x, float[2,6,5] z) => (float[2,6,6] y) { a = Relu(x)
+      r = Relu(z)
+      b = Transpose<perm = [0, 2, 1]>(r)
+      y = MatMul(a, b) }"""
+    path = tmp_path / "model.onnx"
+    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    assert main(["explain-model", str(path), "--json", "--target", target]) == 0
+    (copy,) = json.loads(capsys.readouterr().out)["copies"]
+    assert copy["verdict"] == {"onnx": "forced", "ort-cpu": "avoidable"}[target]
+
+
 def test_names_with_control_characters_do_not_reach_the_terminal(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
@@ -59,6 +78,7 @@ def test_names_with_control_characters_do_not_reach_the_terminal(
         ("hello", [], "expected an ONNX model, TensorRT layer information"),
         (TEXT, ["--shape", "x=1x3"], "shapes of inputs are for ONNX models"),
         (TEXT, ["--shape", "x"], "expected NAME=EXTENTS"),
+        (TEXT, ["--target", "onnx"], "--target says who is to run an ONNX model"),
         (TEXT[:300], [], "not well-formed XML, or truncated"),
     ],
 )

@@ -12,7 +12,7 @@ from layout_ir.drawing.drawn_graph import DrawnGraph, DrawnNode
 from layout_ir.passes.reorder_report import compare
 from layout_ir.tools.locations import LocatedParser
 from layout_ir.tools.program import context
-from layout_ir.tools.program_graph import drawn_program, format_pictures
+from layout_ir.tools.program_graph import drawn_program, program_pictures
 
 CHAIN = """\
 !open = tensor<1x16x8x8xf32, #layout.any>
@@ -176,7 +176,7 @@ func.func @main(%x: tensor<1x8xf32>) -> tensor<1x8xf32, #layout.tag<ba>> {
 
 def test_every_format_of_a_value_has_a_picture():
     _, naive, optimized = compare(parse(CHAIN), "avx2")
-    pictures = format_pictures([naive, optimized])
+    pictures = program_pictures([naive, optimized])
     formats = {edge.layout for module in (naive, optimized) for edge in drawn_program(module).edges}
     assert formats <= pictures.keys() and len(formats) > 2
     for svg in pictures.values():
@@ -192,4 +192,4 @@ func.func @main(%x: tensor<1x8x1x1xf32>, %y: tensor<2x3x4x5xf32>, %z: tensor<2x3
   func.return
 }
 """
-    assert "shape 2x3x4x5," in format_pictures([parse(text)])["nchw"]
+    assert "shape 2x3x4x5," in program_pictures([parse(text)])["nchw"]

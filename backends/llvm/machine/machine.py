@@ -5,6 +5,7 @@ The host is asked, never assumed: the same program runs on machines with 16, 32 
 
 from __future__ import annotations
 
+import platform
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -104,3 +105,12 @@ def _cache_size(level: int) -> int:
         except (OSError, ValueError):
             continue
     return 0
+
+
+def processor_name() -> str:
+    """What the processor of this machine calls itself, for people to read."""
+    try:
+        with open("/proc/cpuinfo") as info:
+            return next(line.split(":", 1)[1].strip() for line in info if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

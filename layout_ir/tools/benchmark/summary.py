@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from layout_ir.backends.llvm.machine.machine import Machine, host, llvm
+from layout_ir.backends.llvm.machine.machine import Machine, host, llvm, processor_name
 from layout_ir.errors import LayoutError
 from layout_ir.tools.benchmark.cases import SIZES
 from layout_ir.tools.benchmark.measure import COPIES, OTHER_BYTES, Result
@@ -29,7 +29,7 @@ def machine_lines(libraries: Sequence[str], machine: Machine | None = None) -> l
     caches = f"{m.l1 >> 10} KiB, {m.l2 >> 10} KiB and {m.l3 >> 20} MiB"
     llvmlite = f"llvmlite {metadata.version('llvmlite')} (LLVM {'.'.join(map(str, llvm.llvm_version_info))})"
     lines = [
-        f"{_processor()} as LLVM's {m.cpu}: registers of {m.vector} bytes, caches of {caches}",
+        f"{processor_name()} as LLVM's {m.cpu}: registers of {m.vector} bytes, caches of {caches}",
         f"layout-ir {__version__}, Python {platform.python_version()}, {llvmlite}, NumPy {np.__version__}",
     ]
     for name in libraries:
@@ -40,14 +40,6 @@ def machine_lines(libraries: Sequence[str], machine: Machine | None = None) -> l
         except LayoutError as error:
             lines.append(f"{name} is absent: {error}")
     return lines
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo") as info:
-            return next(line.split(":", 1)[1].strip() for line in info if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 def line(r: Result) -> str:

@@ -7,10 +7,11 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from layout_ir.errors import LayoutError
 from layout_ir.tools.commands.arguments import add_input_shapes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from layout_ir.execution_graphs.copies import Copy
     from layout_ir.execution_graphs.execution_graph import ExecutionGraph, Value
@@ -23,16 +24,20 @@ FILE is recognized by its content:
   an OpenVINO execution graph      ov.serialize(compiled_model.get_runtime_model(), FILE)
 
 A copy is avoidable where a rule shows so (the reason says which), forced where both ops have a layout that nothing in
-the file has otherwise, at the boundary where it is up to the caller, and undecided where it takes a look at the whole
-model. Bytes are those read and written by all executions.
+the file has otherwise, at the boundary where it is up to the caller, and undecided where none of this is known. The
+orders of dims of an ONNX model are chosen for the whole model: a Transpose that is gone then is avoidable, one that is
+left is forced. Bytes are those read and written by all executions.
 
 examples:
   layout-ir explain-model optimized.onnx
   layout-ir explain-model layers.json --profile profile.json --all
   layout-ir explain-model verbose.log --json
+  layout-ir explain-model model.onnx --target onnx --html report.html
 """
 
 _SHOWN = 20
+
+_TARGETS = ("onnx", "ort-cpu")
 
 
 def add_parser(subparsers: Any) -> None:
@@ -49,25 +54,72 @@ def add_parser(subparsers: Any) -> None:
         "--profile", metavar="FILE", help="times of the layers: what trtexec --exportProfile wrote"
     )
     add_input_shapes(parser)
+    parser.add_argument(
+        "--target",
+        choices=_TARGETS,
+        help="who is to run an ONNX model: any runtime of the standard, or ONNX Runtime on a CPU (default: ort-cpu)",
+    )
     parser.add_argument("--all", action="store_true", help=f"every copy, not only the {_SHOWN} largest")
     parser.add_argument("--json", action="store_true", help="one JSON object, with every copy")
+    parser.add_argument(
+        "--html",
+        metavar="FILE",
+        help="write a page that shows the graph, each value in the colour of its layout, and every copy with its "
+        "verdict (needs the extra 'draw')",
+    )
+    parser.add_argument("--svg", metavar="FILE", help="write the graph as such a picture alone")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the copies. Raises LayoutError where the file is none of the kinds, or is not valid."""
-    from layout_ir.execution_graphs.copies import explain_copies
-    from layout_ir.execution_graphs.recognition import read_graph
+    """Prints the copies, and writes pictures of the graph. Raises LayoutError where the file is none of the kinds, or
+    is not valid, and where an option is for another kind."""
+    from layout_ir.execution_graphs.recognition import is_onnx, read_graph
+    from layout_ir.files import all_or_none, write_result
     from layout_ir.tools.program import input_shapes
 
+    draws = args.html is not None or args.svg is not None
+    if draws:
+        from layout_ir.drawing.graph_placement import check_installed
+
+        check_installed()
     shapes = input_shapes(args.shapes or ())
+    if args.target is not None and not is_onnx(args.file):
+        raise LayoutError(f"{args.file} is no ONNX model: --target says who is to run an ONNX model")
     graph = read_graph(args.file, profile=args.profile, shapes=shapes, progress=_progress)
-    copies = explain_copies(graph)
+    copies = _explained(args.file, graph, args.target or "ort-cpu", shapes)
     if args.json:
-        print(json.dumps(_object(args.file, graph, copies), indent=2))
+        text = json.dumps(_object(args.file, graph, copies), indent=2)
     else:
-        print("\n".join(_table(args.file, graph, copies, len(copies) if args.all else _SHOWN)))
+        text = "\n".join(_table(args.file, graph, copies, len(copies) if args.all else _SHOWN))
+    with all_or_none(args.html, args.svg):
+        if draws:
+            from layout_ir.tools.execution_drawing import draw_explained
+
+            draw_explained(args.file, graph, copies, args.html, args.svg)
+        if "-" not in (args.html, args.svg):
+            write_result(text + "\n", None)
+    if "-" in (args.html, args.svg):
+        print(text, file=sys.stderr)
     return 0
+
+
+def _explained(
+    file: str, graph: ExecutionGraph, target: str, shapes: Mapping[str, Sequence[int]]
+) -> list[Copy]:
+    """The copies; those of an ONNX model decided by its optimization for `target`."""
+    from layout_ir.execution_graphs.copies import explain_copies
+    from layout_ir.execution_graphs.recognition import is_onnx
+
+    copies = explain_copies(graph)
+    if not copies or not is_onnx(file):
+        return copies
+    from layout_ir.execution_graphs.optimized_copies import decide_transposes
+    from layout_ir.passes.onnx.optimize_model import optimize_onnx
+
+    result = optimize_onnx(file, target, shapes=shapes)
+    graph.skipped += result.notes
+    return decide_transposes(graph, copies, result)
 
 
 def _progress(done: int, of: int) -> None:

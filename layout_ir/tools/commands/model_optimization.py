@@ -23,9 +23,14 @@ def run(args: argparse.Namespace) -> int:
     from layout_ir.tools.execution_drawing import draw_models
     from layout_ir.tools.program import input_shapes, shipped_network
 
-    _check(args)
+    check_options(args)
     path = shipped_network(args.model) if args.model.startswith("onnx:") else args.model
     draws = args.html is not None or args.svg is not None
+    if draws:
+        from layout_ir.drawing.graph_placement import check_installed
+
+        check_installed()
+    shapes = input_shapes(args.shapes or ())
     files = (args.output, args.certificate, args.html, args.svg)
     with all_or_none(*files):
         result = optimize_onnx(
@@ -33,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
             args.target,
             inputs=args.inputs,
             outputs=args.outputs,
-            shapes=input_shapes(args.shapes or ()),
+            shapes=shapes,
             certificate=args.certificate is not None,
         )
         if args.output is not None:
@@ -42,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
             write_result(json.dumps(result.certificate), args.certificate)
         if draws:
             notes = [f"target {result.target}", proof(result), *result.notes]
-            draw_models(path, result, args.html, args.svg, notes)
+            draw_models(args.model, path, result, args.html, args.svg, notes, shapes)
         text = (
             json.dumps(report_object(args.model, result), indent=2)
             if args.json
@@ -56,12 +61,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check(args: argparse.Namespace) -> None:
+def check_options(args: argparse.Namespace) -> None:
     """Raises LayoutError for options that are for programs."""
     for name, given in (
         ("--costs", args.costs is not None),
         ("--solver", args.solver != "exact"),
-        ("--elide-constants", args.elide_constants is not None),
+        ("--elide-constants", getattr(args, "elide_constants", None) is not None),
         ("--allow-unregistered-dialect", args.allow_unregistered_dialect),
     ):
         if given:

@@ -189,7 +189,7 @@ def _draw(
 ) -> None:
     """Writes the page to `--html` and the picture to `--svg`."""
     from layout_ir.files import write_result
-    from layout_ir.tools.program_graph import drawn_program, format_pictures
+    from layout_ir.tools.program_graph import drawn_program, program_pictures
 
     after = drawn_program(optimized, {found.op: found.reason for found in explanations})
     if args.html is not None:
@@ -200,7 +200,7 @@ def _draw(
             args.model,
             after,
             before=drawn_program(naive),
-            pictures=format_pictures([naive, optimized]),
+            pictures=program_pictures([naive, optimized]),
             notes=[f"target {report.target}, reorders estimated at {times} after", *_proof(report)],
         )
         write_result(page, args.html)

@@ -12,7 +12,6 @@ from layout_ir.tools.commands.optimize import add_arguments, compared, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from zipfile import ZipFile
 
     from numpy.typing import NDArray
     from xdsl.dialects.builtin import ModuleOp
@@ -22,6 +21,18 @@ if TYPE_CHECKING:
     from layout_ir.backends.reference.tensor import Tensor
 
 
+_EPILOG = """\
+With --with onnxruntime an ONNX model goes through the installed ONNX Runtime, and what `layout-ir optimize` makes of it
+beside it, or the model that --against names: how equal each output is, times in turns, and how many nodes that only
+move elements are left once ONNX Runtime has optimized both.
+
+examples:
+  layout-ir run model.onnx --target avx2 --inputs inputs.npz
+  layout-ir run model.onnx --with onnxruntime --threads 1
+  layout-ir run model.onnx --with onnxruntime --against better.onnx --shape x=8x3x224x224 --json
+"""
+
+
 def add_parser(subparsers: Any) -> None:
     """Adds the command `run` and its arguments."""
     parser = subparsers.add_parser(
@@ -29,7 +40,7 @@ def add_parser(subparsers: Any) -> None:
         help="execute a network before and after optimization and compare",
         description="Execute a network before and after layout optimization, with compiled reorders, and compare the "
         "results. Exit status 1 where they differ.",
-        epilog="example:\n  layout-ir run model.onnx --target avx2 --inputs inputs.npz",
+        epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_arguments(parser)
@@ -38,7 +49,31 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random inputs (default: 0)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=run)
+    parser.add_argument(
+        "--with",
+        dest="runtime",
+        choices=("onnxruntime",),
+        help="run ONNX models in this runtime; the target is then onnx or ort-cpu (default: ort-cpu)",
+    )
+    # None where they are not given: they are for --with alone.
+    parser.add_argument(
+        "--against", metavar="FILE", help="the model to compare with, instead of an optimized one"
+    )
+    parser.add_argument(
+        "--threads", type=int, metavar="N", help="of the runtime (default: all that are available)"
+    )
+    parser.add_argument(
+        "--optimization-level",
+        choices=("all", "extended", "basic", "disable"),
+        help="how much ONNX Runtime optimizes before it runs a model (default: all)",
+    )
+    parser.add_argument(
+        "--repeat-seconds",
+        type=float,
+        metavar="S",
+        help="time both models for at most so long, if six samples take no longer (default: 10)",
+    )
+    parser.set_defaults(run=run, target=None)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -50,6 +85,16 @@ def run(args: argparse.Namespace) -> int:
 
     if args.seed < 0:
         raise LayoutError(f"--seed {args.seed} is below 0: expected a whole number from 0 on")
+    if args.runtime is not None:
+        from layout_ir.tools.commands import model_comparison
+
+        return model_comparison.run(args)
+    for name in ("against", "threads", "optimization_level", "repeat_seconds"):
+        if getattr(args, name) is not None:
+            raise LayoutError(
+                f"--{name.replace('_', '-')} is for models in a runtime: add --with onnxruntime"
+            )
+    args.target = args.target or "host"
     module = load_program(
         args.model, allow_unregistered=args.allow_unregistered_dialect, shapes=args.shapes or ()
     )
@@ -91,64 +136,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _inputs(args: argparse.Namespace, function: FuncOp, names: list[str]) -> dict[str, Any]:
     """Arrays from the file, or random ones of the argument types."""
+    from layout_ir.tools.array_archive import read_arrays
     from layout_ir.tools.validation import random_inputs
 
     if args.inputs is not None:
-        return _read_arrays(args.inputs)
+        return read_arrays(args.inputs)
     return dict(zip(names, random_inputs(function, args.seed), strict=True))
-
-
-def _read_arrays(path: str) -> dict[str, Any]:
-    """The arrays in an .npz file. Raises LayoutError where it holds none, OSError where there is no such file."""
-    import numpy as np
-
-    with open(path, "rb") as file:
-        start = file.read(6)
-    if start[:4] != b"PK\x03\x04":
-        found = {b"": "it is empty", b"\x93NUMPY": "it is a single array (.npy)"}.get(
-            start, "it is no archive"
-        )
-        raise LayoutError(
-            f"{path}: not an .npz file of arrays: {found}; numpy.savez(FILE, name=array, ...) writes one"
-        )
-    name = ""
-    try:
-        arrays: dict[str, Any] = {}
-        with np.load(path, allow_pickle=False) as data:
-            for name in data.files:
-                if not _may_be_array(data.zip, name):
-                    raise LayoutError(f"{path}: not an .npz file of arrays: '{name}' is no array")
-                arrays[name] = data[name]
-    except LayoutError:
-        raise
-    except MemoryError as error:
-        raise LayoutError(f"{path}: '{name}' needs more memory than there is: {error}") from error
-    except Exception as error:
-        # Whatever the bytes in an archive make NumPy and zipfile raise: they say it in exceptions of many classes.
-        raise LayoutError(f"{path}: not an .npz file of arrays: {_broken(name, error)}") from error
-    wrong = [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]
-    if wrong:
-        raise LayoutError(f"{path}: not an .npz file of arrays: '{wrong[0]}' is no array")
-    return arrays
-
-
-def _may_be_array(archive: ZipFile, name: str) -> bool:
-    """Whether member `name` has the suffix of arrays (.npy, which NumPy leaves out of the name) or their magic bytes.
-
-    NumPy 2.3.0 fails on others with an error of its own; later versions give their bytes.
-    """
-    if name not in archive.namelist():
-        return True
-    with archive.open(name) as member:
-        return member.read(6) == b"\x93NUMPY"
-
-
-def _broken(name: str, error: Exception) -> str:
-    """The reason why member `name` cannot be read, or the archive itself where `name` is empty."""
-    if "allow_pickle" in str(error):
-        return f"'{name}' holds Python objects, which are not read"
-    where = f"'{name}' cannot be read" if name else "it is damaged"
-    return f"{where} ({error})" if str(error) else where
 
 
 def _execute(module: ModuleOp, inputs: dict[str, Any]) -> tuple[list[NDArray[Any]], dict[str, float]]:

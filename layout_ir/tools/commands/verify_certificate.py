@@ -22,6 +22,8 @@ code that stated it for the solver, and compared.
 
   proof.json                         the proof alone, of whatever problem the file states
   proof.json --program before.mlir   and that this is the problem of before.mlir, whose layouts are still to be chosen
+  proof.json --program better.onnx   and that this is the problem of better.onnx, which --target onnx or ort-cpu wrote:
+                                     its Transposes cannot be had for less
   chosen.mlir                        a program that carries its certificate (attach=true): the proof, that the problem
                                      is the one of the recorded program before, and that the choice makes chosen.mlir
                                      of it
@@ -149,12 +151,15 @@ def _about_program(
     from layout_ir.passes.selection.costs.cost_model import proven_for
     from layout_ir.passes.selection.costs.cost_table import load_costs
     from layout_ir.passes.selection.translation.origin import check_problem
-    from layout_ir.tools.program import load_program
+    from layout_ir.tools.commands.optimize import MODEL_TARGETS
+    from layout_ir.tools.program import is_model, load_program
 
     given: Any = certificate.get("origin", {})
     if module is None and args.program is None:
         return [], ["that this is the problem of any program: --program FILE states it again and compares"]
     origin = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    if module is None and origin.get("target") in MODEL_TARGETS and is_model(args.program):
+        return _about_model(certificate, origin["target"], args)
     target = _agreed(origin, args)
     costs = None if args.costs is None else load_costs(args.costs)
     if module is None:
@@ -173,6 +178,21 @@ def _about_program(
         f"that this is the problem of the program before, for {proven_for(costs, target)}",
         f"that the choice and {chosen_by} make this program of it",
     ], ["the values of constants of more than 16 elements", "that the recorded program is the one you had"]
+
+
+def _about_model(
+    certificate: dict[str, Any], target: str, args: argparse.Namespace
+) -> tuple[list[str], list[str]]:
+    """`_about_program` for an ONNX model that went out as one."""
+    from layout_ir.errors import LayoutError
+    from layout_ir.passes.onnx.optimize_model import check_model
+    from layout_ir.tools.program import input_shapes, shipped_network
+
+    if args.target not in (None, target) or args.costs is not None:
+        raise LayoutError(f"the certificate is for target {target} and its own costs")
+    path = shipped_network(args.program) if args.program.startswith("onnx:") else args.program
+    check_model(certificate, path, target, input_shapes(args.shapes or ()))
+    return [f"that this is the problem of {args.program} for {target}: no orders of dims cost it less"], []
 
 
 def _agreed(origin: dict[str, Any], args: argparse.Namespace) -> str:

@@ -12,7 +12,7 @@ from layout_ir.passes.onnx.orders import Order
 if TYPE_CHECKING:
     import onnx
 
-    from layout_ir.passes.onnx.node_writer import NodeWriter
+    from layout_ir.passes.onnx.graph_output import NodeWriter
 
 Candidates = Sequence[Sequence[Order]]
 """Per input or output of a node, the orders in which its value may be had; none for one of unknown rank."""

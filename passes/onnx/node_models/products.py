@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.node_option import Candidates, NodeModel, NodeOption, option_of
-from layout_ir.passes.onnx.node_writer import NodeWriter, set_attribute
 from layout_ir.passes.onnx.orders import Order, identity, is_identity
 
 if TYPE_CHECKING:

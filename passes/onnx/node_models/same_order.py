@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute, set_input
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.node_option import (
     Candidates,
@@ -14,7 +15,6 @@ from layout_ir.passes.onnx.node_models.node_option import (
     distinct,
     option_of,
 )
-from layout_ir.passes.onnx.node_writer import NodeWriter, set_attribute, set_input
 from layout_ir.passes.onnx.orders import Order, inverse
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class SameOrder:
         mine = [k for k in range(self.ins or len(node.inputs)) if node.input(k)]
         made = [k for k in range(self.outs or len(node.outputs)) if k < len(node.outputs) and node.outputs[k]]
         shapes = [*(node.shape(k) for k in mine), *(node.result_shape(k) for k in made)]
-        if any(shape is None or len(shape) != len(shapes[0] or ()) for shape in shapes):
+        if any(not shape or len(shape) != len(shapes[0] or ()) for shape in shapes):
             return
         for order in distinct([*(ins[k] for k in mine), *(outs[k] for k in made)]):
             if self.admits(node, order):
@@ -281,6 +281,8 @@ class Elementwise:
             for order in candidates:
                 lead = rank - len(order)
                 orders.append((*range(lead), *(d + lead for d in order)))
+        if any(shape is not None and len(shape) > rank for shape in shapes):
+            return
         for order in dict.fromkeys(orders):
             mine: dict[int, Order] = {}
             more = 0
@@ -311,7 +313,7 @@ class Elementwise:
 
 ELEMENTWISE = (
     "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "BitwiseAnd",
-    "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Celu", "Clip", "Cos", "Cosh", "Div", "Elu",
+    "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "Ceil", "Celu", "Clip", "Cos", "Cosh", "Div", "Elu",
     "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity",
     "IsInf", "IsNaN", "LeakyRelu", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mish", "Mod", "Mul", "Neg",
     "Not", "Or", "PRelu", "Pow", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh",
@@ -362,6 +364,7 @@ SAME_ORDER: dict[str, NodeModel] = {
         ("ArgMax", "ArgMin"), SameOrder(axis(0), lambda node, order: node.int("keepdims", 1) == 1)
     ),
     "BatchNormalization": SameOrder(admits=inference_batch_norm),
+    "CastLike": SameOrder(),
     "Concat": SameOrder(axis(0), ins=0),
     "Compress": SameOrder(axis(0), lambda node, order: "axis" in node.attributes),
     "CumSum": SameOrder(axis_as_input, lambda node, order: node.known_ints(1) is not None),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute, set_input
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.node_option import Candidates, NodeModel, NodeOption, option_of
 from layout_ir.passes.onnx.node_models.same_order import REDUCTIONS, SAME_ORDER, known_axes
-from layout_ir.passes.onnx.node_writer import NodeWriter, set_attribute, set_input
 from layout_ir.passes.onnx.orders import (
     Order,
     identity,
@@ -53,14 +53,14 @@ class Reshape:
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """A Reshape to the extents in their new order."""
-        import onnx.helper
-
         if is_identity(option.ins[0]) and is_identity(option.outs[0]):
             return writer.copy()
         extents = self._extents(node, option.ins[0], option.outs[0])
         assert extents is not None
-        shape = writer.out.ints(extents)
-        return onnx.helper.make_node("Reshape", [writer.inputs[0], shape], writer.outputs, node.proto.name)
+        proto = writer.copy()
+        del proto.attribute[:]
+        set_input(proto, 1, writer.out.ints(extents))
+        return proto
 
 
 class Squeeze:
@@ -135,7 +135,8 @@ class Flatten:
         source, target = node.shape(0), node.result_shape()
         if source is None or target is None or 0 in source:
             return
-        split = node.int("axis", 1) % (len(source) + 1)
+        split = node.int("axis", 1)
+        split += len(source) if split < 0 else 0
         for order in ins[0]:
             front = {d for d in order[:split] if source[d] != 1}
             if reshaped_order(source, target, order) == (0, 1) and all(
@@ -157,8 +158,10 @@ class DroppingReduction:
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """Every order of the operand, and those that the orders of the result lead to."""
+        if not node.shape(0) or node.result_shape() is None:
+            return
         axes = self._axes(node)
-        if axes is None or node.shape(0) is None or node.result_shape() is None:
+        if axes is None:
             return
         if node.int("keepdims", 1):
             kept = SAME_ORDER["ArgMax" if self.since is None else "ReduceMax"]
@@ -198,7 +201,7 @@ class Gather:
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """Every order of the data, and of the result where the dims of the indices lie side by side."""
         data, indices = node.shape(0), node.shape(1)
-        if data is None or indices is None or node.result_shape() is None:
+        if not data or indices is None or node.result_shape() is None:
             return
         axis, many = node.int("axis", 0) % len(data), len(indices)
         orders = list(ins[0])
@@ -297,11 +300,17 @@ class TrailingNormalization:
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterable[NodeOption]:
         """Orders with the normalized dims at the end."""
         shape = node.shape(0)
-        if shape is None or node.result_shape() is None:
+        if not shape or node.result_shape() is None:
             return []
         rank = len(shape)
         split = node.int("axis", -1) % rank
         mine = [k for k in range(self.tensors) if len(node.shape(k) or ()) == rank]
+        # A skip that broadcasts, and scales of more dims than are normalized, belong to dims in their places.
+        if any(node.shape(k) != shape for k in mine):
+            return []
+        scales = range(self.tensors, len(node.inputs))
+        if any(node.input(k) and len(node.shape(k) or identity(rank)) > rank - split for k in scales):
+            return []
         made = [
             k for k in range(len(node.outputs)) if node.outputs[k] and len(node.result_shape(k) or ()) == rank
         ]

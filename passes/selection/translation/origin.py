@@ -49,7 +49,14 @@ def check_problem(
     certificate: dict[str, Any], module: ModuleOp, target: str, costs: CostModel | None
 ) -> None:
     """Raises LayoutError where the problem of `module`, nothing in it chosen yet, is not the certificate's."""
-    problem = build(module, target_named(target), costs).problem if is_open(module) else Problem((), ())
+    compare_problems(
+        certificate,
+        build(module, target_named(target), costs).problem if is_open(module) else Problem((), ()),
+    )
+
+
+def compare_problems(certificate: dict[str, Any], problem: Problem) -> None:
+    """Raises LayoutError, naming the first difference, where `problem` is not that of the certificate."""
     ours, stated = problem_to_json(problem), certificate["problem"]
     if ours == stated:
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.node_option import (
     Candidates,
@@ -14,7 +15,6 @@ from layout_ir.passes.onnx.node_models.node_option import (
     option_of,
 )
 from layout_ir.passes.onnx.node_models.same_order import batch_and_channels_first
-from layout_ir.passes.onnx.node_writer import NodeWriter, set_attribute
 from layout_ir.passes.onnx.orders import is_identity
 
 if TYPE_CHECKING:
@@ -33,11 +33,17 @@ class Windows:
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """One option per order of spatial dims that a tensor has, N and C staying where they are."""
         involved = [0] if self.weights is None else [0, self.weights]
+        if node.op_type == "FusedConv" and node.input(3):
+            involved.append(3)  # what is added to the result
         shape, result = node.shape(0), node.result_shape()
         if shape is None or result is None or any(len(node.shape(k) or ()) != len(shape) for k in involved):
             return
         if len(node.outputs) > 1 and any(node.outputs[1:]):
             return  # indices of a MaxPool count elements in memory
+        if node.int("channels_last", 0) or any(
+            len(node.ints(a) or shape[2:]) != len(shape) - 2 for a in _PER_DIM
+        ):
+            return
         for order in distinct([*(ins[k] for k in involved), outs[0]]):
             if batch_and_channels_first(node, order):
                 yield option_of(node, dict.fromkeys(involved, order), {0: order})

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.passes.onnx.model_graph import Node
-from layout_ir.passes.onnx.node_models.node_option import NodeOption
 
 if TYPE_CHECKING:
     import onnx
@@ -52,14 +51,12 @@ class NodeWriter:
     def __init__(
         self,
         node: Node,
-        option: NodeOption,
         out: GraphOutput,
         inputs: Sequence[str],
         outputs: Sequence[str],
         reshaped_constant: Callable[[int, Sequence[int]], str | None],
     ):
         self.node = node
-        self.option = option
         self.out = out
         self.inputs = list(inputs)
         self.outputs = list(outputs)

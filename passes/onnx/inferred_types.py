@@ -1,0 +1,160 @@
+"""The types of all values of a model, by ONNX's shape inference.
+
+It looks at a copy of the graph in which large initializers are inputs, and which says nothing of inner values: a file
+may say of them what is not so, and what is rewritten for such a shape would compute something else. What a file says
+beyond what can be inferred (of the result of a custom operator) is believed where it contradicts nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+from layout_ir.frontends.onnx.subgraphs import graphs_of
+
+if TYPE_CHECKING:
+    import onnx
+
+SMALL = 1024
+"""Elements of a constant that shape inference and the models of nodes may look at: axes, pads, shapes."""
+
+
+def inferred_types(
+    model: onnx.ModelProto, overridable: frozenset[str], shapes: Mapping[str, Sequence[int]]
+) -> list[dict[str, onnx.TypeProto]]:
+    """The types of values by name: of the graph, then of its subgraphs, those of one depth before those within them.
+
+    Initializers that are `overridable` are inputs of which the type alone is known; `shapes` are those of inputs.
+    """
+    import onnx
+    import onnx.helper
+
+    light = _without_weights(model, overridable, shapes)
+    claims = [_claims(graph) for graph in _all_graphs(light.graph)]
+    for graph in _all_graphs(light.graph):
+        given = {value.name: value.type for value in graph.input}
+        given.update(
+            (t.name, onnx.helper.make_tensor_type_proto(t.data_type, t.dims)) for t in graph.initializer
+        )
+        del graph.value_info[:]
+        for value in graph.output:
+            if value.name in given:
+                value.type.CopyFrom(given[value.name])
+            elif value.type.HasField("tensor_type"):
+                value.type.tensor_type.ClearField("shape")
+    graphs = _all_graphs(_inferred(light).graph)
+    found = [_types(graph) for graph in graphs]
+    believed = [
+        {} if shapes else {name: type for name, type in said.items() if _adds(type, types.get(name))}
+        for said, types in zip(claims, found, strict=True)
+    ]
+    if not any(believed):
+        return found
+    for graph, said in zip(_all_graphs(light.graph), believed, strict=True):
+        results = {value.name for value in graph.output}
+        for value in graph.output:
+            if value.name in said:
+                value.type.CopyFrom(said[value.name])
+        for name, type in said.items():
+            if name not in results:
+                graph.value_info.add(name=name, type=type)
+    return [_types(graph) for graph in _all_graphs(_inferred(light).graph)]
+
+
+def _without_weights(
+    model: onnx.ModelProto, overridable: frozenset[str], shapes: Mapping[str, Sequence[int]]
+) -> onnx.ModelProto:
+    """A copy of the model in which large initializers are inputs."""
+    import onnx
+    import onnx.helper
+
+    light = onnx.ModelProto(ir_version=max(model.ir_version, 4), opset_import=model.opset_import)
+    light.functions.extend(model.functions)
+    source, graph = model.graph, light.graph
+    graph.name = source.name
+    graph.node.extend(source.node)
+    graph.value_info.extend(source.value_info)
+    graph.output.extend(source.output)
+    constants = {t.name for t in source.initializer} - overridable
+    for value in source.input:
+        if value.name not in constants:
+            graph.input.append(value)
+            if value.name in shapes:
+                _fix_shape(graph.input[-1], shapes[value.name])
+    for tensor in source.initializer:
+        if tensor.name in overridable:
+            continue
+        if prod(tensor.dims) > SMALL or tensor.data_location:
+            dims = list(tensor.dims)
+            graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, dims))
+        else:
+            graph.initializer.append(tensor)
+    for sparse in source.sparse_initializer:
+        name, element = sparse.values.name, sparse.values.data_type
+        graph.input.append(onnx.helper.make_tensor_value_info(name, element, list(sparse.dims)))
+    return light
+
+
+def _fix_shape(value: onnx.ValueInfoProto, shape: Sequence[int]) -> None:
+    dims = value.type.tensor_type.shape
+    del dims.dim[:]
+    for extent in shape:
+        dims.dim.add().dim_value = extent
+
+
+def _inferred(light: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with types, or as it is where inference fails."""
+    import onnx.shape_inference
+
+    try:
+        return onnx.shape_inference.infer_shapes(light, data_prop=True)
+    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError):
+        return light
+
+
+def _all_graphs(graph: onnx.GraphProto) -> list[onnx.GraphProto]:
+    """The graph and its subgraphs, those of one depth before those within them."""
+    graphs = [graph]
+    for found in graphs:
+        for node in found.node:
+            if node.attribute:
+                graphs += graphs_of(node)
+    return graphs
+
+
+def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
+    return {v.name: v.type for v in (*graph.value_info, *graph.output, *graph.input) if v.HasField("type")}
+
+
+def _claims(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
+    """What a graph says itself of inner values and outputs."""
+    import onnx
+
+    claims: dict[str, onnx.TypeProto] = {}
+    for value in (*graph.value_info, *graph.output):
+        if value.HasField("type"):
+            claims[value.name] = onnx.TypeProto()
+            claims[value.name].CopyFrom(value.type)
+    return claims
+
+
+def _adds(said: onnx.TypeProto, found: onnx.TypeProto | None) -> bool:
+    """Whether a type says more than the one that was inferred, and nothing else."""
+    if found is None or not found.WhichOneof("value"):
+        return True
+    if not (said.HasField("tensor_type") and found.HasField("tensor_type")):
+        return False
+    mine, theirs = said.tensor_type, found.tensor_type
+    if theirs.elem_type not in (0, mine.elem_type) or not mine.HasField("shape"):
+        return False
+    if not theirs.HasField("shape"):
+        return True
+    pairs = list(zip(mine.shape.dim, theirs.shape.dim, strict=False))
+    if len(mine.shape.dim) != len(theirs.shape.dim):
+        return False
+    if any(
+        a.HasField("dim_value") and b.HasField("dim_value") and a.dim_value != b.dim_value for a, b in pairs
+    ):
+        return False
+    return any(a.WhichOneof("value") and not b.WhichOneof("value") for a, b in pairs)
