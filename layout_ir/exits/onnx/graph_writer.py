@@ -23,6 +23,7 @@ from layout_ir.exits.onnx.node_forms import FORMS
 from layout_ir.exits.onnx.node_writer import LARGEST, NodeWriter
 from layout_ir.exits.onnx.operator_versions import (
     DATA_TYPES,
+    OLDEST,
     chosen_versions,
     first_version,
     graphs_in,
@@ -108,8 +109,10 @@ def _needed(op: Operation, splits: Mapping[Operation, Sequence[nn.SliceOp]]) -> 
     form = FORMS.get(type(op))
     if form is None:
         raise LocatedError(f"{name_of_op(op)} has no form in ONNX", op)
-    op_type = "Split" if op in splits else form.op_type
-    version = first_version(op_type, op.operands, op.results, form.since(op))
+    if op in splits:
+        op_type, version = "Split", first_version("Split", op.operands, op.results, OLDEST)
+    else:
+        op_type, version = form.op_type, form.first_version(op)
     if version is None:
         elements = ", ".join(dict.fromkeys(dtype_of(x.type) for x in (*op.operands, *op.results)))
         raise LocatedError(
@@ -127,7 +130,7 @@ def _write(write: NodeWriter, op: Operation, splits: Mapping[Operation, Sequence
         if splits[op]:
             _split(write, splits[op])
     else:
-        FORMS[type(op)].write(write, op)
+        FORMS[type(op)].write_in(write, op)
 
 
 def _value_info(value: SSAValue, name: str) -> onnx.ValueInfoProto:

@@ -3,6 +3,9 @@
 What a version has is a matter of its schemas (`operator_versions`); here stands what they do not say: when lists moved
 from attributes to inputs, when an axis got its meaning of today. Elementwise ops and reductions have the names of their
 operators, and elementwise ones their operands and attributes, but for those below.
+
+Where the operator of an op is young, or takes less than the op, older operators compute the same: a form of several
+nodes (`composed_nodes`) stands behind the first one, and a model keeps its version.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import zip_longest
 from math import inf, prod
+from operator import lt
 from typing import Any, cast
 
 from xdsl.dialects.builtin import AnyFloat
@@ -22,14 +26,15 @@ from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.dialects.layout.view_ops import SliceOp
 from layout_ir.dialects.nn.tensor_types import int_range
 from layout_ir.errors import LayoutError
+from layout_ir.exits.onnx import composed_nodes
 from layout_ir.exits.onnx.conversion_nodes import write_conversion
 from layout_ir.exits.onnx.node_writer import NodeWriter
-from layout_ir.exits.onnx.operator_versions import DATA_TYPES, OLDEST
+from layout_ir.exits.onnx.operator_versions import DATA_TYPES, OLDEST, first_version
 
 Write = Callable[[NodeWriter, Any], object]
 
 
-def _any_version(op: Any) -> int:
+def _any_version(op: Any) -> int | None:
     return OLDEST
 
 
@@ -41,8 +46,29 @@ class NodeForm:
     """The operator whose schema says which element types there are."""
     write: Write
     """Writes the node, or nodes, of an op."""
-    since: Callable[[Any], int] = _any_version
-    """The first version in which `write` can write an op, whatever its element types."""
+    since: Callable[[Any], int | None] = _any_version
+    """The first version in which `write` can write an op, whatever its element types; None where none can."""
+    otherwise: NodeForm | None = None
+    """The form of the op where this one does not exist."""
+
+    def first_version(self, op: Operation) -> int | None:
+        """The first version in which the op can be written in any of its forms; None where there is none."""
+        rest = None if self.otherwise is None else self.otherwise.first_version(op)
+        return min(
+            (version for version in (self._own_version(op), rest) if version is not None), default=None
+        )
+
+    def write_in(self, write: NodeWriter, op: Operation) -> None:
+        """Writes `op` in the first of its forms that the version of `write` has, which one of them exists in."""
+        own = self._own_version(op)
+        if self.otherwise is None or (own is not None and own <= write.opset):
+            self.write(write, op)
+        else:
+            self.otherwise.write_in(write, op)
+
+    def _own_version(self, op: Operation) -> int | None:
+        since = self.since(op)
+        return None if since is None else first_version(self.op_type, op.operands, op.results, since)
 
 
 # --- one operator with the operands of the op ----------------------------------------------------------------------
@@ -89,11 +115,41 @@ def _clip(write: NodeWriter, op: nn.ClipOp) -> None:
     write.node(op, "Clip", [*write.names_of(op.operands), *given])
 
 
+def _expand(write: NodeWriter, op: nn.ExpandOp) -> None:
+    write.node(op, "Expand", [write.name_of(op.x), write.ints(op.shape, "shape")])
+
+
 # --- windows, matrices, normalizations ------------------------------------------------------------------------------
 
 
-def _conv(op: nn.ConvOp) -> dict[str, Any]:
+def _conv(op: nn.ConvOp | nn.ConvTransposeOp) -> dict[str, Any]:
     return _stored(op) | {"kernel_shape": op.shapes[1][2:]}
+
+
+def _conv_transpose_since(op: nn.ConvTransposeOp) -> int | None:
+    """`output_padding` tells apart the extents of which a convolution makes one: it is below the stride."""
+    return OLDEST if all(map(lt, op.output_padding, op.strides)) else None
+
+
+def _layer_norm_since(op: nn.LayerNormOp) -> int | None:
+    return 17 if composed_nodes.normalizes_innermost(op) else None
+
+
+def _rms_norm_since(op: nn.RmsNormOp) -> int | None:
+    return 23 if composed_nodes.normalizes_innermost(op) else None
+
+
+def _instance_norm_since(op: nn.GroupNormOp) -> int | None:
+    """The operator has one group per channel, and at least one spatial dim."""
+    return OLDEST if op.group_size == 1 and len(op.shapes[0]) > 2 else None
+
+
+def _stored_epsilon(op: nn.GroupNormOp) -> dict[str, Any]:
+    return {"epsilon": op.epsilon}
+
+
+def _group_norm(op: nn.GroupNormOp) -> dict[str, Any]:
+    return {"num_groups": op.groups, "epsilon": op.epsilon} | composed_nodes.stash_type(op.x)
 
 
 def _pool(op: nn.MaxPoolOp | nn.AvgPoolOp) -> dict[str, Any]:
@@ -151,7 +207,7 @@ def _softmax_since(op: nn.SoftmaxOp | nn.LogSoftmaxOp) -> int:
     return OLDEST if prod(op.shapes[0][op.axis + 1 :]) == 1 else 13
 
 
-def _axis(op: nn.SoftmaxOp | nn.LogSoftmaxOp | nn.ConcatOp) -> dict[str, Any]:
+def _axis(op: nn.SoftmaxOp | nn.LogSoftmaxOp | nn.ConcatOp | nn.GatherOp) -> dict[str, Any]:
     return {"axis": op.axis}
 
 
@@ -173,6 +229,21 @@ def _reduction(op: type[nn.ReduceOp]) -> NodeForm:
             write.node(op, op_type, [x, write.ints(op.axes, "axes")], keepdims=keepdims)
 
     return NodeForm(op_type, write_it)
+
+
+def _cum_sum(write: NodeWriter, op: nn.CumSumOp) -> None:
+    flags = {"exclusive": int(op.exclusive) or None, "reverse": int(op.reverse) or None}
+    write.node(op, "CumSum", [write.name_of(op.x), write.number(op.axis, "i64", "axis")], **flags)
+
+
+def _arg_reduction_since(op: nn.ArgReduceOp) -> int:
+    """Of equal elements, versions before 12 took the first."""
+    return 12 if op.select_last else OLDEST
+
+
+def _arg_reduction(op: nn.ArgReduceOp) -> dict[str, Any]:
+    last = {"select_last_index": 1} if op.select_last else {}
+    return {"axis": op.axis, "keepdims": None if op.keepdims else 0, **last}
 
 
 # --- other indices --------------------------------------------------------------------------------------------------
@@ -223,6 +294,10 @@ def _slice(write: NodeWriter, op: nn.SliceOp | SliceOp) -> None:
 
 def _slice_since(op: nn.SliceOp) -> int:
     return 10 if any(step != 1 for step in op.steps) else OLDEST
+
+
+def _tile(write: NodeWriter, op: nn.TileOp) -> None:
+    write.node(op, "Tile", [write.name_of(op.x), write.ints(op.repeats, "repeats")])
 
 
 def _resize(write: NodeWriter, op: nn.ResizeOp) -> None:
@@ -304,7 +379,14 @@ FORMS: dict[type[Operation], NodeForm] = {
     **{cast("type[Operation]", op): _elementwise(op) for op in nn.NN.operations if issubclass(op, nn.ElementwiseOp)},
     nn.CastOp: NodeForm("Cast", _node("Cast", _cast)),
     nn.ClipOp: NodeForm("Clip", _clip),
+    nn.ExpandOp: NodeForm("Expand", _expand),
+    nn.SwishOp: NodeForm("Swish", _node("Swish", _stored), otherwise=NodeForm("Mul", composed_nodes.write_swish)),
+    nn.CeluOp: NodeForm("Celu", _node("Celu", _stored), otherwise=NodeForm("Mul", composed_nodes.write_celu)),
     nn.ConvOp: NodeForm("Conv", _node("Conv", _conv)),
+    nn.ConvTransposeOp: NodeForm(
+        "ConvTranspose", _node("ConvTranspose", _conv), _conv_transpose_since,
+        NodeForm("ConvTranspose", composed_nodes.write_longer_conv_transpose),
+    ),
     nn.MaxPoolOp: NodeForm("MaxPool", _node("MaxPool", _pool), _max_pool_since),
     nn.AvgPoolOp: NodeForm("AveragePool", _node("AveragePool", _pool), _avg_pool_since),
     nn.GlobalAvgPoolOp: NodeForm("GlobalAveragePool", _node("GlobalAveragePool")),
@@ -312,13 +394,34 @@ FORMS: dict[type[Operation], NodeForm] = {
     nn.MatmulOp: NodeForm("MatMul", _node("MatMul")),
     nn.GemmOp: NodeForm("Gemm", _gemm),
     nn.BatchNormOp: NodeForm("BatchNormalization", _node("BatchNormalization", _stored)),
+    nn.LayerNormOp: NodeForm(
+        "LayerNormalization", composed_nodes.write_innermost_norm, _layer_norm_since,
+        NodeForm("Mul", composed_nodes.write_axes_norm),
+    ),
+    nn.RmsNormOp: NodeForm(
+        "RMSNormalization", composed_nodes.write_innermost_norm, _rms_norm_since,
+        NodeForm("Mul", composed_nodes.write_axes_norm),
+    ),
+    nn.GroupNormOp: NodeForm(
+        "InstanceNormalization", _node("InstanceNormalization", _stored_epsilon), _instance_norm_since,
+        NodeForm(
+            "GroupNormalization", _node("GroupNormalization", _group_norm), lambda op: 21,
+            NodeForm("InstanceNormalization", composed_nodes.write_group_norm),
+        ),
+    ),
     nn.LrnOp: NodeForm("LRN", _node("LRN", _lrn)),
     nn.SoftmaxOp: NodeForm("Softmax", _node("Softmax", _axis), _softmax_since),
     nn.LogSoftmaxOp: NodeForm("LogSoftmax", _node("LogSoftmax", _axis), _softmax_since),
     **{cast("type[Operation]", op): _reduction(op) for op in nn.NN.operations if issubclass(op, nn.ReduceOp)},
+    nn.CumSumOp: NodeForm("CumSum", _cum_sum),
+    nn.ArgMaxOp: NodeForm("ArgMax", _node("ArgMax", _arg_reduction), _arg_reduction_since),
+    nn.ArgMinOp: NodeForm("ArgMin", _node("ArgMin", _arg_reduction), _arg_reduction_since),
+    # Indices below 0 are of version 11, but models of older versions have none.
+    nn.GatherOp: NodeForm("Gather", _node("Gather", _axis)),
     nn.ConcatOp: NodeForm("Concat", _node("Concat", _axis)),
     nn.PadOp: NodeForm("Pad", _pad, _pad_since),
     nn.SliceOp: NodeForm("Slice", _slice, _slice_since),
+    nn.TileOp: NodeForm("Tile", _tile),
     nn.ResizeOp: NodeForm("Resize", _resize, _resize_since),
     PermuteOp: NodeForm("Transpose", _node("Transpose", lambda op: {"perm": op.ints("perm")})),
     ReshapeOp: NodeForm("Reshape", _reshape, _reshape_since),
