@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from layout_ir.api.execute import run
     from layout_ir.api.exporting import to_onnx
     from layout_ir.api.memory import NONE, Memory
+    from layout_ir.api.optimizing import optimize_onnx
     from layout_ir.api.reordering import compile_reorder, reorder
     from layout_ir.arrays.descriptor import TensorDesc
     from layout_ir.errors import LayoutError
     from layout_ir.frontends.onnx import from_onnx
-    from layout_ir.passes.onnx.optimize_model import optimize_onnx
     from layout_ir.passes.optimize_pipeline import optimize
     from layout_ir.version import __version__ as __version__
 
@@ -49,7 +49,7 @@ _WHERE = {
     "concat": "algebra.concat",
     "from_onnx": "frontends.onnx",
     "optimize": "passes.optimize_pipeline",
-    "optimize_onnx": "passes.onnx.optimize_model",
+    "optimize_onnx": "api.optimizing",
     "peel": "algebra.refinement",
     "refine": "algebra.refinement",
     "reorder": "api.reordering",

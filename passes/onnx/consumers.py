@@ -1,11 +1,20 @@
-"""Who runs the model that goes out: what a Transpose costs there, and what its operators can do besides."""
+"""Who runs the model that goes out: what a move of a tensor costs there, and what its operators can do besides."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from layout_ir.errors import LayoutError
+from layout_ir.passes.onnx.blocked_channels import (
+    can_reorder,
+    channels_last,
+    channels_second,
+    has_same_bytes,
+    is_blocked,
+    padded_channels,
+)
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.all_models import MODELS
 from layout_ir.passes.onnx.node_models.node_option import NodeModel
@@ -18,6 +27,7 @@ from layout_ir.passes.onnx.orders import (
     same_memory,
     two_fast_moves,
 )
+from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN
 
 KIBIBYTE = 1 << 12
 """The cost of reading and writing a kibibyte in another order, and of a Transpose besides: of choices that move as many
@@ -40,37 +50,91 @@ class Consumer:
     slow_factor: int = 1
     """How many times longer a Transpose takes per byte that is neither a block move nor a move of one block."""
 
+    block: int = 0
+    """Channels of a block, where it has blocked channels; 0 where it has none."""
+    starters: frozenset[str] = frozenset()
+    """Operators, named as in `models`, that have blocked results of their own accord."""
+
     def reorder_cost(self, source: Order, target: Order, shape: Shape | None, nbytes: int) -> int:
         """The cost of moving `nbytes` bytes, read and written, from one order of dims to another."""
         if source == target:
             return 0
-        if shape is not None and same_memory(source, target, shape):
+        if shape is not None and self.is_same_memory(source, target, shape):
             return SMALL_NODE
         cost = 0
         for step in self.steps(source, target, shape):
-            cost += self.transpose_cost(source, step, shape, nbytes)
+            if shape is not None and self.is_same_memory(source, step, shape):
+                cost += SMALL_NODE
+            else:
+                cost += self.move_cost(source, step, shape, nbytes)
             source = step
-        return cost
+        return min(cost, FORBIDDEN)
+
+    def move_cost(self, source: Order, target: Order, shape: Shape | None, nbytes: int) -> int:
+        """The cost of the one node that reads and writes `nbytes` bytes: a Transpose, or a reorder of blocks."""
+        if is_blocked(source) or is_blocked(target):
+            return self._block_cost(source, target, shape, nbytes)
+        return self.transpose_cost(source, target, shape, nbytes)
+
+    def is_same_memory(self, source: Order, target: Order, shape: Shape) -> bool:
+        """Whether a value has the same bytes in both orders."""
+        return has_same_bytes(source, target, shape, self.block)
 
     def transpose_cost(self, source: Order, target: Order, shape: Shape | None, nbytes: int) -> int:
         """The cost of one Transpose that reads and writes `nbytes` bytes."""
         factor = 1 if is_fast(merged_transposition(source, target, shape)) else self.slow_factor
         return (-(-nbytes // 1024) * factor + 1) * KIBIBYTE
 
+    def _block_cost(self, source: Order, target: Order, shape: Shape | None, nbytes: int) -> int:
+        """The cost of a ReorderInput or ReorderOutput of a value of `nbytes` / 2 bytes, pads besides."""
+        order = target if is_blocked(target) else source
+        if shape is None or (order is target and not can_reorder(order, shape)):
+            return FORBIDDEN
+        channels = shape[order[1]]
+        assert isinstance(channels, int)
+        moved = nbytes * (channels + padded_channels(channels, self.block)) // (2 * max(channels, 1))
+        return (-(-moved // 1024) + 1) * KIBIBYTE
+
     def steps(self, source: Order, target: Order, shape: Shape | None) -> list[Order]:
-        """The orders that a move goes through, the target last: two Transposes where both together are faster."""
+        """The orders that a move goes through, the target last: two Transposes where both together are faster.
+
+        Into blocks and out of them, tensors go with their channels behind the batch, or at the end.
+        """
+        if is_blocked(source) and is_blocked(target):
+            return [channels_second(source), *self.steps(channels_second(source), target, shape)]
+        if is_blocked(source) or is_blocked(target):
+            order, plain = (source, target) if is_blocked(source) else (target, source)
+            ports = (channels_second(order), channels_last(order))
+            if plain in ports:
+                return [target]
+            if shape is not None and same_memory(plain, ports[1], shape):
+                port = ports[1]
+            else:
+                port = ports[0]
+            return [port, target]
         if self.slow_factor > 2:
             middle = two_fast_moves(source, target, shape)
             if middle is not None:
                 return [middle, target]
         return [target]
 
+    def starts_blocks(self, node: Node) -> bool:
+        """Whether a node may have a blocked result although no blocked value reaches it."""
+        return bool(self.starters) and _key(node) in self.starters
+
     def model_of(self, node: Node) -> NodeModel | None:
         """The model of a node; None where it is known on the dims of the file only."""
         if node.captures or (node.domain, node.op_type) in node.graph.functions:
             return None
-        return self.models.get(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
+        return self.models.get(_key(node))
 
+
+def _key(node: Node) -> str:
+    """The name of the operator of a node, with its domain in front where that is not ONNX's own."""
+    return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+
+
+_RUNTIME = {**MODELS, "MatMul": FusedMatMul(), "Gemm": Gemm(packs_constants=True)}
 
 CONSUMERS = {
     consumer.name: consumer
@@ -79,14 +143,33 @@ CONSUMERS = {
         Consumer(
             "ort-cpu",
             "ONNX Runtime's kernels for CPUs",
-            {**MODELS, "MatMul": FusedMatMul(), "Gemm": Gemm(packs_constants=True)},
+            _RUNTIME,
         ),
     )
 }
 
 
+BLOCKED = "ort-cpu-blocked"
+"""ONNX Runtime with its blocked channels: of the block that it has on this machine, or of 8 or 16, with that behind."""
+
+
 def consumer_named(name: str) -> Consumer:
     """The consumer of this name. Raises LayoutError where there is none."""
+    if name == BLOCKED:
+        from layout_ir.passes.selection.options.targets import target_named
+
+        return _blocked(BLOCKED, int(target_named("ort-nchwc").name.removeprefix("ort-nchwc")))
+    for block in (8, 16):
+        if name == f"{BLOCKED}{block}":
+            return _blocked(name, block)
     if name not in CONSUMERS:
-        raise LayoutError(f"no consumer is called '{name}': there are {', '.join(CONSUMERS)}")
+        raise LayoutError(f"no consumer is called '{name}': there are {', '.join((*CONSUMERS, BLOCKED))}")
     return CONSUMERS[name]
+
+
+@lru_cache(maxsize=4)
+def _blocked(name: str, block: int) -> Consumer:
+    from layout_ir.passes.onnx.node_models.blocked_models import STARTERS, with_blocks
+
+    summary = f"ONNX Runtime's kernels for CPUs, those for blocks of {block} channels too"
+    return Consumer(name, summary, with_blocks(_RUNTIME, block), block=block, starters=STARTERS)

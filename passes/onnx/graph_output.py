@@ -9,6 +9,7 @@ from layout_ir.passes.onnx.model_graph import Node
 
 if TYPE_CHECKING:
     import onnx
+    from numpy.typing import NDArray
 
 
 class GraphOutput:
@@ -19,9 +20,10 @@ class GraphOutput:
         self.initializers: list[onnx.TensorProto] = []
         self.fresh = fresh
         self._lists: dict[tuple[tuple[int, ...], tuple[int, ...]], str] = {}
+        self._packed: dict[tuple[object, ...], str] = {}
 
     def add(self, op_type: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
-        """Adds a node of ONNX's own domain with one output; returns the name of that."""
+        """Adds a node with one output, of ONNX's own domain unless `domain` names another; returns the output."""
         import onnx.helper
 
         name = self.fresh(f"{op_type}_{output}")
@@ -43,6 +45,18 @@ class GraphOutput:
             self.initializers.append(tensor)
             self._lists[key] = name
         return self._lists[key]
+
+    def packed(self, name: str, how: tuple[object, ...], elements: Callable[[], NDArray[Any]]) -> str:
+        """The name of constant `name` rearranged in a way that `how` tells from others: made once for all its users."""
+        import numpy as np
+        import onnx.numpy_helper
+
+        key = name, *how
+        if key not in self._packed:
+            self._packed[key] = self.fresh(f"{name}_packed")
+            array = np.ascontiguousarray(elements())
+            self.initializers.append(onnx.numpy_helper.from_array(array, self._packed[key]))
+        return self._packed[key]
 
 
 class NodeWriter:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from layout_ir.passes.onnx.blocked_channels import (
+    NCHWC_DOMAIN,
+    blocked_elements,
+    channels_last,
+    channels_second,
+    is_blocked,
+)
+from layout_ir.passes.onnx.blocked_fusion import fused
 from layout_ir.passes.onnx.graph_output import GraphOutput, NodeWriter
 from layout_ir.passes.onnx.model_graph import UNKNOWN_EXTENT, Graph, Node, PendingTensor
 from layout_ir.passes.onnx.node_models.node_option import NodeModel, NodeOption
@@ -16,7 +24,6 @@ from layout_ir.passes.onnx.orders import (
     compose,
     identity,
     is_identity,
-    same_memory,
     transposition,
 )
 from layout_ir.passes.selection.solver.selection_problem import demands, tree_edges
@@ -92,6 +99,11 @@ class Plan:
         member = self.values.member(name)
         return transposition(member.order, self.outputs.get(name, member.order))
 
+    @property
+    def has_blocks(self) -> bool:
+        """Whether some node runs on blocked channels."""
+        return any(any(map(is_blocked, option.outs)) for option in self.options.values())
+
     def open_extents(self) -> list[str]:
         """A sentence on extents that the run time decides, where values that may be moved have some."""
         names: dict[str, None] = {}
@@ -111,18 +123,19 @@ class Plan:
         """The Transposes that remain: not those of constants, which happen now, nor those that move nothing."""
         found: list[Move] = []
         for (root, target), (_, source) in self.origin.items():
-            if root not in self.graph.constants and not self._is_reshape(root, source, target):
+            if root not in self.graph.constants and not self.is_reshape(root, source, target):
                 found.append(Move(root, source, target, 2 * self.graph.nbytes(root)))
         return found
 
     def _steps(self, root: str, source: Order, target: Order) -> list[Order]:
-        if root in self.graph.constants or self._is_reshape(root, source, target):
+        if root in self.graph.constants or self.is_reshape(root, source, target):
             return [target]
         return self.problem.consumer.steps(source, target, self.graph.shape(root))
 
-    def _is_reshape(self, root: str, source: Order, target: Order) -> bool:
+    def is_reshape(self, root: str, source: Order, target: Order) -> bool:
+        """Whether a value has the same bytes in both orders."""
         shape = self.graph.shape(root)
-        return shape is not None and same_memory(source, target, shape)
+        return shape is not None and self.problem.consumer.is_same_memory(source, target, shape)
 
 
 class GraphRewriter:
@@ -190,14 +203,40 @@ class GraphRewriter:
             self._write_node(node)
         for value in proto.output:
             self._alias(value.name)
+        if self.plan.has_blocks:
+            captured = (name for node in self.values.nodes for name in node.captures)
+            kept = (*captured, *(value.name for value in proto.output))
+            self.out.nodes = fused(self.out.nodes, kept, self._blocked_alike())
         # What nobody used before is not for us to drop: somebody else may know it by name.
         used = {name for node in self.graph.nodes_of_model for name in (*node.inputs, *node.captures)}
+        needed = self._needed()
         kept = [
             t
             for t in proto.initializer
-            if t.name not in self.graph.initializers or t.name in self.copied or t.name not in used
+            if t.name not in self.graph.initializers
+            or (t.name in self.copied and t.name in needed)
+            or t.name not in used
         ]
-        return self.out.nodes, [*kept, *self.out.initializers]
+        return self.out.nodes, [*kept, *(t for t in self.out.initializers if t.name in needed)]
+
+    def _blocked_alike(self) -> Callable[[str, str], bool]:
+        """Tells of the names of two tensors whether both are blocked, in one order, and of one shape."""
+        places = {name: place for place, name in self.names.items() if is_blocked(place[1])}
+
+        def are_alike(one: str, other: str) -> bool:
+            if one not in places or other not in places:
+                return False
+            (first, order), (second, other_order) = places[one], places[other]
+            shape = self.graph.shape(first)
+            return order == other_order and shape is not None and shape == self.graph.shape(second)
+
+        return are_alike
+
+    def _needed(self) -> set[str]:
+        """What the nodes that were written use, and results: a weight that was packed is not any more."""
+        captured = (name for node in self.values.nodes for name in node.captures)
+        results = (value.name for value in self.graph.proto.output)
+        return {*(name for node in self.out.nodes for name in node.input), *captured, *results}
 
     def _alias(self, name: str) -> None:
         """Makes the tensor that has exactly this name, which the graph or a subgraph asks for."""
@@ -221,22 +260,49 @@ class GraphRewriter:
         source = self.plan.origin.get(place)
         if source is None:
             return name  # a value from outside of the graph
-        self._move(self.need(source), source[1], name, place)
+        name = self._move(self.need(source), source[1], name, place)
         self.there.add(name)
         return name
 
-    def _move(self, source: str, before: Order, name: str, place: Place) -> None:
-        """A Transpose, or a Reshape where only dims of one element move."""
+    def _move(self, source: str, before: Order, name: str, place: Place) -> str:
+        """A Transpose, a Reshape where only dims of one element move, or a reorder into blocks or out of them.
+
+        Returns the name of the tensor, which is the source where that has its shape and bytes already.
+        """
         root, after = place
         shape = self.graph.shape(root)
-        if shape is not None and same_memory(before, after, shape):
-            self._move_units(source, before, name, after, shape)
-            return
+        if shape is not None and self.plan.is_reshape(root, before, after):
+            # A blocked tensor has the shape of the plain one that has its channels second.
+            before, after = (channels_second(o) if is_blocked(o) else o for o in (before, after))
+            if before != after:
+                self._move_units(source, before, name, after, shape)
+            elif name in self.taken:
+                self.out.add("Identity", [source], name)
+            else:
+                self.names[place] = source
+                return source
+            return name
+        if is_blocked(before) or is_blocked(after):
+            self._reorder(source, before, name, after, shape)
+            return name
         replaced = self.values.transposes.get(name)
         self.out.add("Transpose", [source], name, perm=list(transposition(before, after)))
         if replaced is not None:
             node = self.out.nodes[-1]
             node.name, node.doc_string = replaced.proto.name, replaced.proto.doc_string
+        return name
+
+    def _reorder(self, source: str, before: Order, name: str, after: Order, shape: Shape | None) -> None:
+        """A ReorderInput, or a ReorderOutput; the other side has its channels second or last."""
+        order, plain = (after, before) if is_blocked(after) else (before, after)
+        last = int(plain == channels_last(order) != channels_second(order))
+        if is_blocked(after):
+            self.out.add("ReorderInput", [source], name, domain=NCHWC_DOMAIN, channels_last=last)
+            return
+        channels = shape[order[1]] if shape is not None else None
+        self.out.add(
+            "ReorderOutput", [source], name, domain=NCHWC_DOMAIN, channels_last=last, channels=channels
+        )
 
     def _move_units(self, source: str, before: Order, name: str, after: Order, shape: Shape) -> None:
         """A Reshape; where several extents are not known, dims of one element go, and come elsewhere."""
@@ -266,14 +332,19 @@ class GraphRewriter:
             return name
         tensor = self.graph.constants[root]
         stored, before = self.graph.pending.get(root, PendingTensor(tensor, identity(len(order))))
-        if root not in self.graph.folded and stored.data_location == stored.EXTERNAL:
+        is_stored = root not in self.graph.folded and stored.data_location == stored.EXTERNAL
+        if is_stored and not is_blocked(order):
             dims = [tensor.dims[d] for d in order]
             self.graph.pending[name] = PendingTensor(stored, compose(before, order))
             self.out.initializers.append(
                 type(tensor)(name=name, data_type=tensor.data_type, dims=dims, data_location=tensor.EXTERNAL)
             )
             return name
-        array = self.graph.elements(root).transpose(order)
+        array = self.graph.elements(root)
+        if is_blocked(order):
+            array = blocked_elements(array, order, self.plan.problem.consumer.block)
+        else:
+            array = array.transpose(order)
         self.out.initializers.append(constant_tensor(array, name))
         return name
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
+from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.subgraphs import graphs_of
 
 if TYPE_CHECKING:
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
 
 SMALL = 1024
 """Elements of a constant that shape inference and the models of nodes may look at: axes, pads, shapes."""
+
+_STAND_INS = {
+    "BiasGelu": ("Relu", 1),
+    "FastGelu": ("Relu", 1),
+    "FusedConv": ("Conv", 3),
+    "Gelu": ("Relu", 1),
+    "QuickGelu": ("Relu", 1),
+}
+"""Operators of ONNX Runtime, which ONNX's inference does not know: an operator of ONNX whose result has the same
+type, and how many of their inputs that takes."""
 
 
 def inferred_types(
@@ -93,7 +104,20 @@ def _without_weights(
     for sparse in source.sparse_initializer:
         name, element = sparse.values.name, sparse.values.data_type
         graph.input.append(onnx.helper.make_tensor_value_info(name, element, list(sparse.dims)))
+    own = {(domain_of(function.domain), function.name) for function in model.functions}
+    for inner in _all_graphs(graph):
+        for node in inner.node:
+            if node.domain == "com.microsoft" and (node.domain, node.op_type) not in own:
+                _stand_in(node)
     return light
+
+
+def _stand_in(node: onnx.NodeProto) -> None:
+    """Makes a node of ONNX Runtime one of ONNX whose result has the same type, where there is such."""
+    if node.op_type in _STAND_INS:
+        node.domain = ""
+        node.op_type, inputs = _STAND_INS[node.op_type]
+        del node.input[inputs:]
 
 
 def _fix_shape(value: onnx.ValueInfoProto, shape: Sequence[int]) -> None:

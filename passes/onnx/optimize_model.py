@@ -20,6 +20,7 @@ from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.model import read_model
 from layout_ir.frontends.onnx.subgraphs import nodes_within
 from layout_ir.frontends.onnx.tensor_protos import array_of
+from layout_ir.passes.onnx.blocked_channels import NCHWC_DOMAIN
 from layout_ir.passes.onnx.constant_folding import fold_constant_transposes
 from layout_ir.passes.onnx.consumers import Consumer, consumer_named
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
@@ -200,14 +201,15 @@ class _Task:
         after = Traffic(
             len(remaining),
             sum(entry.nbytes for entry in remaining),
-            sum(self.consumer.transpose_cost(e.source, e.target, e.shape, e.nbytes) for e in remaining),
+            sum(self.consumer.move_cost(e.source, e.target, e.shape, e.nbytes) for e in remaining),
         )
         obligations = _obligations(plans[0])
         result = OptimizedModel(
             self.model, self.folder, self.pending, self.consumer.name, before, after, remaining, obligations, solution,
             certificate, notes, transposed, self.places,
         )  # fmt: skip
-        if after.cost < before.cost:
+        is_blocked = any(plan.has_blocks for plan in plans)
+        if after.cost < before.cost or is_blocked:
             places: dict[str, Place] = {}
             for plan in reversed(plans):
                 rewriter = GraphRewriter(plan)
@@ -218,7 +220,7 @@ class _Task:
             _change_boundary(self.model.graph, obligations)
             _import_domains(self.model)
             # What is left for callers alone, no second look makes less.
-            self.improved = (
+            self.improved = not is_blocked and (
                 self.certificate or len(remaining) > 2 or not all(entry.is_at_boundary for entry in remaining)
             )
         else:
@@ -347,8 +349,10 @@ def _import_domains(model: onnx.ModelProto) -> None:
     """States the version of ONNX Runtime's operators, where the nodes that were written are of those."""
     known = {entry.domain for entry in model.opset_import}
     nodes = (n for node in model.graph.node for n in (node, *nodes_within(node)))
-    if "com.microsoft" not in known and any(n.domain == "com.microsoft" for n in nodes):
-        model.opset_import.add(domain="com.microsoft", version=1)
+    used = {node.domain for node in nodes}
+    for domain in ("com.microsoft", NCHWC_DOMAIN):
+        if domain in used and domain not in known:
+            model.opset_import.add(domain=domain, version=1)
     # Initializers that are no inputs are known from this version on.
     if model.ir_version < 4:
         constants = {tensor.name for tensor in model.graph.initializer}

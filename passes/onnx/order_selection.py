@@ -192,7 +192,7 @@ def order_problem(
             if -1 in ins or -1 in outs:
                 continue
             changed = any(map(_is_changed, option.ins)) or any(map(_is_changed, option.outs))
-            cost = CHANGED_NODE * changed + SMALL_NODE * option.more_nodes
+            cost = CHANGED_NODE * changed + SMALL_NODE * option.more_nodes + option.cost
             if (ins, outs) not in found or cost < found[ins, outs][0]:
                 found[ins, outs] = (cost, option)
         kept = NodeChoices(node, choices.model, tuple(option for _, option in found.values()))
@@ -251,6 +251,10 @@ def _spread(values: Values, consumer: Consumer) -> tuple[dict[int, NodeChoices],
 
     for root in list(values.orders):
         wake(root)
+    for node in values.nodes:
+        if consumer.starts_blocks(node) and id(node) not in waiting:
+            waiting.add(id(node))
+            queue.append(node)
     while queue:
         node = queue.popleft()
         waiting.discard(id(node))
@@ -267,7 +271,7 @@ def _spread(values: Values, consumer: Consumer) -> tuple[dict[int, NodeChoices],
                     if known is None:
                         if wanted == member.order:
                             continue
-                        known = values.orders[member.root] = {identity(len(wanted)): None}
+                        known = values.orders[member.root] = {identity(len(member.order)): None}
                     if wanted not in known:
                         if len(known) >= MOST_ORDERS:
                             omitted[f"orders of '{member.root}' beyond {MOST_ORDERS}"] = None
@@ -285,7 +289,11 @@ def _choices(values: Values, node: Node, consumer: Consumer) -> NodeChoices:
         return NodeChoices(node, None, (plain,))
     ins = [values.candidates(name) for name in node.inputs]
     outs = [values.candidates(name) for name in node.outputs]
-    return NodeChoices(node, model, (plain, *(o for o in model.options(node, ins, outs) if o != plain)))
+    found = list(model.options(node, ins, outs))
+    # The model may know what the node takes as it is.
+    first = [o for o in found if (o.ins, o.outs) == (plain.ins, plain.outs)] or [plain]
+    rest = [o for o in found if (o.ins, o.outs) != (plain.ins, plain.outs)]
+    return NodeChoices(node, model, (first[0], *rest))
 
 
 def _reorder_costs(

@@ -98,8 +98,8 @@ def _check(args: argparse.Namespace) -> None:
 @contextmanager
 def _other_model(args: argparse.Namespace, path: str) -> Generator[tuple[str, dict[str, str]]]:
     """The file of the second model and what both are called; an optimized one is there until the end."""
+    from layout_ir.api.optimizing import optimize_onnx
     from layout_ir.backends.onnxruntime.runtime_session import onnxruntime
-    from layout_ir.passes.onnx.optimize_model import optimize_onnx
     from layout_ir.tools.program import input_shapes, shipped_network
 
     onnxruntime()  # before anything that takes long

@@ -17,9 +17,9 @@ _SHOWN = 10
 
 def run(args: argparse.Namespace) -> int:
     """Prints the report; writes the model to `-o`, the proof to `--certificate` and pictures of both graphs."""
+    from layout_ir.api.optimizing import optimize_onnx
     from layout_ir.drawing.drawn_graph import bytes_text
     from layout_ir.files import all_or_none, write_result
-    from layout_ir.passes.onnx.optimize_model import optimize_onnx
     from layout_ir.tools.execution_drawing import draw_models
     from layout_ir.tools.program import input_shapes, shipped_network
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TARGETS = ("host", "avx2", "avx512", "channels-last", "onednn", "htp", "onnx", "megengine-cuda", "ort-nchwc")
 
-MODEL_TARGETS = ("onnx", "ort-cpu")
+MODEL_TARGETS = ("onnx", "ort-cpu", "ort-cpu-blocked")
 """Targets that take an ONNX model and give one."""
 
 
@@ -56,7 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 _EPILOG = """\
 An ONNX model for the target onnx (any runtime of the standard) or ort-cpu (ONNX Runtime) stays one: its nodes are put
-on the orders of dims that move the fewest bytes, and its Transposes go. Other targets choose memory layouts of a
+on the orders of dims that move the fewest bytes, and its Transposes go. For ort-cpu-blocked it may also use the blocked
+channels of ONNX Runtime, by nodes of its own for processors like this one. Other targets choose memory layouts of a
 program.
 
 examples:

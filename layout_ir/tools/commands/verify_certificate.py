@@ -184,15 +184,16 @@ def _about_model(
     certificate: dict[str, Any], target: str, args: argparse.Namespace
 ) -> tuple[list[str], list[str]]:
     """`_about_program` for an ONNX model that went out as one."""
+    from layout_ir.api.optimizing import check_proof
     from layout_ir.errors import LayoutError
-    from layout_ir.passes.onnx.optimize_model import check_model
     from layout_ir.tools.program import input_shapes, shipped_network
 
     if args.target not in (None, target) or args.costs is not None:
         raise LayoutError(f"the certificate is for target {target} and its own costs")
     path = shipped_network(args.program) if args.program.startswith("onnx:") else args.program
-    check_model(certificate, path, target, input_shapes(args.shapes or ()))
-    return [f"that this is the problem of {args.program} for {target}: no orders of dims cost it less"], []
+    about = check_proof(certificate, path, target, input_shapes(args.shapes or ()))
+    subject = f"{args.program} for {target}" + ("" if about == "the model" else f", {about}")
+    return [f"that this is the problem of {subject}: no orders of dims cost it less"], []
 
 
 def _agreed(origin: dict[str, Any], args: argparse.Namespace) -> str:

@@ -26,6 +26,8 @@ class NodeOption:
     outs: tuple[Order, ...]
     more_nodes: int = 0
     """How many small nodes it needs besides (a Gather of a shape, an Unsqueeze)."""
+    cost: int = 0
+    """What it takes besides, in the unit of moves: 0 for all options of a node that takes equally long in each."""
 
 
 class NodeModel(Protocol):
@@ -40,13 +42,15 @@ class NodeModel(Protocol):
         ...
 
 
-def option_of(node: Node, ins: dict[int, Order], outs: dict[int, Order], more_nodes: int = 0) -> NodeOption:
+def option_of(
+    node: Node, ins: dict[int, Order], outs: dict[int, Order], more_nodes: int = 0, *, cost: int = 0
+) -> NodeOption:
     """The option in which inputs and outputs of these numbers have these orders, and all others that of the model."""
     all_ins, all_outs = list(node.plain_orders[0]), list(node.plain_orders[1])
     for orders, changes in ((all_ins, ins), (all_outs, outs)):
         for number, order in changes.items():
             orders[number] = order
-    return NodeOption(tuple(all_ins), tuple(all_outs), more_nodes)
+    return NodeOption(tuple(all_ins), tuple(all_outs), more_nodes, cost)
 
 
 def distinct(orders: Iterable[Sequence[Order]]) -> Iterator[Order]:

@@ -140,10 +140,14 @@ def row_major_kernel(conv: ConvShape, rate: int) -> ConvKernel:
     """
     rank = conv.spatial_rank
     if conv.group > 1:
-        width = min(conv.inputs_per_group, conv.outputs_per_group)
-        narrow = min(rate, _DEPTHWISE)
-        rate = rate * narrow * width // (narrow * width + rate - narrow)
+        rate = grouped_rate(rate, conv.inputs_per_group, conv.outputs_per_group)
     return ConvKernel(activation(rank, "ncS"), weight(rank, "oiS"), activation(rank, "ncS"), rate)
+
+
+def grouped_rate(rate: int, inputs: int, outputs: int) -> int:
+    """Operations per ns of row-major groups of so many channels, where a product without groups has `rate`."""
+    width, narrow = min(inputs, outputs), min(rate, _DEPTHWISE)
+    return rate * narrow * width // (narrow * width + rate - narrow)
 
 
 _DEPTHWISE = 19

@@ -1,0 +1,50 @@
+"""A model as ONNX Runtime leaves it before it looks at layouts: its nodes fused, constants folded."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from layout_ir.backends.onnxruntime.runtime_session import RuntimeSession
+from layout_ir.frontends.onnx.functions import domain_of
+from layout_ir.frontends.onnx.subgraphs import nodes_within
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def fused_model(path: str, title: str) -> onnx.ModelProto:
+    """The model in the file `path` after ONNX Runtime's optimizations for all processors, its weights in memory.
+
+    It has the inputs and outputs of that file, its documentation and metadata, and nodes of ONNX Runtime's own domains.
+    Raises LayoutError, with the `title` of the model, where ONNX Runtime does not take it.
+    """
+    import onnx
+    import onnx.external_data_helper
+
+    with tempfile.TemporaryDirectory(prefix="layout-ir-") as folder:
+        written = os.path.join(folder, "fused.onnx")
+        # Weights beside the graph: one message of protobuf holds two gibibytes at most.
+        settings = {
+            "optimized_model": written,
+            "session.optimized_model_external_initializers_file_name": "weights.bin",
+            "session.optimized_model_external_initializers_min_size_in_bytes": "1048576",
+        }
+        RuntimeSession(path, title, level="extended", settings=settings)
+        model = onnx.ModelProto.FromString(Path(written).read_bytes())
+        onnx.external_data_helper.load_external_data_for_model(model, folder)
+    before = onnx.ModelProto.FromString(Path(path).read_bytes())
+    for name in ("producer_name", "producer_version", "domain", "model_version", "doc_string"):
+        setattr(model, name, getattr(before, name))
+    model.graph.doc_string = before.graph.doc_string
+    del model.metadata_props[:]
+    model.metadata_props.extend(before.metadata_props)
+    # It states the versions of all domains that it knows.
+    used = {domain_of(n.domain) for node in model.graph.node for n in (node, *nodes_within(node))}
+    used |= {domain_of(entry.domain) for entry in before.opset_import}
+    kept = [entry for entry in model.opset_import if domain_of(entry.domain) in used]
+    del model.opset_import[:]
+    model.opset_import.extend(kept)
+    return model

@@ -1,0 +1,83 @@
+"""`optimize_onnx`: an ONNX model in, the same model out with the layouts that cost a runtime least.
+
+For blocked channels a model is first what ONNX Runtime makes of it before it looks at layouts: convolutions that have
+taken in normalizations, activations and pads, without which a choice of layouts would be about other nodes than run.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from layout_ir.passes.onnx import optimize_model
+from layout_ir.passes.onnx.consumers import consumer_named
+
+if TYPE_CHECKING:
+    import onnx
+
+    from layout_ir.frontends.onnx.model import Source
+    from layout_ir.passes.onnx.optimize_model import Boundary, OptimizedModel
+
+
+def optimize_onnx(
+    source: Source,
+    target: str = "onnx",
+    *,
+    inputs: Boundary = "keep",
+    outputs: Boundary = "keep",
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    certificate: bool = False,
+) -> OptimizedModel:
+    """The model with the layouts that cost `target` least.
+
+    "onnx" is the standard and "ort-cpu" is ONNX Runtime, for which values have orders of dims. "ort-cpu-blocked" is
+    ONNX Runtime on a processor like this one, whose blocked channels they may have besides: the model goes out as the
+    installed ONNX Runtime fuses it, with nodes of its own domains, for that runtime alone, and the proof is about the
+    fused model. `layout_ir.passes.onnx.optimize_model` says what the other arguments are, and what is raised;
+    LayoutError also where ONNX Runtime is needed and not installed, or does not take the model.
+    """
+    if not consumer_named(target).block:
+        return optimize_model.optimize_onnx(
+            source, target, inputs=inputs, outputs=outputs, shapes=shapes, certificate=certificate
+        )
+    first = optimize_model.optimize_onnx(source, "ort-cpu", inputs=inputs, outputs=outputs, shapes=shapes)
+    fused, sizes = _fused(first, shapes)
+    second = optimize_model.optimize_onnx(fused, target, shapes=sizes, certificate=certificate)
+    return replace(second, before=first.before, obligations=first.obligations, transposed=first.transposed)
+
+
+def check_proof(
+    certificate: dict[str, Any], source: Source, target: str, shapes: Mapping[str, Sequence[int]]
+) -> str:
+    """Raises LayoutError where a certificate is of another model than `source`; returns what it was found to be about.
+
+    That is the model itself, as it went out; with blocked channels it is what ONNX Runtime makes of the model that
+    came in, inputs and outputs kept, which is fused again for this.
+    """
+    if not consumer_named(target).block:
+        optimize_model.check_model(certificate, source, target, shapes)
+        return "the model"
+    first = optimize_model.optimize_onnx(source, "ort-cpu", shapes=shapes)
+    fused, sizes = _fused(first, shapes)
+    optimize_model.check_model(certificate, fused, target, sizes)
+    return "the model as the installed ONNX Runtime fuses it"
+
+
+def _fused(
+    first: OptimizedModel, shapes: Mapping[str, Sequence[int]] | None
+) -> tuple[onnx.ModelProto, dict[str, list[int]]]:
+    """What ONNX Runtime makes of a model, and the shapes of its inputs in the orders that they have now."""
+    from layout_ir.backends.onnxruntime.fused_model import fused_model
+
+    orders = {entry.name: entry.order for entry in first.obligations}
+    sizes = {
+        name: [shape[d] for d in orders.get(name, range(len(shape)))]
+        for name, shape in (shapes or {}).items()
+    }
+    with tempfile.TemporaryDirectory(prefix="layout-ir-") as folder:
+        path = os.path.join(folder, "model.onnx")
+        first.save(path)
+        return fused_model(path, "the model"), sizes

@@ -1,0 +1,155 @@
+"""Elementwise operators on blocked channels.
+
+On tensors of one shape, and with scalars, they are what they are. An operand that is broadcast, as the [n, c, 1, 1]
+that scales channels, meets the blocks in the shape n, blocks, places, block: a Reshape of dense memory there and back,
+which moves nothing.
+
+Pads are computed on like all elements. Whatever does that must make finite numbers of them: convolutions multiply pads
+by zero. So where there are pads, operators that could give infinities for zero are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from layout_ir.passes.onnx.blocked_channels import blocked_elements, channels_second, padded_channels
+from layout_ir.passes.onnx.graph_output import NodeWriter
+from layout_ir.passes.onnx.model_graph import Node
+from layout_ir.passes.onnx.node_models.blocked_model import FLOAT
+from layout_ir.passes.onnx.node_models.node_option import NodeOption, option_of
+from layout_ir.passes.onnx.node_models.same_order import ELEMENTWISE
+from layout_ir.passes.onnx.orders import Extent, Order, Shape, identity
+
+if TYPE_CHECKING:
+    import onnx
+    from numpy.typing import NDArray
+
+BLOCKED_ELEMENTWISE = (
+    *ELEMENTWISE, "Dropout", "com.microsoft.FastGelu", "com.microsoft.Gelu", "com.microsoft.QuickGelu",
+)  # fmt: skip
+_FINITE = {
+    "Abs", "Add", "Atan", "Celu", "Ceil", "Clip", "Cos", "Dropout", "Elu", "Erf", "FastGelu", "Floor", "Gelu",
+    "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Max", "Mean", "Min", "Mish", "Mul", "Neg", "PRelu",
+    "QuickGelu", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sub", "Sum",
+    "Swish", "Tanh", "ThresholdedRelu",
+}  # fmt: skip
+"""Operators that give moderate numbers for moderate ones."""
+
+
+class BlockedElementwise:
+    """Operators that broadcast their inputs against one another."""
+
+    def __init__(self, block: int):
+        self.block = block
+
+    def options(self, node: Node, orders: Sequence[Order]) -> Iterator[NodeOption]:
+        """One option per blocked order that some tensor has."""
+        result = node.result_shape()
+        if result is None or len(result) != 4 or any(node.outputs[1:]):
+            return
+        if node.op_type == "FastGelu" and node.input(1):
+            return
+        names = [name for name in node.inputs if name]
+        floats = [name for name in (*names, node.outputs[0]) if node.graph.shape(name) not in ((), (1,))]
+        if any(node.graph.element_type(name) != FLOAT for name in floats):
+            return
+        for order in orders:
+            channels = result[order[1]]
+            if not isinstance(channels, int) or not channels:
+                continue
+            if channels % self.block and not self._is_finite(node):
+                continue
+            mine = [self._input_order(node, k, order) for k in range(len(node.inputs))]
+            if any(o is None for o in mine):
+                continue
+            views = self._is_broadcast(node)
+            if views and sum(not isinstance(result[d], int) for d in order[2:4]) > 1:
+                continue
+            ins = {k: o for k, o in enumerate(mine) if o is not None}
+            yield option_of(node, ins, {0: order}, (1 + len(node.inputs)) * views)
+
+    @staticmethod
+    def _is_finite(node: Node) -> bool:
+        if node.op_type == "Div":
+            return node.input(1) in node.graph.constants  # its pads are ones
+        return node.op_type in _FINITE
+
+    def _input_order(self, node: Node, number: int, order: Order) -> Order | None:
+        """The order in which the node takes an input beside a result in `order`; None where it cannot."""
+        shape, result = node.shape(number), node.result_shape() or ()
+        if shape is None:
+            return None if node.input(number) else ()
+        plain = identity(len(shape))
+        if shape == result:
+            return order
+        if all(extent == 1 for extent in shape) and len(shape) <= 4:
+            return plain
+        full = (*([1] * (4 - len(shape))), *shape)
+        channels, spatial = full[order[1]], [full[d] for d in order[2:4]]
+        if any(mine not in (1, theirs) for mine, theirs in zip(full, result, strict=True)):
+            return None
+        if spatial != [1, 1] and spatial != [result[d] for d in order[2:4]]:
+            return None
+        if node.input(number) in node.graph.constants:
+            return plain  # `write` packs it
+        if len(shape) < 4:
+            return None
+        return order if channels == result[order[1]] else channels_second(order)
+
+    @staticmethod
+    def _is_broadcast(node: Node) -> bool:
+        shapes = [node.shape(k) for k, name in enumerate(node.inputs) if name]
+        result = node.result_shape()
+        return any(s != result and any(extent != 1 for extent in s or ()) for s in shapes)
+
+    def plain_cost(self, node: Node) -> int:
+        """Nothing."""
+        return 0
+
+    def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
+        """The node; between Reshapes where an operand is broadcast."""
+        proto = writer.copy()
+        if not self._is_broadcast(node):
+            return proto
+        order, out, result = option.outs[0], writer.out, node.result_shape() or ()
+        padded = padded_channels(result[order[1]], self.block)
+        for k, name in enumerate(node.inputs):
+            shape = node.shape(k)
+            if not name or shape is None or all(extent == 1 for extent in shape):
+                continue
+            if name in node.graph.constants and shape != result:
+                proto.input[k] = self._constant(node, k, order, writer)
+                continue
+            has_channels = shape[order[1]] == result[order[1]]
+            joined = 1 if all(shape[d] == 1 for d in order[2:4]) else -1
+            digits = [padded // self.block, joined, self.block] if has_channels else [1, joined, 1]
+            proto.input[k] = out.add(
+                "Reshape", [writer.inputs[k], out.ints([0, *digits])], out.fresh(f"{writer.inputs[k]}_blocks")
+            )
+        extents = [0, padded, *(_known(result[d]) for d in order[2:4])]
+        proto.output[0] = out.fresh(f"{writer.outputs[0]}_blocks")
+        out.nodes.append(proto)
+        out.add("Reshape", [proto.output[0], out.ints(extents)], writer.outputs[0])
+        return out.nodes.pop()
+
+    def _constant(self, node: Node, number: int, order: Order, writer: NodeWriter) -> str:
+        """A constant that is broadcast, in the shape n, blocks, places, block."""
+        block, name = self.block, node.input(number)
+        result: Shape = node.result_shape() or ()
+        fill = 1.0 if node.op_type == "Div" and number == 1 else 0.0
+
+        def elements() -> NDArray[Any]:
+            array = node.graph.elements(name)
+            array = array.reshape((1,) * (4 - array.ndim) + array.shape)
+            n, c, h, w = (array.shape[d] for d in order[:4])
+            if c != result[order[1]]:
+                return array.transpose(channels_second(order)).reshape(n, 1, h * w, 1)
+            blocks = blocked_elements(array, order, block, fill)
+            return blocks.reshape(n, -1, h * w, block)
+
+        return writer.out.packed(name, ("broadcast", order, result[order[1]], fill), elements)
+
+
+def _known(extent: Extent) -> int:
+    return extent if isinstance(extent, int) else -1
