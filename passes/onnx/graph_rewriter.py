@@ -206,7 +206,7 @@ class GraphRewriter:
         if self.plan.has_blocks:
             captured = (name for node in self.values.nodes for name in node.captures)
             kept = (*captured, *(value.name for value in proto.output))
-            self.out.nodes = fused(self.out.nodes, kept, self._blocked_alike())
+            self.out.nodes = fused(self.out, kept, self._blocked_alike())
         # What nobody used before is not for us to drop: somebody else may know it by name.
         used = {name for node in self.graph.nodes_of_model for name in (*node.inputs, *node.captures)}
         needed = self._needed()

@@ -1,8 +1,8 @@
 """Elementwise operators on blocked channels.
 
-On tensors of one shape, and with scalars, they are what they are. An operand that is broadcast, as the [n, c, 1, 1]
-that scales channels, meets the blocks in the shape n, blocks, places, block: a Reshape of dense memory there and back,
-which moves nothing.
+On tensors of one shape, and with scalars, they are what they are. What scales channels is a convolution
+(`blocked_scaling.py`). Any other operand that is broadcast meets the blocks in the shape n, blocks, places, block: a
+Reshape of dense memory there and back, which moves nothing.
 
 Pads are computed on like all elements. Whatever does that must make finite numbers of them: convolutions multiply pads
 by zero. So where there are pads, operators that could give infinities for zero are left out.
@@ -17,6 +17,7 @@ from layout_ir.passes.onnx.blocked_channels import blocked_elements, channels_se
 from layout_ir.passes.onnx.graph_output import NodeWriter
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.blocked_model import FLOAT
+from layout_ir.passes.onnx.node_models.blocked_scaling import scaling, write_scaling
 from layout_ir.passes.onnx.node_models.node_option import NodeOption, option_of
 from layout_ir.passes.onnx.node_models.same_order import ELEMENTWISE
 from layout_ir.passes.onnx.orders import Extent, Order, Shape, identity
@@ -63,11 +64,13 @@ class BlockedElementwise:
             mine = [self._input_order(node, k, order) for k in range(len(node.inputs))]
             if any(o is None for o in mine):
                 continue
-            views = self._is_broadcast(node)
+            scales = scaling(node, order)
+            views = scales is None and self._is_broadcast(node)
             if views and sum(not isinstance(result[d], int) for d in order[2:4]) > 1:
                 continue
             ins = {k: o for k, o in enumerate(mine) if o is not None}
-            yield option_of(node, ins, {0: order}, (1 + len(node.inputs)) * views)
+            more = (1 + len(node.inputs)) * views if scales is None else scales.more_nodes
+            yield option_of(node, ins, {0: order}, more)
 
     @staticmethod
     def _is_finite(node: Node) -> bool:
@@ -108,11 +111,14 @@ class BlockedElementwise:
         return 0
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
-        """The node; between Reshapes where an operand is broadcast."""
+        """The node; a convolution, or between Reshapes, where an operand is broadcast."""
         proto = writer.copy()
         if not self._is_broadcast(node):
             return proto
         order, out, result = option.outs[0], writer.out, node.result_shape() or ()
+        scales = scaling(node, order)
+        if scales is not None:
+            return write_scaling(node, scales, order, self.block, writer)
         padded = padded_channels(result[order[1]], self.block)
         for k, name in enumerate(node.inputs):
             shape = node.shape(k)
