@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import onnx
     from numpy.typing import NDArray
 
-_ACTIVATIONS = {
+ACTIVATIONS = {
     "HardSigmoid": (("alpha", 0.2), ("beta", 0.5)),
     "LeakyRelu": (("alpha", 0.01),),
     "Relu": (),
@@ -69,7 +69,7 @@ def fused(
             else:
                 set_attribute(node, "activation", after.op_type)
                 given = {attribute.name: attribute.f for attribute in after.attribute}
-                values = [given.get(key, default) for key, default in _ACTIVATIONS[after.op_type]]
+                values = [given.get(key, default) for key, default in ACTIVATIONS[after.op_type]]
                 if values:
                     set_attribute(node, "activation_params", values)
                 result[user] = None
@@ -119,4 +119,4 @@ def _takes(node: onnx.NodeProto, after: onnx.NodeProto, are_alike: Callable[[str
     if after.op_type == "Add":
         has_sum = len(node.input) > 3 and bool(node.input[3])
         return not has_sum and after.input[0] != after.input[1] and are_alike(*after.input)
-    return after.op_type in _ACTIVATIONS
+    return after.op_type in ACTIVATIONS

@@ -17,7 +17,7 @@ from layout_ir.passes.onnx.blocked_channels import (
 )
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.all_models import MODELS
-from layout_ir.passes.onnx.node_models.node_option import NodeModel
+from layout_ir.passes.onnx.node_models.node_option import RUNTIME_NODE, NodeModel
 from layout_ir.passes.onnx.node_models.products import FusedMatMul, Gemm
 from layout_ir.passes.onnx.orders import (
     Order,
@@ -93,7 +93,7 @@ class Consumer:
         channels = shape[order[1]]
         assert isinstance(channels, int)
         moved = nbytes * (channels + padded_channels(channels, self.block)) // (2 * max(channels, 1))
-        return (-(-moved // 1024) + 1) * KIBIBYTE
+        return -(-moved // 1024) * KIBIBYTE + RUNTIME_NODE
 
     def steps(self, source: Order, target: Order, shape: Shape | None) -> list[Order]:
         """The orders that a move goes through, the target last: two Transposes where both together are faster.

@@ -5,6 +5,7 @@ Weights are not read: a model of gigabytes is as fast as its nodes are many.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import prod
@@ -88,6 +89,17 @@ class Graph:
     def nodes(self) -> list[Node]:
         """The nodes in order, without those that constants and merged views replace."""
         return list(self.nodes_of_model)
+
+    @cached_property
+    def makers(self) -> dict[str, Node]:
+        """By name of a value, the node that makes it, once no more nodes are replaced."""
+        return {name: node for node in self.nodes for name in node.outputs if name}
+
+    @cached_property
+    def uses(self) -> Counter[str]:
+        """How often nodes and results of the graph use a value, once no more nodes are replaced."""
+        results = [value.name for value in self.proto.output]
+        return Counter([*(n for node in self.nodes for n in (*node.inputs, *node.captures)), *results])
 
     def make_constant(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Makes constants of these values, and drops the nodes that nobody needs any more because of it."""

@@ -26,9 +26,9 @@ from layout_ir.passes.onnx.blocked_channels import (
     padded_channels,
 )
 from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute
-from layout_ir.passes.onnx.model_graph import UNKNOWN_EXTENT, Node
-from layout_ir.passes.onnx.node_models.blocked_model import FLOAT, NOT_LEFT_PLAIN
-from layout_ir.passes.onnx.node_models.node_option import NodeOption, option_of
+from layout_ir.passes.onnx.model_graph import Node
+from layout_ir.passes.onnx.node_models.blocked_model import FLOAT, NOT_LEFT_PLAIN, sized_extents
+from layout_ir.passes.onnx.node_models.node_option import COST_PER_NS, NodeOption, option_of
 from layout_ir.passes.onnx.orders import Order, Shape, is_static
 from layout_ir.passes.selection.options.conv_kernels import grouped_rate
 
@@ -40,8 +40,6 @@ BLOCKED_RATE = 80
 """Operations per nanosecond of the blocked kernels, as of target ort-nchwc."""
 PLAIN_RATE = 60
 """Those of the kernel for NCHW."""
-COST_PER_NS = 80
-"""The cost of a nanosecond: that of 20 bytes moved, which take as long."""
 
 
 class BlockedConvolution:
@@ -153,8 +151,7 @@ class BlockedConvolution:
     @staticmethod
     def _time(node: Node, products: int, rate: int) -> int:
         """The cost of so many products of channels, at every place of the result and of the window."""
-        sized = node.graph.sized_shape(node.outputs[0]) or ()
-        places = [n if isinstance(n, int) else UNKNOWN_EXTENT if d else 1 for d, n in enumerate(sized)]
+        places = sized_extents(node)
         window = cast("tuple[int, ...]", node.shape(1))[2:]
         return 2 * products * places[0] * prod(places[2:]) * prod(window) * COST_PER_NS // rate
 

@@ -11,14 +11,22 @@ by zero. So where there are pads, operators that could give infinities for zero 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.passes.onnx.blocked_channels import blocked_elements, channels_second, padded_channels
+from layout_ir.passes.onnx.blocked_fusion import ACTIVATIONS
 from layout_ir.passes.onnx.graph_output import NodeWriter
 from layout_ir.passes.onnx.model_graph import Node
-from layout_ir.passes.onnx.node_models.blocked_model import FLOAT
+from layout_ir.passes.onnx.node_models.blocked_model import FLOAT, sized_extents
 from layout_ir.passes.onnx.node_models.blocked_scaling import scaling, write_scaling
-from layout_ir.passes.onnx.node_models.node_option import NodeOption, option_of
+from layout_ir.passes.onnx.node_models.node_option import (
+    COST_PER_BYTE,
+    COST_PER_NS,
+    RUNTIME_NODE,
+    NodeOption,
+    option_of,
+)
 from layout_ir.passes.onnx.node_models.same_order import ELEMENTWISE
 from layout_ir.passes.onnx.orders import Extent, Order, Shape, identity
 
@@ -36,6 +44,9 @@ _FINITE = {
     "Swish", "Tanh", "ThresholdedRelu",
 }  # fmt: skip
 """Operators that give moderate numbers for moderate ones."""
+_SLOW = {"Atan", "Cos", "Mish", "Sin", "Softplus"}
+SLOW_NS = 10
+"""Nanoseconds per element of a function without a vectorized kernel (Softplus: 11); others take less than one."""
 
 
 class BlockedElementwise:
@@ -69,8 +80,18 @@ class BlockedElementwise:
             if views and sum(not isinstance(result[d], int) for d in order[2:4]) > 1:
                 continue
             ins = {k: o for k, o in enumerate(mine) if o is not None}
-            more = (1 + len(node.inputs)) * views if scales is None else scales.more_nodes
-            yield option_of(node, ins, {0: order}, more)
+            constants = node.graph.constants
+            reshaped = [k for k, o in ins.items() if o and node.input(k) not in constants]
+            more = (1 + len(reshaped)) * views if scales is None else scales.more_nodes
+            pads = 0 if is_fused(node) else self._pads(node, order)
+            cost = RUNTIME_NODE * more + pads * COST_PER_NS * (SLOW_NS if node.op_type in _SLOW else 1)
+            yield option_of(node, ins, {0: order}, cost=cost)
+
+    def _pads(self, node: Node, order: Order) -> int:
+        """How many pads a result has."""
+        extents = sized_extents(node)
+        channels = extents[order[1]]
+        return prod(extents) // channels * (padded_channels(channels, self.block) - channels)
 
     @staticmethod
     def _is_finite(node: Node) -> bool:
@@ -107,8 +128,8 @@ class BlockedElementwise:
         return any(s != result and any(extent != 1 for extent in s or ()) for s in shapes)
 
     def plain_cost(self, node: Node) -> int:
-        """Nothing."""
-        return 0
+        """The time of a node that a blocked convolution would do along with its own work."""
+        return RUNTIME_NODE + 2 * node.graph.nbytes(node.outputs[0]) * COST_PER_BYTE if is_fused(node) else 0
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node; a convolution, or between Reshapes, where an operand is broadcast."""
@@ -155,6 +176,25 @@ class BlockedElementwise:
             return blocks.reshape(n, -1, h * w, block)
 
         return writer.out.packed(name, ("broadcast", order, result[order[1]], fill), elements)
+
+
+def is_fused(node: Node) -> bool:
+    """Whether a node vanishes into the convolution before it where both are blocked."""
+    graph = node.graph
+    shape = node.result_shape()
+    if node.op_type == "Add":
+        if node.shape(0) != shape or node.shape(1) != shape or node.inputs[0] == node.inputs[1]:
+            return False
+    elif node.op_type not in ACTIVATIONS:
+        return False
+    makers = [graph.makers.get(name) for name in node.inputs if graph.uses[name] == 1]
+    return shape is not None and any(
+        maker is not None
+        and (
+            maker.op_type == "Conv" or (node.op_type != "Add" and maker.op_type == "Add" and is_fused(maker))
+        )
+        for maker in makers
+    )
 
 
 def _known(extent: Extent) -> int:

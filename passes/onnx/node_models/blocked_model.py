@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from layout_ir.passes.onnx.blocked_channels import is_blocked
 from layout_ir.passes.onnx.graph_output import NodeWriter
-from layout_ir.passes.onnx.model_graph import Node
+from layout_ir.passes.onnx.model_graph import UNKNOWN_EXTENT, Node
 from layout_ir.passes.onnx.node_models.node_option import Candidates, NodeModel, NodeOption, distinct
 from layout_ir.passes.onnx.orders import Order
 
@@ -69,3 +69,9 @@ class WithBlocks:
 
 def _plain(candidates: Candidates) -> Candidates:
     return [[order for order in orders if not is_blocked(order)] for orders in candidates]
+
+
+def sized_extents(node: Node) -> list[int]:
+    """The extents of the result for which costs are compared, as `Graph.nbytes` has them."""
+    shape = node.graph.sized_shape(node.outputs[0]) or ()
+    return [n if isinstance(n, int) else UNKNOWN_EXTENT if d else 1 for d, n in enumerate(shape)]

@@ -1,0 +1,72 @@
+"""Pools and upsampling on blocked channels, run in ONNX Runtime beside the plain ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.passes.onnx.blocked_networks import BLOCK, Op, X, floats, network, optimized
+
+
+def _between(op: Op, channels: int, constants: dict[str, Any] | None = None, opset: int = 17) -> list[str]:
+    """The operators for a node from p to q between two convolutions, without these and the reorders around them."""
+    weights = {"u": floats(channels, 2 * BLOCK, 1, 1), "w": floats(4, channels, 1, 1), **(constants or {})}
+    ops = [("Conv", ["x", "u"], "p", {}), op, ("Conv", ["q", "w"], "y", {})]
+    found, _ = optimized(network(ops, weights, X, ["y"], opset))
+    assert found[:2] == ["ReorderInput*", "Conv*"] and found[-2:] == ["Conv*", "ReorderOutput*"]
+    return found[2:-2]
+
+
+@pytest.mark.parametrize("channels", [2 * BLOCK, BLOCK + 4])
+@pytest.mark.parametrize(("kind", "attributes"), [
+    ("MaxPool", {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]}),
+    ("MaxPool", {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),
+    ("MaxPool", {"kernel_shape": [2, 2], "dilations": [2, 2]}),
+    ("MaxPool", {"kernel_shape": [3, 3], "auto_pad": "SAME_UPPER"}),
+    ("AveragePool", {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1]}),
+    ("AveragePool", {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "count_include_pad": 1}),
+    ("GlobalAveragePool", {}),
+    ("GlobalMaxPool", {}),
+])  # fmt: skip
+def test_a_pool_runs_on_blocked_channels(kind: str, attributes: dict[str, Any], channels: int) -> None:
+    assert _between((kind, ["p"], "q", attributes), channels) == [f"{kind}*"]
+
+
+@pytest.mark.parametrize("opset", [17, 18])
+def test_a_mean_over_both_spatial_dims_is_a_global_pool(opset: int) -> None:
+    axes = {"axes": [-1, 2]} if opset < 18 else {}
+    names = ["p"] if opset < 18 else ["p", "a"]
+    op = ("ReduceMean", names, "q", axes)
+    constants = {} if opset < 18 else {"a": np.array([-1, 2])}
+    assert _between(op, 2 * BLOCK, constants, opset) == ["GlobalAveragePool*"]
+
+
+def test_negative_a_mean_over_channels_is_none() -> None:
+    weights = {"w": floats(BLOCK, 2 * BLOCK, 1, 1)}
+    ops = [("Conv", ["x", "w"], "p", {}), ("ReduceMean", ["p"], "y", {"axes": [1, 2]})]
+    found, _ = optimized(network(ops, weights, X, ["y"]))
+    assert found == ["ReorderInput*", "Conv*", "ReorderOutput*", "ReduceMean"]
+
+
+@pytest.mark.parametrize(("mode", "coordinates"), [
+    ("nearest", "asymmetric"), ("linear", "asymmetric"), ("linear", "half_pixel"), ("linear", "align_corners"),
+])  # fmt: skip
+@pytest.mark.parametrize("by_sizes", [False, True])
+def test_whole_factors_are_an_upsample(mode: str, coordinates: str, by_sizes: bool) -> None:
+    attributes = {"mode": mode, "coordinate_transformation_mode": coordinates, "nearest_mode": "floor"}
+    factors = np.array([1, 1, 2, 3], np.float32)
+    sizes = np.array([1, BLOCK + 4, 12, 15])
+    op = ("Resize", ["p", "", "", "s"] if by_sizes else ["p", "", "s"], "q", attributes)
+    assert _between(op, BLOCK + 4, {"s": sizes if by_sizes else factors}) == ["Upsample*"]
+
+
+@pytest.mark.parametrize(("factors", "nearest_mode"), [
+    ([1, 1, 1.5, 2], "floor"), ([1, 1, 2, 2], "ceil"), ([1, 1, 0.5, 1], "floor"),
+])  # fmt: skip
+def test_negative_other_factors_and_roundings_stay_plain(factors: list[float], nearest_mode: str) -> None:
+    attributes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": nearest_mode}
+    op = ("Resize", ["p", "", "s"], "q", attributes)
+    found = _between(op, 2 * BLOCK, {"s": np.array(factors, np.float32)})
+    assert found == ["ReorderOutput*", "Resize", "ReorderInput*"]

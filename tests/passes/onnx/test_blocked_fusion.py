@@ -1,0 +1,58 @@
+"""Sums and activations taken into blocked convolutions, run in ONNX Runtime beside the nodes that they were."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.passes.onnx.blocked_networks import BLOCK, Op, X, floats, network, optimized
+
+W = {"w": floats(2 * BLOCK, 2 * BLOCK, 1, 1), "v": floats(2 * BLOCK, 2 * BLOCK, 1, 1, seed=2)}
+START: tuple[Op, ...] = (("Conv", ["x", "w"], "p", {}), ("Conv", ["p", "v"], "q", {}))
+
+
+def _nodes(*ops: Op, outputs: tuple[str, ...] = ("y",)) -> tuple[list[str], list[int]]:
+    """The operators, and how many inputs the convolutions have."""
+    found, result = optimized(network([*START, *ops], W, X, list(outputs)))
+    convolutions = [node for node in result.model.graph.node if node.op_type == "Conv"]
+    return found, [len(node.input) for node in convolutions]
+
+
+def test_a_sum_is_the_fourth_input_and_an_activation_an_attribute() -> None:
+    found, inputs = _nodes(("Add", ["p", "q"], "s", {}), ("Relu", ["s"], "y", {}))
+    assert found == ["ReorderInput*", "Conv*", "Conv*", "ReorderOutput*"] and inputs == [2, 4]
+
+
+@pytest.mark.parametrize(("kind", "attributes"), [
+    ("LeakyRelu", {"alpha": 0.3}), ("LeakyRelu", {}), ("HardSigmoid", {"alpha": 0.4}), ("Sigmoid", {}), ("Tanh", {}),
+])  # fmt: skip
+def test_activations_keep_their_parameters(kind: str, attributes: dict[str, float]) -> None:
+    found, _ = _nodes((kind, ["q"], "y", attributes))
+    assert found == ["ReorderInput*", "Conv*", "Conv*", "ReorderOutput*"]
+
+
+def test_the_sum_of_two_convolutions_is_in_the_one_that_stands_behind_the_other() -> None:
+    found, _ = _nodes(("Conv", ["p", "w"], "r", {}), ("Add", ["q", "r"], "y", {}))
+    assert found == ["ReorderInput*", "Conv*", "Conv*", "Conv*", "ReorderOutput*"]
+
+
+def test_two_sums_one_behind_the_other_are_one_fusion_and_an_add() -> None:
+    found, _ = _nodes(("Add", ["q", "p"], "s", {}), ("Add", ["s", "p"], "y", {}))
+    assert found.count("Add") == 1 and found.count("Conv*") == 2
+
+
+def test_negative_a_result_that_somebody_else_uses_is_not_taken() -> None:
+    found, _ = _nodes(("Relu", ["q"], "r", {}), ("Add", ["q", "r"], "y", {}))
+    assert "Relu" in found
+    found, _ = _nodes(("Relu", ["q"], "y", {}), outputs=("q", "y"))
+    assert "Relu" in found
+
+
+def test_negative_a_tensor_plus_itself_and_a_second_activation_are_not_taken() -> None:
+    assert "Add" in _nodes(("Add", ["q", "q"], "y", {}))[0]
+    assert "Tanh" in _nodes(("Relu", ["q"], "r", {}), ("Tanh", ["r"], "y", {}))[0]
+
+
+def test_negative_a_sum_with_a_scalar_is_none() -> None:
+    constants = {**W, "c": floats(1)}
+    ops = [*START, ("Relu", ["q"], "r", {}), ("Add", ["r", "c"], "y", {})]
+    assert "Add" in optimized(network(ops, constants, X, ["y"]))[0]
