@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextvars import Context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -79,5 +80,6 @@ def _fused(
     }
     with tempfile.TemporaryDirectory(prefix="layout-ir-") as folder:
         path = os.path.join(folder, "model.onnx")
-        first.save(path)
+        # In a context of its own: what a caller writes may wait for other results, this file is read now.
+        Context().run(first.save, path)
         return fused_model(path, "the model"), sizes

@@ -209,6 +209,11 @@ class _Task:
             certificate, notes, transposed, self.places,
         )  # fmt: skip
         is_blocked = any(plan.has_blocks for plan in plans)
+        if is_blocked:
+            notes.append(
+                f"an order that names a dim twice has it in blocks of {self.consumer.block}: a reorder into blocks or "
+                f"out of them counts as a Transpose"
+            )
         if after.cost < before.cost or is_blocked:
             places: dict[str, Place] = {}
             for plan in reversed(plans):

@@ -11,6 +11,7 @@ from layout_ir.errors import LayoutError, printable
 
 if TYPE_CHECKING:
     from layout_ir.passes.onnx.optimize_model import OptimizedModel
+    from layout_ir.passes.onnx.remaining import Remaining
 
 _SHOWN = 10
 
@@ -115,6 +116,14 @@ def report_object(model: str, result: OptimizedModel) -> dict[str, Any]:
     }
 
 
+def _move_text(entry: Remaining) -> str:
+    """The `perm` of a Transpose, or the two orders of a reorder of blocks."""
+    perm = [entry.source.index(d) for d in entry.target]
+    if len(entry.source) == len(entry.target):
+        return f"({', '.join(map(str, perm))})"
+    return " to ".join(f"({', '.join(map(str, order))})" for order in (entry.source, entry.target))
+
+
 def report_lines(model: str, result: OptimizedModel, *, everything: bool, bytes_text: Any) -> list[str]:
     """The report as text; `everything` lists all remaining Transposes with their reasons."""
     lines = [
@@ -138,9 +147,8 @@ def report_lines(model: str, result: OptimizedModel, *, everything: bool, bytes_
     lines += ["", "what remains:"]
     shown = result.remaining if everything else result.remaining[:_SHOWN]
     for entry in shown:
-        perm = [entry.source.index(d) for d in entry.target]
         lines.append(
-            f"  {bytes_text(entry.nbytes):>9}  ({', '.join(map(str, perm))}) of {printable(entry.value)}  between "
+            f"  {bytes_text(entry.nbytes):>9}  {_move_text(entry)} of {printable(entry.value)}  between "
             f"{printable(entry.producer)} and {printable(', '.join(entry.consumers[:3]))}"
         )
         if everything:

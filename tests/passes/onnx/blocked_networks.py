@@ -1,4 +1,4 @@
-"""Small networks of convolutions, put on blocked channels and run in the installed ONNX Runtime beside what they were."""
+"""Networks of convolutions, put on blocked channels and run in the installed ONNX Runtime beside what they were."""
 
 from __future__ import annotations
 

@@ -1,0 +1,122 @@
+"""`optimize_onnx` on networks: on blocked channels they compute what they did, and ONNX Runtime moves less."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import layout_ir as li
+from layout_ir.api.optimizing import check_proof
+from layout_ir.certificate.checking import verify
+from layout_ir.errors import LayoutError
+from layout_ir.passes.onnx.consumers import BLOCKED
+from layout_ir.tools.layout_ir import main
+from tests.passes.onnx.blocked_networks import BLOCK, floats, left, moves, names, network, runtime, session
+
+B = BLOCK
+
+
+def _squeezed(*, channels: int = 4 * B, last: bool = False) -> onnx.ModelProto:
+    """Blocks that scale their channels, with an activation that ONNX Runtime moves tensors for, and a sum."""
+    constants: dict[str, Any] = {"w0": floats(channels, 3, 3, 3)}
+    ops: list[Any] = [("Conv", ["x", "w0"], "v0", {"pads": [1, 1, 1, 1], "strides": [2, 2]})]
+    for k in range(3):
+        constants[f"a{k}"] = floats(channels, channels, 1, 1, seed=k)
+        constants[f"g{k}"] = floats(channels, channels, 1, 1, seed=k + 10)
+        ops += [
+            ("Softplus", [f"v{k}"], f"s{k}", {}),
+            ("Conv", [f"s{k}", f"a{k}"], f"c{k}", {}),
+            ("GlobalAveragePool", [f"c{k}"], f"m{k}", {}),
+            ("Conv", [f"m{k}", f"g{k}"], f"f{k}", {}),
+            ("Sigmoid", [f"f{k}"], f"e{k}", {}),
+            ("Mul", [f"c{k}", f"e{k}"], f"n{k}", {}),
+            ("Add", [f"n{k}", f"v{k}"], f"v{k + 1}", {}),
+        ]
+    result = "v3"
+    if last:
+        ops.append(("Transpose", ["v3"], "y", {"perm": [0, 2, 3, 1]}))
+        result = "y"
+    return network(ops, constants, {"x": (1, 3, 32, 32)}, [result], 20)
+
+
+def _same(before: onnx.ModelProto, after: onnx.ModelProto) -> None:
+    (shape,) = {tuple(d.dim_value for d in v.type.tensor_type.shape.dim) for v in before.graph.input}
+    feeds = {before.graph.input[0].name: floats(*shape)}
+    want, found = session(before, "ORT_DISABLE_ALL").run(None, feeds), session(after).run(None, feeds)
+    for one, other in zip(want, found, strict=True):
+        assert np.abs(one - other).max() <= 1e-4 * np.abs(one).max()
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_network_keeps_its_blocks_where_onnx_runtime_leaves_them(last: bool) -> None:
+    runtime()
+    model = _squeezed(last=last)
+    result = li.optimize_onnx(model, BLOCKED)
+    ours, theirs = names(left(result.model)), names(left(model))
+    # One reorder at the output, channels last where the network has a Transpose there.
+    assert moves(ours) == 1 == result.after.count and moves(theirs) > 6
+    assert ours.count("Conv*") == 10 and "Mul" not in ours and "Add" not in ours
+    _same(model, result.model)
+    onnx.checker.check_model(result.model)
+
+
+def test_once_more_changes_no_layout(tmp_path: Path) -> None:
+    runtime()
+    result = li.optimize_onnx(_squeezed(), BLOCKED)
+    again = li.optimize_onnx(result.model, BLOCKED)
+    assert Counter(names(again.model.graph.node)) == Counter(names(left(result.model)))
+
+
+def test_the_proof_is_of_the_fused_model_which_is_fused_again_to_check_it() -> None:
+    runtime()
+    model = _squeezed()
+    result = li.optimize_onnx(model, BLOCKED, certificate=True)
+    assert result.certificate is not None
+    assert verify(result.certificate).is_optimal
+    assert "fuses" in check_proof(result.certificate, model, BLOCKED, {})
+
+
+def test_negative_the_proof_of_another_model_is_refused() -> None:
+    runtime()
+    result = li.optimize_onnx(_squeezed(), BLOCKED, certificate=True)
+    assert result.certificate is not None
+    with pytest.raises(LayoutError):
+        check_proof(result.certificate, _squeezed(channels=5 * B), BLOCKED, {})
+
+
+def test_inputs_that_are_free_are_asked_for_in_the_order_that_costs_least() -> None:
+    runtime()
+    weights = {"w": floats(2 * B, 2 * B, 3, 3)}
+    ops = [
+        ("Transpose", ["x"], "t", {"perm": [0, 3, 1, 2]}),
+        ("Relu", ["t"], "r", {}),
+        ("Conv", ["r", "w"], "y", {}),
+    ]
+    model = network(ops, weights, {"x": (1, 6, 6, 2 * B)}, ["y"])
+    result = li.optimize_onnx(model, BLOCKED, inputs="free")
+    assert [entry.name for entry in result.obligations] == ["x"]
+    assert result.before.count == 1
+
+
+def test_the_command_optimizes_for_blocked_channels(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runtime()
+    (tmp_path / "in.onnx").write_bytes(_squeezed().SerializeToString())
+    source, target, proof = (str(tmp_path / name) for name in ("in.onnx", "out.onnx", "proof.json"))
+    assert main(["optimize", source, "--target", BLOCKED, "-o", target, "--certificate", proof]) == 0
+    assert "Conv*" in names(onnx.load(target).graph.node)
+    assert "(0, 1, 2, 3, 1) to (0, 1, 2, 3)" in capsys.readouterr().out
+    assert main(["verify-certificate", proof, "--program", source]) == 0
+
+
+def test_negative_an_unknown_target_is_named() -> None:
+    with pytest.raises(
+        LayoutError, match="no consumer is called 'ort-gpu': there are onnx, ort-cpu, ort-cpu-blocked"
+    ):
+        li.optimize_onnx(_squeezed(), "ort-gpu")

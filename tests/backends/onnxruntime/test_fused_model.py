@@ -1,0 +1,61 @@
+"""Models as ONNX Runtime fuses them, computed beside what they were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from layout_ir.backends.onnxruntime.fused_model import fused_model
+from layout_ir.errors import LayoutError
+from tests.passes.onnx.blocked_networks import floats, names, network, session
+
+
+def _model() -> onnx.ModelProto:
+    constants = {
+        "w": floats(8, 8, 3, 3),
+        **{name: floats(8, seed=k) ** 2 + 0.5 for k, name in enumerate("sbmv")},
+    }
+    ops = [
+        ("Conv", ["x", "w"], "c", {}),
+        ("BatchNormalization", ["c", *"sbmv"], "n", {}),
+        ("Relu", ["n"], "y", {}),
+    ]
+    model = network(ops, constants, {"x": ("n", 8, 6, 6)}, ["y"])
+    model.doc_string, model.producer_name = "a network", "its maker"
+    model.metadata_props.add(key="licence", value="of its own")
+    return model
+
+
+def test_it_has_fewer_nodes_the_same_outputs_and_what_the_model_says_of_itself(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the extra 'oracles'")
+    model, path = _model(), tmp_path / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    fused = fused_model(str(path), "the network")
+    assert names(fused.graph.node) == ["FusedConv"]
+    assert fused.metadata_props == model.metadata_props and fused.doc_string == model.doc_string
+    assert {entry.domain for entry in fused.opset_import} == {"", "com.microsoft"}
+    assert fused.graph.input == model.graph.input
+    feeds = {"x": floats(3, 8, 6, 6)}
+    want, found = (session(m, "ORT_DISABLE_ALL").run(None, feeds)[0] for m in (model, fused))
+    np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
+
+
+def test_weights_beside_the_model_are_in_what_comes_back(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the extra 'oracles'")
+    weights = floats(1024, 512, 1, 1)
+    model = network([("Conv", ["x", "w"], "y", {})], {"w": weights}, {"x": (1, 512, 2, 2)}, ["y"])
+    onnx.save_model(model, str(tmp_path / "model.onnx"), save_as_external_data=True, size_threshold=0)
+    fused = fused_model(str(tmp_path / "model.onnx"), "the network")
+    (tensor,) = fused.graph.initializer
+    np.testing.assert_array_equal(onnx.numpy_helper.to_array(tensor), weights)
+
+
+def test_negative_a_model_that_onnx_runtime_does_not_take_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the extra 'oracles'")
+    model = network([("NoSuchOperator", ["x"], "y", {})], {}, {"x": (1, 2)}, ["y"])
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(LayoutError, match="does not take the network"):
+        fused_model(str(tmp_path / "model.onnx"), "the network")
