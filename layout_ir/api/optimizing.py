@@ -19,6 +19,7 @@ from layout_ir.passes.onnx.consumers import consumer_named
 if TYPE_CHECKING:
     import onnx
 
+    from layout_ir.backends.onnxruntime.graph_contents import GraphContents
     from layout_ir.frontends.onnx.model import Source
     from layout_ir.passes.onnx.optimize_model import Boundary, OptimizedModel
 
@@ -45,8 +46,12 @@ def optimize_onnx(
             source, target, inputs=inputs, outputs=outputs, shapes=shapes, certificate=certificate
         )
     first = optimize_model.optimize_onnx(source, "ort-cpu", inputs=inputs, outputs=outputs, shapes=shapes)
-    fused, sizes = _fused(first, shapes)
+    fused, sizes, own = _fused(first, shapes)
     second = optimize_model.optimize_onnx(fused, target, shapes=sizes, certificate=certificate)
+    second.notes.append(
+        f"ONNX Runtime by itself leaves {own.transposes} Transposes, {own.reorder_inputs} reorders into blocks and "
+        f"{own.reorder_outputs} out of them"
+    )
     return replace(second, before=first.before, obligations=first.obligations, transposed=first.transposed)
 
 
@@ -62,16 +67,18 @@ def check_proof(
         optimize_model.check_model(certificate, source, target, shapes)
         return "the model"
     first = optimize_model.optimize_onnx(source, "ort-cpu", shapes=shapes)
-    fused, sizes = _fused(first, shapes)
+    fused, sizes, _ = _fused(first, shapes)
     optimize_model.check_model(certificate, fused, target, sizes)
     return "the model as the installed ONNX Runtime fuses it"
 
 
 def _fused(
     first: OptimizedModel, shapes: Mapping[str, Sequence[int]] | None
-) -> tuple[onnx.ModelProto, dict[str, list[int]]]:
-    """What ONNX Runtime makes of a model, and the shapes of its inputs in the orders that they have now."""
+) -> tuple[onnx.ModelProto, dict[str, list[int]], GraphContents]:
+    """What ONNX Runtime makes of a model, the shapes of its inputs in the orders that they have now, and what it would
+    run with the layouts that it chooses itself."""
     from layout_ir.backends.onnxruntime.fused_model import fused_model
+    from layout_ir.backends.onnxruntime.graph_contents import contents_left
 
     orders = {entry.name: entry.order for entry in first.obligations}
     sizes = {
@@ -82,4 +89,5 @@ def _fused(
         path = os.path.join(folder, "model.onnx")
         # In a context of its own: what a caller writes may wait for other results, this file is read now.
         Context().run(first.save, path)
-        return fused_model(path, "the model"), sizes
+        own = contents_left(path, "the model", level="all")
+        return fused_model(path, "the model"), sizes, own

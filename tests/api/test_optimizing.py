@@ -60,6 +60,8 @@ def test_a_network_keeps_its_blocks_where_onnx_runtime_leaves_them(last: bool) -
     ours, theirs = names(left(result.model)), names(left(model))
     # One reorder at the output, channels last where the network has a Transpose there.
     assert moves(ours) == 1 == result.after.count and moves(theirs) > 6
+    inputs, outputs = theirs.count("ReorderInput*"), theirs.count("ReorderOutput*")
+    assert f"{inputs} reorders into blocks and {outputs} out of them" in result.notes[-1]
     assert ours.count("Conv*") == 10 and "Mul" not in ours and "Add" not in ours
     _same(model, result.model)
     onnx.checker.check_model(result.model)

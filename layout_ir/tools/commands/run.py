@@ -53,7 +53,7 @@ def add_parser(subparsers: Any) -> None:
         "--with",
         dest="runtime",
         choices=("onnxruntime",),
-        help="run ONNX models in this runtime; the target is then onnx or ort-cpu (default: ort-cpu)",
+        help="run ONNX models in this runtime; the target is then onnx, ort-cpu (default) or ort-cpu-blocked",
     )
     # None where they are not given: they are for --with alone.
     parser.add_argument(
