@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -16,7 +16,17 @@ from layout_ir.certificate.checking import verify
 from layout_ir.errors import LayoutError
 from layout_ir.passes.onnx.consumers import BLOCKED
 from layout_ir.tools.layout_ir import main
-from tests.passes.onnx.blocked_networks import BLOCK, floats, left, moves, names, network, runtime, session
+from tests.passes.onnx.blocked_networks import (
+    BLOCK,
+    Op,
+    floats,
+    left,
+    moves,
+    names,
+    network,
+    runtime,
+    session,
+)
 
 B = BLOCK
 
@@ -24,7 +34,7 @@ B = BLOCK
 def _squeezed(*, channels: int = 4 * B, last: bool = False) -> onnx.ModelProto:
     """Blocks that scale their channels, with an activation that ONNX Runtime moves tensors for, and a sum."""
     constants: dict[str, Any] = {"w0": floats(channels, 3, 3, 3)}
-    ops: list[Any] = [("Conv", ["x", "w0"], "v0", {"pads": [1, 1, 1, 1], "strides": [2, 2]})]
+    ops: list[Op] = [("Conv", ["x", "w0"], "v0", {"pads": [1, 1, 1, 1], "strides": [2, 2]})]
     for k in range(3):
         constants[f"a{k}"] = floats(channels, channels, 1, 1, seed=k)
         constants[f"g{k}"] = floats(channels, channels, 1, 1, seed=k + 10)
@@ -64,7 +74,7 @@ def test_a_network_keeps_its_blocks_where_onnx_runtime_leaves_them(last: bool) -
     assert f"{inputs} reorders into blocks and {outputs} out of them" in result.notes[-1]
     assert ours.count("Conv*") == 10 and "Mul" not in ours and "Add" not in ours
     _same(model, result.model)
-    onnx.checker.check_model(result.model)
+    cast(Any, onnx).checker.check_model(result.model)
 
 
 def test_once_more_changes_no_layout(tmp_path: Path) -> None:
@@ -94,7 +104,7 @@ def test_negative_the_proof_of_another_model_is_refused() -> None:
 def test_inputs_that_are_free_are_asked_for_in_the_order_that_costs_least() -> None:
     runtime()
     weights = {"w": floats(2 * B, 2 * B, 3, 3)}
-    ops = [
+    ops: list[Op] = [
         ("Transpose", ["x"], "t", {"perm": [0, 3, 1, 2]}),
         ("Relu", ["t"], "r", {}),
         ("Conv", ["r", "w"], "y", {}),
@@ -112,7 +122,7 @@ def test_the_command_optimizes_for_blocked_channels(
     (tmp_path / "in.onnx").write_bytes(_squeezed().SerializeToString())
     source, target, proof = (str(tmp_path / name) for name in ("in.onnx", "out.onnx", "proof.json"))
     assert main(["optimize", source, "--target", BLOCKED, "-o", target, "--certificate", proof]) == 0
-    assert "Conv*" in names(onnx.load(target).graph.node)
+    assert "Conv*" in names(onnx.ModelProto.FromString(Path(target).read_bytes()).graph.node)
     assert "(0, 1, 2, 3, 1) to (0, 1, 2, 3)" in capsys.readouterr().out
     assert main(["verify-certificate", proof, "--program", source]) == 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -10,7 +11,7 @@ import pytest
 
 from layout_ir.backends.onnxruntime.fused_model import fused_model
 from layout_ir.errors import LayoutError
-from tests.passes.onnx.blocked_networks import floats, names, network, session
+from tests.passes.onnx.blocked_networks import Op, floats, names, network, session
 
 
 def _model() -> onnx.ModelProto:
@@ -18,7 +19,7 @@ def _model() -> onnx.ModelProto:
         "w": floats(8, 8, 3, 3),
         **{name: floats(8, seed=k) ** 2 + 0.5 for k, name in enumerate("sbmv")},
     }
-    ops = [
+    ops: list[Op] = [
         ("Conv", ["x", "w"], "c", {}),
         ("BatchNormalization", ["c", *"sbmv"], "n", {}),
         ("Relu", ["n"], "y", {}),
@@ -47,7 +48,9 @@ def test_weights_beside_the_model_are_in_what_comes_back(tmp_path: Path) -> None
     pytest.importorskip("onnxruntime", reason="needs the extra 'oracles'")
     weights = floats(1024, 512, 1, 1)
     model = network([("Conv", ["x", "w"], "y", {})], {"w": weights}, {"x": (1, 512, 2, 2)}, ["y"])
-    onnx.save_model(model, str(tmp_path / "model.onnx"), save_as_external_data=True, size_threshold=0)
+    cast(Any, onnx).save_model(
+        model, str(tmp_path / "model.onnx"), save_as_external_data=True, size_threshold=0
+    )
     fused = fused_model(str(tmp_path / "model.onnx"), "the network")
     (tensor,) = fused.graph.initializer
     np.testing.assert_array_equal(onnx.numpy_helper.to_array(tensor), weights)

@@ -85,7 +85,7 @@ def left(model: onnx.ModelProto) -> Sequence[onnx.NodeProto]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "left.onnx"
         session(model, written=str(path))
-        return onnx.load(str(path)).graph.node
+        return onnx.ModelProto.FromString(path.read_bytes()).graph.node
 
 
 def names(nodes: Sequence[onnx.NodeProto]) -> list[str]:

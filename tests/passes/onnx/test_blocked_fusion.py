@@ -54,5 +54,5 @@ def test_negative_a_tensor_plus_itself_and_a_second_activation_are_not_taken() -
 
 def test_negative_a_sum_with_a_scalar_is_none() -> None:
     constants = {**W, "c": floats(1)}
-    ops = [*START, ("Relu", ["q"], "r", {}), ("Add", ["r", "c"], "y", {})]
+    ops: list[Op] = [*START, ("Relu", ["q"], "r", {}), ("Add", ["r", "c"], "y", {})]
     assert "Add" in optimized(network(ops, constants, X, ["y"]))[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.passes.onnx.blocked_networks import BLOCK, X, floats, moves, network, optimized
+from tests.passes.onnx.blocked_networks import BLOCK, Op, X, floats, moves, network, optimized
 
 B = BLOCK
 
@@ -17,7 +17,7 @@ def _concat(first: int, second: int, axis: int) -> list[str]:
         "v": floats(second, 2 * B, 1, 1),
         "w": floats(B, total, 1, 1),
     }
-    ops = [
+    ops: list[Op] = [
         ("Conv", ["x", "u"], "p", {}),
         ("Conv", ["x", "v"], "q", {}),
         ("Concat", ["p", "q"], "c", {"axis": axis}),
@@ -44,7 +44,7 @@ def _split(parts: list[int], opset: int, axis: int = 1) -> list[str]:
     names = [f"p{k}" for k in range(len(parts))]
     constants = {"u": floats(sum(parts), 2 * B, 1, 1), "s": np.array(parts)}
     attributes = {"axis": axis} if opset >= 13 else {"axis": axis, "split": parts}
-    ops = [
+    ops: list[Op] = [
         ("Conv", ["x", "u"], "p", {}),
         ("Split", ["p", "s"] if opset >= 13 else ["p"], names, attributes),
     ]
@@ -62,7 +62,7 @@ def test_whole_blocks_are_split_where_they_are(parts: list[int], opset: int) -> 
 
 def test_an_even_split_without_sizes_is_split_where_it_is() -> None:
     constants = {"u": floats(4 * B, 2 * B, 1, 1)}
-    ops = [
+    ops: list[Op] = [
         ("Conv", ["x", "u"], "p", {}),
         ("Split", ["p"], ["a", "b"], {"axis": -3, "num_outputs": 2}),
         ("Add", ["a", "b"], "y", {}),
@@ -89,7 +89,7 @@ def test_whole_blocks_are_sliced_where_they_are(start: int, end: int, blocked: b
         "e": np.array([end]),
         "a": np.array([1]),
     }
-    ops = [
+    ops: list[Op] = [
         ("Conv", ["x", "u"], "p", {}),
         ("Slice", ["p", "s", "e", "a"], "q", {}),
         ("Conv", ["q", "w"], "y", {}),
@@ -101,7 +101,7 @@ def test_negative_a_slice_of_space_or_with_steps_is_taken_of_nchw() -> None:
     for axis, step in ((2, 1), (1, 2)):
         constants = {"u": floats(2 * B, 2 * B, 1, 1), "w": floats(B, 2 * B if axis == 2 else B, 1, 1)}
         lists = {"s": np.array([0]), "e": np.array([2 * B]), "a": np.array([axis]), "t": np.array([step])}
-        ops = [
+        ops: list[Op] = [
             ("Conv", ["x", "u"], "p", {}),
             ("Slice", ["p", "s", "e", "a", "t"], "q", {}),
             ("Relu", ["q"], "r", {}),

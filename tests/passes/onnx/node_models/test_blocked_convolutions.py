@@ -8,7 +8,7 @@ import pytest
 from layout_ir.passes.onnx.consumers import BLOCKED
 from layout_ir.passes.onnx.node_models.blocked_convolutions import joined_groups
 from layout_ir.passes.onnx.optimize_model import optimize_onnx
-from tests.passes.onnx.blocked_networks import BLOCK, X, floats, moves, names, network, optimized
+from tests.passes.onnx.blocked_networks import BLOCK, Op, X, floats, moves, names, network, optimized
 
 B = BLOCK
 
@@ -39,7 +39,7 @@ def test_one_that_onnx_runtime_leaves_plain_is_blocked_between_blocked_ones(
         "b": floats(channels),
         "w": floats(B, channels, 1, 1),
     }
-    ops = [
+    ops: list[Op] = [
         ("Conv", ["x", "u"], "p", {}),
         ("Conv", ["p", "v", "b"], "q", {"group": group, "pads": [1, 1, 1, 1]}),
         ("Conv", ["q", "w"], "y", {}),
@@ -69,20 +69,20 @@ def test_negative_one_spatial_dim_stays_plain() -> None:
 
 def test_an_activation_of_a_fused_convolution_is_kept() -> None:
     attributes = {"activation": "LeakyRelu", "activation_params": [0.25]}
-    ops = [("FusedConv", ["x", "w"], "y", attributes)]
+    ops: list[Op] = [("FusedConv", ["x", "w"], "y", attributes)]
     model = network(ops, {"w": floats(B, 2 * B, 1, 1)}, X, ["y"])
     assert optimized(model)[0] == ["ReorderInput*", "Conv*", "ReorderOutput*"]
 
 
 def test_weights_of_two_convolutions_are_packed_once() -> None:
-    ops = [("Conv", ["x", "w"], "p", {}), ("Conv", ["p", "w"], "y", {"pads": [1, 1, 1, 1]})]
+    ops: list[Op] = [("Conv", ["x", "w"], "p", {}), ("Conv", ["p", "w"], "y", {"pads": [1, 1, 1, 1]})]
     model = network(ops, {"w": floats(2 * B, 2 * B, 1, 1)}, X, ["y"])
     _, result = optimized(model)
     assert len(result.model.graph.initializer) == 1
 
 
 def test_open_extents_of_batch_and_space_are_left_open() -> None:
-    ops = [("Conv", ["x", "w"], "p", {}), ("Conv", ["p", "w"], "y", {"pads": [1, 1, 1, 1]})]
+    ops: list[Op] = [("Conv", ["x", "w"], "p", {}), ("Conv", ["p", "w"], "y", {"pads": [1, 1, 1, 1]})]
     model = network(ops, {"w": floats(B, B, 3, 3)}, {"x": ("n", B, "h", "w")}, ["y"])
     assert moves(optimized(model, {"x": (3, B, 7, 5)})[0]) == 2
 
@@ -97,7 +97,7 @@ def test_a_batch_normalization_between_convolutions_scales_blocked_channels(chan
     statistics = {name: floats(channels, seed=k) for k, name in enumerate("sbm")}
     constants = {"w": floats(channels, 2 * B, 1, 1), "u": floats(B, channels, 1, 1), **statistics}
     constants["v"] = floats(channels, seed=9) ** 2 + 0.5
-    ops = [
+    ops: list[Op] = [
         ("Conv", ["x", "w"], "p", {}),
         ("Relu", ["p"], "r", {}),
         ("BatchNormalization", ["r", "s", "b", "m", "v"], "n", {"epsilon": 0.01}),
@@ -116,4 +116,4 @@ def test_joined_groups_compute_what_the_groups_do() -> None:
     want = [weights[o, :, 0, 0] @ x[o // 2 * 3 :][:3] for o in range(10)]
     padded = np.pad(x, (0, 3))
     found = [joined[o, :, 0, 0] @ padded[o // 4 * 6 :][:6] for o in range(12)]
-    np.testing.assert_allclose(found, [*want, 0, 0], rtol=1e-6)
+    np.testing.assert_allclose(np.array(found), np.array([*want, 0, 0]), rtol=1e-6)

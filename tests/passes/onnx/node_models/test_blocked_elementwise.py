@@ -20,7 +20,7 @@ def _between(
 ) -> list[str]:
     """The operators for nodes from p to q between two convolutions."""
     weights = {"u": floats(channels, 2 * B, 1, 1), "w": floats(B, channels, 1, 1), **(constants or {})}
-    nodes = [("Conv", ["x", "u"], "p", {}), *ops, ("Conv", ["q", "w"], "y", {})]
+    nodes: list[Op] = [("Conv", ["x", "u"], "p", {}), *ops, ("Conv", ["q", "w"], "y", {})]
     return optimized(network(nodes, weights, LARGE, ["y"], opset))[0]
 
 
@@ -38,7 +38,7 @@ def test_one_operand_is_computed_on_where_it_is(kind: str, channels: int) -> Non
 def test_negative_pads_are_not_given_to_what_may_make_infinities_of_them(
     kind: str, channels: int, blocked: bool
 ) -> None:
-    ops = [("Relu", ["p"], "r", {}), ("Add", ["r", "one"], "s", {}), (kind, ["s"], "q", {})]
+    ops: list[Op] = [("Relu", ["p"], "r", {}), ("Add", ["r", "one"], "s", {}), (kind, ["s"], "q", {})]
     found = _between(ops, channels, {"one": np.float32(1)})
     assert (moves(found) == 2) is blocked
 
@@ -52,7 +52,7 @@ def test_a_scalar_is_an_operand_as_it_is(kind: str, shape: tuple[int, ...]) -> N
 
 @pytest.mark.parametrize("kind", ["Add", "Sub", "Mul", "Max"])
 def test_two_blocked_operands_stay_blocked(kind: str) -> None:
-    ops = [("Conv", ["p", "v"], "r", {}), (kind, ["r", "p"], "q", {})]
+    ops: list[Op] = [("Conv", ["p", "v"], "r", {}), (kind, ["r", "p"], "q", {})]
     assert moves(_between(ops, B + 4, {"v": floats(B + 4, B + 4, 1, 1)})) == 2
 
 
@@ -74,7 +74,7 @@ def test_a_constant_that_is_broadcast_meets_the_blocks_in_their_shape(
 
 
 def test_a_map_of_one_channel_that_is_computed_scales_all() -> None:
-    ops = [
+    ops: list[Op] = [
         ("ReduceMax", ["x", "one"], "m", {}),
         ("Mul", ["p", "m"], "q", {}),
     ]
@@ -88,7 +88,7 @@ def test_negative_a_row_that_is_broadcast_along_the_other_spatial_dim_meets_nchw
 
 
 def test_an_operator_between_transposes_runs_on_blocks_of_its_last_dim() -> None:
-    ops = [
+    ops: list[Op] = [
         ("Transpose", ["p"], "l", {"perm": [0, 2, 3, 1]}),
         ("Abs", ["l"], "a", {}),
         ("Add", ["a", "c"], "s", {}),
@@ -99,7 +99,7 @@ def test_an_operator_between_transposes_runs_on_blocks_of_its_last_dim() -> None
 
 
 def test_negative_integers_and_comparisons_stay_plain() -> None:
-    ops = [
+    ops: list[Op] = [
         ("Greater", ["p", "zero"], "g", {}),
         ("Where", ["g", "p", "zero"], "q", {}),
     ]

@@ -16,7 +16,7 @@ def _gated(batch: int | str, channels: int, *more: Op) -> list[str]:
         "v": floats(channels, channels, 1, 1),
         "w": floats(4, channels, 3, 3),
     }
-    ops = [
+    ops: list[Op] = [
         ("Conv", ["x", "u"], "p", {}),
         ("GlobalAveragePool", ["p"], "m", {}),
         ("Conv", ["m", "v"], "g", {}),
@@ -57,7 +57,7 @@ def test_constants_that_scale_and_add_are_one_convolution(channels: int) -> None
         "a": floats(1, channels, 1, 1),
         "d": floats(channels, 1, 1, seed=5),
     }
-    ops = [
+    ops: list[Op] = [
         ("Conv", ["x", "u"], "p", {}),
         ("Tanh", ["p"], "t", {}),
         ("Mul", ["t", "s"], "m", {}),
@@ -72,7 +72,7 @@ def test_constants_that_scale_and_add_are_one_convolution(channels: int) -> None
 
 def test_negative_a_constant_minus_channels_is_no_sum() -> None:
     constants = {"u": floats(2 * B, B, 1, 1), "w": floats(B, 2 * B, 1, 1), "s": floats(2 * B, 1, 1)}
-    ops = [
+    ops: list[Op] = [
         ("Conv", ["x", "u"], "p", {}),
         ("Sub", ["s", "p"], "q", {}),
         ("Conv", ["q", "w"], "y", {}),

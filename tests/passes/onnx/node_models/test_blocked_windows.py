@@ -13,7 +13,7 @@ from tests.passes.onnx.blocked_networks import BLOCK, Op, X, floats, network, op
 def _between(op: Op, channels: int, constants: dict[str, Any] | None = None, opset: int = 17) -> list[str]:
     """The operators for a node from p to q between two convolutions, without these and the reorders around them."""
     weights = {"u": floats(channels, 2 * BLOCK, 1, 1), "w": floats(4, channels, 1, 1), **(constants or {})}
-    ops = [("Conv", ["x", "u"], "p", {}), op, ("Conv", ["q", "w"], "y", {})]
+    ops: list[Op] = [("Conv", ["x", "u"], "p", {}), op, ("Conv", ["q", "w"], "y", {})]
     found, _ = optimized(network(ops, weights, X, ["y"], opset))
     assert found[:2] == ["ReorderInput*", "Conv*"] and found[-2:] == ["Conv*", "ReorderOutput*"]
     return found[2:-2]
@@ -45,7 +45,7 @@ def test_a_mean_over_both_spatial_dims_is_a_global_pool(opset: int) -> None:
 
 def test_negative_a_mean_over_channels_is_none() -> None:
     weights = {"w": floats(BLOCK, 2 * BLOCK, 1, 1)}
-    ops = [("Conv", ["x", "w"], "p", {}), ("ReduceMean", ["p"], "y", {"axes": [1, 2]})]
+    ops: list[Op] = [("Conv", ["x", "w"], "p", {}), ("ReduceMean", ["p"], "y", {"axes": [1, 2]})]
     found, _ = optimized(network(ops, weights, X, ["y"]))
     assert found == ["ReorderInput*", "Conv*", "ReorderOutput*", "ReduceMean"]
 
