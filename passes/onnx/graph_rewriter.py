@@ -24,6 +24,7 @@ from layout_ir.passes.onnx.orders import (
     compose,
     identity,
     is_identity,
+    is_same_shape,
     transposition,
 )
 from layout_ir.passes.selection.solver.selection_problem import demands, tree_edges
@@ -227,8 +228,7 @@ class GraphRewriter:
             if one not in places or other not in places:
                 return False
             (first, order), (second, other_order) = places[one], places[other]
-            shape = self.graph.shape(first)
-            return order == other_order and shape is not None and shape == self.graph.shape(second)
+            return order == other_order and is_same_shape(self.graph.shape(first), self.graph.shape(second))
 
         return are_alike
 

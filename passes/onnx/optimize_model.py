@@ -23,6 +23,7 @@ from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.passes.onnx.blocked_channels import NCHWC_DOMAIN
 from layout_ir.passes.onnx.constant_folding import fold_constant_transposes
 from layout_ir.passes.onnx.consumers import Consumer, consumer_named
+from layout_ir.passes.onnx.equal_extents import name_equal_extents
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan, constant_tensor
 from layout_ir.passes.onnx.model_file import write_model
@@ -273,6 +274,8 @@ def _stated(
 ) -> list[OrderProblem]:
     """The problem of each graph, without what constants decide and what views undo."""
     for graph in graphs:
+        if consumer.block:
+            name_equal_extents(graph)
         fold_constant_transposes(graph)
         merge_view_chains(graph)
     main = order_problem(graphs[0], consumer, free_inputs=inputs, free_outputs=outputs)

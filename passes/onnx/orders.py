@@ -99,6 +99,11 @@ def is_static(shape: Shape) -> bool:
     return all(isinstance(extent, int) for extent in shape)
 
 
+def is_same_shape(one: Shape | None, other: Shape | None) -> bool:
+    """Whether two shapes are known to be the same: extents have the same numbers, or the same names."""
+    return one is not None and one == other and None not in one
+
+
 # Reshapes ---------------------------------------------------------------------------------------------------------
 
 Group = tuple[range, range]

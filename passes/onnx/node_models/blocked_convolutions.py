@@ -29,7 +29,7 @@ from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.blocked_model import FLOAT, NOT_LEFT_PLAIN, sized_extents
 from layout_ir.passes.onnx.node_models.node_option import COST_PER_NS, NodeOption, option_of
-from layout_ir.passes.onnx.orders import Order, Shape, is_static
+from layout_ir.passes.onnx.orders import Order, Shape, is_same_shape, is_static
 from layout_ir.passes.selection.options.conv_kernels import grouped_rate
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class BlockedConvolution:
             return False
         if node.input(2) and node.shape(2) != weights[:1]:
             return False
-        if node.input(3) and node.shape(3) != y:
+        if node.input(3) and not is_same_shape(node.shape(3), y):
             return False
         channels, outputs, group = self._channels(node)
         if group < 1 or cast(int, weights[1]) * group != channels or outputs % group:

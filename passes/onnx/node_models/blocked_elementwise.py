@@ -28,7 +28,7 @@ from layout_ir.passes.onnx.node_models.node_option import (
     option_of,
 )
 from layout_ir.passes.onnx.node_models.same_order import ELEMENTWISE
-from layout_ir.passes.onnx.orders import Extent, Order, Shape, identity
+from layout_ir.passes.onnx.orders import Extent, Order, Shape, identity, is_same_shape
 
 if TYPE_CHECKING:
     import onnx
@@ -105,13 +105,13 @@ class BlockedElementwise:
         if shape is None:
             return None if node.input(number) else ()
         plain = identity(len(shape))
-        if shape == result:
+        if is_same_shape(shape, result) or (shape == result and len(node.inputs) == 1):
             return order
         if all(extent == 1 for extent in shape) and len(shape) <= 4:
             return plain
         full = (*([1] * (4 - len(shape))), *shape)
         channels, spatial = full[order[1]], [full[d] for d in order[2:4]]
-        if any(mine not in (1, theirs) for mine, theirs in zip(full, result, strict=True)):
+        if any(mine is None or mine not in (1, theirs) for mine, theirs in zip(full, result, strict=True)):
             return None
         if spatial != [1, 1] and spatial != [result[d] for d in order[2:4]]:
             return None
@@ -183,7 +183,7 @@ def is_fused(node: Node) -> bool:
     graph = node.graph
     shape = node.result_shape()
     if node.op_type == "Add":
-        if node.shape(0) != shape or node.shape(1) != shape or node.inputs[0] == node.inputs[1]:
+        if not all(is_same_shape(node.shape(k), shape) for k in (0, 1)) or node.inputs[0] == node.inputs[1]:
             return False
     elif node.op_type not in ACTIVATIONS:
         return False

@@ -46,9 +46,11 @@ def scaling(node: Node, order: Order) -> Scaling | None:
     result = node.result_shape() or ()
     for data, other in ((0, 1), (1, 0)):
         shape = node.shape(other)
-        if node.shape(data) != result or shape is None or shape == result or len(shape) > 4:
+        if shape is None or shape == result or len(shape) > 4 or node.shape(data) != result:
             continue
         if node.op_type == "Sub" and other == 0:
+            continue
+        if node.input(other) not in node.graph.constants and None in shape:
             continue
         full = (*([1] * (4 - len(shape))), *shape)
         if [full[d] for d in order[1:4]] != [result[order[1]], 1, 1]:
