@@ -2,7 +2,7 @@
 
 A convolution with padded windows and steps of one has the spatial extents of its operand, and an elementwise operator
 those of its operands, where these are the same. ONNX counts them anew, and what is added to a value that is two
-convolutions older would seem to be of another shape.
+convolutions older would seem to be of another shape. The channels of a convolution's operand are those of its weights.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ _ELEMENTWISE = {*ELEMENTWISE, "BatchNormalization", "Dropout", "FastGelu", "Gelu
 def name_equal_extents(graph: Graph) -> None:
     """Gives results the extents of operands, node by node, where both are the same and only one has a known name."""
     for node in graph.nodes_of_model:
+        _name_channels(node)
         result = node.result_shape()
         if result is None or all(isinstance(extent, int) for extent in result):
             continue
@@ -29,6 +30,18 @@ def name_equal_extents(graph: Graph) -> None:
             continue
         if found != result:
             graph.set_shape(node.outputs[0], found, node.outputs[0])
+
+
+def _name_channels(node: Node) -> None:
+    """Gives the operand of a convolution the channels that its weights say it has."""
+    shape, weights = node.shape(0), node.shape(1)
+    if not node.op_type.endswith("Conv") or node.op_type not in _WINDOWS or shape is None or weights is None:
+        return
+    if len(shape) < 3 or len(weights) != len(shape) or isinstance(shape[1], int):
+        return
+    if isinstance(weights[1], int):
+        channels = weights[1] * node.int("group", 1)
+        node.graph.set_shape(node.inputs[0], (shape[0], channels, *shape[2:]), node.inputs[0])
 
 
 def _of_windows(node: Node, result: Shape) -> Shape:
