@@ -181,7 +181,16 @@ def _int(attribute: onnx.AttributeProto | None) -> int:
 
 def _attribute_text(attribute: onnx.AttributeProto) -> str:
     """A short attribute as text; of a tensor or a subgraph only the name."""
-    value = attribute.i or attribute.f or attribute.s or [*attribute.ints, *attribute.floats]
+    value: object = ""
+    match attribute.type:
+        case attribute.INT:
+            value = attribute.i
+        case attribute.FLOAT:
+            value = attribute.f
+        case attribute.STRING:
+            value = attribute.s.decode("utf-8", "replace")
+        case _:
+            value = [*attribute.ints, *attribute.floats] or ""
     return f"{attribute.name}={value}"
 
 

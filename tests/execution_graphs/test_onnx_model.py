@@ -159,6 +159,21 @@ def test_a_flag_of_a_product_is_a_witness(tmp_path: Path):
     assert copy.verdict == "avoidable" and "with_flag" in copy.reason
 
 
+def test_attributes_are_told_zeros_too():
+    text = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    m (float[2,3] x) => (float[2,3] y) { z = Softmax<axis = 0>(x)
+      i = ArgMax<axis = 1, keepdims = 0>(z)
+      p = Constant<value = int64[4] {0, 0, 0, 0}>()
+      y = Pad<mode = "edge">(z, p) }"""
+    read = read_onnx(onnx.parser.parse_model(text), {})
+    assert [n.attributes for n in read.nodes if n.role == "op"] == [
+        "axis=0",
+        "axis=1 keepdims=0",
+        "mode=edge",
+    ]
+
+
 @pytest.mark.parametrize(("transposed", "batch"), [(0, 0), (0, 1), (1, 0), (1, 1)])
 def test_a_product_reads_its_operands_as_onnxruntime_does(transposed: int, batch: int):
     """The order in which its flags let it read a stack, stated as a Transpose in front of a product without flags."""
