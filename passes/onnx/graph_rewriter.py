@@ -94,18 +94,20 @@ class Plan:
 
     def open_extents(self) -> list[str]:
         """A sentence on extents that the run time decides, where values that may be moved have some."""
-        names: dict[str, None] = {}
+        open_names: dict[str, None] = {}
+        given: dict[str, None] = {}
         for root in self.problem.roots:
-            for extent in self.graph.shape(root) or ():
+            sized = self.graph.sized_shape(root) or ()
+            for place, extent in enumerate(self.graph.shape(root) or ()):
                 if not isinstance(extent, int):
-                    names[extent or "extents without a name"] = None
-        if not names:
-            return []
-        note = (
-            f"{', '.join(names)}: known at run time only; the orders are right for every size, and of least cost for "
-            f"those that are compared: 1 for a first dim, {UNKNOWN_EXTENT} for others (--shape says which)"
-        )
-        return [note]
+                    is_given = place < len(sized) and isinstance(sized[place], int)
+                    (given if is_given else open_names)[extent or "extents without a name"] = None
+        known = "known at run time only; the orders are right for every size, and of least cost for"
+        notes = [f"{', '.join(given)}: {known} the shapes that are given"] if given else []
+        if open_names:
+            compared = f"1 for the first of an input, {UNKNOWN_EXTENT} for others (--shape says which)"
+            notes.append(f"{', '.join(open_names)}: {known} those that are compared: {compared}")
+        return notes
 
     def moves(self) -> list[Move]:
         """The Transposes that remain: not those of constants, which happen now, nor those that move nothing."""

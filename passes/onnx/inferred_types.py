@@ -82,6 +82,7 @@ def _without_weights(
             graph.input.append(value)
             if value.name in shapes:
                 _fix_shape(graph.input[-1], shapes[value.name])
+            _name_extents(graph.input[-1])
     for tensor in source.initializer:
         if tensor.name in overridable:
             continue
@@ -101,6 +102,15 @@ def _fix_shape(value: onnx.ValueInfoProto, shape: Sequence[int]) -> None:
     del dims.dim[:]
     for extent in shape:
         dims.dim.add().dim_value = extent
+
+
+def _name_extents(value: onnx.ValueInfoProto) -> None:
+    """Gives extents of an input a name that have neither number nor name: wherever they come, they are the same."""
+    for number, dim in enumerate(
+        value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ()
+    ):
+        if not dim.WhichOneof("value") or (dim.dim_param == "" and not dim.HasField("dim_value")):
+            dim.dim_param = f"dim {number} of {value.name}"
 
 
 def _inferred(light: onnx.ModelProto) -> onnx.ModelProto:

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 UNKNOWN_EXTENT = 64
-"""The extent for which a dim counts whose extent only the run time knows, in bytes moved; 1 for the first dim."""
+"""The extent for which a dim counts whose extent only the run time knows, in bytes moved.
+
+Those that are the first of an input count as 1. That goes by the name of the extent: a value has the same size in any
+order of its dims.
+"""
 
 
 class PendingTensor(NamedTuple):
@@ -71,6 +75,8 @@ class Graph:
                 tensor = _constant_of(node.attribute[0])
                 if tensor is not None and _has_numbers(tensor):
                     self.constants[node.output[0]] = tensor
+        self.batches: frozenset[Extent] = frozenset() if outer is None else outer.batches
+        """The names of extents that count as 1 in bytes moved."""
         self.pending: dict[str, PendingTensor] = {} if outer is None else outer.pending
         """Tensors of the whole model that are in another order than they are stored in."""
         self.folded: dict[str, NDArray[Any]] = {}
@@ -163,7 +169,7 @@ class Graph:
     def nbytes(self, name: str) -> int:
         """The size of a value in bytes, with `UNKNOWN_EXTENT` for extents of which nothing is said."""
         shape = self.sized_shape(name) or ()
-        known = [n if isinstance(n, int) else UNKNOWN_EXTENT if d else 1 for d, n in enumerate(shape)]
+        known = [n if isinstance(n, int) else 1 if n in self.batches else UNKNOWN_EXTENT for n in shape]
         return -(-prod(known) * self.element_bits(name) // 8)
 
     def element_bits(self, name: str) -> int:
@@ -349,6 +355,8 @@ def graphs_of_model(
         )
     ]  # fmt: skip
     graphs[0].pending = pending
+    first = (_shape_of(tables[0][v.name]) for v in model.graph.input if v.name in tables[0])
+    graphs[0].batches = frozenset(shape[0] for shape in first if shape and isinstance(shape[0], str))
     waiting = [graphs[0]]
     while waiting:
         outer = waiting.pop(0)

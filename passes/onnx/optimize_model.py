@@ -24,7 +24,7 @@ from layout_ir.passes.onnx.constant_folding import fold_constant_transposes
 from layout_ir.passes.onnx.consumers import Consumer, consumer_named
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan, constant_tensor
-from layout_ir.passes.onnx.model_file import write_model
+from layout_ir.passes.onnx.model_file import is_pending, tensors_within, write_model
 from layout_ir.passes.onnx.model_graph import Graph, Node, PendingTensor, graphs_of_model, transpose_perm
 from layout_ir.passes.onnx.order_selection import OrderProblem, joined, order_problem
 from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity
@@ -100,10 +100,10 @@ class OptimizedModel:
 
         Raises OnnxImportError where the files do not hold them.
         """
-        for tensor in self.stored.graph.initializer:
-            if tensor.name in self.pending:
+        for tensor in tensors_within(self.stored.graph):
+            if is_pending(tensor) and tensor.name in self.pending:
                 tensor.CopyFrom(constant_tensor(self._elements(tensor.name), tensor.name))
-                del self.pending[tensor.name]
+        self.pending.clear()
         return self.stored
 
     def save(self, path: str | os.PathLike[str]) -> None:
