@@ -16,7 +16,7 @@ from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.passes.onnx.inferred_types import SMALL, inferred_types
-from layout_ir.passes.onnx.orders import Extent, Order, Shape, identity
+from layout_ir.passes.onnx.orders import Extent, Order, Shape, identity, is_static
 
 if TYPE_CHECKING:
     import onnx
@@ -28,6 +28,10 @@ UNKNOWN_EXTENT = 64
 Those that are the first of an input count as 1. That goes by the name of the extent: a value has the same size in any
 order of its dims.
 """
+
+
+VIEWS = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+"""Operators whose result has the elements of their operand, in another shape or order."""
 
 
 class PendingTensor(NamedTuple):
@@ -167,10 +171,21 @@ class Graph:
         return _shape_of(self.types[name]) if name in self.types else None
 
     def nbytes(self, name: str) -> int:
-        """The size of a value in bytes, with `UNKNOWN_EXTENT` for extents of which nothing is said."""
+        """The size of a value in bytes, with `UNKNOWN_EXTENT` for extents of which nothing is said.
+
+        A view has the size of what it is a view of, which may say more: a product of extents has no name.
+        """
+        while name in self._view_of and not is_static(self.sized_shape(name) or (None,)):
+            name = self._view_of[name]
         shape = self.sized_shape(name) or ()
         known = [n if isinstance(n, int) else 1 if n in self.batches else UNKNOWN_EXTENT for n in shape]
         return -(-prod(known) * self.element_bits(name) // 8)
+
+    @cached_property
+    def _view_of(self) -> dict[str, str]:
+        """By result of a node that changes the shape or the order of dims alone, its operand."""
+        views = (node for node in self.nodes_of_model if node.op_type in VIEWS and not node.domain)
+        return {node.outputs[0]: node.inputs[0] for node in views if node.inputs and node.outputs}
 
     def element_bits(self, name: str) -> int:
         """The bits of an element of a value; 32 where its type is not known."""

@@ -93,8 +93,8 @@ def check_optimized(
     """Optimizes a model and asserts what holds of every result, which it returns.
 
     The model that was given is as it was; ONNX Runtime without its optimizations gives the same outputs, floats within
-    `tolerance` of the largest element; the checker has nothing to say; the report counts the Transposes that are there,
-    which are no more and, for `compares_bytes` (where sizes are known), do not move more for that; a second time changes
+    `tolerance` of the largest element; the checker has nothing to say; the report counts the Transposes that are there;
+    they are no more, and for `compares_bytes` (where sizes are known) do not move more for that; a second time changes
     nothing.
     """
     given = model.SerializeToString(deterministic=True)

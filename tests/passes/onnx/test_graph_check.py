@@ -21,10 +21,10 @@ def _relu(x: str, y: str) -> onnx.NodeProto:
 @pytest.mark.parametrize(
     ("nodes", "message"),
     [
-        ([_relu("a", "b"), transpose("x", "a", 1, 0), _relu("b", "y")], r"node 0 'b' \(Relu\) uses 'a' before node 1 'a'"),
-        ([transpose("b", "a", 1, 0), _relu("a", "b"), _relu("b", "y")], r"node 0 'a' \(Transpose\) uses 'b' before node 1"),
+        ([_relu("a", "b"), transpose("x", "a", 1, 0), _relu("b", "y")], "node 0 .* uses 'a' before node 1 'a'"),
+        ([transpose("b", "a", 1, 0), _relu("a", "b"), _relu("b", "y")], "node 0 'a' .* uses 'b' before node 1"),
         ([transpose("a", "a", 1, 0), transpose("x", "y", 1, 0)], "uses 'a' before node 0"),
-        ([_relu("x", "a"), _relu("x", "a"), transpose("a", "y", 1, 0)], "value 'a' is defined twice: by node 0 and by node 1"),
+        ([_relu("x", "a"), _relu("x", "a"), transpose("a", "y", 1, 0)], "'a' is defined twice: by node 0 and"),
         ([_relu("x", "x"), transpose("x", "y", 1, 0)], "value 'x' is defined twice: by input 0 and by node 0"),
         ([transpose("none", "y", 1, 0)], "uses 'none', which nothing computes"),
         ([transpose("x", "a", 1, 0)], "has the output 'y', which nothing computes"),
@@ -38,7 +38,7 @@ def test_negative_graphs_that_are_not_in_order(nodes: list[onnx.NodeProto], mess
 def test_negative_subgraphs_that_are_not_in_order():
     for name, message in (
         ("later", "uses 'later' before"),
-        ("none", "a subgraph of node 0.*'none', which nothing"),
+        ("none", r"node 0 'r' \(If\) uses 'none', which nothing"),
     ):
         branch = oh.make_graph([_relu("x" if name == "later" else name, "b")], "g", [], [value("b", 2, 3)])
         if name == "later":
