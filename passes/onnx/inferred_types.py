@@ -45,8 +45,13 @@ def inferred_types(
                 value.type.tensor_type.ClearField("shape")
     graphs = _all_graphs(_inferred(light).graph)
     found = [_types(graph) for graph in graphs]
+    named = {
+        dim.dim_param
+        for value in light.graph.input
+        for dim in (value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ())
+    }
     believed = [
-        {} if shapes else {name: type for name, type in said.items() if _adds(type, types.get(name))}
+        {} if shapes else {name: type for name, type in said.items() if _adds(type, types.get(name), named)}
         for said, types in zip(claims, found, strict=True)
     ]
     if not any(believed):
@@ -149,8 +154,8 @@ def _claims(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
     return claims
 
 
-def _adds(said: onnx.TypeProto, found: onnx.TypeProto | None) -> bool:
-    """Whether a type says more than the one that was inferred, and nothing else."""
+def _adds(said: onnx.TypeProto, found: onnx.TypeProto | None, named: set[str]) -> bool:
+    """Whether a type says more than the one that was inferred, and nothing else; `named` are the names of extents."""
     if found is None or not found.WhichOneof("value"):
         return True
     if not (said.HasField("tensor_type") and found.HasField("tensor_type")):
@@ -167,4 +172,11 @@ def _adds(said: onnx.TypeProto, found: onnx.TypeProto | None) -> bool:
         a.HasField("dim_value") and b.HasField("dim_value") and a.dim_value != b.dim_value for a, b in pairs
     ):
         return False
-    return any(a.WhichOneof("value") and not b.WhichOneof("value") for a, b in pairs)
+    return any(a.WhichOneof("value") and not _is_known(b, named) for a, b in pairs)
+
+
+def _is_known(dim: onnx.TensorShapeProto.Dimension, named: set[str]) -> bool:
+    """Whether an extent is a number or has a name that an input has: inference makes names of its own (unk__0)."""
+    return dim.HasField("dim_value") or (
+        bool(dim.dim_param) and (dim.dim_param in named or not dim.dim_param.startswith("unk__"))
+    )

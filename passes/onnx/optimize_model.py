@@ -217,10 +217,9 @@ class _Task:
             self.places = result.places = {**self.places, **places}
             _change_boundary(self.model.graph, obligations)
             _import_domains(self.model)
-            # What is left for callers alone, no second look makes less.
-            self.improved = (
-                self.certificate or len(remaining) > 2 or not all(entry.is_at_boundary for entry in remaining)
-            )
+            # What is left for callers alone no second look makes less; but it may find extents that were not known.
+            boundary = len(remaining) <= 2 and all(entry.is_at_boundary for entry in remaining)
+            self.improved = self.certificate or not boundary or bool(notes)
         else:
             result.obligations = []
         return result
