@@ -106,4 +106,4 @@ def _little_endian(array: NDArray[Any]) -> bytes | memoryview:
         or stored_bytes(onnx.TensorProto(data_type=element, dims=array.shape)) != array.nbytes
     ):
         return onnx.numpy_helper.from_array(array).raw_data
-    return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
