@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from layout_ir.errors import LayoutError
 from layout_ir.files import all_or_none, write_result
@@ -106,4 +106,4 @@ def _little_endian(array: NDArray[Any]) -> bytes | memoryview:
         or stored_bytes(onnx.TensorProto(data_type=element, dims=array.shape)) != array.nbytes
     ):
         return onnx.numpy_helper.from_array(array).raw_data
-    return cast("memoryview", np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

@@ -94,7 +94,7 @@ class Sketch:
         """The value behind a Transpose."""
         shape = self.values[name]
         perm = self.perm(len(shape)) if perm is None else perm
-        attributes = {"perm": list(perm)} if perm else {}
+        attributes: dict[str, Any] = {"perm": list(perm)} if perm else {}
         return self.node("Transpose", [name], [shape[d] for d in perm], **attributes)
 
 
@@ -373,7 +373,7 @@ def _branch(s: Sketch, x: str, shape: Shape) -> str:
     """An If whose branches use the value, which a Transpose may have made, and transpose it."""
     perm = s.perm(len(shape))
     result = [shape[d] for d in perm]
-    attributes = {"perm": perm} if perm else {}
+    attributes: dict[str, Any] = {"perm": perm} if perm else {}
     graphs: list[onnx.GraphProto] = []
     for op_type in ("Tanh", "Abs"):
         middle, last = s.name(), s.name()

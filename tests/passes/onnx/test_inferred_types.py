@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx
 import onnx.helper as oh
@@ -42,9 +44,8 @@ def _flattening() -> onnx.ModelProto:
 @pytest.mark.parametrize("lie", [(6, 2, 4), (2, 3, 4), (4, 6, 2), (2, 12, 2), (2, 4, 3, 2), (1, 1, 1), (48,)])
 @pytest.mark.parametrize("make", [_reshaping, _flattening])
 def test_negative_what_a_file_says_against_what_is_inferred_is_not_believed(
-    make: object, lie: tuple[int, ...]
+    make: Callable[[], onnx.ModelProto], lie: tuple[int, ...]
 ):
-    assert callable(make)
     honest, lying = make(), make()
     lying.graph.value_info.extend([value("a", *lie), value("b", *lie)])
     lying.graph.output[0].CopyFrom(value("y", *lie))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import onnx.helper as oh
@@ -69,7 +71,7 @@ def test_fresh_names_are_in_no_graph_of_the_model():
         ({"perm": [0, 1, 3]}, None),
     ],
 )
-def test_the_perm_of_a_transpose(attributes: dict[str, list[int]], perm: tuple[int, ...] | None):
+def test_the_perm_of_a_transpose(attributes: dict[str, Any], perm: tuple[int, ...] | None):
     node = oh.make_node("Transpose", ["x"], ["t"], **attributes)
     graph = _graph(
         model_of([node, oh.make_node("Relu", ["t"], ["y"])], [value("x", 2, 3, 4)], [value("y", 4, 3, 2)])

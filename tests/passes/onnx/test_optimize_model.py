@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import permutations
 from random import Random
+from typing import Any
 
 import numpy as np
 import onnx
@@ -213,7 +214,7 @@ def test_an_operator_that_nobody_knows_stays_as_it_is():
 @pytest.mark.parametrize("perm", [(0, 0, 3, 1), (0, 2, 1), None])
 def test_a_transpose_that_is_not_understood_stays_and_is_counted(perm: tuple[int, ...] | None):
     """Of a value of unknown rank, or with a perm that does not fit: the search for orders ends nevertheless."""
-    attributes = {} if perm is None else {"perm": perm}
+    attributes: dict[str, Any] = {} if perm is None else {"perm": perm}
     source = oh.make_node(
         "Thing" if perm is None else "Relu", ["x"], ["r"], domain="my" if perm is None else ""
     )
@@ -417,7 +418,8 @@ def test_names_that_are_made_are_new_and_odd_ones_stay():
 
 
 def test_long_chains_of_transposes_and_many_nodes():
-    nodes, last = [], "x"
+    nodes: list[onnx.NodeProto] = []
+    last = "x"
     perms = [(1, 0, 2, 3), (0, 2, 3, 1), (3, 2, 1, 0)]
     for number in range(5000):
         nodes.append(transpose(last, f"t{number}", *perms[number % 3]))
@@ -427,7 +429,7 @@ def test_long_chains_of_transposes_and_many_nodes():
         shape = shape.transpose(perms[number % 3])
     assert check_optimized(model_of(nodes, [value("x", *X)], [value(last, *shape.shape)])).after.count <= 1
 
-    nodes, last = [], "x"
+    nodes, last = list[onnx.NodeProto](), "x"
     for number in range(2500):
         nodes.append(transpose(last, f"a{number}", 0, 2, 3, 1))
         nodes.append(oh.make_node("Add", [f"a{number}", f"w{number % 7}"], [f"b{number}"]))

@@ -7,6 +7,7 @@ from itertools import permutations
 import numpy as np
 import onnx
 import onnx.helper as oh
+import onnx.numpy_helper
 import pytest
 
 import layout_ir as li
@@ -37,11 +38,16 @@ def test_a_reshape_says_what_only_the_run_time_knows():
     )
     result = check_optimized(model, {"x": np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)})
     assert op_types(result.model) == ["Reshape"]
-    node = oh.make_node("Reshape", ["t", "s"], ["r"], doc_string="joined")
-    nodes[1] = node
+    assert onnx.numpy_helper.to_array(result.model.graph.initializer[-1]).tolist() == [0, 3, -1]
+
+
+def test_a_reshape_keeps_what_is_said_of_it():
+    nodes = [transpose("x", "t", 0, 2, 3, 1), oh.make_node("Relu", ["t"], ["u"])]
+    nodes += [oh.make_node("Reshape", ["u", "s"], ["r"], name="join", doc_string="joined")]
+    nodes += [oh.make_node("Neg", ["r"], ["n"]), transpose("n", "y", 0, 2, 1)]
     model = model_of(nodes, [value("x", 2, 3, 4, 5)], [value("y", 2, 3, 20)], [initializer("s", [0, -1, 3])])
-    (new,) = check_optimized(model).model.graph.node
-    assert new.doc_string == "joined"
+    new = check_optimized(model).model.graph.node
+    assert [(node.op_type, node.name, node.doc_string) for node in new][1] == ("Reshape", "join", "joined")
 
 
 def test_negative_scales_of_more_dims_than_are_normalized_stay_with_theirs():
