@@ -119,7 +119,7 @@ class _BlockMove:
         return one if one == other and 0 not in digits else None
 
 
-_MOVES = {
+_MOVES: dict[tuple[int, ...], _BlockMove] = {
     (0, 3, 4, 1, 5, 2): _BlockMove("DepthToSpace", (0, 3, 4, 5), (1, 2)),
     (0, 1, 4, 2, 5, 3): _BlockMove("DepthToSpace", (0, 1, 4, 5), (2, 3), "CRD"),
     (0, 3, 5, 1, 2, 4): _BlockMove("SpaceToDepth", (0, 1, 2, 4), (3, 5)),
