@@ -9,28 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.subgraphs import graphs_of
 
 if TYPE_CHECKING:
     import onnx
+    from numpy.typing import NDArray
 
 SMALL = 1024
 """Elements of a constant that shape inference and the models of nodes may look at: axes, pads, shapes."""
 
 
 def inferred_types(
-    model: onnx.ModelProto, overridable: frozenset[str], shapes: Mapping[str, Sequence[int]]
+    model: onnx.ModelProto,
+    overridable: frozenset[str],
+    shapes: Mapping[str, Sequence[int]],
+    known: Mapping[str, NDArray[Any]],
 ) -> list[dict[str, onnx.TypeProto]]:
     """The types of values by name: of the graph, then of its subgraphs, those of one depth before those within them.
 
-    Initializers that are `overridable` are inputs of which the type alone is known; `shapes` are those of inputs.
+    Initializers that are `overridable` are inputs of which the type alone is known; `shapes` are those of inputs, and
+    `known` has the elements of values that constants decide.
     """
     import onnx
     import onnx.helper
 
-    light = _without_weights(model, overridable, shapes)
+    light = _without_weights(model, overridable, shapes, known)
     claims = [_claims(graph) for graph in _all_graphs(light.graph)]
     for graph in _all_graphs(light.graph):
         given = {value.name: value.type for value in graph.input}
@@ -68,17 +73,22 @@ def inferred_types(
 
 
 def _without_weights(
-    model: onnx.ModelProto, overridable: frozenset[str], shapes: Mapping[str, Sequence[int]]
+    model: onnx.ModelProto,
+    overridable: frozenset[str],
+    shapes: Mapping[str, Sequence[int]],
+    known: Mapping[str, NDArray[Any]],
 ) -> onnx.ModelProto:
-    """A copy of the model in which large initializers are inputs."""
+    """A copy of the model in which large initializers are inputs, and what is `known` is an initializer."""
     import onnx
     import onnx.helper
+    import onnx.numpy_helper
 
     light = onnx.ModelProto(ir_version=max(model.ir_version, 4), opset_import=model.opset_import)
     light.functions.extend(model.functions)
     source, graph = model.graph, light.graph
     graph.name = source.name
-    graph.node.extend(source.node)
+    graph.node.extend(n for n in source.node if len(n.output) != 1 or n.output[0] not in known)
+    graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in known.items())
     graph.value_info.extend(source.value_info)
     graph.output.extend(source.output)
     constants = {t.name for t in source.initializer} - overridable

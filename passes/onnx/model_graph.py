@@ -349,11 +349,12 @@ def graphs_of_model(
     folder: Path | None,
     shapes: Mapping[str, Sequence[int]],
     pending: dict[str, PendingTensor],
+    known: Mapping[str, NDArray[Any]],
 ) -> list[Graph]:
     """The graph of a model and all subgraphs of its nodes, inner ones behind those around them.
 
     `folder` is that of the model's file, for external data; `shapes` fixes shapes of inputs; `pending` has the tensors
-    that are not in the order they are stored in, and takes more of them.
+    that are not in the order they are stored in, and takes more of them; `known` has what constants decide.
     """
     opsets = {domain_of(entry.domain): entry.version for entry in model.opset_import}
     # Before IR version 4, initializers had to be listed as inputs.
@@ -361,8 +362,8 @@ def graphs_of_model(
     overridable = frozenset(value.name for value in listed)
     taken = names_of(model.graph)
     functions = frozenset((domain_of(f.domain), f.name) for f in model.functions)
-    tables = inferred_types(model, overridable, {})
-    sized = inferred_types(model, overridable, shapes) if shapes else tables
+    tables = inferred_types(model, overridable, {}, known)
+    sized = inferred_types(model, overridable, shapes, known) if shapes else tables
     graphs = [
         Graph(
             model.graph, opsets, folder, tables[0], overridable=overridable, taken=taken, sizes=sized[0],

@@ -20,7 +20,7 @@ from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.model import read_model
 from layout_ir.frontends.onnx.subgraphs import nodes_within
 from layout_ir.frontends.onnx.tensor_protos import array_of
-from layout_ir.passes.onnx.constant_folding import fold_constant_transposes
+from layout_ir.passes.onnx.constant_folding import decided_integers, fold_constant_transposes
 from layout_ir.passes.onnx.consumers import Consumer, consumer_named
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan, constant_tensor
@@ -190,7 +190,7 @@ class _Task:
 
     def optimized(self) -> OptimizedModel:
         """The result of this round; sets `improved` where it changed the model."""
-        graphs = graphs_of_model(self.model, self.folder, self.shapes, self.pending)
+        graphs = _graphs(self.model, self.folder, self.shapes, self.pending)
         before = self._traffic(graphs)
         transposed = frozenset(n.outputs[0] for g in graphs for n in g.nodes if _is_transpose(n))
         plans, solution, certificate, notes = self._planned(graphs)
@@ -260,6 +260,22 @@ class _Task:
         return plans, solution, certificate, list(dict.fromkeys(notes))
 
 
+def _graphs(
+    model: onnx.ModelProto,
+    folder: Path | None,
+    shapes: Mapping[str, Sequence[int]],
+    pending: dict[str, PendingTensor],
+) -> list[Graph]:
+    """The graphs of a model with all types that can be known."""
+    known: dict[str, NDArray[Any]] = {}
+    while True:
+        graphs = graphs_of_model(model, folder, shapes, pending, known)
+        more = decided_integers(graphs[0])
+        if not more.keys() - known.keys():
+            return graphs
+        known |= more
+
+
 def _stated(
     graphs: Sequence[Graph], consumer: Consumer, inputs: Sequence[str] = (), outputs: Sequence[str] = ()
 ) -> list[OrderProblem]:
@@ -276,7 +292,7 @@ def check_model(
 ) -> None:
     """Raises LayoutError where the problem of a model, as it is, is not that of the certificate."""
     model, folder = read_model(source)
-    graphs = graphs_of_model(model, folder, shapes, {})
+    graphs = _graphs(model, folder, shapes, {})
     compare_problems(certificate, joined(_stated(graphs, consumer_named(target))))
 
 
