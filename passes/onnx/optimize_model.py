@@ -156,15 +156,17 @@ def optimize_onnx(
     before = result.before
     # What one round writes may let the next see more: views that came to lie side by side.
     obligations = result.obligations
-    turned = {entry.name: entry.order for entry in obligations}
-    sizes = {
-        name: [shape[d] for d in turned.get(name, identity(len(shape)))]
-        for name, shape in task.shapes.items()
-    }
+    sizes: Mapping[str, Sequence[int]] = task.shapes
     last = before.cost
     while task.improved:
-        task = replace(task, shapes=sizes, free_inputs=False, free_outputs=False, improved=False)
+        if obligations and (task.free_inputs or task.free_outputs):
+            # They are of the model that came: what callers are asked for is settled once.
+            turned = {entry.name: entry.order for entry in obligations}
+            sizes = {name: [n[d] for d in turned.get(name, identity(len(n)))] for name, n in sizes.items()}
+            task = replace(task, shapes=sizes, free_inputs=False, free_outputs=False)
+        task = replace(task, improved=False)
         again = task.optimized()
+        obligations = obligations or again.obligations
         result = replace(again, before=before, obligations=obligations, transposed=result.transposed)
         # A round that made nothing better, whatever it expected, is the last.
         task.improved &= again.before.cost < last
