@@ -349,7 +349,7 @@ def graphs_of_model(
     folder: Path | None,
     shapes: Mapping[str, Sequence[int]],
     pending: dict[str, PendingTensor],
-    known: Mapping[str, NDArray[Any]],
+    known: Mapping[str, NDArray[Any]] | None = None,
 ) -> list[Graph]:
     """The graph of a model and all subgraphs of its nodes, inner ones behind those around them.
 
@@ -362,8 +362,8 @@ def graphs_of_model(
     overridable = frozenset(value.name for value in listed)
     taken = names_of(model.graph)
     functions = frozenset((domain_of(f.domain), f.name) for f in model.functions)
-    tables = inferred_types(model, overridable, {}, known)
-    sized = inferred_types(model, overridable, shapes, known) if shapes else tables
+    tables = inferred_types(model, overridable, {}, known or {})
+    sized = inferred_types(model, overridable, shapes, known or {}) if shapes else tables
     graphs = [
         Graph(
             model.graph, opsets, folder, tables[0], overridable=overridable, taken=taken, sizes=sized[0],

@@ -102,7 +102,7 @@ def check_optimized(
     assert model.SerializeToString(deterministic=True) == given
     new = result.model
     if target == "onnx":
-        onnx.checker.check_model(new, full_check=True)
+        onnx.checker.check_model(new, full_check=True)  # pyright: ignore[reportUnknownMemberType]
     assert count_transposes(new.graph) == result.after.count == len(result.remaining)
     assert result.after.count <= result.before.count
     fewer = result.before.count - result.after.count

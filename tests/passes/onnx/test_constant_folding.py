@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import onnx
 import onnx.helper as oh
 import onnx.numpy_helper
 import pytest
+from numpy.typing import NDArray
 
 import layout_ir as li
 from tests.passes.onnx.optimized import check_optimized, initializer, model_of, op_types, transpose, value
@@ -65,8 +68,8 @@ def test_negative_quantized_weights_stay_quantized():
         ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4, ml_dtypes.uint4,
     ],
 )  # fmt: skip
-def test_every_element_type(dtype: type):
-    given = (W % 7).astype(dtype)
+def test_every_element_type(dtype: Any):
+    given: NDArray[Any] = (W % 7).astype(dtype)
     tensor = onnx.numpy_helper.from_array(given, "w")
     nodes = [transpose("w", "t", 1, 0), oh.make_node("Thing", ["t"], ["y"], domain="my")]
     model = model_of(nodes, [], [value("y", 5, 3)], [tensor], opset=21, ir_version=10)

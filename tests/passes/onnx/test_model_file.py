@@ -39,7 +39,7 @@ def _stored(model: onnx.ModelProto, folder: Path, location: str = "weights.bin")
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     folder.mkdir(exist_ok=True)
-    onnx.save_model(
+    onnx.save_model(  # pyright: ignore[reportUnknownMemberType]
         copy, folder / "model.onnx", save_as_external_data=True, location=location, size_threshold=0
     )
     return folder / "model.onnx"
@@ -61,11 +61,11 @@ def test_weights_beside_the_model_are_turned_in_the_file_that_is_written(
     path = tmp_path / "out" / "better.onnx"
     result.save(path)
     assert sorted(os.listdir(tmp_path / "out")) == ["better.onnx", "better.onnx.data"]
-    bare = onnx.load(path, load_external_data=False)
+    bare = onnx.load(path, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
     for entry in _external(bare).values():
         assert entry["location"] == "better.onnx.data"
         assert int(entry["offset"]) % ALIGNMENT == 0
-    written = onnx.load(path)
+    written = onnx.load(path)  # pyright: ignore[reportUnknownMemberType]
     compare(model, written, random_feeds(model), result, 1e-4)
     # In memory, what did not change is still in the files that the model came with.
     monkeypatch.chdir(tmp_path / "in")
@@ -88,7 +88,7 @@ def test_weights_of_subgraphs_are_turned_too(tmp_path: Path):
     result = li.optimize_onnx(_stored(model, tmp_path / "in"))
     assert (result.before.count, result.after.count) == (1, 0)
     result.save(tmp_path / "out.onnx")
-    compare(model, onnx.load(tmp_path / "out.onnx"), feeds, result, 0)
+    compare(model, onnx.load(tmp_path / "out.onnx"), feeds, result, 0)  # pyright: ignore[reportUnknownMemberType]
     then_branch = next(a for a in result.model.graph.node[0].attribute if a.name == "then_branch")
     assert not then_branch.g.initializer[0].data_location
     compare(model, result.model, feeds, result, 0)
@@ -130,7 +130,7 @@ def test_negative_files_that_are_cut_are_no_models(tmp_path: Path):
         except LayoutError:
             continue
         # Cut where a message ends: what is there is a model.
-        onnx.load(tmp_path / "out.onnx")
+        onnx.load(tmp_path / "out.onnx")  # pyright: ignore[reportUnknownMemberType]
 
 
 _LARGE = """

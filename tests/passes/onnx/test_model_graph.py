@@ -36,7 +36,7 @@ def test_bits_of_elements(word: str, bits: int):
 
 
 def test_every_kind_of_constant():
-    attributes = [
+    attributes: list[dict[str, Any]] = [
         {"value_int": 3},
         {"value_ints": [3, 4]},
         {"value_float": 0.5},

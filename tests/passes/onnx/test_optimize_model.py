@@ -312,7 +312,8 @@ def test_sequences_optionals_and_strings():
     nodes += [oh.make_node("OptionalGetElement", ["d"], ["e"]), transpose("e", "y", 0, 2, 1)]
     assert check_optimized(model_of(nodes, [value("x", 2, 3, 4)], [value("y", 4, 3, 4)])).after.count == 2
 
-    text = oh.make_tensor("w", onnx.TensorProto.STRING, [2, 3], [b"a", b"b", b"c", b"d", b"e", b"f"])
+    text = onnx.TensorProto(name="w", data_type=onnx.TensorProto.STRING, dims=[2, 3])
+    text.string_data.extend([b"a", b"b", b"c", b"d", b"e", b"f"])
     nodes = [transpose("w", "wt", 1, 0), oh.make_node("Identity", ["wt"], ["y"]), transpose("x", "t", 1, 0)]
     nodes += [oh.make_node("Relu", ["t"], ["r"]), transpose("r", "z", 1, 0)]
     outputs = [value("y", 3, 2, dtype=onnx.TensorProto.STRING), value("z", 2, 3)]

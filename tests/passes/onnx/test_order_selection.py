@@ -37,7 +37,7 @@ class Step:
 
 def _random_steps(random: Random) -> tuple[list[Step], list[tuple[int, Perm]]]:
     """The nodes of a graph, whose value 0 is its input, and what its outputs are."""
-    shapes = [_SHAPE]
+    shapes: list[tuple[int, ...]] = [_SHAPE]
     steps: list[Step] = []
     for _ in range(random.randint(2, 4)):
         first = random.randrange(len(shapes))
@@ -68,7 +68,7 @@ def _least_transposes(steps: list[Step], ends: list[tuple[int, Perm]]) -> int:
 
 def _model(steps: list[Step], ends: list[tuple[int, Perm]]) -> onnx.ModelProto:
     nodes: list[onnx.NodeProto] = []
-    shapes = [_SHAPE]
+    shapes: list[tuple[int, ...]] = [_SHAPE]
     for number, step in enumerate(steps, 1):
         names: list[str] = []
         for place, (root, perm) in enumerate(step.operands):

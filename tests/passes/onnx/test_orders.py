@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from layout_ir.passes.onnx.orders import (
     Order,
+    Shape,
     compose,
     identity,
     inverse,
@@ -112,7 +113,7 @@ def test_groups_of_a_reshape_have_the_same_elements_on_both_sides(
         (("N", 3, "H"), ("N", "H", 3), (0, 1, 2), (0, 1, 2)),
     ],
 )
-def test_extents_of_the_same_name_are_equal(source: tuple, target: tuple, order: Order, wanted: Order):
+def test_extents_of_the_same_name_are_equal(source: Shape, target: Shape, order: Order, wanted: Order):
     assert reshaped_order(source, target, order) == wanted
 
 
@@ -124,7 +125,7 @@ def test_extents_of_the_same_name_are_equal(source: tuple, target: tuple, order:
         (("A", "B"), ("B", "A"), (1, 0)),
     ],
 )
-def test_negative_dims_that_are_joined_do_not_change_places(source: tuple, target: tuple, order: Order):
+def test_negative_dims_that_are_joined_do_not_change_places(source: Shape, target: Shape, order: Order):
     assert reshaped_order(source, target, order) is None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 import onnx.helper as oh
 
-from layout_ir.passes.onnx.node_writer import GraphOutput, set_attribute, set_input
+from layout_ir.passes.onnx.graph_output import GraphOutput, set_attribute, set_input
 
 
 def _output() -> GraphOutput:
