@@ -10,14 +10,7 @@ from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.all_models import MODELS
 from layout_ir.passes.onnx.node_models.node_option import NodeModel
 from layout_ir.passes.onnx.node_models.products import FusedMatMul, Gemm
-from layout_ir.passes.onnx.orders import (
-    Order,
-    Shape,
-    is_fast,
-    merged_transposition,
-    same_memory,
-    two_fast_moves,
-)
+from layout_ir.passes.onnx.orders import Order, Shape, same_memory
 
 KIBIBYTE = 1 << 12
 """The cost of reading and writing a kibibyte in another order, and of a Transpose besides: of choices that move as many
@@ -37,33 +30,17 @@ class Consumer:
     models: Mapping[str, NodeModel]
     """The models of its operators, by name, with the domain in front where that is not ONNX's own."""
 
-    slow_factor: int = 1
-    """How many times longer a Transpose takes per byte that is neither a block move nor a move of one block."""
-
     def reorder_cost(self, source: Order, target: Order, shape: Shape | None, nbytes: int) -> int:
         """The cost of moving `nbytes` bytes, read and written, from one order of dims to another."""
         if source == target:
             return 0
         if shape is not None and same_memory(source, target, shape):
             return SMALL_NODE
-        cost = 0
-        for step in self.steps(source, target, shape):
-            cost += self.transpose_cost(source, step, shape, nbytes)
-            source = step
-        return cost
+        return self.transpose_cost(nbytes)
 
-    def transpose_cost(self, source: Order, target: Order, shape: Shape | None, nbytes: int) -> int:
-        """The cost of one Transpose that reads and writes `nbytes` bytes."""
-        factor = 1 if is_fast(merged_transposition(source, target, shape)) else self.slow_factor
-        return (-(-nbytes // 1024) * factor + 1) * KIBIBYTE
-
-    def steps(self, source: Order, target: Order, shape: Shape | None) -> list[Order]:
-        """The orders that a move goes through, the target last: two Transposes where both together are faster."""
-        if self.slow_factor > 2:
-            middle = two_fast_moves(source, target, shape)
-            if middle is not None:
-                return [middle, target]
-        return [target]
+    def transpose_cost(self, nbytes: int) -> int:
+        """The cost of a Transpose that reads and writes `nbytes` bytes."""
+        return (-(-nbytes // 1024) + 1) * KIBIBYTE
 
     def model_of(self, node: Node) -> NodeModel | None:
         """The model of a node; None where it is known on the dims of the file only."""

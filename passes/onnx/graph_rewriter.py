@@ -55,10 +55,7 @@ class Plan:
             root, orders = problem.roots[k], problem.orders[k]
             self.made[root] = orders[produced]
             for f, g in tree_edges(problem.problem.values[k].reorder, produced, needed):
-                before = orders[f]
-                for order in self._steps(root, before, orders[g]):
-                    self.origin.setdefault((root, order), (root, before))
-                    before = order
+                self.origin[root, orders[g]] = (root, orders[f])
         self.options: dict[int, NodeOption] = {}
         """By identity of the node."""
         self.models: dict[int, NodeModel | None] = {}
@@ -116,11 +113,6 @@ class Plan:
             if root not in self.graph.constants and not self._is_reshape(root, source, target):
                 found.append(Move(root, source, target, 2 * self.graph.nbytes(root)))
         return found
-
-    def _steps(self, root: str, source: Order, target: Order) -> list[Order]:
-        if root in self.graph.constants or self._is_reshape(root, source, target):
-            return [target]
-        return self.problem.consumer.steps(source, target, self.graph.shape(root))
 
     def _is_reshape(self, root: str, source: Order, target: Order) -> bool:
         shape = self.graph.shape(root)

@@ -25,7 +25,7 @@ from layout_ir.passes.onnx.consumers import Consumer, consumer_named
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan, constant_tensor
 from layout_ir.passes.onnx.model_file import is_pending, tensors_within, write_model
-from layout_ir.passes.onnx.model_graph import Graph, Node, PendingTensor, graphs_of_model, transpose_perm
+from layout_ir.passes.onnx.model_graph import Graph, Node, PendingTensor, graphs_of_model
 from layout_ir.passes.onnx.order_selection import OrderProblem, joined, order_problem
 from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity
 from layout_ir.passes.onnx.remaining import Remaining, remaining_transposes
@@ -202,7 +202,7 @@ class _Task:
         after = Traffic(
             len(remaining),
             sum(entry.nbytes for entry in remaining),
-            sum(self.consumer.transpose_cost(e.source, e.target, e.shape, e.nbytes) for e in remaining),
+            sum(self.consumer.transpose_cost(e.nbytes) for e in remaining),
         )
         obligations = _obligations(plans[0])
         result = OptimizedModel(
@@ -227,16 +227,10 @@ class _Task:
         return result
 
     def _traffic(self, graphs: Sequence[Graph]) -> Traffic:
-        count = nbytes = cost = 0
-        for graph in graphs:
-            for node in graph.nodes:
-                if _is_transpose(node):
-                    moved = 2 * graph.nbytes(node.inputs[0])
-                    perm = transpose_perm(node) or ()
-                    count, nbytes = count + 1, nbytes + moved
-                    source = identity(len(perm))
-                    cost += self.consumer.transpose_cost(source, perm, graph.shape(node.inputs[0]), moved)
-        return Traffic(count, nbytes, cost)
+        moved = [
+            2 * graph.nbytes(node.input(0)) for graph in graphs for node in graph.nodes if _is_transpose(node)
+        ]
+        return Traffic(len(moved), sum(moved), sum(map(self.consumer.transpose_cost, moved)))
 
     def _planned(
         self, graphs: Sequence[Graph]

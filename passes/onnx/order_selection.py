@@ -117,7 +117,6 @@ class OrderProblem:
     """The problem in numbers, and what its ops and values stand for."""
 
     values: Values
-    consumer: Consumer
     problem: Problem
     roots: list[str]
     """Per value of the problem."""
@@ -158,9 +157,7 @@ def order_problem(
         for root, own in zip(statement.roots, statement.orders, strict=True)
     ]
     problem = Problem(tuple(statement.ops), tuple(costs))
-    return OrderProblem(
-        values, consumer, problem, statement.roots, statement.orders, statement.meaning, omitted
-    )
+    return OrderProblem(values, problem, statement.roots, statement.orders, statement.meaning, omitted)
 
 
 class _Statement:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from layout_ir.frontends.onnx.functions import node_name
 from layout_ir.passes.onnx.graph_rewriter import Move, Plan
 from layout_ir.passes.onnx.model_graph import Node
-from layout_ir.passes.onnx.orders import Order, Shape
+from layout_ir.passes.onnx.orders import Order
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,6 @@ class Remaining:
     source: Order
     target: Order
     nbytes: int
-    shape: Shape | None
-    """Of the value."""
     producer: str
     consumers: tuple[str, ...]
     reason: str
@@ -64,7 +62,7 @@ def _of_unknown_rank(plan: Plan, node: Node) -> Remaining:
         reason = f"its perm {_text(perm or ())} is none of {len(shape)} dims"
         removed = "a perm that names each dim once"
     producer, nbytes = f"value '{value}'", 2 * plan.graph.nbytes(value)
-    return Remaining(value, (), (), nbytes, shape, producer, (_title(node),), reason, removed, False)
+    return Remaining(value, (), (), nbytes, producer, (_title(node),), reason, removed, False)
 
 
 def _remaining(plan: Plan, move: Move, maker: Node | None, users: list[tuple[Node, int]]) -> Remaining:
@@ -95,7 +93,6 @@ def _remaining(plan: Plan, move: Move, maker: Node | None, users: list[tuple[Nod
         move.source,
         move.target,
         move.nbytes,
-        plan.graph.shape(move.root),
         producer,
         consumers,
         reason,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import product
+from math import prod
 from typing import TYPE_CHECKING
 
 from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute
@@ -294,25 +296,27 @@ def _is_new(x: Order, w: Order, y: Order, ins: Candidates, outs: Candidates) -> 
     )
 
 
+_MOST = 256
+"""Combinations of orders of the tensors of an Einsum that are options."""
+
+
 class Einsum:
     """Its equation says the dims of every tensor: each in any order of its own."""
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
-        """Every order of one tensor alone, and all that are asked for at once."""
+        """Every order of every tensor with every other; beyond `_MOST`, with the orders of the model of all others."""
         if self._terms(node) is None:
             return
-        plain = option_of(node, {}, {})
+        tensors = [*ins, outs[0]]
+        if prod(map(len, tensors)) <= _MOST:
+            for orders in product(*tensors):
+                yield NodeOption(tuple(orders[:-1]), (orders[-1],))
+            return
         for k, candidates in enumerate(ins):
             for order in candidates:
                 yield option_of(node, {k: order}, {})
         for order in outs[0]:
             yield option_of(node, {}, {0: order})
-        many = max(len(c) for c in (*ins, outs[0]))
-        for pick in range(many):
-            orders = [c[min(pick, len(c) - 1)] if c else () for c in ins]
-            yield NodeOption(
-                tuple(orders), (outs[0][min(pick, len(outs[0]) - 1)],) if outs[0] else plain.outs
-            )
 
     @staticmethod
     def _terms(node: Node) -> list[str] | None:

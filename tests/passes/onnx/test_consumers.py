@@ -13,23 +13,8 @@ from tests.passes.onnx.optimized import check_optimized, model_of, op_types, tra
 
 @pytest.mark.parametrize("name", CONSUMERS)
 def test_fewer_bytes_cost_less_and_of_as_many_fewer_transposes(name: str):
-    def cost(nbytes: int) -> int:
-        return CONSUMERS[name].transpose_cost((0, 1), (1, 0), (64, nbytes // 256), nbytes)
-
+    cost = CONSUMERS[name].transpose_cost
     assert cost(4096) < cost(8192) < 2 * cost(4096)
-
-
-def test_slow_kinds_are_made_of_two_fast_ones_in_onnx_runtime():
-    shape, nbytes = (24, 28, 20, 32), 2 * 4 * 24 * 28 * 20 * 32
-    slow, fast = (0, 3, 2, 1), (0, 2, 3, 1)
-    plain, runtime = CONSUMERS["onnx"], CONSUMERS["ort-cpu"]
-    assert plain.steps((0, 1, 2, 3), slow, shape) == [slow]
-    first, last = runtime.steps((0, 1, 2, 3), slow, shape)
-    assert last == slow and runtime.steps((0, 1, 2, 3), fast, shape) == [fast]
-    cost = runtime.reorder_cost((0, 1, 2, 3), slow, shape, nbytes)
-    assert cost == 2 * runtime.reorder_cost((0, 1, 2, 3), fast, shape, nbytes)
-    assert cost < runtime.transpose_cost((0, 1, 2, 3), slow, shape, nbytes)
-    assert runtime.steps((0, 1, 2, 3), first, shape) == [first]
 
 
 def test_negative_unknown_targets_and_boundaries():
