@@ -134,6 +134,8 @@ class GraphRewriter:
         """Names of tensors that are written already."""
         self.copied: set[str] = set()
         """Constants that live on in the order of the model."""
+        self.types: list[onnx.ValueInfoProto] = []
+        """What is to be said of values that shape inference does not know."""
         self.aliases: dict[str, Place] = {}
         """The tensors that have a second name, by that."""
         self._with_ones: dict[tuple[Place, tuple[int, ...]], str] = {}
@@ -295,9 +297,22 @@ class GraphRewriter:
         model = self.plan.models.get(id(node))
         if model is not None and not all(map(is_identity, (*option.ins, *option.outs))):
             self.out.nodes.append(model.write(node, option, writer))
+            if self.out.nodes[-1].domain != node.proto.domain:
+                self._state_types(node, option, outputs)
         else:
             self.out.nodes.append(writer.copy())
         self.there.update(name for name in outputs if name)
+
+    def _state_types(self, node: Node, option: NodeOption, outputs: Sequence[str]) -> None:
+        """States the types of results of an operator that ONNX's shape inference does not know."""
+        import onnx.helper
+
+        for name, order, written in zip(node.outputs, option.outs, outputs, strict=True):
+            shape, element = self.graph.shape(name), self.graph.element_type(name)
+            if name and shape is not None and element:
+                # Names that inference made up for extents (unk__0) mean nothing in a file.
+                extents = [None if str(shape[d]).startswith("unk__") else shape[d] for d in order]
+                self.types.append(onnx.helper.make_tensor_value_info(written, element, extents))
 
     def _input(self, name: str, order: Order) -> str:
         if not name:

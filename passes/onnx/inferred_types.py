@@ -26,17 +26,19 @@ def inferred_types(
     overridable: frozenset[str],
     shapes: Mapping[str, Sequence[int]],
     known: Mapping[str, NDArray[Any]],
+    stated: Mapping[str, onnx.TypeProto],
 ) -> list[dict[str, onnx.TypeProto]]:
     """The types of values by name: of the graph, then of its subgraphs, those of one depth before those within them.
 
     Initializers that are `overridable` are inputs of which the type alone is known; `shapes` are those of inputs, and
-    `known` has the elements of values that constants decide.
+    `known` has the elements of values that constants decide; `stated` types that inference does not find.
     """
     import onnx
     import onnx.helper
 
     light = _without_weights(model, overridable, shapes, known)
     claims = [_claims(graph) for graph in _all_graphs(light.graph)]
+    claims[0].update(stated)
     for graph in _all_graphs(light.graph):
         given = {value.name: value.type for value in graph.input}
         given.update(
@@ -56,7 +58,7 @@ def inferred_types(
         for dim in (value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ())
     }
     believed = [
-        {} if shapes else {name: type for name, type in said.items() if _adds(type, types.get(name), named)}
+        {n: t for n, t in said.items() if (n in stated or not shapes) and _adds(t, types.get(n), named)}
         for said, types in zip(claims, found, strict=True)
     ]
     if not any(believed):

@@ -350,11 +350,13 @@ def graphs_of_model(
     shapes: Mapping[str, Sequence[int]],
     pending: dict[str, PendingTensor],
     known: Mapping[str, NDArray[Any]] | None = None,
+    stated: Mapping[str, onnx.TypeProto] | None = None,
 ) -> list[Graph]:
     """The graph of a model and all subgraphs of its nodes, inner ones behind those around them.
 
     `folder` is that of the model's file, for external data; `shapes` fixes shapes of inputs; `pending` has the tensors
-    that are not in the order they are stored in, and takes more of them; `known` has what constants decide.
+    that are not in the order they are stored in, and takes more of them; `known` has what constants decide, and
+    `stated` types that shape inference does not find.
     """
     opsets = {domain_of(entry.domain): entry.version for entry in model.opset_import}
     # Before IR version 4, initializers had to be listed as inputs.
@@ -362,8 +364,8 @@ def graphs_of_model(
     overridable = frozenset(value.name for value in listed)
     taken = names_of(model.graph)
     functions = frozenset((domain_of(f.domain), f.name) for f in model.functions)
-    tables = inferred_types(model, overridable, {}, known or {})
-    sized = inferred_types(model, overridable, shapes, known or {}) if shapes else tables
+    tables = inferred_types(model, overridable, {}, known or {}, stated or {})
+    sized = inferred_types(model, overridable, shapes, known or {}, stated or {}) if shapes else tables
     graphs = [
         Graph(
             model.graph, opsets, folder, tables[0], overridable=overridable, taken=taken, sizes=sized[0],

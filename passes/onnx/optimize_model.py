@@ -187,12 +187,14 @@ class _Task:
     free_outputs: bool
     certificate: bool
     improved: bool = False
+    types: dict[str, onnx.TypeProto] = field(default_factory=dict[str, "onnx.TypeProto"])
+    """Of values that earlier rounds wrote and shape inference does not know."""
     places: dict[str, Place] = field(default_factory=dict[str, Place])
     """Of the tensors that earlier rounds wrote: the values of the model that came in, and their orders."""
 
     def optimized(self) -> OptimizedModel:
         """The result of this round; sets `improved` where it changed the model."""
-        graphs = _graphs(self.model, self.folder, self.shapes, self.pending)
+        graphs = _graphs(self.model, self.folder, self.shapes, self.pending, self.types)
         before = self._traffic(graphs)
         transposed = frozenset(n.outputs[0] for g in graphs for n in g.nodes if _is_transpose(n))
         plans, solution, certificate, notes = self._planned(graphs)
@@ -214,7 +216,8 @@ class _Task:
             for plan in reversed(plans):
                 rewriter = GraphRewriter(plan)
                 nodes, initializers = rewriter.write()
-                _replace_graph(plan.graph.proto, nodes, initializers)
+                _replace_graph(plan.graph.proto, nodes, initializers, rewriter.types)
+                self.types.update((value.name, value.type) for value in rewriter.types)
                 places.update({name: result.place(*place) for name, place in rewriter.places.items()})
             self.places = result.places = {**self.places, **places}
             _change_boundary(self.model.graph, obligations)
@@ -261,11 +264,12 @@ def _graphs(
     folder: Path | None,
     shapes: Mapping[str, Sequence[int]],
     pending: dict[str, PendingTensor],
+    stated: Mapping[str, onnx.TypeProto],
 ) -> list[Graph]:
     """The graphs of a model with all types that can be known."""
     known: dict[str, NDArray[Any]] = {}
     while True:
-        graphs = graphs_of_model(model, folder, shapes, pending, known)
+        graphs = graphs_of_model(model, folder, shapes, pending, known, stated)
         more = decided_integers(graphs[0])
         if not more.keys() - known.keys():
             return graphs
@@ -288,7 +292,7 @@ def check_model(
 ) -> None:
     """Raises LayoutError where the problem of a model, as it is, is not that of the certificate."""
     model, folder = read_model(source)
-    graphs = _graphs(model, folder, shapes, {})
+    graphs = _graphs(model, folder, shapes, {}, {})
     compare_problems(certificate, joined(_stated(graphs, consumer_named(target))))
 
 
@@ -325,15 +329,20 @@ def _obligations(plan: Plan) -> list[Obligation]:
 
 
 def _replace_graph(
-    graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto], initializers: Sequence[onnx.TensorProto]
+    graph: onnx.GraphProto,
+    nodes: Sequence[onnx.NodeProto],
+    initializers: Sequence[onnx.TensorProto],
+    types: Sequence[onnx.ValueInfoProto],
 ) -> None:
-    """Gives a graph these nodes and initializers, and drops what was said of values that it has no more."""
+    """Gives a graph these nodes, initializers and types of values, and drops what was said of values that are gone."""
     names = {name for node in nodes for name in node.output}
     names.update(value.name for value in (*graph.input, *graph.output))
     new = type(graph)()
     new.node.extend(nodes)
     new.initializer.extend(initializers)
     new.value_info.extend(value for value in graph.value_info if value.name in names)
+    stated = {value.name for value in (*new.value_info, *graph.output)}
+    new.value_info.extend(value for value in types if value.name not in stated)
     known = names | {tensor.name for tensor in initializers}
     new.quantization_annotation.extend(
         entry for entry in graph.quantization_annotation if entry.tensor_name in known

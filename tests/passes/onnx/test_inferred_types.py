@@ -65,7 +65,7 @@ def test_what_a_file_says_of_unknown_operators_is_believed():
     ]
     model = model_of(nodes, [value("x", 2, 3)], [value("y", 3, "N")])
     model.graph.value_info.append(value("a", "N", 3))
-    (types,) = inferred_types(model, frozenset(), {}, {})
+    (types,) = inferred_types(model, frozenset(), {}, {}, {})
     assert [_shape(types[name]) for name in "aby"] == [["N", 3], [3, "N"], [3, "N"]]
 
 
@@ -75,9 +75,9 @@ def test_shapes_that_are_given_replace_unknown_extents_everywhere():
         [value("x", "N", 3)],
         [value("y", 3, "N")],
     )
-    (types,) = inferred_types(model, frozenset(), {"x": (7, 3)}, {})
+    (types,) = inferred_types(model, frozenset(), {"x": (7, 3)}, {}, {})
     assert _shape(types["y"]) == [3, 7]
-    (types,) = inferred_types(model, frozenset(), {}, {})
+    (types,) = inferred_types(model, frozenset(), {}, {}, {})
     assert _shape(types["y"]) == [3, "N"]
 
 
@@ -91,7 +91,7 @@ def test_subgraphs_come_after_the_graphs_around_them():
     other = oh.make_graph([transpose("x", "e", 1, 0)], "other", [], [value("e", 3, 2)])
     nodes = [oh.make_node("If", ["c"], ["y"], then_branch=outer, else_branch=other)]
     model = model_of(nodes, [value("x", 2, 3), value("c", dtype=9)], [value("y", 3, 2)])
-    tables = inferred_types(model, frozenset(), {}, {})
+    tables = inferred_types(model, frozenset(), {}, {}, {})
     assert [sorted(table) for table in tables[1:]] == [["o"], ["e"], ["i"], ["i"]] or [
         sorted(t) for t in tables[1:]
     ] == [["e"], ["o"], ["i"], ["i"]]
@@ -101,5 +101,5 @@ def test_subgraphs_come_after_the_graphs_around_them():
 def test_an_extent_without_a_name_is_the_same_wherever_it_comes():
     model = model_of([transpose("x", "y", 1, 0)], [value("x", "N", 3)], [UNKNOWN])
     model.graph.input[0].type.tensor_type.shape.dim[0].Clear()
-    (types,) = inferred_types(model, frozenset(), {}, {})
+    (types,) = inferred_types(model, frozenset(), {}, {}, {})
     assert _shape(types["y"]) == [3, _shape(types["x"])[0]] and _shape(types["y"])[1]
