@@ -159,7 +159,8 @@ def _claims(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
     import onnx
 
     claims: dict[str, onnx.TypeProto] = {}
-    for value in (*graph.value_info, *graph.output):
+    # Of an output, the one has what is known of it, the other what callers are told.
+    for value in (*graph.output, *graph.value_info):
         if value.HasField("type"):
             claims[value.name] = onnx.TypeProto()
             claims[value.name].CopyFrom(value.type)

@@ -341,7 +341,7 @@ def _replace_graph(
     new.node.extend(nodes)
     new.initializer.extend(initializers)
     new.value_info.extend(value for value in graph.value_info if value.name in names)
-    stated = {value.name for value in (*new.value_info, *graph.output)}
+    stated = {value.name for value in new.value_info}
     new.value_info.extend(value for value in types if value.name not in stated)
     known = names | {tensor.name for tensor in initializers}
     new.quantization_annotation.extend(
