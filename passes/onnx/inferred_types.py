@@ -151,7 +151,11 @@ def _all_graphs(graph: onnx.GraphProto) -> list[onnx.GraphProto]:
 
 
 def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
-    return {v.name: v.type for v in (*graph.value_info, *graph.output, *graph.input) if v.HasField("type")}
+    import onnx.helper
+
+    constants = {t.name: onnx.helper.make_tensor_type_proto(t.data_type, t.dims) for t in graph.initializer}
+    values = (*graph.value_info, *graph.output, *graph.input)
+    return constants | {v.name: v.type for v in values if v.HasField("type")}
 
 
 def _claims(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:

@@ -76,3 +76,17 @@ def test_every_element_type(dtype: Any):
     (found,) = li.optimize_onnx(model).model.graph.initializer
     assert (found.data_type, found.dims) == (tensor.data_type, [5, 3])
     assert onnx.numpy_helper.to_array(found).tobytes() == np.ascontiguousarray(given.T).tobytes()
+
+
+def test_lists_that_constants_decide_are_known_to_shape_inference():
+    nodes = [
+        transpose("x", "t", 0, 2, 3, 1),
+        oh.make_node("Div", ["c", "two"], ["half"]),
+        oh.make_node("Slice", ["t", "zero", "half", "axis"], ["u"]),
+        transpose("u", "y", 0, 3, 1, 2),
+    ]
+    numbers = {"c": [6], "two": [2], "zero": [0], "axis": [3]}
+    constants = [initializer(name, np.array(n, np.int64)) for name, n in numbers.items()]
+    model = model_of(nodes, [value("x", 2, 6, 4, 5)], [value("y", 2, 3, 4, 5)], constants)
+    for target in ("onnx", "ort-cpu"):
+        assert op_types(check_optimized(model, None, target).model) == ["Div", "Slice"]
