@@ -332,6 +332,11 @@ class Node:
         return tuple(int(value) for value in array.ravel())
 
 
+def is_transpose(node: Node) -> bool:
+    """Whether a node is a Transpose, of a value of whatever rank."""
+    return node.op_type == "Transpose" and not node.domain and bool(node.input(0)) and bool(node.outputs)
+
+
 def transpose_perm(node: Node) -> Order | None:
     """The `perm` of a Transpose whose rank is known, and fits; None for any other node."""
     if node.op_type != "Transpose" or node.domain or len(node.inputs) != 1 or len(node.outputs) != 1:

@@ -25,7 +25,7 @@ from layout_ir.passes.onnx.consumers import Consumer, consumer_named
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan, constant_tensor
 from layout_ir.passes.onnx.model_file import is_pending, tensors_within, write_model
-from layout_ir.passes.onnx.model_graph import Graph, Node, PendingTensor, graphs_of_model
+from layout_ir.passes.onnx.model_graph import Graph, PendingTensor, graphs_of_model, is_transpose
 from layout_ir.passes.onnx.order_selection import OrderProblem, joined, order_problem
 from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity
 from layout_ir.passes.onnx.remaining import Remaining, remaining_transposes
@@ -196,7 +196,7 @@ class _Task:
         """The result of this round; sets `improved` where it changed the model."""
         graphs = _graphs(self.model, self.folder, self.shapes, self.pending, self.types)
         before = self._traffic(graphs)
-        transposed = frozenset(n.outputs[0] for g in graphs for n in g.nodes if _is_transpose(n))
+        transposed = frozenset(n.outputs[0] for g in graphs for n in g.nodes if is_transpose(n))
         plans, solution, certificate, notes = self._planned(graphs)
         remaining = sorted(
             (entry for plan in plans for entry in remaining_transposes(plan)), key=lambda entry: -entry.nbytes
@@ -231,7 +231,7 @@ class _Task:
 
     def _traffic(self, graphs: Sequence[Graph]) -> Traffic:
         moved = [
-            2 * graph.nbytes(node.input(0)) for graph in graphs for node in graph.nodes if _is_transpose(node)
+            2 * graph.nbytes(node.input(0)) for graph in graphs for node in graph.nodes if is_transpose(node)
         ]
         return Traffic(len(moved), sum(moved), sum(map(self.consumer.transpose_cost, moved)))
 
@@ -294,10 +294,6 @@ def check_model(
     model, folder = read_model(source)
     graphs = _graphs(model, folder, shapes, {}, {})
     compare_problems(certificate, joined(_stated(graphs, consumer_named(target))))
-
-
-def _is_transpose(node: Node) -> bool:
-    return node.op_type == "Transpose" and not node.domain and bool(node.input(0))
 
 
 def _free_names(graph: Graph) -> tuple[list[str], list[str]]:

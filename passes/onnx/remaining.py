@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from layout_ir.frontends.onnx.functions import node_name
 from layout_ir.passes.onnx.graph_rewriter import Move, Plan
-from layout_ir.passes.onnx.model_graph import Node
+from layout_ir.passes.onnx.model_graph import Node, is_transpose
 from layout_ir.passes.onnx.orders import Order
 
 
@@ -29,7 +29,7 @@ class Remaining:
 
 def remaining_transposes(plan: Plan) -> list[Remaining]:
     """The Transposes that a plan leaves."""
-    unknown = [_of_unknown_rank(plan, node) for node in plan.values.nodes if _is_transpose(node)]
+    unknown = [_of_unknown_rank(plan, node) for node in plan.values.nodes if is_transpose(node)]
     moves = plan.moves()
     if not moves:
         return unknown
@@ -43,10 +43,6 @@ def remaining_transposes(plan: Plan) -> list[Remaining]:
         *unknown,
         *(_remaining(plan, move, makers.get(move.root), users.get(move.root, [])) for move in moves),
     ]
-
-
-def _is_transpose(node: Node) -> bool:
-    return node.op_type == "Transpose" and not node.domain
 
 
 def _of_unknown_rank(plan: Plan, node: Node) -> Remaining:

@@ -192,7 +192,8 @@ def _about_model(
         raise LayoutError(f"the certificate is for target {target} and its own costs")
     path = shipped_network(args.program) if args.program.startswith("onnx:") else args.program
     check_model(certificate, path, target, input_shapes(args.shapes or ()))
-    return [f"that this is the problem of {args.program} for {target}: no orders of dims cost it less"], []
+    problem = f"that this is the problem of {args.program} for {target}"
+    return [f"{problem}: of all that the models of its nodes offer, nothing costs less"], []
 
 
 def _agreed(origin: dict[str, Any], args: argparse.Namespace) -> str:
