@@ -22,7 +22,7 @@ from contextvars import ContextVar
 
 from layout_ir.errors import LayoutError
 
-Result = str | bytes | Iterable[bytes]
+Result = str | bytes | Iterable[bytes | memoryview]
 """What a file is to hold: text, bytes, or bytes in parts, each asked for when those before it are written."""
 
 
@@ -124,7 +124,7 @@ class _File:
         self.old: str | None = None
         self.is_replaced = False
 
-    def write(self, parts: Iterable[bytes]) -> None:
+    def write(self, parts: Iterable[bytes | memoryview]) -> None:
         """Write the new content under the temporary name."""
         with _named(self.name):
             handle = os.open(
@@ -174,7 +174,7 @@ def _beside(path: str) -> str:
     return os.path.join(os.path.dirname(path), f".layout-ir-{os.urandom(8).hex()}.part")
 
 
-def _parts(result: Result) -> Iterable[bytes]:
+def _parts(result: Result) -> Iterable[bytes | memoryview]:
     if isinstance(result, str):
         return [result.encode("utf-8")]
     return [result] if isinstance(result, bytes) else result

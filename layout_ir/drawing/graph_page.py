@@ -46,6 +46,7 @@ def graph_page(
     script = _template("graph_page.js")
     remaining = after.copies
     total = sum(node.nbytes or 0 for node in remaining)
+    remains = "" if before is None else "What remains: "
     parts = {
         "title": _text(title),
         "notes": "".join(f"<p>{_text(note)}</p>" for note in notes),
@@ -54,9 +55,7 @@ def graph_page(
         "graphs": "\n".join(
             _pane(name, graph, place, palette, len(placed) > 1) for name, (graph, place) in placed.items()
         ),
-        "remaining-title": (
-            f"{'All copies' if before is None else 'What remains'}: {_copies(len(remaining))}, {bytes_text(total)}"
-        ),
+        "remaining-title": f"{remains}{_copies(len(remaining))}, {bytes_text(total)}",
         "remaining": _table(after, remaining[:ROWS], len(remaining)),
         "data": _data(placed, palette, pictures or {}),
         "style": style,

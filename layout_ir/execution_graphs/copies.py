@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 from layout_ir.algebra.format import Format
@@ -125,10 +126,13 @@ class _Connections:
             if node.role == "copy" and node.inputs and node.outputs
         ]
         self.constants = self._constants()
+        self._classes: dict[int, tuple[object, ...]] = {}
         self._same_kind: dict[tuple[object, ...], list[int]] = {}
+        self._readers_of: dict[tuple[object, ...], list[int]] = {}
+        self._writers_of: dict[tuple[object, ...], list[int]] = {}
         for number, node in enumerate(graph.nodes):
             if node.role == "op":
-                self._same_kind.setdefault(self._class(node), []).append(number)
+                self._classify(number, node)
         self._made: dict[tuple[object, ...], list[int]] = {}
         for number in self.copies:
             self._made.setdefault(self.what(number), []).append(number)
@@ -181,6 +185,20 @@ class _Connections:
 
     # Witnesses --------------------------------------------------------------------------------------------------
 
+    def _classify(self, number: int, node: Node) -> None:
+        """Enters an op by what it computes, and by that with each layout that it reads or writes."""
+        self._classes[number] = same = self._class(node)
+        self._same_kind.setdefault(same, []).append(number)
+        for operand in node.inputs:
+            if operand.value not in self.constants:
+                readers = self._readers_of.setdefault((same, *self.operand_layout(operand)), [])
+                if number not in readers[-1:]:
+                    readers.append(number)
+        if len(node.outputs) == 1:
+            layout = self.graph.values[node.outputs[0]].layout
+            if layout is not None:
+                self._writers_of.setdefault((same, bare(layout)), []).append(number)
+
     def _class(self, node: Node) -> tuple[object, ...]:
         values = self.graph.values
         types = tuple(values[value].dtype for value in node.outputs)
@@ -214,10 +232,19 @@ class _Connections:
 
     def alike(self, number: int) -> Iterable[Node]:
         """The other ops of the same kind that compute the same but for the shapes of activations and the layouts."""
-        if self.graph.nodes[number].role != "op":
+        if number not in self._classes:
             return ()
-        node = self.node(number)
-        return (self.node(other) for other in self._same_kind[self._class(node)] if other != number)
+        return (self.node(other) for other in self._same_kind[self._classes[number]] if other != number)
+
+    def alike_reading(self, number: int, slot: str, layout: Format, dtype: str | None) -> Iterable[Node]:
+        """Those of them that read the operand `slot`, which is no constant, in that layout."""
+        found = self._readers_of.get((self._classes.get(number), slot, (bare(layout), dtype)), ())
+        return (self.node(other) for other in found if other != number)
+
+    def alike_writing(self, number: int, layout: Format) -> Iterable[Node]:
+        """Those of them that write that layout, and nothing else."""
+        found = self._writers_of.get((self._classes.get(number), bare(layout)), ())
+        return (self.node(other) for other in found if other != number)
 
     # Neighbours -------------------------------------------------------------------------------------------------
 
@@ -261,6 +288,7 @@ class _Connections:
         return sorted(found)
 
 
+@lru_cache(maxsize=1024)
 def bare(layout: Format) -> Format:
     """The same addresses, and nothing said about pads: what layouts are compared by."""
     return replace(layout, pad="undef")
@@ -371,11 +399,10 @@ def _can_run_in(view: _Connections, number: int, layout: Format) -> bool:
     if node.elementwise:
         shapes = [view.graph.values[o.value].shape for o in node.inputs if o.value in view.constants]
         return all(shape is not None and set(shape) <= {1} for shape in shapes)
-    wanted = (activations[0].slot, (bare(layout), view.graph.values[activations[0].value].dtype))
+    dtype = view.graph.values[activations[0].value].dtype
     return any(
-        view.operand_layouts(other) == (wanted,) and view.result_layouts(other) == (bare(layout),)
-        for other in view.alike(number)
-        if len(other.inputs) == 1
+        len(other.inputs) == 1 and view.result_layouts(other) == (bare(layout),)
+        for other in view.alike_reading(number, activations[0].slot, layout, dtype)
     )
 
 
@@ -426,10 +453,8 @@ def _written_elsewhere(view: _Connections, number: int, gone: Found) -> Found:
     if producer is None or wanted is None or len(view.readers[value]) != 1 or not _is_same_type(view, number):
         return {}
     node, source = view.node(producer), view.source(number)
-    for other in view.alike(producer):
+    for other in view.alike_writing(producer, wanted):
         made = view.graph.values[other.outputs[0]]
-        if len(other.outputs) != 1 or made.layout is None or bare(made.layout) != bare(wanted):
-            continue
         if view.operand_layouts(other) == view.operand_layouts(node) and _speaks_for(made, source, wanted):
             reason = f"{other}, which is like {node}, writes {made.layout_name} itself"
             return {number: Avoidable(reason, f"for {node} to write {made.layout_name}, too")}
@@ -459,9 +484,9 @@ def _reader_like(
     node, value = view.node(reader), view.graph.values[operand.value]
     if operand.read_as is not None:
         wanted = permuted(wanted, operand.read_as)
-    for other in view.alike(reader):
+    for other in view.alike_reading(reader, operand.slot, wanted, value.dtype):
         same = [o for o in other.inputs if o.slot == operand.slot and o.value not in view.constants]
-        if len(same) != 1 or view.operand_layout(same[0])[1] != (bare(wanted), value.dtype):
+        if len(same) != 1:
             continue
         if view.operand_layouts(other, operand.slot) != view.operand_layouts(node, operand.slot):
             continue

@@ -2,7 +2,7 @@
 
 All values of the standard operators are row-major, so a copy is a Transpose. ONNX Runtime's own operators add more: in
 its domain com.microsoft.nchwc tensors lie in blocks of channels, with a ReorderInput and a ReorderOutput at the
-borders, and a FusedMatMul may read an operand with its last two dims exchanged. A model that it wrote has no shapes in
+borders, and a FusedMatMul may read an operand with its dims in another order. A model that it wrote has no shapes in
 it, so they are inferred: each operator of its own gets standard operators that have the same type. Nodes of subgraphs
 are nodes like others; the node that runs a subgraph makes the inputs of the body and reads its results.
 
@@ -36,7 +36,7 @@ NCHWC = "com.microsoft.nchwc"
 _VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
 """Operators that give the elements another shape, in the order they have in memory."""
 
-_FLAGS = ("transA", "transB")
+_FLAGS = ("transA", "transB", "transBatchA", "transBatchB")
 """Attributes of a FusedMatMul that are layouts of its operands."""
 
 _SMALL = 4096
@@ -164,14 +164,15 @@ class _Reader:
         return None if shape is None else tuple(reversed(range(len(shape))))
 
     def _flagged(self, operand: Operand, attributes: Mapping[str, onnx.AttributeProto]) -> Operand:
-        """An operand of a FusedMatMul: transA and transB read its last two dims exchanged."""
+        """An operand of a FusedMatMul: its flags say in which order the dims are read."""
+        from layout_ir.frontends.onnx.inference import fused_operand_order
+
         shape = self.graph.values[operand.value].shape
-        flag = {"0": "transA", "1": "transB"}.get(operand.slot, "")
-        if shape is None or len(shape) < 2 or not _int(attributes.get(flag)):
+        side = {"0": "A", "1": "B"}.get(operand.slot, "")
+        flags = [bool(_int(attributes.get(f"{flag}{side}"))) for flag in ("trans", "transBatch")]
+        if shape is None or not side or not any(flags):
             return operand
-        order = [*range(len(shape))]
-        order[-2:] = order[:-3:-1]
-        return Operand(operand.slot, operand.value, tuple(order))
+        return Operand(operand.slot, operand.value, fused_operand_order(len(shape), flags[0], flags[1]))
 
 
 def _int(attribute: onnx.AttributeProto | None) -> int:
@@ -180,7 +181,16 @@ def _int(attribute: onnx.AttributeProto | None) -> int:
 
 def _attribute_text(attribute: onnx.AttributeProto) -> str:
     """A short attribute as text; of a tensor or a subgraph only the name."""
-    value = attribute.i or attribute.f or attribute.s or [*attribute.ints, *attribute.floats]
+    value: object = ""
+    match attribute.type:
+        case attribute.INT:
+            value = attribute.i
+        case attribute.FLOAT:
+            value = attribute.f
+        case attribute.STRING:
+            value = attribute.s.decode("utf-8", "replace")
+        case _:
+            value = [*attribute.ints, *attribute.floats] or ""
     return f"{attribute.name}={value}"
 
 

@@ -109,7 +109,7 @@ def drawn_graph(
     """The graph to draw of `graph`, the one of that number in `orders`; `reasons` says of copies, by the numbers of
     their nodes, why they are there.
 
-    A node has the same id in every graph in which it is of the same kind and makes the same value. `roots` says, by
+    A node has the same id in every graph in which it makes the same value, whatever computes it there. `roots` says, by
     names of values, which name they have in the graph that this one is compared with.
     """
     producers, readers = graph.producers(), graph.readers()
@@ -126,7 +126,7 @@ def drawn_graph(
     for k, node in enumerate(graph.nodes):
         if k in told:
             continue
-        key = f"{node.role} {node.kind} {_made(graph, node, roots or {})}"
+        key = f"{node.role} {_made(graph, node, roots or {})}"
         seen[key] += 1
         keys[k] = f"{key}\n{seen[key]}"
         constants = [o.value for o in node.inputs if producers[o.value] in told]

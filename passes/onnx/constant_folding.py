@@ -18,7 +18,7 @@ from layout_ir.frontends.onnx.node import Node as FoldedNode
 from layout_ir.frontends.onnx.values import Constant
 from layout_ir.passes.onnx.inferred_types import SMALL
 from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
-from layout_ir.passes.onnx.orders import is_static
+from layout_ir.passes.onnx.orders import Shape, is_static
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,19 +32,8 @@ def fold_constant_transposes(graph: Graph) -> None:
     """Makes constants of the Transposes of `graph` that constants decide, and drops what only led to them."""
     if not any(_is_candidate(node, graph) for node in graph.nodes):
         return
-    decided: dict[str, Node] = {}
-    for node in graph.nodes:
-        if _is_decided(node, graph, decided):
-            decided[node.outputs[0]] = node
-    wanted = {node.outputs[0] for node in graph.nodes if _is_candidate(node, graph)} & decided.keys()
-    leading = set(wanted)
-    for name, node in reversed(decided.items()):
-        if name in leading and node.op_type != "Shape":
-            leading.update(node.inputs)
-    evaluation = _Evaluation(graph)
-    for name, node in decided.items():
-        if name in leading:
-            evaluation.add(node)
+    wanted = {node.outputs[0] for node in graph.nodes if _is_candidate(node, graph)}
+    evaluation = _evaluated(graph, wanted)
     found = {
         name: array
         for name in wanted
@@ -52,6 +41,44 @@ def fold_constant_transposes(graph: Graph) -> None:
         and array.nbytes <= max(sum(map(graph.nbytes, evaluation.sources[name])), 8 * SMALL)
     }
     graph.make_constant(found)
+
+
+def decided_integers(graph: Graph) -> dict[str, NDArray[Any]]:
+    """The lists of integers, and single ones, that constants and known shapes decide: shapes, axes, starts.
+
+    Only those that a node reads of whose results not all extents are known; shape inference may know more with them.
+    """
+    unknown = [
+        node for node in graph.nodes if any(_is_open(graph.shape(name)) for name in node.outputs if name)
+    ]
+    wanted = {name for node in unknown for name in node.inputs[1:]} - graph.constants.keys()
+    arrays = _evaluated(graph, wanted).arrays if wanted else {}
+    return {
+        name: array
+        for name, array in arrays.items()
+        if name in wanted and array.dtype.kind in "iu" and array.ndim < 2 and array.size <= SMALL
+    }
+
+
+def _evaluated(graph: Graph, wanted: set[str]) -> _Evaluation:
+    """The values of these names that constants and known shapes decide, and those that lead to them."""
+    decided: dict[str, Node] = {}
+    for node in graph.nodes:
+        if _is_decided(node, graph, decided):
+            decided[node.outputs[0]] = node
+    leading = wanted & decided.keys()
+    for name, node in reversed(decided.items()):
+        if name in leading and node.op_type != "Shape":
+            leading.update(node.inputs)
+    evaluation = _Evaluation(graph)
+    for name, node in decided.items():
+        if name in leading:
+            evaluation.add(node)
+    return evaluation
+
+
+def _is_open(shape: Shape | None) -> bool:
+    return shape is None or not is_static(shape)
 
 
 def _is_candidate(node: Node, graph: Graph) -> bool:

@@ -19,14 +19,7 @@ from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.all_models import MODELS
 from layout_ir.passes.onnx.node_models.node_option import RUNTIME_NODE, NodeModel
 from layout_ir.passes.onnx.node_models.products import FusedMatMul, Gemm
-from layout_ir.passes.onnx.orders import (
-    Order,
-    Shape,
-    is_fast,
-    merged_transposition,
-    same_memory,
-    two_fast_moves,
-)
+from layout_ir.passes.onnx.orders import Order, Shape, same_memory
 from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN
 
 KIBIBYTE = 1 << 12
@@ -46,9 +39,6 @@ class Consumer:
     summary: str
     models: Mapping[str, NodeModel]
     """The models of its operators, by name, with the domain in front where that is not ONNX's own."""
-
-    slow_factor: int = 1
-    """How many times longer a Transpose takes per byte that is neither a block move nor a move of one block."""
 
     block: int = 0
     """Channels of a block, where it has blocked channels; 0 where it has none."""
@@ -70,53 +60,41 @@ class Consumer:
             source = step
         return min(cost, FORBIDDEN)
 
+    def transpose_cost(self, nbytes: int) -> int:
+        """The cost of a Transpose that reads and writes `nbytes` bytes."""
+        return (-(-nbytes // 1024) + 1) * KIBIBYTE
+
     def move_cost(self, source: Order, target: Order, shape: Shape | None, nbytes: int) -> int:
         """The cost of the one node that reads and writes `nbytes` bytes: a Transpose, or a reorder of blocks."""
-        if is_blocked(source) or is_blocked(target):
-            return self._block_cost(source, target, shape, nbytes)
-        return self.transpose_cost(source, target, shape, nbytes)
-
-    def is_same_memory(self, source: Order, target: Order, shape: Shape) -> bool:
-        """Whether a value has the same bytes in both orders."""
-        return has_same_bytes(source, target, shape, self.block)
-
-    def transpose_cost(self, source: Order, target: Order, shape: Shape | None, nbytes: int) -> int:
-        """The cost of one Transpose that reads and writes `nbytes` bytes."""
-        factor = 1 if is_fast(merged_transposition(source, target, shape)) else self.slow_factor
-        return (-(-nbytes // 1024) * factor + 1) * KIBIBYTE
-
-    def _block_cost(self, source: Order, target: Order, shape: Shape | None, nbytes: int) -> int:
-        """The cost of a ReorderInput or ReorderOutput of a value of `nbytes` / 2 bytes, pads besides."""
+        if not is_blocked(source) and not is_blocked(target):
+            return self.transpose_cost(nbytes)
         order = target if is_blocked(target) else source
         if shape is None or (order is target and not can_reorder(order, shape)):
             return FORBIDDEN
         channels = shape[order[1]]
         assert isinstance(channels, int)
+        # Pads are moved as well.
         moved = nbytes * (channels + padded_channels(channels, self.block)) // (2 * max(channels, 1))
         return -(-moved // 1024) * KIBIBYTE + RUNTIME_NODE
 
+    def is_same_memory(self, source: Order, target: Order, shape: Shape) -> bool:
+        """Whether a value has the same bytes in both orders."""
+        return has_same_bytes(source, target, shape, self.block)
+
     def steps(self, source: Order, target: Order, shape: Shape | None) -> list[Order]:
-        """The orders that a move goes through, the target last: two Transposes where both together are faster.
+        """The orders that a move goes through, the target last.
 
         Into blocks and out of them, tensors go with their channels behind the batch, or at the end.
         """
         if is_blocked(source) and is_blocked(target):
             return [channels_second(source), *self.steps(channels_second(source), target, shape)]
-        if is_blocked(source) or is_blocked(target):
-            order, plain = (source, target) if is_blocked(source) else (target, source)
-            ports = (channels_second(order), channels_last(order))
-            if plain in ports:
-                return [target]
-            if shape is not None and same_memory(plain, ports[1], shape):
-                port = ports[1]
-            else:
-                port = ports[0]
-            return [port, target]
-        if self.slow_factor > 2:
-            middle = two_fast_moves(source, target, shape)
-            if middle is not None:
-                return [middle, target]
-        return [target]
+        if not is_blocked(source) and not is_blocked(target):
+            return [target]
+        order, plain = (source, target) if is_blocked(source) else (target, source)
+        ports = channels_second(order), channels_last(order)
+        if plain in ports:
+            return [target]
+        return [ports[shape is not None and same_memory(plain, ports[1], shape)], target]
 
     def starts_blocks(self, node: Node) -> bool:
         """Whether a node may have a blocked result although no blocked value reaches it."""

@@ -12,6 +12,7 @@ from layout_ir.passes.onnx.blocked_channels import (
     channels_last,
     channels_second,
     is_blocked,
+    padded_channels,
 )
 from layout_ir.passes.onnx.blocked_fusion import fused
 from layout_ir.passes.onnx.graph_output import GraphOutput, NodeWriter
@@ -107,18 +108,20 @@ class Plan:
 
     def open_extents(self) -> list[str]:
         """A sentence on extents that the run time decides, where values that may be moved have some."""
-        names: dict[str, None] = {}
+        open_names: dict[str, None] = {}
+        given: dict[str, None] = {}
         for root in self.problem.roots:
-            for extent in self.graph.shape(root) or ():
+            sized = self.graph.sized_shape(root) or ()
+            for place, extent in enumerate(self.graph.shape(root) or ()):
                 if not isinstance(extent, int):
-                    names[extent or "extents without a name"] = None
-        if not names:
-            return []
-        note = (
-            f"{', '.join(names)}: known at run time only; the orders are right for every size, and of least cost for "
-            f"those that are compared: 1 for a first dim, {UNKNOWN_EXTENT} for others (--shape says which)"
-        )
-        return [note]
+                    is_given = place < len(sized) and isinstance(sized[place], int)
+                    (given if is_given else open_names)[extent or "extents without a name"] = None
+        known = "known at run time only; the orders are right for every size, and of least cost for"
+        notes = [f"{', '.join(given)}: {known} the shapes that are given"] if given else []
+        if open_names:
+            compared = f"1 for the first of an input, {UNKNOWN_EXTENT} for others (--shape says which)"
+            notes.append(f"{', '.join(open_names)}: {known} those that are compared: {compared}")
+        return notes
 
     def moves(self) -> list[Move]:
         """The Transposes that remain: not those of constants, which happen now, nor those that move nothing."""
@@ -129,6 +132,7 @@ class Plan:
         return found
 
     def _steps(self, root: str, source: Order, target: Order) -> list[Order]:
+        """The orders through which a value is moved, the last one `target`: constants happen now, in one step."""
         if root in self.graph.constants or self.is_reshape(root, source, target):
             return [target]
         return self.problem.consumer.steps(source, target, self.graph.shape(root))
@@ -154,6 +158,8 @@ class GraphRewriter:
         """Names of tensors that are written already."""
         self.copied: set[str] = set()
         """Constants that live on in the order of the model."""
+        self.types: list[onnx.ValueInfoProto] = []
+        """What is to be said of values that shape inference does not know."""
         self.aliases: dict[str, Place] = {}
         """The tensors that have a second name, by that."""
         self._with_ones: dict[tuple[Place, tuple[int, ...]], str] = {}
@@ -210,15 +216,16 @@ class GraphRewriter:
             self.out.nodes = fused(self.out, kept, self._blocked_alike())
         # What nobody used before is not for us to drop: somebody else may know it by name.
         used = {name for node in self.graph.nodes_of_model for name in (*node.inputs, *node.captures)}
-        needed = self._needed()
         kept = [
             t
             for t in proto.initializer
-            if t.name not in self.graph.initializers
-            or (t.name in self.copied and t.name in needed)
-            or t.name not in used
+            if t.name not in self.graph.initializers or t.name in self.copied or t.name not in used
         ]
-        return self.out.nodes, [*kept, *(t for t in self.out.initializers if t.name in needed)]
+        if self.plan.has_blocks:
+            needed = self._needed()
+            kept = [t for t in kept if t.name not in self.copied or t.name in needed]
+            return self.out.nodes, [*kept, *(t for t in self.out.initializers if t.name in needed)]
+        return self.out.nodes, [*kept, *self.out.initializers]
 
     def _blocked_alike(self) -> Callable[[str, str], bool]:
         """Tells of the names of two tensors whether both are blocked, in one order, and of one shape."""
@@ -372,9 +379,25 @@ class GraphRewriter:
         model = self.plan.models.get(id(node))
         if model is not None and not all(map(is_identity, (*option.ins, *option.outs))):
             self.out.nodes.append(model.write(node, option, writer))
+            if self.out.nodes[-1].domain != node.proto.domain:
+                self._state_types(node, option, outputs)
         else:
             self.out.nodes.append(writer.copy())
         self.there.update(name for name in outputs if name)
+
+    def _state_types(self, node: Node, option: NodeOption, outputs: Sequence[str]) -> None:
+        """States the types of results of an operator that ONNX's shape inference does not know."""
+        import onnx.helper
+
+        for name, order, written in zip(node.outputs, option.outs, outputs, strict=True):
+            shape, element = self.graph.shape(name), self.graph.element_type(name)
+            if name and shape is not None and element:
+                # Names that inference made up for extents (unk__0) mean nothing in a file.
+                named = [None if str(n).startswith("unk__") else n for n in shape]
+                extents = [named[d] for d in (channels_second(order) if is_blocked(order) else order)]
+                if is_blocked(order):
+                    extents[1] = padded_channels(extents[1], self.plan.problem.consumer.block)
+                self.types.append(onnx.helper.make_tensor_value_info(written, element, extents))
 
     def _input(self, name: str, order: Order) -> str:
         if not name:

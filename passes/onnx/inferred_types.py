@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.subgraphs import graphs_of
 
 if TYPE_CHECKING:
     import onnx
+    from numpy.typing import NDArray
 
 SMALL = 1024
 """Elements of a constant that shape inference and the models of nodes may look at: axes, pads, shapes."""
@@ -32,17 +33,31 @@ type, and how many of their inputs that takes."""
 
 
 def inferred_types(
-    model: onnx.ModelProto, overridable: frozenset[str], shapes: Mapping[str, Sequence[int]]
+    model: onnx.ModelProto,
+    overridable: frozenset[str],
+    shapes: Mapping[str, Sequence[int]],
+    known: Mapping[str, NDArray[Any]],
+    stated: Mapping[str, onnx.TypeProto],
+    *,
+    stand_ins: bool = False,
 ) -> list[dict[str, onnx.TypeProto]]:
     """The types of values by name: of the graph, then of its subgraphs, those of one depth before those within them.
 
-    Initializers that are `overridable` are inputs of which the type alone is known; `shapes` are those of inputs.
+    Initializers that are `overridable` are inputs of which the type alone is known; `shapes` are those of inputs, and
+    `known` has the elements of values that constants decide; `stated` types that inference does not find. With
+    `stand_ins` it knows the operators that ONNX Runtime fuses convolutions and activations to.
     """
     import onnx
     import onnx.helper
 
-    light = _without_weights(model, overridable, shapes)
+    light = _without_weights(model, overridable, shapes, known)
+    if stand_ins:
+        own = {(domain_of(function.domain), function.name) for function in model.functions}
+        for node in (node for graph in _all_graphs(light.graph) for node in graph.node):
+            if node.domain == "com.microsoft" and (node.domain, node.op_type) not in own:
+                _stand_in(node)
     claims = [_claims(graph) for graph in _all_graphs(light.graph)]
+    claims[0].update(stated)
     for graph in _all_graphs(light.graph):
         given = {value.name: value.type for value in graph.input}
         given.update(
@@ -56,8 +71,13 @@ def inferred_types(
                 value.type.tensor_type.ClearField("shape")
     graphs = _all_graphs(_inferred(light).graph)
     found = [_types(graph) for graph in graphs]
+    named = {
+        dim.dim_param
+        for value in light.graph.input
+        for dim in (value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ())
+    }
     believed = [
-        {} if shapes else {name: type for name, type in said.items() if _adds(type, types.get(name))}
+        {n: t for n, t in said.items() if (n in stated or not shapes) and _adds(t, types.get(n), named)}
         for said, types in zip(claims, found, strict=True)
     ]
     if not any(believed):
@@ -74,17 +94,22 @@ def inferred_types(
 
 
 def _without_weights(
-    model: onnx.ModelProto, overridable: frozenset[str], shapes: Mapping[str, Sequence[int]]
+    model: onnx.ModelProto,
+    overridable: frozenset[str],
+    shapes: Mapping[str, Sequence[int]],
+    known: Mapping[str, NDArray[Any]],
 ) -> onnx.ModelProto:
-    """A copy of the model in which large initializers are inputs."""
+    """A copy of the model in which large initializers are inputs, and what is `known` is an initializer."""
     import onnx
     import onnx.helper
+    import onnx.numpy_helper
 
     light = onnx.ModelProto(ir_version=max(model.ir_version, 4), opset_import=model.opset_import)
     light.functions.extend(model.functions)
     source, graph = model.graph, light.graph
     graph.name = source.name
-    graph.node.extend(source.node)
+    graph.node.extend(n for n in source.node if len(n.output) != 1 or n.output[0] not in known)
+    graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in known.items())
     graph.value_info.extend(source.value_info)
     graph.output.extend(source.output)
     constants = {t.name for t in source.initializer} - overridable
@@ -93,6 +118,7 @@ def _without_weights(
             graph.input.append(value)
             if value.name in shapes:
                 _fix_shape(graph.input[-1], shapes[value.name])
+            _name_extents(graph.input[-1])
     for tensor in source.initializer:
         if tensor.name in overridable:
             continue
@@ -104,11 +130,6 @@ def _without_weights(
     for sparse in source.sparse_initializer:
         name, element = sparse.values.name, sparse.values.data_type
         graph.input.append(onnx.helper.make_tensor_value_info(name, element, list(sparse.dims)))
-    own = {(domain_of(function.domain), function.name) for function in model.functions}
-    for inner in _all_graphs(graph):
-        for node in inner.node:
-            if node.domain == "com.microsoft" and (node.domain, node.op_type) not in own:
-                _stand_in(node)
     return light
 
 
@@ -125,6 +146,15 @@ def _fix_shape(value: onnx.ValueInfoProto, shape: Sequence[int]) -> None:
     del dims.dim[:]
     for extent in shape:
         dims.dim.add().dim_value = extent
+
+
+def _name_extents(value: onnx.ValueInfoProto) -> None:
+    """Gives extents of an input a name that have neither number nor name: wherever they come, they are the same."""
+    for number, dim in enumerate(
+        value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ()
+    ):
+        if not dim.WhichOneof("value") or (dim.dim_param == "" and not dim.HasField("dim_value")):
+            dim.dim_param = f"dim {number} of {value.name}"
 
 
 def _inferred(light: onnx.ModelProto) -> onnx.ModelProto:
@@ -148,7 +178,11 @@ def _all_graphs(graph: onnx.GraphProto) -> list[onnx.GraphProto]:
 
 
 def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
-    return {v.name: v.type for v in (*graph.value_info, *graph.output, *graph.input) if v.HasField("type")}
+    import onnx.helper
+
+    constants = {t.name: onnx.helper.make_tensor_type_proto(t.data_type, t.dims) for t in graph.initializer}
+    values = (*graph.value_info, *graph.output, *graph.input)
+    return constants | {v.name: v.type for v in values if v.HasField("type")}
 
 
 def _claims(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
@@ -156,15 +190,16 @@ def _claims(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
     import onnx
 
     claims: dict[str, onnx.TypeProto] = {}
-    for value in (*graph.value_info, *graph.output):
+    # Of an output, the one has what is known of it, the other what callers are told.
+    for value in (*graph.output, *graph.value_info):
         if value.HasField("type"):
             claims[value.name] = onnx.TypeProto()
             claims[value.name].CopyFrom(value.type)
     return claims
 
 
-def _adds(said: onnx.TypeProto, found: onnx.TypeProto | None) -> bool:
-    """Whether a type says more than the one that was inferred, and nothing else."""
+def _adds(said: onnx.TypeProto, found: onnx.TypeProto | None, named: set[str]) -> bool:
+    """Whether a type says more than the one that was inferred, and nothing else; `named` are the names of extents."""
     if found is None or not found.WhichOneof("value"):
         return True
     if not (said.HasField("tensor_type") and found.HasField("tensor_type")):
@@ -181,4 +216,11 @@ def _adds(said: onnx.TypeProto, found: onnx.TypeProto | None) -> bool:
         a.HasField("dim_value") and b.HasField("dim_value") and a.dim_value != b.dim_value for a, b in pairs
     ):
         return False
-    return any(a.WhichOneof("value") and not b.WhichOneof("value") for a, b in pairs)
+    return any(a.WhichOneof("value") and not _is_known(b, named) for a, b in pairs)
+
+
+def _is_known(dim: onnx.TensorShapeProto.Dimension, named: set[str]) -> bool:
+    """Whether an extent is a number or has a name that an input has: inference makes names of its own (unk__0)."""
+    return dim.HasField("dim_value") or (
+        bool(dim.dim_param) and (dim.dim_param in named or not dim.dim_param.startswith("unk__"))
+    )

@@ -7,6 +7,7 @@ become one file, copied tensor by tensor, so that the model that is written does
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,7 @@ def write_model(model: onnx.ModelProto, folder: Path | None, path: str, pending:
     Both appear at once, or neither. Raises OSError, OnnxImportError where external data are not there, and LayoutError
     where a model without external data is too large for one file.
     """
-    tensors = [t for t in _tensors(model.graph) if t.data_location == t.EXTERNAL]
+    tensors = [t for t in tensors_within(model.graph) if t.data_location == t.EXTERNAL]
     if not tensors:
         if model.ByteSize() > MOST_BYTES:
             raise LayoutError(
@@ -52,7 +53,7 @@ def write_model(model: onnx.ModelProto, folder: Path | None, path: str, pending:
     written.CopyFrom(model)
     offset = 0
     sizes: list[int] = []
-    for tensor in (t for t in _tensors(written.graph) if t.data_location == t.EXTERNAL):
+    for tensor in (t for t in tensors_within(written.graph) if t.data_location == t.EXTERNAL):
         size = stored_bytes(tensor)
         offset = -(-offset // ALIGNMENT) * ALIGNMENT
         del tensor.external_data[:]
@@ -61,9 +62,9 @@ def write_model(model: onnx.ModelProto, folder: Path | None, path: str, pending:
         offset += size
         sizes.append(size)
 
-    def parts() -> Iterator[bytes]:
+    def parts() -> Iterator[bytes | memoryview]:
         for source, size in zip(tensors, sizes, strict=True):
-            if source.name in pending:
+            if is_pending(source) and source.name in pending:
                 yield _little_endian(pending[source.name]())
             else:
                 yield read_external(source, folder, size, f"initializer {quoted(source.name)}")
@@ -74,7 +75,12 @@ def write_model(model: onnx.ModelProto, folder: Path | None, path: str, pending:
         write_result(written.SerializeToString(), path)
 
 
-def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+def is_pending(tensor: onnx.TensorProto) -> bool:
+    """Whether the elements of a tensor are neither in the model nor in a file that it names."""
+    return tensor.data_location == tensor.EXTERNAL and not tensor.external_data
+
+
+def tensors_within(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     """All tensors of a graph, of its nodes and of their subgraphs."""
     waiting = [graph]
     while waiting:
@@ -88,7 +94,16 @@ def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
             waiting += graphs_of(node)
 
 
-def _little_endian(array: NDArray[Any]) -> bytes:
+def _little_endian(array: NDArray[Any]) -> bytes | memoryview:
+    """The bytes of an array as a file has them; no copy besides the one that puts them in order."""
+    import numpy as np
+    import onnx.helper
     import onnx.numpy_helper
 
-    return onnx.numpy_helper.from_array(array).raw_data
+    element = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+    if (
+        sys.byteorder == "big"
+        or stored_bytes(onnx.TensorProto(data_type=element, dims=array.shape)) != array.nbytes
+    ):
+        return onnx.numpy_helper.from_array(array).raw_data
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -17,14 +17,22 @@ from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.passes.onnx.inferred_types import SMALL, inferred_types
-from layout_ir.passes.onnx.orders import Extent, Order, Shape, identity
+from layout_ir.passes.onnx.orders import Extent, Order, Shape, identity, is_static
 
 if TYPE_CHECKING:
     import onnx
     from numpy.typing import NDArray
 
 UNKNOWN_EXTENT = 64
-"""The extent for which a dim counts whose extent only the run time knows, in bytes moved; 1 for the first dim."""
+"""The extent for which a dim counts whose extent only the run time knows, in bytes moved.
+
+Those that are the first of an input count as 1. That goes by the name of the extent: a value has the same size in any
+order of its dims.
+"""
+
+
+VIEWS = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+"""Operators whose result has the elements of their operand, in another shape or order."""
 
 
 class PendingTensor(NamedTuple):
@@ -72,6 +80,8 @@ class Graph:
                 tensor = _constant_of(node.attribute[0])
                 if tensor is not None and _has_numbers(tensor):
                     self.constants[node.output[0]] = tensor
+        self.batches: frozenset[Extent] = frozenset() if outer is None else outer.batches
+        """The names of extents that count as 1 in bytes moved."""
         self.pending: dict[str, PendingTensor] = {} if outer is None else outer.pending
         """Tensors of the whole model that are in another order than they are stored in."""
         self.folded: dict[str, NDArray[Any]] = {}
@@ -173,10 +183,21 @@ class Graph:
         return _shape_of(self.types[name]) if name in self.types else None
 
     def nbytes(self, name: str) -> int:
-        """The size of a value in bytes, with `UNKNOWN_EXTENT` for extents of which nothing is said."""
+        """The size of a value in bytes, with `UNKNOWN_EXTENT` for extents of which nothing is said.
+
+        A view has the size of what it is a view of, which may say more: a product of extents has no name.
+        """
+        while name in self._view_of and not is_static(self.sized_shape(name) or (None,)):
+            name = self._view_of[name]
         shape = self.sized_shape(name) or ()
-        known = [n if isinstance(n, int) else UNKNOWN_EXTENT if d else 1 for d, n in enumerate(shape)]
+        known = [n if isinstance(n, int) else 1 if n in self.batches else UNKNOWN_EXTENT for n in shape]
         return -(-prod(known) * self.element_bits(name) // 8)
+
+    @cached_property
+    def _view_of(self) -> dict[str, str]:
+        """By result of a node that changes the shape or the order of dims alone, its operand."""
+        views = (node for node in self.nodes_of_model if node.op_type in VIEWS and not node.domain)
+        return {node.outputs[0]: node.inputs[0] for node in views if node.inputs and node.outputs}
 
     def element_bits(self, name: str) -> int:
         """The bits of an element of a value; 32 where its type is not known."""
@@ -323,6 +344,11 @@ class Node:
         return tuple(int(value) for value in array.ravel())
 
 
+def is_transpose(node: Node) -> bool:
+    """Whether a node is a Transpose, of a value of whatever rank."""
+    return node.op_type == "Transpose" and not node.domain and bool(node.input(0)) and bool(node.outputs)
+
+
 def transpose_perm(node: Node) -> Order | None:
     """The `perm` of a Transpose whose rank is known, and fits; None for any other node."""
     if node.op_type != "Transpose" or node.domain or len(node.inputs) != 1 or len(node.outputs) != 1:
@@ -340,11 +366,16 @@ def graphs_of_model(
     folder: Path | None,
     shapes: Mapping[str, Sequence[int]],
     pending: dict[str, PendingTensor],
+    known: Mapping[str, NDArray[Any]] | None = None,
+    stated: Mapping[str, onnx.TypeProto] | None = None,
+    *,
+    stand_ins: bool = False,
 ) -> list[Graph]:
     """The graph of a model and all subgraphs of its nodes, inner ones behind those around them.
 
     `folder` is that of the model's file, for external data; `shapes` fixes shapes of inputs; `pending` has the tensors
-    that are not in the order they are stored in, and takes more of them.
+    that are not in the order they are stored in, and takes more of them; `known` has what constants decide, and
+    `stated` types that shape inference does not find; with `stand_ins` it knows operators of ONNX Runtime as well.
     """
     opsets = {domain_of(entry.domain): entry.version for entry in model.opset_import}
     # Before IR version 4, initializers had to be listed as inputs.
@@ -352,8 +383,9 @@ def graphs_of_model(
     overridable = frozenset(value.name for value in listed)
     taken = names_of(model.graph)
     functions = frozenset((domain_of(f.domain), f.name) for f in model.functions)
-    tables = inferred_types(model, overridable, {})
-    sized = inferred_types(model, overridable, shapes) if shapes else tables
+    infer = partial(inferred_types, known=known or {}, stated=stated or {}, stand_ins=stand_ins)
+    tables = infer(model, overridable, {})
+    sized = infer(model, overridable, shapes) if shapes else tables
     graphs = [
         Graph(
             model.graph, opsets, folder, tables[0], overridable=overridable, taken=taken, sizes=sized[0],
@@ -361,6 +393,8 @@ def graphs_of_model(
         )
     ]  # fmt: skip
     graphs[0].pending = pending
+    first = (_shape_of(tables[0][v.name]) for v in model.graph.input if v.name in tables[0])
+    graphs[0].batches = frozenset(shape[0] for shape in first if shape and isinstance(shape[0], str))
     waiting = [graphs[0]]
     while waiting:
         outer = waiting.pop(0)

@@ -21,13 +21,13 @@ from layout_ir.frontends.onnx.model import read_model
 from layout_ir.frontends.onnx.subgraphs import nodes_within
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.passes.onnx.blocked_channels import NCHWC_DOMAIN
-from layout_ir.passes.onnx.constant_folding import fold_constant_transposes
+from layout_ir.passes.onnx.constant_folding import decided_integers, fold_constant_transposes
 from layout_ir.passes.onnx.consumers import Consumer, consumer_named
 from layout_ir.passes.onnx.equal_extents import name_equal_extents
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan, constant_tensor
-from layout_ir.passes.onnx.model_file import write_model
-from layout_ir.passes.onnx.model_graph import Graph, Node, PendingTensor, graphs_of_model, transpose_perm
+from layout_ir.passes.onnx.model_file import is_pending, tensors_within, write_model
+from layout_ir.passes.onnx.model_graph import Graph, PendingTensor, graphs_of_model, is_transpose
 from layout_ir.passes.onnx.order_selection import OrderProblem, joined, order_problem
 from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity
 from layout_ir.passes.onnx.remaining import Remaining, remaining_transposes
@@ -102,10 +102,10 @@ class OptimizedModel:
 
         Raises OnnxImportError where the files do not hold them.
         """
-        for tensor in self.stored.graph.initializer:
-            if tensor.name in self.pending:
+        for tensor in tensors_within(self.stored.graph):
+            if is_pending(tensor) and tensor.name in self.pending:
                 tensor.CopyFrom(constant_tensor(self._elements(tensor.name), tensor.name))
-                del self.pending[tensor.name]
+        self.pending.clear()
         return self.stored
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -158,15 +158,17 @@ def optimize_onnx(
     before = result.before
     # What one round writes may let the next see more: views that came to lie side by side.
     obligations = result.obligations
-    turned = {entry.name: entry.order for entry in obligations}
-    sizes = {
-        name: [shape[d] for d in turned.get(name, identity(len(shape)))]
-        for name, shape in task.shapes.items()
-    }
+    sizes: Mapping[str, Sequence[int]] = task.shapes
     last = before.cost
     while task.improved:
-        task = replace(task, shapes=sizes, free_inputs=False, free_outputs=False, improved=False)
+        if obligations and (task.free_inputs or task.free_outputs):
+            # They are of the model that came: what callers are asked for is settled once.
+            turned = {entry.name: entry.order for entry in obligations}
+            sizes = {name: [n[d] for d in turned.get(name, identity(len(n)))] for name, n in sizes.items()}
+            task = replace(task, shapes=sizes, free_inputs=False, free_outputs=False)
+        task = replace(task, improved=False)
         again = task.optimized()
+        obligations = obligations or again.obligations
         result = replace(again, before=before, obligations=obligations, transposed=result.transposed)
         # A round that made nothing better, whatever it expected, is the last.
         task.improved &= again.before.cost < last
@@ -187,14 +189,16 @@ class _Task:
     free_outputs: bool
     certificate: bool
     improved: bool = False
+    types: dict[str, onnx.TypeProto] = field(default_factory=dict[str, "onnx.TypeProto"])
+    """Of values that earlier rounds wrote and shape inference does not know."""
     places: dict[str, Place] = field(default_factory=dict[str, Place])
     """Of the tensors that earlier rounds wrote: the values of the model that came in, and their orders."""
 
     def optimized(self) -> OptimizedModel:
         """The result of this round; sets `improved` where it changed the model."""
-        graphs = graphs_of_model(self.model, self.folder, self.shapes, self.pending)
+        graphs = _graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.consumer)
         before = self._traffic(graphs)
-        transposed = frozenset(n.outputs[0] for g in graphs for n in g.nodes if _is_transpose(n))
+        transposed = frozenset(n.outputs[0] for g in graphs for n in g.nodes if is_transpose(n))
         plans, solution, certificate, notes = self._planned(graphs)
         remaining = sorted(
             (entry for plan in plans for entry in remaining_transposes(plan)), key=lambda entry: -entry.nbytes
@@ -202,7 +206,7 @@ class _Task:
         after = Traffic(
             len(remaining),
             sum(entry.nbytes for entry in remaining),
-            sum(self.consumer.move_cost(e.source, e.target, e.shape, e.nbytes) for e in remaining),
+            sum(entry.cost for entry in remaining),
         )
         obligations = _obligations(plans[0])
         result = OptimizedModel(
@@ -220,30 +224,24 @@ class _Task:
             for plan in reversed(plans):
                 rewriter = GraphRewriter(plan)
                 nodes, initializers = rewriter.write()
-                _replace_graph(plan.graph.proto, nodes, initializers)
+                _replace_graph(plan.graph.proto, nodes, initializers, rewriter.types)
+                self.types.update((value.name, value.type) for value in rewriter.types)
                 places.update({name: result.place(*place) for name, place in rewriter.places.items()})
             self.places = result.places = {**self.places, **places}
             _change_boundary(self.model.graph, obligations)
             _import_domains(self.model)
-            # What is left for callers alone, no second look makes less.
-            self.improved = not is_blocked and (
-                self.certificate or len(remaining) > 2 or not all(entry.is_at_boundary for entry in remaining)
-            )
+            # What is left for callers alone no second look makes less; but it may find extents that were not known.
+            boundary = len(remaining) <= 2 and all(entry.is_at_boundary for entry in remaining)
+            self.improved = not is_blocked and (self.certificate or not boundary or bool(notes))
         else:
             result.obligations = []
         return result
 
     def _traffic(self, graphs: Sequence[Graph]) -> Traffic:
-        count = nbytes = cost = 0
-        for graph in graphs:
-            for node in graph.nodes:
-                if _is_transpose(node):
-                    moved = 2 * graph.nbytes(node.inputs[0])
-                    perm = transpose_perm(node) or ()
-                    count, nbytes = count + 1, nbytes + moved
-                    source = identity(len(perm))
-                    cost += self.consumer.transpose_cost(source, perm, graph.shape(node.inputs[0]), moved)
-        return Traffic(count, nbytes, cost)
+        moved = [
+            2 * graph.nbytes(node.input(0)) for graph in graphs for node in graph.nodes if is_transpose(node)
+        ]
+        return Traffic(len(moved), sum(moved), sum(map(self.consumer.transpose_cost, moved)))
 
     def _planned(
         self, graphs: Sequence[Graph]
@@ -269,6 +267,26 @@ class _Task:
         return plans, solution, certificate, list(dict.fromkeys(notes))
 
 
+def _graphs(
+    model: onnx.ModelProto,
+    folder: Path | None,
+    shapes: Mapping[str, Sequence[int]],
+    pending: dict[str, PendingTensor],
+    stated: Mapping[str, onnx.TypeProto],
+    consumer: Consumer,
+) -> list[Graph]:
+    """The graphs of a model with all types that can be known."""
+    known: dict[str, NDArray[Any]] = {}
+    while True:
+        graphs = graphs_of_model(
+            model, folder, shapes, pending, known, stated, stand_ins=bool(consumer.block)
+        )
+        more = decided_integers(graphs[0])
+        if not more.keys() - known.keys():
+            return graphs
+        known |= more
+
+
 def _stated(
     graphs: Sequence[Graph], consumer: Consumer, inputs: Sequence[str] = (), outputs: Sequence[str] = ()
 ) -> list[OrderProblem]:
@@ -287,12 +305,9 @@ def check_model(
 ) -> None:
     """Raises LayoutError where the problem of a model, as it is, is not that of the certificate."""
     model, folder = read_model(source)
-    graphs = graphs_of_model(model, folder, shapes, {})
-    compare_problems(certificate, joined(_stated(graphs, consumer_named(target))))
-
-
-def _is_transpose(node: Node) -> bool:
-    return node.op_type == "Transpose" and not node.domain and bool(node.input(0))
+    consumer = consumer_named(target)
+    graphs = _graphs(model, folder, shapes, {}, {}, consumer)
+    compare_problems(certificate, joined(_stated(graphs, consumer)))
 
 
 def _free_names(graph: Graph) -> tuple[list[str], list[str]]:
@@ -324,15 +339,20 @@ def _obligations(plan: Plan) -> list[Obligation]:
 
 
 def _replace_graph(
-    graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto], initializers: Sequence[onnx.TensorProto]
+    graph: onnx.GraphProto,
+    nodes: Sequence[onnx.NodeProto],
+    initializers: Sequence[onnx.TensorProto],
+    types: Sequence[onnx.ValueInfoProto],
 ) -> None:
-    """Gives a graph these nodes and initializers, and drops what was said of values that it has no more."""
+    """Gives a graph these nodes, initializers and types of values, and drops what was said of values that are gone."""
     names = {name for node in nodes for name in node.output}
     names.update(value.name for value in (*graph.input, *graph.output))
     new = type(graph)()
     new.node.extend(nodes)
     new.initializer.extend(initializers)
     new.value_info.extend(value for value in graph.value_info if value.name in names)
+    stated = {value.name for value in new.value_info}
+    new.value_info.extend(value for value in types if value.name in names and value.name not in stated)
     known = names | {tensor.name for tensor in initializers}
     new.quantization_annotation.extend(
         entry for entry in graph.quantization_annotation if entry.tensor_name in known

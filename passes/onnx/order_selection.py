@@ -147,85 +147,94 @@ def order_problem(
     """The problem of a graph; inputs and outputs that are free may be had in any order."""
     values = Values(graph)
     options, omitted = _spread(values, consumer)
-    roots = list(values.orders)
-    number = {root: k for k, root in enumerate(roots)}
-    orders = [list(values.orders[root]) for root in roots]
-    places = [{order: k for k, order in enumerate(own)} for own in orders]
-    nodes: list[ValueNode] = []
-    for root, own in zip(roots, orders, strict=True):
-        nodes.append(ValueNode(_reorder_costs(graph, root, own, consumer)))
-    ops: list[OpNode] = []
-    meaning: list[NodeChoices | str | Demand] = []
-    made: set[str] = set()
-
+    statement = _Statement(values)
     for node in values.nodes:
-        touched = [k for k, name in enumerate(node.inputs) if name and values.member(name).root in number]
-        given = [k for k, name in enumerate(node.outputs) if name and name in number]
+        statement.add_node(options.get(id(node)) or _choices(values, node, consumer))
+    statement.add_sources({*graph.constants, *free_inputs})
+    for value in graph.proto.output:
+        statement.add_result(value.name, is_free=value.name in free_outputs)
+    costs = [
+        ValueNode(_reorder_costs(graph, root, own, consumer))
+        for root, own in zip(statement.roots, statement.orders, strict=True)
+    ]
+    problem = Problem(tuple(statement.ops), tuple(costs))
+    return OrderProblem(
+        values, consumer, problem, statement.roots, statement.orders, statement.meaning, omitted
+    )
+
+
+class _Statement:
+    """The ops of the problem, as they are added; its values are the roots that may be had in several orders."""
+
+    def __init__(self, values: Values):
+        self.values = values
+        self.roots = list(values.orders)
+        self.orders = [list(values.orders[root]) for root in self.roots]
+        self.ops: list[OpNode] = []
+        self.meaning: list[NodeChoices | str | Demand] = []
+        self._numbers = {root: k for k, root in enumerate(self.roots)}
+        self._places = [{order: k for k, order in enumerate(own)} for own in self.orders]
+        self._made: set[str] = set()
+
+    def _add(self, op: OpNode, meaning: NodeChoices | str | Demand) -> None:
+        self.ops.append(op)
+        self.meaning.append(meaning)
+
+    def _number(self, name: str) -> int | None:
+        """The number of the value of which this is a name; None where it has one order only."""
+        return self._numbers.get(self.values.member(name).root) if name else None
+
+    def _place(self, name: str, order: Order) -> int | None:
+        """The number of the order that the root has where the value of this name lies in `order`."""
+        return self._places[self._numbers[self.values.member(name).root]].get(
+            self.values.root_order(name, order)
+        )
+
+    def add_node(self, choices: NodeChoices) -> None:
+        """Adds a node, and what its subgraphs ask for; of options that look alike here, the one of least cost."""
+        node = choices.node
         for name in node.captures:
-            member = values.member(name)
-            if member.root in number:
-                k = number[member.root]
-                ops.append(OpNode((k,), (), (Choice((places[k][member.order],), (), 0),)))
-                meaning.append(Demand(name, member.order))
+            self.add_result(name, is_free=False)
+        touched = [(k, v) for k, name in enumerate(node.inputs) if (v := self._number(name)) is not None]
+        given = [(k, v) for k, name in enumerate(node.outputs) if (v := self._number(name)) is not None]
         if not touched and not given:
-            continue
-        made.update(node.outputs[k] for k in given)
-        choices = options.get(id(node)) or _choices(values, node, consumer)
+            return
+        self._made.update(node.outputs[k] for k, _ in given)
         found: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[int, NodeOption]] = {}
         for option in choices.options:
-            ins = tuple(
-                [
-                    places[number[values.member(node.inputs[k]).root]].get(
-                        values.root_order(node.inputs[k], option.ins[k]), -1
-                    )
-                    for k in touched
-                ]
-            )
-            outs = tuple(
-                [
-                    places[number[node.outputs[k]]].get(
-                        values.root_order(node.outputs[k], option.outs[k]), -1
-                    )
-                    for k in given
-                ]
-            )
-            if -1 in ins or -1 in outs:
+            ins = [self._place(node.inputs[k], option.ins[k]) for k, _ in touched]
+            outs = [self._place(node.outputs[k], option.outs[k]) for k, _ in given]
+            # An order that was left out, being one too many, is no choice.
+            key = tuple([f for f in ins if f is not None]), tuple([f for f in outs if f is not None])
+            if len(key[0]) < len(ins) or len(key[1]) < len(outs):
                 continue
-            changed = any(map(_is_changed, option.ins)) or any(map(_is_changed, option.outs))
+            changed = not all(map(is_identity, (*option.ins, *option.outs)))
             cost = CHANGED_NODE * changed + SMALL_NODE * option.more_nodes + option.cost
-            if (ins, outs) not in found or cost < found[ins, outs][0]:
-                found[ins, outs] = (cost, option)
-        kept = NodeChoices(node, choices.model, tuple(option for _, option in found.values()))
-        ops.append(
-            OpNode(
-                tuple(number[values.member(node.inputs[k]).root] for k in touched),
-                tuple(number[node.outputs[k]] for k in given),
-                tuple(Choice(*key, cost) for key, (cost, _) in found.items()),
-            )
+            if key not in found or cost < found[key][0]:
+                found[key] = (cost, option)
+        op = OpNode(
+            tuple(v for _, v in touched),
+            tuple(v for _, v in given),
+            tuple(Choice(*key, cost) for key, (cost, _) in found.items()),
         )
-        meaning.append(kept)
-    for root in roots:
-        if root not in made:
-            k = number[root]
-            free = root in graph.constants or root in free_inputs
-            choices = [
-                Choice((), (f,), CHANGED_NODE * bool(f)) for f in (range(len(orders[k])) if free else (0,))
-            ]
-            ops.append(OpNode((), (k,), tuple(choices)))
-            meaning.append(root)
-    for value in graph.proto.output:
-        member = values.member(value.name)
-        if member.root in number:
-            k = number[member.root]
-            order = places[k][member.order]
-            free = range(len(orders[k])) if value.name in free_outputs else (order,)
-            ops.append(OpNode((k,), (), tuple(Choice((f,), (), CHANGED_NODE * (f != order)) for f in free)))
-            meaning.append(Demand(value.name, member.order))
-    return OrderProblem(values, consumer, Problem(tuple(ops), tuple(nodes)), roots, orders, meaning, omitted)
+        self._add(op, NodeChoices(node, choices.model, tuple(option for _, option in found.values())))
 
+    def add_sources(self, free: set[str]) -> None:
+        """Adds what no node makes: inputs and constants, in any order those that are `free`."""
+        for k, root in enumerate(self.roots):
+            if root not in self._made:
+                orders = range(len(self.orders[k])) if root in free else (0,)
+                choices = tuple(Choice((), (f,), CHANGED_NODE * bool(f)) for f in orders)
+                self._add(OpNode((), (k,), choices), root)
 
-def _is_changed(order: Order) -> bool:
-    return not is_identity(order)
+    def add_result(self, name: str, *, is_free: bool) -> None:
+        """Adds that somebody needs the value of this name, as it is or, where it is free, in any order."""
+        k, member = self._number(name), self.values.member(name)
+        if k is not None:
+            own = self._places[k][member.order]
+            orders = range(len(self.orders[k])) if is_free else (own,)
+            choices = tuple(Choice((f,), (), CHANGED_NODE * (f != own)) for f in orders)
+            self._add(OpNode((k,), (), choices), Demand(name, member.order))
 
 
 def _spread(values: Values, consumer: Consumer) -> tuple[dict[int, NodeChoices], tuple[str, ...]]:
@@ -290,10 +299,10 @@ def _choices(values: Values, node: Node, consumer: Consumer) -> NodeChoices:
     ins = [values.candidates(name) for name in node.inputs]
     outs = [values.candidates(name) for name in node.outputs]
     found = list(model.options(node, ins, outs))
+    as_it_is = [option for option in found if (option.ins, option.outs) == (plain.ins, plain.outs)]
     # The model may know what the node takes as it is.
-    first = [o for o in found if (o.ins, o.outs) == (plain.ins, plain.outs)] or [plain]
-    rest = [o for o in found if (o.ins, o.outs) != (plain.ins, plain.outs)]
-    return NodeChoices(node, model, (first[0], *rest))
+    first = next((option for option in as_it_is if option.cost), plain)
+    return NodeChoices(node, model, (first, *(option for option in found if option not in as_it_is)))
 
 
 def _reorder_costs(

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import permutations
 
 Order = tuple[int, ...]
 Extent = int | str | None
@@ -54,44 +53,6 @@ def transposition(source: Order, target: Order) -> Order:
 def same_memory(source: Order, target: Order, shape: Shape) -> bool:
     """Whether tensors in both orders hold the same elements at the same addresses: only dims of one element moved."""
     return [d for d in source if shape[d] != 1] == [d for d in target if shape[d] != 1]
-
-
-# Kinds of transpositions ------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=4096)
-def merged_transposition(source: Order, target: Order, shape: Shape | None) -> Order:
-    """The `perm` between two orders, dims that stay side by side counted as one, those of one element as none."""
-    perm = transposition(source, target)
-    kept = [k for k in perm if shape is None or shape[source[k]] != 1]
-    present = sorted(kept)
-    ranks = [present.index(k) for k in kept]
-    heads = [k for i, k in enumerate(ranks) if i == 0 or ranks[i - 1] != k - 1]
-    return tuple(sorted(heads).index(k) for k in heads)
-
-
-@lru_cache(maxsize=4096)
-def is_fast(perm: Order) -> bool:
-    """Whether a merged transposition moves one block past others, or leaves the last dim where it is."""
-    rank = len(perm)
-    if perm[-1:] == (rank - 1,):
-        return True
-    rest = [k for k in range(rank) if perm[k] != k]
-    moved = perm[rest[0] : rest[-1] + 1] if rest else ()
-    return any([k for k in moved if k != block] == sorted(k for k in moved if k != block) for block in moved)
-
-
-@lru_cache(maxsize=4096)
-def two_fast_moves(source: Order, target: Order, shape: Shape | None) -> Order | None:
-    """An order between two, to and from which a move is fast; None where the move itself is, or there is none."""
-    if is_fast(merged_transposition(source, target, shape)) or len(source) > 7:
-        return None
-    for middle in permutations(range(len(source))):
-        if is_fast(merged_transposition(source, middle, shape)) and is_fast(
-            merged_transposition(middle, target, shape)
-        ):
-            return middle
-    return None
 
 
 def is_static(shape: Shape) -> bool:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from layout_ir.frontends.onnx.functions import node_name
 from layout_ir.passes.onnx.graph_rewriter import Move, Plan
-from layout_ir.passes.onnx.model_graph import Node
-from layout_ir.passes.onnx.orders import Order, Shape
+from layout_ir.passes.onnx.model_graph import Node, is_transpose
+from layout_ir.passes.onnx.orders import Order
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class Remaining:
     source: Order
     target: Order
     nbytes: int
-    shape: Shape | None
-    """Of the value."""
+    cost: int
+    """What the move takes the consumer, in the unit of its prices."""
     producer: str
     consumers: tuple[str, ...]
     reason: str
@@ -31,7 +31,7 @@ class Remaining:
 
 def remaining_transposes(plan: Plan) -> list[Remaining]:
     """The Transposes that a plan leaves."""
-    unknown = [_of_unknown_rank(plan, node) for node in plan.values.nodes if _is_transpose(node)]
+    unknown = [_of_unknown_rank(plan, node) for node in plan.values.nodes if is_transpose(node)]
     moves = plan.moves()
     if not moves:
         return unknown
@@ -47,10 +47,6 @@ def remaining_transposes(plan: Plan) -> list[Remaining]:
     ]
 
 
-def _is_transpose(node: Node) -> bool:
-    return node.op_type == "Transpose" and not node.domain
-
-
 def _of_unknown_rank(plan: Plan, node: Node) -> Remaining:
     """A Transpose that stays a node like any other: of a value of unknown rank, or with a `perm` that does not fit."""
     value, perm = node.input(0), node.ints("perm")
@@ -64,7 +60,8 @@ def _of_unknown_rank(plan: Plan, node: Node) -> Remaining:
         reason = f"its perm {_text(perm or ())} is none of {len(shape)} dims"
         removed = "a perm that names each dim once"
     producer, nbytes = f"value '{value}'", 2 * plan.graph.nbytes(value)
-    return Remaining(value, (), (), nbytes, shape, producer, (_title(node),), reason, removed, False)
+    cost = plan.problem.consumer.transpose_cost(nbytes)
+    return Remaining(value, (), (), nbytes, cost, producer, (_title(node),), reason, removed, False)
 
 
 def _remaining(plan: Plan, move: Move, maker: Node | None, users: list[tuple[Node, int]]) -> Remaining:
@@ -95,7 +92,7 @@ def _remaining(plan: Plan, move: Move, maker: Node | None, users: list[tuple[Nod
         move.source,
         move.target,
         move.nbytes,
-        plan.graph.shape(move.root),
+        plan.problem.consumer.move_cost(move.source, move.target, plan.graph.shape(move.root), move.nbytes),
         producer,
         consumers,
         reason,

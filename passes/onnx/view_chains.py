@@ -12,10 +12,8 @@ from itertools import pairwise
 from math import prod
 from typing import cast
 
-from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
+from layout_ir.passes.onnx.model_graph import VIEWS, Graph, Node, transpose_perm
 from layout_ir.passes.onnx.orders import is_static
-
-_VIEWS = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 
 
 def merge_view_chains(graph: Graph) -> None:
@@ -29,7 +27,7 @@ def merge_view_chains(graph: Graph) -> None:
     chains: dict[str, list[Node]] = {}
     """By the result of their last node."""
     for node in graph.nodes:
-        if node.op_type in _VIEWS and not node.domain and _is_known(node):
+        if node.op_type in VIEWS and not node.domain and _is_known(node):
             before = chains.pop(node.inputs[0], []) if uses.get(node.inputs[0]) == 1 else []
             chains[node.outputs[0]] = [*before, node]
     merged: dict[int, list[Node]] = {}

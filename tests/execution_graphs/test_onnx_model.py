@@ -159,6 +159,44 @@ def test_a_flag_of_a_product_is_a_witness(tmp_path: Path):
     assert copy.verdict == "avoidable" and "with_flag" in copy.reason
 
 
+def test_attributes_are_told_zeros_too():
+    text = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    m (float[2,3] x) => (float[2,3] y) { z = Softmax<axis = 0>(x)
+      i = ArgMax<axis = 1, keepdims = 0>(z)
+      p = Constant<value = int64[4] {0, 0, 0, 0}>()
+      y = Pad<mode = "edge">(z, p) }"""
+    read = read_onnx(onnx.parser.parse_model(text), {})
+    assert [n.attributes for n in read.nodes if n.role == "op"] == [
+        "axis=0",
+        "axis=1 keepdims=0",
+        "mode=edge",
+    ]
+
+
+@pytest.mark.parametrize(("transposed", "batch"), [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_a_product_reads_its_operands_as_onnxruntime_does(transposed: int, batch: int):
+    """The order in which its flags let it read a stack, stated as a Transpose in front of a product without flags."""
+    runtime: Any = pytest.importorskip("onnxruntime", reason="needs the extra 'oracles'")
+    helper, info = onnx.helper, onnx.helper.make_tensor_value_info
+    shape = {(0, 0): (2, 3, 4, 5), (0, 1): (4, 2, 3, 5), (1, 0): (2, 3, 5, 4), (1, 1): (5, 2, 3, 4)}
+    left = shape[transposed, batch]
+    flags = {"transA": transposed, "transBatchA": batch}
+    node = helper.make_node("FusedMatMul", ["x", "w"], ["y"], domain="com.microsoft", **flags)
+    inputs = [info("x", 1, left), info("w", 1, [2, 3, 5, 7])]
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph([node], "g", inputs, [info("y", 1, None)])
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    read = read_onnx(model, {})
+    (product,) = (node for node in read.nodes if node.kind == "FusedMatMul")
+    order = product.inputs[0].read_as or (0, 1, 2, 3)
+    random = np.random.default_rng(0)
+    x, w = (random.standard_normal(s).astype(np.float32) for s in (left, (2, 3, 5, 7)))
+    (y,) = runtime.InferenceSession(model.SerializeToString()).run(None, {"x": x, "w": w})
+    assert np.allclose(y, x.transpose(order) @ w, atol=1e-5)
+    assert read.values[product.outputs[0]].shape == y.shape
+
+
 @pytest.mark.parametrize("data", [b"", b"\x08\x08nonsense\x00", b"\x08"])
 def test_negative_what_is_no_model_is_one_error(data: bytes, tmp_path: Path):
     path = tmp_path / "model.onnx"

@@ -104,6 +104,7 @@ _WHERE = {
     "formats": ("formats", "Formats"),
     "ir": ("programs", "Programs"),
     "onnx": ("models", "Models"),
+    "transposes": ("transposed_models", "TransposedModels"),
     "plans": ("plans", "Plans"),
     "certificates": ("certificates", "Certificates"),
     "commands": ("commands", "Commands"),

@@ -20,7 +20,7 @@ pytest.importorskip("onnxruntime")
 
 CASES = {
     "formats": 150, "ir": 60, "onnx": 90, "plans": 100, "certificates": 400, "commands": 60, "costs": 50,
-    "reorders": 50, "dynamic-reorders": 10, "onednn": 50,
+    "reorders": 50, "dynamic-reorders": 10, "onednn": 50, "transposes": 30,
 }  # fmt: skip
 """Inputs of each kind: three seconds' worth, or so."""
 

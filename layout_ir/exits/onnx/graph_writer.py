@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 import onnx
 import onnx.helper
@@ -15,17 +14,15 @@ from layout_ir.diagnostics import LocatedError, name_of_op
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of, has_layout, is_tensor
 from layout_ir.dialects.layout.types import tensor_type
-from layout_ir.dialects.nn.model_names import names_at
 from layout_ir.dialects.nn.protos import node_of
 from layout_ir.errors import LayoutError
 from layout_ir.exits.onnx.graph_names import GraphNames, names_of_nodes, names_of_signature
 from layout_ir.exits.onnx.node_forms import FORMS
+from layout_ir.exits.onnx.node_groups import NodeGroup, node_groups
 from layout_ir.exits.onnx.node_writer import LARGEST, NodeWriter
 from layout_ir.exits.onnx.operator_versions import (
     DATA_TYPES,
-    OLDEST,
     chosen_versions,
-    first_version,
     graphs_in,
     nodes_in,
 )
@@ -37,9 +34,9 @@ def write_model(module: ModuleOp, function: FuncOp) -> onnx.ModelProto:
     ops = [op for op in block.ops if op is not end]
     for argument in block.args:
         _check_value(argument, function)
-    splits = _splits(ops)
-    needed = {op: version for op in ops if (version := _needed(op, splits)) is not None}
+    needed = {op: version for op in ops if (version := _needed(op)) is not None}
     versions = chosen_versions(module, ops, needed)
+    groups = node_groups(ops, versions.opset)
     results = list(end.operands)
     names = GraphNames(_inner_names(ops))
     inputs, outputs = names_of_signature(function, names, results)
@@ -54,7 +51,7 @@ def write_model(module: ModuleOp, function: FuncOp) -> onnx.ModelProto:
         write.names_of(op.results)
     for op in ops:
         try:
-            _write(write, op, splits)
+            _write(write, op, groups)
         except LocatedError:
             raise
         except LayoutError as error:
@@ -97,7 +94,7 @@ def _check_value(value: SSAValue, op: Operation) -> None:
         raise LocatedError(f"{name_of_op(op)} has a value of type {type}, {problem}", op)
 
 
-def _needed(op: Operation, splits: Mapping[Operation, Sequence[nn.SliceOp]]) -> int | None:
+def _needed(op: Operation) -> int | None:
     """The first version of ONNX's operators in which `op` can be written; None for one that every version has.
 
     Raises LocatedError where there is none.
@@ -109,26 +106,23 @@ def _needed(op: Operation, splits: Mapping[Operation, Sequence[nn.SliceOp]]) -> 
     form = FORMS.get(type(op))
     if form is None:
         raise LocatedError(f"{name_of_op(op)} has no form in ONNX", op)
-    if op in splits:
-        op_type, version = "Split", first_version("Split", op.operands, op.results, OLDEST)
-    else:
-        op_type, version = form.op_type, form.first_version(op)
+    version = form.first_version(op)
     if version is None:
         elements = ", ".join(dict.fromkeys(dtype_of(x.type) for x in (*op.operands, *op.results)))
         raise LocatedError(
-            f"{name_of_op(op)} of {elements} has no form in ONNX: {op_type} does not take it", op
+            f"{name_of_op(op)} of {elements} has no form in ONNX: {form.op_type} does not take it", op
         )
     return version
 
 
-def _write(write: NodeWriter, op: Operation, splits: Mapping[Operation, Sequence[nn.SliceOp]]) -> None:
+def _write(write: NodeWriter, op: Operation, groups: Mapping[Operation, NodeGroup]) -> None:
     if isinstance(op, nn.ConstantOp):
         write.constant(op)
     elif isinstance(op, nn.OpaqueOp):
         _opaque(write, op)
-    elif op in splits:
-        if splits[op]:
-            _split(write, splits[op])
+    elif op in groups:
+        if groups[op].writer is op:
+            groups[op].write(write)
     else:
         FORMS[type(op)].write_in(write, op)
 
@@ -189,44 +183,3 @@ def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
             _rename(inner, names)
     for value in graph.output:
         value.name = names.get(value.name, value.name)
-
-
-# --- Split ----------------------------------------------------------------------------------------------------------
-
-
-def _splits(ops: Sequence[Operation]) -> dict[Operation, list[nn.SliceOp]]:
-    """Slices that were one Split: they have a node in common, and one dim of a value between them without a gap.
-
-    The first of them has all in the order of their parts, the others have none.
-    """
-    groups: dict[tuple[SSAValue, str, int], list[nn.SliceOp]] = {}
-    for op in ops:
-        if isinstance(op, nn.SliceOp) and (dim := _split_dim(op)) is not None and (names := names_at(op)):
-            groups.setdefault((op.x, names[0], dim), []).append(op)
-    found: dict[Operation, list[nn.SliceOp]] = {}
-    for (x, _, dim), parts in groups.items():
-        first = parts[0]
-        places = {op: (op.starts[dim], op.starts[dim] + op.sizes[dim]) for op in parts}
-        parts.sort(key=places.__getitem__)
-        bounds = [places[op] for op in parts]
-        tiles = all(one[1] == other[0] for one, other in pairwise(bounds))
-        whole = bounds[0][0] == 0 and bounds[-1][1] == tensor_type(x.type).get_shape()[dim]
-        if len(parts) > 1 and tiles and whole:
-            found |= {op: parts if op is first else [] for op in parts}
-    return found
-
-
-def _split_dim(op: nn.SliceOp) -> int | None:
-    """The one dim that a slice cuts, in steps of 1; None where there are more."""
-    cut = [dim for dim, (old, new) in enumerate(zip(op.shapes[0], op.sizes, strict=True)) if old != new]
-    return cut[0] if len(cut) == 1 and op.sizes[cut[0]] and set(op.steps) == {1} else None
-
-
-def _split(write: NodeWriter, parts: Sequence[nn.SliceOp]) -> None:
-    (dim,) = {_split_dim(op) for op in parts}
-    sizes = [op.sizes[dim or 0] for op in parts]
-    x, outputs = write.name_of(parts[0].x), [write.name_of(op.result) for op in parts]
-    if write.opset < 13:
-        write.node(parts[0], "Split", [x], outputs, axis=dim, split=sizes)
-    else:
-        write.node(parts[0], "Split", [x, write.ints(sizes, "split")], outputs, axis=dim)

@@ -232,16 +232,16 @@ def _reduction(op: type[nn.ReduceOp]) -> NodeForm:
 
 
 def _cum_sum(write: NodeWriter, op: nn.CumSumOp) -> None:
-    flags = {"exclusive": int(op.exclusive) or None, "reverse": int(op.reverse) or None}
+    flags: dict[str, Any] = {"exclusive": int(op.exclusive) or None, "reverse": int(op.reverse) or None}
     write.node(op, "CumSum", [write.name_of(op.x), write.number(op.axis, "i64", "axis")], **flags)
 
 
-def _arg_reduction_since(op: nn.ArgReduceOp) -> int:
+def _arg_reduction_since(op: nn.ArgMaxOp | nn.ArgMinOp) -> int:
     """Of equal elements, versions before 12 took the first."""
     return 12 if op.select_last else OLDEST
 
 
-def _arg_reduction(op: nn.ArgReduceOp) -> dict[str, Any]:
+def _arg_reduction(op: nn.ArgMaxOp | nn.ArgMinOp) -> dict[str, Any]:
     last = {"select_last_index": 1} if op.select_last else {}
     return {"axis": op.axis, "keepdims": None if op.keepdims else 0, **last}
 

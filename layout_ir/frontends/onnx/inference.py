@@ -210,19 +210,29 @@ def _concatenated(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx
     return [onnx.helper.make_node("Concat", list(node.input[2::3]), ["result"], axis=axis)]
 
 
+def fused_operand_order(rank: int, transposed: bool, batch: bool) -> tuple[int, ...]:
+    """The order in which a FusedMatMul reads the dims of an operand, by its flags transA and transBatchA, or B's.
+
+    The second moves the first dim behind those of the stack, the first exchanges the last two.
+    """
+    order = [*range(1, rank - 1), 0, rank - 1] if batch and rank > 2 else [*range(rank)]
+    if transposed and rank > 1:
+        order[-2:] = order[:-3:-1]
+    return tuple(order)
+
+
 def _fused_matmul(node: onnx.NodeProto, rank: Callable[[str], int]) -> list[onnx.NodeProto]:
     import onnx.helper
 
     flags: dict[str, Any] = {a.name: a.i for a in node.attribute}
-    if flags.get("transBatchA") or flags.get("transBatchB"):
-        raise OnnxImportError("transBatchA and transBatchB are not supported")
     names, nodes = list(node.input[:2]), list[onnx.NodeProto]()
-    for number, flag in enumerate(("transA", "transB")):
-        if flags.get(flag) and rank(names[number]) > 1:
-            perm = list(range(rank(names[number])))
-            perm[-2:] = perm[:-3:-1]
-            nodes.append(onnx.helper.make_node("Transpose", [names[number]], [flag], perm=perm))
-            names[number] = flag
+    for number, side in enumerate("AB"):
+        if flags.get(f"trans{side}") or flags.get(f"transBatch{side}"):
+            perm = fused_operand_order(
+                rank(names[number]), bool(flags.get(f"trans{side}")), bool(flags.get(f"transBatch{side}"))
+            )
+            nodes.append(onnx.helper.make_node("Transpose", [names[number]], [side], perm=perm))
+            names[number] = side
     return [*nodes, onnx.helper.make_node("MatMul", names, ["result"])]
 
 

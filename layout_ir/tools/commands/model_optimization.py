@@ -7,6 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from layout_ir.drawing.drawn_graph import bytes_text
 from layout_ir.errors import LayoutError, printable
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ _SHOWN = 10
 def run(args: argparse.Namespace) -> int:
     """Prints the report; writes the model to `-o`, the proof to `--certificate` and pictures of both graphs."""
     from layout_ir.api.optimizing import optimize_onnx
-    from layout_ir.drawing.drawn_graph import bytes_text
     from layout_ir.files import all_or_none, write_result
     from layout_ir.tools.execution_drawing import draw_models
     from layout_ir.tools.program import input_shapes, shipped_network
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         text = (
             json.dumps(report_object(args.model, result), indent=2)
             if args.json
-            else "\n".join(report_lines(args.model, result, everything=args.report, bytes_text=bytes_text))
+            else "\n".join(report_lines(args.model, result, everything=args.report))
         )
         to_stderr = "-" in files
         if not to_stderr:
@@ -79,7 +79,7 @@ def check_options(args: argparse.Namespace) -> None:
 def proof(result: OptimizedModel) -> str:
     """Whether the orders are proven to be of least cost."""
     if result.solution.is_optimal and not result.solution.omitted:
-        return f"proven: no orders of dims cost {result.target} less"
+        return f"proven: of all that the models of its nodes offer, nothing costs {result.target} less"
     left = "; ".join(result.solution.omitted) or "the search was ended"
     return f"not proven to be of least cost: {left}"
 
@@ -124,7 +124,7 @@ def _move_text(entry: Remaining) -> str:
     return " to ".join(f"({', '.join(map(str, order))})" for order in (entry.source, entry.target))
 
 
-def report_lines(model: str, result: OptimizedModel, *, everything: bool, bytes_text: Any) -> list[str]:
+def report_lines(model: str, result: OptimizedModel, *, everything: bool) -> list[str]:
     """The report as text; `everything` lists all remaining Transposes with their reasons."""
     lines = [
         f"{printable(model)}: {len(result.stored.graph.node)} nodes, target {result.target}",

@@ -7,6 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from layout_ir.drawing.drawn_graph import bytes_text
 from layout_ir.errors import LayoutError
 from layout_ir.tools.commands.arguments import add_input_shapes
 
@@ -254,8 +255,8 @@ def format_report(report: Report, model: str, everything: bool = False, reasons:
         f"{model}: {report.ops} ops, target {report.target}",
         "",
         f"             {'reorders':>9}  {'moved':>10}  {'estimated':>10}",
-        f"  naive      {naive.count:>9}  {_bytes(naive.nbytes):>10}  {time_text(naive.time_ns):>10}",
-        f"  optimized  {best.count:>9}  {_bytes(best.nbytes):>10}  {time_text(best.time_ns):>10}",
+        f"  naive      {naive.count:>9}  {bytes_text(naive.nbytes):>10}  {time_text(naive.time_ns):>10}",
+        f"  optimized  {best.count:>9}  {bytes_text(best.nbytes):>10}  {time_text(best.time_ns):>10}",
         "",
     ]
     lines += _proof(report)
@@ -289,7 +290,7 @@ def _proof(report: Report) -> list[str]:
 
 def _line(entry: Remaining) -> str:
     change = f"{entry.source} -> {entry.destination}"
-    return f"  {change}  {_bytes(entry.nbytes)}  between {entry.producer} and {entry.consumer}"
+    return f"  {change}  {bytes_text(entry.nbytes)}  between {entry.producer} and {entry.consumer}"
 
 
 def _cost(cost: int, unit: str) -> str:
@@ -302,10 +303,3 @@ def time_text(ns: float, digits: int = 2) -> str:
     if ns and ns < 1e3:
         return f"{ns:.0f} ns"
     return f"{ns / 1e3:.{digits}f} us" if 0 < ns < 1e6 else f"{ns / 1e6:.{digits}f} ms"
-
-
-def _bytes(count: int) -> str:
-    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} B"

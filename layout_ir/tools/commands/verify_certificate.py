@@ -193,7 +193,9 @@ def _about_model(
     path = shipped_network(args.program) if args.program.startswith("onnx:") else args.program
     about = check_proof(certificate, path, target, input_shapes(args.shapes or ()))
     subject = f"{args.program} for {target}" + ("" if about == "the model" else f", {about}")
-    return [f"that this is the problem of {subject}: no orders of dims cost it less"], []
+    return [
+        f"that this is the problem of {subject}: of all that the models of its nodes offer, nothing costs less"
+    ], []
 
 
 def _agreed(origin: dict[str, Any], args: argparse.Namespace) -> str:

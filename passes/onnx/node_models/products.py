@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import product
+from math import prod
 from typing import TYPE_CHECKING
 
 from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 
 Labels = tuple[int, ...]
 """The dims of a tensor in memory as numbers of dims of the product: those of the result, then the one summed over."""
+
+
+Products = Callable[[int, Labels, int, int, int], Iterator[tuple[Labels, Labels, Labels]]]
+"""The products in which tensor number k (x, w or y) has these labels, given the ranks of x, w and y."""
 
 
 class MatMul:
@@ -33,26 +39,10 @@ class MatMul:
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """The options that an order of an operand or of the result leads to."""
-        shapes = (node.shape(0), node.shape(1), node.result_shape())
-        x, w, y = shapes
-        if x is None or w is None or y is None or min(len(x), len(w)) < 2:
-            return
-        found: dict[tuple[Labels, Labels, Labels], None] = {}
-        rank, total = len(y), len(y)
-        tables = _tables(len(x), len(w), rank, total)
-        for number, candidates in enumerate((ins[0], ins[1], outs[0])):
-            for order in candidates:
-                given = tuple(tables[number][d] for d in order)
-                found.update(dict.fromkeys(_products(number, given, len(x), len(w), rank)))
         packed = self.packs_constants and node.input(1) in node.graph.constants
-        for labels in found:
-            if packed and _is_swapped(labels[0], rank):
-                continue
-            orders = [
-                tuple(table.index(label) for label in each)
-                for table, each in zip(tables, labels, strict=True)
-            ]
-            yield option_of(node, {0: orders[0], 1: orders[1]}, {0: orders[2]})
+        for labels, option in _found_options(node, ins, outs, _products):
+            if not (packed and _is_swapped(labels[0], len(labels[2]))):
+                yield option
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node, its operands swapped where the result is there transposed."""
@@ -72,6 +62,29 @@ def _tables(x: int, w: int, rank: int, k: int) -> tuple[Labels, Labels, Labels]:
         (*range(rank - w, rank - 2), k, columns),
         identity(rank),
     )
+
+
+def _found_options(
+    node: Node, ins: Candidates, outs: Candidates, products: Products
+) -> Iterator[tuple[tuple[Labels, Labels, Labels], NodeOption]]:
+    """The products that some order of x, w or y leads to, each with the labels of all three in memory."""
+    shapes = node.shape(0), node.shape(1), node.result_shape()
+    if None in shapes:
+        return
+    x, w, rank = (len(shape or ()) for shape in shapes)
+    if min(x, w) < 2:
+        return
+    tables = _tables(x, w, rank, rank)
+    found: dict[tuple[Labels, Labels, Labels], None] = {}
+    for number, candidates in enumerate((ins[0], ins[1], outs[0])):
+        for order in candidates:
+            given = tuple(tables[number][d] for d in order)
+            found.update(dict.fromkeys(products(number, given, x, w, rank)))
+    for labels in found:
+        orders = [
+            tuple(table.index(label) for label in each) for table, each in zip(tables, labels, strict=True)
+        ]
+        yield labels, option_of(node, {0: orders[0], 1: orders[1]}, {0: orders[2]})
 
 
 def _is_swapped(x: Labels, k: int) -> bool:
@@ -143,24 +156,9 @@ class FusedMatMul(MatMul):
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """The options of MatMul, and those with flags."""
         yield from super().options(node, ins, outs)
-        x, w, y = node.shape(0), node.shape(1), node.result_shape()
-        if x is None or w is None or y is None or min(len(x), len(w)) < 2:
-            return
-        if node.graph.element_type(node.input(0)) != 1 or node.input(1) in node.graph.constants:
-            return
-        rank = len(y)
-        tables = _tables(len(x), len(w), rank, rank)
-        found: dict[tuple[Labels, Labels, Labels], None] = {}
-        for number, candidates in enumerate((ins[0], ins[1], outs[0])):
-            for order in candidates:
-                given = tuple(tables[number][d] for d in order)
-                found.update(dict.fromkeys(_fused(number, given, len(x), len(w), rank)))
-        for labels in found:
-            orders = [
-                tuple(table.index(label) for label in each)
-                for table, each in zip(tables, labels, strict=True)
-            ]
-            yield option_of(node, {0: orders[0], 1: orders[1]}, {0: orders[2]})
+        if node.graph.element_type(node.input(0)) == _FLOAT and node.input(1) not in node.graph.constants:
+            for _, option in _found_options(node, ins, outs, _fused):
+                yield option
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node with its flags; a MatMul where it needs none."""
@@ -294,25 +292,30 @@ def _is_new(x: Order, w: Order, y: Order, ins: Candidates, outs: Candidates) -> 
     )
 
 
+_FLOAT = 1
+"""Single precision, as TensorProto numbers element types."""
+
+_MOST = 256
+"""Combinations of orders of the tensors of an Einsum that are options."""
+
+
 class Einsum:
     """Its equation says the dims of every tensor: each in any order of its own."""
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
-        """Every order of one tensor alone, and all that are asked for at once."""
+        """Every order of every tensor with every other; beyond `_MOST`, with the orders of the model of all others."""
         if self._terms(node) is None:
             return
-        plain = option_of(node, {}, {})
+        tensors = [*ins, outs[0]]
+        if prod(map(len, tensors)) <= _MOST:
+            for orders in product(*tensors):
+                yield NodeOption(tuple(orders[:-1]), (orders[-1],))
+            return
         for k, candidates in enumerate(ins):
             for order in candidates:
                 yield option_of(node, {k: order}, {})
         for order in outs[0]:
             yield option_of(node, {}, {0: order})
-        many = max(len(c) for c in (*ins, outs[0]))
-        for pick in range(many):
-            orders = [c[min(pick, len(c) - 1)] if c else () for c in ins]
-            yield NodeOption(
-                tuple(orders), (outs[0][min(pick, len(outs[0]) - 1)],) if outs[0] else plain.outs
-            )
 
     @staticmethod
     def _terms(node: Node) -> list[str] | None:

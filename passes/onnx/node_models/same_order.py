@@ -20,6 +20,9 @@ from layout_ir.passes.onnx.orders import Order, inverse
 if TYPE_CHECKING:
     import onnx
 
+_INT32 = 6
+"""32-bit integers, as TensorProto numbers element types."""
+
 Adjust = Callable[["NodeWriter", "onnx.NodeProto", Order], None]
 """Rewrites what a node says of its dims for tensors in an order."""
 Admits = Callable[[Node, Order], bool]
@@ -165,8 +168,8 @@ def slice_adjust(writer: NodeWriter, proto: onnx.NodeProto, order: Order) -> Non
     axes = node.known_ints(3) if node.input(3) else range(_entries(node, 1) or 0)
     assert axes is not None
     mine = writer.out.ints([places[a % len(order)] for a in axes])
-    if node.graph.element_bits(node.input(1)) != 64:
-        mine = writer.out.add("Cast", [mine], writer.out.fresh(f"{mine}_int32"), to=6)
+    if node.graph.element_type(node.input(1)) == _INT32:
+        mine = writer.out.add("Cast", [mine], writer.out.fresh(f"{mine}_int32"), to=_INT32)
     set_input(proto, 3, mine)
 
 

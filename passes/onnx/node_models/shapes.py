@@ -108,8 +108,10 @@ class Unsqueeze:
             yield option_of(node, {0: without(order, axes)}, {0: order})
 
     def _axes(self, node: Node) -> list[int] | None:
-        axes, result = known_axes(node, 13, 1), node.result_shape()
-        return None if not axes or result is None else sorted(a % len(result) for a in axes)
+        axes, shape, result = known_axes(node, 13, 1), node.shape(0), node.result_shape()
+        if not axes or shape is None or result is None or len(shape) + len(axes) != len(result):
+            return None
+        return sorted(a % len(result) for a in axes)
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node with the places of its axes."""

@@ -2,7 +2,10 @@
 
     every value                         a permutation of its dims; no blocks, no pads
     convolutions, pools, batch_norm,    batch, channels, space, as the operator defines it; weights with output channels
-    lrn, global pools, resize           outermost
+    group_norm, lrn, global pools,      outermost, of a transposed convolution with input channels
+    resize
+    layer_norm, rms_norm                the dims that they normalize over innermost, in order, as LayerNormalization has
+                                        them; or row-major, which may be a few operators
     matrix products                     row-major; of two matrices either may be transposed, as Gemm has a flag for each
     everything else                     any permutation in which its model offers it: the axes are rewritten
 
@@ -12,7 +15,7 @@ Transpose. Costs are those of a machine that runs convolutions at one rate, so t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from xdsl.ir import Operation, SSAValue
 
@@ -26,8 +29,8 @@ from layout_ir.passes.selection.options.conv_kernels import ConvKernel, ConvShap
 from layout_ir.passes.selection.options.tensor_formats import bound, row_major, shape_of
 
 _IN_ORDER = (
-    nn.ConvOp, nn.MaxPoolOp, nn.AvgPoolOp, nn.GlobalAvgPoolOp, nn.GlobalMaxPoolOp, nn.BatchNormOp, nn.LrnOp,
-    nn.ResizeOp,
+    nn.ConvOp, nn.ConvTransposeOp, nn.MaxPoolOp, nn.AvgPoolOp, nn.GlobalAvgPoolOp, nn.GlobalMaxPoolOp, nn.BatchNormOp,
+    nn.GroupNormOp, nn.LrnOp, nn.ResizeOp,
 )  # fmt: skip
 """Ops whose operators know batch, channels and space by their positions."""
 
@@ -68,6 +71,8 @@ def _can_be_written(op: Operation, option: LayoutOption) -> bool:
         )
     if not all(_is_permuted(*pair) for pair in (*ins, *outs)):
         return False
+    if isinstance(op, nn.LayerNormOp | nn.RmsNormOp):
+        return _is_row_major(*outs[0]) or _ends_in(_order(*outs[0]), op.axes, shape_of(op.result))
     if isinstance(op, nn.ReduceOp) and not op.keepdims:
         # The dims that stay are in the order that they had: any other would be a Transpose of the result.
         order = [dim - sum(axis < dim for axis in op.axes) for dim in _order(*ins[0]) if dim not in op.axes]
@@ -90,6 +95,12 @@ def _is_permuted(value: SSAValue, fmt: Format) -> bool:
     except LayoutError:
         return False
     return all(len(tensor.places(dim)) <= 1 for dim in range(layout.rank))
+
+
+def _ends_in(order: Sequence[int], axes: Sequence[int], extents: Sequence[int]) -> bool:
+    """Whether the innermost dims in `order`, which has none of extent 1, are `axes` from the lowest to the highest."""
+    innermost = [axis for axis in sorted(axes) if extents[axis] != 1]
+    return list(order[len(order) - len(innermost) :]) == innermost
 
 
 def _order(value: SSAValue, fmt: Format) -> list[int]:

@@ -45,7 +45,8 @@ def test_bf16_goes_in_and_out_as_its_bits():
         ('"Not" opset 1 (%x)', "for Not, but its type is f32|fails on Not"),
         (
             '"Concat" opset 13 (%x) {axis = 7 : i64}',
-            "the reference of the onnx package fails on Concat: ValueError|AxisError",
+            # Before 1.23 the reference gives the operand more dims.
+            "the reference of the onnx package fails on Concat: |for Concat, but its type is f32",
         ),
     ],
 )

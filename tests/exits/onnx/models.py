@@ -12,13 +12,18 @@ import pytest
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
+import layout_ir as li
+from layout_ir.api.exporting import to_onnx
 from layout_ir.dialects.nn.opaque import ProtoAttr
 from layout_ir.dialects.nn.protos import MODEL
+from tests.frontends.onnx.models import model as model_from
 
 onnx: Any = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 onnxruntime: Any = pytest.importorskip("onnxruntime", reason="needs the extra 'oracles'")
 
 Array = NDArray[Any]
+
+X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
 
 def with_opset(module: ModuleOp, version: int) -> ModuleOp:
@@ -72,3 +77,21 @@ def _session(model: Any, optimized: bool) -> Any:
 def counts(model: Any) -> Counter[str]:
     """How many nodes there are of each operator."""
     return Counter(node.op_type for node in model.graph.node)
+
+
+def came_back(source: Any, *arrays: Any) -> Any:
+    """The model that went out of a program that came in as `source`, which computes the same."""
+    went = to_onnx(li.from_onnx(source))
+    check(went)
+    for got, want in zip(evaluate(went, arrays), evaluate(source, arrays), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+    return went
+
+
+def typed(nodes: Any, outputs: dict[str, list[int]], **options: Any) -> Any:
+    """A model of X, with the shapes of its outputs."""
+    options.setdefault("opset", 17)
+    source = model_from(nodes, {"x": X.shape}, tuple(outputs), **options)
+    for value, shape in zip(source.graph.output, outputs.values(), strict=True):
+        value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, 1, shape))
+    return source

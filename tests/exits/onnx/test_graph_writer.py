@@ -1,8 +1,6 @@
-"""The walk over the function: signature, opaque nodes, Split, what cannot be written."""
+"""The walk over the function: signature, opaque nodes, what cannot be written."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,30 +9,9 @@ import layout_ir as li
 from layout_ir.api.exporting import to_onnx
 from layout_ir.diagnostics import LocatedError
 from layout_ir.exits.onnx import model_of
-from tests.exits.onnx.models import check, counts, evaluate, onnx
-from tests.frontends.onnx.models import ints, main_of, model, node
+from tests.exits.onnx.models import X, came_back, check, counts, evaluate, onnx, typed
+from tests.frontends.onnx.models import main_of, model, node
 from tests.programs import parse
-
-X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-
-
-def came_back(source: Any, *arrays: Any) -> Any:
-    """The model that went out of a program that came in as `source`, which computes the same."""
-    went = to_onnx(li.from_onnx(source))
-    check(went)
-    for got, want in zip(evaluate(went, arrays), evaluate(source, arrays), strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-6)
-    return went
-
-
-def typed(nodes: Any, outputs: dict[str, list[int]], **options: Any) -> Any:
-    """A model of X, with the shapes of its outputs."""
-    options.setdefault("opset", 17)
-    source = model(nodes, {"x": X.shape}, tuple(outputs), **options)
-    for value, shape in zip(source.graph.output, outputs.values(), strict=True):
-        value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, 1, shape))
-    return source
-
 
 # --- signature ---
 
@@ -76,44 +53,6 @@ def test_a_function_of_any_name_goes_out():
     assert output.name == "y"
     with pytest.raises(li.LayoutError, match="the module has no function @main, its functions: @f"):
         to_onnx(parse(text))
-
-
-# --- Split ---
-
-
-def test_the_slices_of_a_split_are_a_split_again():
-    sizes = node("Split", "x parts", "a b", axis=2, name="cut")
-    source = typed(
-        [sizes, node("Neg", "b", "c")], {"a": [2, 3, 1], "c": [2, 3, 3]}, constants={"parts": ints(1, 3)}
-    )
-    went = came_back(source, X)
-    assert counts(went) == {"Split": 1, "Neg": 1}
-    assert next(n.name for n in went.graph.node) == "cut"
-
-
-def test_a_split_before_version_13_has_its_parts_as_an_attribute():
-    source = typed(
-        [node("Split", "x", "a b", axis=2, split=[1, 3])], {"a": [2, 3, 1], "b": [2, 3, 3]}, opset=11
-    )
-    (split,) = came_back(source, X).graph.node
-    assert list(split.input) == ["x"]
-
-
-@pytest.mark.parametrize("outputs", ["a -", "a a2"])
-def test_negative_slices_that_were_not_one_split_stay_slices(outputs: str):
-    if outputs == "a -":
-        nodes = [node("Split", "x parts", "a b", axis=2)]
-        source = typed(nodes, {"a": [2, 3, 1]}, constants={"parts": ints(1, 3)})
-        expected = {"Slice": 1}
-    else:
-        nodes = [
-            node("Slice", "x zero one axis", "a", name="p"),
-            node("Slice", "x one four axis", "a2", name="q"),
-        ]
-        constants = {"zero": ints(0), "one": ints(1), "four": ints(4), "axis": ints(2)}
-        source = typed(nodes, {"a": [2, 3, 1], "a2": [2, 3, 3]}, constants=constants)
-        expected = {"Slice": 2}
-    assert counts(came_back(source, X)) == expected
 
 
 # --- opaque nodes ---

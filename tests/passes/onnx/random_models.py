@@ -94,7 +94,7 @@ class Sketch:
         """The value behind a Transpose."""
         shape = self.values[name]
         perm = self.perm(len(shape)) if perm is None else perm
-        attributes = {"perm": list(perm)} if perm else {}
+        attributes: dict[str, Any] = {"perm": list(perm)} if perm else {}
         return self.node("Transpose", [name], [shape[d] for d in perm], **attributes)
 
 
@@ -373,10 +373,14 @@ def _branch(s: Sketch, x: str, shape: Shape) -> str:
     """An If whose branches use the value, which a Transpose may have made, and transpose it."""
     perm = s.perm(len(shape))
     result = [shape[d] for d in perm]
+    attributes: dict[str, Any] = {"perm": perm} if perm else {}
     graphs: list[onnx.GraphProto] = []
     for op_type in ("Tanh", "Abs"):
         middle, last = s.name(), s.name()
-        nodes = [oh.make_node("Transpose", [x], [middle], perm=perm), oh.make_node(op_type, [middle], [last])]
+        nodes = [
+            oh.make_node("Transpose", [x], [middle], **attributes),
+            oh.make_node(op_type, [middle], [last]),
+        ]
         graphs.append(oh.make_graph(nodes, op_type, [], [oh.make_tensor_value_info(last, _FLOAT, None)]))
     test = s.constant(np.array(s.random.random() < 0.5))
     return s.node("If", [test], result, then_branch=graphs[0], else_branch=graphs[1])

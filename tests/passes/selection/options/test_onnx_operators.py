@@ -11,7 +11,7 @@ import layout_ir as li
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.physical import physical_tensor
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import has_layout, layout_of, nbytes_of
+from layout_ir.dialects.layout import has_layout, layout_of
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.convert_to_physical import convert_to_physical
 from layout_ir.passes.optimize_pipeline import optimize
@@ -39,6 +39,10 @@ def _tag(fmt: Format | None) -> str | None:
 
 
 ANY = "tensor<2x8x6x4xf32, #layout.any>"
+CHANNELS = "tensor<8xf32, #layout.any>"
+VECTOR = f"%s = nn.constant dense<1.0> : {CHANNELS} "
+WEIGHTS = "%w = nn.constant dense<1.0> : tensor<8x3x1x1xf32> "
+INDICES = "%i = nn.constant dense<[1, -1]> : tensor<2xi64> "
 
 
 @pytest.mark.parametrize(
@@ -49,6 +53,11 @@ ANY = "tensor<2x8x6x4xf32, #layout.any>"
         f"%y = nn.concat %x, %x axis = 1 : ({ANY}, {ANY}) -> tensor<2x16x6x4xf32, #layout.any>",
         f"%y = nn.reduce_mean %x axes = [1] : ({ANY}) -> tensor<2x1x6x4xf32, #layout.any>",
         f"%y = nn.pad %x pads = [0, 1, 0, 0, 0, 0, 0, 0] : ({ANY}) -> tensor<2x9x6x4xf32, #layout.any>",
+        f"%y = nn.cum_sum %x axis = 1 : {ANY}",
+        f"%y = nn.tile %x repeats = [1, 2, 1, 1] : ({ANY}) -> tensor<2x16x6x4xf32, #layout.any>",
+        f"%y = nn.arg_max %x axis = 1 : ({ANY}) -> tensor<2x1x6x4xi64, #layout.any>",
+        INDICES
+        + f"%y = nn.gather %x, %i axis = 1 : ({ANY}, tensor<2xi64>) -> tensor<2x2x6x4xf32, #layout.any>",
     ],
 )
 def test_ops_along_axes_run_in_every_order_of_dims(op: str):
@@ -66,10 +75,32 @@ def test_ops_along_axes_run_in_every_order_of_dims(op: str):
         f"%y = nn.global_avg_pool %x : ({ANY}) -> tensor<2x8x1x1xf32, #layout.any>",
         f"%y = nn.lrn %x size = 3 : {ANY}",
         f"%y = nn.resize %x scales = [1.0, 1.0, 2.0, 2.0] : ({ANY}) -> tensor<2x8x12x8xf32, #layout.any>",
+        VECTOR + f"%y = nn.group_norm %x, %s, %s groups = 2 : ({ANY}, {CHANNELS}, {CHANNELS}) -> {ANY}",
+        WEIGHTS
+        + f"%y = nn.conv_transpose %x, %w : ({ANY}, tensor<8x3x1x1xf32>) -> tensor<2x3x6x4xf32, #layout.any>",
     ],
 )
 def test_negative_ops_that_know_dims_by_position_run_in_row_major_only(op: str):
     assert {option[0] for option in offered(op, "nhwc")} == {"[n, c, h, w]"}
+
+
+@pytest.mark.parametrize(
+    ("op", "factors", "expected"),
+    [
+        ("layer_norm", "8x1x1", {"[n, c, h, w]", "[n, h, w, c]"}),
+        ("rms_norm", "8x1x1", {"[n, c, h, w]", "[n, h, w, c]"}),
+        ("layer_norm axes = [3]", "4", {"[n, c, h, w]", "[c, n, h, w]"}),
+        ("layer_norm axes = [2, 3]", "6x4", {"[n, c, h, w]", "[c, n, h, w]"}),
+    ],
+)
+def test_a_normalization_has_its_axes_innermost_or_is_row_major(op: str, factors: str, expected: set[str]):
+    name, _, axes = op.partition(" ")
+    vector = f"tensor<{factors}xf32>"
+    norm = f"%y = nn.{name} %x, %s {axes or 'axes = [1]'} : ({ANY}, {vector}) -> {ANY}"
+    formats = offered(
+        f"%s = nn.constant dense<1.0> : {vector} {norm}", "nhwc", "chwn", "cnhw", "nchw", "ncwh"
+    )
+    assert {option[0] for option in formats} == expected
 
 
 def test_negative_no_blocks():
@@ -87,7 +118,7 @@ def test_what_is_chosen_can_be_written(seed: int):
         for value in op.results:
             if has_layout(value.type):
                 tensor = physical_tensor(layout_of(value.type))
-                assert nbytes_of(value.type) == np.prod(value.type.get_shape()) * 4
+                assert np.prod(tensor.shape) == np.prod(value.type.get_shape())
                 assert all(len(tensor.places(dim)) <= 1 for dim in range(len(tensor.extents)))
     x = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
     want = li.run(module, [x], reorders="reference")

@@ -1,0 +1,68 @@
+"""Matrix products, against ONNX Runtime, in every order of every operand."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import onnx.helper as oh
+import pytest
+
+from tests.passes.onnx.optimized import check_optimized, initializer, model_of, op_types, transpose, value
+
+_STACKS = [
+    ((2, 3, 4, 5), (2, 3, 5, 6)),
+    ((2, 3, 4, 5), (1, 3, 5, 6)),
+    ((2, 1, 4, 5), (3, 5, 6)),
+    ((2, 3, 4, 5), (5, 6)),
+]
+
+
+@pytest.mark.parametrize("shapes", _STACKS, ids=str)
+@pytest.mark.parametrize("target", ["onnx", "ort-cpu"])
+def test_stacks_of_matrices_in_every_order(shapes: tuple[tuple[int, ...], tuple[int, ...]], target: str):
+    left, right = shapes
+    result = (*np.broadcast_shapes(left[:-2], right[:-2]), left[-2], right[-1])
+    for number, perm in enumerate(permutations(range(len(left)))):
+        given = [left[perm.index(d)] for d in range(len(left))]
+        others = list(permutations(range(len(right))))
+        back = others[(5 * number) % len(others)]
+        other = [right[back.index(d)] for d in range(len(right))]
+        out = list(permutations(range(len(result))))[(7 * number) % 24]
+        nodes = [
+            transpose("x", "a", *perm),
+            transpose("w", "b", *back),
+            oh.make_node("MatMul", ["a", "b"], ["c"]),
+        ]
+        nodes.append(transpose("c", "y", *out))
+        model = model_of(
+            nodes, [value("x", *given), value("w", *other)], [value("y", *(result[d] for d in out))]
+        )
+        check_optimized(model, target=target)
+
+
+def test_a_constant_stays_the_right_operand_for_onnx_runtime():
+    nodes = [oh.make_node("MatMul", ["x", "w"], ["c"]), transpose("c", "y", 1, 0)]
+    weights = initializer("w", np.ones((40, 128), np.float32))
+    model = model_of(nodes, [value("x", 64, 40)], [value("y", 128, 64)], [weights])
+    assert check_optimized(model, target="ort-cpu").after.nbytes == 2 * 4 * 64 * 128
+    # Anybody else has both transposed, and w on the left.
+    assert check_optimized(model, target="onnx").after.nbytes == 2 * 4 * 64 * 40
+
+
+def test_equations_of_einsum_say_any_order():
+    nodes = [transpose("x", "a", 2, 0, 1), oh.make_node("Einsum", ["a", "w"], ["c"], equation="abc,cd->bad")]
+    nodes.append(transpose("c", "y", 2, 1, 0))
+    model = model_of(nodes, [value("x", 3, 4, 2), value("w", 4, 5)], [value("y", 5, 2, 3)])
+    result = check_optimized(model)
+    assert op_types(result.model) == ["Einsum"]
+
+
+def test_negative_ellipses_stay():
+    nodes = [
+        transpose("x", "a", 1, 0, 2),
+        oh.make_node("Einsum", ["a", "w"], ["c"], equation="...c,cd->...d"),
+    ]
+    nodes.append(transpose("c", "y", 1, 0, 2))
+    model = model_of(nodes, [value("x", 2, 3, 4), value("w", 4, 5)], [value("y", 2, 3, 5)])
+    assert check_optimized(model).after.count == 2

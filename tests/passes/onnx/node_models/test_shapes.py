@@ -1,0 +1,79 @@
+"""Operators that change the shape: what they cannot do in another order."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import onnx
+import onnx.helper as oh
+import onnx.numpy_helper
+import pytest
+
+import layout_ir as li
+from tests.passes.onnx.optimized import check_optimized, initializer, model_of, op_types, transpose, value
+
+
+@pytest.mark.parametrize("axis", range(-4, 5))
+def test_flatten_with_dims_of_one_element_and_axes_from_both_ends(axis: int):
+    for shape in ((2, 4, 5, 1), (2, 4, 1, 5), (2, 1, 4, 1)):
+        split = axis + 4 if axis < 0 else axis
+        result = [int(np.prod(shape[:split])), int(np.prod(shape[split:]))]
+        for perm in permutations(range(4)):
+            given = [0] * 4
+            for place, dim in enumerate(perm):
+                given[dim] = shape[place]
+            nodes = [transpose("x", "t", *perm), oh.make_node("Flatten", ["t"], ["y"], axis=axis)]
+            check_optimized(model_of(nodes, [value("x", *given)], [value("y", *result)]))
+
+
+def test_a_reshape_says_what_only_the_run_time_knows():
+    nodes = [
+        transpose("x", "t", 0, 2, 3, 1),
+        oh.make_node("Reshape", ["t", "s"], ["r"]),
+        transpose("r", "y", 0, 2, 1),
+    ]
+    model = model_of(
+        nodes, [value("x", "N", 3, "H", "W")], [value("y", "N", 3, "L")], [initializer("s", [0, -1, 3])]
+    )
+    result = check_optimized(model, {"x": np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)})
+    assert op_types(result.model) == ["Reshape"]
+    assert onnx.numpy_helper.to_array(result.model.graph.initializer[-1]).tolist() == [0, 3, -1]
+
+
+def test_a_reshape_keeps_what_is_said_of_it():
+    nodes = [transpose("x", "t", 0, 2, 3, 1), oh.make_node("Relu", ["t"], ["u"])]
+    nodes += [oh.make_node("Reshape", ["u", "s"], ["r"], name="join", doc_string="joined")]
+    nodes += [oh.make_node("Neg", ["r"], ["n"]), transpose("n", "y", 0, 2, 1)]
+    model = model_of(nodes, [value("x", 2, 3, 4, 5)], [value("y", 2, 3, 20)], [initializer("s", [0, -1, 3])])
+    new = check_optimized(model).model.graph.node
+    assert [(node.op_type, node.name, node.doc_string) for node in new][1] == ("Reshape", "join", "joined")
+
+
+def test_negative_scales_of_more_dims_than_are_normalized_stay_with_theirs():
+    for scale, free in (((5,), True), ((3, 1, 5), False)):
+        weights = [initializer("s", np.ones(scale, np.float32)), initializer("b", np.ones(5, np.float32))]
+        norm = oh.make_node("LayerNormalization", ["t", "s", "b"], ["n"])
+        nodes = [transpose("x", "t", 1, 0, 2), norm, transpose("n", "y", 1, 0, 2)]
+        result = check_optimized(model_of(nodes, [value("x", 2, 3, 5)], [value("y", 2, 3, 5)], weights))
+        assert (result.after.count == 0) == free
+
+
+def test_negative_a_skip_that_is_broadcast_stays_where_it_is():
+    for skip, free in (((2, 3, 8), True), ((2, 1, 8), False)):
+        op = oh.make_node("SkipLayerNormalization", ["t", "k", "g"], ["n"], domain="com.microsoft")
+        nodes = [transpose("x", "t", 1, 0, 2), transpose("z", "k", 1, 0, 2), op, transpose("n", "y", 1, 0, 2)]
+        weights = [initializer("g", np.ones(8, np.float32))]
+        model = model_of(nodes, [value("x", 2, 3, 8), value("z", *skip)], [value("y", 2, 3, 8)], weights)
+        model.graph.value_info.append(value("n", 3, 2, 8))
+        assert (check_optimized(model, target="ort-cpu").after.count == 0) == free
+
+
+def test_negative_reductions_and_lookups_of_unknown_rank_stay():
+    for op in (oh.make_node("ReduceSum", ["t", "axes"], ["y"]), oh.make_node("Gather", ["t", "axes"], ["y"])):
+        nodes = [oh.make_node("Thing", ["x"], ["u"], domain="my"), transpose("u", "t", 1, 0), op]
+        model = model_of(
+            nodes, [value("x", 2, 3)], [oh.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)]
+        )
+        model.graph.initializer.append(initializer("axes", [1]))
+        assert li.optimize_onnx(model).after.count == 1

@@ -1,0 +1,92 @@
+"""Transposes that constants decide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnx.helper as oh
+import onnx.numpy_helper
+import pytest
+from numpy.typing import NDArray
+
+import layout_ir as li
+from tests.passes.onnx.optimized import check_optimized, initializer, model_of, op_types, transpose, value
+
+W = np.arange(15, dtype=np.float32).reshape(3, 5)
+
+
+def test_a_transpose_of_a_constant_happens_now():
+    nodes = [transpose("w", "wt", 1, 0), oh.make_node("MatMul", ["x", "wt"], ["y"])]
+    result = check_optimized(model_of(nodes, [value("x", 4, 5)], [value("y", 4, 3)], [initializer("w", W)]))
+    assert op_types(result.model) == ["MatMul"]
+    (weights,) = result.model.graph.initializer
+    np.testing.assert_array_equal(onnx.numpy_helper.to_array(weights), W.T)
+
+
+def test_views_of_constants_and_shapes_lead_to_it():
+    nodes = [
+        oh.make_node("Reshape", ["w", "s"], ["a"]),
+        transpose("a", "b", 1, 0, 2),
+        oh.make_node("Add", ["x", "b"], ["y"]),
+    ]
+    weights = [initializer("w", np.arange(24.0)), initializer("s", [2, 3, 4])]
+    result = check_optimized(model_of(nodes, [value("x", 3, 2, 4)], [value("y", 3, 2, 4)], weights))
+    assert op_types(result.model) == ["Add"]
+
+
+def test_a_constant_that_is_used_in_two_orders_is_there_twice_and_no_more():
+    nodes = [
+        transpose("w", "a", 1, 0),
+        oh.make_node("MatMul", ["x", "a"], ["b"]),
+        oh.make_node("MatMul", ["b", "w"], ["c"]),
+    ]
+    nodes += [transpose("w", "d", 1, 0), oh.make_node("MatMul", ["c", "d"], ["y"])]
+    result = check_optimized(model_of(nodes, [value("x", 4, 5)], [value("y", 4, 3)], [initializer("w", W)]))
+    assert result.after.count == 0 and len(result.model.graph.initializer) == 2
+
+
+def test_negative_quantized_weights_stay_quantized():
+    scales = initializer("s", [0.1, 0.2, 0.3])
+    weights = onnx.numpy_helper.from_array(W.T.astype(ml_dtypes.int4), "w")
+    nodes = [oh.make_node("DequantizeLinear", ["w", "s"], ["d"], axis=1), transpose("d", "t", 1, 0)]
+    nodes += [oh.make_node("MatMul", ["x", "t"], ["y"])]
+    model = model_of(
+        nodes, [value("x", 2, 3)], [value("y", 2, 5)], [weights, scales], opset=21, ir_version=10
+    )
+    new = check_optimized(model).model
+    kinds = {tensor.data_type for tensor in new.graph.initializer}
+    assert onnx.TensorProto.INT4 in kinds and "DequantizeLinear" in op_types(new)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        np.float16, np.float64, np.int8, np.uint64, np.bool_, np.complex64, ml_dtypes.bfloat16,
+        ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4, ml_dtypes.uint4,
+    ],
+)  # fmt: skip
+def test_every_element_type(dtype: Any):
+    given: NDArray[Any] = (W % 7).astype(dtype)
+    tensor = onnx.numpy_helper.from_array(given, "w")
+    nodes = [transpose("w", "t", 1, 0), oh.make_node("Thing", ["t"], ["y"], domain="my")]
+    model = model_of(nodes, [], [value("y", 5, 3)], [tensor], opset=21, ir_version=10)
+    (found,) = li.optimize_onnx(model).model.graph.initializer
+    assert (found.data_type, found.dims) == (tensor.data_type, [5, 3])
+    assert onnx.numpy_helper.to_array(found).tobytes() == np.ascontiguousarray(given.T).tobytes()
+
+
+def test_lists_that_constants_decide_are_known_to_shape_inference():
+    nodes = [
+        transpose("x", "t", 0, 2, 3, 1),
+        oh.make_node("Div", ["c", "two"], ["half"]),
+        oh.make_node("Slice", ["t", "zero", "half", "axis"], ["u"]),
+        transpose("u", "y", 0, 3, 1, 2),
+    ]
+    numbers = {"c": [6], "two": [2], "zero": [0], "axis": [3]}
+    constants = [initializer(name, np.array(n, np.int64)) for name, n in numbers.items()]
+    model = model_of(nodes, [value("x", 2, 6, 4, 5)], [value("y", 2, 3, 4, 5)], constants)
+    for target in ("onnx", "ort-cpu"):
+        assert op_types(check_optimized(model, None, target).model) == ["Div", "Slice"]

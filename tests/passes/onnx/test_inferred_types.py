@@ -1,0 +1,105 @@
+"""Types of values: what can be inferred, and what of a file's claims is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import onnx.helper as oh
+import pytest
+
+import layout_ir as li
+from layout_ir.passes.onnx.inferred_types import inferred_types
+from tests.frontends.onnx.onnxruntime_oracle import session_results
+from tests.passes.onnx.optimized import FLOAT, initializer, model_of, transpose, value
+
+UNKNOWN = oh.make_tensor_value_info("y", FLOAT, None)
+
+
+def _shape(type: onnx.TypeProto) -> list[int | str]:
+    return [
+        dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in type.tensor_type.shape.dim
+    ]
+
+
+def _reshaping() -> onnx.ModelProto:
+    nodes = [
+        transpose("x", "a", 0, 2, 1),
+        oh.make_node("Reshape", ["a", "s"], ["b"]),
+        transpose("b", "y", 1, 0, 2),
+    ]
+    return model_of(nodes, [value("x", 2, 6, 4)], [UNKNOWN], [initializer("s", [2, 2, 12])])
+
+
+def _flattening() -> onnx.ModelProto:
+    nodes = [
+        transpose("x", "a", 0, 2, 1),
+        oh.make_node("Relu", ["a"], ["b"]),
+        oh.make_node("Flatten", ["b"], ["y"], axis=2),
+    ]
+    return model_of(nodes, [value("x", 2, 6, 4)], [UNKNOWN])
+
+
+@pytest.mark.parametrize("lie", [(6, 2, 4), (2, 3, 4), (4, 6, 2), (2, 12, 2), (2, 4, 3, 2), (1, 1, 1), (48,)])
+@pytest.mark.parametrize("make", [_reshaping, _flattening])
+def test_negative_what_a_file_says_against_what_is_inferred_is_not_believed(
+    make: Callable[[], onnx.ModelProto], lie: tuple[int, ...]
+):
+    honest, lying = make(), make()
+    lying.graph.value_info.extend([value("a", *lie), value("b", *lie)])
+    lying.graph.output[0].CopyFrom(value("y", *lie))
+    new = li.optimize_onnx(lying).model
+    del new.graph.value_info[:]
+    new.graph.output[0].CopyFrom(UNKNOWN)
+    feeds = {"x": np.arange(48, dtype=np.float32).reshape(2, 6, 4)}
+    (wanted,), (found,) = session_results(honest, feeds), session_results(new, feeds)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_what_a_file_says_of_unknown_operators_is_believed():
+    nodes = [
+        oh.make_node("Thing", ["x"], ["a"], domain="my"),
+        transpose("a", "b", 1, 0),
+        oh.make_node("Relu", ["b"], ["y"]),
+    ]
+    model = model_of(nodes, [value("x", 2, 3)], [value("y", 3, "N")])
+    model.graph.value_info.append(value("a", "N", 3))
+    (types,) = inferred_types(model, frozenset(), {}, {}, {})
+    assert [_shape(types[name]) for name in "aby"] == [["N", 3], [3, "N"], [3, "N"]]
+
+
+def test_shapes_that_are_given_replace_unknown_extents_everywhere():
+    model = model_of(
+        [transpose("x", "a", 1, 0), oh.make_node("Relu", ["a"], ["y"])],
+        [value("x", "N", 3)],
+        [value("y", 3, "N")],
+    )
+    (types,) = inferred_types(model, frozenset(), {"x": (7, 3)}, {}, {})
+    assert _shape(types["y"]) == [3, 7]
+    (types,) = inferred_types(model, frozenset(), {}, {}, {})
+    assert _shape(types["y"]) == [3, "N"]
+
+
+def test_subgraphs_come_after_the_graphs_around_them():
+    inner = oh.make_graph(
+        [transpose("x", "i", 1, 0)], "inner", [], [oh.make_tensor_value_info("i", FLOAT, None)]
+    )
+    outer = oh.make_graph(
+        [oh.make_node("If", ["c"], ["o"], then_branch=inner, else_branch=inner)], "o", [], [value("o", 3, 2)]
+    )
+    other = oh.make_graph([transpose("x", "e", 1, 0)], "other", [], [value("e", 3, 2)])
+    nodes = [oh.make_node("If", ["c"], ["y"], then_branch=outer, else_branch=other)]
+    model = model_of(nodes, [value("x", 2, 3), value("c", dtype=9)], [value("y", 3, 2)])
+    tables = inferred_types(model, frozenset(), {}, {}, {})
+    assert [sorted(table) for table in tables[1:]] == [["o"], ["e"], ["i"], ["i"]] or [
+        sorted(t) for t in tables[1:]
+    ] == [["e"], ["o"], ["i"], ["i"]]
+    assert _shape(tables[-1]["i"]) == [3, 2]
+
+
+def test_an_extent_without_a_name_is_the_same_wherever_it_comes():
+    model = model_of([transpose("x", "y", 1, 0)], [value("x", "N", 3)], [UNKNOWN])
+    model.graph.input[0].type.tensor_type.shape.dim[0].Clear()
+    (types,) = inferred_types(model, frozenset(), {}, {}, {})
+    assert _shape(types["y"]) == [3, _shape(types["x"])[0]] and _shape(types["y"])[1]

@@ -1,0 +1,184 @@
+"""Models and their external data, in and out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.helper as oh
+import pytest
+
+import layout_ir as li
+from layout_ir.errors import LayoutError
+from layout_ir.passes.onnx.model_file import ALIGNMENT
+from layout_ir.tools.layout_ir import main
+from tests.passes.onnx.optimized import compare, initializer, model_of, random_feeds, transpose, value
+
+W = np.random.default_rng(0).standard_normal((6, 3, 2, 4)).astype(np.float32)
+
+
+def _model() -> onnx.ModelProto:
+    """A convolution whose spatial dims are turned, beside a constant that stays as it is."""
+    nodes = [
+        transpose("x", "t", 0, 1, 3, 2),
+        oh.make_node("Conv", ["t", "w"], ["c"]),
+        transpose("c", "d", 0, 1, 3, 2),
+    ]
+    nodes.append(oh.make_node("Add", ["d", "b"], ["y"]))
+    bias = initializer("b", np.arange(6, dtype=np.float32).reshape(6, 1, 1))
+    return model_of(nodes, [value("x", 2, 3, 9, 7)], [value("y", 2, 6, 6, 6)], [initializer("w", W), bias])
+
+
+def _stored(model: onnx.ModelProto, folder: Path, location: str = "weights.bin") -> Path:
+    """The file of a model whose weights are beside it."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    folder.mkdir(exist_ok=True)
+    onnx.save_model(  # pyright: ignore[reportUnknownMemberType]
+        copy, folder / "model.onnx", save_as_external_data=True, location=location, size_threshold=0
+    )
+    return folder / "model.onnx"
+
+
+def _external(model: onnx.ModelProto) -> dict[str, dict[str, str]]:
+    return {
+        t.name: {e.key: e.value for e in t.external_data} for t in model.graph.initializer if t.data_location
+    }
+
+
+def test_weights_beside_the_model_are_turned_in_the_file_that_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    model = _model()
+    result = li.optimize_onnx(_stored(model, tmp_path / "in"))
+    assert result.after.count == 0
+    (tmp_path / "out").mkdir()
+    path = tmp_path / "out" / "better.onnx"
+    result.save(path)
+    assert sorted(os.listdir(tmp_path / "out")) == ["better.onnx", "better.onnx.data"]
+    bare = onnx.load(path, load_external_data=False)  # pyright: ignore[reportUnknownMemberType]
+    for entry in _external(bare).values():
+        assert entry["location"] == "better.onnx.data"
+        assert int(entry["offset"]) % ALIGNMENT == 0
+    written = onnx.load(path)  # pyright: ignore[reportUnknownMemberType]
+    compare(model, written, random_feeds(model), result, 1e-4)
+    # In memory, what did not change is still in the files that the model came with.
+    monkeypatch.chdir(tmp_path / "in")
+    compare(model, result.model, random_feeds(model), result, 1e-4)
+    turned = next(t for t in written.graph.initializer if t.dims == [6, 3, 4, 2])
+    np.testing.assert_array_equal(onnx.numpy_helper.to_array(turned), W.transpose(0, 1, 3, 2))
+    again = li.optimize_onnx(path)
+    assert (again.after.count, len(again.pending)) == (0, 0)
+
+
+def test_weights_of_subgraphs_are_turned_too(tmp_path: Path):
+    inner = [transpose("v", "vt", 1, 0), oh.make_node("Add", ["x", "vt"], ["o"])]
+    weights = initializer("v", np.arange(6, dtype=np.float32).reshape(3, 2))
+    branch = oh.make_graph(inner, "then", [], [value("o", 2, 3)], [weights])
+    other = oh.make_graph([oh.make_node("Neg", ["x"], ["n"])], "else", [], [value("n", 2, 3)])
+    nodes = [oh.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=other)]
+    test = value("c", dtype=onnx.TensorProto.BOOL)
+    model = model_of(nodes, [value("x", 2, 3), test], [value("y", 2, 3)])
+    feeds = {"x": np.ones((2, 3), np.float32), "c": np.array(True)}
+    result = li.optimize_onnx(_stored(model, tmp_path / "in"))
+    assert (result.before.count, result.after.count) == (1, 0)
+    result.save(tmp_path / "out.onnx")
+    compare(model, onnx.load(tmp_path / "out.onnx"), feeds, result, 0)  # pyright: ignore[reportUnknownMemberType]
+    then_branch = next(a for a in result.model.graph.node[0].attribute if a.name == "then_branch")
+    assert not then_branch.g.initializer[0].data_location
+    compare(model, result.model, feeds, result, 0)
+
+
+@pytest.mark.parametrize("break_it", ["missing", "truncated", "outside", "link"])
+def test_negative_data_that_cannot_be_read(tmp_path: Path, break_it: str, capsys: pytest.CaptureFixture[str]):
+    path = _stored(_model(), tmp_path / "in")
+    data = path.parent / "weights.bin"
+    match break_it:
+        case "missing":
+            data.unlink()
+        case "truncated":
+            data.write_bytes(data.read_bytes()[:100])
+        case "outside":
+            text = path.read_bytes().replace(b"weights.bin", b"../else.bin")
+            (tmp_path / "else.bin").write_bytes(data.read_bytes())
+            path.write_bytes(text)
+        case _:
+            data.rename(tmp_path / "else.bin")
+            data.symlink_to(tmp_path / "else.bin")
+    better = tmp_path / "better.onnx"
+    assert main(["optimize", str(path), "--target", "onnx", "-o", str(better)]) == 1
+    said = capsys.readouterr().err
+    assert "external file" in said and "Traceback" not in said
+    assert sorted(os.listdir(tmp_path)) == [*(["else.bin"] if break_it in ("outside", "link") else []), "in"]
+    with pytest.raises(LayoutError, match="external file"):
+        _ = li.optimize_onnx(path).model.SerializeToString()
+
+
+def test_negative_files_that_are_cut_are_no_models(tmp_path: Path):
+    data = _model().SerializeToString()
+    path = tmp_path / "model.onnx"
+    for size in range(0, len(data), 7):
+        path.write_bytes(data[:size])
+        try:
+            result = li.optimize_onnx(path)
+            result.save(tmp_path / "out.onnx")
+        except LayoutError:
+            continue
+        # Cut where a message ends: what is there is a model.
+        onnx.load(tmp_path / "out.onnx")  # pyright: ignore[reportUnknownMemberType]
+
+
+_LARGE = """
+    import resource, sys
+    import onnx, onnx.helper as oh
+    import layout_ir as li
+
+    onnx.load  # its memory is no matter of the model
+    resource_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    result = li.optimize_onnx(sys.argv[1])
+    result.save(sys.argv[2])
+    assert result.after.count == 0, result.after
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - resource_before) << 10)
+"""
+
+
+@pytest.mark.slow
+def test_a_model_of_more_than_two_gibibytes(tmp_path: Path):
+    """Weights in a sparse file; what it takes in memory is twice the largest of them."""
+    status = os.statvfs(tmp_path)
+    if status.f_bavail * status.f_frsize < 6 << 30:
+        pytest.skip("needs 6 GiB of disk")
+    count, rows = 10, 8192
+    size = rows * rows * 4
+    nodes: list[onnx.NodeProto] = []
+    weights: list[onnx.TensorProto] = []
+    last = "x"
+    for number in range(count):
+        tensor = onnx.TensorProto(name=f"w{number}", dims=[rows, rows], data_type=onnx.TensorProto.FLOAT)
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        for key, text in (("location", "w.bin"), ("offset", number * size), ("length", size)):
+            tensor.external_data.add(key=key, value=str(text))
+        weights.append(tensor)
+        nodes.append(transpose(f"w{number}", f"t{number}", 1, 0))
+        nodes.append(oh.make_node("MatMul", [last, f"t{number}"], [f"y{number}"]))
+        last = f"y{number}"
+    model = model_of(nodes, [value("x", 1, rows)], [value(last, 1, rows)], weights)
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    with open(tmp_path / "w.bin", "wb") as file:
+        file.truncate(count * size)
+        file.seek(4)
+        file.write(np.float32(7).tobytes())
+    out = tmp_path / "better.onnx"
+    command = [sys.executable, "-c", textwrap.dedent(_LARGE), str(tmp_path / "model.onnx"), str(out)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(run.stdout) <= 2 * size + (64 << 20)
+    assert os.path.getsize(f"{out}.data") >= count * size
+    with open(f"{out}.data", "rb") as file:
+        file.seek(4 * rows)
+        # Element (0, 1) of the first weights is element (1, 0) now.
+        assert np.frombuffer(file.read(4), np.float32) == [7]

@@ -1,0 +1,86 @@
+"""What is known of a graph: constants, sizes, names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.helper as oh
+import pytest
+
+from layout_ir.passes.onnx.model_graph import Graph, Node, bits_of, graphs_of_model, transpose_perm
+from tests.passes.onnx.optimized import initializer, model_of, transpose, value
+
+
+def _graph(model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]] | None = None) -> Graph:
+    return graphs_of_model(model, None, shapes or {}, {})[0]
+
+
+def test_sizes_count_unknown_extents_alike_in_every_order():
+    nodes = [transpose("x", "t", 2, 1, 0), oh.make_node("Reshape", ["t", "s"], ["y"])]
+    model = model_of(nodes, [value("x", "N", 3, "H")], [value("y", "L")], [initializer("s", [-1])])
+    graph = _graph(model)
+    assert {graph.nbytes(name) for name in "xty"} == {4 * 3 * 64}
+    sized = _graph(model, {"x": (2, 3, 5)})
+    assert {sized.nbytes(name) for name in "xty"} == {4 * 30}
+    assert sized.shape("x") == ("N", 3, "H")
+
+
+@pytest.mark.parametrize(
+    ("word", "bits"),
+    [("FLOAT", 32), ("BFLOAT16", 16), ("FLOAT8E5M2", 8), ("UINT4", 4), ("BOOL", 8), ("COMPLEX128", 128)],
+)
+def test_bits_of_elements(word: str, bits: int):
+    assert bits_of(onnx.TensorProto.DataType.Value(word)) == bits
+
+
+def test_every_kind_of_constant():
+    attributes: list[dict[str, Any]] = [
+        {"value_int": 3},
+        {"value_ints": [3, 4]},
+        {"value_float": 0.5},
+        {"value_floats": [0.5, 1.5]},
+    ]
+    nodes = [oh.make_node("Constant", [], [f"c{k}"], **a) for k, a in enumerate(attributes)]
+    nodes.append(oh.make_node("Constant", [], ["text"], value_string="no number"))
+    graph = _graph(model_of([*nodes, oh.make_node("Relu", ["x"], ["y"])], [value("x", 2)], [value("y", 2)]))
+    for number, wanted in enumerate((3, [3, 4], 0.5, [0.5, 1.5])):
+        found = graph.small_constant(f"c{number}")
+        assert found is not None
+        np.testing.assert_array_equal(found, np.array(wanted, found.dtype))
+    assert graph.small_constant("text") is None and graph.small_constant("x") is None
+
+
+def test_fresh_names_are_in_no_graph_of_the_model():
+    branch = oh.make_graph([oh.make_node("Neg", ["x"], ["n"], name="n_2")], "g", [], [value("n", 2)])
+    nodes = [oh.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)]
+    graphs = graphs_of_model(
+        model_of(nodes, [value("x", 2), value("c", dtype=9)], [value("y", 2)]), None, {}, {}
+    )
+    assert [graphs[0].fresh("n"), graphs[1].fresh("n"), graphs[0].fresh("new")] == ["n_3", "n_4", "new"]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "perm"),
+    [
+        ({"perm": [1, 2, 0]}, (1, 2, 0)),
+        ({}, (2, 1, 0)),
+        ({"perm": [1, 0]}, None),
+        ({"perm": [0, 0, 1]}, None),
+        ({"perm": [0, 1, 3]}, None),
+    ],
+)
+def test_the_perm_of_a_transpose(attributes: dict[str, Any], perm: tuple[int, ...] | None):
+    node = oh.make_node("Transpose", ["x"], ["t"], **attributes)
+    graph = _graph(
+        model_of([node, oh.make_node("Relu", ["t"], ["y"])], [value("x", 2, 3, 4)], [value("y", 4, 3, 2)])
+    )
+    assert transpose_perm(graph.nodes[0]) == perm
+    assert transpose_perm(graph.nodes[1]) is None
+    for broken in (
+        oh.make_node("Transpose", [], ["t"]),
+        oh.make_node("Transpose", ["x"], [""]),
+        oh.make_node("Transpose", ["x"], []),
+    ):
+        assert transpose_perm(Node(broken, graph)) is None

@@ -1,0 +1,443 @@
+"""Whole models: every operator behind Transposes in every order, random graphs, and what a model may be besides."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from random import Random
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.helper as oh
+import pytest
+
+import layout_ir as li
+from layout_ir.errors import LayoutError
+from tests.passes.onnx.operators import CASES, Case
+from tests.passes.onnx.optimized import (
+    FLOAT,
+    check_optimized,
+    initializer,
+    model_of,
+    op_types,
+    random_feeds,
+    transpose,
+    value,
+)
+from tests.passes.onnx.random_models import random_model
+
+TARGETS = ("onnx", "ort-cpu")
+X = (2, 3, 4, 5)
+_SAMPLE, _RANDOM = 2, 40
+
+
+def _check_case(case: Case, orders: dict[int, tuple[int, ...]], out_order: int | None, seed: int) -> None:
+    model = case.model(orders, out_order)
+    for target in TARGETS:
+        check_optimized(model, case.feeds(model, seed), target)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_operators_compute_the_same_behind_transposes(case: Case):
+    random = Random(case.title)
+    for seed in range(_SAMPLE):
+        shapes = {k: given for k, given in enumerate(case.inputs) if isinstance(given, tuple)}
+        orders = {k: tuple(random.sample(range(len(shape)), len(shape))) for k, shape in shapes.items()}
+        _check_case(case, orders, random.choice((None, random.randrange(24))), seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_operators_compute_the_same_behind_every_transpose(case: Case):
+    shapes = {k: given for k, given in enumerate(case.inputs) if isinstance(given, tuple)}
+    for number, order in enumerate(permutations(range(4))):
+        # Each input alone, and all of them in orders of their own.
+        for alone in shapes:
+            if len(shapes[alone]) == 4:
+                _check_case(case, {alone: order}, None, number)
+                _check_case(case, {alone: order}, number, number)
+        each = {k: list(permutations(range(len(shape)))) for k, shape in shapes.items()}
+        together = {k: perms[(7 * number + 5 * k) % len(perms)] for k, perms in each.items()}
+        _check_case(case, together, (11 * number) % 24, number)
+
+
+def _check_random(seed: int) -> None:
+    random = Random(seed)
+    model, feeds = random_model(random, random.choice((4, 8, 12, 20)))
+    dynamic = any(dim.dim_param for v in model.graph.input for dim in v.type.tensor_type.shape.dim)
+    for target in TARGETS:
+        check_optimized(model, feeds, target, compares_bytes=not dynamic)
+    li.optimize_onnx(model, inputs="free")
+    check_optimized(model, feeds, inputs="free", outputs="free", compares_bytes=not dynamic)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_random_models_compute_the_same(part: int):
+    for seed in range(part, _RANDOM, 4):
+        _check_random(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(10))
+def test_many_random_models_compute_the_same(part: int):
+    for seed in range(_RANDOM + part, 600, 10):
+        _check_random(seed)
+
+
+# The boundary ---------------------------------------------------------------------------------------------------
+
+
+def _around(op: onnx.NodeProto, *perms: tuple[int, ...]) -> onnx.ModelProto:
+    """An operator on 't' that gives 'u', between two Transposes from 'x' to 'y'."""
+    first, last = perms
+    shape = [X[d] for d in first]
+    nodes = [transpose("x", "t", *first), op, transpose("u", "y", *last)]
+    return model_of(nodes, [value("x", *X)], [value("y", *(shape[d] for d in last))])
+
+
+def test_free_inputs_and_outputs_are_asked_of_callers():
+    model = _around(oh.make_node("Softmax", ["t"], ["u"], axis=1), (0, 3, 1, 2), (1, 0, 2, 3))
+    assert check_optimized(model).obligations == []
+    result = check_optimized(model, inputs="free", outputs="free")
+    assert result.after.count == 0 and result.obligations
+    for entry in result.obligations:
+        assert entry.nbytes == 2 * 4 * 120
+
+
+@pytest.mark.parametrize("inputs", ["keep", "free"])
+@pytest.mark.parametrize("outputs", ["keep", "free"])
+def test_negative_what_has_somebody_elses_name_is_not_free(inputs: str, outputs: str):
+    relu = oh.make_node("Relu", ["t"], ["u"])
+    model = _around(relu, (0, 3, 1, 2), (1, 0, 2, 3))
+    model.graph.output.append(value("x", *X))
+    result = check_optimized(model, inputs=inputs, outputs=outputs)
+    assert "x" not in {entry.name for entry in result.obligations}
+
+    captured = _around(relu, (0, 3, 1, 2), (1, 0, 2, 3))
+    branches = [
+        oh.make_graph([oh.make_node("Neg", [name], [f"{name}_n"])], name, [], [value(f"{name}_n", *shape)])
+        for name, shape in (("x", X), ("x2", X))
+    ]
+    captured.graph.node.insert(0, oh.make_node("Identity", ["x"], ["x2"]))
+    captured.graph.node.append(
+        oh.make_node("If", ["c"], ["z"], then_branch=branches[0], else_branch=branches[1])
+    )
+    captured.graph.input.append(value("c", dtype=onnx.TensorProto.BOOL))
+    captured.graph.output.append(value("z", *X))
+    feeds = {"x": random_feeds(model)["x"], "c": np.array(True)}
+    result = check_optimized(captured, feeds, inputs=inputs, outputs=outputs)
+    assert "x" not in {entry.name for entry in result.obligations}
+
+    default = _around(relu, (0, 3, 1, 2), (1, 0, 2, 3))
+    default.graph.initializer.append(initializer("x", np.ones(X, np.float32)))
+    check_optimized(default, {}, inputs=inputs, outputs=outputs)
+    check_optimized(default, random_feeds(model), inputs=inputs, outputs=outputs)
+
+
+def test_outputs_that_are_one_tensor_or_an_input_or_a_constant():
+    nodes = [transpose("x", "a", 1, 0), transpose("x", "b", 1, 0), oh.make_node("Identity", ["a"], ["c"])]
+    nodes += [transpose("w", "v", 1, 0)]
+    outputs = [*(value(name, 3, 2) for name in "abcv"), value("x", 2, 3), value("w", 2, 3)]
+    model = model_of(nodes, [value("x", 2, 3)], outputs, [initializer("w", [[1.0, 2, 3], [4, 5, 6]])])
+    for freedom in ("keep", "free"):
+        check_optimized(model, outputs=freedom)
+
+
+# Extents of the run time ------------------------------------------------------------------------------------------
+
+
+def test_shapes_that_are_given_decide_nothing_but_bytes():
+    nodes = [transpose("x", "t", 0, 2, 3, 1), oh.make_node("Relu", ["t"], ["r"])]
+    nodes += [oh.make_node("Reshape", ["r", "shape"], ["u"]), transpose("u", "y", 0, 2, 1)]
+    model = model_of(
+        nodes, [value("x", "N", 3, "H", "W")], [value("y", "N", 3, "L")], [initializer("shape", [0, -1, 3])]
+    )
+    feeds = random_feeds(model, N=2, H=4, W=5)
+    fixed = check_optimized(model, feeds, shapes={"x": (1, 3, 7, 7)})
+    assert fixed.before.nbytes == 2 * 2 * 4 * 3 * 49
+    assert fixed.after.count == 0
+    dims = fixed.model.graph.input[0].type.tensor_type.shape.dim
+    assert [dim.dim_param for dim in dims] == ["N", "", "H", "W"]
+    turned = model_of(
+        [transpose("x", "t", 1, 0, 2), oh.make_node("Relu", ["t"], ["y"])],
+        [value("x", "N", 3, 4)],
+        [value("y", 3, "N", 4)],
+    )
+    check_optimized(turned, random_feeds(turned, N=2), shapes={"x": (1, 3, 4)})
+    check_optimized(turned, random_feeds(turned, N=2), shapes={"x": (1, 3, 4)}, inputs="free")
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ({"z": (1, 3, 4)}, r"shapes names 'z', which is no input of the model; its inputs: 'x'"),
+        ({"x": (1, 3)}, r"input 'x' the shape 1x3, the model says \?x3x4"),
+        ({"x": (1, 7, 4)}, r"input 'x' the shape 1x7x4, the model says \?x3x4"),
+        ({"x": (-1, 3, 4)}, "an extent is negative"),
+    ],
+)
+def test_negative_shapes_that_inputs_cannot_have(shapes: dict[str, tuple[int, ...]], message: str):
+    model = model_of([transpose("x", "y", 1, 0, 2)], [value("x", "N", 3, 4)], [value("y", 3, "N", 4)])
+    with pytest.raises(LayoutError, match=message):
+        li.optimize_onnx(model, shapes=shapes)
+
+
+def test_empty_tensors_and_scalars():
+    nodes = [transpose("x", "t", 0, 2, 3, 1), oh.make_node("Relu", ["t"], ["r"])]
+    nodes += [oh.make_node("Concat", ["r", "r"], ["c"], axis=3), transpose("c", "y", 0, 3, 1, 2)]
+    check_optimized(model_of(nodes, [value("x", 2, 3, 0, 5)], [value("y", 2, 6, 0, 5)]))
+    nodes = [oh.make_node("Transpose", ["x"], ["t"]), oh.make_node("Relu", ["t"], ["r"])]
+    nodes += [oh.make_node("Transpose", ["r"], ["y"])]
+    result = check_optimized(model_of(nodes, [value("x")], [value("y")]), {"x": np.array(-2, np.float32)})
+    assert result.after.count == 0
+
+
+# Models of others -------------------------------------------------------------------------------------------------
+
+
+def test_an_operator_that_nobody_knows_stays_as_it_is():
+    op = oh.make_node("Thing", ["t"], ["u"], domain="my", name="it", k=3, doc_string="what it does")
+    nodes = [
+        transpose("x", "t0", 0, 2, 3, 1),
+        transpose("t0", "t", 0, 3, 1, 2),
+        op,
+        transpose("u", "y", 0, 2, 3, 1),
+    ]
+    result = li.optimize_onnx(model_of(nodes, [value("x", *X)], [value("y", 2, 4, 5, 3)]))
+    assert op_types(result.model) == ["Thing", "Transpose"]
+    wanted = onnx.NodeProto()
+    wanted.CopyFrom(op)
+    wanted.input[0] = "x"
+    assert result.model.graph.node[0] == wanted
+
+
+@pytest.mark.parametrize("perm", [(0, 0, 3, 1), (0, 2, 1), None])
+def test_a_transpose_that_is_not_understood_stays_and_is_counted(perm: tuple[int, ...] | None):
+    """Of a value of unknown rank, or with a perm that does not fit: the search for orders ends nevertheless."""
+    attributes: dict[str, Any] = {} if perm is None else {"perm": perm}
+    source = oh.make_node(
+        "Thing" if perm is None else "Relu", ["x"], ["r"], domain="my" if perm is None else ""
+    )
+    nodes = [
+        source,
+        oh.make_node("Transpose", ["r"], ["t"], **attributes),
+        oh.make_node("Thing", ["t"], ["y"], domain="my"),
+    ]
+    result = li.optimize_onnx(
+        model_of(nodes, [value("x", *X)], [oh.make_tensor_value_info("y", FLOAT, None)])
+    )
+    assert result.before.count == result.after.count == len(result.remaining) == 1
+    assert ("rank" if perm is None else "perm") in result.remaining[0].reason
+
+
+def test_subgraphs_take_outer_values_in_the_order_of_the_model():
+    inner = oh.make_graph(
+        [transpose("a", "i1", 0, 2, 3, 1), oh.make_node("Relu", ["i1"], ["i2"]), transpose("i2", "i3", 0, 3, 1, 2)],
+        "inner", [], [value("i3", 2, 4, 5, 3)],
+    )  # fmt: skip
+    constant = oh.make_graph([transpose("w", "k", 0, 2, 3, 1)], "constant", [], [value("k", 2, 4, 5, 3)])
+    nested = oh.make_node("If", ["c"], ["o"], then_branch=inner, else_branch=constant)
+    then_branch = oh.make_graph([nested], "then", [], [value("o", 2, 4, 5, 3)])
+    else_branch = oh.make_graph([oh.make_node("Neg", ["a"], ["e"])], "else", [], [value("e", 2, 4, 5, 3)])
+    nodes = [transpose("x", "a", 0, 2, 3, 1)]
+    nodes += [oh.make_node("If", ["c"], ["z"], then_branch=then_branch, else_branch=else_branch)]
+    nodes += [
+        transpose("z", "y", 0, 3, 1, 2),
+        oh.make_node("Relu", ["a"], ["r"]),
+        transpose("r", "y2", 0, 3, 1, 2),
+    ]
+    inputs = [value("x", *X), value("c", dtype=onnx.TensorProto.BOOL)]
+    weights = initializer("w", np.arange(120, dtype=np.float32).reshape(X))
+    model = model_of(nodes, inputs, [value("y", *X), value("y2", *X)], [weights])
+    for test in (True, False):
+        feeds = {"x": np.linspace(-1, 1, 120, dtype=np.float32).reshape(X), "c": np.array(test)}
+        result = check_optimized(model, feeds)
+        assert (result.before.count, result.after.count) == (6, 3)
+
+
+def test_loops_and_scans():
+    boolean, integer = onnx.TensorProto.BOOL, onnx.TensorProto.INT64
+    body = oh.make_graph(
+        [
+            transpose("v", "v1", 1, 0), oh.make_node("Add", ["v1", "outer"], ["v2"]), transpose("v2", "v3", 1, 0),
+            oh.make_node("Identity", ["go"], ["on"]), transpose("v3", "each", 1, 0),
+        ],
+        "body", [value("i", dtype=integer), value("go", dtype=boolean), value("v", 2, 3)],
+        [value("on", dtype=boolean), value("v3", 2, 3), value("each", 3, 2)],
+    )  # fmt: skip
+    nodes = [transpose("x", "xt", 1, 0), transpose("z", "outer", 1, 0), transpose("xt", "x2", 1, 0)]
+    nodes += [oh.make_node("Loop", ["times", "", "x2"], ["f", "s"], body=body), transpose("f", "o", 1, 0)]
+    outputs = [value("o", 3, 2), value("s", 3, 3, 2)]
+    model = model_of(
+        nodes, [value("x", 2, 3), value("z", 2, 3)], outputs, [initializer("times", np.array(3))]
+    )
+    result = check_optimized(model)
+    assert (result.before.count, result.after.count) == (7, 4)
+
+    step = oh.make_graph(
+        [transpose("e", "e1", 1, 0), oh.make_node("Add", ["state", "e1"], ["next"]), transpose("next", "out", 1, 0)],
+        "step", [value("state", 3, 2), value("e", 2, 3)], [value("next", 3, 2), value("out", 2, 3)],
+    )  # fmt: skip
+    nodes = [transpose("x", "xt", 1, 0, 2), transpose("o", "y", 2, 1, 0)]
+    nodes.insert(
+        1, oh.make_node("Scan", ["s0", "xt"], ["f", "o"], body=step, num_scan_inputs=1, scan_input_axes=[1])
+    )
+    start = initializer("s0", np.ones((3, 2), np.float32))
+    check_optimized(model_of(nodes, [value("x", 4, 2, 3)], [value("f", 3, 2), value("y", 3, 2, 4)], [start]))
+
+
+def test_local_functions_stay_and_mean_what_they_say():
+    body = [transpose("p", "q1", 0, 3, 1, 2), oh.make_node("Relu", ["q1"], ["q"])]
+    function = oh.make_function("my", "F", ["p"], ["q"], body, [oh.make_opsetid("", 18)])
+    nodes = [transpose("x", "a", 0, 2, 3, 1), oh.make_node("F", ["a"], ["y"], domain="my")]
+    model = model_of(nodes, [value("x", *X)], [value("y", *X)], functions=[function])
+    assert check_optimized(model).model.functions == [function]
+
+    # A function of the name of an operator that may run on any order, whose body may not.
+    body = [oh.make_node("Softmax", ["p"], ["q"], axis=-1)]
+    function = oh.make_function("com.microsoft", "Gelu", ["p"], ["q"], body, [oh.make_opsetid("", 18)])
+    nodes = [transpose("x", "a", 0, 2, 3, 1), oh.make_node("Gelu", ["a"], ["b"], domain="com.microsoft")]
+    nodes += [transpose("b", "y", 0, 3, 1, 2)]
+    model = model_of(nodes, [value("x", *X)], [value("y", *X)], functions=[function])
+    assert li.optimize_onnx(model).after.count == 2
+
+
+def test_sequences_optionals_and_strings():
+    nodes = [transpose("x", "a", 0, 2, 1), transpose("x", "b", 0, 2, 1)]
+    nodes += [oh.make_node("SequenceConstruct", ["a", "b"], ["s"]), oh.make_node("Identity", ["s"], ["s2"])]
+    nodes += [
+        oh.make_node("ConcatFromSequence", ["s2"], ["c"], axis=0),
+        oh.make_node("Optional", ["c"], ["d"]),
+    ]
+    nodes += [oh.make_node("OptionalGetElement", ["d"], ["e"]), transpose("e", "y", 0, 2, 1)]
+    assert check_optimized(model_of(nodes, [value("x", 2, 3, 4)], [value("y", 4, 3, 4)])).after.count == 2
+
+    text = onnx.TensorProto(name="w", data_type=onnx.TensorProto.STRING, dims=[2, 3])
+    text.string_data.extend([b"a", b"b", b"c", b"d", b"e", b"f"])
+    nodes = [transpose("w", "wt", 1, 0), oh.make_node("Identity", ["wt"], ["y"]), transpose("x", "t", 1, 0)]
+    nodes += [oh.make_node("Relu", ["t"], ["r"]), transpose("r", "z", 1, 0)]
+    outputs = [value("y", 3, 2, dtype=onnx.TensorProto.STRING), value("z", 2, 3)]
+    result = check_optimized(model_of(nodes, [value("x", 2, 3)], outputs, [text]))
+    assert result.after.count == 1
+
+
+def test_documentation_and_annotations_stay():
+    nodes = [
+        transpose("x", "a", 1, 0),
+        oh.make_node("Relu", ["a"], ["b"], doc_string="relu"),
+        transpose("b", "y", 1, 0),
+    ]
+    unused = [
+        initializer("scale", np.float32(0.1)),
+        initializer("zero", np.uint8(1)),
+        initializer("idle", [1.0]),
+    ]
+    model = model_of(nodes, [value("x", 2, 3)], [value("y", 2, 3)], unused)
+    model.doc_string, model.producer_name, model.graph.doc_string = "doc", "producer", "graph"
+    for owner in (model, model.graph, model.graph.node[1]):
+        owner.metadata_props.add(key="key", value="its value")
+    annotation = model.graph.quantization_annotation.add(tensor_name="y")
+    annotation.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="scale")
+    new = check_optimized(model).model
+    assert (new.doc_string, new.producer_name, new.graph.doc_string) == ("doc", "producer", "graph")
+    assert new.metadata_props == model.metadata_props
+    assert new.graph.metadata_props == model.graph.metadata_props
+    assert new.graph.quantization_annotation == model.graph.quantization_annotation
+    assert new.graph.initializer == model.graph.initializer
+    (node,) = new.graph.node
+    assert (node.doc_string, node.metadata_props) == ("relu", model.graph.node[1].metadata_props)
+
+
+def test_negative_training_information_is_refused():
+    model = model_of([transpose("x", "y", 1, 0)], [value("x", 2, 3)], [value("y", 3, 2)])
+    model.training_info.add()
+    with pytest.raises(LayoutError, match=r"training information.*del model.training_info"):
+        li.optimize_onnx(model)
+
+
+@pytest.mark.parametrize("opset", range(9, onnx.defs.onnx_opset_version() + 1))
+def test_every_opset(opset: int):
+    nodes = [transpose("x", "t", 0, 2, 3, 1), oh.make_node("Add", ["t", "w"], ["a"])]
+    nodes += [oh.make_node("Concat", ["a", "a"], ["c"], axis=3), oh.make_node("MatMul", ["c", "m"], ["d"])]
+    nodes += [transpose("d", "y", 0, 3, 1, 2)]
+    weights = [
+        initializer("w", np.ones((4, 1, 3), np.float32)),
+        initializer("m", np.ones((6, 2), np.float32)),
+    ]
+    model = model_of(nodes, [value("x", *X)], [value("y", 2, 2, 4, 5)], weights, opset=opset, ir_version=8)
+    new = li.optimize_onnx(model).model
+    assert new.opset_import == model.opset_import
+    if opset <= 24:
+        assert check_optimized(model).after.count <= 2
+
+
+@pytest.mark.parametrize("ir_version", [3, 8])
+def test_initializers_that_are_inputs(ir_version: int):
+    nodes = [
+        transpose("w", "a", 0, 3, 1, 2),
+        transpose("x", "b", 0, 3, 1, 2),
+        oh.make_node("Add", ["a", "b"], ["c"]),
+    ]
+    nodes += [transpose("c", "y", 0, 2, 3, 1)]
+    weights = np.arange(120, dtype=np.float32).reshape(X)
+    model = model_of(
+        nodes, [value("x", *X), value("w", *X)], [value("y", *X)], [initializer("w", weights)], opset=9,
+        ir_version=ir_version,
+    )  # fmt: skip
+    feeds = {"x": np.ones(X, np.float32)}
+    assert check_optimized(model, feeds).after.count == 0
+    if ir_version > 3:
+        check_optimized(model, {**feeds, "w": weights + 1})
+
+
+def test_a_default_that_callers_may_replace_decides_nothing():
+    nodes = [
+        transpose("x", "a", 0, 2, 1),
+        oh.make_node("Reshape", ["a", "s"], ["b"]),
+        transpose("b", "y", 1, 0, 2),
+    ]
+    inputs = [value("x", 1, 4, 3), value("s", 3, dtype=onnx.TensorProto.INT64)]
+    model = model_of(nodes, inputs, [value("y", "p", "q", "r")], [initializer("s", [1, 3, 4])])
+    x = np.arange(12, dtype=np.float32).reshape(1, 4, 3)
+    check_optimized(model, {"x": x}, compares_bytes=False)
+    check_optimized(model, {"x": x, "s": np.array([3, 1, 4])}, compares_bytes=False)
+
+
+def test_names_that_are_made_are_new_and_odd_ones_stay():
+    nodes = [
+        transpose("x", "x_order0231", 0, 2, 3, 1),
+        oh.make_node("Relu", ["x_order0231"], ["x_order0312"]),
+    ]
+    nodes[-1].name = "Transpose_y"
+    nodes += [
+        oh.make_node("Softplus", ["x_order0312"], ["dims_2x3"]),
+        transpose("dims_2x3", "q'\"☃\n", 0, 3, 1, 2),
+    ]
+    nodes += [oh.make_node("Add", ["q'\"☃\n", "x"], ["z"]), oh.make_node("MatMul", ["z", "w"], ["ý\\"])]
+    weights = initializer("w", np.ones((5, 6), np.float32))
+    check_optimized(model_of(nodes, [value("x", *X)], [value("ý\\", 2, 3, 4, 6)], [weights]))
+
+
+def test_long_chains_of_transposes_and_many_nodes():
+    nodes: list[onnx.NodeProto] = []
+    last = "x"
+    perms = [(1, 0, 2, 3), (0, 2, 3, 1), (3, 2, 1, 0)]
+    for number in range(5000):
+        nodes.append(transpose(last, f"t{number}", *perms[number % 3]))
+        last = nodes[-1].output[0]
+    shape = np.empty(X)
+    for number in range(5000):
+        shape = shape.transpose(perms[number % 3])
+    assert check_optimized(model_of(nodes, [value("x", *X)], [value(last, *shape.shape)])).after.count <= 1
+
+    nodes, last = list[onnx.NodeProto](), "x"
+    for number in range(2500):
+        nodes.append(transpose(last, f"a{number}", 0, 2, 3, 1))
+        nodes.append(oh.make_node("Add", [f"a{number}", f"w{number % 7}"], [f"b{number}"]))
+        nodes.append(transpose(f"b{number}", f"c{number}", 0, 3, 1, 2))
+        nodes.append(oh.make_node("Relu", [f"c{number}"], [f"d{number}"]))
+        last = f"d{number}"
+    weights = [initializer(f"w{k}", [0.1, 0.2, 0.3]) for k in range(7)]
+    model = model_of(nodes, [value("x", *X)], [value(last, *X)], weights)
+    result = check_optimized(model)
+    assert result.after.count == 0 and result.model.ByteSize() < model.ByteSize()
