@@ -29,8 +29,7 @@ class MatMul:
 
     With b for dims of stacks, m rows, n columns and k the dim that is summed over, y[b, m, n] = x[b, m, k] w[b, k, n]
     may be computed as it is, with all b in another order, or as y[b, n, m] = w[b, n, k] x[b, k, m]. Where w is one
-    matrix, b and m are alike: any of them may be the one that is a dim of the matrices.
-
+    matrix, b and m are alike: any of them may be the one that is a dim of the matrices; so are b and n where x is one.
     """
 
     def __init__(self, *, packs_constants: bool = False):
@@ -96,26 +95,16 @@ def _products(
     number: int, given: Labels, x: int, w: int, rank: int
 ) -> Iterator[tuple[Labels, Labels, Labels]]:
     """The labels of x, w, y in memory, for each way to compute the product in which tensor `number` is `given`."""
-    k, n = rank, rank - 1
+    m, n, k = rank - 2, rank - 1, rank
+    lead = identity(rank)[:-2]
     if w == 2:
-        # One matrix for all: dims of x but k in any order.
-        own = set(range(rank - x, rank - 1))
-        if number == 0 and given[-1] == k:
-            yield given, (k, n), (*given[:-1], n)
-        elif number == 0 and len(given) > 1 and given[-2] == k:
-            yield given, (n, k), (*given[:-2], n, given[-1])
-        elif number == 2 and given[-1:] == (n,) and set(given[:-1]) == own:
-            yield (*given[:-1], k), (k, n), given
-        elif number == 2 and len(given) > 1 and given[-2] == n:
-            yield (*given[:-2], k, given[-1]), (n, k), given
-        elif number == 1:
-            plain = identity(rank)[:-1]
-            if given == (k, n):
-                yield (*plain, k), given, (*plain, n)
-            else:
-                yield (*plain[:-1], k, plain[-1]), given, (*plain[:-1], n, plain[-1])
+        yield from _one_matrix(number, given, (*lead, m), n, k)
         return
-    m = rank - 2
+    if x == 2:
+        places = {0: 1, 1: 0, 2: 2}
+        for right, left, result in _one_matrix(places[number], given, (*lead, n), m, k):
+            yield left, right, result
+        return
     plain = ((m, k), (k, n), (m, n))[number]
     if set(given[-2:]) != set(plain):
         return
@@ -124,6 +113,29 @@ def _products(
     if number != 2 and len(given) < rank:
         lead = (*range(rank - len(given)), *lead)
     yield from _stacked(lead, x, w, rank, swapped=swapped)
+
+
+def _one_matrix(
+    number: int, given: Labels, free: Labels, c: int, k: int
+) -> Iterator[tuple[Labels, Labels, Labels]]:
+    """The labels of a stack, of one matrix for all of it, and of the result, where tensor `number` is `given`.
+
+    The stack has the dims `free`, in any order, and `k`; the matrix `k` and `c`; the result `free` and `c`. Either `k`
+    is the last dim of the stack, or the last but one; with that, `c` has the same place in the result.
+    """
+    if number == 1:
+        if given == (k, c):
+            yield (*free, k), given, (*free, c)
+        else:
+            yield (*free[:-1], k, free[-1]), given, (*free[:-1], c, free[-1])
+        return
+    mine, other = (k, c) if number == 0 else (c, k)
+    if mine not in given[-2:]:
+        return
+    is_last = given[-1] == mine
+    matrix = (k, c) if is_last else (c, k)
+    moved = tuple(other if d == mine else d for d in given)
+    yield (given, matrix, moved) if number == 0 else (moved, matrix, given)
 
 
 def _stacked(
@@ -165,13 +177,13 @@ class FusedMatMul(MatMul):
         proto = writer.copy()
         x, w, y = node.shape(0) or (), node.shape(1) or (), node.result_shape() or ()
         tables = _tables(len(x), len(w), len(y), len(y))
-        k, n = len(y), len(y) - 1
+        k = len(y)
         left, right, result = (
             tuple(table[d] for d in order)
             for table, order in zip(tables, (*option.ins[:2], option.outs[0]), strict=True)
         )
         rows, columns = result[-2:]
-        if columns != n:
+        if columns in left:
             proto.input[0], proto.input[1] = proto.input[1], proto.input[0]
             left, right = right, left
         flags = {
@@ -189,8 +201,8 @@ class FusedMatMul(MatMul):
 
 def _fused(number: int, given: Labels, x: int, w: int, rank: int) -> Iterator[tuple[Labels, Labels, Labels]]:
     """The labels of x, w, y in memory for each product with flags in which tensor `number` is `given`."""
-    k, n = rank, rank - 1
-    m = rank - 2
+    m, n, k = rank - 2, rank - 1, rank
+    r, c = m, n
     if w == 2:
         if number == 1:
             lead, r = identity(rank)[:-2], m
@@ -200,6 +212,15 @@ def _fused(number: int, given: Labels, x: int, w: int, rank: int) -> Iterator[tu
                 return
             lead, r = given[:-2], next(d for d in given[-2:] if d != inner)
         stacks = lead, ()
+    elif x == 2:
+        if number == 0:
+            lead, c = identity(rank)[:-2], n
+        else:
+            inner = k if number == 1 else m
+            if inner not in given[-2:]:
+                return
+            lead, c = given[:-2], next(d for d in given[-2:] if d != inner)
+        stacks = (), lead
     else:
         ends = ({m, k}, {k, n}, {m, n})[number]
         if set(given[-2:]) == ends:
@@ -210,15 +231,14 @@ def _fused(number: int, given: Labels, x: int, w: int, rank: int) -> Iterator[tu
             return
         if number < 2 and len(given) < rank:
             lead = (*range(rank - len(given)), *lead)
-        r = m
         stacks = tuple(tuple(d for d in lead if d >= rank - own) for own in (x, w))
         if any(lead[len(lead) - len(mine) :] != mine for mine in stacks):
             return
     # The kernel takes rows in front of the stack for operands of one rank only.
-    lefts, rights = _turns(stacks[0], r, k, x == w), _turns(stacks[1], k, n, x == w)
+    lefts, rights = _turns(stacks[0], r, k, x == w), _turns(stacks[1], k, c, x == w)
     for left in lefts if number != 0 else [given]:
         for right in rights if number != 1 else [given]:
-            for result in ((*lead, r, n), (*lead, n, r)) if number != 2 else (given,):
+            for result in ((*lead, r, c), (*lead, c, r)) if number != 2 else (given,):
                 if left in lefts and right in rights:
                     yield left, right, result
 

@@ -15,6 +15,7 @@ _STACKS = [
     ((2, 3, 4, 5), (1, 3, 5, 6)),
     ((2, 1, 4, 5), (3, 5, 6)),
     ((2, 3, 4, 5), (5, 6)),
+    ((4, 5), (2, 3, 5, 6)),
 ]
 
 
@@ -23,7 +24,9 @@ _STACKS = [
 def test_stacks_of_matrices_in_every_order(shapes: tuple[tuple[int, ...], tuple[int, ...]], target: str):
     left, right = shapes
     result = (*np.broadcast_shapes(left[:-2], right[:-2]), left[-2], right[-1])
-    for number, perm in enumerate(permutations(range(len(left)))):
+    rows = list(permutations(range(len(left))))
+    for number in range(24):
+        perm = rows[number % len(rows)]
         given = [left[perm.index(d)] for d in range(len(left))]
         others = list(permutations(range(len(right))))
         back = others[(5 * number) % len(others)]
