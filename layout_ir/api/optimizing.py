@@ -11,9 +11,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextvars import Context
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from layout_ir.errors import LayoutError
 from layout_ir.passes.onnx import optimize_model
+from layout_ir.passes.onnx.blocked_channels import has_blocks
 from layout_ir.passes.onnx.consumers import consumer_named
 
 if TYPE_CHECKING:
@@ -38,21 +41,36 @@ def optimize_onnx(
     "onnx" is the standard and "ort-cpu" is ONNX Runtime, for which values have orders of dims. "ort-cpu-blocked" is
     ONNX Runtime on a processor like this one, whose blocked channels they may have besides: the model goes out as the
     installed ONNX Runtime fuses it, with nodes of its own domains, for that runtime alone, and the proof is about the
-    fused model. `layout_ir.passes.onnx.optimize_model` says what the other arguments are, and what is raised;
-    LayoutError also where ONNX Runtime is needed and not installed, or does not take the model.
+    fused model. Where nothing is to be in blocks, or is in blocks already (nodes on blocked channels stay as they are),
+    the result is that for "ort-cpu", which it has as its target, and says why in its notes.
+
+    `layout_ir.passes.onnx.optimize_model` says what the other arguments are, and what is raised; LayoutError also where
+    ONNX Runtime is needed and not installed, or does not take the model.
     """
+    optimize = partial(optimize_model.optimize_onnx, source, inputs=inputs, outputs=outputs, shapes=shapes)
     if not consumer_named(target).block:
-        return optimize_model.optimize_onnx(
-            source, target, inputs=inputs, outputs=outputs, shapes=shapes, certificate=certificate
+        return optimize(target, certificate=certificate)
+    first = optimize("ort-cpu")
+    if has_blocks(first.stored):
+        note = (
+            "the model has nodes on blocked channels: their layouts were chosen when it was made, and stay; the rest "
+            f"is optimized for ort-cpu ({target} is for the model that it was made from)"
         )
-    first = optimize_model.optimize_onnx(source, "ort-cpu", inputs=inputs, outputs=outputs, shapes=shapes)
-    fused, sizes, own = _fused(first, shapes)
-    second = optimize_model.optimize_onnx(fused, target, shapes=sizes, certificate=certificate)
-    second.notes.append(
-        f"ONNX Runtime by itself leaves {own.transposes} Transposes, {own.reorder_inputs} reorders into blocks and "
-        f"{own.reorder_outputs} out of them"
-    )
-    return replace(second, before=first.before, obligations=first.obligations, transposed=first.transposed)
+    else:
+        fused, sizes, own = _fused(first, shapes)
+        second = optimize_model.optimize_onnx(fused, target, shapes=sizes, certificate=certificate)
+        if has_blocks(second.stored):
+            second.notes.append(
+                f"ONNX Runtime by itself leaves {own.transposes} Transposes, {own.reorder_inputs} reorders into blocks "
+                f"and {own.reorder_outputs} out of them"
+            )
+            return replace(
+                second, before=first.before, obligations=first.obligations, transposed=first.transposed
+            )
+        note = "no value is to be in blocks: the model is optimized for ort-cpu"
+    result = optimize("ort-cpu", certificate=True) if certificate else first
+    result.notes.append(note)
+    return result
 
 
 def check_proof(
@@ -67,6 +85,11 @@ def check_proof(
         optimize_model.check_model(certificate, source, target, shapes)
         return "the model"
     first = optimize_model.optimize_onnx(source, "ort-cpu", shapes=shapes)
+    if has_blocks(first.stored):
+        raise LayoutError(
+            f"the certificate is for {target}, and the model has nodes on blocked channels: give the one that it was "
+            f"made from"
+        )
     fused, sizes, _ = _fused(first, shapes)
     optimize_model.check_model(certificate, fused, target, sizes)
     return "the model as the installed ONNX Runtime fuses it"

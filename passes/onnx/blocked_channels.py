@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from layout_ir.frontends.onnx.subgraphs import nodes_within
 from layout_ir.passes.onnx.orders import Extent, Order, Shape, same_memory
 
 if TYPE_CHECKING:
+    import onnx
     from numpy.typing import NDArray
 
 NCHWC_DOMAIN = "com.microsoft.nchwc"
@@ -100,3 +102,9 @@ def padded_bias(bias: NDArray[Any], block: int) -> NDArray[Any]:
     import numpy as np
 
     return np.pad(bias, (0, -len(bias) % block))
+
+
+def has_blocks(model: onnx.ModelProto) -> bool:
+    """Whether some node of a model, or of its subgraphs, is one of ONNX Runtime's on blocked channels."""
+    nodes = (n for node in model.graph.node for n in (node, *nodes_within(node)))
+    return any(node.domain == NCHWC_DOMAIN for node in nodes)

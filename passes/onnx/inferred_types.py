@@ -7,7 +7,7 @@ beyond what can be inferred (of the result of a custom operator) is believed whe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +21,24 @@ if TYPE_CHECKING:
 SMALL = 1024
 """Elements of a constant that shape inference and the models of nodes may look at: axes, pads, shapes."""
 
+_ALIKE = ("Relu", slice(1))
+"""What stands in for an operator whose result has the type of its first operand."""
 _STAND_INS = {
-    "BiasGelu": ("Relu", 1),
-    "FastGelu": ("Relu", 1),
-    "FusedConv": ("Conv", 3),
-    "Gelu": ("Relu", 1),
-    "QuickGelu": ("Relu", 1),
+    **dict.fromkeys(("BiasGelu", "FastGelu", "Gelu", "QuickGelu"), _ALIKE),
+    **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), _ALIKE),
+    **dict.fromkeys(("QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax"), _ALIKE),
+    **dict.fromkeys(("QLinearAdd", "QLinearMul"), ("Add", slice(0, 4, 3))),
+    "FusedConv": ("Conv", slice(3)),
+    "FusedGemm": ("Gemm", slice(3)),
+    "FusedMatMul": ("MatMul", slice(2)),
+    "QLinearAveragePool": ("AveragePool", slice(1)),
+    "QLinearConcat": ("Concat", slice(2, None, 3)),
+    "QLinearGlobalAveragePool": ("GlobalAveragePool", slice(1)),
 }
-"""Operators of ONNX Runtime, which ONNX's inference does not know: an operator of ONNX whose result has the same
-type, and how many of their inputs that takes."""
+"""Operators of ONNX Runtime, which ONNX's inference does not know: an operator of ONNX whose first result has the same
+type, and which of their inputs that takes."""
+_OTHER_DIMS = {"channels_last", "transA", "transB", "transBatchA", "transBatchB"}
+"""Attributes with which it has another type."""
 
 
 def inferred_types(
@@ -53,9 +62,10 @@ def inferred_types(
     light = _without_weights(model, overridable, shapes, known)
     if stand_ins:
         own = {(domain_of(function.domain), function.name) for function in model.functions}
-        for node in (node for graph in _all_graphs(light.graph) for node in graph.node):
-            if node.domain == "com.microsoft" and (node.domain, node.op_type) not in own:
-                _stand_in(node)
+        for graph in _all_graphs(light.graph):
+            nodes = [each for node in graph.node for each in _known_to_inference(node, own)]
+            del graph.node[:]
+            graph.node.extend(nodes)
     claims = [_claims(graph) for graph in _all_graphs(light.graph)]
     claims[0].update(stated)
     for graph in _all_graphs(light.graph):
@@ -133,12 +143,21 @@ def _without_weights(
     return light
 
 
-def _stand_in(node: onnx.NodeProto) -> None:
-    """Makes a node of ONNX Runtime one of ONNX whose result has the same type, where there is such."""
-    if node.op_type in _STAND_INS:
-        node.domain = ""
-        node.op_type, inputs = _STAND_INS[node.op_type]
-        del node.input[inputs:]
+def _known_to_inference(node: onnx.NodeProto, own: Container[tuple[str, str]]) -> Iterator[onnx.NodeProto]:
+    """The node, or what stands in for a node of ONNX Runtime; `own` are the functions of the model."""
+    found = _STAND_INS.get(node.op_type) if node.domain == "com.microsoft" else None
+    if found is None or (node.domain, node.op_type) in own:
+        yield node
+        return
+    if any(attribute.name in _OTHER_DIMS and attribute.i for attribute in node.attribute):
+        yield node
+        return
+    op_type, inputs = found
+    outputs = [node.output[0]]
+    if node.op_type.startswith("Skip"):
+        outputs += node.output[3:]  # the sum before it is normalized
+    for output in filter(None, outputs):
+        yield type(node)(op_type=op_type, input=node.input[inputs], output=[output], attribute=node.attribute)
 
 
 def _fix_shape(value: onnx.ValueInfoProto, shape: Sequence[int]) -> None:
