@@ -62,7 +62,7 @@ class BlockedConvolution:
         """The time of the plain kernel; more than all of it where ONNX Runtime would not leave the node to that."""
         if not self._is_possible(node):
             return 0
-        if self._is_taken(node):
+        if self.is_taken(node):
             return NOT_LEFT_PLAIN
         channels, outputs, group = self._channels(node)
         rate = PLAIN_RATE
@@ -132,8 +132,10 @@ class BlockedConvolution:
         x, w = cast("tuple[int, ...]", node.shape(0)), cast("tuple[int, ...]", node.shape(1))
         return x[1], w[0], node.int("group", 1)
 
-    def _is_taken(self, node: Node) -> bool:
+    def is_taken(self, node: Node) -> bool:
         """Whether ONNX Runtime puts the convolution into blocks by itself."""
+        if not self._is_possible(node):
+            return False
         channels, _, group = self._channels(node)
         if group not in (1, channels):
             return self._joined(node) == 1

@@ -18,6 +18,7 @@ from layout_ir.passes.onnx.blocked_channels import blocked_elements, channels_se
 from layout_ir.passes.onnx.blocked_fusion import ACTIVATIONS
 from layout_ir.passes.onnx.graph_output import NodeWriter
 from layout_ir.passes.onnx.model_graph import Node
+from layout_ir.passes.onnx.node_models.blocked_convolutions import BlockedConvolution
 from layout_ir.passes.onnx.node_models.blocked_model import FLOAT, sized_extents
 from layout_ir.passes.onnx.node_models.blocked_scaling import scaling, write_scaling
 from layout_ir.passes.onnx.node_models.node_option import (
@@ -54,6 +55,7 @@ class BlockedElementwise:
 
     def __init__(self, block: int):
         self.block = block
+        self._convolutions = BlockedConvolution(block)
 
     def options(self, node: Node, orders: Sequence[Order]) -> Iterator[NodeOption]:
         """One option per blocked order that some tensor has."""
@@ -83,7 +85,7 @@ class BlockedElementwise:
             constants = node.graph.constants
             reshaped = [k for k, o in ins.items() if o and node.input(k) not in constants]
             more = (1 + len(reshaped)) * views if scales is None else scales.more_nodes
-            pads = 0 if is_fused(node) else self._pads(node, order)
+            pads = 0 if self._convolution(node) else self._pads(node, order)
             cost = RUNTIME_NODE * more + pads * COST_PER_NS * (SLOW_NS if node.op_type in _SLOW else 1)
             yield option_of(node, ins, {0: order}, cost=cost)
 
@@ -127,9 +129,34 @@ class BlockedElementwise:
         result = node.result_shape()
         return any(s != result and any(extent != 1 for extent in s or ()) for s in shapes)
 
+    def _convolution(self, node: Node) -> Node | None:
+        """The convolution into which a node vanishes where both are blocked."""
+        graph, shape = node.graph, node.result_shape()
+        if node.op_type == "Add":
+            if (
+                not all(is_same_shape(node.shape(k), shape) for k in (0, 1))
+                or node.inputs[0] == node.inputs[1]
+            ):
+                return None
+        elif node.op_type not in ACTIVATIONS:
+            return None
+        for name in node.inputs:
+            maker = graph.makers.get(name) if graph.uses[name] == 1 and shape is not None else None
+            if maker is not None and maker.op_type == "Add" != node.op_type:
+                maker = self._convolution(maker)
+            if maker is not None and maker.op_type == "Conv":
+                return maker
+        return None
+
     def plain_cost(self, node: Node) -> int:
-        """The time of a node that a blocked convolution would do along with its own work."""
-        return RUNTIME_NODE + 2 * node.graph.nbytes(node.outputs[0]) * COST_PER_BYTE if is_fused(node) else 0
+        """The time of a node that a blocked convolution would do along with its own work.
+
+        Those that may stay plain take it in as well then, which ONNX Runtime does behind its choice of layouts.
+        """
+        maker = self._convolution(node)
+        if maker is None or not self._convolutions.is_taken(maker):
+            return 0
+        return RUNTIME_NODE + 2 * node.graph.nbytes(node.outputs[0]) * COST_PER_BYTE
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node; a convolution, or between Reshapes, where an operand is broadcast."""
@@ -176,25 +203,6 @@ class BlockedElementwise:
             return blocks.reshape(n, -1, h * w, block)
 
         return writer.out.packed(name, ("broadcast", order, result[order[1]], fill), elements)
-
-
-def is_fused(node: Node) -> bool:
-    """Whether a node vanishes into the convolution before it where both are blocked."""
-    graph = node.graph
-    shape = node.result_shape()
-    if node.op_type == "Add":
-        if not all(is_same_shape(node.shape(k), shape) for k in (0, 1)) or node.inputs[0] == node.inputs[1]:
-            return False
-    elif node.op_type not in ACTIVATIONS:
-        return False
-    makers = [graph.makers.get(name) for name in node.inputs if graph.uses[name] == 1]
-    return shape is not None and any(
-        maker is not None
-        and (
-            maker.op_type == "Conv" or (node.op_type != "Add" and maker.op_type == "Add" and is_fused(maker))
-        )
-        for maker in makers
-    )
 
 
 def _known(extent: Extent) -> int:

@@ -33,7 +33,8 @@ def _is_on_floats(node: Node) -> bool:
 class BlockedPool:
     """MaxPool, AveragePool and the global ones; a mean over both spatial dims is a global pool.
 
-    ONNX Runtime puts pools of whole blocks of channels into blocks by itself, with a reorder on each side.
+    ONNX Runtime puts pools of whole blocks of channels into blocks by itself, with a reorder on each side; global ones
+    only of an input of the graph.
     """
 
     def __init__(self, block: int):
@@ -56,6 +57,8 @@ class BlockedPool:
         return True
 
     def _is_taken(self, node: Node) -> bool:
+        if node.op_type.startswith("Global") and node.input(0) in node.graph.makers:
+            return False
         channels = cast(Shape, node.shape(0))[1]
         return node.op_type != "ReduceMean" and isinstance(channels, int) and channels % self.block == 0
 
