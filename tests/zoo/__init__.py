@@ -13,6 +13,7 @@ newer does; other endings say what became of it:
 | `-dynamic` | some sizes are symbolic |
 | `-unfused` | batch normalizations stand apart from convolutions |
 | `-opset9` and so on | an older or newer version of ONNX |
+| `-full` | channels and pictures as they were published |
 | `-wide` | five pictures that are higher than wide, so that no two extents are equal |
 | `-nhwc` | the graph in NHWC, each convolution, pool, norm and resize between two transposes |
 | `-onnx2tf` | in NHWC as it comes back from TensorFlow: pads, means and scalings are ops of their own |
@@ -257,6 +258,22 @@ _with_options("opset9", "resnet18 mobilenet_v2 shufflenet_v1", opset=9)
 _with_options("opset11", "mobilenet_v3_small bert unet_resized convnext_tiny", opset=11)
 _with_options("opset13", "vit_tiny segformer conformer", opset=13)
 _with_options("opset20", "vit_tiny spatial_transformer gelu", opset=20)
+
+
+# --- In the widths that were published ---
+
+
+def _full(family: str, names: str, size: int = 224) -> None:
+    takes = {"x": image(size)}
+    for name in names.split():
+        build = partial(_export, family, f"{name}_full", takes)
+        _add(Network(f"{name}-full", family, build, takes, NETWORKS[name].requires))
+
+
+_full("classification", "densenet121 nasnet regnet_y res2net50")
+_full("mobile", "efficientnet_b0 ghostnet")
+_full("detection", "cspdarknet53", 256)
+_full("detection", "yolov8", 320)
 
 
 # --- The same for five pictures, higher than wide ---

@@ -115,6 +115,15 @@ def res2net50() -> nn.Module:
     return _resnet(_hierarchical, (3, 4, 6, 3), 16, 4)
 
 
+def res2net50_full() -> nn.Module:
+    """Res2Net-50 of four parts of 26 channels in the first stage."""
+
+    def branch(inputs: int, inner: int, outputs: int, stride: int) -> nn.Module:
+        return _hierarchical(inputs, inner * 26 * 4 // 64, outputs, stride)
+
+    return _resnet(branch, (3, 4, 6, 3), 64, 4)
+
+
 class _Dense(nn.Module):
     """A layer of DenseNet: what it makes is appended to what it was given."""
 
@@ -133,8 +142,12 @@ class _Dense(nn.Module):
         return torch.cat([x, self.body(x)], 1)
 
 
-def densenet121() -> nn.Module:
-    growth, channels = 8, 16
+def densenet121_full() -> nn.Module:
+    return densenet121(32)
+
+
+def densenet121(growth: int = 8) -> nn.Module:
+    channels = 2 * growth
     layers: list[nn.Module] = [Conv(3, channels, 7, 2), nn.MaxPool2d(3, 2, 1)]
     for index, depth in enumerate((6, 12, 24, 16)):
         if index:
@@ -244,7 +257,11 @@ def xception() -> nn.Module:
     return nn.Sequential(*layers)
 
 
-def regnet_y() -> nn.Module:
+def regnet_y_full() -> nn.Module:
+    return regnet_y(32, (48, 104, 208, 440))
+
+
+def regnet_y(stem: int = 16, widths: tuple[int, ...] = (24, 48, 96, 160)) -> nn.Module:
     """RegNetY-400MF: grouped bottlenecks of ratio 1 with squeeze-and-excitation, (1, 3, 6, 6) of them."""
 
     def body(inputs: int, outputs: int, stride: int) -> nn.Module:
@@ -255,9 +272,9 @@ def regnet_y() -> nn.Module:
             Conv(outputs, outputs, 1, activation=None),
         )
 
-    layers: list[nn.Module] = [Conv(3, 16, 3, 2)]
-    channels = 16
-    for width, depth in ((24, 1), (48, 3), (96, 6), (160, 6)):
+    layers: list[nn.Module] = [Conv(3, stem, 3, 2)]
+    channels = stem
+    for width, depth in zip(widths, (1, 3, 6, 6), strict=True):
         layers.append(Add(body(channels, width, 2), Conv(channels, width, 1, 2, activation=None), nn.ReLU))
         layers += [residual(body(width, width, 1), nn.ReLU) for _ in range(depth - 1)]
         channels = width
@@ -328,6 +345,11 @@ class _NasNet(nn.Module):
 
 def nasnet() -> nn.Module:
     return _NasNet(8, 2)
+
+
+def nasnet_full() -> nn.Module:
+    """NASNet-A Mobile."""
+    return _NasNet(44, 4)
 
 
 class _Scale(nn.Module):

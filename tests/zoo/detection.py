@@ -34,10 +34,15 @@ class _CrossStage(nn.Module):
         return self.join(torch.cat([self.main(x), self.side(x)], 1))
 
 
-def cspdarknet53() -> nn.Module:
-    layers: list[nn.Module] = [Conv(3, 8, activation=nn.Mish)]
-    channels = 8
-    for width, depth in ((16, 1), (32, 2), (64, 8), (128, 8), (256, 4)):
+def cspdarknet53_full() -> nn.Module:
+    return cspdarknet53(32)
+
+
+def cspdarknet53(stem: int = 8) -> nn.Module:
+    layers: list[nn.Module] = [Conv(3, stem, activation=nn.Mish)]
+    channels = stem
+    for stage, depth in enumerate((1, 2, 8, 8, 4), 1):
+        width = stem << stage
         layers += [Conv(channels, width, 3, 2, activation=nn.Mish), _CrossStage(width, width, depth, nn.Mish)]
         channels = width
     return nn.Sequential(*layers, classifier(channels))
@@ -151,6 +156,11 @@ class _Yolo8(nn.Module):
 
 def yolov8() -> nn.Module:
     return _Yolo8(16, 12, 96)
+
+
+def yolov8_full() -> nn.Module:
+    """YOLOv8n."""
+    return _Yolo8(32, 80, 320)
 
 
 class _Focus(nn.Module):

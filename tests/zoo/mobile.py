@@ -110,9 +110,14 @@ def _swish_squeeze(inputs: int, inner: int) -> SqueezeExcite:
     return SqueezeExcite(inner, max(inputs // 4, 1), activation=nn.SiLU)
 
 
-def efficientnet_b0() -> nn.Module:
-    layers: list[nn.Module] = [Conv(3, 16, 3, 2, activation=nn.SiLU)]
-    channels = 16
+def efficientnet_b0_full() -> nn.Module:
+    return efficientnet_b0(2, 1280)
+
+
+def efficientnet_b0(times: int = 1, last: int = 320) -> nn.Module:
+    """EfficientNet-B0 in half of its widths, `times` as many channels."""
+    channels = 16 * times
+    layers: list[nn.Module] = [Conv(3, channels, 3, 2, activation=nn.SiLU)]
     table = (
         *((1, 8, 1, 3, 1), (6, 12, 2, 3, 2), (6, 20, 2, 5, 2), (6, 40, 3, 3, 2)),
         *((6, 56, 3, 5, 1), (6, 96, 4, 5, 2), (6, 160, 1, 3, 1)),
@@ -121,9 +126,9 @@ def efficientnet_b0() -> nn.Module:
         for position in range(depth):
             inner, step = channels * expansion, 1 if position else stride
             squeeze = _swish_squeeze(channels, inner)
-            layers.append(inverted(channels, inner, width, kernel, step, nn.SiLU, squeeze))
-            channels = width
-    return nn.Sequential(*layers, Conv(channels, 320, 1, activation=nn.SiLU), classifier(320))
+            layers.append(inverted(channels, inner, width * times, kernel, step, nn.SiLU, squeeze))
+            channels = width * times
+    return nn.Sequential(*layers, Conv(channels, last, 1, activation=nn.SiLU), classifier(last))
 
 
 def efficientnet_v2() -> nn.Module:
@@ -244,14 +249,20 @@ class _Ghost(nn.Module):
         return torch.cat([x, self.cheap(x)], 1)
 
 
-def ghostnet() -> nn.Module:
-    layers: list[nn.Module] = [Conv(3, 8, 3, 2)]
-    channels = 8
-    for kernel, inner, outputs, squeezed, stride in (
+def ghostnet_full() -> nn.Module:
+    return ghostnet(2)
+
+
+def ghostnet(times: int = 1) -> nn.Module:
+    """GhostNet in half of its widths, `times` as many channels."""
+    channels = 8 * times
+    layers: list[nn.Module] = [Conv(3, channels, 3, 2)]
+    for kernel, half_inner, half_outputs, squeezed, stride in (
         *((3, 8, 8, 0, 1), (3, 24, 12, 0, 2), (3, 36, 12, 0, 1), (5, 36, 20, 1, 2), (5, 60, 20, 1, 1)),
         *((3, 120, 40, 0, 2), (3, 100, 40, 0, 1), (3, 92, 40, 0, 1), (3, 240, 56, 1, 1), (3, 336, 56, 1, 1)),
         *((5, 336, 80, 1, 2), (5, 480, 80, 0, 1), (5, 480, 80, 1, 1)),
     ):
+        inner, outputs = half_inner * times, half_outputs * times
         body: list[nn.Module] = [_Ghost(channels, inner)]
         if stride == 2:
             body.append(Conv(inner, inner, kernel, 2, groups=inner, activation=None))
@@ -260,7 +271,7 @@ def ghostnet() -> nn.Module:
         branch = nn.Sequential(*body, _Ghost(inner, outputs, None))
         layers.append(residual(branch) if stride == 1 and channels == outputs else branch)
         channels = outputs
-    return nn.Sequential(*layers, Conv(channels, 480, 1), classifier(480))
+    return nn.Sequential(*layers, Conv(channels, 480 * times, 1), classifier(480 * times))
 
 
 class _MobileVit(nn.Module):
