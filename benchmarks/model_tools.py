@@ -100,6 +100,7 @@ _ALL = (
     Tool("onnxoptimizer", "onnxoptimizer", _onnxoptimizer),
     Tool("ours-onnx", "layout-ir", partial(_ours, "onnx")),
     Tool("ours-ort-cpu", "layout-ir", partial(_ours, "ort-cpu")),
+    Tool("ours-blocked", "layout-ir", partial(_ours, "ort-cpu-blocked")),
 )
 TOOLS = {tool.name: tool for tool in _ALL}
 """By name, in the order in which tables show them."""

@@ -1,6 +1,7 @@
 """Transposes left in ONNX models, and the bytes they move: ours beside what other people's tools leave.
 
     python benchmarks/transposes.py [MODEL ...] [--time] [--json]
+    python benchmarks/transposes.py '*-full' --tools ort-all ours-blocked --time    # blocked channels
 
 A MODEL is a file, a folder with files, or a network of tests/zoo, also as a pattern ('*-nhwc'); by default all networks
 there that were converted from NHWC. Per model and tool, Transposes (+ ReorderInput and ReorderOutput where ONNX Runtime
@@ -9,8 +10,9 @@ adds them), and the megabytes that they read and write in one run:
     original       the model as it is
     ort-basic, ort-extended, ort-all    the graph that ONNX Runtime writes after its optimizations of that level
     onnxsim, onnxslim, onnxoptimizer    with their default passes
-    ours-onnx, ours-ort-cpu             layout_ir.optimize_onnx for these two targets, inputs and outputs kept
-    left-of-onnx, left-of-ort-cpu       what ONNX Runtime with all optimizations leaves of these
+    ours-onnx, ours-ort-cpu, ours-blocked    layout_ir.optimize_onnx for the targets onnx, ort-cpu, ort-cpu-blocked,
+                   inputs and outputs kept
+    left-of-onnx, left-of-ort-cpu, left-of-blocked    what ONNX Runtime with all optimizations leaves of these
 
 Every result is run and compared with the original: one that differs is "wrong" and beats nobody. A cell without numbers
 says why: the tool is missing, crashed, raised an error or took too long. Geometric means are those of the models that
@@ -53,9 +55,11 @@ from layout_ir.backends.onnxruntime.session_times import session_times, verdict
 onnx: Any = import_module("onnx")  # optional, and without type information
 
 DEFAULT = ("*-nhwc", "*-nhwc-*", "*-onnx2tf", "*-keras")
-OURS = ("ours-onnx", "ours-ort-cpu")
-LEFT = {"left-of-onnx": "ours-onnx", "left-of-ort-cpu": "ours-ort-cpu"}
+OURS = ("ours-onnx", "ours-ort-cpu", "ours-blocked")
+LEFT = {"left-of-onnx": "ours-onnx", "left-of-ort-cpu": "ours-ort-cpu", "left-of-blocked": "ours-blocked"}
 """Columns for what ONNX Runtime leaves of ours."""
+LAID_OUT = ("ours-blocked", *LEFT)
+"""Columns for graphs in which blocked channels are chosen, to be compared with those that ONNX Runtime lays out."""
 AGAIN = "original again"
 
 TOLERANCE = 1e-3
@@ -224,8 +228,8 @@ class Summary:
 
 
 def summary_of(rows: Sequence[Row], column: str) -> Summary:
-    """Ours beside the least that any other tool leaves; what ONNX Runtime leaves of ours beside what it leaves."""
-    others = ("ort-all",) if column in LEFT else tuple(tool for tool in TOOLS if tool not in OURS)
+    """Ours beside the least that any other tool leaves; what is laid out for ONNX Runtime beside what it lays out."""
+    others = ("ort-all",) if column in LAID_OUT else tuple(tool for tool in TOOLS if tool not in OURS)
     have = [row for row in rows if column in row.cells]
     return Summary(
         column,
@@ -302,7 +306,7 @@ def _print_summary(rows: Sequence[Row], columns: Sequence[str]) -> None:
         if column not in columns:
             continue
         told = summary_of(rows, column)
-        whose = "ONNX Runtime of the original" if column in LEFT else "another tool"
+        whose = "ONNX Runtime of the original" if column in LAID_OUT else "another tool"
         print(f"\n{column}: beside {whose}, of {len(rows)} models")
         for title, found in (
             ("leaves more moves", told.more_moves),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any, cast
 
@@ -77,11 +76,50 @@ def test_a_network_keeps_its_blocks_where_onnx_runtime_leaves_them(last: bool) -
     cast(Any, onnx).checker.check_model(result.model)
 
 
-def test_once_more_changes_no_layout(tmp_path: Path) -> None:
+def test_what_is_in_blocks_already_stays_as_it_is_and_that_is_said() -> None:
     runtime()
     result = li.optimize_onnx(_squeezed(), BLOCKED)
-    again = li.optimize_onnx(result.model, BLOCKED)
-    assert Counter(names(again.model.graph.node)) == Counter(names(left(result.model)))
+    again = li.optimize_onnx(result.model, BLOCKED, certificate=True)
+    assert again.model == result.model
+    assert again.target == "ort-cpu" and "nodes on blocked channels" in again.notes[-1]
+    assert again.certificate is not None and check_proof(again.certificate, result.model, "ort-cpu", {})
+
+
+def test_negative_a_proof_for_blocks_is_of_no_model_that_has_them() -> None:
+    runtime()
+    result = li.optimize_onnx(_squeezed(), BLOCKED, certificate=True)
+    assert result.certificate is not None
+    with pytest.raises(LayoutError, match="give the one that it was made from"):
+        check_proof(result.certificate, result.model, BLOCKED, {})
+
+
+def test_negative_where_nothing_is_to_be_in_blocks_the_model_is_that_for_plain_orders() -> None:
+    runtime()
+    ops: list[Op] = [
+        ("Transpose", ["x"], "t", {"perm": [0, 2, 3, 1]}),
+        ("Gelu", ["t"], "g", {}),
+        ("Transpose", ["g"], "y", {"perm": [0, 3, 1, 2]}),
+    ]
+    model = network(ops, {}, {"x": (1, B, 6, 6)}, ["y"], 20)
+    result = li.optimize_onnx(model, BLOCKED)
+    assert result.model == li.optimize_onnx(model, "ort-cpu").model
+    assert names(result.model.graph.node) == ["Gelu"] and result.target == "ort-cpu"
+    assert "no value is to be in blocks" in result.notes[-1]
+
+
+def test_a_network_of_half_precision_is_in_blocks_where_onnx_runtime_casts() -> None:
+    runtime()
+    half = {f"w{k}": floats(2 * B, 2 * B, 3, 3, seed=k).astype(np.float16) / 16 for k in range(2)}
+    ops: list[Op] = [
+        ("Conv", ["x", "w0"], "p", {"pads": [1, 1, 1, 1]}),
+        ("Relu", ["p"], "q", {}),
+        ("Conv", ["q", "w1"], "y", {}),
+    ]
+    model = network(ops, half, {"x": (1, 2 * B, 6, 6)}, ["y"])
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    ours, theirs = names(left(li.optimize_onnx(model, BLOCKED).model)), names(left(model))
+    assert ours.count("Conv*") == 2 and moves(ours) <= moves(theirs)
 
 
 def test_the_proof_is_of_the_fused_model_which_is_fused_again_to_check_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import onnx
@@ -103,3 +104,46 @@ def test_an_extent_without_a_name_is_the_same_wherever_it_comes():
     model.graph.input[0].type.tensor_type.shape.dim[0].Clear()
     (types,) = inferred_types(model, frozenset(), {}, {}, {})
     assert _shape(types["y"]) == [3, _shape(types["x"])[0]] and _shape(types["y"])[1]
+
+
+def _of_runtime(op_type: str, inputs: list[str], outputs: list[str], **attributes: Any) -> onnx.NodeProto:
+    return oh.make_node(op_type, inputs, outputs, domain="com.microsoft", **attributes)
+
+
+def test_what_onnx_runtime_fuses_has_the_type_of_what_it_was():
+    nodes = [
+        _of_runtime("FusedConv", ["x", "w"], ["a"], activation="Relu", pads=[1, 1, 1, 1]),
+        _of_runtime("QuickGelu", ["a"], ["b"]),
+        _of_runtime("SkipLayerNormalization", ["b", "a", "g"], ["c", "", "", "d"]),
+        _of_runtime("QLinearConcat", ["s", "z", "q", "s", "z", "r", "s", "z"], ["e"], axis=1),
+        _of_runtime("FusedMatMul", ["c", "b"], ["f"]),
+    ]
+    inputs = [
+        value("x", "N", 3, 8, 8),
+        value("w", 4, 3, 3, 3),
+        value("g", 8),
+        value("s"),
+        value("z", dtype=2),
+    ]
+    inputs += [value("q", "N", 3, dtype=2), value("r", "N", 5, dtype=2)]
+    model = model_of(nodes, inputs, [value("f", "N", 4, 8, 8)])
+    (types,) = inferred_types(model, frozenset(), {}, {}, {}, stand_ins=True)
+    assert [_shape(types[name])[:2] for name in "abcdef"] == [["N", 4]] * 4 + [["N", 8], ["N", 4]]
+    assert types["e"].tensor_type.elem_type == 2
+    (without,) = inferred_types(model, frozenset(), {}, {}, {})
+    assert not {"a", "b", "e"} & without.keys()
+
+
+def test_negative_no_type_is_made_up_for_other_dims_nor_for_a_function_of_the_model():
+    nodes = [_of_runtime("FusedMatMul", ["x", "x"], ["a"], transB=1), _of_runtime("Gelu", ["x"], ["b"])]
+    model = model_of(nodes, [value("x", 2, 3)], [value("a", 2, 2), value("b", 2, 3)])
+    body = [oh.make_node("Transpose", ["X"], ["Y"], perm=[1, 0])]
+    model.functions.append(
+        oh.make_function("com.microsoft", "Gelu", ["X"], ["Y"], body, [oh.make_opsetid("", 17)])
+    )
+    model.opset_import.add(domain="com.microsoft", version=1)
+    for result in model.graph.output:
+        result.type.tensor_type.ClearField("shape")
+    (types,) = inferred_types(model, frozenset(), {}, {}, {}, stand_ins=True)
+    assert not types["a"].tensor_type.HasField("shape")
+    assert _shape(types["b"]) == [3, 2]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.passes.onnx.blocked_networks import BLOCK, Op, X, floats, network, optimized
+from tests.passes.onnx.blocked_networks import BLOCK, Op, X, floats, left, names, network, optimized
 
 
 def _between(op: Op, channels: int, constants: dict[str, Any] | None = None, opset: int = 17) -> list[str]:
@@ -32,6 +32,18 @@ def _between(op: Op, channels: int, constants: dict[str, Any] | None = None, ops
 ])  # fmt: skip
 def test_a_pool_runs_on_blocked_channels(kind: str, attributes: dict[str, Any], channels: int) -> None:
     assert _between((kind, ["p"], "q", attributes), channels) == [f"{kind}*"]
+
+
+def test_onnx_runtime_leaves_a_global_pool_plain_behind_a_plain_node() -> None:
+    pool: Op = ("GlobalAveragePool", ["r"], "y", {})
+    model = network([("Relu", ["x"], "r", {}), pool], {}, X, ["y"])
+    assert optimized(model)[0] == names(left(model)) == ["Relu", "GlobalAveragePool"]
+
+
+def test_negative_it_puts_one_of_an_input_into_blocks() -> None:
+    model = network([("GlobalAveragePool", ["x"], "y", {})], {}, X, ["y"])
+    found, _ = optimized(model)
+    assert "GlobalAveragePool*" in found and "GlobalAveragePool*" in names(left(model))
 
 
 @pytest.mark.parametrize("opset", [17, 18])
