@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT, Budget
-from layout_ir.frontends.onnx.folding import fold
+from layout_ir.frontends.onnx.folding import BY_NUMPY, fold
 from layout_ir.frontends.onnx.functions import Call, node_title
 from layout_ir.frontends.onnx.node import Node as FoldedNode
+from layout_ir.frontends.onnx.subgraphs import graphs_of
 from layout_ir.frontends.onnx.values import Constant
 from layout_ir.passes.onnx.inferred_types import SMALL
 from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
@@ -32,49 +33,45 @@ def fold_constant_transposes(graph: Graph) -> None:
     """Makes constants of the Transposes of `graph` that constants decide, and drops what only led to them."""
     if not any(_is_candidate(node, graph) for node in graph.nodes):
         return
-    wanted = {node.outputs[0] for node in graph.nodes if _is_candidate(node, graph)}
-    evaluation = _evaluated(graph, wanted)
-    found = {
-        name: array
-        for name in wanted
-        if (array := evaluation.arrays.get(name)) is not None
-        and array.nbytes <= max(sum(map(graph.nbytes, evaluation.sources[name])), 8 * SMALL)
-    }
-    graph.make_constant(found)
+    evaluation = _Evaluation(graph)
+    evaluation.decide_all()
+    found: dict[str, NDArray[Any]] = {}
+    for node in graph.nodes:
+        name = node.outputs[0] if node.outputs else ""
+        if name in evaluation.decided and _is_candidate(node, graph):
+            array = evaluation.array(name)
+            if array is not None and array.nbytes <= max(evaluation.source_bytes(name), 8 * SMALL):
+                found[name] = array
+    if found:
+        graph.make_constant(found)
 
 
 def decided_integers(graph: Graph) -> dict[str, NDArray[Any]]:
     """The lists of integers, and single ones, that constants and known shapes decide: shapes, axes, starts.
 
     Only those that a node reads of whose results not all extents are known; shape inference may know more with them.
+    Shapes of results that follow are found on the way, so that those which decide further integers are known as well.
     """
-    unknown = [
-        node for node in graph.nodes if any(_is_open(graph.shape(name)) for name in node.outputs if name)
-    ]
-    wanted = {name for node in unknown for name in node.inputs[1:]} - graph.constants.keys()
-    arrays = _evaluated(graph, wanted).arrays if wanted else {}
-    return {
-        name: array
-        for name, array in arrays.items()
-        if name in wanted and array.dtype.kind in "iu" and array.ndim < 2 and array.size <= SMALL
-    }
-
-
-def _evaluated(graph: Graph, wanted: set[str]) -> _Evaluation:
-    """The values of these names that constants and known shapes decide, and those that lead to them."""
-    decided: dict[str, Node] = {}
-    for node in graph.nodes:
-        if _is_decided(node, graph, decided):
-            decided[node.outputs[0]] = node
-    leading = wanted & decided.keys()
-    for name, node in reversed(decided.items()):
-        if name in leading and node.op_type != "Shape":
-            leading.update(node.inputs)
     evaluation = _Evaluation(graph)
-    for name, node in decided.items():
-        if name in leading:
-            evaluation.add(node)
-    return evaluation
+    found: dict[str, NDArray[Any]] = {}
+    changed: set[str] = set()
+    for node in graph.nodes:
+        evaluation.decide(node)
+        if not any(name and _is_open(graph.shape(name)) for name in node.outputs):
+            continue
+        read = {
+            name: array
+            for name in node.inputs[1:]
+            if name in evaluation.decided
+            and (array := evaluation.array(name)) is not None
+            and array.dtype.kind in "iu"
+            and array.ndim < 2
+            and array.size <= SMALL
+        }
+        found |= read
+        if read or not changed.isdisjoint(node.inputs):
+            changed.update(graph.infer_results(node, read))
+    return found
 
 
 def _is_open(shape: Shape | None) -> bool:
@@ -85,44 +82,64 @@ def _is_candidate(node: Node, graph: Graph) -> bool:
     return transpose_perm(node) is not None and node.inputs[0] not in graph.constants
 
 
-def _is_decided(node: Node, graph: Graph, decided: dict[str, Node]) -> bool:
-    """Whether constants and known shapes alone decide the one output of a node."""
-    has_subgraph = any(attribute.HasField("g") or attribute.graphs for attribute in node.proto.attribute)
-    if (
-        node.domain
-        or node.op_type in _QUANTIZATION
-        or has_subgraph
-        or len(node.outputs) != 1
-        or not node.outputs[0]
-    ):
-        return False
-    if node.op_type == "Shape":
-        shape = node.shape(0)
-        return shape is not None and is_static(shape) and not node.proto.attribute
-    names = [name for name in node.inputs if name]
-    return bool(names) and all(name in graph.constants or name in decided for name in names)
-
-
 class _Evaluation:
-    """The elements of values, as far as they could be computed, and the constants that each was computed from."""
+    """What constants and known shapes decide in a graph, computed for those that are asked for."""
 
     def __init__(self, graph: Graph):
         self.graph = graph
         self.budget = Budget()
-        self.arrays: dict[str, NDArray[Any]] = {}
-        self.sources: dict[str, frozenset[str]] = {}
+        self.decided: dict[str, Node] = {}
+        """The nodes that give the values which are decided, in order, by name of the value."""
+        self._arrays: dict[str, NDArray[Any] | None] = {}
+        """The elements; None where they could not be computed, or would cost too much."""
+        self._sources: dict[str, frozenset[str]] = {}
+        """The constants that each was computed from."""
 
-    def add(self, node: Node) -> None:
-        """Computes the output of a node; leaves it out where an input is missing, or it would cost too much."""
+    def decide_all(self) -> None:
+        """Lets all nodes of the graph be known."""
+        for node in self.graph.nodes:
+            self.decide(node)
+
+    def decide(self, node: Node) -> None:
+        """Adds a node, behind those whose results it takes, where constants and known shapes decide its output."""
+        constants = self.graph.constants
+        if node.domain or len(node.outputs) != 1 or not node.outputs[0] or node.op_type in _QUANTIZATION:
+            return
+        if node.op_type == "Shape":
+            shape = node.shape(0)
+            is_decided = shape is not None and is_static(shape) and not node.proto.attribute
+        else:
+            names = [name for name in node.inputs if name]
+            is_decided = bool(names) and all(name in constants or name in self.decided for name in names)
+        if is_decided and not graphs_of(node.proto):
+            self.decided[node.outputs[0]] = node
+
+    def source_bytes(self, name: str) -> int:
+        """The bytes of the constants that a value which was computed depends on."""
+        return sum(map(self.graph.nbytes, self._sources[name]))
+
+    def array(self, name: str) -> NDArray[Any] | None:
+        """The elements of a value that is decided; None where they cannot be computed, or would cost too much."""
+        waiting = [name]
+        while waiting:
+            node = self.decided[waiting[-1]]
+            missing = [
+                source
+                for source in (node.inputs if node.op_type != "Shape" else ())
+                if source in self.decided and source not in self._arrays
+            ]
+            waiting += missing
+            if not missing:
+                self._add(waiting.pop(), node)
+        return self._arrays[name]
+
+    def _add(self, name: str, node: Node) -> None:
         try:
-            array = self._computed(node)
+            self._arrays[name] = self._computed(node)
         except LayoutError:
-            return  # what is wrong with the node is not for us to say
-        if array is not None:
-            name = node.outputs[0]
-            self.arrays[name] = array
-            own = [self.sources.get(source, frozenset([source])) for source in node.inputs if source]
-            self.sources[name] = frozenset() if node.op_type == "Shape" else frozenset[str]().union(*own)
+            self._arrays[name] = None  # what is wrong with the node is not for us to say
+        own = [self._sources.get(source, frozenset([source])) for source in node.inputs if source]
+        self._sources[name] = frozenset() if node.op_type == "Shape" else frozenset[str]().union(*own)
 
     def _computed(self, node: Node) -> NDArray[Any] | None:
         import numpy as np
@@ -133,13 +150,15 @@ class _Evaluation:
         for name in node.inputs:
             array = None
             if name:
-                array = self.graph.elements(name) if name in self.graph.constants else self.arrays.get(name)
+                array = self.graph.elements(name) if name in self.graph.constants else self._arrays[name]
                 if array is None:
                     return None
             arrays.append(array)
+        # What needs no memory of its own, or little, is not for the budget; the operators of shapes are NumPy's.
         result = node.result_shape()
         few = result is not None and is_static(result) and prod(cast("tuple[int, ...]", result)) <= SMALL
-        if node.op_type in _PARTS or (few and all(a is None or a.size <= SMALL for a in arrays)):
+        is_small = few and all(a is None or a.size <= SMALL for a in arrays)
+        if node.op_type in _PARTS or (is_small and node.op_type not in BY_NUMPY):
             return self._by_reference(node, arrays)
         call = Call(node.proto, node_title(node.proto, 0), self.graph.opsets)
         results = fold(

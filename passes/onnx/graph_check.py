@@ -75,8 +75,8 @@ def check_names(graph: onnx.GraphProto, outer: Iterable[str] = (), place: str = 
         seen.add(name)
     later = {name: number for number, node in enumerate(graph.node) for name in node.output}
     for number, node in enumerate(graph.node):
-        used = [*node.input, *(captured_names(node) if node.attribute else ())]
-        for name in used:
+        inners = graphs_of(node) if node.attribute else []
+        for name in (*node.input, *(captured_names(node) if inners else ())):
             if name and name not in known:
                 title = node_title(node, number)
                 if name in later:
@@ -86,7 +86,7 @@ def check_names(graph: onnx.GraphProto, outer: Iterable[str] = (), place: str = 
                         f"order in which they can run"
                     )
                 raise OnnxImportError(f"{place}: {title} uses {quoted(name)}, which nothing computes")
-        for inner in graphs_of(node) if node.attribute else ():
+        for inner in inners:
             check_names(inner, known, f"a subgraph of {node_title(node, number)}")
         for name in node.output:
             if name:

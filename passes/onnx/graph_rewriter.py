@@ -200,8 +200,12 @@ class GraphRewriter:
         """By name of a tensor that was written: the value of the model that it is, and in which order."""
         return {name: place for place, name in self.names.items()} | self.aliases
 
-    def write(self) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
-        """The nodes and initializers of the new graph."""
+    def write(self) -> None:
+        """Writes the new graph into the place of the old one."""
+        self._write_nodes()
+        _replace_graph(self.graph.proto, self.out, self._dropped(), self.types)
+
+    def _write_nodes(self) -> None:
         proto = self.graph.proto
         sparse = [tensor.values.name for tensor in proto.sparse_initializer]
         given = [*(v.name for v in proto.input), *(t.name for t in proto.initializer), *sparse]
@@ -211,21 +215,22 @@ class GraphRewriter:
         for value in proto.output:
             self._alias(value.name)
         if self.plan.has_blocks:
-            captured = (name for node in self.values.nodes for name in node.captures)
-            kept = (*captured, *(value.name for value in proto.output))
-            self.out.nodes = fused(self.out, kept, self._blocked_alike())
+            self._fuse()
+
+    def _fuse(self) -> None:
+        """Has blocked convolutions take in what they can; weights that were packed are not needed any more."""
+        captured = [name for node in self.values.nodes for name in node.captures]
+        kept = (*captured, *(value.name for value in self.graph.proto.output))
+        self.out.nodes = fused(self.out, kept, self._blocked_alike())
+        needed = {*(name for node in self.out.nodes for name in node.input), *kept}
+        self.copied &= needed
+        self.out.initializers = [tensor for tensor in self.out.initializers if tensor.name in needed]
+
+    def _dropped(self) -> set[str]:
+        """The initializers that nobody needs any more in the order of the model."""
         # What nobody used before is not for us to drop: somebody else may know it by name.
         used = {name for node in self.graph.nodes_of_model for name in (*node.inputs, *node.captures)}
-        kept = [
-            t
-            for t in proto.initializer
-            if t.name not in self.graph.initializers or t.name in self.copied or t.name not in used
-        ]
-        if self.plan.has_blocks:
-            needed = self._needed()
-            kept = [t for t in kept if t.name not in self.copied or t.name in needed]
-            return self.out.nodes, [*kept, *(t for t in self.out.initializers if t.name in needed)]
-        return self.out.nodes, [*kept, *self.out.initializers]
+        return (self.graph.initializers.keys() & used) - self.copied
 
     def _blocked_alike(self) -> Callable[[str, str], bool]:
         """Tells of the names of two tensors whether both are blocked, in one order, and of one shape."""
@@ -238,12 +243,6 @@ class GraphRewriter:
             return order == other_order and is_same_shape(self.graph.shape(first), self.graph.shape(second))
 
         return are_alike
-
-    def _needed(self) -> set[str]:
-        """What the nodes that were written use, and results: a weight that was packed is not any more."""
-        captured = (name for node in self.values.nodes for name in node.captures)
-        results = (value.name for value in self.graph.proto.output)
-        return {*(name for node in self.out.nodes for name in node.input), *captured, *results}
 
     def _alias(self, name: str) -> None:
         """Makes the tensor that has exactly this name, which the graph or a subgraph asks for."""
@@ -427,3 +426,29 @@ def constant_tensor(array: NDArray[Any], name: str) -> onnx.TensorProto:
     import onnx.numpy_helper
 
     return onnx.numpy_helper.from_array(np.ascontiguousarray(array), name)
+
+
+def _replace_graph(
+    graph: onnx.GraphProto, written: GraphOutput, dropped: set[str], types: Sequence[onnx.ValueInfoProto]
+) -> None:
+    """Gives a graph the nodes, initializers and types of values that were written, and drops what was said of others.
+
+    Initializers that stay are not touched: they may be most of a gibibyte.
+    """
+    names = {name for node in written.nodes for name in node.output}
+    names.update(value.name for value in (*graph.input, *graph.output))
+    new = type(graph)()
+    new.node.extend(written.nodes)
+    new.value_info.extend(value for value in graph.value_info if value.name in names)
+    stated = {value.name for value in new.value_info}
+    new.value_info.extend(value for value in types if value.name in names and value.name not in stated)
+    for number in reversed(range(len(graph.initializer))):
+        if graph.initializer[number].name in dropped:
+            del graph.initializer[number]
+    graph.initializer.extend(written.initializers)
+    known = names | {tensor.name for tensor in graph.initializer}
+    new.quantization_annotation.extend(
+        entry for entry in graph.quantization_annotation if entry.tensor_name in known
+    )
+    del graph.node[:], graph.value_info[:], graph.quantization_annotation[:]
+    graph.MergeFrom(new)

@@ -56,31 +56,28 @@ def inferred_types(
     `known` has the elements of values that constants decide; `stated` types that inference does not find. With
     `stand_ins` it knows the operators that ONNX Runtime fuses convolutions and activations to.
     """
-    import onnx
-    import onnx.helper
-
     light = _without_weights(model, overridable, shapes, known)
     if stand_ins:
         own = {(domain_of(function.domain), function.name) for function in model.functions}
-        for graph in _all_graphs(light.graph):
+        for graph in reversed(_all_graphs(light.graph)):  # a node is copied with its subgraphs
             nodes = [each for node in graph.node for each in _known_to_inference(node, own)]
             del graph.node[:]
             graph.node.extend(nodes)
-    claims = [_claims(graph) for graph in _all_graphs(light.graph)]
+    claims = [_claims(graph) for graph in _all_graphs(model.graph)]
     claims[0].update(stated)
-    for graph in _all_graphs(light.graph):
-        given = {value.name: value.type for value in graph.input}
-        given.update(
-            (t.name, onnx.helper.make_tensor_type_proto(t.data_type, t.dims)) for t in graph.initializer
-        )
+    lights = _all_graphs(light.graph)
+    for graph in lights:
+        inputs = {value.name: value.type for value in graph.input}
+        constants = {tensor.name: tensor for tensor in graph.initializer}
         del graph.value_info[:]
         for value in graph.output:
-            if value.name in given:
-                value.type.CopyFrom(given[value.name])
+            if value.name in inputs:
+                value.type.CopyFrom(inputs[value.name])
+            elif value.name in constants:
+                value.type.CopyFrom(_type_of(constants[value.name]))
             elif value.type.HasField("tensor_type"):
                 value.type.tensor_type.ClearField("shape")
-    graphs = _all_graphs(_inferred(light).graph)
-    found = [_types(graph) for graph in graphs]
+    found = [_types(graph) for graph in _all_graphs(_inferred(light).graph)]
     named = {
         dim.dim_param
         for value in light.graph.input
@@ -92,7 +89,7 @@ def inferred_types(
     ]
     if not any(believed):
         return found
-    for graph, said in zip(_all_graphs(light.graph), believed, strict=True):
+    for graph, said in zip(lights, believed, strict=True):
         results = {value.name for value in graph.output}
         for value in graph.output:
             if value.name in said:
@@ -101,6 +98,34 @@ def inferred_types(
             if name not in results:
                 graph.value_info.add(name=name, type=type)
     return [_types(graph) for graph in _all_graphs(_inferred(light).graph)]
+
+
+def inferred_results(
+    node: onnx.NodeProto,
+    types: Mapping[str, onnx.TypeProto],
+    read: Mapping[str, NDArray[Any]],
+    opsets: Mapping[str, int],
+) -> dict[str, onnx.TypeProto]:
+    """The types of the results of one node by ONNX's shape inference; none where it says nothing.
+
+    `types` are those of its inputs, and `read` has the elements of some.
+    """
+    import onnx.defs
+    import onnx.helper
+    import onnx.numpy_helper
+    import onnx.shape_inference
+
+    try:
+        schema = onnx.defs.get_schema(node.op_type, opsets.get(node.domain, 1), node.domain)
+        return onnx.shape_inference.infer_node_outputs(
+            schema,
+            node,
+            dict(types),
+            {name: onnx.numpy_helper.from_array(array, name) for name, array in read.items()},
+            opset_imports=[onnx.helper.make_opsetid(*entry) for entry in opsets.items()],
+        )
+    except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, ValueError, RuntimeError):
+        return {}
 
 
 def _without_weights(
@@ -120,7 +145,6 @@ def _without_weights(
     graph.name = source.name
     graph.node.extend(n for n in source.node if len(n.output) != 1 or n.output[0] not in known)
     graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in known.items())
-    graph.value_info.extend(source.value_info)
     graph.output.extend(source.output)
     constants = {t.name for t in source.initializer} - overridable
     for value in source.input:
@@ -133,8 +157,11 @@ def _without_weights(
         if tensor.name in overridable:
             continue
         if prod(tensor.dims) > SMALL or tensor.data_location:
-            dims = list(tensor.dims)
-            graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, dims))
+            weights = graph.input.add(name=tensor.name).type.tensor_type
+            weights.elem_type = tensor.data_type
+            for extent in tensor.dims:
+                weights.shape.dim.add().dim_value = extent
+            weights.shape.SetInParent()
         else:
             graph.initializer.append(tensor)
     for sparse in source.sparse_initializer:
@@ -196,25 +223,23 @@ def _all_graphs(graph: onnx.GraphProto) -> list[onnx.GraphProto]:
     return graphs
 
 
-def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
+def _type_of(tensor: onnx.TensorProto) -> onnx.TypeProto:
     import onnx.helper
 
-    constants = {t.name: onnx.helper.make_tensor_type_proto(t.data_type, t.dims) for t in graph.initializer}
+    return onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+
+
+def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
+    constants = {tensor.name: _type_of(tensor) for tensor in graph.initializer}
     values = (*graph.value_info, *graph.output, *graph.input)
     return constants | {v.name: v.type for v in values if v.HasField("type")}
 
 
 def _claims(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
     """What a graph says itself of inner values and outputs."""
-    import onnx
-
-    claims: dict[str, onnx.TypeProto] = {}
     # Of an output, the one has what is known of it, the other what callers are told.
-    for value in (*graph.output, *graph.value_info):
-        if value.HasField("type"):
-            claims[value.name] = onnx.TypeProto()
-            claims[value.name].CopyFrom(value.type)
-    return claims
+    values = (*graph.output, *graph.value_info)
+    return {value.name: value.type for value in values if value.HasField("type")}
 
 
 def _adds(said: onnx.TypeProto, found: onnx.TypeProto | None, named: set[str]) -> bool:

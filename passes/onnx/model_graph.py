@@ -16,7 +16,7 @@ from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of
 from layout_ir.frontends.onnx.tensor_protos import array_of
-from layout_ir.passes.onnx.inferred_types import SMALL, inferred_types
+from layout_ir.passes.onnx.inferred_types import SMALL, inferred_results, inferred_types
 from layout_ir.passes.onnx.orders import Extent, Order, Shape, identity, is_static
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Graph:
         proto: onnx.GraphProto,
         opsets: Mapping[str, int],
         folder: Path | None,
-        types: Mapping[str, onnx.TypeProto],
+        types: dict[str, onnx.TypeProto],
         *,
         overridable: frozenset[str] = frozenset(),
         outer: Graph | None = None,
@@ -165,6 +165,24 @@ class Graph:
         """States the shape of a new value, which has elements of the type of value `like`."""
         self._shapes[name] = shape
         self._elements[name] = self.element_type(like)
+
+    def infer_results(self, node: Node, read: Mapping[str, NDArray[Any]]) -> list[str]:
+        """Finds the types of the results of a node where `read` has the elements of inputs that are no constants.
+
+        Returns the names of those of which more is known now.
+        """
+        types = {name: self.types[name] for name in node.inputs if name in self.types}
+        small = {name: self.small_constant(name) for name in node.inputs if name and name not in read}
+        elements = {**read, **{name: array for name, array in small.items() if array is not None}}
+        found = inferred_results(node.proto, types, elements, self.opsets)
+        known: list[str] = []
+        for name, type in found.items():
+            shape = _shape_of(type)
+            if shape is not None and shape != self.shape(name):
+                self.types[name] = type
+                self._shapes[name] = shape
+                known.append(name)
+        return known
 
     def shape(self, name: str) -> Shape | None:
         """The shape of a value; None where not even its rank is known, or where it is no tensor."""

@@ -20,6 +20,7 @@ from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.model import read_model
 from layout_ir.frontends.onnx.subgraphs import nodes_within
 from layout_ir.frontends.onnx.tensor_protos import array_of
+from layout_ir.passes.gc_pause import gc_paused
 from layout_ir.passes.onnx.blocked_channels import NCHWC_DOMAIN
 from layout_ir.passes.onnx.constant_folding import decided_integers, fold_constant_transposes
 from layout_ir.passes.onnx.consumers import Consumer, consumer_named
@@ -145,6 +146,18 @@ def optimize_onnx(
     for name, value in (("inputs", inputs), ("outputs", outputs)):
         if value not in ("keep", "free"):
             raise LayoutError(f"{name} = {value!r} is unknown, expected 'keep' or 'free'")
+    with gc_paused():
+        return _optimized(source, consumer, inputs == "free", outputs == "free", shapes or {}, certificate)
+
+
+def _optimized(
+    source: Source,
+    consumer: Consumer,
+    free_inputs: bool,
+    free_outputs: bool,
+    shapes: Mapping[str, Sequence[int]],
+    certificate: bool,
+) -> OptimizedModel:
     model, folder = read_model(source)
     if model.training_info:
         raise LayoutError(
@@ -152,8 +165,8 @@ def optimize_onnx(
             "(del model.training_info[:]) to optimize the rest"
         )
     check_names(model.graph)
-    check_shapes(model.graph, shapes or {})
-    task = _Task(model, folder, {}, shapes or {}, consumer, inputs == "free", outputs == "free", certificate)
+    check_shapes(model.graph, shapes)
+    task = _Task(model, folder, {}, shapes, consumer, free_inputs, free_outputs, certificate)
     result = task.optimized()
     before = result.before
     # What one round writes may let the next see more: views that came to lie side by side.
@@ -191,12 +204,16 @@ class _Task:
     improved: bool = False
     types: dict[str, onnx.TypeProto] = field(default_factory=dict[str, "onnx.TypeProto"])
     """Of values that earlier rounds wrote and shape inference does not know."""
+    integers: dict[str, NDArray[Any]] = field(default_factory=dict[str, "NDArray[Any]"])
+    """Those that constants and known shapes decide, as earlier rounds found them."""
     places: dict[str, Place] = field(default_factory=dict[str, Place])
     """Of the tensors that earlier rounds wrote: the values of the model that came in, and their orders."""
 
     def optimized(self) -> OptimizedModel:
         """The result of this round; sets `improved` where it changed the model."""
-        graphs = _graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.consumer)
+        graphs = _graphs(
+            self.model, self.folder, self.shapes, self.pending, self.types, self.integers, self.consumer
+        )
         before = self._traffic(graphs)
         transposed = frozenset(n.outputs[0] for g in graphs for n in g.nodes if is_transpose(n))
         plans, solution, certificate, notes = self._planned(graphs)
@@ -223,8 +240,7 @@ class _Task:
             places: dict[str, Place] = {}
             for plan in reversed(plans):
                 rewriter = GraphRewriter(plan)
-                nodes, initializers = rewriter.write()
-                _replace_graph(plan.graph.proto, nodes, initializers, rewriter.types)
+                rewriter.write()
                 self.types.update((value.name, value.type) for value in rewriter.types)
                 places.update({name: result.place(*place) for name, place in rewriter.places.items()})
             self.places = result.places = {**self.places, **places}
@@ -273,18 +289,21 @@ def _graphs(
     shapes: Mapping[str, Sequence[int]],
     pending: dict[str, PendingTensor],
     stated: Mapping[str, onnx.TypeProto],
+    integers: dict[str, NDArray[Any]],
     consumer: Consumer,
 ) -> list[Graph]:
-    """The graphs of a model with all types that can be known."""
-    known: dict[str, NDArray[Any]] = {}
+    """The graphs of a model with all types that can be known; `integers` are known already, and take those found."""
+    names = {name for node in model.graph.node for name in node.output}
+    for name in integers.keys() - names:
+        del integers[name]
     while True:
         graphs = graphs_of_model(
-            model, folder, shapes, pending, known, stated, stand_ins=bool(consumer.block)
+            model, folder, shapes, pending, integers, stated, stand_ins=bool(consumer.block)
         )
         more = decided_integers(graphs[0])
-        if not more.keys() - known.keys():
+        if not more.keys() - integers.keys():
             return graphs
-        known |= more
+        integers |= more
 
 
 def _stated(
@@ -306,7 +325,7 @@ def check_model(
     """Raises LayoutError where the problem of a model, as it is, is not that of the certificate."""
     model, folder = read_model(source)
     consumer = consumer_named(target)
-    graphs = _graphs(model, folder, shapes, {}, {}, consumer)
+    graphs = _graphs(model, folder, shapes, {}, {}, {}, consumer)
     compare_problems(certificate, joined(_stated(graphs, consumer)))
 
 
@@ -336,29 +355,6 @@ def _obligations(plan: Plan) -> list[Obligation]:
         if not is_identity(order):
             found.append(Obligation(value.name, order, 2 * graph.nbytes(value.name)))
     return found
-
-
-def _replace_graph(
-    graph: onnx.GraphProto,
-    nodes: Sequence[onnx.NodeProto],
-    initializers: Sequence[onnx.TensorProto],
-    types: Sequence[onnx.ValueInfoProto],
-) -> None:
-    """Gives a graph these nodes, initializers and types of values, and drops what was said of values that are gone."""
-    names = {name for node in nodes for name in node.output}
-    names.update(value.name for value in (*graph.input, *graph.output))
-    new = type(graph)()
-    new.node.extend(nodes)
-    new.initializer.extend(initializers)
-    new.value_info.extend(value for value in graph.value_info if value.name in names)
-    stated = {value.name for value in new.value_info}
-    new.value_info.extend(value for value in types if value.name in names and value.name not in stated)
-    known = names | {tensor.name for tensor in initializers}
-    new.quantization_annotation.extend(
-        entry for entry in graph.quantization_annotation if entry.tensor_name in known
-    )
-    del graph.node[:], graph.initializer[:], graph.value_info[:], graph.quantization_annotation[:]
-    graph.MergeFrom(new)
 
 
 def _change_boundary(graph: onnx.GraphProto, obligations: Sequence[Obligation]) -> None:

@@ -7,8 +7,7 @@ use their results; wherever the orders of a maker and of a user differ in the en
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from layout_ir.passes.onnx.consumers import CHANGED_NODE, SMALL_NODE, Consumer
@@ -146,18 +145,20 @@ def order_problem(
 ) -> OrderProblem:
     """The problem of a graph; inputs and outputs that are free may be had in any order."""
     values = Values(graph)
-    options, omitted = _spread(values, consumer)
+    found, omitted = _spread(values, consumer)
     statement = _Statement(values)
-    for node in values.nodes:
-        statement.add_node(options.get(id(node)) or _choices(values, node, consumer))
+    for number, node in enumerate(values.nodes):
+        options = found[number] if number in found else _options(values, node, consumer)
+        statement.add_node(NodeChoices(node, consumer.model_of(node), options.all))
     statement.add_sources({*graph.constants, *free_inputs})
     for value in graph.proto.output:
         statement.add_result(value.name, is_free=value.name in free_outputs)
-    costs = [
-        ValueNode(_reorder_costs(graph, root, own, consumer))
+    costs = _ReorderCosts(graph, consumer)
+    nodes = [
+        ValueNode(costs.table(root, tuple(own)))
         for root, own in zip(statement.roots, statement.orders, strict=True)
     ]
-    problem = Problem(tuple(statement.ops), tuple(costs))
+    problem = Problem(tuple(statement.ops), tuple(nodes))
     return OrderProblem(
         values, consumer, problem, statement.roots, statement.orders, statement.meaning, omitted
     )
@@ -237,79 +238,105 @@ class _Statement:
             self._add(OpNode((k,), (), choices), Demand(name, member.order))
 
 
-def _spread(values: Values, consumer: Consumer) -> tuple[dict[int, NodeChoices], tuple[str, ...]]:
-    """Hands orders on from value to value until no node brings a new one.
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """The options of a node, that of the model of the file first, and the orders of each value in any of them."""
 
-    Returns the options of the nodes that were come to, by identity, and what was left out, in words.
-    """
-    around: dict[str, list[Node]] = {}
-    for node in values.nodes:
-        for name in dict.fromkeys((*node.inputs, *node.outputs)):
-            if name:
-                around.setdefault(values.member(name).root, []).append(node)
-    omitted: dict[str, None] = {}
-    queue: deque[Node] = deque()
-    waiting: set[int] = set()
-    options: dict[int, NodeChoices] = {}
-
-    def wake(root: str) -> None:
-        for node in around.get(root, ()):
-            if id(node) not in waiting:
-                waiting.add(id(node))
-                queue.append(node)
-
-    for root in list(values.orders):
-        wake(root)
-    for node in values.nodes:
-        if consumer.starts_blocks(node) and id(node) not in waiting:
-            waiting.add(id(node))
-            queue.append(node)
-    while queue:
-        node = queue.popleft()
-        waiting.discard(id(node))
-        # Whoever is come to later and brings a new order wakes the node again: the last time, these are all.
-        options[id(node)] = _choices(values, node, consumer)
-        for option in options[id(node)].options:
-            for names, orders in ((node.inputs, option.ins), (node.outputs, option.outs)):
-                for name, order in zip(names, orders, strict=True):
-                    if not name:
-                        continue
-                    member = values.member(name)
-                    known = values.orders.get(member.root)
-                    wanted = values.root_order(name, order)
-                    if known is None:
-                        if wanted == member.order:
-                            continue
-                        known = values.orders[member.root] = {identity(len(member.order)): None}
-                    if wanted not in known:
-                        if len(known) >= MOST_ORDERS:
-                            omitted[f"orders of '{member.root}' beyond {MOST_ORDERS}"] = None
-                            continue
-                        known[wanted] = None
-                        wake(member.root)
-    return options, tuple(omitted)
+    all: tuple[NodeOption, ...]
+    ins: tuple[tuple[Order, ...], ...]
+    outs: tuple[tuple[Order, ...], ...]
 
 
-def _choices(values: Values, node: Node, consumer: Consumer) -> NodeChoices:
-    """The node with all its options, that of the model first."""
+def _options(values: Values, node: Node, consumer: Consumer) -> _Options:
+    """The options of a node for the orders in which its values may be had by now."""
     model = consumer.model_of(node)
     plain = option_of(node, {}, {})
     if model is None:
-        return NodeChoices(node, None, (plain,))
+        return _Options((plain,), tuple((o,) for o in plain.ins), tuple((o,) for o in plain.outs))
     ins = [values.candidates(name) for name in node.inputs]
     outs = [values.candidates(name) for name in node.outputs]
-    found = list(model.options(node, ins, outs))
-    as_it_is = [option for option in found if (option.ins, option.outs) == (plain.ins, plain.outs)]
+    options = list(model.options(node, ins, outs))
+    as_it_is = [option for option in options if (option.ins, option.outs) == (plain.ins, plain.outs)]
     # The model may know what the node takes as it is.
     first = next((option for option in as_it_is if option.cost), plain)
-    return NodeChoices(node, model, (first, *(option for option in found if option not in as_it_is)))
+    every = (first, *(option for option in options if option not in as_it_is))
+    places = [
+        tuple([tuple(dict.fromkeys(orders)) for orders in zip(*each, strict=True)])
+        for each in ([option.ins for option in every], [option.outs for option in every])
+    ]
+    return _Options(every, places[0], places[1])
 
 
-def _reorder_costs(
-    graph: Graph, root: str, orders: Sequence[Order], consumer: Consumer
-) -> tuple[tuple[int, ...], ...]:
-    shape, nbytes = graph.shape(root), 2 * graph.nbytes(root)
-    if root in graph.constants:
-        # A constant is moved now; it is written twice.
-        return tuple(tuple(SMALL_NODE * (f != g) for g in orders) for f in orders)
-    return tuple(tuple(consumer.reorder_cost(f, g, shape, nbytes) for g in orders) for f in orders)
+def _spread(values: Values, consumer: Consumer) -> tuple[dict[int, _Options], tuple[str, ...]]:
+    """Hands orders on from value to value until no node brings a new one.
+
+    Nodes are come to from the first to the last and back again, so that an order crosses the graph in one go. Returns
+    the options of the nodes that were come to, by number, and what was left out, in words.
+    """
+    nodes = values.nodes
+    around: dict[str, list[int]] = {}
+    for number, node in enumerate(nodes):
+        for name in dict.fromkeys((*node.inputs, *node.outputs)):
+            if name:
+                around.setdefault(values.member(name).root, []).append(number)
+    found: dict[int, _Options] = {}
+    omitted: dict[str, None] = {}
+    waiting = {number for root in values.orders for number in around.get(root, ())}
+    waiting.update(number for number, node in enumerate(nodes) if consumer.starts_blocks(node))
+    forward = True
+    while waiting:
+        for number in range(len(nodes)) if forward else reversed(range(len(nodes))):
+            if number in waiting:
+                waiting.discard(number)
+                # Whoever is come to later and brings a new order wakes the node again: the last time, these are all.
+                found[number] = _options(values, nodes[number], consumer)
+                for root in _brought(values, nodes[number], found[number], omitted):
+                    waiting.update(around.get(root, ()))
+        forward = not forward
+    return found, tuple(omitted)
+
+
+def _brought(values: Values, node: Node, options: _Options, omitted: dict[str, None]) -> Iterator[str]:
+    """Adds the orders that the options of a node ask for; the roots that got a new one."""
+    for names, places in ((node.inputs, options.ins), (node.outputs, options.outs)):
+        for name, orders in zip(names, places, strict=True):
+            if not name:
+                continue
+            member = values.member(name)
+            known = values.orders.get(member.root)
+            for order in orders:
+                wanted = values.root_order(name, order)
+                if known is None:
+                    if wanted == member.order:
+                        continue
+                    known = values.orders[member.root] = {identity(len(member.order)): None}
+                if wanted in known:
+                    continue
+                if len(known) >= MOST_ORDERS:
+                    omitted[f"orders of '{member.root}' beyond {MOST_ORDERS}"] = None
+                    continue
+                known[wanted] = None
+                yield member.root
+
+
+class _ReorderCosts:
+    """The costs of reorders between the orders of a value."""
+
+    def __init__(self, graph: Graph, consumer: Consumer):
+        self.graph = graph
+        self.consumer = consumer
+        self._known: dict[Hashable, tuple[tuple[int, ...], ...]] = {}
+
+    def table(self, root: str, orders: tuple[Order, ...]) -> tuple[tuple[int, ...], ...]:
+        """The costs of reorders of a value, by source, then by target."""
+        if root in self.graph.constants:
+            # A constant is moved now; it is written twice.
+            return tuple(tuple(SMALL_NODE * (f != g) for g in orders) for f in orders)
+        shape, nbytes = self.graph.shape(root), 2 * self.graph.nbytes(root)
+        key = (shape, nbytes, orders)
+        found = self._known.get(key)
+        if found is None:
+            cost = self.consumer.reorder_cost
+            found = tuple(tuple(cost(f, g, shape, nbytes) for g in orders) for f in orders)
+            self._known[key] = found
+        return found

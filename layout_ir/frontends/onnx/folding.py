@@ -39,7 +39,7 @@ def fold(node: Node) -> list[NDArray[Any]] | None:
     """
     if not node.is_constant() or node.domain:
         return None
-    if node.op_type not in ELEMENTWISE and node.op_type not in FOLDERS:
+    if node.op_type not in BY_NUMPY:
         return evaluate(node)
     check_signature(node)
     folder = _elementwise if node.op_type in ELEMENTWISE else FOLDERS[node.op_type]
@@ -187,3 +187,6 @@ FOLDERS: dict[str, Callable[[Node], NDArray[Any] | None]] = {
     "Concat": _concat,
     "Gather": _gather,
 }
+
+BY_NUMPY = frozenset((*ELEMENTWISE, *FOLDERS))
+"""The operators that are evaluated here; all others by the reference of the onnx package."""

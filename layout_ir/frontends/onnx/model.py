@@ -174,10 +174,12 @@ def _check_names(model: onnx.ModelProto) -> None:
             _check_name(value.name, f"{kind} {number} of the graph")
     for name, number, node in _all_nodes(model):
         texts = [node.name, node.op_type, node.domain, node.overload, *node.input, *node.output]
-        texts += (text for a in node.attribute for text in (a.name, a.ref_attr_name))
-        for text in texts:
-            # Only of a node whose names are sound can the title be made.
-            _check_name(text, f"node {number} of {name}")
+        for attribute in node.attribute:
+            texts += (attribute.name, attribute.ref_attr_name)
+        # Only of a node whose names are sound can the title be made.
+        if any(isinstance(text, bytes) for text in texts):
+            for text in texts:
+                _check_name(text, f"node {number} of {name}")
     for number, function in enumerate(model.functions):
         for text in (function.domain, function.name, function.overload, *function.input, *function.output):
             _check_name(text, f"function {number}")

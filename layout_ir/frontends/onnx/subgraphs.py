@@ -8,13 +8,19 @@ if TYPE_CHECKING:
     import onnx
 
 
+_UNSTATED, _GRAPH, _GRAPHS = 0, 5, 10
+"""Kinds of attributes that may hold graphs, as AttributeProto numbers them."""
+
+
 def graphs_of(proto: onnx.NodeProto) -> list[onnx.GraphProto]:
     """The subgraphs of a node."""
-    return [
-        graph
-        for attribute in proto.attribute
-        for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else []))
-    ]
+    found: list[onnx.GraphProto] = []
+    for attribute in proto.attribute:
+        if attribute.type in (_UNSTATED, _GRAPH, _GRAPHS):
+            found += attribute.graphs
+            if attribute.HasField("g"):
+                found.append(attribute.g)
+    return found
 
 
 def nodes_within(proto: onnx.NodeProto) -> list[onnx.NodeProto]:

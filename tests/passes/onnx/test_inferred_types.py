@@ -147,3 +147,16 @@ def test_negative_no_type_is_made_up_for_other_dims_nor_for_a_function_of_the_mo
     (types,) = inferred_types(model, frozenset(), {}, {}, {}, stand_ins=True)
     assert not types["a"].tensor_type.HasField("shape")
     assert _shape(types["b"]) == [3, 2]
+
+
+def test_what_onnx_runtime_fuses_is_known_in_subgraphs_too():
+    body = oh.make_graph(
+        [_of_runtime("Gelu", ["x"], ["g"]), transpose("g", "i", 1, 0)],
+        "body",
+        [],
+        [oh.make_tensor_value_info("i", FLOAT, None)],
+    )
+    nodes = [oh.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body)]
+    model = model_of(nodes, [value("x", 2, 3), value("c", dtype=9)], [value("y", 3, 2)])
+    tables = inferred_types(model, frozenset(), {}, {}, {}, stand_ins=True)
+    assert [_shape(table["i"]) for table in tables[1:]] == [[3, 2], [3, 2]]
