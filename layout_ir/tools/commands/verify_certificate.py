@@ -23,7 +23,8 @@ code that stated it for the solver, and compared.
   proof.json                         the proof alone, of whatever problem the file states
   proof.json --program before.mlir   and that this is the problem of before.mlir, whose layouts are still to be chosen
   proof.json --program better.onnx   and that this is the problem of better.onnx, which --target onnx or ort-cpu wrote:
-                                     its Transposes cannot be had for less
+                                     its Transposes cannot be had for less; for ort-cpu-blocked, give the model that
+                                     better.onnx was made from
   chosen.mlir                        a program that carries its certificate (attach=true): the proof, that the problem
                                      is the one of the recorded program before, and that the choice makes chosen.mlir
                                      of it
