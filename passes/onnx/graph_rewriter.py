@@ -221,7 +221,12 @@ class GraphRewriter:
         """Has blocked convolutions take in what they can; weights that were packed are not needed any more."""
         captured = [name for node in self.values.nodes for name in node.captures]
         kept = (*captured, *(value.name for value in self.graph.proto.output))
-        self.out.nodes = fused(self.out, kept, self._blocked_alike())
+        constants = self.graph.constants
+
+        def small_constant(name: str) -> NDArray[Any] | None:
+            return self.graph.small_constant(name) if name in constants else None
+
+        self.out.nodes = fused(self.out, kept, self._blocked_alike(), small_constant)
         needed = {*(name for node in self.out.nodes for name in node.input), *kept}
         self.copied &= needed
         self.out.initializers = [tensor for tensor in self.out.initializers if tensor.name in needed]

@@ -15,7 +15,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.passes.onnx.blocked_channels import blocked_elements, channels_second, padded_channels
-from layout_ir.passes.onnx.blocked_fusion import ACTIVATIONS
+from layout_ir.passes.onnx.blocked_fusion import ACTIVATIONS, gates_hard_swish
 from layout_ir.passes.onnx.graph_output import NodeWriter
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.blocked_convolutions import BlockedConvolution
@@ -46,6 +46,9 @@ _FINITE = {
 }  # fmt: skip
 """Operators that give moderate numbers for moderate ones."""
 _SLOW = {"Atan", "Cos", "Mish", "Sin", "Softplus"}
+BROADCAST_NS = 0.5
+"""Nanoseconds per element by which an operand that is broadcast to blocks is slower than one in NCHW (0.45 to 0.65 were
+measured for PRelu, Mul, Add and Div): vectors end with the block there, and with all places here."""
 SLOW_NS = 10
 """Nanoseconds per element of a function without a vectorized kernel (Softplus: 11); others take less than one."""
 
@@ -87,6 +90,8 @@ class BlockedElementwise:
             more = (1 + len(reshaped)) * views if scales is None else scales.more_nodes
             pads = 0 if self._convolution(node) else self._pads(node, order)
             cost = RUNTIME_NODE * more + pads * COST_PER_NS * (SLOW_NS if node.op_type in _SLOW else 1)
+            if views:
+                cost += int(prod(sized_extents(node)) * COST_PER_NS * BROADCAST_NS)
             yield option_of(node, ins, {0: order}, cost=cost)
 
     def _pads(self, node: Node, order: Order) -> int:
@@ -138,6 +143,11 @@ class BlockedElementwise:
                 or node.inputs[0] == node.inputs[1]
             ):
                 return None
+        elif node.op_type == "Mul":
+            return self._behind_gate(node)
+        elif node.op_type == "Clip":
+            if any(name and name not in graph.constants for name in node.inputs[1:]):
+                return None
         elif node.op_type not in ACTIVATIONS:
             return None
         for name in node.inputs:
@@ -146,6 +156,23 @@ class BlockedElementwise:
                 maker = self._convolution(maker)
             if maker is not None and maker.op_type == "Conv":
                 return maker
+        return None
+
+    @staticmethod
+    def _behind_gate(node: Node) -> Node | None:
+        """The convolution into which a product of its result and of a HardSigmoid of that vanishes."""
+        graph = node.graph
+        for gate, data in (node.inputs, node.inputs[::-1]):
+            maker, convolution = graph.makers.get(gate), graph.makers.get(data)
+            if (
+                maker is None
+                or convolution is None
+                or maker.inputs[0] != data
+                or convolution.op_type != "Conv"
+            ):
+                continue
+            if graph.uses[gate] == 1 and graph.uses[data] == 2 and gates_hard_swish(maker.proto):
+                return convolution
         return None
 
     def plain_cost(self, node: Node) -> int:

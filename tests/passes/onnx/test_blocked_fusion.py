@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.passes.onnx.blocked_networks import BLOCK, Op, X, floats, network, optimized
@@ -56,3 +57,48 @@ def test_negative_a_sum_with_a_scalar_is_none() -> None:
     constants = {**W, "c": floats(1)}
     ops: list[Op] = [*START, ("Relu", ["q"], "r", {}), ("Add", ["r", "c"], "y", {})]
     assert "Add" in optimized(network(ops, constants, X, ["y"]))[0]
+
+
+def test_hard_swish_is_an_activation_in_one_piece_and_in_two() -> None:
+    gate: Op = ("HardSigmoid", ["q"], "h", {"alpha": 1 / 6, "beta": 0.5})
+    for ops in (
+        [("HardSwish", ["q"], "y", {})],
+        [gate, ("Mul", ["q", "h"], "y", {})],
+        [gate, ("Mul", ["h", "q"], "y", {})],
+    ):
+        assert _nodes(*ops)[0] == ["ReorderInput*", "Conv*", "Conv*", "ReorderOutput*"]
+
+
+@pytest.mark.parametrize("ops", [
+    [("HardSigmoid", ["q"], "h", {"alpha": 0.2, "beta": 0.5}), ("Mul", ["q", "h"], "y", {})],
+    [("HardSigmoid", ["q"], "h", {"alpha": 1 / 6, "beta": 0.4}), ("Mul", ["q", "h"], "y", {})],
+    [
+        ("HardSigmoid", ["q"], "h", {"alpha": 1 / 6, "beta": 0.5}), ("Mul", ["p", "h"], "r", {}),
+        ("Mul", ["r", "q"], "y", {}),
+    ],
+])  # fmt: skip
+def test_negative_other_gates_are_none(ops: list[Op]) -> None:
+    assert "HardSigmoid" in _nodes(*ops)[0]
+
+
+def test_negative_a_gate_that_somebody_else_uses_stays() -> None:
+    gate: Op = ("HardSigmoid", ["q"], "h", {"alpha": 1 / 6, "beta": 0.5})
+    product: Op = ("Mul", ["q", "h"], "y", {})
+    assert "HardSigmoid" in _nodes(gate, product, outputs=("y", "h"))[0]
+    assert "HardSigmoid" in _nodes(gate, product, ("Tanh", ["h"], "z", {}), outputs=("y", "z"))[0]
+
+
+@pytest.mark.parametrize(("bounds", "opset"), [
+    (["low", "high"], 17), (["low"], 17), (["", "high"], 17), ([], 17), ([], 10),
+])  # fmt: skip
+def test_the_bounds_of_a_clip_are_parameters(bounds: list[str], opset: int) -> None:
+    constants = {**W, "low": np.float32(-0.25), "high": np.float32(0.5)}
+    attributes = {"min": -0.25, "max": 0.5} if opset < 11 else {}
+    ops: list[Op] = [*START, ("Add", ["p", "q"], "s", {}), ("Clip", ["s", *bounds], "y", attributes)]
+    model = network(ops, {key: constants[key] for key in (*W, *filter(None, bounds))}, X, ["y"], opset)
+    assert optimized(model)[0] == ["ReorderInput*", "Conv*", "Conv*", "ReorderOutput*"]
+
+
+def test_negative_a_bound_that_is_computed_is_none() -> None:
+    ops: list[Op] = [*START, ("Add", ["p", "q"], "s", {}), ("Clip", ["s", "low"], "y", {})]
+    assert "Clip" in optimized(network(ops, W, {**X, "low": ()}, ["y"]))[0]
