@@ -161,15 +161,12 @@ class BlockedElementwise:
     @staticmethod
     def _behind_gate(node: Node) -> Node | None:
         """The convolution into which a product of its result and of a HardSigmoid of that vanishes."""
-        graph = node.graph
-        for gate, data in (node.inputs, node.inputs[::-1]):
+        graph, one, other = node.graph, node.input(0), node.input(1)
+        for gate, data in ((one, other), (other, one)):
             maker, convolution = graph.makers.get(gate), graph.makers.get(data)
-            if (
-                maker is None
-                or convolution is None
-                or maker.inputs[0] != data
-                or convolution.op_type != "Conv"
-            ):
+            if maker is None or maker.input(0) != data:
+                continue
+            if convolution is None or convolution.op_type != "Conv":
                 continue
             if graph.uses[gate] == 1 and graph.uses[data] == 2 and gates_hard_swish(maker.proto):
                 return convolution
