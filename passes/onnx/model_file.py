@@ -41,12 +41,7 @@ def write_model(model: onnx.ModelProto, folder: Path | None, path: str, pending:
     """
     tensors = [t for t in tensors_within(model.graph) if t.data_location == t.EXTERNAL]
     if not tensors:
-        if model.ByteSize() > MOST_BYTES:
-            raise LayoutError(
-                f"{path}: the model has {model.ByteSize()} bytes, a file of ONNX holds at most {MOST_BYTES}: "
-                f"store its weights as external data (onnx.save_model(..., save_as_external_data=True))"
-            )
-        write_result(model.SerializeToString(), path)
+        write_result(_parts_of_file(model, path), path)
         return
     data = f"{path}.data"
     written = type(model)()
@@ -73,6 +68,59 @@ def write_model(model: onnx.ModelProto, folder: Path | None, path: str, pending:
     with all_or_none(path, data):
         write_result(parts(), data)
         write_result(written.SerializeToString(), path)
+
+
+def _parts_of_file(model: onnx.ModelProto, path: str) -> Iterator[bytes]:
+    """The file of a model, piece by piece: no more than one initializer is there twice at any time.
+
+    Raises LayoutError where it would be larger than a file of ONNX may be; `path` is its name in that message.
+
+    In a message of protobuf the elements of a repeated field are apart, each with its tag and its length, and all
+    fields may come in any order: the initializers are written behind all others of the graph, the graph behind those of
+    the model.
+    """
+    graph = type(model.graph)()
+    for field, value in model.graph.ListFields():
+        if field.name != "initializer":
+            _copy_field(graph, field.name, value)
+    shell = type(model)()
+    for field, value in model.ListFields():
+        if field.name != "graph":
+            _copy_field(shell, field.name, value)
+    around, rest = shell.SerializeToString(), graph.SerializeToString()
+    sizes = [tensor.ByteSize() for tensor in model.graph.initializer]
+    heads = [_head(graph, "initializer", size) for size in sizes]
+    size = len(rest) + sum(sizes) + sum(map(len, heads))
+    if len(around) + size > MOST_BYTES:
+        raise LayoutError(
+            f"{path}: the model has {len(around) + size} bytes, a file of ONNX holds at most {MOST_BYTES}: "
+            f"store its weights as external data (onnx.save_model(..., save_as_external_data=True))"
+        )
+    yield around
+    yield _head(model, "graph", size) + rest
+    for head, tensor in zip(heads, model.graph.initializer, strict=True):
+        yield head
+        yield tensor.SerializeToString()
+
+
+def _copy_field(message: Any, name: str, value: Any) -> None:
+    field = getattr(message, name)
+    if hasattr(field, "MergeFrom"):
+        field.MergeFrom(value)
+    else:
+        setattr(message, name, value)
+
+
+def _head(message: Any, field: str, size: int) -> bytes:
+    """What stands in front of an element of `size` bytes: its field and kind, and that size, seven bits per byte."""
+    length_delimited = 2
+    head = bytearray()
+    for number in (message.DESCRIPTOR.fields_by_name[field].number << 3 | length_delimited, size):
+        while number > 127:
+            head.append(number & 127 | 128)
+            number >>= 7
+        head.append(number)
+    return bytes(head)
 
 
 def is_pending(tensor: onnx.TensorProto) -> bool:

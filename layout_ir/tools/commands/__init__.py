@@ -15,9 +15,11 @@ COMMANDS = (
     "explain_reorder",
     "explain_model",
     "compile_reorder",
+    "compile_reorders",
     "bench",
     "calibrate",
     "verify_certificate",
+    "irdl",
 )
 """Module names, in the order of the help text."""
 

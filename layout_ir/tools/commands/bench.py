@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.errors import LayoutError
+from layout_ir.tools.progress_line import ProgressLine
 
 if TYPE_CHECKING:
     from layout_ir.tools.benchmark.cases import Case
@@ -98,9 +98,8 @@ def run(args: argparse.Namespace) -> int:
     confine(threads)
     results: list[Result] = []
     for k, (case, size) in enumerate(work):
-        _progress(k, len(work), case.name)
-        found = measure(case, size, threads, libraries, limits, tune=args.tune, machine=machine)
-        _progress(k + 1, len(work), "")
+        with ProgressLine(f"{k + 1}/{len(work)} {case.name}"):
+            found = measure(case, size, threads, libraries, limits, tune=args.tune, machine=machine)
         if not args.json:
             print(
                 "\n".join([*([] if results else machine_lines(libraries, machine)), line(found)]), flush=True
@@ -156,9 +155,3 @@ def _libraries(text: str | None) -> list[str]:
         if name not in NAMES:
             raise LayoutError(f"unknown library '{name}': known are {', '.join(NAMES)}")
     return names
-
-
-def _progress(done: int, of: int, name: str) -> None:
-    if sys.stderr.isatty():
-        text = f"\r{done}/{of} {name}" if name else "\r"
-        print(f"{text:60}\r", end="", file=sys.stderr, flush=True)

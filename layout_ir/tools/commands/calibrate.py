@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, printable
 from layout_ir.tools.commands.arguments import add_input_shapes
+from layout_ir.tools.progress_line import ProgressLine
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from layout_ir.passes.selection.costs.calibration import Calibration
     from layout_ir.passes.selection.problem.selection import Selection
 
@@ -59,17 +61,13 @@ def run(args: argparse.Namespace) -> int:
         where.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = str(where)
     with all_or_none(path):
-        found = calibrate(_progress)
+        with ProgressLine("measuring this machine") as line:
+            found = calibrate(line.count)
         text = json.dumps(found.to_json(), indent=2) + "\n"
         write_result(text, path)
         if path != "-":
             write_result(text if args.json else _table(found, path), None)
     return 0
-
-
-def _progress(done: int, of: int) -> None:
-    if sys.stderr.isatty():
-        print(f"\rmeasuring {done}/{of}", end="\n" if done == of else "", file=sys.stderr, flush=True)
 
 
 def _table(found: Calibration, path: str) -> str:
@@ -99,7 +97,8 @@ def _reorders(args: argparse.Namespace) -> int:
             selection = build(module, target_named(args.target))
         except DiagnosticException as error:
             raise pass_error(error, args.reorders) from error
-        entries = measure_reorders(selection)
+        with ProgressLine(f"measuring reorders of {printable(args.reorders)}") as line:
+            entries = measure_reorders(selection, line.count)
         table = {"unit": "ns", "reorder": entries, "missing": "model"}
         write_result(json.dumps(table, indent=1) + "\n", args.output)
         if args.output not in (None, "-"):
@@ -108,11 +107,12 @@ def _reorders(args: argparse.Namespace) -> int:
     return 0
 
 
-def measure_reorders(selection: Selection) -> list[dict[str, Any]]:
+def measure_reorders(selection: Selection, progress: Callable[[int, int], None]) -> list[dict[str, Any]]:
     """An entry of a cost table for every reorder between Formats that a value of the problem may have.
 
     Reorders of constants are left out: they happen when the program is built. So are those that have no compiled
     kernel; a table leaves them to the cost model. Where tensors of one shape differ in element type the dearer counts.
+    `progress` is told the reorders measured and all of them.
     """
     from layout_ir.algebra.tag import name_of
     from layout_ir.dialects import nn
@@ -146,5 +146,5 @@ def measure_reorders(selection: Selection) -> list[dict[str, Any]]:
         key = (source, destination, shape)
         if key not in found or found[key]["cost"] < cost:
             found[key] = entry
-        _progress(k + 1, len(pairs))
+        progress(k + 1, len(pairs))
     return list(found.values())

@@ -7,8 +7,9 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, printable
 from layout_ir.tools.commands.arguments import add_input_shapes
+from layout_ir.tools.progress_line import ProgressLine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,8 +87,10 @@ def run(args: argparse.Namespace) -> int:
     shapes = input_shapes(args.shapes or ())
     if args.target is not None and not is_onnx(args.file):
         raise LayoutError(f"{args.file} is no ONNX model: --target says who is to run an ONNX model")
-    graph = read_graph(args.file, profile=args.profile, shapes=shapes, progress=_progress)
-    copies = _explained(args.file, graph, args.target or "ort-cpu", shapes)
+    with ProgressLine(f"reading {printable(args.file)}") as line:
+        graph = read_graph(args.file, profile=args.profile, shapes=shapes, progress=line.percent)
+    with ProgressLine(f"explaining the copies of {printable(args.file)}"):
+        copies = _explained(args.file, graph, args.target or "ort-cpu", shapes)
     if args.json:
         text = json.dumps(_object(args.file, graph, copies), indent=2)
     else:
@@ -122,15 +125,7 @@ def _explained(
     return decide_transposes(graph, copies, result)
 
 
-def _progress(done: int, of: int) -> None:
-    if of and sys.stderr.isatty():
-        end = "\r\033[K" if done >= of else ""
-        print(f"\rread {100 * done // of} %{end}", end="", file=sys.stderr, flush=True)
-
-
 def _table(file: str, graph: ExecutionGraph, copies: Sequence[Copy], shown: int) -> list[str]:
-    from layout_ir.errors import printable
-
     ops = sum(node.executions for node in graph.nodes if node.role == "op")
     lines = [f"{printable(file)}: {graph.source}, {ops} ops, {_count(copies)}"]
     if graph.values_are_inferred:

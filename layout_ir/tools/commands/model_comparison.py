@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from layout_ir.errors import LayoutError, printable
 from layout_ir.tools.commands.optimize import MODEL_TARGETS, time_text
+from layout_ir.tools.progress_line import ProgressLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +60,8 @@ def run(args: argparse.Namespace) -> int:
 
     _check(args)
     path = shipped_network(args.model) if args.model.startswith("onnx:") else args.model
-    with _other_model(args, path) as (other, titles):
+    line = ProgressLine(f"running {printable(args.model)} in ONNX Runtime")
+    with _other_model(args, path) as (other, titles), line:
         found = _compared(args, {"before": path, "after": other}, titles)
     print(json.dumps(_object(args, found), indent=2) if args.json else "\n".join(_lines(args, found)))
     return 0 if found.agree else 1

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from layout_ir.drawing.drawn_graph import bytes_text
 from layout_ir.errors import LayoutError, printable
+from layout_ir.tools.progress_line import ProgressLine
 
 if TYPE_CHECKING:
     from layout_ir.passes.onnx.optimize_model import OptimizedModel
@@ -34,14 +35,15 @@ def run(args: argparse.Namespace) -> int:
     shapes = input_shapes(args.shapes or ())
     files = (args.output, args.certificate, args.html, args.svg)
     with all_or_none(*files):
-        result = optimize_onnx(
-            path,
-            args.target,
-            inputs=args.inputs,
-            outputs=args.outputs,
-            shapes=shapes,
-            certificate=args.certificate is not None,
-        )
+        with ProgressLine(f"optimizing {printable(args.model)}"):
+            result = optimize_onnx(
+                path,
+                args.target,
+                inputs=args.inputs,
+                outputs=args.outputs,
+                shapes=shapes,
+                certificate=args.certificate is not None,
+            )
         if args.output is not None:
             result.save(args.output)
         if args.certificate is not None:

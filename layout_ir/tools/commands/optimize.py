@@ -8,8 +8,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.drawing.drawn_graph import bytes_text
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, printable
 from layout_ir.tools.commands.arguments import add_input_shapes
+from layout_ir.tools.progress_line import ProgressLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -146,10 +147,12 @@ def run(args: argparse.Namespace) -> int:
         check_installed()
     files = (args.output, args.certificate, args.html, args.svg)
     with all_or_none(*files):
-        module = load_program(
-            args.model, allow_unregistered=args.allow_unregistered_dialect, shapes=args.shapes or ()
-        )
-        report, naive, optimized = compared(module, args)
+        with ProgressLine(f"reading {printable(args.model)}"):
+            module = load_program(
+                args.model, allow_unregistered=args.allow_unregistered_dialect, shapes=args.shapes or ()
+            )
+        with ProgressLine(f"optimizing {printable(args.model)}"):
+            report, naive, optimized = compared(module, args)
         if args.output is not None:
             write_result(_written(optimized, args), args.output)
         explanations = _explanations(optimized, args) if args.report or draws else []
@@ -222,8 +225,8 @@ def compared(module: ModuleOp, args: argparse.Namespace) -> tuple[Report, Module
     from layout_ir.diagnostics import Severity, collect
     from layout_ir.passes.reorder_report import compare
     from layout_ir.passes.selection.costs.cost_table import load_costs
+    from layout_ir.rendering import Renderer
     from layout_ir.tools.program import pass_error
-    from layout_ir.tools.rendering import Renderer
 
     with collect() as found:
         try:

@@ -7,8 +7,9 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, printable
 from layout_ir.tools.commands.optimize import add_arguments, compared, time_text
+from layout_ir.tools.progress_line import ProgressLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,9 +102,12 @@ def run(args: argparse.Namespace) -> int:
     function = entry_point(module, "main")
     check_types(module, function)
     inputs = _inputs(args, function, input_names(function))
-    report, naive, optimized = compared(module, args)
-    before, naive_times = _execute(naive, inputs)
-    after, best_times = _execute(optimized, inputs)
+    with ProgressLine(f"optimizing {printable(args.model)}"):
+        report, naive, optimized = compared(module, args)
+    with ProgressLine(f"running {printable(args.model)} as it is"):
+        before, naive_times = _execute(naive, inputs)
+    with ProgressLine(f"running {printable(args.model)} optimized"):
+        after, best_times = _execute(optimized, inputs)
     error = max((relative_difference(a, b) for a, b in zip(before, after, strict=True)), default=0.0)
     agree = error <= TOLERANCE
     if args.json:

@@ -76,6 +76,24 @@ def test_weights_beside_the_model_are_turned_in_the_file_that_is_written(
     assert (again.after.count, len(again.pending)) == (0, 0)
 
 
+def test_a_file_has_all_that_the_model_has(tmp_path: Path):
+    weights = [initializer(f"w{k}", np.arange(k * 40, dtype=np.float32).reshape(k, 40)) for k in range(1, 9)]
+    nodes = [
+        transpose("x", "a", 1, 0),
+        *(oh.make_node("MatMul", [f"w{k}", "a"], [f"y{k}"]) for k in range(1, 9)),
+    ]
+    model = model_of(nodes, [value("x", 3, 40)], [value(f"y{k}", k, 3) for k in range(1, 9)], weights)
+    oh.set_model_props(model, {"author": "somebody", "note": "x" * 300})
+    model.producer_name, model.model_version, model.doc_string = "producer", 7, "of all kinds"
+    model.graph.doc_string = "a graph"
+    model.graph.value_info.append(value("a", 40, 3))
+    result = li.optimize_onnx(model)
+    result.save(tmp_path / "model.onnx")
+    read = onnx.ModelProto.FromString((tmp_path / "model.onnx").read_bytes())
+    assert read == result.model
+    assert (read.producer_name, read.model_version, len(read.graph.initializer)) == ("producer", 7, 8)
+
+
 def test_weights_of_subgraphs_are_turned_too(tmp_path: Path):
     inner = [transpose("v", "vt", 1, 0), oh.make_node("Add", ["x", "vt"], ["o"])]
     weights = initializer("v", np.arange(6, dtype=np.float32).reshape(3, 2))
