@@ -69,14 +69,18 @@ def test_hard_swish_is_an_activation_in_one_piece_and_in_two() -> None:
         assert _nodes(*ops)[0] == ["ReorderInput*", "Conv*", "Conv*", "ReorderOutput*"]
 
 
-@pytest.mark.parametrize("ops", [
+_OTHER_GATES: list[list[Op]] = [
     [("HardSigmoid", ["q"], "h", {"alpha": 0.2, "beta": 0.5}), ("Mul", ["q", "h"], "y", {})],
     [("HardSigmoid", ["q"], "h", {"alpha": 1 / 6, "beta": 0.4}), ("Mul", ["q", "h"], "y", {})],
     [
-        ("HardSigmoid", ["q"], "h", {"alpha": 1 / 6, "beta": 0.5}), ("Mul", ["p", "h"], "r", {}),
+        ("HardSigmoid", ["q"], "h", {"alpha": 1 / 6, "beta": 0.5}),
+        ("Mul", ["p", "h"], "r", {}),
         ("Mul", ["r", "q"], "y", {}),
     ],
-])  # fmt: skip
+]
+
+
+@pytest.mark.parametrize("ops", _OTHER_GATES)
 def test_negative_other_gates_are_none(ops: list[Op]) -> None:
     assert "HardSigmoid" in _nodes(*ops)[0]
 
@@ -92,7 +96,7 @@ def test_negative_a_gate_that_somebody_else_uses_stays() -> None:
     (["low", "high"], 17), (["low"], 17), (["", "high"], 17), ([], 17), ([], 10),
 ])  # fmt: skip
 def test_the_bounds_of_a_clip_are_parameters(bounds: list[str], opset: int) -> None:
-    constants = {**W, "low": np.float32(-0.25), "high": np.float32(0.5)}
+    constants = {**W, "low": np.array(-0.25, np.float32), "high": np.array(0.5, np.float32)}
     attributes = {"min": -0.25, "max": 0.5} if opset < 11 else {}
     ops: list[Op] = [*START, ("Add", ["p", "q"], "s", {}), ("Clip", ["s", *bounds], "y", attributes)]
     model = network(ops, {key: constants[key] for key in (*W, *filter(None, bounds))}, X, ["y"], opset)
