@@ -61,11 +61,12 @@ def test_negative_a_sum_with_a_scalar_is_none() -> None:
 
 def test_hard_swish_is_an_activation_in_one_piece_and_in_two() -> None:
     gate: Op = ("HardSigmoid", ["q"], "h", {"alpha": 1 / 6, "beta": 0.5})
-    for ops in (
+    spelled: list[list[Op]] = [
         [("HardSwish", ["q"], "y", {})],
         [gate, ("Mul", ["q", "h"], "y", {})],
         [gate, ("Mul", ["h", "q"], "y", {})],
-    ):
+    ]
+    for ops in spelled:
         assert _nodes(*ops)[0] == ["ReorderInput*", "Conv*", "Conv*", "ReorderOutput*"]
 
 
