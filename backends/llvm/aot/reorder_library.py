@@ -30,7 +30,7 @@ from layout_ir.backends.llvm.runtime import jit
 from layout_ir.diagnostics import PassError, location_of
 from layout_ir.dialects.layout import ReorderOp, format_of
 from layout_ir.elements.quantization import Conversion
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, printable
 from layout_ir.files import all_or_none, write_result
 from layout_ir.printing import alias_name
 
@@ -105,8 +105,22 @@ class ReorderLibrary:
             return [f"{unit.name}" for unit in self.units]
         lines = ["Which op uses which reorder:"]
         for unit in self.units:
-            lines += ["", unit.name, *(f"  {comment_safe(place)}" for place in self.places(unit.name))]
+            lines += [
+                "",
+                unit.name,
+                *(f"  {comment_safe(printable(place))}" for place in self.places(unit.name)),
+            ]
         return lines
+
+    def symbol_of(self, op: Operation) -> str:
+        """The name of the function that does the reorder `op` of the program.
+
+        Raises LayoutError where the library was not made of a program that has this op.
+        """
+        for name, ops in self.uses.items():
+            if any(op is user for user in ops):
+                return name
+        raise LayoutError("this op is no reorder of the program that the library was made of")
 
     def places(self, name: str) -> list[str]:
         """Where in the source the ops are that the reorder of this name stands for."""
