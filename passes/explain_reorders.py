@@ -48,9 +48,9 @@ from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.options.tensor_formats import bound, shape_of
 from layout_ir.passes.selection.problem.decision_points import decision_points
 from layout_ir.passes.selection.problem.selection import Decision, Selection
-from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN, Choice, OpNode, Problem, ValueNode
 from layout_ir.passes.selection.translation.from_ir import build
 from layout_ir.passes.selection.translation.program_solution import solve_program
+from layout_ir.selection.solver.selection_problem import FORBIDDEN, Choice, OpNode, Problem, ValueNode
 
 LIMIT = 40
 """Reorders that are explained by solving again; further ones get their size and ops. One solution of a network of a

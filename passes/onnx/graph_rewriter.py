@@ -19,7 +19,7 @@ from layout_ir.passes.onnx.orders import (
     same_memory,
     transposition,
 )
-from layout_ir.passes.selection.solver.selection_problem import demands, tree_edges
+from layout_ir.selection.solver.selection_problem import demands, tree_edges
 
 if TYPE_CHECKING:
     import onnx

@@ -30,10 +30,10 @@ from layout_ir.passes.onnx.order_selection import OrderProblem, joined, order_pr
 from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity
 from layout_ir.passes.onnx.remaining import Remaining, remaining_transposes
 from layout_ir.passes.onnx.view_chains import merge_view_chains
-from layout_ir.passes.selection.solver.certificate import certify
-from layout_ir.passes.selection.solver.selection_problem import Solution
-from layout_ir.passes.selection.solver.solve import solve_exact
 from layout_ir.passes.selection.translation.origin import compare_problems
+from layout_ir.selection.solver.certificate import certify
+from layout_ir.selection.solver.selection_problem import Solution
+from layout_ir.selection.solver.solve import solve_exact
 
 if TYPE_CHECKING:
     import onnx

@@ -21,7 +21,7 @@ from layout_ir.passes.onnx.orders import (
     is_identity,
     transposition,
 )
-from layout_ir.passes.selection.solver.selection_problem import (
+from layout_ir.selection.solver.selection_problem import (
     Choice,
     OpNode,
     Problem,

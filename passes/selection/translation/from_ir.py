@@ -30,7 +30,8 @@ from layout_ir.passes.selection.problem.cycles import check_acyclic
 from layout_ir.passes.selection.problem.decision_points import DecisionPoint, decision_points
 from layout_ir.passes.selection.problem.frequency import MOST_RUNS, BlockFrequencies, calls_of
 from layout_ir.passes.selection.problem.selection import Decision, Omission, Selection
-from layout_ir.passes.selection.solver.selection_problem import (
+from layout_ir.passes.selection.translation.format_lists import DERIVED_LIMIT, FormatList, FormatLists
+from layout_ir.selection.solver.selection_problem import (
     FORBIDDEN,
     Choice,
     Matrix,
@@ -38,7 +39,6 @@ from layout_ir.passes.selection.solver.selection_problem import (
     Problem,
     ValueNode,
 )
-from layout_ir.passes.selection.translation.format_lists import DERIVED_LIMIT, FormatList, FormatLists
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from layout_ir.errors import LayoutError
 from layout_ir.passes.selection.costs.cost_model import reorder_ns
 from layout_ir.passes.selection.options.tensor_formats import shape_of
 from layout_ir.passes.selection.problem.selection import Selection
-from layout_ir.passes.selection.solver.elimination import Infeasible
-from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN, Solution
-from layout_ir.passes.selection.solver.solve import NO_CHOICE, solve
+from layout_ir.selection.solver.elimination import Infeasible
+from layout_ir.selection.solver.selection_problem import FORBIDDEN, Solution
+from layout_ir.selection.solver.solve import NO_CHOICE, solve
 
 
 def solve_program(selection: Selection, solver: str = "exact", time_limit: float | None = None) -> Solution:
@@ -40,7 +40,7 @@ def certify_program(
 
     Raises LayoutError where no choice is possible.
     """
-    from layout_ir.passes.selection.solver.certificate import certify
+    from layout_ir.selection.solver.certificate import certify
 
     omitted = len(set(selection.omissions))
     extra = {"origin": origin, **({"omitted": omitted} if omitted else {})}

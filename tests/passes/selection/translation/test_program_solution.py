@@ -11,12 +11,12 @@ from layout_ir.diagnostics import PassError
 from layout_ir.errors import LayoutError
 from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.problem.selection import Omission, Selection
-from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN, Problem, ValueNode, evaluate
 from layout_ir.passes.selection.translation.from_ir import build
 from layout_ir.passes.selection.translation.program_solution import certify_program, solve_program
+from layout_ir.selection.solver.selection_problem import FORBIDDEN, Problem, ValueNode, evaluate
 from tests.passes.programs import random_program
-from tests.passes.selection.problems import brute_force
 from tests.programs import parse
+from tests.selection.problems import brute_force
 
 ANY = "tensor<1x16x8x8xf32, #layout.any>"
 CHAIN = f"""func.func @f(%x : tensor<1x16x8x8xf32>) -> tensor<1x16x8x8xf32> {{

@@ -6,7 +6,7 @@ import itertools
 import random
 from typing import Any
 
-from layout_ir.passes.selection.solver.selection_problem import (
+from layout_ir.selection.solver.selection_problem import (
     Choice,
     Matrix,
     OpNode,

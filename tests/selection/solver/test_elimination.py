@@ -9,12 +9,12 @@ from collections.abc import Callable
 import pytest
 
 from layout_ir.certificate.checking import verify
-from layout_ir.passes.selection.solver import demand_sets
-from layout_ir.passes.selection.solver.certificate import certify
-from layout_ir.passes.selection.solver.cost_functions import CostFunctions
-from layout_ir.passes.selection.solver.elimination import Elimination, prepare
-from layout_ir.passes.selection.solver.elimination_order import find_elimination_order
-from layout_ir.passes.selection.solver.selection_problem import (
+from layout_ir.selection.solver import demand_sets
+from layout_ir.selection.solver.certificate import certify
+from layout_ir.selection.solver.cost_functions import CostFunctions
+from layout_ir.selection.solver.elimination import Elimination, prepare
+from layout_ir.selection.solver.elimination_order import find_elimination_order
+from layout_ir.selection.solver.selection_problem import (
     Choice,
     OpNode,
     Problem,
@@ -22,7 +22,7 @@ from layout_ir.passes.selection.solver.selection_problem import (
     evaluate,
     tree_cost,
 )
-from tests.passes.selection.problems import (
+from tests.selection.problems import (
     brute_force,
     cyclic_problem,
     dense_problem,
@@ -168,8 +168,8 @@ def test_sets_that_are_not_told_apart_bound_and_are_refined(limit: int, monkeypa
         assert elimination.run() and elimination.total <= optimum
         bounded += elimination.total < optimum
         with monkeypatch.context() as patch:
-            patch.setattr("layout_ir.passes.selection.solver.elimination.DIRECT", 1)
-            patch.setattr("layout_ir.passes.selection.solver.elimination.WIDE", 1)
+            patch.setattr("layout_ir.selection.solver.elimination.DIRECT", 1)
+            patch.setattr("layout_ir.selection.solver.elimination.WIDE", 1)
             solution, certificate = certify(problem)
         assert solution.cost == optimum == solution.bound
         assert verify(json.loads(json.dumps(certificate))).is_optimal
@@ -181,9 +181,9 @@ def test_sets_that_are_not_told_apart_bound_and_are_refined(limit: int, monkeypa
 def test_negative_sets_that_cannot_be_refined_leave_a_gap(monkeypatch: pytest.MonkeyPatch):
     """Every use wants a format of its own, all are far from each other, and only pairs are told apart."""
     monkeypatch.setattr(demand_sets, "SETS", 3)
-    monkeypatch.setattr("layout_ir.passes.selection.solver.solve.MOST_SETS", 3)
+    monkeypatch.setattr("layout_ir.selection.solver.solve.MOST_SETS", 3)
     for name in ("DIRECT", "WIDE"):
-        monkeypatch.setattr(f"layout_ir.passes.selection.solver.elimination.{name}", 1)
+        monkeypatch.setattr(f"layout_ir.selection.solver.elimination.{name}", 1)
     formats = 5
     reorder = tuple(tuple(10 * (f != g) for g in range(formats)) for f in range(formats))
     make = OpNode((), (0,), tuple(Choice((), (f,), 0) for f in range(2)))

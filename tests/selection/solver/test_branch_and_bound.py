@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from layout_ir.passes.selection.solver.branch_and_bound import ProofNode, branch_and_bound
-from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN
-from tests.passes.selection.solver.tables import assignments, least_sum, random_tables, tangle
+from layout_ir.selection.solver.branch_and_bound import ProofNode, branch_and_bound
+from layout_ir.selection.solver.selection_problem import FORBIDDEN
+from tests.selection.solver.tables import assignments, least_sum, random_tables, tangle
 
 CHAIN = [(k, k + 1) for k in range(5)]
 """Makes one component of six variables."""

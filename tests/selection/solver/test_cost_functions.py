@@ -8,9 +8,9 @@ import random
 import numpy as np
 import pytest
 
-from layout_ir.passes.selection.solver.cost_functions import CostFunctions, is_free, steiner
-from layout_ir.passes.selection.solver.demand_sets import sets_of
-from layout_ir.passes.selection.solver.selection_problem import (
+from layout_ir.selection.solver.cost_functions import CostFunctions, is_free, steiner
+from layout_ir.selection.solver.demand_sets import sets_of
+from layout_ir.selection.solver.selection_problem import (
     FORBIDDEN,
     Choice,
     OpNode,
@@ -19,7 +19,7 @@ from layout_ir.passes.selection.solver.selection_problem import (
     evaluate,
     tree_cost,
 )
-from tests.passes.selection.problems import dense_problem, hub_problem, random_matrix, random_problem
+from tests.selection.problems import dense_problem, hub_problem, random_matrix, random_problem
 
 
 def _sum(functions: CostFunctions, states: list[int]) -> int:

@@ -8,7 +8,7 @@ from math import prod
 
 import pytest
 
-from layout_ir.passes.selection.solver.elimination_order import (
+from layout_ir.selection.solver.elimination_order import (
     WRITERS,
     EliminationOrder,
     Scope,

@@ -8,9 +8,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from layout_ir.passes.selection.solver.lower_bounds import INFINITE, SCALE, ReweightedTables
-from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN
-from tests.passes.selection.solver.tables import Tables, assignments, least_sum, random_tables, tangle
+from layout_ir.selection.solver.lower_bounds import INFINITE, SCALE, ReweightedTables
+from layout_ir.selection.solver.selection_problem import FORBIDDEN
+from tests.selection.solver.tables import Tables, assignments, least_sum, random_tables, tangle
 
 
 def _swept(tables: Tables, sweeps: int) -> tuple[ReweightedTables, list[int]]:

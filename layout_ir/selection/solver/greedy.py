@@ -6,7 +6,7 @@ the formats they were produced in. Later ops and reorders shared between uses ar
 
 from __future__ import annotations
 
-from layout_ir.passes.selection.solver.selection_problem import OpNode, Problem, Solution, evaluate, tree_cost
+from layout_ir.selection.solver.selection_problem import OpNode, Problem, Solution, evaluate, tree_cost
 
 
 def solve_greedy(problem: Problem) -> Solution:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 
 from layout_ir.certificate.checking import verify
-from layout_ir.passes.selection.solver.certificate import certify
-from layout_ir.passes.selection.solver.mincut import bound_of, solve_by_cut
-from layout_ir.passes.selection.solver.selection_problem import Choice, OpNode, Problem, ValueNode, evaluate
-from layout_ir.passes.selection.solver.solve import run, solve_exact
-from tests.passes.selection.problems import brute_force, hub_problem, random_problem, two_format_problem
+from layout_ir.selection.solver.certificate import certify
+from layout_ir.selection.solver.mincut import bound_of, solve_by_cut
+from layout_ir.selection.solver.selection_problem import Choice, OpNode, Problem, ValueNode, evaluate
+from layout_ir.selection.solver.solve import run, solve_exact
+from tests.selection.problems import brute_force, hub_problem, random_problem, two_format_problem
 
 
 def test_cut_is_the_optimum():

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from layout_ir.passes.selection.solver.selection_problem import (
+from layout_ir.selection.solver.selection_problem import (
     Choice,
     Matrix,
     OpNode,
@@ -17,7 +17,7 @@ from layout_ir.passes.selection.solver.selection_problem import (
     tree_cost,
     tree_edges,
 )
-from tests.passes.selection.problems import random_matrix
+from tests.selection.problems import random_matrix
 
 
 def _tree_by_parents(reorder: Matrix, root: int, needed: frozenset[int]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from layout_ir.passes.selection.solver.demand_sets import find_demand_sets, sets_of, value_sets
+from layout_ir.selection.solver.demand_sets import find_demand_sets, sets_of, value_sets
 
 AGREE = (0, 1, 2)
 

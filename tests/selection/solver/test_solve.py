@@ -8,9 +8,9 @@ import time
 import pytest
 
 from layout_ir.errors import LayoutError
-from layout_ir.passes.selection.solver.elimination import Elimination, Infeasible, prepare
-from layout_ir.passes.selection.solver.greedy import solve_greedy, solve_preferred
-from layout_ir.passes.selection.solver.selection_problem import (
+from layout_ir.selection.solver.elimination import Elimination, Infeasible, prepare
+from layout_ir.selection.solver.greedy import solve_greedy, solve_preferred
+from layout_ir.selection.solver.selection_problem import (
     FORBIDDEN,
     Choice,
     OpNode,
@@ -18,8 +18,8 @@ from layout_ir.passes.selection.solver.selection_problem import (
     ValueNode,
     evaluate,
 )
-from layout_ir.passes.selection.solver.solve import solve, solve_exact
-from tests.passes.selection.problems import brute_force, dense_problem, random_problem, tangled_problem
+from layout_ir.selection.solver.solve import solve, solve_exact
+from tests.selection.problems import brute_force, dense_problem, random_problem, tangled_problem
 
 
 def test_optimum_equals_brute_force():

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.passes.selection.solver.cost_functions import CHUNK, DIRECT, CostFunctions, Scope, Table
-from layout_ir.passes.selection.solver.elimination_order import EliminationOrder, find_elimination_order
-from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN, Problem
+from layout_ir.selection.solver.cost_functions import CHUNK, DIRECT, CostFunctions, Scope, Table
+from layout_ir.selection.solver.elimination_order import EliminationOrder, find_elimination_order
+from layout_ir.selection.solver.selection_problem import FORBIDDEN, Problem
 
 TABLE_LIMIT = 1 << 23
 """Entries of the largest table: 64 MiB of integers. Real networks stay below a few thousand."""

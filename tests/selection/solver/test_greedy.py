@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import random
 
-from layout_ir.passes.selection.solver.greedy import solve_greedy, solve_preferred
-from layout_ir.passes.selection.solver.selection_problem import (
+from layout_ir.selection.solver.greedy import solve_greedy, solve_preferred
+from layout_ir.selection.solver.selection_problem import (
     Choice,
     Matrix,
     OpNode,
@@ -14,7 +14,7 @@ from layout_ir.passes.selection.solver.selection_problem import (
     ValueNode,
     evaluate,
 )
-from tests.passes.selection.problems import brute_force, cyclic_problem, random_problem
+from tests.selection.problems import brute_force, cyclic_problem, random_problem
 
 
 def _chain(reorder: Matrix, source: int, destination: int) -> int:

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.passes.selection.solver.cost_functions import Scope, Table
-from layout_ir.passes.selection.solver.lower_bounds import INFINITE, SCALE, ReweightedTables
-from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN
+from layout_ir.selection.solver.cost_functions import Scope, Table
+from layout_ir.selection.solver.lower_bounds import INFINITE, SCALE, ReweightedTables
+from layout_ir.selection.solver.selection_problem import FORBIDDEN
 
 ROOT_SWEEPS = 200
 """Sweeps at the root at most; STALL that gain nothing end them."""

@@ -8,9 +8,9 @@ import random
 import pytest
 
 from layout_ir.certificate.checking import verify
-from layout_ir.passes.selection.solver.certificate import certify
-from layout_ir.passes.selection.solver.selection_problem import Problem
-from tests.passes.selection.problems import (
+from layout_ir.selection.solver.certificate import certify
+from layout_ir.selection.solver.selection_problem import Problem
+from tests.selection.problems import (
     brute_force,
     cyclic_problem,
     dense_problem,

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from layout_ir.passes.selection.solver.cost_functions import Scope
+from layout_ir.selection.solver.cost_functions import Scope
 
 ROUND_LIMIT = 1 << 14
 """Entries of the largest table that a round of R0, R1 and R2 makes."""

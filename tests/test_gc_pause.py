@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from layout_ir.passes.gc_pause import gc_paused
+from layout_ir.gc_pause import gc_paused
 
 
 @pytest.fixture(autouse=True)

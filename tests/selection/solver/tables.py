@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from layout_ir.passes.selection.solver.cost_functions import Scope, Table
-from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN
+from layout_ir.selection.solver.cost_functions import Scope, Table
+from layout_ir.selection.solver.selection_problem import FORBIDDEN
 
 Tables = list[tuple[Scope, Table]]
 

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from layout_ir.certificate.checking import FORMAT, recompute, seal
-from layout_ir.passes.selection.solver.branch_and_bound import Component, ProofNode
-from layout_ir.passes.selection.solver.cost_functions import CostFunctions
-from layout_ir.passes.selection.solver.elimination import TABLE_LIMIT, Elimination
-from layout_ir.passes.selection.solver.lower_bounds import SCALE
-from layout_ir.passes.selection.solver.mincut import Cut
-from layout_ir.passes.selection.solver.selection_problem import Problem, Solution
-from layout_ir.passes.selection.solver.solve import Run, run
+from layout_ir.selection.solver.branch_and_bound import Component, ProofNode
+from layout_ir.selection.solver.cost_functions import CostFunctions
+from layout_ir.selection.solver.elimination import TABLE_LIMIT, Elimination
+from layout_ir.selection.solver.lower_bounds import SCALE
+from layout_ir.selection.solver.mincut import Cut
+from layout_ir.selection.solver.selection_problem import Problem, Solution
+from layout_ir.selection.solver.solve import Run, run
 
 
 def certify(

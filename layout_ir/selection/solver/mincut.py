@@ -18,8 +18,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from layout_ir.passes.selection.solver.demand_sets import value_sets
-from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN, Problem, tree_cost
+from layout_ir.selection.solver.demand_sets import value_sets
+from layout_ir.selection.solver.selection_problem import FORBIDDEN, Problem, tree_cost
 
 SOURCE, SINK = 0, 1
 """The nodes that stand for bit 1 and bit 0."""

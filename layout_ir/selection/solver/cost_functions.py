@@ -37,8 +37,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.passes.selection.solver.demand_sets import DemandSets, count_sets, find_demand_sets, sets_of
-from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN, Choice, Matrix, Problem
+from layout_ir.selection.solver.demand_sets import DemandSets, count_sets, find_demand_sets, sets_of
+from layout_ir.selection.solver.selection_problem import FORBIDDEN, Choice, Matrix, Problem
 
 Table = NDArray[np.int64]
 Scope = tuple[int, ...]

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.passes.selection.solver.cost_functions import Scope, Table
-from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN
+from layout_ir.selection.solver.cost_functions import Scope, Table
+from layout_ir.selection.solver.selection_problem import FORBIDDEN
 
 SCALE = 16
 """Shares are multiples of a sixteenth; bounds are rounded up to whole costs in the end."""
