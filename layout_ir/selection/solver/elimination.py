@@ -37,10 +37,6 @@ WIDE = 1 << 19
 """Entries of the tables that values may have where variables of their own would make elimination dearer."""
 
 
-class Infeasible(Exception):
-    """The problem has no choice that costs less than FORBIDDEN."""
-
-
 class _Pool:
     """Messages of one shape: rows of a growing array, used again when they are free."""
 

@@ -13,9 +13,11 @@ are ops without operands, function results ops without results. Costs are intege
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+
+from layout_ir.errors import LayoutError
 
 FORBIDDEN = 1 << 56
 """A cost that no choice may contain. Sums of a few of them stay below 2^63."""
@@ -26,6 +28,10 @@ steps, some ten seconds for 40 formats. Where a value has to be in more, nothing
 
 Matrix = tuple[tuple[int, ...], ...]
 Edge = tuple[int, int]
+
+
+class Infeasible(LayoutError):
+    """The problem has no choice that costs less than FORBIDDEN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +104,34 @@ class Solution:
     def is_optimal(self) -> bool:
         """Whether the bound proves that no choice costs less."""
         return self.bound == self.cost
+
+
+def keep_forbidden(problem: Problem) -> Problem:
+    """`problem` where the reorders of values of weight 0 cost nothing, and those that are forbidden stay so."""
+    if all(value.weight for value in problem.values):
+        return problem
+    values = [
+        value
+        if value.weight
+        else ValueNode(
+            tuple([tuple([FORBIDDEN * (cost >= FORBIDDEN) for cost in row]) for row in value.reorder])
+        )
+        for value in problem.values
+    ]
+    return replace(problem, values=tuple(values))
+
+
+def without_reorders(problem: Problem, value: int, keeps: Callable[[int, int], bool]) -> Problem:
+    """`problem` in which `value` is never reordered, but from format f to format g where `keeps(f, g)`, or for
+    nothing."""
+    node = problem.values[value]
+    formats = range(len(node.reorder))
+    matrix = tuple(
+        tuple(cost if cost == 0 or keeps(f, g) else FORBIDDEN for g, cost in zip(formats, row, strict=True))
+        for f, row in zip(formats, node.reorder, strict=True)
+    )
+    values = (*problem.values[:value], ValueNode(matrix, node.weight), *problem.values[value + 1 :])
+    return replace(problem, values=values)
 
 
 def demands(problem: Problem, choices: Sequence[int]) -> list[tuple[int, frozenset[int]]]:

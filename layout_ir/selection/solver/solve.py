@@ -19,10 +19,10 @@ from layout_ir.errors import LayoutError
 from layout_ir.gc_pause import gc_paused
 from layout_ir.selection.solver.branch_and_bound import Component, branch_and_bound
 from layout_ir.selection.solver.demand_sets import MOST_SETS, count_sets
-from layout_ir.selection.solver.elimination import TABLE_LIMIT, Elimination, Infeasible, prepare
+from layout_ir.selection.solver.elimination import TABLE_LIMIT, Elimination, prepare
 from layout_ir.selection.solver.greedy import solve_greedy, solve_preferred
 from layout_ir.selection.solver.mincut import Cut, bound_of, solve_by_cut
-from layout_ir.selection.solver.selection_problem import FORBIDDEN, Problem, Solution, evaluate
+from layout_ir.selection.solver.selection_problem import FORBIDDEN, Infeasible, Problem, Solution, evaluate
 
 NO_CHOICE = "no choice of options fits together: some value would need a forbidden reorder"
 

@@ -38,6 +38,7 @@ from layout_ir.selection.solver.selection_problem import (
     OpNode,
     Problem,
     ValueNode,
+    keep_forbidden,
 )
 
 
@@ -404,22 +405,7 @@ def build(
         for op, often in weights.clipped.items()
     )
     omissions = (*whole.omissions, *clipped)
-    return replace(whole, problem=_with_dead_blocks(whole.problem), omissions=omissions)
-
-
-def _with_dead_blocks(problem: Problem) -> Problem:
-    """`problem` where reorders in blocks that never run cost nothing, and those that are forbidden stay so."""
-    if all(value.weight for value in problem.values):
-        return problem
-    values = [
-        value
-        if value.weight
-        else ValueNode(
-            tuple([tuple([FORBIDDEN * (cost >= FORBIDDEN) for cost in row]) for row in value.reorder])
-        )
-        for value in problem.values
-    ]
-    return replace(problem, values=tuple(values))
+    return replace(whole, problem=keep_forbidden(whole.problem), omissions=omissions)
 
 
 def _numbers(lists: Sequence[FormatList], formats: Sequence[Format]) -> tuple[int, ...] | None:

@@ -31,8 +31,7 @@ from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.translation.apply import apply
 from layout_ir.passes.selection.translation.from_ir import build
 from layout_ir.selection.solver.certificate import certify
-from layout_ir.selection.solver.elimination import Infeasible
-from layout_ir.selection.solver.selection_problem import Choice, OpNode, Problem, ValueNode
+from layout_ir.selection.solver.selection_problem import Choice, Infeasible, OpNode, Problem, ValueNode
 from tests.passes.selection.ir_programs import optimum
 from tests.passes.selection.ir_programs.costs import Costs
 from tests.passes.selection.ir_programs.drawing import random_large_ir

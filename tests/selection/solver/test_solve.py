@@ -8,11 +8,12 @@ import time
 import pytest
 
 from layout_ir.errors import LayoutError
-from layout_ir.selection.solver.elimination import Elimination, Infeasible, prepare
+from layout_ir.selection.solver.elimination import Elimination, prepare
 from layout_ir.selection.solver.greedy import solve_greedy, solve_preferred
 from layout_ir.selection.solver.selection_problem import (
     FORBIDDEN,
     Choice,
+    Infeasible,
     OpNode,
     Problem,
     ValueNode,
