@@ -17,7 +17,7 @@ The solver counts in integers (`solver/selection_problem.py`); here names become
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from math import isfinite
 from operator import index
 from typing import Any
@@ -135,12 +135,16 @@ class NamedProblem:
         time_limit: float | None = None,
         certificate: bool = False,
         lazy: bool = False,
+        extra: Mapping[str, Any] | None = None,
     ) -> NamedSolution:
         """The choice of least cost, in `time_limit` seconds; or that of the solver `greedy` or `naive`, unproven.
 
-        With `certificate` the solution has its proof. With `lazy` a cost of a reorder is asked for only once a cheapest
-        choice would have that reorder if it cost nothing: fewer questions, and the problem is solved again after each
-        round of them. The proof then counts what was not asked for as 0, which is a lower bound of it.
+        With `certificate` the solution has its proof; `extra` has entries for that besides (`certify` says which). Its
+        entry `origin` has all names, in the order of their numbers.
+
+        With `lazy` a cost of a reorder is asked for only once a cheapest choice would have that reorder if it cost
+        nothing: fewer questions, and the problem is solved again after each round of them. The proof then counts what
+        was not asked for as 0, which is a lower bound of it.
 
         Raises Infeasible where no choice is possible, naming the ops that do not agree, and LayoutError for an unknown
         solver, or one that proves nothing where a proof is wanted.
@@ -151,11 +155,14 @@ class NamedProblem:
             raise LayoutError(f"time_limit = {time_limit} is no number of seconds from 0 on")
         numbering = self._numbering()
 
+        more = dict(extra or {})
+        proven = {**more, "origin": {**numbering.names(), **more.get("origin", {})}} if certificate else None
+
         def solve_without(value: int, limit: float | None) -> Solution:
             return self._solved(numbering, "exact", limit, lazy=lazy, without=value)[1]
 
         try:
-            problem, solution, proof = self._solved(numbering, solver, time_limit, certificate, lazy)
+            problem, solution, proof = self._solved(numbering, solver, time_limit, proven, lazy)
         except Infeasible as error:
             if solver != "exact":
                 raise
@@ -167,11 +174,12 @@ class NamedProblem:
         numbering: Numbering,
         solver: str,
         time_limit: float | None,
-        certificate: bool = False,
+        proven: dict[str, Any] | None = None,
         lazy: bool = False,
         without: int | None = None,
     ) -> tuple[Problem, Solution, dict[str, Any] | None]:
-        """The problem in numbers, its solution and, where wanted, its proof; value `without` is not reordered."""
+        """The problem in numbers, its solution, and its proof with the entries `proven`, unless these are None; value
+        `without` is not reordered."""
         deadline = None if time_limit is None else time.monotonic() + time_limit
         while True:
             problem = self._problem(numbering, lazy)
@@ -179,8 +187,8 @@ class NamedProblem:
                 problem = without_reorders(problem, without, lambda f, g: False)
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             proof: dict[str, Any] | None = None
-            if certificate:
-                solution, proof = certify(problem, left, extra={"origin": numbering.names()})
+            if proven is not None:
+                solution, proof = certify(problem, left, extra=proven)
             else:
                 solution = solve(problem, solver, left)
             if solution.cost >= FORBIDDEN:
@@ -189,6 +197,13 @@ class NamedProblem:
                 )
             if not (lazy and self._ask_for_reorders_of(numbering, problem, solution)):
                 return problem, solution, proof
+
+    def numbers(self) -> Problem:
+        """The problem that `solve` solves, and a certificate states: all that can matter asked for, names left out.
+
+        Raises LayoutError as `solve` does.
+        """
+        return self._problem(self._numbering(), lazy=False)
 
     # Numbers ----------------------------------------------------------------------------------------------------------
 

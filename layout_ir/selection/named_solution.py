@@ -22,13 +22,13 @@ class NamedReorder:
     """A reorder of a value that remains, between the two decisions that force it: `maker` runs in an option that makes
     the value in another format than `users` take it in. One that others start from is for their users as well."""
 
-    value: Hashable
-    source: Hashable
-    target: Hashable
+    value: Any
+    source: Any
+    target: Any
     cost: float
     """What it adds to the cost of the choice: as often as it runs."""
-    maker: Hashable
-    users: tuple[Hashable, ...]
+    maker: Any
+    users: tuple[Any, ...]
 
     def __str__(self) -> str:
         users = " and ".join(f"op {name!r}" for name in self.users)
@@ -46,7 +46,7 @@ class Reason:
 
     reorders: tuple[NamedReorder, ...]
     extra: float | None
-    instead: Mapping[Hashable, Option]
+    instead: Mapping[Any, Option]
     is_forced: bool
     """Whether it is known that no choice does without."""
 
@@ -70,6 +70,8 @@ def _described(name: Hashable, option: Option) -> str:
 class NamedSolution:
     """What was chosen: the option of each op by name, and the format in which each value is made.
 
+    The options are the objects that the problem was stated with, so a subclass of Option may carry more.
+
     `cost` is that of the choice, `bound` a proven lower bound of every choice (None: none known), `certificate` the
     proof as a dict ready for JSON, which `layout_ir.certificate` checks (None: not asked for).
     """
@@ -90,13 +92,18 @@ class NamedSolution:
         self.certificate = certificate
         self.cost = numbering.cost(solution.cost)
         self.bound = None if solution.bound is None else numbering.cost(solution.bound)
-        self.options: dict[Hashable, Option] = self._options(solution)
-        self.formats: dict[Hashable, Hashable] = {
+        self.options: dict[Any, Option] = self._options(solution)
+        self.formats: dict[Any, Any] = {
             value: own[made]
             for value, own, (made, _) in zip(
                 numbering.values, numbering.formats, demands(problem, solution.choices), strict=True
             )
         }
+
+    @property
+    def numbers(self) -> Solution:
+        """The same choice by numbers, and its cost in units of the resolution."""
+        return self._solution
 
     @property
     def is_optimal(self) -> bool:
@@ -117,6 +124,14 @@ class NamedSolution:
     @cached_property
     def _demands(self) -> list[tuple[int, frozenset[int]]]:
         return demands(self._problem, self._solution.choices)
+
+    def reorders_of(self, value: Hashable) -> tuple[NamedReorder, ...]:
+        """The reorders of one value that remain, each behind the one that it starts from."""
+        return tuple(self._reorders_of(self._places[value]))
+
+    @cached_property
+    def _places(self) -> dict[Hashable, int]:
+        return {value: v for v, value in enumerate(self._numbering.values)}
 
     def _reorders_of(self, value: int) -> Iterator[NamedReorder]:
         node, (made, taken) = self._problem.values[value], self._demands[value]

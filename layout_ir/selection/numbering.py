@@ -11,11 +11,11 @@ from typing import Any
 class Option:
     """One way to run an op: the format of each operand and of each result, what it costs, and a name for it, if any.
 
-    None for an operand means that any format will do: in all options of the op, or in none.
+    Formats are hashable objects. None for an operand means that any will do: in all options of the op, or in none.
     """
 
-    ins: tuple[Hashable | None, ...]
-    outs: tuple[Hashable, ...]
+    ins: tuple[Any, ...]
+    outs: tuple[Any, ...]
     cost: float | None = 0
     name: str | None = None
 
