@@ -22,7 +22,7 @@ from math import isfinite
 from operator import index
 from typing import Any
 
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, public
 from layout_ir.selection.conflict import conflict_text, conflicting_uses
 from layout_ir.selection.named_solution import NamedSolution
 from layout_ir.selection.numbering import NamedOp, Numbering, Option
@@ -54,7 +54,12 @@ class NamedProblem:
     LayoutError for what does not fit together, naming the op.
     """
 
+    @public
     def __init__(self, reorder_cost: ReorderCost, *, resolution: float | None = None):
+        if not callable(reorder_cost):
+            raise LayoutError(
+                f"reorder_cost is {reorder_cost!r}, and no function of value, source and target"
+            )
         if resolution is not None and not (resolution > 0 and isfinite(resolution)):
             raise LayoutError(f"resolution = {resolution} is no number above 0")
         self._reorder_cost = reorder_cost
@@ -69,6 +74,7 @@ class NamedProblem:
         """How many costs of reorders were asked for so far."""
         return len(self._asked)
 
+    @public
     def add_op(
         self,
         name: Hashable,
@@ -111,6 +117,7 @@ class NamedProblem:
         self._ops[name] = NamedOp(name, operands, results, kept, costs, weight)
         self._makers.update(dict.fromkeys(results, name))
 
+    @public
     def add_value(
         self,
         name: Hashable,
@@ -151,7 +158,7 @@ class NamedProblem:
         """
         if solver != "exact" and (certificate or lazy):
             raise LayoutError(f"solver {solver!r} proves nothing: a certificate and lazy need 'exact'")
-        if time_limit is not None and not time_limit >= 0:
+        if time_limit is not None and not (isinstance(time_limit, int | float) and time_limit >= 0):
             raise LayoutError(f"time_limit = {time_limit} is no number of seconds from 0 on")
         numbering = self._numbering()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,8 @@ class Option:
     Formats are hashable objects. None for an operand means that any will do: in all options of the op, or in none.
     """
 
-    ins: tuple[Any, ...]
-    outs: tuple[Any, ...]
+    ins: Sequence[Any]
+    outs: Sequence[Any]
     cost: float | None = 0
     name: str | None = None
 

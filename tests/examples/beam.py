@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
@@ -196,26 +195,31 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=64, metavar="N")
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     args = parser.parse_args()
-    rows: dict[int, Counter[str]] = {size: Counter() for size in SIZES}
+    found: dict[str, list[Comparison]] = {str(size): [] for size in SIZES}
     for number in range(args.graphs):
-        found = compare(drawn_graph(args.seed, number), args.width)
-        row = rows[found.size]
-        row["graphs"] += 1
-        if found.optimum is None:
-            row["impossible"] += 1
-            continue
-        row["proven"] += found.is_proven
-        for name, cost in (("beam", found.beam), ("greedy", found.greedy)):
-            kind = "finds none" if cost is None else "is best" if cost == found.best else "costs more"
-            row[f"{name} {kind}"] += 1
-    columns = ["graphs", "impossible", "proven"]
-    columns += [
-        f"{name} {kind}" for name in ("beam", "greedy") for kind in ("is best", "costs more", "finds none")
-    ]
-    print("values  " + "  ".join(columns))
-    total: Counter[str] = sum(rows.values(), Counter[str]())
-    for name, row in [*((str(size), row) for size, row in rows.items()), ("all", total)]:
-        print(f"{name:>6}  " + "  ".join(f"{row[column]:>{len(column)}}" for column in columns))
+        one = compare(drawn_graph(args.seed, number), args.width)
+        found[str(one.size)].append(one)
+    found["all"] = [one for of_size in found.values() for one in of_size]
+    print("values  graphs  impossible  proven " + "".join(f" | {n:>6}:" + HEADS for n in ("beam", "greedy")))
+    for name, graphs in found.items():
+        possible = [one for one in graphs if one.optimum is not None]
+        proven = sum(one.is_proven for one in possible)
+        print(
+            f"{name:>6}  {len(graphs):>6}  {len(graphs) - len(possible):>10}  {proven:>6} "
+            + _counts([(one.beam, one.best) for one in possible])
+            + _counts([(one.greedy, one.best) for one in possible])
+        )
+
+
+HEADS = " best  worse  extra  none"
+
+
+def _counts(costs: list[tuple[int | None, int]]) -> str:
+    """How often a cost is the best one, how often it is more, by how much in all, and how often there is none."""
+    there = [(cost, best) for cost, best in costs if cost is not None]
+    equal = sum(cost == best for cost, best in there)
+    extra = sum(cost for cost, _ in there) / max(1, sum(best for _, best in there)) - 1
+    return f" | {equal:>12}  {len(there) - equal:>5}  {extra:>5.1%}  {len(costs) - len(there):>4}"
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 import random
 import re
 from collections import Counter
+from contextlib import suppress
 from fractions import Fraction
 from math import inf, nan
 from typing import Any
@@ -146,6 +147,20 @@ def test_an_operand_in_any_format_is_no_use():
     assert problem.solve().cost == 1 and problem.solve().reorders == ()
 
 
+def test_ops_are_added_in_any_order_as_a_loop_needs():
+    """A value that a loop carries is used by an op before the one that makes it, and that uses the result of the
+    first."""
+    problem = NamedProblem(every(5))
+    problem.add_op(
+        "body", ("carried",), ("next",), [Option((f,), (f,), cost) for f, cost in (("a", 9), ("b", 1))]
+    )
+    problem.add_op("yield", ("start", "next"), ("carried",), [Option((f, f), (f,)) for f in "ab"])
+    problem.add_op("init", (), ("start",), [Option((), ("a",))])
+    solution = problem.solve()
+    assert solution.cost == 1 + 5
+    assert [str(r.value) for r in solution.reorders] == ["start"]
+
+
 def test_weights_count_ops_and_reorders_as_often_as_they_run():
     problem = NamedProblem(every(5))
     problem.add_value("x", weight=7)
@@ -283,6 +298,24 @@ def test_negative_weights_resolutions_and_reorder_costs_are_checked():
         problem = chain()
         problem.add_value("x")
         problem.add_value("x")
+
+
+@pytest.mark.parametrize("junk", [None, 5, "x", [1], {"a": []}, object(), nan, (None,), b"ab"], ids=repr)
+@pytest.mark.parametrize("place", range(4))
+def test_negative_arguments_of_any_type_raise_nothing_but_our_error(junk: Any, place: int):
+    args: list[Any] = ["op", ["x"], ["w"], [Option(("nchw",), ("nchw",))]]
+    args[place] = junk
+    for call in (
+        lambda: chain().add_op(*args),
+        lambda: chain().add_op(args[0], args[1], args[2], [Option(junk, junk, junk)]),
+        lambda: chain().add_op("op", ["x"], [], [Option(("nchw",), ())], weight=junk),
+        lambda: chain().add_value("x", formats=junk, weight=junk),
+        lambda: NamedProblem(junk, resolution=junk),
+        lambda: chain().solve(solver=junk),
+        lambda: chain().solve(time_limit=junk),
+    ):
+        with suppress(LayoutError):
+            call()
 
 
 def test_an_error_of_the_cost_model_is_the_callers():
