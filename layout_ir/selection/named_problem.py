@@ -31,6 +31,7 @@ from layout_ir.selection.solver.selection_problem import (
     FORBIDDEN,
     Choice,
     Infeasible,
+    Matrix,
     OpNode,
     Problem,
     Solution,
@@ -127,9 +128,13 @@ class NamedProblem:
         reorder_cost: ReorderCost | None = None,
     ) -> None:
         """Says more of a value than the ops do: `formats` besides theirs that its reorders may pass, how often its
-        reorders run, and what they cost, where that is not what the problem says."""
+        reorders run, and what they cost, where that is not what the problem says. Once for each value."""
         if name in self._stated:
             raise LayoutError(f"value {name!r} was added before")
+        if reorder_cost is not None and any(value == name for value, _, _ in self._asked):
+            raise LayoutError(
+                f"reorders of value {name!r} have costs already: say what they cost before solving"
+            )
         given = tuple(formats)
         for fmt in given:
             _check_hashable(fmt, f"a format of value {name!r}")
@@ -158,10 +163,8 @@ class NamedProblem:
         """
         if solver != "exact" and (certificate or lazy):
             raise LayoutError(f"solver {solver!r} proves nothing: a certificate and lazy need 'exact'")
-        if time_limit is not None and not (isinstance(time_limit, int | float) and time_limit >= 0):
-            raise LayoutError(f"time_limit = {time_limit} is no number of seconds from 0 on")
+        _check_time_limit(time_limit)
         numbering = self._numbering()
-
         more = dict(extra or {})
         proven = {**more, "origin": {**numbering.names(), **more.get("origin", {})}} if certificate else None
 
@@ -232,7 +235,10 @@ class NamedProblem:
                 raise LayoutError(f"value {value!r} was added, and no op makes it")
             formats[value].update(dict.fromkeys(more))
         own = tuple([tuple(given) for given in formats.values()])
-        return Numbering(ops, tuple(formats), own, 1 if self._resolution is None else self._resolution)
+        weights = tuple([self._stated[value][1] if value in self._stated else 1 for value in formats])
+        return Numbering(
+            ops, tuple(formats), weights, own, 1 if self._resolution is None else self._resolution
+        )
 
     def _problem(self, numbering: Numbering, lazy: bool) -> Problem:
         place = {value: v for v, value in enumerate(numbering.values)}
@@ -254,20 +260,22 @@ class NamedProblem:
                     made[v].add(f)
             ops.append(OpNode(operands, results, tuple(choices), op.weight))
         values = [
-            self._value_node(value, numbering.formats[v], made[v], taken[v], lazy)
+            ValueNode(
+                self._reorder_costs(value, numbering.formats[v], made[v], taken[v], lazy),
+                numbering.weights[v],
+            )
             for value, v in place.items()
         ]
         return keep_forbidden(Problem(tuple(ops), tuple(values)))
 
-    def _value_node(
+    def _reorder_costs(
         self, value: Hashable, formats: Sequence[Hashable], made: set[int], taken: set[int], lazy: bool
-    ) -> ValueNode:
-        """The node of a value, which is made and taken in these formats.
+    ) -> Matrix:
+        """What reorders of a value cost, which is made and taken in these formats.
 
-        Reorders that lead nowhere are not asked for and count as nothing: to the only format that the value is made in,
+        Those that lead nowhere are not asked for and count as nothing: to the only format that the value is made in,
         and from the only one that it is taken in.
         """
-        weight = self._stated[value][1] if value in self._stated else 1
         rows: list[tuple[int, ...]] = []
         for f, source in enumerate(formats):
             row: list[int] = []
@@ -279,7 +287,7 @@ class NamedProblem:
                 else:
                     row.append(self._cost(value, source, target))
             rows.append(tuple(row))
-        return ValueNode(tuple(rows), weight)
+        return tuple(rows)
 
     def _cost(self, value: Hashable, source: Hashable, target: Hashable) -> int:
         key = value, source, target
@@ -334,6 +342,11 @@ class NamedProblem:
                 fmt=lambda v, f: repr(numbering.formats[v][f]),
             )
         )
+
+
+def _check_time_limit(time_limit: Any) -> None:
+    if time_limit is not None and not (isinstance(time_limit, int | float) and time_limit >= 0):
+        raise LayoutError(f"time_limit = {time_limit!r} is no number of seconds from 0 on")
 
 
 def _weight(weight: Any, where: str) -> int:

@@ -40,11 +40,12 @@ class NamedOp:
 
 @dataclass(frozen=True, slots=True)
 class Numbering:
-    """What the numbers of a problem stand for: op o is `ops[o]`, value v is `values[v]`, and format f of that value is
-    `formats[v][f]`; choice c of an op is its option c."""
+    """What the numbers of a problem stand for: op o is `ops[o]`, and its choice c its option c; value v is `values[v]`,
+    its format f is `formats[v][f]`, and its reorders run `weights[v]` times."""
 
     ops: tuple[NamedOp, ...]
     values: tuple[Hashable, ...]
+    weights: tuple[int, ...]
     formats: tuple[tuple[Hashable, ...], ...]
     resolution: float
 

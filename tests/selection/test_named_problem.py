@@ -79,6 +79,21 @@ def test_a_problem_that_grows_asks_for_what_is_new():
     assert problem.solve().cost == 19 and problem.asked == 3  # y from nchw to nhwc as well
 
 
+def test_a_value_may_run_more_often_later_and_old_solutions_stay_what_they_were():
+    problem = chain()
+    before = problem.solve()
+    problem.add_value("x", weight=3)
+    assert problem.solve().cost == 20
+    assert before.cost == 18 and [reason.extra for reason in before.reasons()] == [2, 2]
+
+
+def test_negative_costs_that_were_asked_for_are_not_replaced():
+    problem = chain()
+    problem.solve()
+    with pytest.raises(LayoutError, match="value 'x' have costs already"):
+        problem.add_value("x", reorder_cost=every(2))
+
+
 @pytest.mark.parametrize("possible", [0.5, 1.0])
 def test_lazy_questions_are_fewer_and_lead_to_the_same_cost(possible: float):
     rng = random.Random(3)
