@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from math import isfinite
 from operator import index
 from typing import Any
@@ -47,6 +48,9 @@ ReorderCost = Callable[[Any, Any, Any], float | None]
 """Of a value, the format it is in and the one it is to be in: the cost, or None or inf where that is not possible."""
 
 
+UNHASHABLE = "is not hashable: use a value that is, such as a tuple"
+
+
 class NamedProblem:
     """A problem that grows op by op.
 
@@ -68,12 +72,13 @@ class NamedProblem:
         self._ops: dict[Hashable, NamedOp] = {}
         self._makers: dict[Hashable, Hashable] = {}
         self._stated: dict[Hashable, tuple[tuple[Hashable, ...], int, ReorderCost]] = {}
-        self._asked: dict[tuple[Hashable, Hashable, Hashable], int] = {}
+        self._asked: dict[Hashable, dict[tuple[Hashable, Hashable], int]] = {}
+        """Per value and pair of formats, the cost of the reorder, in units of the resolution."""
 
     @property
     def asked(self) -> int:
         """How many costs of reorders were asked for so far."""
-        return len(self._asked)
+        return sum(map(len, self._asked.values()))
 
     @public
     def add_op(
@@ -101,14 +106,17 @@ class NamedProblem:
         best: dict[object, tuple[int, Option]] = {}
         given = tuple(options)
         for number, option in enumerate(given):
-            where = f"option {number} of op {name!r}"
-            _check_formats(option, where, operands, results, given[0])
+            # Texts are made where they are needed: options are many.
+            where = partial("option {} of op {!r}".format, number, name)
+            wrong = _misfit(option, operands, results, given[0])
+            if wrong is not None:
+                raise LayoutError(f"{where()} {wrong}")
             cost = self._units(option.cost, where)
             key = tuple(option.ins), tuple(option.outs)
             if cost < (best[key][0] if key in best else FORBIDDEN):
                 if weight * cost >= FORBIDDEN:
                     raise LayoutError(
-                        f"{where} costs {weight} times {option.cost}, and costs are added up to 2^56"
+                        f"{where()} costs {weight} times {option.cost}, and costs are added up to 2^56"
                     )
                 best[key] = cost, option
         if not best:
@@ -131,13 +139,14 @@ class NamedProblem:
         reorders run, and what they cost, where that is not what the problem says. Once for each value."""
         if name in self._stated:
             raise LayoutError(f"value {name!r} was added before")
-        if reorder_cost is not None and any(value == name for value, _, _ in self._asked):
+        if reorder_cost is not None and self._asked.get(name):
             raise LayoutError(
                 f"reorders of value {name!r} have costs already: say what they cost before solving"
             )
         given = tuple(formats)
         for fmt in given:
-            _check_hashable(fmt, f"a format of value {name!r}")
+            if not _is_hashable(fmt):
+                raise LayoutError(f"format {fmt!r} of value {name!r} {UNHASHABLE}")
         self._stated[name] = given, _weight(weight, f"value {name!r}"), reorder_cost or self._reorder_cost
 
     def solve(
@@ -247,11 +256,12 @@ class NamedProblem:
         taken: list[set[int]] = [set() for _ in numbering.values]
         ops: list[OpNode] = []
         for op in numbering.ops:
-            operands = tuple([place[op.operands[k]] for k in op.taken])
+            used = op.taken
+            operands = tuple([place[op.operands[k]] for k in used])
             results = tuple([place[value] for value in op.results])
             choices: list[Choice] = []
             for option, cost in zip(op.options, op.costs, strict=True):
-                ins = tuple([number[v][option.ins[k]] for v, k in zip(operands, op.taken, strict=True)])
+                ins = tuple([number[v][option.ins[k]] for v, k in zip(operands, used, strict=True)])
                 outs = tuple([number[v][fmt] for v, fmt in zip(results, option.outs, strict=True)])
                 choices.append(Choice(ins, outs, cost))
                 for v, f in zip(operands, ins, strict=True):
@@ -276,26 +286,27 @@ class NamedProblem:
         Those that lead nowhere are not asked for and count as nothing: to the only format that the value is made in,
         and from the only one that it is taken in.
         """
+        known = self._asked.get(value, {})
         rows: list[tuple[int, ...]] = []
         for f, source in enumerate(formats):
             row: list[int] = []
             for g, target in enumerate(formats):
                 if f == g or not taken or made == {g} or taken == {f}:
                     row.append(0)
-                elif lazy:
-                    row.append(self._asked.get((value, source, target), 0))
+                elif (source, target) in known:
+                    row.append(known[source, target])
                 else:
-                    row.append(self._cost(value, source, target))
+                    row.append(0 if lazy else self._cost(value, source, target))
             rows.append(tuple(row))
         return tuple(rows)
 
     def _cost(self, value: Hashable, source: Hashable, target: Hashable) -> int:
-        key = value, source, target
-        known = self._asked.get(key)
+        of_value = self._asked.setdefault(value, {})
+        known = of_value.get((source, target))
         if known is None:
             cost = self._stated[value][2] if value in self._stated else self._reorder_cost
-            where = f"the reorder of value {value!r} from {source!r} to {target!r}"
-            known = self._asked[key] = self._units(cost(value, source, target), where)
+            where = partial("the reorder of value {!r} from {!r} to {!r}".format, value, source, target)
+            known = of_value[source, target] = self._units(cost(value, source, target), where)
         return known
 
     def _ask_for_reorders_of(self, numbering: Numbering, problem: Problem, solution: Solution) -> bool:
@@ -306,8 +317,10 @@ class NamedProblem:
                 self._cost(numbering.values[v], numbering.formats[v][f], numbering.formats[v][g])
         return self.asked > before
 
-    def _units(self, cost: Any, where: str) -> int:
+    def _units(self, cost: Any, where: Callable[[], str]) -> int:
         """A cost in units of the resolution; FORBIDDEN for None and inf. Raises LayoutError for what is no cost."""
+        if type(cost) is int and 0 <= cost < FORBIDDEN and self._resolution is None:
+            return cost
         if cost is None:
             return FORBIDDEN
         try:
@@ -317,16 +330,16 @@ class NamedProblem:
                 return FORBIDDEN
             units = index(round(exact)) if is_number else 0
         except (TypeError, ValueError, ArithmeticError) as error:
-            raise LayoutError(f"{where} costs {cost!r}, which is no number: {error}") from error
+            raise LayoutError(f"{where()} costs {cost!r}, which is no number: {error}") from error
         if not is_number:
-            raise LayoutError(f"{where} costs {cost!r}: costs are numbers from 0 on")
+            raise LayoutError(f"{where()} costs {cost!r}: costs are numbers from 0 on")
         if self._resolution is None and units != cost:
             raise LayoutError(
-                f"{where} costs {cost!r}, which is no whole number: give the problem a resolution to round to"
+                f"{where()} costs {cost!r}, which is no whole number: give the problem a resolution to round to"
             )
         if units >= FORBIDDEN:
             raise LayoutError(
-                f"{where} costs {cost!r}, and costs are added up to 2^56: count in a larger unit"
+                f"{where()} costs {cost!r}, and costs are added up to 2^56: count in a larger unit"
             )
         return units
 
@@ -355,31 +368,27 @@ def _weight(weight: Any, where: str) -> int:
     return weight
 
 
-def _check_hashable(fmt: Any, where: str) -> None:
-    try:
-        hash(fmt)
-    except TypeError as error:
-        raise LayoutError(
-            f"{where}, {fmt!r}, is not hashable: use a value that is, such as a tuple"
-        ) from error
-
-
-def _check_formats(
-    option: Option, where: str, operands: Sequence[Hashable], results: Sequence[Hashable], first: Option
-) -> None:
-    """Raises LayoutError where an option is not of these operands and results, or leaves other operands open than the
-    first one does."""
+def _misfit(
+    option: Option, operands: Sequence[Hashable], results: Sequence[Hashable], first: Option
+) -> str | None:
+    """What is wrong with an option that is not of these operands and results, or leaves other operands open than the
+    first one does; None where nothing is."""
     for what, given, values in (("operand", option.ins, operands), ("result", option.outs, results)):
         if len(given) != len(values):
-            raise LayoutError(
-                f"{where} has {len(given)} formats of {what}s, and the op has {len(values)} {what}s"
-            )
+            return f"has {len(given)} formats of {what}s, and the op has {len(values)} {what}s"
         for k, fmt in enumerate(given):
-            _check_hashable(fmt, f"the format of {what} {k} in {where}")
-            if what == "result" and fmt is None:
-                raise LayoutError(f"{where} does not say in which format it makes result {k}")
+            if not _is_hashable(fmt):
+                return f"has format {fmt!r} for {what} {k}, which {UNHASHABLE}"
+            if fmt is None and what == "result":
+                return f"does not say in which format it makes result {k}"
             if what == "operand" and (fmt is None) != (first.ins[k] is None):
-                raise LayoutError(
-                    f"{where} and option 0 differ in whether operand {k} may be in any format: "
-                    f"state one option per format"
-                )
+                return f"and option 0 differ in whether operand {k} may be in any format: state one option per format"
+    return None
+
+
+def _is_hashable(fmt: object) -> bool:
+    try:
+        hash(fmt)
+    except TypeError:
+        return False
+    return True
