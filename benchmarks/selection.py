@@ -39,7 +39,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from layout_ir.passes.selection.solver.selection_problem import Choice, OpNode, Problem, ValueNode
+from layout_ir.selection.solver.selection_problem import Choice, OpNode, Problem, ValueNode
 
 Choices = tuple[Choice, ...]
 
@@ -168,7 +168,7 @@ GRAPHS: dict[str, Callable[[Any, int], Any]] = {"chain": chain, "residual": resi
 
 
 def measure_solver(graph: str, ops: int, formats: int, width: int) -> dict[str, Any]:
-    from layout_ir.passes.selection.solver.solve import solve, solve_exact
+    from layout_ir.selection.solver.solve import solve, solve_exact
 
     gc.disable()
     problem = GRAPHS[graph](Maker(formats), ops)
@@ -191,11 +191,11 @@ def measure_solver(graph: str, ops: int, formats: int, width: int) -> dict[str, 
 
 def measure_pass(graph: str, ops: int, formats: int, width: int) -> dict[str, Any]:
     from layout_ir.frontends.onnx import from_onnx
-    from layout_ir.passes.gc_pause import gc_paused
+    from layout_ir.gc_pause import gc_paused
     from layout_ir.passes.propagate import propagate
     from layout_ir.passes.selection.options.targets import target_named
-    from layout_ir.passes.selection.solver.solve import solve_exact
     from layout_ir.passes.selection.translation.from_ir import build
+    from layout_ir.selection.solver.solve import solve_exact
 
     module = from_onnx(GRAPHS[graph](OnnxMaker(width), ops))
     before = _peak()

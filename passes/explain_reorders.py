@@ -48,9 +48,17 @@ from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.options.tensor_formats import bound, shape_of
 from layout_ir.passes.selection.problem.decision_points import decision_points
 from layout_ir.passes.selection.problem.selection import Decision, Selection
-from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN, Choice, OpNode, Problem, ValueNode
 from layout_ir.passes.selection.translation.from_ir import build
 from layout_ir.passes.selection.translation.program_solution import solve_program
+from layout_ir.selection.solver.selection_problem import (
+    FORBIDDEN,
+    Choice,
+    Infeasible,
+    OpNode,
+    Problem,
+    without_reorders,
+)
+from layout_ir.selection.solver.solve import solve_exact
 
 LIMIT = 40
 """Reorders that are explained by solving again; further ones get their size and ops. One solution of a network of a
@@ -204,28 +212,19 @@ def _inner_arguments(op: Operation) -> Iterator[SSAValue]:
                 yield from block.args
 
 
-def _solved(problem: Problem, selection: Selection) -> int:
+def _solved(problem: Problem) -> int:
+    """The least cost; FORBIDDEN where no choice is possible."""
     try:
-        return solve_program(replace(selection, problem=problem)).cost
-    except LayoutError:
+        return solve_exact(problem).cost
+    except Infeasible:
         return FORBIDDEN
 
 
 def _cost_without(selection: Selection, value: int) -> int:
     """The least cost of a program that never reorders `value`."""
-    values = list(selection.problem.values)
-    node = values[value]
     maps = [fmt.with_pad("undef") for fmt in selection.formats[value]]
     # Writing pads is no reorder.
-    matrix = tuple(
-        tuple(
-            cost if cost == 0 or source == target else FORBIDDEN
-            for cost, target in zip(row, maps, strict=True)
-        )
-        for row, source in zip(node.reorder, maps, strict=True)
-    )
-    values[value] = ValueNode(matrix, node.weight)
-    return _solved(Problem(selection.problem.ops, tuple(values)), selection)
+    return _solved(without_reorders(selection.problem, value, lambda f, g: maps[f] == maps[g]))
 
 
 def _kernel_class(op: Operation) -> str:
@@ -274,7 +273,7 @@ def _capabilities(
         for fmt in demand_formats:
             problem, changed = _with_kernels(selection, classes, fmt, costs)
             if changed:
-                saved = cost - _solved(problem, selection)
+                saved = cost - _solved(problem)
                 if saved > result.get(classes, (0, ""))[0]:
                     name = name_of(fmt) or str(fmt)
                     result[classes] = (

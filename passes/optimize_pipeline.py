@@ -21,7 +21,7 @@ from layout_ir.passes.legalize_pads import legalize_pads
 from layout_ir.passes.prepack_constants import prepack_constants
 from layout_ir.passes.propagate import SelectingPass, certificate_file, propagate
 from layout_ir.passes.selection.costs.cost_model import CostModel
-from layout_ir.passes.selection.solver.selection_problem import Solution
+from layout_ir.selection.solver.selection_problem import Solution
 
 
 def optimize(

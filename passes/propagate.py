@@ -17,18 +17,18 @@ from layout_ir.certificate.checking import ATTRIBUTE as CERTIFICATE
 from layout_ir.diagnostics import remark
 from layout_ir.errors import LayoutError
 from layout_ir.files import all_or_none, write_result
-from layout_ir.passes.gc_pause import gc_paused
+from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.selection.costs.cost_model import CostModel
 from layout_ir.passes.selection.costs.cost_table import load_costs
 from layout_ir.passes.selection.options.targets import check_target, target_named
 from layout_ir.passes.selection.problem.selection import Selection
-from layout_ir.passes.selection.solver.selection_problem import Problem, Solution
-from layout_ir.passes.selection.solver.solve import SOLVERS
 from layout_ir.passes.selection.translation.apply import apply
 from layout_ir.passes.selection.translation.from_ir import build, is_open
 from layout_ir.passes.selection.translation.origin import origin_of, text_of
 from layout_ir.passes.selection.translation.program_solution import certify_program, solve_program
+from layout_ir.selection.solver.selection_problem import Problem, Solution
+from layout_ir.selection.solver.solve import SOLVERS
 
 
 def propagate(

@@ -36,7 +36,7 @@ from layout_ir.passes.selection.costs.cost_model import (
     reorder_ns,
 )
 from layout_ir.passes.selection.options.targets import target_named
-from layout_ir.passes.selection.solver.selection_problem import Solution
+from layout_ir.selection.solver.selection_problem import Solution
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,3 +91,19 @@ def test_layout_ir_help_imports_nothing_heavy():
         "assert not status, status"
     )
     assert not packages(loaded_after(code)) & set(HEAVY)
+
+
+def test_selection_works_where_xdsl_is_not_installed():
+    """The examples import nothing but `layout_ir.selection`; what that needs of the package must not need xDSL."""
+    code = (
+        "import runpy, sys\n"
+        "for name in ('xdsl', 'onnx', 'llvmlite'): sys.modules[name] = None\n"
+        "runpy.run_path('examples/three_kinds.py', run_name='__main__')\n"
+        "for name in ('xdsl', 'onnx', 'llvmlite'): del sys.modules[name]\n"
+    )
+    modules = loaded_after(code)
+    assert "layout_ir.selection.named_problem" in modules and "xdsl" not in packages(modules)
+
+
+def test_negative_selection_imports_no_solver_before_it_is_used():
+    assert not packages(loaded_after("import layout_ir.selection")) & {*HEAVY, "xdsl"}

@@ -21,7 +21,7 @@
 
 // What the table forbids may leave no way at all.
 // RUN: not layout-opt %s -p 'layout-propagate{target=avx2 costs="%S/Inputs/costs-forbid.json"}' 2>&1 | filecheck %s --check-prefix=FORBID
-// FORBID: costs-invalid.mlir:{{.*}}error: no choice of options fits together: some value would need a forbidden reorder
+// FORBID: costs-invalid.mlir:{{.*}}error: no choice of options fits together: func.func makes %x in nchw, and nn.relu takes it in nchw or nChw8c; nn.relu makes %a in nchw or nChw8c, and layout.reorder takes it in nChw8c; all of this cannot be: allow a reorder, or give an op another option
 
 #nchw = #layout.tag<nchw>
 #nChw8c = #layout.tag<nChw8c>

@@ -20,7 +20,7 @@ from layout_ir.passes.onnx.node_models.all_models import MODELS
 from layout_ir.passes.onnx.node_models.node_option import RUNTIME_NODE, NodeModel
 from layout_ir.passes.onnx.node_models.products import FusedMatMul, Gemm
 from layout_ir.passes.onnx.orders import Order, Shape, same_memory
-from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN
+from layout_ir.selection.solver.selection_problem import FORBIDDEN
 
 KIBIBYTE = 1 << 12
 """The cost of reading and writing a kibibyte in another order, and of a Transpose besides: of choices that move as many

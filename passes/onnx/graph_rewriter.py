@@ -18,7 +18,7 @@ from layout_ir.passes.onnx.blocked_fusion import fused
 from layout_ir.passes.onnx.graph_output import GraphOutput, NodeWriter
 from layout_ir.passes.onnx.model_graph import UNKNOWN_EXTENT, Graph, Node, PendingTensor
 from layout_ir.passes.onnx.node_models.node_option import NodeModel, NodeOption
-from layout_ir.passes.onnx.order_selection import Demand, NodeChoices, OrderProblem
+from layout_ir.passes.onnx.order_selection import Demand, NodeChoices, OrderOption, OrderProblem, ValueName
 from layout_ir.passes.onnx.orders import (
     Order,
     Shape,
@@ -28,7 +28,7 @@ from layout_ir.passes.onnx.orders import (
     is_same_shape,
     transposition,
 )
-from layout_ir.passes.selection.solver.selection_problem import demands, tree_edges
+from layout_ir.selection.named_solution import NamedSolution
 
 if TYPE_CHECKING:
     import onnx
@@ -52,7 +52,7 @@ class Move:
 class Plan:
     """What was chosen: an option per node, an order per maker, and the reorders that lead to all that is needed."""
 
-    def __init__(self, problem: OrderProblem, choices: Sequence[int]):
+    def __init__(self, problem: OrderProblem, solution: NamedSolution):
         self.problem = problem
         self.values = problem.values
         self.graph: Graph = problem.values.graph
@@ -60,12 +60,12 @@ class Plan:
         """The order in which a root is made, where it may be had in several."""
         self.origin: dict[Place, Place] = {}
         """What a tensor that is not made by a node is reordered from."""
-        for k, (produced, needed) in enumerate(demands(problem.problem, choices)):
-            root, orders = problem.roots[k], problem.orders[k]
-            self.made[root] = orders[produced]
-            for f, g in tree_edges(problem.problem.values[k].reorder, produced, needed):
-                before = orders[f]
-                for order in self._steps(root, before, orders[g]):
+        for root in problem.roots:
+            value = ValueName(problem.graph, root)
+            self.made[root] = solution.formats[value]
+            for reorder in solution.reorders_of(value):
+                before = reorder.source
+                for order in self._steps(root, before, reorder.target):
                     self.origin.setdefault((root, order), (root, before))
                     before = order
         self.options: dict[int, NodeOption] = {}
@@ -74,13 +74,14 @@ class Plan:
         """Likewise."""
         self.outputs: dict[str, Order] = {}
         """The orders of outputs and captured values, of their roots."""
-        for op, what, choice in zip(problem.problem.ops, problem.ops, choices, strict=True):
+        for name, what in problem.ops.items():
+            option = solution.options[name]
             if isinstance(what, NodeChoices):
-                self.options[id(what.node)] = what.options[choice]
+                assert isinstance(option, OrderOption) and option.node_option is not None
+                self.options[id(what.node)] = option.node_option
                 self.models[id(what.node)] = what.model
             elif isinstance(what, Demand):
-                k = op.operands[0]
-                self.outputs[what.name] = problem.orders[k][op.choices[choice].ins[0]]
+                (self.outputs[what.name],) = option.ins
 
     def order_of(self, node: Node, number: int) -> Order:
         """The order of its root in which a node takes input `number`."""

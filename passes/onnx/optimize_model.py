@@ -20,7 +20,7 @@ from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.model import read_model
 from layout_ir.frontends.onnx.subgraphs import nodes_within
 from layout_ir.frontends.onnx.tensor_protos import array_of
-from layout_ir.passes.gc_pause import gc_paused
+from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.onnx.blocked_channels import NCHWC_DOMAIN
 from layout_ir.passes.onnx.constant_folding import decided_integers, fold_constant_transposes
 from layout_ir.passes.onnx.consumers import Consumer, consumer_named
@@ -29,14 +29,13 @@ from layout_ir.passes.onnx.graph_check import check_names, check_shapes
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan, constant_tensor
 from layout_ir.passes.onnx.model_file import is_pending, tensors_within, write_model
 from layout_ir.passes.onnx.model_graph import Graph, PendingTensor, graphs_of_model, is_transpose
-from layout_ir.passes.onnx.order_selection import OrderProblem, joined, order_problem
+from layout_ir.passes.onnx.order_selection import OrderProblem, model_problem
 from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity
 from layout_ir.passes.onnx.remaining import Remaining, remaining_transposes
 from layout_ir.passes.onnx.view_chains import merge_view_chains
-from layout_ir.passes.selection.solver.certificate import certify
-from layout_ir.passes.selection.solver.selection_problem import Solution
-from layout_ir.passes.selection.solver.solve import solve_exact
 from layout_ir.passes.selection.translation.origin import compare_problems
+from layout_ir.selection.named_problem import NamedProblem
+from layout_ir.selection.solver.selection_problem import Solution
 
 if TYPE_CHECKING:
     import onnx
@@ -264,23 +263,14 @@ class _Task:
     ) -> tuple[list[Plan], Solution, dict[str, Any] | None, list[str]]:
         inputs, outputs = _free_names(graphs[0])
         inputs, outputs = inputs if self.free_inputs else [], outputs if self.free_outputs else []
-        problems = _stated(graphs, self.consumer, inputs, outputs)
-        omitted = tuple(what for problem in problems for what in problem.omitted)
-        problem, certificate = joined(problems), None
-        if self.certificate:
-            origin = {"target": self.consumer.name, "costs": None}
-            solution, certificate = certify(problem, extra={"origin": origin, "omitted": len(omitted)})
-        else:
-            solution = solve_exact(problem)
-        solution = replace(solution, omitted=omitted)
-        plans: list[Plan] = []
-        first = 0
-        for each in problems:
-            count = len(each.problem.ops)
-            plans.append(Plan(each, solution.choices[first : first + count]))
-            first += count
+        problem, parts = _stated(graphs, self.consumer, inputs, outputs)
+        omitted = tuple(what for part in parts for what in part.omitted)
+        origin = {"target": self.consumer.name, "costs": None}
+        found = problem.solve(certificate=self.certificate, extra={"origin": origin, "omitted": len(omitted)})
+        solution = replace(found.numbers, omitted=omitted)
+        plans = [Plan(part, found) for part in parts]
         notes = [note for plan in plans for note in plan.open_extents()]
-        return plans, solution, certificate, list(dict.fromkeys(notes))
+        return plans, solution, found.certificate, list(dict.fromkeys(notes))
 
 
 def _graphs(
@@ -308,15 +298,14 @@ def _graphs(
 
 def _stated(
     graphs: Sequence[Graph], consumer: Consumer, inputs: Sequence[str] = (), outputs: Sequence[str] = ()
-) -> list[OrderProblem]:
-    """The problem of each graph, without what constants decide and what views undo."""
+) -> tuple[NamedProblem, list[OrderProblem]]:
+    """The problem of all graphs, without what constants decide and what views undo, and the part of each graph."""
     for graph in graphs:
         if consumer.block:
             name_equal_extents(graph)
         fold_constant_transposes(graph)
         merge_view_chains(graph)
-    main = order_problem(graphs[0], consumer, free_inputs=inputs, free_outputs=outputs)
-    return [main, *(order_problem(graph, consumer) for graph in graphs[1:])]
+    return model_problem(graphs, consumer, free_inputs=inputs, free_outputs=outputs)
 
 
 def check_model(
@@ -326,7 +315,7 @@ def check_model(
     model, folder = read_model(source)
     consumer = consumer_named(target)
     graphs = _graphs(model, folder, shapes, {}, {}, {}, consumer)
-    compare_problems(certificate, joined(_stated(graphs, consumer)))
+    compare_problems(certificate, _stated(graphs, consumer)[0].numbers())
 
 
 def _free_names(graph: Graph) -> tuple[list[str], list[str]]:

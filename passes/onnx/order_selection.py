@@ -7,25 +7,25 @@ use their results; wherever the orders of a maker and of a user differ in the en
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from layout_ir.frontends.onnx.functions import node_name
 from layout_ir.passes.onnx.consumers import CHANGED_NODE, SMALL_NODE, Consumer
 from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
 from layout_ir.passes.onnx.node_models.node_option import NodeModel, NodeOption, option_of
 from layout_ir.passes.onnx.orders import (
     Order,
+    Shape,
     compose,
     identity,
     is_identity,
     transposition,
 )
-from layout_ir.passes.selection.solver.selection_problem import (
-    Choice,
-    OpNode,
-    Problem,
-    ValueNode,
-)
+from layout_ir.selection.named_problem import NamedProblem
+from layout_ir.selection.numbering import Option
+from layout_ir.selection.solver.selection_problem import FORBIDDEN
 
 MOST_ORDERS = 64
 """Orders of one value that are weighed against each other."""
@@ -94,6 +94,34 @@ class Values:
         return compose(own, order) if order else own
 
 
+class OpName(NamedTuple):
+    """An op of the problem: the number of its graph, its own number there, and what it stands for, in words."""
+
+    graph: int
+    number: int
+    what: str
+
+    def __str__(self) -> str:
+        return self.what
+
+
+class ValueName(NamedTuple):
+    """A value of the problem: the number of its graph, and the root."""
+
+    graph: int
+    root: str
+
+    def __str__(self) -> str:
+        return self.root
+
+
+@dataclass(frozen=True, slots=True)
+class OrderOption(Option):
+    """An option of a node, in orders of roots that may be had in several, and the same in those of all its values."""
+
+    node_option: NodeOption | None = None
+
+
 @dataclass(frozen=True)
 class NodeChoices:
     """A node that may run in several ways: the options of its model, that of the model of the file first."""
@@ -113,129 +141,132 @@ class Demand:
 
 @dataclass
 class OrderProblem:
-    """The problem in numbers, and what its ops and values stand for."""
+    """What the values and ops that a graph adds to a problem stand for."""
 
     values: Values
     consumer: Consumer
-    problem: Problem
+    graph: int
+    """The number of the graph."""
     roots: list[str]
-    """Per value of the problem."""
-    orders: list[list[Order]]
-    """Per value of the problem, its orders by number."""
-    ops: list[NodeChoices | str | Demand]
-    """Per op: a node, the name of a source (an input or a constant), or a demand."""
+    """The values, those that may be had in several orders."""
+    ops: dict[OpName, NodeChoices | str | Demand]
+    """A node, the name of a source (an input or a constant), or a demand."""
     omitted: tuple[str, ...]
 
 
-def joined(problems: Sequence[OrderProblem]) -> Problem:
-    """The problems of several graphs as one, ops and values one behind the other."""
-    ops: list[OpNode] = []
-    values: list[ValueNode] = []
-    for each in problems:
-        first = len(values)
-        values += each.problem.values
-        for op in each.problem.ops:
-            operands, results = (tuple(v + first for v in names) for names in (op.operands, op.results))
-            ops.append(OpNode(operands, results, op.choices, op.weight))
-    return Problem(tuple(ops), tuple(values))
+def model_problem(
+    graphs: Sequence[Graph],
+    consumer: Consumer,
+    *,
+    free_inputs: Sequence[str] = (),
+    free_outputs: Sequence[str] = (),
+) -> tuple[NamedProblem, list[OrderProblem]]:
+    """The problem of all graphs of a model, and what each graph adds to it; inputs and outputs of the first graph that
+    are free may be had in any order."""
+    problem = NamedProblem(lambda value, source, target: None)
+    found = [
+        _order_problem(
+            problem, number, graph, consumer, () if number else free_inputs, () if number else free_outputs
+        )
+        for number, graph in enumerate(graphs)
+    ]
+    return problem, found
 
 
-def order_problem(
-    graph: Graph, consumer: Consumer, *, free_inputs: Sequence[str] = (), free_outputs: Sequence[str] = ()
+def _order_problem(
+    problem: NamedProblem,
+    number: int,
+    graph: Graph,
+    consumer: Consumer,
+    free_inputs: Sequence[str],
+    free_outputs: Sequence[str],
 ) -> OrderProblem:
-    """The problem of a graph; inputs and outputs that are free may be had in any order."""
+    """Adds graph `number` to a problem."""
     values = Values(graph)
     found, omitted = _spread(values, consumer)
-    statement = _Statement(values)
-    for number, node in enumerate(values.nodes):
-        options = found[number] if number in found else _options(values, node, consumer)
+    statement = _Statement(problem, number, values, consumer)
+    for place, node in enumerate(values.nodes):
+        options = found[place] if place in found else _options(values, node, consumer)
         statement.add_node(NodeChoices(node, consumer.model_of(node), options.all))
     statement.add_sources({*graph.constants, *free_inputs})
     for value in graph.proto.output:
         statement.add_result(value.name, is_free=value.name in free_outputs)
-    costs = _ReorderCosts(graph, consumer)
-    nodes = [
-        ValueNode(costs.table(root, tuple(own)))
-        for root, own in zip(statement.roots, statement.orders, strict=True)
-    ]
-    problem = Problem(tuple(statement.ops), tuple(nodes))
-    return OrderProblem(
-        values, consumer, problem, statement.roots, statement.orders, statement.meaning, omitted
-    )
+    return OrderProblem(values, consumer, number, list(values.orders), statement.meaning, omitted)
 
 
 class _Statement:
-    """The ops of the problem, as they are added; its values are the roots that may be had in several orders."""
+    """The ops of a graph, as they are added; its values are the roots that may be had in several orders."""
 
-    def __init__(self, values: Values):
+    def __init__(self, problem: NamedProblem, graph: int, values: Values, consumer: Consumer):
+        self.problem = problem
+        self.graph = graph
         self.values = values
-        self.roots = list(values.orders)
-        self.orders = [list(values.orders[root]) for root in self.roots]
-        self.ops: list[OpNode] = []
-        self.meaning: list[NodeChoices | str | Demand] = []
-        self._numbers = {root: k for k, root in enumerate(self.roots)}
-        self._places = [{order: k for k, order in enumerate(own)} for own in self.orders]
+        self.orders = values.orders
+        self.meaning: dict[OpName, NodeChoices | str | Demand] = {}
         self._made: set[str] = set()
+        costs = _ReorderCosts(values.graph, consumer)
+        for root, orders in self.orders.items():
+            problem.add_value(ValueName(graph, root), formats=orders, reorder_cost=costs.of(root))
 
-    def _add(self, op: OpNode, meaning: NodeChoices | str | Demand) -> None:
-        self.ops.append(op)
-        self.meaning.append(meaning)
+    def _add(
+        self,
+        operands: Sequence[str],
+        results: Sequence[str],
+        options: Iterable[Option],
+        meaning: NodeChoices | str | Demand,
+        what: str,
+    ) -> None:
+        name = OpName(self.graph, len(self.meaning), what)
+        used, made = ([ValueName(self.graph, root) for root in roots] for roots in (operands, results))
+        self.problem.add_op(name, used, made, options)
+        self.meaning[name] = meaning
 
-    def _number(self, name: str) -> int | None:
-        """The number of the value of which this is a name; None where it has one order only."""
-        return self._numbers.get(self.values.member(name).root) if name else None
-
-    def _place(self, name: str, order: Order) -> int | None:
-        """The number of the order that the root has where the value of this name lies in `order`."""
-        return self._places[self._numbers[self.values.member(name).root]].get(
-            self.values.root_order(name, order)
-        )
+    def _root(self, name: str) -> str | None:
+        """The root of which this is a name; None where it has one order only."""
+        root = self.values.member(name).root if name else ""
+        return root if root in self.orders else None
 
     def add_node(self, choices: NodeChoices) -> None:
         """Adds a node, and what its subgraphs ask for; of options that look alike here, the one of least cost."""
         node = choices.node
         for name in node.captures:
             self.add_result(name, is_free=False)
-        touched = [(k, v) for k, name in enumerate(node.inputs) if (v := self._number(name)) is not None]
-        given = [(k, v) for k, name in enumerate(node.outputs) if (v := self._number(name)) is not None]
+        touched = [(k, root) for k, name in enumerate(node.inputs) if (root := self._root(name)) is not None]
+        given = [(k, root) for k, name in enumerate(node.outputs) if (root := self._root(name)) is not None]
         if not touched and not given:
             return
         self._made.update(node.outputs[k] for k, _ in given)
-        found: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[int, NodeOption]] = {}
+        options: list[OrderOption] = []
         for option in choices.options:
-            ins = [self._place(node.inputs[k], option.ins[k]) for k, _ in touched]
-            outs = [self._place(node.outputs[k], option.outs[k]) for k, _ in given]
+            ins = tuple([self.values.root_order(node.inputs[k], option.ins[k]) for k, _ in touched])
+            outs = tuple([self.values.root_order(node.outputs[k], option.outs[k]) for k, _ in given])
             # An order that was left out, being one too many, is no choice.
-            key = tuple([f for f in ins if f is not None]), tuple([f for f in outs if f is not None])
-            if len(key[0]) < len(ins) or len(key[1]) < len(outs):
-                continue
-            changed = not all(map(is_identity, (*option.ins, *option.outs)))
-            cost = CHANGED_NODE * changed + SMALL_NODE * option.more_nodes + option.cost
-            if key not in found or cost < found[key][0]:
-                found[key] = (cost, option)
-        op = OpNode(
-            tuple(v for _, v in touched),
-            tuple(v for _, v in given),
-            tuple(Choice(*key, cost) for key, (cost, _) in found.items()),
-        )
-        self._add(op, NodeChoices(node, choices.model, tuple(option for _, option in found.values())))
+            if all(
+                order in self.orders[root]
+                for (_, root), order in zip((*touched, *given), (*ins, *outs), strict=True)
+            ):
+                changed = not all(map(is_identity, (*option.ins, *option.outs)))
+                cost = CHANGED_NODE * changed + SMALL_NODE * option.more_nodes + option.cost
+                options.append(OrderOption(ins, outs, cost, node_option=option))
+        operands, results = [root for _, root in touched], [root for _, root in given]
+        self._add(operands, results, options, choices, node_name(node.proto))
 
     def add_sources(self, free: set[str]) -> None:
         """Adds what no node makes: inputs and constants, in any order those that are `free`."""
-        for k, root in enumerate(self.roots):
+        for root, orders in self.orders.items():
             if root not in self._made:
-                orders = range(len(self.orders[k])) if root in free else (0,)
-                choices = tuple(Choice((), (f,), CHANGED_NODE * bool(f)) for f in orders)
-                self._add(OpNode((), (k,), choices), root)
+                own, *others = orders
+                allowed = [own, *others] if root in free else [own]
+                options = [Option((), (order,), CHANGED_NODE * (order != own)) for order in allowed]
+                self._add((), (root,), options, root, f"source '{root}'")
 
     def add_result(self, name: str, *, is_free: bool) -> None:
         """Adds that somebody needs the value of this name, as it is or, where it is free, in any order."""
-        k, member = self._number(name), self.values.member(name)
-        if k is not None:
-            own = self._places[k][member.order]
-            orders = range(len(self.orders[k])) if is_free else (own,)
-            choices = tuple(Choice((f,), (), CHANGED_NODE * (f != own)) for f in orders)
-            self._add(OpNode((k,), (), choices), Demand(name, member.order))
+        root, own = self._root(name), self.values.member(name).order
+        if root is not None:
+            orders = self.orders[root] if is_free else (own,)
+            options = [Option((order,), (), CHANGED_NODE * (order != own)) for order in orders]
+            self._add((root,), (), options, Demand(name, own), f"result '{name}'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,23 +351,31 @@ def _brought(values: Values, node: Node, options: _Options, omitted: dict[str, N
 
 
 class _ReorderCosts:
-    """The costs of reorders between the orders of a value."""
+    """The costs of reorders of the values of a graph, found once for values that are alike."""
 
     def __init__(self, graph: Graph, consumer: Consumer):
         self.graph = graph
         self.consumer = consumer
-        self._known: dict[Hashable, tuple[tuple[int, ...], ...]] = {}
+        self._known: dict[tuple[Shape | None, int], Callable[[ValueName, Order, Order], int | None]] = {}
 
-    def table(self, root: str, orders: tuple[Order, ...]) -> tuple[tuple[int, ...], ...]:
-        """The costs of reorders of a value, by source, then by target."""
+    def of(self, root: str) -> Callable[[ValueName, Order, Order], int | None]:
+        """What it costs to bring a root from one order into another; None where nothing does."""
         if root in self.graph.constants:
             # A constant is moved now; it is written twice.
-            return tuple(tuple(SMALL_NODE * (f != g) for g in orders) for f in orders)
-        shape, nbytes = self.graph.shape(root), 2 * self.graph.nbytes(root)
-        key = (shape, nbytes, orders)
-        found = self._known.get(key)
-        if found is None:
-            cost = self.consumer.reorder_cost
-            found = tuple(tuple(cost(f, g, shape, nbytes) for g in orders) for f in orders)
-            self._known[key] = found
-        return found
+            return lambda value, source, target: SMALL_NODE
+        kind = self.graph.shape(root), 2 * self.graph.nbytes(root)
+        if kind not in self._known:
+            self._known[kind] = self._of(*kind)
+        return self._known[kind]
+
+    def _of(self, shape: Shape | None, nbytes: int) -> Callable[[ValueName, Order, Order], int | None]:
+        known: dict[tuple[Order, Order], int | None] = {}
+
+        def cost(value: ValueName, source: Order, target: Order) -> int | None:
+            pair = source, target
+            if pair not in known:
+                found = self.consumer.reorder_cost(source, target, shape, nbytes)
+                known[pair] = None if found >= FORBIDDEN else found
+            return known[pair]
+
+        return cost

@@ -13,11 +13,6 @@ options/       models.py: which options an op has; targets.py: which kernels a t
                in_place.py: rules of some ops; op_classes.py: which ops are alike; tensor_formats.py: Formats at the
                shape of a tensor; foreign/: ops of other dialects
 costs/         cost_model.py: what things cost; cost_table.py: from a file; calibration.py: measured on this machine
-solver/        selection_problem.py: the problem in plain integers, and what a choice costs;
-               solve.py: a choice of least cost, with a bound that proves it, by
-               cost_functions.py (tables over variables), demand_sets.py (values that share their uses),
-               elimination_order.py and elimination.py (variables that can go), mincut.py (two formats),
-               branch_and_bound.py and lower_bounds.py (what is left);
-               certificate.py: the proof written down, for the package layout_ir.certificate to check;
-               greedy.py: every op on its own, for comparison
+
+What they state is solved, and proven, by the package layout_ir.selection, which knows no program.
 """

@@ -10,8 +10,8 @@ import pytest
 
 from layout_ir.certificate.checking import FORMAT, recompute
 from layout_ir.errors import LayoutError
-from layout_ir.passes.selection.solver.certificate import certify
-from tests.passes.selection.problems import random_problem
+from layout_ir.selection.solver.certificate import certify
+from tests.selection.problems import random_problem
 
 
 def test_negative_clusters_and_messages_must_belong_together():

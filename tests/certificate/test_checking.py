@@ -16,8 +16,8 @@ import pytest
 from layout_ir import certificate as checker
 from layout_ir.certificate.checking import seal, verify
 from layout_ir.errors import LayoutError
-from layout_ir.passes.selection.solver.certificate import certify
-from tests.passes.selection.problems import (
+from layout_ir.selection.solver.certificate import certify
+from tests.selection.problems import (
     hub_problem,
     problem_of,
     random_problem,

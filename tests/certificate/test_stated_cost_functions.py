@@ -8,8 +8,8 @@ import pytest
 
 from layout_ir.certificate.checking import recompute
 from layout_ir.errors import LayoutError
-from layout_ir.passes.selection.solver.certificate import certify
-from tests.passes.selection.problems import dense_problem, hub_problem
+from layout_ir.selection.solver.certificate import certify
+from tests.selection.problems import dense_problem, hub_problem
 
 
 def test_negative_a_tail_with_other_wishes_proves_nothing():

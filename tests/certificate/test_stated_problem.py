@@ -9,9 +9,9 @@ import pytest
 
 from layout_ir.certificate.stated_problem import StatedProblem
 from layout_ir.errors import LayoutError
-from layout_ir.passes.selection.solver.certificate import problem_to_json
-from layout_ir.passes.selection.solver.selection_problem import evaluate
-from tests.passes.selection.problems import random_problem
+from layout_ir.selection.solver.certificate import problem_to_json
+from layout_ir.selection.solver.selection_problem import evaluate
+from tests.selection.problems import random_problem
 
 
 def _given() -> dict[str, Any]:

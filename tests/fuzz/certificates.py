@@ -15,10 +15,10 @@ from random import Random
 from typing import Any, cast
 
 from layout_ir.certificate.checking import seal, verify
-from layout_ir.passes.selection.solver.certificate import certify
+from layout_ir.selection.solver.certificate import certify
 from tests.fuzz.kinds import Kind, Wrong
 from tests.fuzz.mutation import NUMBERS, VALUES, mutate_json
-from tests.passes.selection.problems import (
+from tests.selection.problems import (
     cyclic_problem,
     hub_problem,
     random_problem,

@@ -42,9 +42,9 @@ def _contents() -> dict[str, bytes]:
 
     import numpy as np
 
-    from layout_ir.passes.selection.solver.certificate import certify
+    from layout_ir.selection.solver.certificate import certify
     from tests.fuzz.models import valid_model
-    from tests.passes.selection.problems import random_problem
+    from tests.selection.problems import random_problem
 
     model = valid_model(Random(6)).SerializeToString()
     archive, single = io.BytesIO(), io.BytesIO()

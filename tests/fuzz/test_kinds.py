@@ -21,7 +21,7 @@ from tests.fuzz.formats import Formats
 from tests.fuzz.kinds import Wrong, failure_of, said_unforeseen
 from tests.fuzz.programs import Programs
 from tests.fuzz.tools import Called, check
-from tests.passes.selection.problems import random_problem
+from tests.selection.problems import random_problem
 
 pytest.importorskip("onnxruntime")
 

@@ -12,11 +12,11 @@ from layout_ir.certificate.checking import ATTRIBUTE, seal
 from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.propagate import propagate
 from layout_ir.passes.selection.costs.cost_table import load_costs, parse_costs
-from layout_ir.passes.selection.solver.certificate import certify
 from layout_ir.printing import print_module
+from layout_ir.selection.solver.certificate import certify
 from layout_ir.tools.layout_ir import main
-from tests.passes.selection.problems import random_problem, tangled_problem
 from tests.programs import parse
+from tests.selection.problems import random_problem, tangled_problem
 
 ANY = "tensor<1x16x8x8xf32, #layout.any>"
 PLAIN = "tensor<1x16x8x8xf32>"

@@ -24,7 +24,7 @@ from layout_ir.errors import LayoutError
 from layout_ir.files import read_bounded
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.costs.cost_model import CALIBRATED, COST_LIMIT, CostModel, fill_ns, reorder_ns
-from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN
+from layout_ir.selection.solver.selection_problem import FORBIDDEN
 
 _MOST_BYTES = 1 << 26
 """Bytes of a cost table at most: half a million entries. Reading one takes ten times as many bytes of memory."""

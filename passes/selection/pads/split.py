@@ -23,7 +23,7 @@ from layout_ir.passes.selection.costs.cost_model import CostModel
 from layout_ir.passes.selection.pads.behaviour import PadValue
 from layout_ir.passes.selection.pads.states import PadStates, ValueFormat, formats_of_choice
 from layout_ir.passes.selection.problem.selection import Decision, Selection
-from layout_ir.passes.selection.solver.selection_problem import (
+from layout_ir.selection.solver.selection_problem import (
     FORBIDDEN,
     Choice,
     Matrix,

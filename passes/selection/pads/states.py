@@ -25,7 +25,7 @@ from xdsl.ir import Operation
 from layout_ir.algebra.layout import Layout
 from layout_ir.passes.selection.pads.behaviour import OptionTensors, PadRule, PadValue, PadValues, rule_of
 from layout_ir.passes.selection.problem.selection import Omission, Selection
-from layout_ir.passes.selection.solver.selection_problem import Choice, OpNode
+from layout_ir.selection.solver.selection_problem import Choice, OpNode
 
 NUMBERS = 16
 """Numbers that ops leave in the pads of one format; networks have one. A loop that adds 1 would make them without end.

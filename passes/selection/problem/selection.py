@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 from layout_ir.algebra.format import Format
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.problem.decision_points import DecisionPoint, Use
-from layout_ir.passes.selection.solver.selection_problem import Problem
+from layout_ir.selection.solver.selection_problem import Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from layout_ir.passes.selection.options.foreign.conform import conform
 from layout_ir.passes.selection.options.in_place import ATTRIBUTE as IN_PLACE
 from layout_ir.passes.selection.options.models import options_state_pads
 from layout_ir.passes.selection.problem.selection import Decision, Selection
-from layout_ir.passes.selection.solver.selection_problem import demands, tree_edges
+from layout_ir.selection.solver.selection_problem import demands, tree_edges
 
 
 def apply(module: ModuleOp, selection: Selection, choices: tuple[int, ...], *, share: bool = True) -> None:

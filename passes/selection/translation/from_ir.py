@@ -30,15 +30,16 @@ from layout_ir.passes.selection.problem.cycles import check_acyclic
 from layout_ir.passes.selection.problem.decision_points import DecisionPoint, decision_points
 from layout_ir.passes.selection.problem.frequency import MOST_RUNS, BlockFrequencies, calls_of
 from layout_ir.passes.selection.problem.selection import Decision, Omission, Selection
-from layout_ir.passes.selection.solver.selection_problem import (
+from layout_ir.passes.selection.translation.format_lists import DERIVED_LIMIT, FormatList, FormatLists
+from layout_ir.selection.solver.selection_problem import (
     FORBIDDEN,
     Choice,
     Matrix,
     OpNode,
     Problem,
     ValueNode,
+    keep_forbidden,
 )
-from layout_ir.passes.selection.translation.format_lists import DERIVED_LIMIT, FormatList, FormatLists
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,22 +405,7 @@ def build(
         for op, often in weights.clipped.items()
     )
     omissions = (*whole.omissions, *clipped)
-    return replace(whole, problem=_with_dead_blocks(whole.problem), omissions=omissions)
-
-
-def _with_dead_blocks(problem: Problem) -> Problem:
-    """`problem` where reorders in blocks that never run cost nothing, and those that are forbidden stay so."""
-    if all(value.weight for value in problem.values):
-        return problem
-    values = [
-        value
-        if value.weight
-        else ValueNode(
-            tuple([tuple([FORBIDDEN * (cost >= FORBIDDEN) for cost in row]) for row in value.reorder])
-        )
-        for value in problem.values
-    ]
-    return replace(problem, values=tuple(values))
+    return replace(whole, problem=keep_forbidden(whole.problem), omissions=omissions)
 
 
 def _numbers(lists: Sequence[FormatList], formats: Sequence[Format]) -> tuple[int, ...] | None:

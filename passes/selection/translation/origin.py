@@ -18,10 +18,10 @@ from layout_ir.certificate.checking import ATTRIBUTE
 from layout_ir.errors import LayoutError
 from layout_ir.passes.selection.costs.cost_model import CostModel
 from layout_ir.passes.selection.options.targets import target_named
-from layout_ir.passes.selection.solver.certificate import problem_to_json
-from layout_ir.passes.selection.solver.selection_problem import Problem
 from layout_ir.passes.selection.translation.from_ir import build, is_open
 from layout_ir.printing import print_module
+from layout_ir.selection.solver.certificate import problem_to_json
+from layout_ir.selection.solver.selection_problem import Problem
 
 ELIDED = 16
 """Constants of more elements are not part of the text of a program: no choice depends on their values."""

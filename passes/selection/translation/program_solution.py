@@ -9,17 +9,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
+from layout_ir.algebra.tag import name_of
 from layout_ir.diagnostics import PassError, name_of_op
 from layout_ir.dialects.layout import dtype_of
 from layout_ir.errors import LayoutError
 from layout_ir.passes.selection.costs.cost_model import reorder_ns
 from layout_ir.passes.selection.options.tensor_formats import shape_of
 from layout_ir.passes.selection.problem.selection import Selection
-from layout_ir.passes.selection.solver.elimination import Infeasible
-from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN, Solution
-from layout_ir.passes.selection.solver.solve import NO_CHOICE, solve
+from layout_ir.selection.conflict import conflict_text, conflicting_uses
+from layout_ir.selection.solver.selection_problem import FORBIDDEN, Infeasible, Solution
+from layout_ir.selection.solver.solve import NO_CHOICE, solve
+
+NAMED = 2000
+"""Ops of a program up to which those that do not agree are looked for, by solving some dozens of parts of it."""
 
 
 def solve_program(selection: Selection, solver: str = "exact", time_limit: float | None = None) -> Solution:
@@ -40,7 +44,7 @@ def certify_program(
 
     Raises LayoutError where no choice is possible.
     """
-    from layout_ir.passes.selection.solver.certificate import certify
+    from layout_ir.selection.solver.certificate import certify
 
     omitted = len(set(selection.omissions))
     extra = {"origin": origin, **({"omitted": omitted} if omitted else {})}
@@ -86,4 +90,20 @@ def _no_choice(selection: Selection) -> Exception:
                 "the tensor is too large to be reordered, and its uses agree on no layout",
                 op,
             )
-    return LayoutError(NO_CHOICE)
+    if len(selection.problem.ops) > NAMED:
+        return LayoutError(NO_CHOICE)
+    uses = conflicting_uses(selection.problem)
+    return PassError(
+        conflict_text(
+            selection.problem,
+            uses,
+            op=lambda o: name_of_op(selection.decisions[o].point.op),
+            value=lambda v: _name(selection.values[v]),
+            fmt=lambda v, f: name_of(selection.formats[v][f]) or str(selection.formats[v][f]),
+        ),
+        selection.decisions[uses[-1].op].point.op if uses else None,
+    )
+
+
+def _name(value: SSAValue) -> str:
+    return f"a {value.type}" if value.name_hint is None else f"%{value.name_hint}"

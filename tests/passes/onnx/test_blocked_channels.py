@@ -20,7 +20,7 @@ from layout_ir.passes.onnx.blocked_channels import (
 )
 from layout_ir.passes.onnx.consumers import BLOCKED as TARGET
 from layout_ir.passes.onnx.consumers import consumer_named
-from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN
+from layout_ir.selection.solver.selection_problem import FORBIDDEN
 from tests.passes.onnx import blocked_networks as networks
 from tests.passes.onnx.blocked_networks import BLOCK, floats, left, network, session
 

@@ -28,18 +28,17 @@ from xdsl.dialects.builtin import ModuleOp
 from layout_ir.certificate.checking import verify
 from layout_ir.passes.selection.costs.cost_table import parse_costs
 from layout_ir.passes.selection.options.targets import target_named
-from layout_ir.passes.selection.solver.certificate import certify
-from layout_ir.passes.selection.solver.elimination import Infeasible
-from layout_ir.passes.selection.solver.selection_problem import Choice, OpNode, Problem, ValueNode
 from layout_ir.passes.selection.translation.apply import apply
 from layout_ir.passes.selection.translation.from_ir import build
-from tests.passes.selection import problems
+from layout_ir.selection.solver.certificate import certify
+from layout_ir.selection.solver.selection_problem import Choice, Infeasible, OpNode, Problem, ValueNode
 from tests.passes.selection.ir_programs import optimum
 from tests.passes.selection.ir_programs.costs import Costs
 from tests.passes.selection.ir_programs.drawing import random_large_ir
 from tests.passes.selection.ir_programs.formats import SAME
 from tests.passes.selection.ir_programs.reading import Reading, times_of
 from tests.programs import parse
+from tests.selection import problems
 
 # SciPy has no types.
 optimize: Any = importlib.import_module("scipy.optimize")

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from tests.passes.selection import problems
 from tests.passes.selection.ilp import check, check_problem, check_program, least_cost, of_problem
+from tests.selection import problems
 
 PARTS, NUMBER = 4, 48
 

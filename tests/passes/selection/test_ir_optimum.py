@@ -12,10 +12,10 @@ from layout_ir.certificate.checking import verify
 from layout_ir.errors import LayoutError
 from layout_ir.passes.selection.costs.cost_table import parse_costs
 from layout_ir.passes.selection.options.targets import target_named
-from layout_ir.passes.selection.solver.certificate import certify
-from layout_ir.passes.selection.solver.elimination import Infeasible
 from layout_ir.passes.selection.translation.apply import apply
 from layout_ir.passes.selection.translation.from_ir import build
+from layout_ir.selection.solver.certificate import certify
+from layout_ir.selection.solver.selection_problem import Infeasible
 from tests.passes.selection.ilp import optimum_of
 from tests.passes.selection.ir_programs.drawing import random_ir
 from tests.passes.selection.ir_programs.optimum import priced

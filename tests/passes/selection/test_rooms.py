@@ -1,4 +1,4 @@
-"""The rooms of selection import one way: from what is said of a program down to integers."""
+"""The rooms of selection import one way: from what is said of a program down to costs and options."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from layout_ir.passes import selection
 from tests.test_directions import GRAPH
 
-ROOMS = ("translation", "pads", "problem", "options", "costs", "solver")
+ROOMS = ("translation", "pads", "problem", "options", "costs")
 """The highest first, as the docstring of the package lists them."""
 
 
@@ -27,9 +27,3 @@ def test_the_package_names_its_rooms_in_order() -> None:
 def test_a_room_imports_itself_and_those_below(room: str) -> None:
     seen = {_room(other) for module, imported in GRAPH.items() if _room(module) == room for other in imported}
     assert seen - {None} <= set(ROOMS[ROOMS.index(room) :])
-
-
-def test_the_solver_knows_no_program() -> None:
-    own = [module for module in GRAPH if _room(module) == "solver"]
-    rest = {other for module in own for other in GRAPH[module]} - set(own)
-    assert rest <= {"layout_ir.errors", "layout_ir.certificate.checking", "layout_ir.passes.gc_pause"}

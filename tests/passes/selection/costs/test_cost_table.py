@@ -17,7 +17,7 @@ from layout_ir.passes.selection.costs.cost_model import (
     CostModel,
 )
 from layout_ir.passes.selection.costs.cost_table import load_costs, parse_costs
-from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN
+from layout_ir.selection.solver.selection_problem import FORBIDDEN
 
 NCHW, BLOCKED, LAST = (Format.from_tag(tag) for tag in ("nchw", "nChw8c", "nhwc"))
 SHAPE = (1, 60, 7, 5)

@@ -14,12 +14,12 @@ from layout_ir.passes.folding.cost_changes import cost_of
 from layout_ir.passes.selection.options.in_place import ATTRIBUTE as IN_PLACE
 from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.problem.selection import Selection
-from layout_ir.passes.selection.solver.greedy import solve_preferred
-from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN, demands, evaluate, tree_edges
 from layout_ir.passes.selection.translation.apply import apply
 from layout_ir.passes.selection.translation.from_ir import build
 from layout_ir.passes.strip import strip
 from layout_ir.printing import print_module
+from layout_ir.selection.solver.greedy import solve_preferred
+from layout_ir.selection.solver.selection_problem import FORBIDDEN, demands, evaluate, tree_edges
 from tests.passes.programs import random_program
 from tests.programs import TARGETS, parse
 

@@ -88,8 +88,8 @@ def test_slow_steps_follow_the_kinds_of_ops_and_not_their_number(monkeypatch: py
 
 
 def test_a_value_of_very_many_uses_is_read_as_often_as_it_has_uses(monkeypatch: pytest.MonkeyPatch):
-    from layout_ir.passes.selection.solver.selection_problem import Problem
-    from layout_ir.passes.selection.solver.solve import solve_exact
+    from layout_ir.selection.solver.selection_problem import Problem
+    from layout_ir.selection.solver.solve import solve_exact
 
     inner = Problem.uses
     monkeypatch.setattr(Problem, "uses", lambda self: [_Counted(own) for own in inner(self)])  # pyright: ignore

@@ -16,10 +16,10 @@ from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.selection.costs.cost_model import reorder_ns
 from layout_ir.passes.selection.options.models import options_of
 from layout_ir.passes.selection.options.targets import target_named
-from layout_ir.passes.selection.solver.selection_problem import evaluate
 from layout_ir.passes.selection.translation.apply import apply
 from layout_ir.passes.selection.translation.from_ir import build
 from layout_ir.passes.selection.translation.program_solution import solve_program
+from layout_ir.selection.solver.selection_problem import evaluate
 from tests.passes.selection.options.foreign.ops import blocked_op, generic, the_op
 from tests.programs import parse
 

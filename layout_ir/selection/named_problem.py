@@ -1,0 +1,394 @@
+"""A selection problem as a compiler states it: ops and values under any names, formats that are any hashable objects.
+
+An op has options. An option says in which format the op takes each operand, in which it makes each result, and what it
+costs. Where a value is made in another format than an op takes, it is reordered, at a cost that is asked for when the
+problem is solved: of the formats that could meet, and of each pair once, however often the problem is solved. Inputs
+are ops without operands, outputs ops without results.
+
+    problem = NamedProblem(lambda value, source, target: 5)
+    problem.add_op("input", (), ("x",), [Option((), ("nchw",))])
+    problem.add_op("conv", ("x",), ("y",), [Option((f,), (f,), cost) for f, cost in (("nchw", 20), ("nhwc", 8))])
+    problem.add_op("output", ("y",), (), [Option(("nchw",), ())])
+    problem.solve().options["conv"]     # nhwc: 8 + 2 * 5 is less than 20
+
+The solver counts in integers (`solver/selection_problem.py`); here names become numbers and back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import partial
+from math import isfinite
+from operator import index
+from typing import Any
+
+from layout_ir.errors import LayoutError, public
+from layout_ir.selection.conflict import conflict_text, conflicting_uses
+from layout_ir.selection.named_solution import NamedSolution
+from layout_ir.selection.numbering import NamedOp, Numbering, Option
+from layout_ir.selection.solver.certificate import certify
+from layout_ir.selection.solver.selection_problem import (
+    FORBIDDEN,
+    Choice,
+    Infeasible,
+    Matrix,
+    OpNode,
+    Problem,
+    Solution,
+    ValueNode,
+    demands,
+    keep_forbidden,
+    tree_edges,
+    without_reorders,
+)
+from layout_ir.selection.solver.solve import solve
+
+ReorderCost = Callable[[Any, Any, Any], float | None]
+"""Of a value, the format it is in and the one it is to be in: the cost, or None or inf where that is not possible."""
+
+
+UNHASHABLE = "is not hashable: use a value that is, such as a tuple"
+
+
+class NamedProblem:
+    """A problem that grows op by op.
+
+    `reorder_cost(value, source, target)` gives what a reorder costs, None or inf where none is possible. Costs are
+    whole numbers; with a `resolution` they may be any, and are rounded to multiples of it. Every method raises
+    LayoutError for what does not fit together, naming the op.
+    """
+
+    @public
+    def __init__(self, reorder_cost: ReorderCost, *, resolution: float | None = None):
+        if not callable(reorder_cost):
+            raise LayoutError(
+                f"reorder_cost is {reorder_cost!r}, and no function of value, source and target"
+            )
+        if resolution is not None and not (resolution > 0 and isfinite(resolution)):
+            raise LayoutError(f"resolution = {resolution} is no number above 0")
+        self._reorder_cost = reorder_cost
+        self._resolution = resolution
+        self._ops: dict[Hashable, NamedOp] = {}
+        self._makers: dict[Hashable, Hashable] = {}
+        self._stated: dict[Hashable, tuple[tuple[Hashable, ...], int, ReorderCost]] = {}
+        self._asked: dict[Hashable, dict[tuple[Hashable, Hashable], int]] = {}
+        """Per value and pair of formats, the cost of the reorder, in units of the resolution."""
+
+    @property
+    def asked(self) -> int:
+        """How many costs of reorders were asked for so far."""
+        return sum(map(len, self._asked.values()))
+
+    @public
+    def add_op(
+        self,
+        name: Hashable,
+        operands: Iterable[Hashable],
+        results: Iterable[Hashable],
+        options: Iterable[Option],
+        *,
+        weight: int = 1,
+    ) -> None:
+        """Adds an op that uses and makes these values and runs in one of `options`, `weight` times.
+
+        Raises LayoutError where an option is not of its operands and results, where all cost None or inf, and where
+        a name is taken.
+        """
+        operands, results = tuple(operands), tuple(results)
+        if name in self._ops:
+            raise LayoutError(f"there are two ops {name!r}: each needs a name of its own")
+        for k, value in enumerate(results):
+            if value in self._makers or value in results[:k]:
+                first = self._makers.get(value, name)
+                raise LayoutError(f"value {value!r} is made by op {first!r} and by op {name!r}")
+        weight = _weight(weight, f"op {name!r}")
+        best: dict[object, tuple[int, Option]] = {}
+        given = tuple(options)
+        for number, option in enumerate(given):
+            # Texts are made where they are needed: options are many.
+            where = partial("option {} of op {!r}".format, number, name)
+            wrong = _misfit(option, operands, results, given[0])
+            if wrong is not None:
+                raise LayoutError(f"{where()} {wrong}")
+            cost = self._units(option.cost, where)
+            key = tuple(option.ins), tuple(option.outs)
+            if cost < (best[key][0] if key in best else FORBIDDEN):
+                if weight * cost >= FORBIDDEN:
+                    raise LayoutError(
+                        f"{where()} costs {weight} times {option.cost}, and costs are added up to 2^56"
+                    )
+                best[key] = cost, option
+        if not best:
+            why = "all of its options cost None or inf" if given else "it has none"
+            raise LayoutError(f"op {name!r} needs an option to run in: {why}")
+        costs, kept = zip(*best.values(), strict=True)
+        self._ops[name] = NamedOp(name, operands, results, kept, costs, weight)
+        self._makers.update(dict.fromkeys(results, name))
+
+    @public
+    def add_value(
+        self,
+        name: Hashable,
+        *,
+        formats: Iterable[Hashable] = (),
+        weight: int = 1,
+        reorder_cost: ReorderCost | None = None,
+    ) -> None:
+        """Says more of a value than the ops do: `formats` besides theirs that its reorders may pass, how often its
+        reorders run, and what they cost, where that is not what the problem says. Once for each value."""
+        if name in self._stated:
+            raise LayoutError(f"value {name!r} was added before")
+        if reorder_cost is not None and self._asked.get(name):
+            raise LayoutError(
+                f"reorders of value {name!r} have costs already: say what they cost before solving"
+            )
+        given = tuple(formats)
+        for fmt in given:
+            if not _is_hashable(fmt):
+                raise LayoutError(f"format {fmt!r} of value {name!r} {UNHASHABLE}")
+        self._stated[name] = given, _weight(weight, f"value {name!r}"), reorder_cost or self._reorder_cost
+
+    def solve(
+        self,
+        solver: str = "exact",
+        *,
+        time_limit: float | None = None,
+        certificate: bool = False,
+        lazy: bool = False,
+        extra: Mapping[str, Any] | None = None,
+    ) -> NamedSolution:
+        """The choice of least cost, in `time_limit` seconds; or that of the solver `greedy` or `naive`, unproven.
+
+        With `certificate` the solution has its proof; `extra` has entries for that besides (`certify` says which). Its
+        entry `origin` has all names, in the order of their numbers.
+
+        With `lazy` a cost of a reorder is asked for only once a cheapest choice would have that reorder if it cost
+        nothing: fewer questions, and the problem is solved again after each round of them. The proof then counts what
+        was not asked for as 0, which is a lower bound of it.
+
+        Raises Infeasible where no choice is possible, naming the ops that do not agree, and LayoutError for an unknown
+        solver, or one that proves nothing where a proof is wanted.
+        """
+        if solver != "exact" and (certificate or lazy):
+            raise LayoutError(f"solver {solver!r} proves nothing: a certificate and lazy need 'exact'")
+        _check_time_limit(time_limit)
+        numbering = self._numbering()
+        more = dict(extra or {})
+        proven = {**more, "origin": {**numbering.names(), **more.get("origin", {})}} if certificate else None
+
+        def solve_without(value: int, limit: float | None) -> Solution:
+            return self._solved(numbering, "exact", limit, lazy=lazy, without=value)[1]
+
+        try:
+            problem, solution, proof = self._solved(numbering, solver, time_limit, proven, lazy)
+        except Infeasible as error:
+            if solver != "exact":
+                raise
+            raise self._no_choice(numbering, self._problem(numbering, lazy)) from error
+        return NamedSolution(numbering, problem, solution, proof, solve_without)
+
+    def _solved(
+        self,
+        numbering: Numbering,
+        solver: str,
+        time_limit: float | None,
+        proven: dict[str, Any] | None = None,
+        lazy: bool = False,
+        without: int | None = None,
+    ) -> tuple[Problem, Solution, dict[str, Any] | None]:
+        """The problem in numbers, its solution, and its proof with the entries `proven`, unless these are None; value
+        `without` is not reordered."""
+        deadline = None if time_limit is None else time.monotonic() + time_limit
+        while True:
+            problem = self._problem(numbering, lazy)
+            if without is not None:
+                problem = without_reorders(problem, without, lambda f, g: False)
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            proof: dict[str, Any] | None = None
+            if proven is not None:
+                solution, proof = certify(problem, left, extra=proven)
+            else:
+                solution = solve(problem, solver, left)
+            if solution.cost >= FORBIDDEN:
+                raise Infeasible(
+                    f"solver {solver!r} came to ops that do not fit together: 'exact' looks further"
+                )
+            if not (lazy and self._ask_for_reorders_of(numbering, problem, solution)):
+                return problem, solution, proof
+
+    def numbers(self) -> Problem:
+        """The problem that `solve` solves, and a certificate states: all that can matter asked for, names left out.
+
+        Raises LayoutError as `solve` does.
+        """
+        return self._problem(self._numbering(), lazy=False)
+
+    # Numbers ----------------------------------------------------------------------------------------------------------
+
+    def _numbering(self) -> Numbering:
+        ops = tuple(self._ops.values())
+        formats: dict[Hashable, dict[Hashable, None]] = {value: {} for value in self._makers}
+        for op in ops:
+            for value in op.operands:
+                if value not in formats:
+                    raise LayoutError(
+                        f"op {op.name!r} uses value {value!r}, which no op makes: an input is an op without operands"
+                    )
+            for k in op.taken:
+                formats[op.operands[k]].update(dict.fromkeys(option.ins[k] for option in op.options))
+            for k, value in enumerate(op.results):
+                formats[value].update(dict.fromkeys(option.outs[k] for option in op.options))
+        for value, (more, _, _) in self._stated.items():
+            if value not in formats:
+                raise LayoutError(f"value {value!r} was added, and no op makes it")
+            formats[value].update(dict.fromkeys(more))
+        own = tuple([tuple(given) for given in formats.values()])
+        weights = tuple([self._stated[value][1] if value in self._stated else 1 for value in formats])
+        return Numbering(
+            ops, tuple(formats), weights, own, 1 if self._resolution is None else self._resolution
+        )
+
+    def _problem(self, numbering: Numbering, lazy: bool) -> Problem:
+        place = {value: v for v, value in enumerate(numbering.values)}
+        number = [{fmt: f for f, fmt in enumerate(own)} for own in numbering.formats]
+        made: list[set[int]] = [set() for _ in numbering.values]
+        taken: list[set[int]] = [set() for _ in numbering.values]
+        ops: list[OpNode] = []
+        for op in numbering.ops:
+            used = op.taken
+            operands = tuple([place[op.operands[k]] for k in used])
+            results = tuple([place[value] for value in op.results])
+            choices: list[Choice] = []
+            for option, cost in zip(op.options, op.costs, strict=True):
+                ins = tuple([number[v][option.ins[k]] for v, k in zip(operands, used, strict=True)])
+                outs = tuple([number[v][fmt] for v, fmt in zip(results, option.outs, strict=True)])
+                choices.append(Choice(ins, outs, cost))
+                for v, f in zip(operands, ins, strict=True):
+                    taken[v].add(f)
+                for v, f in zip(results, outs, strict=True):
+                    made[v].add(f)
+            ops.append(OpNode(operands, results, tuple(choices), op.weight))
+        values = [
+            ValueNode(
+                self._reorder_costs(value, numbering.formats[v], made[v], taken[v], lazy),
+                numbering.weights[v],
+            )
+            for value, v in place.items()
+        ]
+        return keep_forbidden(Problem(tuple(ops), tuple(values)))
+
+    def _reorder_costs(
+        self, value: Hashable, formats: Sequence[Hashable], made: set[int], taken: set[int], lazy: bool
+    ) -> Matrix:
+        """What reorders of a value cost, which is made and taken in these formats.
+
+        Those that lead nowhere are not asked for and count as nothing: to the only format that the value is made in,
+        and from the only one that it is taken in.
+        """
+        known = self._asked.get(value, {})
+        rows: list[tuple[int, ...]] = []
+        for f, source in enumerate(formats):
+            row: list[int] = []
+            for g, target in enumerate(formats):
+                if f == g or not taken or made == {g} or taken == {f}:
+                    row.append(0)
+                elif (source, target) in known:
+                    row.append(known[source, target])
+                else:
+                    row.append(0 if lazy else self._cost(value, source, target))
+            rows.append(tuple(row))
+        return tuple(rows)
+
+    def _cost(self, value: Hashable, source: Hashable, target: Hashable) -> int:
+        of_value = self._asked.setdefault(value, {})
+        known = of_value.get((source, target))
+        if known is None:
+            cost = self._stated[value][2] if value in self._stated else self._reorder_cost
+            where = partial("the reorder of value {!r} from {!r} to {!r}".format, value, source, target)
+            known = of_value[source, target] = self._units(cost(value, source, target), where)
+        return known
+
+    def _ask_for_reorders_of(self, numbering: Numbering, problem: Problem, solution: Solution) -> bool:
+        """Asks what the reorders of a solution cost; whether some were not known."""
+        before = self.asked
+        for v, (made, taken) in enumerate(demands(problem, solution.choices)):
+            for f, g in tree_edges(problem.values[v].reorder, made, taken):
+                self._cost(numbering.values[v], numbering.formats[v][f], numbering.formats[v][g])
+        return self.asked > before
+
+    def _units(self, cost: Any, where: Callable[[], str]) -> int:
+        """A cost in units of the resolution; FORBIDDEN for None and inf. Raises LayoutError for what is no cost."""
+        if type(cost) is int and 0 <= cost < FORBIDDEN and self._resolution is None:
+            return cost
+        if cost is None:
+            return FORBIDDEN
+        try:
+            exact = cost if self._resolution is None else cost / self._resolution
+            is_number = exact == exact and exact >= 0
+            if is_number and not isfinite(exact):
+                return FORBIDDEN
+            units = index(round(exact)) if is_number else 0
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise LayoutError(f"{where()} costs {cost!r}, which is no number: {error}") from error
+        if not is_number:
+            raise LayoutError(f"{where()} costs {cost!r}: costs are numbers from 0 on")
+        if self._resolution is None and units != cost:
+            raise LayoutError(
+                f"{where()} costs {cost!r}, which is no whole number: give the problem a resolution to round to"
+            )
+        if units >= FORBIDDEN:
+            raise LayoutError(
+                f"{where()} costs {cost!r}, and costs are added up to 2^56: count in a larger unit"
+            )
+        return units
+
+    # Errors -----------------------------------------------------------------------------------------------------------
+
+    def _no_choice(self, numbering: Numbering, problem: Problem) -> Infeasible:
+        return Infeasible(
+            conflict_text(
+                problem,
+                conflicting_uses(problem),
+                op=lambda o: f"op {numbering.ops[o].name!r}",
+                value=lambda v: f"value {numbering.values[v]!r}",
+                fmt=lambda v, f: repr(numbering.formats[v][f]),
+            )
+        )
+
+
+def _check_time_limit(time_limit: Any) -> None:
+    if time_limit is not None and not (isinstance(time_limit, int | float) and time_limit >= 0):
+        raise LayoutError(f"time_limit = {time_limit!r} is no number of seconds from 0 on")
+
+
+def _weight(weight: Any, where: str) -> int:
+    if not isinstance(weight, int) or weight < 0:
+        raise LayoutError(f"{where} has weight {weight!r}: weights are integers from 0 on")
+    return weight
+
+
+def _misfit(
+    option: Option, operands: Sequence[Hashable], results: Sequence[Hashable], first: Option
+) -> str | None:
+    """What is wrong with an option that is not of these operands and results, or leaves other operands open than the
+    first one does; None where nothing is."""
+    for what, given, values in (("operand", option.ins, operands), ("result", option.outs, results)):
+        if len(given) != len(values):
+            return f"has {len(given)} formats of {what}s, and the op has {len(values)} {what}s"
+        for k, fmt in enumerate(given):
+            if not _is_hashable(fmt):
+                return f"has format {fmt!r} for {what} {k}, which {UNHASHABLE}"
+            if fmt is None and what == "result":
+                return f"does not say in which format it makes result {k}"
+            if what == "operand" and (fmt is None) != (first.ins[k] is None):
+                return f"and option 0 differ in whether operand {k} may be in any format: state one option per format"
+    return None
+
+
+def _is_hashable(fmt: object) -> bool:
+    try:
+        hash(fmt)
+    except TypeError:
+        return False
+    return True

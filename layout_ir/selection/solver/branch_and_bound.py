@@ -1,0 +1,247 @@
+"""Branch and bound over the core: the few entangled variables that elimination leaves.
+
+Every node of the search raises its bound by cost shifts between tables, drops states that cannot be part of anything
+cheaper than the best assignment known, and branches on the variable whose best two states differ most. Connected
+components of the core are searched apart. The search is a proof as it goes: `ProofNode` keeps the cost shifts, the
+states dropped under them, and the branches; a checker adds up the minima again. Where the deadline ends the search,
+what was not searched keeps the bound it had, and so does the whole.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layout_ir.selection.solver.cost_functions import Scope, Table
+from layout_ir.selection.solver.lower_bounds import INFINITE, SCALE, ReweightedTables
+from layout_ir.selection.solver.selection_problem import FORBIDDEN
+
+ROOT_SWEEPS = 200
+"""Sweeps at the root at most; STALL that gain nothing end them."""
+
+NODE_SWEEPS = 3
+STALL = 4
+
+PERTURBATIONS = 100
+"""Attempts to improve the first assignment from random neighbours. A better one prunes more than they cost."""
+
+
+@dataclass(slots=True)
+class ProofNode:
+    """A step of the proof, over the states that its ancestors left possible."""
+
+    shifts: dict[tuple[int, int], Table] = field(default_factory=dict[tuple[int, int], Table])
+    """Per (table by its number in the component, axis), the cost shift from the table to the variable, per state."""
+    dropped: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    """Pairs (variable, state), in order: no assignment with that state is cheaper than the best one known."""
+    split: int | None = None
+    cases: list[ProofNode] = field(default_factory=list["ProofNode"])
+    """One per state of `split` that is still possible, ascending."""
+    then: ProofNode | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A connected component of the core: its tables by number, its best assignment, that one's cost, a lower bound of
+    every assignment, and the proof of the bound."""
+
+    tables: tuple[int, ...]
+    states: dict[int, int]
+    cost: int
+    bound: int
+    proof: ProofNode
+
+
+def branch_and_bound(tables: Sequence[tuple[Scope, Table]], deadline: float | None) -> list[Component]:
+    """The assignment of least sum of `tables`, per connected component; the best found where `deadline`, a time of
+    time.monotonic(), ends the search."""
+    return [_Search(tables, numbers, deadline).run() for numbers in _components(tables)]
+
+
+def _components(tables: Sequence[tuple[Scope, Table]]) -> list[tuple[int, ...]]:
+    leader: dict[int, int] = {}
+
+    def find(v: int) -> int:
+        while leader.setdefault(v, v) != v:
+            leader[v] = v = leader[leader[v]]
+        return v
+
+    for scope, _ in tables:
+        for v in scope:
+            leader[find(v)] = find(scope[0])
+    parts: dict[int, list[int]] = {}
+    for number, (scope, _) in enumerate(tables):
+        parts.setdefault(find(scope[0]), []).append(number)
+    return [tuple(part) for part in parts.values()]
+
+
+class _Search:
+    def __init__(
+        self, tables: Sequence[tuple[Scope, Table]], numbers: tuple[int, ...], deadline: float | None
+    ):
+        self.numbers = numbers
+        self.tables = [tables[k] for k in numbers]
+        self.deadline = deadline
+        self.best: dict[int, int] = {}
+        self.cost = FORBIDDEN
+        self.open: list[int] = []
+        """Scaled bounds of what was not searched."""
+        start = ReweightedTables.of(self.tables)
+        self.at = start.at
+        self.variables = list(start.at)
+        self.forward = start.sweep_order(self.variables)
+        self.backward = start.sweep_order(self.variables[::-1])
+
+    def run(self) -> Component:
+        root = ProofNode()
+        # The last pushed is searched first: depth first, the cheapest state before the others.
+        stack = [(ReweightedTables.of(self.tables), root)]
+        while stack:
+            now, node = stack.pop()
+            if self._is_beaten(now.bound()):
+                continue
+            # Trades need states that are possible in every table.
+            if self._drop_impossible(now, node):
+                if any(not len(states) for states in now.states.values()):
+                    continue
+                node.then = node = ProofNode()
+            if self._is_late():
+                self._offer(now)
+                if not self._is_beaten(now.bound()):
+                    self.open.append(now.bound())
+                continue
+            self._raise_bound(now, ROOT_SWEEPS if node is root or root.then is node else NODE_SWEEPS)
+            node.shifts = now.shifts
+            self._offer(now)
+            if (node is root or root.then is node) and not self._is_beaten(now.bound()):
+                self._perturb(now.bound())
+            if self._is_beaten(now.bound()) or all(len(states) == 1 for states in now.states.values()):
+                # Of an assignment that is complete, the bound is the cost.
+                continue
+            if self._drop(now, node):
+                if all(len(states) for states in now.states.values()):
+                    node.then = ProofNode()
+                    stack.append((now, node.then))
+                continue
+            self._branch(now, node, stack)
+        bound = min([self.cost, *(-(-low // SCALE) for low in self.open)])
+        return Component(self.numbers, self.best, self.cost, bound, root)
+
+    def _is_late(self) -> bool:
+        return self.cost < FORBIDDEN and self.deadline is not None and time.monotonic() >= self.deadline
+
+    def _is_beaten(self, bound: int) -> bool:
+        return bound >= INFINITE // 2 or -(-bound // SCALE) >= self.cost
+
+    def _raise_bound(self, now: ReweightedTables, sweeps: int) -> None:
+        now.shifts = {}
+        best, idle = now.bound(), 0
+        for _ in range(sweeps):
+            now.sweep(self.forward)
+            now.sweep(self.backward)
+            bound = now.bound()
+            idle = 0 if bound > best else idle + 1
+            best = bound
+            if idle >= STALL or self._is_beaten(bound):
+                break
+            if self.deadline is not None and time.monotonic() >= self.deadline:
+                break
+
+    def _offer(self, now: ReweightedTables) -> None:
+        """Rounds the tables as shifted to assignments, improves those one variable at a time, and keeps the best."""
+        for order in (self.variables, self.variables[::-1]):
+            states = now.round(order)
+            cost = self._descend(states)
+            if cost < self.cost:
+                self.cost, self.best = cost, states
+
+    def _perturb(self, bound: int) -> None:
+        """Local search around the best assignment: sets a variable and its neighbours at random and descends."""
+        draw = random.Random(0)
+        sizes = {v: size for scope, t in self.tables for v, size in zip(scope, t.shape, strict=True)}
+        for _ in range(PERTURBATIONS):
+            if self.cost >= FORBIDDEN or self._is_beaten(bound) or self._is_late():
+                return
+            states = dict(self.best)
+            for number, _ in self.at[draw.choice(self.variables)]:
+                for w in self.tables[number][0]:
+                    states[w] = draw.randrange(sizes[w])
+            cost = self._descend(states)
+            if cost < self.cost:
+                self.cost, self.best = cost, states
+
+    def _descend(self, states: dict[int, int]) -> int:
+        """Improves `states` in place, one variable at a time, until none can be; returns their cost."""
+        changed = True
+        rounds = 0
+        while changed and rounds < 16:
+            changed = False
+            rounds += 1
+            for v in self.variables:
+                total = np.zeros(1, np.int64)
+                for number, _ in self.at[v]:
+                    scope, table = self.tables[number]
+                    total = total + table[tuple(slice(None) if w == v else states[w] for w in scope)]
+                least = int(total.argmin())
+                if total[least] < total[states[v]]:
+                    states[v] = least
+                    changed = True
+        cost = 0
+        for scope, table in self.tables:
+            cost += int(table[tuple(states[w] for w in scope)])
+        return min(cost, FORBIDDEN)
+
+    def _drop_impossible(self, now: ReweightedTables, node: ProofNode) -> bool:
+        """Drops states that some table forbids, until every state left is allowed by every table; whether any was."""
+        waiting = list(self.variables)
+        while waiting:
+            v = waiting.pop()
+            bad = now.least(v) >= INFINITE // 2
+            if bad.any():
+                self._drop_states(now, node, v, bad)
+                if bad.all():
+                    break
+                waiting += [w for number, _ in now.at[v] for w in now.scopes[number] if w != v]
+        return bool(node.dropped)
+
+    def _drop(self, now: ReweightedTables, node: ProofNode) -> bool:
+        """Drops the states with which no assignment is cheaper than the best one known; whether any was dropped."""
+        for v in self.variables:
+            if len(now.states[v]) > 1:
+                bad = -(-(now.bound() + now.least(v)) // SCALE) >= self.cost
+                if bad.any():
+                    self._drop_states(now, node, v, bad)
+                    if bad.all():
+                        break
+        return bool(node.dropped)
+
+    def _drop_states(self, now: ReweightedTables, node: ProofNode, v: int, bad: NDArray[np.bool_]) -> None:
+        node.dropped += [(v, state) for state in now.states[v][bad].tolist()]
+        now.keep(v, np.flatnonzero(~bad))
+
+    def _branch(
+        self, now: ReweightedTables, node: ProofNode, stack: list[tuple[ReweightedTables, ProofNode]]
+    ) -> None:
+        gaps: dict[int, tuple[int, int]] = {}
+        costs: dict[int, Table] = {}
+        for v in self.variables:
+            if len(now.states[v]) > 1:
+                costs[v] = now.least(v)
+                ordered = np.sort(costs[v])
+                gaps[v] = (int(ordered[1] - ordered[0]), len(now.at[v]))
+        v = max(gaps, key=lambda w: (gaps[w], -w))
+        node.split = v
+        children: list[tuple[int, int, ReweightedTables, ProofNode]] = []
+        for position in range(len(now.states[v])):
+            child = now.copy()
+            child.keep(v, np.array([position]))
+            case = ProofNode()
+            node.cases.append(case)
+            children.append((int(costs[v][position]), position, child, case))
+        for _, _, child, case in sorted(children, key=lambda c: c[:2], reverse=True):
+            stack.append((child, case))

@@ -1,0 +1,460 @@
+"""A selection problem as a sum of cost functions: small tables over few variables (a weighted constraint network).
+
+The variables are the ops, a state being the number of a choice. The cost of an op is a table over itself. The cost of
+a value is a table over the ops that make and use it: its entry is the cheapest tree of reorders from the format made
+to the formats asked for. Tables over many ops would be large, so a value whose table would have more than `direct`
+entries gets a variable of its own, whose states are the sets of formats that reorders may make of it. Its cost is
+then a table over its maker and that variable, and one table per use says which sets have what a choice asks for. More
+formats than are asked for cost no less, so "have" is enough for the least cost, "are" is not needed. Where there
+would be too many sets, those of many formats are one state, whose cost is a lower bound of theirs
+(`demand_sets.DemandSets.more`).
+
+    kind           variables        entry
+    op o           (o,)             weight * cost
+    value v        (maker, users)   weight * tree(made, {asked for})      few entries
+    value v        (maker, v)       weight * tree(made, set)              many entries, with
+    link v, o      (o, v)           0 where the set has what the choice asks for, else FORBIDDEN
+    tail v         (w, v)           0 where the set of v has all that the set of w has, else FORBIDDEN
+
+The last is for values whose users are shared, as in dense blocks, where each layer uses all before it: if the last
+uses of v are all the uses of w, and ask for the same formats of both, then they are linked to w alone and w to v.
+Otherwise all users of a block would be neighbours of each other, and tables grow as formats ** layers.
+
+Values that cost nothing whatever is chosen (constants, say) have no table, and ops of one choice are not variables:
+they only fix formats. Nothing is tabled before it is needed, and then in bulk: cost functions of one `signature` have
+tables of one shape that the same array operations fill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from math import comb, prod
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layout_ir.selection.solver.demand_sets import DemandSets, count_sets, find_demand_sets, sets_of
+from layout_ir.selection.solver.selection_problem import FORBIDDEN, Choice, Matrix, Problem
+
+Table = NDArray[np.int64]
+Scope = tuple[int, ...]
+Kind = Literal["op", "value", "link", "tail"]
+
+DIRECT = 1 << 12
+"""Entries of its table above which a value gets a variable. Three ops of six options take 216; a value of many uses
+takes more by a factor per use."""
+
+NARROW = 12
+"""Up to so many formats, the number of a set is looked up by the bits of its members, which is the quicker way."""
+
+TREES = 1 << 22
+"""Trees of one value (sets times formats) above which it gets a variable."""
+
+CHUNK = 1 << 19
+"""Entries of the tables filled by one array operation: 4 MiB, which stays in the cache."""
+
+_Formats = tuple[int, ...]
+_Columns = tuple[tuple[_Formats, ...], tuple[_Formats, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """What fills the table of a value over ops: the formats that it is made in and asked for in, per choice of each op.
+
+    `used` has the places in `wanted` of the formats asked for. The axes of the ops in the table are in the signature.
+    """
+
+    number: int
+    made: _Formats
+    used: tuple[_Formats, ...]
+    wanted: _Formats
+
+
+class _ValueWithSets(NamedTuple):
+    """What fills the table of a value with a variable: the formats that it is made in, per choice, and its sets."""
+
+    number: int
+    made: _Formats
+    sets: DemandSets
+
+
+@dataclass(frozen=True, slots=True)
+class CostFunction:
+    """One table of the sum, not yet filled: its variables and what fills it."""
+
+    kind: Kind
+    number: int
+    """The op or value; of a link or tail, the value."""
+    scope: Scope
+    """Ascending, ops of one choice left out."""
+    signature: tuple[Any, ...]
+    op: int = 0
+    """Of a link, the op."""
+    formats: _Value | _ValueWithSets | None = None
+    """Of a value, what fills its table."""
+
+
+class CostFunctions:
+    """All cost functions of `problem`; variable k is op k, or value k - len(ops) if that has sets of its own.
+
+    `domains` has the number of states of each variable and 1 for what is none. Values whose table would have more
+    than `direct` entries get sets, with `tails` where uses are shared. `limits` has the number of sets that are told
+    apart, by value, where it is not demand_sets.SETS.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        direct: int = DIRECT,
+        *,
+        tails: bool = True,
+        limits: Mapping[int, int] | None = None,
+    ):
+        self.problem = problem
+        self.limits = limits or {}
+        self.shift = len(problem.ops)
+        self.domains = [len(op.choices) for op in problem.ops] + [1] * len(problem.values)
+        self.functions: list[CostFunction] = []
+        self.demand_sets: dict[int, DemandSets] = {}
+        """The values that have sets."""
+        # Few signatures, many cost functions: equal ones are kept once.
+        self._signatures: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        for number, op in enumerate(problem.ops):
+            scope = (number,) if len(op.choices) > 1 else ()
+            self._add("op", number, scope, ("op", len(op.choices)))
+        self._columns: list[_Columns] = []
+        known: dict[int, _Columns] = {}
+        for op in problem.ops:
+            columns = known.get(id(op.choices))
+            if columns is None:
+                columns = known[id(op.choices)] = _columns(op.choices)
+            self._columns.append(columns)
+        self._add_values(direct, tails)
+
+    def _add(
+        self,
+        kind: Kind,
+        number: int,
+        scope: Scope,
+        signature: tuple[Any, ...],
+        *,
+        op: int = 0,
+        formats: _Value | _ValueWithSets | None = None,
+    ) -> None:
+        signature = self._signatures.setdefault(signature, signature)
+        self.functions.append(CostFunction(kind, number, scope, signature, op, formats))
+
+    def _add_values(self, direct: int, tails: bool) -> None:
+        makers, users = self.problem.producers(), self.problem.uses()
+        local: dict[tuple[_Formats, ...], tuple[_Formats, tuple[_Formats, ...]]] = {}
+        wide: list[int] = []
+        for number, uses in enumerate(users):
+            value = self.problem.values[number]
+            if not uses or is_free(value.reorder, value.weight):
+                continue
+            asked = self._asked(uses)
+            found = local.get(asked)
+            if found is None:
+                found = local[asked] = _local(asked)
+            if not self._add_direct(number, makers[number], uses, found, direct):
+                wide.append(number)
+        if wide:
+            self._add_wide(wide, makers, users, tails)
+
+    def _asked(self, uses: list[tuple[int, int]]) -> tuple[_Formats, ...]:
+        columns = self._columns
+        return tuple([columns[user][0][k] for user, k in uses])
+
+    def _made(self, maker: tuple[int, int]) -> _Formats:
+        return self._columns[maker[0]][1][maker[1]]
+
+    def _add_direct(
+        self,
+        number: int,
+        maker: tuple[int, int],
+        uses: list[tuple[int, int]],
+        asked: tuple[_Formats, tuple[_Formats, ...]],
+        direct: int,
+    ) -> bool:
+        """Adds the cost of a value as a table over ops and returns True, unless that table would be large."""
+        wanted, used = asked
+        domains = self.domains
+        around = sorted({maker[0], *[user for user, _ in uses]})
+        scope = tuple([op for op in around if domains[op] > 1])
+        sizes = tuple([domains[op] for op in scope])
+        size = prod(sizes)
+        formats = len(self.problem.values[number].reorder)
+        sets = count_sets(len(wanted), len(uses))
+        # Where the sets are no fewer than the entries, a variable could only make it worse.
+        if size > direct and sets * max(sizes) < size:
+            return False
+        if len(wanted) > NARROW and (size > max(direct, DIRECT) or sets * formats > TREES):
+            return False
+        axis = {op: k for k, op in enumerate(scope)}
+        axes = tuple([axis.get(user, -1) for user, _ in uses])
+        signature = ("value", formats, len(wanted), sizes, axis.get(maker[0], -1), axes)
+        self._add("value", number, scope, signature, formats=_Value(number, self._made(maker), used, wanted))
+        return True
+
+    def _add_wide(
+        self, wide: list[int], makers: list[tuple[int, int]], users: list[list[tuple[int, int]]], tails: bool
+    ) -> None:
+        """Adds the costs of the values that get a variable: `wide`, and those that are tails of such."""
+        candidates = set(wide)
+        if tails:
+            values = self.problem.values
+            candidates |= {
+                v
+                for v, uses in enumerate(users)
+                if len(uses) > 1 and not is_free(values[v].reorder, values[v].weight)
+            }
+        asked = {
+            v: [(user, own) for (user, _), own in zip(users[v], self._asked(users[v]), strict=True)]
+            for v in sorted(candidates)
+        }
+        self.demand_sets = find_demand_sets(wide, asked, tails=tails, limits=self.limits)
+        own = set(self.demand_sets) - set(wide)
+        if own:
+            self.functions = [f for f in self.functions if f.kind != "value" or f.number not in own]
+        for number, sets in self.demand_sets.items():
+            self.domains[self.shift + number] = sets.states
+        for number, sets in self.demand_sets.items():
+            self._add_sets(number, sets, makers[number])
+
+    def _add_sets(self, number: int, sets: DemandSets, maker: tuple[int, int]) -> None:
+        shift, domains = self.shift, self.domains
+        variable = shift + number
+        alone: Scope = (variable,) if domains[variable] > 1 else ()
+        made = self._made(maker)
+        scope = (maker[0], *alone) if domains[maker[0]] > 1 else alone
+        sizes = tuple([domains[v] for v in scope])
+        formats = len(self.problem.values[number].reorder)
+        signature = ("wide", formats, len(sets.wanted), sets.most, sets.more, sizes)
+        self._add("value", number, scope, signature, formats=_ValueWithSets(number, made, sets))
+        for op, columns in sets.direct:
+            own = (op, *alone) if domains[op] > 1 else alone
+            signature = ("link", columns, len(sets.wanted), sets.most, sets.more)
+            self._add("link", number, own, signature, op=op)
+        if sets.tail is not None:
+            tail = shift + sets.tail
+            inner = self.demand_sets[sets.tail]
+            first = (tail, variable) if tail < variable else (variable, tail)
+            sizes = (len(inner.wanted), inner.most, len(sets.wanted), sets.most)
+            scope = tuple([v for v in first if domains[v] > 1])
+            self._add("tail", number, scope, ("tail", sizes, tail < variable))
+
+    def states_of(self, choices: Sequence[int]) -> list[int]:
+        """The state of every variable where op o takes choices[o]: each set has the formats asked for and no others."""
+        states = [*choices, *([0] * len(self.problem.values))]
+        users = self.problem.uses() if self.demand_sets else []
+        for number, sets in self.demand_sets.items():
+            place = {f: k for k, f in enumerate(sets.wanted)}
+            asked = {place[self.problem.ops[user].choices[choices[user]].ins[k]] for user, k in users[number]}
+            states[self.shift + number] = sets.state(frozenset(asked))
+        return states
+
+    def tables(self, numbers: Sequence[int]) -> Table:
+        """The tables of cost functions of one signature, stacked: [function, one axis per variable of the scope]."""
+        first = self.functions[numbers[0]]
+        kind = first.signature[0]
+        if kind == "op":
+            ops = [self.problem.ops[self.functions[k].number] for k in numbers]
+            costs = np.array([[c.cost for c in op.choices] for op in ops], np.int64)
+            costs = _weighted(costs, np.array([op.weight for op in ops], np.int64))
+            return costs if first.scope else costs.reshape(len(ops))
+        if kind == "value":
+            values = [f for k in numbers if isinstance(f := self.functions[k].formats, _Value)]
+            return self._value_tables(values, first.signature)
+        if kind == "wide":
+            wide = [f for k in numbers if isinstance(f := self.functions[k].formats, _ValueWithSets)]
+            return self._wide_value_tables(wide, first.signature)
+        own = _unfit(first.signature).reshape([self.domains[v] for v in first.scope])
+        return np.broadcast_to(own, (len(numbers), *own.shape))
+
+    def _value_tables(self, values: list[_Value], signature: tuple[Any, ...]) -> Table:
+        sizes: tuple[int, ...] = signature[3]
+        axes: tuple[int, ...] = signature[5]
+        n = len(values)
+        count = len(values[0].wanted)
+        step = max(1, TREES // (count_sets(count, len(axes)) * signature[1]))
+        if n > step:
+            parts = [values[k : k + step] for k in range(0, n, step)]
+            return np.concatenate([self._value_tables(part, signature) for part in parts])
+        trees = self._trees([(d.number, d.wanted) for d in values], len(axes))
+
+        def spread(formats: list[_Formats], axis: int) -> NDArray[np.int64]:
+            shape = [1] * len(sizes)
+            if axis >= 0:
+                shape[axis] = sizes[axis]
+            return np.array(formats, np.int64).reshape(n, *shape)
+
+        made = spread([d.made for d in values], signature[4])
+        used = [spread([d.used[k] for d in values], axis) for k, axis in enumerate(axes)]
+        index = np.arange(n).reshape([n] + [1] * len(sizes))
+        found = trees[index, _rows(used, count), made]
+        return np.ascontiguousarray(np.broadcast_to(found, (n, *sizes)))
+
+    def _wide_value_tables(self, values: list[_ValueWithSets], signature: tuple[Any, ...]) -> Table:
+        n, most, more = len(values), signature[3], signature[4]
+        step = max(1, TREES // (values[0].sets.states * signature[1]))
+        if n > step:
+            parts = [values[k : k + step] for k in range(0, n, step)]
+            return np.concatenate([self._wide_value_tables(part, signature) for part in parts])
+        trees = self._trees([(v.number, v.sets.wanted) for v in values], most)
+        if more:
+            trees = np.concatenate([trees, self._beyond(values, trees, most)], axis=1)
+        made = np.array([v.made for v in values], np.int64)
+        tables = np.moveaxis(trees, 1, 2)[np.arange(n)[:, None], made]
+        return tables.reshape(n, *signature[5])
+
+    def _beyond(self, values: list[_ValueWithSets], trees: Table, most: int) -> Table:
+        """[value, 1, format made] -> a lower bound of the cost of sets of more than `most` formats.
+
+        Besides the format made such a set has at least `most` others, and costs no less than they do.
+        """
+        largest = _members(len(values[0].sets.wanted), most)[-comb(len(values[0].sets.wanted), most) :]
+        costs = trees[:, -len(largest) :].copy()
+        for k, value in enumerate(values):
+            for place, fmt in enumerate(value.sets.wanted):
+                costs[k, largest[:, place], fmt] = FORBIDDEN
+        return costs.min(axis=1, keepdims=True)
+
+    def _trees(self, wanted_of: list[tuple[int, _Formats]], most: int) -> Table:
+        """[value, set of wanted formats in the order of `sets_of`, format made] -> weight * cost of the tree."""
+        nodes = [self.problem.values[number] for number, _ in wanted_of]
+        reorder = np.array([node.reorder for node in nodes], np.int64)
+        wanted = np.array([formats for _, formats in wanted_of], np.int64)
+        trees = steiner(reorder, wanted, most)
+        return _weighted(trees, np.array([node.weight for node in nodes], np.int64))
+
+
+def steiner(reorder: Table, wanted: NDArray[np.int64], most: int) -> Table:
+    """[n, set of wanted formats, root] -> cost of the cheapest tree, for n matrices at once.
+
+    The sets are those of at most `most` formats, in the order of `sets_of`. A tree goes from its root to some format
+    in the cheapest way and splits there.
+    """
+    n, formats = reorder.shape[:2]
+    distance = np.minimum(reorder, FORBIDDEN)
+    for middle in range(formats):
+        np.minimum(distance, distance[:, :, middle, None] + distance[:, None, middle, :], out=distance)
+    count = wanted.shape[1]
+    most = min(most, count)
+    trees = np.zeros((n, count_sets(count, most), formats), np.int64)
+    trees[:, :count] = distance.transpose(0, 2, 1)[np.arange(n)[:, None], wanted]
+    first = count
+    for size in range(2, most + 1):
+        sets = comb(count, size)
+        best: Table | None = None
+        for left, right in _splits(count, size):
+            split = trees[:, left] + trees[:, right]
+            best = split if best is None else np.minimum(best, split, out=best)
+        assert best is not None
+        whole = trees[:, first : first + sets]
+        whole[...] = FORBIDDEN
+        for middle in range(formats):
+            reach = distance[:, None, :, middle] + best[:, :, middle, None]
+            np.minimum(whole, reach, out=whole)
+        first += sets
+    return trees
+
+
+@lru_cache(maxsize=64)
+def _splits(count: int, size: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """For every way to split a set of `size` formats in two: the numbers of both parts, for every such set."""
+    chosen = np.array(list(combinations(range(count), size)), np.int64)
+    found: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    # The part that holds the first format is enumerated to avoid mirror images.
+    for mask in range((1 << (size - 1)) - 1):
+        left = [0, *(k + 1 for k in range(size - 1) if mask >> k & 1)]
+        right = [k for k in range(size) if k not in left]
+        found.append((_numbers(chosen[:, left], count), _numbers(chosen[:, right], count)))
+    return found
+
+
+def _rows(used: Sequence[NDArray[np.int64]], count: int) -> NDArray[np.int64]:
+    """The number of the set of all formats asked for, elementwise: `used` has one array of formats per use."""
+    if count > NARROW:
+        return _numbers(np.sort(np.stack(np.broadcast_arrays(*used), axis=-1), axis=-1), count)
+    mask = np.zeros(1, np.int64)
+    for formats in used:
+        mask = mask | (1 << formats)
+    return _by_bits(count, min(count, len(used)))[mask]
+
+
+@lru_cache(maxsize=256)
+def _by_bits(count: int, most: int) -> NDArray[np.int64]:
+    """[bits of the members of a set] -> the number of the set in the order of `sets_of`."""
+    numbers = np.zeros(1 << count, np.int64)
+    for number, chosen in enumerate(sets_of(count, most)):
+        numbers[sum(1 << k for k in chosen)] = number
+    return numbers
+
+
+def _numbers(formats: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """The numbers, in the order of `sets_of`, of sets given as ascending formats, the same ones repeated or not."""
+    most = formats.shape[-1]
+    choose = np.array([[comb(n, k) for k in range(most + 1)] for n in range(count + 1)], np.int64)
+    smaller = np.array([0, *(count_sets(count, size) for size in range(most))], np.int64)
+    is_new = np.ones(formats.shape, np.bool_)
+    is_new[..., 1:] = formats[..., 1:] != formats[..., :-1]
+    place = np.cumsum(is_new, axis=-1) - 1
+    size = place[..., -1] + 1
+    # Those behind a set in the order of its size: equal up to some place, and greater there.
+    behind = choose[count - 1 - formats, np.maximum(size[..., None] - place, 0)]
+    return smaller[size] + choose[count, size] - 1 - np.where(is_new, behind, 0).sum(axis=-1)
+
+
+@lru_cache(maxsize=1 << 8)
+def _unfit(signature: tuple[Any, ...]) -> Table:
+    """The table of a link or tail: FORBIDDEN where a set lacks a format that it must have, else 0."""
+    if signature[0] == "link":
+        _, columns, wanted, most, more = signature
+        members = _members(wanted, most)
+        if more:
+            members = np.concatenate([members, np.ones((1, wanted), np.bool_)])
+        lacks = np.zeros((len(columns[0]), len(members)), np.bool_)
+        for formats in columns:
+            lacks |= ~members.T[list(formats)]
+    else:
+        inner, outer = (_members(*signature[1][k : k + 2]) for k in (0, 2))
+        lacks = inner.astype(np.int32) @ (~outer[:, : inner.shape[1]]).T.astype(np.int32) > 0
+        lacks = lacks if signature[2] else lacks.T
+    return np.where(lacks, FORBIDDEN, 0).astype(np.int64)
+
+
+def _members(wanted: int, most: int) -> NDArray[np.bool_]:
+    """[set, place] -> whether the set, in the order of `sets_of`, has the format at that place."""
+    members = np.zeros((count_sets(wanted, most), wanted), np.bool_)
+    for row, chosen in zip(members, sets_of(wanted, most), strict=True):
+        row[list(chosen)] = True
+    return members
+
+
+def is_free(reorder: Matrix, weight: int) -> bool:
+    """Whether a value costs nothing, whatever formats it is made in and asked for."""
+    return not weight or not any(map(any, reorder))
+
+
+def _weighted(costs: Table, weights: Table) -> Table:
+    weights = weights.reshape([-1] + [1] * (costs.ndim - 1))
+    return np.where(
+        costs > FORBIDDEN // np.maximum(weights, 1), np.where(weights > 0, FORBIDDEN, 0), costs * weights
+    )
+
+
+def _columns(choices: tuple[Choice, ...]) -> tuple[tuple[_Formats, ...], tuple[_Formats, ...]]:
+    """Per operand, and per result, its format in every choice."""
+    return tuple(zip(*[c.ins for c in choices], strict=True)), tuple(
+        zip(*[c.outs for c in choices], strict=True)
+    )
+
+
+def _local(asked: tuple[_Formats, ...]) -> tuple[_Formats, tuple[_Formats, ...]]:
+    wanted = tuple(sorted({f for own in asked for f in own}))
+    place = {f: k for k, f in enumerate(wanted)}
+    return wanted, tuple(tuple(place[f] for f in own) for own in asked)

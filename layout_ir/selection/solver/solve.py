@@ -1,0 +1,153 @@
+"""One entry for all solvers.
+
+    exact    elimination; where that leaves a core, a minimum cut if there are two formats, and else search in
+             the core: optimal, or at the time limit the best found with a proven gap. The limit covers all of it:
+             what elimination has not come to is bounded by the least entries of what is left.
+    greedy   every op for itself, in program order
+    naive    every op its cheapest option, whatever the reorders cost
+
+The last two exist for comparison and prove nothing (`bound` is None).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from layout_ir.errors import LayoutError
+from layout_ir.gc_pause import gc_paused
+from layout_ir.selection.solver.branch_and_bound import Component, branch_and_bound
+from layout_ir.selection.solver.demand_sets import MOST_SETS, count_sets
+from layout_ir.selection.solver.elimination import TABLE_LIMIT, Elimination, prepare
+from layout_ir.selection.solver.greedy import solve_greedy, solve_preferred
+from layout_ir.selection.solver.mincut import Cut, bound_of, solve_by_cut
+from layout_ir.selection.solver.selection_problem import FORBIDDEN, Infeasible, Problem, Solution, evaluate
+
+NO_CHOICE = "no choice of options fits together: some value would need a forbidden reorder"
+
+SOLVERS = ("exact", "greedy", "naive")
+
+
+def solve(problem: Problem, solver: str = "exact", time_limit: float | None = None) -> Solution:
+    """The choice that `solver` makes; `time_limit` is in seconds, for the exact solver.
+
+    Raises LayoutError for an unknown solver, and Infeasible where no choice is possible.
+    """
+    if solver == "greedy":
+        return solve_greedy(problem)
+    if solver == "naive":
+        return solve_preferred(problem)
+    if solver != "exact":
+        raise LayoutError(f"unknown solver '{solver}': solvers are {', '.join(SOLVERS)}")
+    return solve_exact(problem, time_limit)
+
+
+def solve_exact(
+    problem: Problem, time_limit: float | None = None, table_limit: int = TABLE_LIMIT
+) -> Solution:
+    """A choice of least cost, proven; or, where `time_limit` is over before, the best found and a lower bound.
+
+    Three steps take time in proportion to the problem, some 50 us per op, that no limit cuts short: stating the cost
+    functions, finding the elimination order, and a first choice. Nor does the search end before it found some possible
+    choice. `table_limit` is the most entries of a table. Raises Infeasible where no choice is possible.
+    """
+    return run(problem, time_limit, table_limit).solution
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A solution and what it was found by, of which a certificate is made."""
+
+    elimination: Elimination | None
+    components: list[Component]
+    """The components of the core; empty where elimination went to the end."""
+    solution: Solution
+    cut: Cut | None = None
+    """The minimum cut, where one was found instead: its prices are the proof."""
+
+
+def run(
+    problem: Problem, time_limit: float | None, table_limit: int = TABLE_LIMIT, record: bool = False
+) -> Run:
+    """`solve_exact`, with what the solution was found by; with `record` the messages of elimination are in it.
+
+    Where a value may be demanded in more sets of formats than are told apart (`DemandSets.more`) and the solution found
+    needs one of those, the problem is solved again with more sets of that value told apart.
+    """
+    deadline = None if time_limit is None else time.monotonic() + time_limit
+    limits: dict[int, int] = {}
+    best: Solution | None = None
+    with gc_paused():
+        while True:
+            found, beyond = _run(problem, deadline, table_limit, record, limits)
+            if best is None or found.solution.cost < best.cost:
+                best = found.solution
+            late = deadline is not None and time.monotonic() >= deadline
+            if best.cost == found.solution.bound or late or not _refined(found, beyond, limits):
+                break
+        if best.cost >= FORBIDDEN:
+            best = solve_greedy(problem)
+            if best.cost >= FORBIDDEN:
+                raise Infeasible("no choice of options was found that fits together")
+        return replace(found, solution=Solution(best.choices, best.cost, found.solution.bound))
+
+
+def _refined(found: Run, beyond: Sequence[int], limits: dict[int, int]) -> bool:
+    """Lets one more size of sets of each value in `beyond` be told apart; whether that was possible for any."""
+    refined = False
+    for v in beyond:
+        assert found.elimination is not None
+        sets = found.elimination.functions.demand_sets[v]
+        sets = count_sets(len(sets.wanted), sets.most + 1)
+        if sets <= MOST_SETS:
+            limits[v] = sets
+            refined = True
+    return refined
+
+
+def _run(
+    problem: Problem, deadline: float | None, table_limit: int, record: bool, limits: dict[int, int]
+) -> tuple[Run, list[int]]:
+    """One pass of all methods, and the values that the solution demands in a set larger than those told apart."""
+    functions, order = prepare(problem, table_limit, deadline, limits)
+    cut = solve_by_cut(problem, deadline) if order.core_variables else None
+    if cut is not None:
+        cost, bound = evaluate(problem, cut.choices), bound_of(problem, cut)
+        # A cut through forbidden arcs is none; the search says what is wrong.
+        if cost == bound < FORBIDDEN:
+            return Run(None, [], Solution(cut.choices, cost, bound), cut), []
+    elimination = Elimination(functions, order, record)
+    if not elimination.run(deadline):
+        found = _completed(problem, elimination)
+        if found.cost < FORBIDDEN:
+            return Run(elimination, [], found), []
+        elimination.run()
+    components = branch_and_bound(elimination.core(), deadline) if order.core_variables else []
+    total = elimination.total + sum(part.cost for part in components)
+    bound = elimination.total + sum(part.bound for part in components)
+    if total >= FORBIDDEN:
+        raise Infeasible(NO_CHOICE)
+    states = elimination.backward({v: state for part in components for v, state in part.states.items()})
+    choices = tuple(states[: len(problem.ops)])
+    cost = evaluate(problem, choices)
+    beyond = [
+        v
+        for v, own in functions.demand_sets.items()
+        if own.more and states[functions.shift + v] == own.states - 1
+    ]
+    assert cost == total or (beyond and cost > total), f"the solver promised {total}, its choice costs {cost}"
+    return Run(elimination, components, Solution(choices, cost, bound)), beyond
+
+
+def _completed(problem: Problem, elimination: Elimination) -> Solution:
+    """The solution of an elimination that was stopped: greedy choices for what is left, the best ones with those for
+    the rest, and what elimination proved so far as the bound."""
+    bound = elimination.least()
+    greedy = solve_greedy(problem)
+    left = elimination.functions.states_of(greedy.choices)
+    choices = tuple(elimination.backward(dict(enumerate(left)))[: len(problem.ops)])
+    cost = evaluate(problem, choices)
+    if greedy.cost < cost:
+        choices, cost = greedy.choices, greedy.cost
+    return Solution(choices, cost, min(bound, cost))

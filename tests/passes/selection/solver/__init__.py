@@ -1,1 +1,0 @@
-"""Tests of `layout_ir.passes.selection.solver`."""

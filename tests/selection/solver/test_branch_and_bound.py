@@ -1,0 +1,90 @@
+"""The search finds what trying all assignments finds, and each step of its proof is true."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from layout_ir.selection.solver.branch_and_bound import ProofNode, branch_and_bound
+from layout_ir.selection.solver.selection_problem import FORBIDDEN
+from tests.selection.solver.tables import assignments, least_sum, random_tables, tangle
+
+CHAIN = [(k, k + 1) for k in range(5)]
+"""Makes one component of six variables."""
+
+
+@pytest.mark.parametrize("forbidden", [0, 0.2])
+@pytest.mark.parametrize("seed", range(10))
+def test_each_component_has_the_least_sum_of_its_tables(seed: int, forbidden: float):
+    rng = random.Random(seed)
+    tables = random_tables(rng, tangle(rng, 6, 9), [rng.randint(1, 4) for _ in range(6)], forbidden)
+    for part in branch_and_bound(tables, None):
+        own = [tables[k] for k in part.tables]
+        assert part.cost == part.bound == min(FORBIDDEN, least_sum(own))
+        if part.cost < FORBIDDEN:
+            assert part.cost == sum(int(t[tuple(part.states[v] for v in scope)]) for scope, t in own)
+
+
+def test_what_shares_no_variable_is_searched_apart():
+    rng = random.Random(1)
+    left, right = [(0, 1), (1, 2), (0, 2)], [(3, 4), (3,)]
+    parts = branch_and_bound(random_tables(rng, [left[0], right[0], *left[1:], right[1]], [3] * 5), None)
+    assert sorted(part.tables for part in parts) == [(0, 2, 3), (1, 4)]
+    assert [sorted(part.states) for part in sorted(parts, key=lambda p: p.tables)] == [[0, 1, 2], [3, 4]]
+
+
+def test_negative_tables_in_a_chain_of_shared_variables_are_one_component():
+    scopes = [(0, 1), (2, 3), (1, 2)]
+    (part,) = branch_and_bound(random_tables(random.Random(1), scopes, [2] * 4), None)
+    assert part.tables == (0, 1, 2)
+
+
+def test_negative_without_an_allowed_assignment_the_cost_is_forbidden():
+    """Three variables of two states, no two of which may be equal."""
+    unequal = np.array([[FORBIDDEN, 0], [0, FORBIDDEN]], np.int64)
+    (part,) = branch_and_bound([((0, 1), unequal), ((1, 2), unequal), ((0, 2), unequal)], None)
+    assert part.cost == part.bound == FORBIDDEN
+
+
+def test_a_deadline_that_is_over_leaves_a_true_bound_and_a_real_assignment():
+    gaps = 0
+    for seed in range(12):
+        rng = random.Random(seed)
+        tables = random_tables(rng, [*CHAIN, *tangle(rng, 6, 8)], [3] * 6)
+        (part,) = branch_and_bound(tables, 0.0)
+        costs = {tuple(sorted(states.items())): cost for states, cost in assignments(tables)}
+        assert part.bound <= min(costs.values()) <= part.cost == costs[tuple(sorted(part.states.items()))]
+        gaps += part.bound < part.cost
+    assert gaps > 4, "the first assignment is the best: nothing is tested"
+
+
+def _check(
+    node: ProofNode, left: dict[int, set[int]], costs: list[tuple[dict[int, int], int]], best: int
+) -> int:
+    """The number of branches below `node`, after every step from there on was found to be true."""
+    for v, state in node.dropped:
+        assert state in left[v]
+        inside = [c for s, c in costs if s[v] == state and all(s[w] in own for w, own in left.items())]
+        assert min(inside, default=best) >= best
+        left = left | {v: left[v] - {state}}
+    branches = 0
+    if node.split is not None:
+        states = sorted(left[node.split])
+        branches = len(node.cases)
+        for state, case in zip(states, node.cases, strict=True):
+            branches += _check(case, left | {node.split: {state}}, costs, best)
+    return branches + (0 if node.then is None else _check(node.then, left, costs, best))
+
+
+def test_no_dropped_state_is_part_of_a_cheaper_assignment_and_branches_take_all_states():
+    branches = 0
+    for seed in range(12):
+        rng = random.Random(seed)
+        tables = random_tables(rng, [*CHAIN, *tangle(rng, 6, 8)], [3] * 6, 0.1)
+        (part,) = branch_and_bound(tables, None)
+        branches += _check(
+            part.proof, {v: set(range(3)) for v in range(6)}, list(assignments(tables)), part.cost
+        )
+    assert branches > 10, "no search branches: nothing is tested"

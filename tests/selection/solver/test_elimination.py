@@ -1,0 +1,195 @@
+"""Elimination, by whatever plan, adds up to the optimum that brute force finds."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+
+import pytest
+
+from layout_ir.certificate.checking import verify
+from layout_ir.selection.solver import demand_sets
+from layout_ir.selection.solver.certificate import certify
+from layout_ir.selection.solver.cost_functions import CostFunctions
+from layout_ir.selection.solver.elimination import Elimination, prepare
+from layout_ir.selection.solver.elimination_order import find_elimination_order
+from layout_ir.selection.solver.selection_problem import (
+    Choice,
+    OpNode,
+    Problem,
+    ValueNode,
+    evaluate,
+    tree_cost,
+)
+from tests.selection.problems import (
+    brute_force,
+    cyclic_problem,
+    dense_problem,
+    hub_problem,
+    random_problem,
+)
+
+
+def _solve(problem: Problem, direct: int, *, tails: bool = True) -> tuple[int, int]:
+    """The total that elimination promises, and what its choice costs."""
+    functions = CostFunctions(problem, direct, tails=tails)
+    elimination = Elimination(
+        functions, find_elimination_order(functions.domains, [f.scope for f in functions.functions], 1 << 30)
+    )
+    assert elimination.run()
+    return elimination.total, evaluate(problem, elimination.backward({})[: len(problem.ops)])
+
+
+@pytest.mark.parametrize("direct", [1, 30, 1 << 20])
+def test_total_is_the_optimum_with_and_without_variables_for_values(direct: int):
+    rng = random.Random(direct)
+    for _ in range(200):
+        problem = random_problem(rng, rng.randint(1, 5), rng.randint(2, 6))
+        assert _solve(problem, direct) == (brute_force(problem),) * 2
+
+
+@pytest.mark.parametrize("tails", [False, True])
+def test_sets_of_shared_users_are_worth_what_brute_force_finds(tails: bool):
+    rng = random.Random(8)
+    tied = 0
+    for _ in range(25):
+        problem = dense_problem(rng, 4, 3)
+        tied += any(sets.tail is not None for sets in CostFunctions(problem, 1).demand_sets.values())
+        assert _solve(problem, 1, tails=tails) == (brute_force(problem),) * 2
+    assert tied > 20, "no value shares its users with another: nothing is tested"
+
+
+def test_sets_of_values_in_cycles():
+    rng = random.Random(9)
+    for _ in range(60):
+        problem = cyclic_problem(rng, 5, 3)
+        assert _solve(problem, 1) == (brute_force(problem),) * 2
+
+
+def test_dense_blocks_take_work_that_grows_with_their_layers_and_not_as_a_power():
+    """Direct tables over the users of one value would have 5 ** layers entries."""
+    work: list[int] = []
+    for layers in (12, 24, 48):
+        functions, order = prepare(dense_problem(random.Random(layers), layers, 5), 1 << 23)
+        assert not order.core_variables and functions.demand_sets
+        work.append(order.work)
+    assert work[2] - work[1] < 2.5 * (work[1] - work[0])
+
+
+def _residual(blocks: int) -> Problem:
+    rng = random.Random(0)
+    parts = [random_problem(rng, 6, 3) for _ in range(8)]
+    nodes, values = list(parts[0].ops), list(parts[0].values)
+    for k in range(blocks):
+        part = parts[k % 8]
+        shift = len(values)
+        # The source of each part takes what the part before it gives.
+        joined = OpNode(
+            (shift - 1,), (shift,), tuple(Choice((0,), c.outs, c.cost) for c in part.ops[0].choices)
+        )
+        rest = [
+            OpNode(
+                tuple(v + shift for v in op.operands),
+                tuple(v + shift for v in op.results),
+                op.choices,
+                op.weight,
+            )
+            for op in part.ops[1:]
+        ]
+        nodes += [joined, *rest]
+        values += part.values
+    return Problem(tuple(nodes), tuple(values))
+
+
+def _hub(uses: int) -> Problem:
+    return hub_problem(random.Random(1), uses, 4)
+
+
+@pytest.mark.parametrize("make", [_residual, _hub])
+def test_factors_and_work_grow_with_the_problem(make: Callable[[int], Problem]):
+    sizes: list[tuple[int, int, int]] = []
+    for n in (200, 800):
+        functions, order = prepare(make(n), 1 << 23)
+        held = sum(len(f.scope) + len(f.signature) for f in functions.functions)
+        sizes.append((held, order.work, len(order.buckets) + len(order.slots)))
+    for few, many in zip(*sizes, strict=True):
+        assert many <= 4.2 * few
+
+
+def test_hub_of_many_uses_adds_up_far_more_than_fits_a_message():
+    problem = hub_problem(random.Random(2), 2000, 3)
+    total, cost = _solve(problem, 1 << 12)
+    assert total == cost
+    # The optimum makes some set of formats and lets every use take the cheapest of them.
+    (value,) = problem.values
+    make, *users = problem.ops
+    best = min(
+        made.cost
+        + sum(min(c.cost for c in user.choices if c.ins[0] in needed) for user in users)
+        + value.weight * _tree(value.reorder, made.outs[0], needed)
+        for made in make.choices
+        for needed in ({0}, {1}, {2}, {0, 1}, {0, 2}, {1, 2}, {0, 1, 2})
+    )
+    assert cost == best
+
+
+def _tree(reorder: tuple[tuple[int, ...], ...], root: int, needed: set[int]) -> int:
+
+    return tree_cost(reorder, root, needed)
+
+
+def test_plan_keeps_every_table_below_the_limit_and_leaves_the_rest():
+    problem = random_problem(random.Random(3), 40, 4)
+    for limit in (1, 16, 256, 1 << 20):
+        functions, order = prepare(problem, limit)
+        assert all(bucket.entries <= limit for bucket in order.buckets)
+        gone = {bucket.variable for bucket in order.buckets}
+        variables = {v for v, size in enumerate(functions.domains) if size > 1}
+        assert gone | set(order.core_variables) == variables
+        assert not gone & set(order.core_variables)
+    assert not prepare(problem, 1 << 20)[1].core_variables
+
+
+@pytest.mark.parametrize("limit", [1, 3, 6])
+def test_sets_that_are_not_told_apart_bound_and_are_refined(limit: int, monkeypatch: pytest.MonkeyPatch):
+    """The first run bounds; where the choice needs larger sets, those are told apart until it is proven."""
+    monkeypatch.setattr(demand_sets, "SETS", limit)
+    rng = random.Random(limit)
+    bounded = refined = 0
+    for _ in range(120):
+        problem = hub_problem(rng, rng.randint(2, 5), 4)
+        if rng.random() < 0.5:
+            problem = random_problem(rng, rng.randint(2, 5), 4)
+        optimum = brute_force(problem)
+        functions = CostFunctions(problem, 1)
+        order = find_elimination_order(functions.domains, [f.scope for f in functions.functions], 1 << 30)
+        elimination = Elimination(functions, order)
+        assert elimination.run() and elimination.total <= optimum
+        bounded += elimination.total < optimum
+        with monkeypatch.context() as patch:
+            patch.setattr("layout_ir.selection.solver.elimination.DIRECT", 1)
+            patch.setattr("layout_ir.selection.solver.elimination.WIDE", 1)
+            solution, certificate = certify(problem)
+        assert solution.cost == optimum == solution.bound
+        assert verify(json.loads(json.dumps(certificate))).is_optimal
+        refined += any(len(entry) > 3 for entry in certificate["sets"])
+    assert refined > 10, "no set is cut short: nothing is tested"
+    assert bounded > 0 or limit > 1
+
+
+def test_negative_sets_that_cannot_be_refined_leave_a_gap(monkeypatch: pytest.MonkeyPatch):
+    """Every use wants a format of its own, all are far from each other, and only pairs are told apart."""
+    monkeypatch.setattr(demand_sets, "SETS", 3)
+    monkeypatch.setattr("layout_ir.selection.solver.solve.MOST_SETS", 3)
+    for name in ("DIRECT", "WIDE"):
+        monkeypatch.setattr(f"layout_ir.selection.solver.elimination.{name}", 1)
+    formats = 5
+    reorder = tuple(tuple(10 * (f != g) for g in range(formats)) for f in range(formats))
+    make = OpNode((), (0,), tuple(Choice((), (f,), 0) for f in range(2)))
+    uses = [OpNode((0,), (), (Choice((f,), (), 0), Choice((f,), (), 1))) for f in range(formats)]
+    problem = Problem((make, *uses), (ValueNode(reorder),))
+    solution, certificate = certify(problem)
+    assert solution.cost == 40 and solution.bound is not None and solution.bound < 40
+    verdict = verify(certificate)
+    assert not verdict.is_optimal and verdict.bound == solution.bound
