@@ -30,6 +30,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from layout_ir.backends.reference.foreign_ops import ForeignFunctions
 from layout_ir.backends.reference.opaque_nodes import run_opaque
+from layout_ir.backends.reference.registered_ops import run_registered, semantics_of
 from layout_ir.backends.reference.semantics import SEMANTICS, Semantics
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.diagnostics import LocatedError, UnforeseenOpError, name_of_op
@@ -169,16 +170,27 @@ class _Loops(ScfFunctions):
 
 
 class _Interpreter(Interpreter):
-    """xDSL's interpreter, whose errors name the op."""
+    """xDSL's interpreter, whose errors name the op, and which knows the ops whose semantics are registered."""
+
+    trace: Trace | None = None
 
     def _run_op(self, op: Operation, inputs: tuple[Any, ...]) -> OpImplResult:
         with _errors_of(op):
-            return super()._run_op(op, inputs)
+            semantics = semantics_of(op)
+            if semantics is None:
+                return super()._run_op(op, inputs)
+            start = perf_counter()
+            results = run_registered(op, semantics, inputs)
+            if self.trace is not None:
+                self.trace(op, (*inputs, *results), perf_counter() - start)
+            return OpImplResult(results, None)
 
 
 def interpreter_of(module: ModuleOp, functions: InterpreterFunctions) -> Interpreter:
     """An interpreter of `module` with these functions, those of other dialects, and xDSL's own for scf."""
     interpreter = _Interpreter(module)
+    if isinstance(functions, ReferenceFunctions):
+        interpreter.trace = functions.trace
     for implementations in (functions, ArithFunctions(), _Loops(), ForeignFunctions()):
         interpreter.register_implementations(implementations, override=True)
     return interpreter
@@ -208,10 +220,11 @@ def check_supported(module: ModuleOp, function: FuncOp) -> None:
                 f"{title} calls @{op.callee.string_value()}, which the module does not define", op
             )
         name = name_of_op(op)
-        if type(op) not in SEMANTICS and type(op) is not OpaqueOp and name.partition(".")[0] not in _FOREIGN:
+        known = type(op) in SEMANTICS or type(op) is OpaqueOp or name.partition(".")[0] in _FOREIGN
+        if not known and semantics_of(op) is None:
             raise LocatedError(
                 f"{name} has no reference semantics: supported are the ops of nn, layout, func, scf, "
-                "arith, linalg, math, tensor and tosa",
+                "arith, linalg, math, tensor and tosa, and those that layout_ir.extend.register_op gives semantics",
                 op,
             )
 
