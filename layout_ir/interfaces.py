@@ -110,9 +110,10 @@ def register_pads(op: type[Operation], behaviour: PadBehaviour) -> None:
 
 
 ArraySemantics = Callable[..., Any]
-"""(op, *operands) -> the result, or a tuple of one per result, as NumPy arrays of logical shapes. Arrays are of the type
-that is computed in: f16 and bf16 come as float32 and are rounded afterwards. Operands that are no tensors come as
-they are."""
+"""(op, *operands) -> the result, or a tuple of one per result, as NumPy arrays of logical shapes.
+
+Arrays are of the type that is computed in: f16 and bf16 come as float32 and are rounded afterwards. Operands that are
+no tensors come as they are."""
 
 ARRAY_SEMANTICS = OpRegistry[ArraySemantics]()
 """What ops of others compute, for the reference (`backends.reference.registered_ops`)."""

@@ -210,6 +210,12 @@ def _check_type(type: Attribute, what: str, op: Operation) -> None:
     raise LocatedError(f"{what} is {type}: running needs a layout, which {type.encoding} is not", op)
 
 
+def has_semantics(op: Operation) -> bool:
+    """Whether the reference runs `op`: one of ours, of a dialect that it knows, or with registered semantics."""
+    known = type(op) in SEMANTICS or type(op) is OpaqueOp or name_of_op(op).partition(".")[0] in _FOREIGN
+    return known or semantics_of(op) is not None
+
+
 def check_supported(module: ModuleOp, function: FuncOp) -> None:
     """Raises LocatedError, naming the op, if `function` or one that it calls has an op without reference semantics, or
     calls one that the module does not define."""
@@ -220,8 +226,7 @@ def check_supported(module: ModuleOp, function: FuncOp) -> None:
                 f"{title} calls @{op.callee.string_value()}, which the module does not define", op
             )
         name = name_of_op(op)
-        known = type(op) in SEMANTICS or type(op) is OpaqueOp or name.partition(".")[0] in _FOREIGN
-        if not known and semantics_of(op) is None:
+        if not has_semantics(op):
             raise LocatedError(
                 f"{name} has no reference semantics: supported are the ops of nn, layout, func, scf, "
                 "arith, linalg, math, tensor and tosa, and those that layout_ir.extend.register_op gives semantics",

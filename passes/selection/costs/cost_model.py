@@ -147,9 +147,9 @@ class CheckedCosts(CostModel):
         """What the model says."""
         return self.model.formats(shape)
 
-    def _asked(self, question: Callable[[], int], name: str, *about: object) -> int:
+    def _asked(self, question: Callable[[], object], name: str, *about: object) -> int:
         with unforeseen_as_error(self._subject(name, about)):
-            answer: object = question()
+            answer = question()
         if not isinstance(answer, int) or isinstance(answer, bool):
             raise LayoutError(f"{self._subject(name, about)} = {answer!r} is no int")
         return answer

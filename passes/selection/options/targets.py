@@ -169,7 +169,7 @@ def _made(value: object, source: str) -> Target:
     """`value`, or what it returns, which is to be a Target. Raises LayoutError."""
     if not isinstance(value, Target) and callable(value):
         try:
-            value = cast("object", value())
+            value = value()
         except Exception as error:
             raise LayoutError(f"{source}: {type(error).__name__}: {error}") from error
     if not isinstance(value, Target):
