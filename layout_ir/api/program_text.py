@@ -10,6 +10,7 @@ A program that is wrong is refused whole, with a `ProgramError` that has every m
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from typing import IO
 
 from xdsl.context import Context
@@ -59,20 +60,25 @@ class ProgramError(LayoutError):
             renderer(diagnostic)
 
 
-def register_dialects(ctx: Context) -> None:
-    """Registers every dialect of xDSL, of installed packages and of this one; each is imported at its first use."""
+def register_dialects(ctx: Context, without: Collection[str] = ()) -> None:
+    """Registers every dialect of xDSL, of installed packages and of this one; each is imported at its first use.
+
+    Of those of one name that of this package is taken, none where it is in `without`.
+    """
     for name, factory in {**Universe.get_multiverse().all_dialects, **registry.DIALECTS}.items():
-        ctx.register_dialect(name, factory)
+        if name not in without:
+            ctx.register_dialect(name, factory)
 
 
 @public
-def context(*, allow_unregistered: bool = False) -> Context:
+def context(*, allow_unregistered: bool = False, without: Collection[str] = ()) -> Context:
     """A new xDSL context with every dialect of xDSL, of installed packages and of this one.
 
-    With `allow_unregistered`, ops and attributes of unknown dialects are taken in their generic form.
+    With `allow_unregistered`, ops and attributes of unknown dialects are taken in their generic form. Dialects named in
+    `without` are left out, so that others of these names can be registered.
     """
     ctx = Context(allow_unregistered=allow_unregistered)
-    register_dialects(ctx)
+    register_dialects(ctx, without)
     return ctx
 
 
