@@ -19,8 +19,7 @@ from layout_ir.backends.reference.tensor import Tensor, interior
 from layout_ir.dialects.layout import dtype_of, is_tensor
 from layout_ir.elements.numpy_types import Array, narrow, storage, stored_number
 from layout_ir.errors import LayoutError, shape_text
-from layout_ir.interfaces import ARRAY_SEMANTICS, ArraySemantics
-from layout_ir.passes.pad_queries import pad_reads
+from layout_ir.interfaces import ARRAY_SEMANTICS, PAD_BEHAVIOURS, ArraySemantics, LayoutOp, PadRead
 
 
 def semantics_of(op: Operation) -> ArraySemantics | None:
@@ -60,12 +59,20 @@ def _stored(value: object, type: Any, number: int) -> Any:
     return Tensor.store(narrow(array, dtype), layout, dtype)
 
 
+def _reads(op: Operation, number: int) -> tuple[PadRead, ...]:
+    """What the op says that it reads in the pads of an operand."""
+    if isinstance(op, LayoutOp):
+        return op.pad_reads(number)
+    behaviour = PAD_BEHAVIOURS.find(op)
+    return () if behaviour is None else behaviour.reads(op, number)
+
+
 def _check_pads(op: Operation, number: int, operand: Tensor) -> None:
     """Raises LayoutError where pads of the operand do not hold what the op says that it reads there."""
     if not operand.layout.is_padded:
         return
     inside = interior(operand.layout)
-    for read in pad_reads(op, number):
+    for read in _reads(op, number):
         along = list(inside)
         along[read.dim] = slice(None)
         line = np.moveaxis(operand.box()[tuple(along)], read.dim, 0)
