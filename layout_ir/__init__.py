@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from layout_ir.algebra.format import Format
     from layout_ir.algebra.layout import HOLE, Index, Layout, Pad
     from layout_ir.algebra.refinement import Nest, peel, refine
+    from layout_ir.api.ahead_of_time import compile_object
     from layout_ir.api.execute import run
     from layout_ir.api.exporting import to_onnx
     from layout_ir.api.memory import NONE, Memory
@@ -52,6 +53,7 @@ _WHERE = {
     "ProgramError": "api.program_text",
     "TensorDesc": "arrays.descriptor",
     "collect_remarks": "diagnostics",
+    "compile_object": "api.ahead_of_time",
     "compile_reorder": "api.reordering",
     "compose": "algebra.concat",
     "concat": "algebra.concat",
@@ -91,6 +93,7 @@ __all__ = [
     "ProgramError",
     "TensorDesc",
     "collect_remarks",
+    "compile_object",
     "compile_reorder",
     "compose",
     "concat",

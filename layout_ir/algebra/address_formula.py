@@ -179,7 +179,7 @@ _SPELLINGS: dict[str, dict[Operator, str]] = {
 _INSTRUCTIONS: dict[Operator, str] = {
     "+": "add", "*": "mul", "/": "udiv", "%": "urem", "^": "xor", "&": "and", "<<": "shl", ">>": "lshr",
 }  # fmt: skip
-_ATOM = re.compile(r"[A-Za-z_]\w*(\[\w*\])*|[0-9]+", re.ASCII)
+_ATOM = re.compile(r"[A-Za-z_]\w*(\[\w*\])*|[0-9]+|\([^()]*\)", re.ASCII)
 """What needs no parentheses in any operation."""
 
 
