@@ -103,7 +103,8 @@ class LayoutOptMain(xDSLOptMain):
             "text, or (execute) also that it gives the same results on random data, with NaN in every pad",
         )
         add_input_shapes(arg_parser)
-        arg_parser.conflict_handler = "resolve"  # xDSL's `--version` is that of xdsl-opt
+        # The `--version` of xDSL is that of xdsl-opt.
+        arg_parser._optionals.conflict_handler = "resolve"  # pyright: ignore[reportPrivateUsage]
         arg_parser.add_argument(
             "--version", action="version", version=f"layout-opt {__version__} (xDSL {version('xdsl')})"
         )
