@@ -11,19 +11,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.algebra.factors import Factor
 from layout_ir.algebra.format import Format
 from layout_ir.diagnostics import Diagnostic, Severity, location_of, name_of_op
-from layout_ir.dialects.layout import has_layout, with_format
+from layout_ir.dialects.layout import ViewOp, format_of, has_layout, layout_of, with_format
 from layout_ir.errors import LayoutError, public, unforeseen_as_error
-from layout_ir.interfaces import ARRAY_SEMANTICS, OPTIONS, LayoutOption
+from layout_ir.interfaces import ARRAY_SEMANTICS, OPTIONS, LayoutOption, RegionLinks
 from layout_ir.passes.pad_queries import needed_pad, pad_reads, provided_pad
 from layout_ir.passes.rewriting import retype
 from layout_ir.passes.selection.costs.cost_model import CheckedCosts, CostModel
 from layout_ir.passes.selection.options.conv_kernels import Target
-from layout_ir.passes.selection.options.models import has_model, options_of
+from layout_ir.passes.selection.options.models import has_model, options_of, options_state_pads
 from layout_ir.passes.selection.options.targets import find_target
 from layout_ir.passes.selection.options.tensor_formats import bound, row_major, shape_of
 
@@ -39,14 +40,25 @@ def check_op(
 
     Errors are what `optimize` would refuse or do wrong; a warning or a remark says what is not known of the op. The op
     is asked with common formats of each of its tensors, and with those of `formats` that fit them. It is not changed.
-    Raises LayoutError for an unknown target or a format that is none.
+    Nothing is asked of ops without tensors, and of those that are the structure of a program: functions, calls, control
+    flow, ends of blocks. Raises LayoutError for an unknown target or a format that is none.
     """
     if not isinstance(op, Operation):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise LayoutError(f"an op is an Operation of xDSL, not of type {type(op).__name__}")
     checker = _Checker(op, find_target(target), [Format.of(fmt) for fmt in formats])
-    checker.options()
-    checker.semantics()
+    if checker.tensors and not _is_structure(op):
+        checker.options()
+        checker.semantics()
     return list(dict.fromkeys(checker.found))
+
+
+def _is_structure(op: Operation) -> bool:
+    dialect = name_of_op(op).partition(".")[0]
+    return (
+        dialect in ("builtin", "cf", "func", "scf")
+        or isinstance(op, RegionLinks)
+        or op.has_trait(IsTerminator, value_if_unregistered=False)
+    )
 
 
 class _Checker:
@@ -76,8 +88,6 @@ class _Checker:
             options = self.asked(known)
             if options is None:
                 return
-            if not options and not number:
-                self.say(Severity.ERROR, f"no option on target {self.target.name} without known formats")
             before = {value: list(formats) for value, formats in known.items()}
             for option in options:
                 if option not in tried:
@@ -90,7 +100,9 @@ class _Checker:
                 for value in self.tensors:
                     known[value] += [fmt for fmt in self.likely(value) if fmt not in known[value]]
             elif known == before:
-                return
+                break
+        if not tried:
+            self.say(Severity.ERROR, f"no option on target {self.target.name}, whatever formats are known")
 
     def asked(self, known: dict[SSAValue, list[Format]]) -> list[LayoutOption] | None:
         """The options for these formats; None after an error."""
@@ -134,13 +146,9 @@ class _Checker:
         try:
             self.costs.op(name_of_op(self.op), option, shapes)
             made = self.made(option)
+            self.settle_pads(made)
             with unforeseen_as_error(f"the verifier of {name_of_op(self.op)} {what}", VerifyException):
                 made.verify(verify_nested_ops=False)
-            for k in range(len(made.operands)):
-                pad_reads(made, k)
-                needed_pad(made, k)
-            if len(made.results) == 1 and has_layout(made.results[0].type):
-                provided_pad(made)
         except VerifyException as error:
             self.say(Severity.ERROR, f"{what} its verifier says: {' '.join(str(error).split())}")
         except LayoutError as error:
@@ -163,6 +171,25 @@ class _Checker:
         for result, type in zip(copy.results, types[count:], strict=True):
             retype(result, type)
         return copy
+
+    def settle_pads(self, made: Operation) -> None:
+        """Gives the operands the pads that the op asks for, and its result those that it leaves, as selection does."""
+        if options_state_pads(self.op):
+            return
+        for k, operand in enumerate(made.operands):
+            pad_reads(made, k)
+            needed = needed_pad(made, k)
+            fmt = format_of(operand.type)
+            if needed is not None and fmt is not None:
+                retype(operand, with_format(operand.type, fmt.with_pad(needed)))
+        if len(made.results) == 1 and (fmt := format_of(made.results[0].type)) is not None:
+            result = retype(made.results[0], with_format(made.results[0].type, fmt.with_pad("undef")))
+            if isinstance(made, ViewOp):
+                fmt = made.view(layout_of(made.input.type)).format
+            else:
+                held = provided_pad(made)
+                fmt = fmt.with_pad("undef" if held is None else held)
+            retype(result, with_format(result.type, fmt))
 
     def semantics(self) -> None:
         from layout_ir.backends.reference.interpreter import has_semantics
