@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from layout_ir.diagnostics import collect_remarks
     from layout_ir.errors import LayoutError
     from layout_ir.frontends.onnx import from_onnx
+    from layout_ir.passes.explain_reorders import explain
     from layout_ir.passes.onnx.optimize_model import optimize_onnx
     from layout_ir.passes.optimize_pipeline import optimize
     from layout_ir.version import __version__ as __version__
@@ -58,6 +59,7 @@ _WHERE = {
     "compose": "algebra.concat",
     "concat": "algebra.concat",
     "context": "api.program_text",
+    "explain": "passes.explain_reorders",
     "formats": "api.program_layouts",
     "from_onnx": "frontends.onnx",
     "layout_of": "api.program_layouts",
@@ -98,6 +100,7 @@ __all__ = [
     "compose",
     "concat",
     "context",
+    "explain",
     "extend",
     "formats",
     "from_onnx",

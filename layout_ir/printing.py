@@ -14,6 +14,9 @@ know an attribute, as the stock mlir-opt, keep its text as it is and drop the al
 Names are given in the order of first use. A format that differs from its tag in the pad policy has it in its alias
 (`#nChw8c_undef`), a format without a tag is `#fmt0`, and equal names get a number.
 
+For tools that know the dialects by their definitions in IRDL, `for_irdl` writes a text inside angle brackets as a
+string, properties as attributes, and every op in the generic form.
+
 Constants print bit for bit. xDSL writes NaN and infinities in lists in a way it does not read back, and takes 0.0
 and -0.0 for equal when it looks for splats; here a list or splat is printed only where its text means the same
 bits, everything else in hexadecimal, as MLIR does for big constants anyway.
@@ -35,12 +38,12 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     TensorType,
 )
-from xdsl.ir import Attribute, Dialect
+from xdsl.ir import Attribute, Data, Dialect
 from xdsl.printer import Printer
 
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.tag import name_of
-from layout_ir.dialects.layout import FormatAttr
+from layout_ir.dialects.layout import FormatAttr, OpaqueAttr
 
 HEX_ABOVE = 100
 """Constants of more elements than this print in hexadecimal: the limit MLIR and xDSL use."""
@@ -59,15 +62,23 @@ def print_module(
     module: ModuleOp,
     *,
     generic: bool = False,
+    for_irdl: bool = False,
     elide_above: int | None = None,
     dialects: Iterable[Dialect] = (Builtin,),
 ) -> str:
     """The text of `module`, aliases first, ending in a newline.
 
-    `generic` prints every op in the generic form. Constants of more than `elide_above` elements are elided, but for
+    `generic` prints every op in the generic form; so does `for_irdl`, and attributes as the definitions in
+    `layout_ir.exits.irdl` have them. Constants of more than `elide_above` elements are elided, but for
     splats; the text then still parses, but can no longer be run. `dialects` hold the resources of the module.
     """
-    return ProgramPrinter(print_generic_format=generic, elide_above=elide_above).program(module, dialects)
+    printer = ProgramPrinter(
+        print_generic_format=generic or for_irdl,
+        print_properties_as_attributes=for_irdl,
+        quotes_attributes=for_irdl,
+        elide_above=elide_above,
+    )
+    return printer.program(module, dialects)
 
 
 @dataclass(eq=False, repr=False)
@@ -76,6 +87,8 @@ class ProgramPrinter(Printer):
 
     elide_above: int | None = None
     """Constants of more elements than this are elided; None: print everything."""
+    quotes_attributes: bool = False
+    """Whether the text of an attribute of ours prints as a string."""
 
     _aliases: dict[tuple[FormatAttr, tuple[str, ...]], str] = field(
         default_factory=dict[tuple[FormatAttr, tuple[str, ...]], str], init=False
@@ -99,7 +112,7 @@ class ProgramPrinter(Printer):
             print(f"// {constants} elided: this program can be read and transformed, but not run.", file=head)
         for (attribute, _), alias in self._aliases.items():
             self.print_string(f"#{alias} = ")
-            super().print_attribute(attribute)
+            self._print_spelled_out(attribute)
             self.print_string("\n", indent=0)
         return f"{head.getvalue()}{body.getvalue()}\n"
 
@@ -110,7 +123,7 @@ class ProgramPrinter(Printer):
         elif "." in attribute.name.removeprefix("builtin.") and not self._is_in_body:
             self._is_in_body = True
             try:
-                super().print_attribute(attribute)
+                self._print_spelled_out(attribute)
             finally:
                 self._is_in_body = False
         elif isinstance(attribute, DenseIntOrFPElementsAttr):
@@ -121,6 +134,21 @@ class ProgramPrinter(Printer):
             self.print_attribute(attribute.type)
         else:
             super().print_attribute(attribute)
+
+    def _print_spelled_out(self, attribute: Attribute) -> None:
+        """Prints an attribute that is not builtin without an alias."""
+        if not self.quotes_attributes or not isinstance(attribute, Data):
+            super().print_attribute(attribute)
+        elif isinstance(attribute, OpaqueAttr):
+            kind, size = attribute.data
+            self.print_string(f"#{attribute.name}<")
+            self.print_string_literal(kind)
+            self.print_string(f", {size} : i64>")
+        else:
+            cast("Data[Any]", attribute).print_parameter(inner := Printer(stream=StringIO()))
+            self.print_string(f"#{attribute.name}<")
+            self.print_string_literal(cast("StringIO", inner.stream).getvalue()[1:-1])
+            self.print_string(">")
 
     def _alias(self, attribute: FormatAttr) -> str:
         key = (attribute, attribute.data.names)

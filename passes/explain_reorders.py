@@ -36,7 +36,7 @@ from layout_ir.dialects.layout import (
     layout_of,
     with_format,
 )
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, public
 from layout_ir.interfaces import OPTIONS, LayoutOption
 from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.reorder_report import describe, format_name, producer_of
@@ -99,6 +99,7 @@ class Explanation:
         return f"doing without would cost {self.extra} {self.unit} more"
 
 
+@public
 def explain(
     module: ModuleOp, target: str | Target = "host", costs: CostModel | None = None
 ) -> list[Explanation]:
@@ -106,6 +107,8 @@ def explain(
 
     Raises LayoutError for an unknown target.
     """
+    if not isinstance(module, ModuleOp):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise LayoutError(f"a program is a ModuleOp of xDSL, not of type {type(module).__name__}")
     left = [op for op in module.walk() if isinstance(op, ReorderOp) and _moves_activations(op)]
     if not left:
         return []

@@ -3,37 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from xdsl.dialects.builtin import UnregisteredOp
 
-import layout_ir.entry_points
 from layout_ir.entry_points import OPS, TARGETS, entry_names, load_entry, load_ops
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import OpRegistry
-
-
-@pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Adds a package to the path: metadata with entry points, and the text of its module `theirs`."""
-    found = vars(layout_ir.entry_points)["_found"]
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(layout_ir.entry_points, "_loaded", set[str]())
-
-    def package(module: str, **groups: str) -> None:
-        metadata = tmp_path / "theirs-1.0.dist-info"
-        metadata.mkdir()
-        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-        lines = [f"[layout_ir.{group}]\n{entry}\n" for group, entry in groups.items()]
-        (metadata / "entry_points.txt").write_text("\n".join(lines))
-        (tmp_path / "theirs.py").write_text(module)
-        found.cache_clear()
-
-    yield package
-    found.cache_clear()
-    sys.modules.pop("theirs", None)
 
 
 def test_names_are_known_without_loading_anything(install: Callable[..., None]):

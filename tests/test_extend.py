@@ -1,5 +1,8 @@
 """Ops and targets that others register take part in the choice, and what is wrong with them is said."""
 
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# Registered functions take any arrays: a type checker knows nothing of the parameters of lambdas.
 from __future__ import annotations
 
 from collections.abc import Iterator

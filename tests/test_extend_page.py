@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (place / name).write_text(text)
     project = tomllib.loads((place / "pyproject.toml").read_text())["project"]
     ours = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    described: dict[str, Any]
     for described in (project, {**ours, "version": layout_ir.__version__}):
         metadata = place / "site" / f"{described['name'].replace('-', '_')}-{described['version']}.dist-info"
         metadata.mkdir(parents=True)

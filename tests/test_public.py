@@ -51,6 +51,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
     "refine": (li.refine, (LAYOUT, LAYOUT), {}),
     "peel": (li.peel, (10, [2]), {}),
     "optimize": (li.optimize, (ModuleOp([]),), {"target": None, "solver": None, "time_limit": None}),
+    "explain": (li.explain, (ModuleOp([]),), {}),
     "run": (li.run, (ModuleOp([]), []), {"entry": None}),
     "parse": (li.parse, ("func.func private @f()",), {}),
     "to_text": (li.to_text, (ModuleOp([]),), {"elide_above": None}),

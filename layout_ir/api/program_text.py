@@ -137,16 +137,19 @@ def parse_program(
 
 
 @public
-def to_text(module: ModuleOp, *, generic: bool = False, elide_above: int | None = None) -> str:
+def to_text(
+    module: ModuleOp, *, generic: bool = False, for_irdl: bool = False, elide_above: int | None = None
+) -> str:
     """The MLIR text of `module`, ending in a newline: formats as aliases at the top, constants bit for bit.
 
     `parse` reads it back to the same program. `generic` writes every op in MLIR's generic form, which `mlir-opt
-    --allow-unregistered-dialect` reads. Constants of more than `elide_above` elements are left out, but for splats:
+    --allow-unregistered-dialect` reads. `for_irdl` writes what `mlir-opt --irdl-file` reads with the definitions that
+    `layout-ir irdl` prints. Constants of more than `elide_above` elements are left out, but for splats:
     such a text can be read and transformed, not run.
     """
     if not isinstance(module, ModuleOp):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise LayoutError(f"a program is a ModuleOp of xDSL, not of type {type(module).__name__}")
-    return print_module(module, generic=generic, elide_above=elide_above)
+    return print_module(module, generic=generic, for_irdl=for_irdl, elide_above=elide_above)
 
 
 def print(module: ModuleOp, *, generic: bool = False, file: IO[str] | None = None) -> None:

@@ -14,12 +14,14 @@ from layout_ir.printing import ProgramPrinter
 
 @dataclass(frozen=True)
 class ProgramTarget(MLIRTarget):
-    """`-t mlir{elide-constants=N}`: as xDSL's target of this name, but attributes print as aliases."""
+    """`-t mlir{elide-constants=N for-irdl=true}`: as xDSL's target of this name, but attributes print as aliases."""
 
     name = "mlir"
 
     elide_constants: int | None = None
     """Constants of more elements than this are left out; None prints them all."""
+    for_irdl: bool = False
+    """Whether to print what `mlir-opt --irdl-file` reads with the definitions of `layout-ir irdl`."""
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         """Writes the text of `module`; with colours as xDSL prints it, without aliases."""
@@ -27,9 +29,10 @@ class ProgramTarget(MLIRTarget):
             super().emit(ctx, module, output)
             return
         printer = ProgramPrinter(
-            print_generic_format=self.print_generic_format,
-            print_properties_as_attributes=self.print_properties_as_attributes,
+            print_generic_format=self.print_generic_format or self.for_irdl,
+            print_properties_as_attributes=self.print_properties_as_attributes or self.for_irdl,
             print_debuginfo=self.print_debuginfo,
+            quotes_attributes=self.for_irdl,
             elide_above=self.elide_constants,
         )
         output.write(printer.program(module, ctx.loaded_dialects))

@@ -1,5 +1,8 @@
 """What `check_op` says of ops that are wrong in one way each, and that it says nothing of those that are right."""
 
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# Registered functions take any arrays: a type checker knows nothing of the parameters of lambdas.
 from __future__ import annotations
 
 import re

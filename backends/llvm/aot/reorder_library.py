@@ -108,6 +108,16 @@ class ReorderLibrary:
             lines += ["", unit.name, *(f"  {comment_safe(place)}" for place in self.places(unit.name))]
         return lines
 
+    def symbol_of(self, op: Operation) -> str:
+        """The name of the function that does the reorder `op` of the program.
+
+        Raises LayoutError where the library was not made of a program that has this op.
+        """
+        for name, ops in self.uses.items():
+            if any(op is user for user in ops):
+                return name
+        raise LayoutError("this op is no reorder of the program that the library was made of")
+
     def places(self, name: str) -> list[str]:
         """Where in the source the ops are that the reorder of this name stands for."""
         return [_place(op) for op in self.uses.get(name, ())]

@@ -12,6 +12,7 @@ from xdsl.printer import Printer
 
 from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.dialects.kernel.plan_parser import read_conversion, read_integer, read_plan
+from layout_ir.dialects.layout.quoted_attributes import quotable
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import shape_text
 
@@ -19,6 +20,7 @@ Shape = tuple[int | None, ...]
 """One extent per dim, None where only the run time knows it."""
 
 
+@quotable
 @irdl_attr_definition
 class PlanAttr(Data[Plan]):
     """A plan (see `layout_ir.dialects.kernel.plan`); a text is verified when it is read."""
@@ -34,6 +36,7 @@ class PlanAttr(Data[Plan]):
         printer.print_string(f"<{' '.join(str(self.data).split())}>")
 
 
+@quotable
 @irdl_attr_definition
 class ConversionAttr(Data[Conversion]):
     """What becomes of the elements: their types, and the arithmetic in the order in which it acts.
@@ -52,6 +55,7 @@ class ConversionAttr(Data[Conversion]):
         printer.print_string(f"<{self.data}>")
 
 
+@quotable
 @irdl_attr_definition
 class ShapeAttr(Data[Shape]):
     """The shape of a tensor, `?` for extents that only the run time knows."""

@@ -17,6 +17,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from layout_ir.algebra.format import Format
+from layout_ir.dialects.layout.quoted_attributes import quotable
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOption
 
@@ -44,6 +45,7 @@ def _parse_bracketed(parser: AttrParser, read: Callable[[str], Format]) -> Forma
     return format
 
 
+@quotable
 @irdl_attr_definition
 class FormatAttr(Data[Format]):
     """The layout of a tensor, as the encoding of its type."""
@@ -58,6 +60,7 @@ class FormatAttr(Data[Format]):
         printer.print_string(f"<{self.data}>")
 
 
+@quotable
 @irdl_attr_definition
 class TagAttr(Data[Format]):
     """Sugar on input: `#layout.tag<nChw8c>` builds the FormatAttr that the tag names."""
@@ -95,6 +98,8 @@ class OpaqueAttr(Data[tuple[str, int]]):
             size = 0
             if parser.parse_optional_punctuation(","):
                 size = parser.parse_integer(allow_boolean=False, allow_negative=False)
+                if parser.parse_optional_punctuation(":"):  # as other tools print a number
+                    parser.parse_keyword("i64")
         return kind, size
 
     def print_parameter(self, printer: Printer) -> None:
@@ -104,6 +109,7 @@ class OpaqueAttr(Data[tuple[str, int]]):
         printer.print_string(f", {size}>" if size else ">")
 
 
+@quotable
 @irdl_attr_definition
 class OptionAttr(Data[LayoutOption]):
     """One way to run an op: Formats of its tensor operands and results, and the cost.

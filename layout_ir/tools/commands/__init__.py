@@ -19,6 +19,7 @@ COMMANDS = (
     "bench",
     "calibrate",
     "verify_certificate",
+    "irdl",
 )
 """Module names, in the order of the help text."""
 

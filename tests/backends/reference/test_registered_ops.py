@@ -1,5 +1,8 @@
 """Ops of others in the reference: elements in, elements out, pads as types promise, and as ops say that they read."""
 
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# Registered functions take any arrays: a type checker knows nothing of the parameters of lambdas.
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -141,6 +141,16 @@ def test_negative_a_reorder_that_no_code_moves_is_named_with_its_place(text: str
     assert caught.value.location is not None and caught.value.location.line == 2
 
 
+def test_an_op_has_the_symbol_that_stands_for_it_and_negative_another_has_none():
+    module = li.parse(PROGRAM)
+    found = ReorderLibrary.of_program(module, MACHINE)
+    symbols = [found.symbol_of(op) for op in module.walk() if isinstance(op, li.ir.ReorderOp)]
+    assert symbols[0] == symbols[1] == symbols[-1] == "reorder_nchw_to_nChw8c_2x17x5x4_f32"
+    assert set(symbols) == {unit.name for unit in found.units}
+    with pytest.raises(LayoutError, match="no reorder of the program"):
+        found.symbol_of(module)
+
+
 def test_negative_a_program_without_reorders_has_no_object():
     with pytest.raises(LayoutError, match=r"no layout\.reorder to compile"):
         library("func.func private @f()")
