@@ -5,7 +5,7 @@ far for a value. Convolutions propose Formats on their own; most other ops run i
 long as the dims they treat specially are not blocked. Views run in every Format that has a view. An op without a
 model takes and gives row-major tensors, or what its types already say.
 
-Another compiler adds its ops with `register`, by class or by name.
+Another compiler adds its ops with `layout_ir.extend.register_op`, by class or by name.
 """
 
 from __future__ import annotations
