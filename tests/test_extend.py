@@ -144,6 +144,21 @@ def test_negative_rates_are_numbers(rates: dict[str, Any]):
         Rates(**rates)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"name": 5}, "name of a target is a str, not of type int"),
+        ({"rates": {"bytes_per_ns": 4}}, "rates of a target is Rates, not of type dict"),
+        ({"costs": CostModel}, "costs of target npu is a CostModel, not of type type"),
+        ({"conv_kernels": []}, "conv_kernels of target npu is a function, not of type list"),
+        ({"refine": "zero"}, "refine of target npu is a function, not of type str"),
+    ],
+)
+def test_negative_the_parts_of_a_target_have_types(arguments: Any, message: str):
+    with pytest.raises(li.LayoutError, match=f"^{message}$"):
+        Target(**{"name": "npu", **arguments})
+
+
 def test_a_convolution_carries_the_name_of_the_targets_kernel():
     target = Target(
         "theirs", conv_kernels=lambda conv: [ConvKernel(BLOCKED, WEIGHTS, BLOCKED, 10, name="conv8")]

@@ -24,7 +24,7 @@ from math import isfinite
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.dialects.layout.ops import cast_obstacle
-from layout_ir.errors import LayoutError, unforeseen_as_error
+from layout_ir.errors import LayoutError, UnforeseenError
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.solver.selection_problem import FORBIDDEN
 
@@ -148,8 +148,12 @@ class CheckedCosts(CostModel):
         return self.model.formats(shape)
 
     def _asked(self, question: Callable[[], object], name: str, *about: object) -> int:
-        with unforeseen_as_error(self._subject(name, about)):
+        try:
             answer = question()
+        except LayoutError:
+            raise
+        except Exception as error:
+            raise UnforeseenError(self._subject(name, about), error) from error
         if not isinstance(answer, int) or isinstance(answer, bool):
             raise LayoutError(f"{self._subject(name, about)} = {answer!r} is no int")
         return answer

@@ -14,6 +14,7 @@ from xdsl.ir import Operation
 
 from layout_ir.algebra.factors import Factor
 from layout_ir.algebra.format import Format
+from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.costs.cost_model import BUILT_IN, CostModel, Rates
 from layout_ir.passes.selection.options.tensor_formats import Candidates
@@ -90,7 +91,7 @@ def no_caveat() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A named set of kernels."""
+    """A named set of kernels, and how fast the machine is. Raises LayoutError for a part of another type."""
 
     name: str
     summary: str = ""
@@ -113,6 +114,23 @@ class Target:
     costs: CostModel | None = None
     """What moving costs on it, where that does not follow from `rates`, and what options cost in place of what they
     state. Costs that a call or a command names take precedence."""
+
+    def __post_init__(self) -> None:
+        for what, kind, word in (("name", str, "a str"), ("rates", Rates, "Rates")):
+            if not isinstance(getattr(self, what), kind):
+                raise LayoutError(
+                    f"{what} of a target is {word}, not of type {type(getattr(self, what)).__name__}"
+                )
+        if self.costs is not None and not isinstance(self.costs, CostModel):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise LayoutError(
+                f"costs of target {self.name} is a CostModel, not of type {type(self.costs).__name__}"
+            )
+        for what in ("conv_kernels", "refine", "caveat"):
+            given = getattr(self, what)
+            if not (callable(given) or (given is None and what == "refine")):
+                raise LayoutError(
+                    f"{what} of target {self.name} is a function, not of type {type(given).__name__}"
+                )
 
     def own_costs(self) -> CostModel | None:
         """The costs that the target brings along; None where those are the built-in ones."""
