@@ -41,8 +41,8 @@ def compile_object(
     ("+avx512vbmi,-fma"). `name` is that of the header. The result has `object`, `header`, `assembly`, `ir`, `symbols`
     and `write`.
 
-    Scales and zero points that descriptors have are compiled in. Where extents are None, the functions take them.
-    Numbers per channel that ops of a program have are arguments of the functions, which the header names.
+    Scales and zero points that descriptors and ops have are compiled in. Where extents are None, the functions take
+    them as an argument.
 
     Raises LayoutError where a name is none in C, where there is no such machine, and where a reorder cannot be
     compiled.

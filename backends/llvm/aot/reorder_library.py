@@ -30,7 +30,7 @@ from layout_ir.backends.llvm.runtime import jit
 from layout_ir.diagnostics import PassError, location_of
 from layout_ir.dialects.layout import ReorderOp, format_of
 from layout_ir.elements.quantization import Conversion
-from layout_ir.errors import LayoutError
+from layout_ir.errors import LayoutError, printable
 from layout_ir.files import all_or_none, write_result
 from layout_ir.printing import alias_name
 
@@ -105,7 +105,11 @@ class ReorderLibrary:
             return [f"{unit.name}" for unit in self.units]
         lines = ["Which op uses which reorder:"]
         for unit in self.units:
-            lines += ["", unit.name, *(f"  {comment_safe(place)}" for place in self.places(unit.name))]
+            lines += [
+                "",
+                unit.name,
+                *(f"  {comment_safe(printable(place))}" for place in self.places(unit.name)),
+            ]
         return lines
 
     def symbol_of(self, op: Operation) -> str:

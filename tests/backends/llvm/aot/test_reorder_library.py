@@ -128,6 +128,30 @@ def test_the_object_moves_what_the_program_says(tmp_path: Path):
     assert np.array_equal(back, x.transpose(0, 2, 3, 1))
 
 
+def test_quantization_parameters_of_the_ops_are_compiled_in(tmp_path: Path):
+    if shutil.which("cc") is None or platform.machine() != "x86_64":
+        pytest.skip("no C compiler (cc) for x86-64")
+    types = "tensor<4x3xf32>", "tensor<4x3xi8, #layout.tag<ba>>"
+    options = "scale = [1.0, [0.5, 0.25, 0.125]] zero_point = [0, [1, 2, 3]] dim = 1"
+    module = li.parse(one(*types, options).replace("return", "return %a : tensor<4x3xi8, #layout.tag<ba>>").replace(
+        ") {", f") -> {types[1]} {{", 1).replace("@f", "@main"))  # fmt: skip
+    found = ReorderLibrary.of_program(module, MACHINE)
+    (tmp_path / "r.o").write_bytes(found.object)
+    subprocess.run(["cc", "-shared", "r.o", "-o", "r.so"], check=True, cwd=tmp_path)
+    x, result = np.arange(-6, 6, dtype=np.float32).reshape(4, 3), np.zeros((3, 4), np.int8)
+    ctypes.CDLL(str(tmp_path / "r.so"))[found.symbols[0]](x.ctypes, result.ctypes)
+    exact = np.clip(np.rint(x / np.array([0.5, 0.25, 0.125])) + np.array([1, 2, 3]), -128, 127)
+    assert np.array_equal(result, exact.T)
+    assert np.array_equal(li.run(module, [x], reorders="reference")[0], exact)
+
+
+def test_a_place_cannot_end_the_comment_of_the_header():
+    text = one("tensor<2x3xf32>", "tensor<2x3xf32, #layout.tag<ba>>")
+    named = text.replace("\n  func.return", ' loc("a*/ #error b *\\5C\\0A/")\n  func.return')
+    comment, rest = library(named).header.split("*/", 1)
+    assert "#error" in comment and rest.startswith("\n#ifndef")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
