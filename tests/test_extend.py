@@ -155,8 +155,9 @@ def test_negative_rates_are_numbers(rates: dict[str, Any]):
     ],
 )
 def test_negative_the_parts_of_a_target_have_types(arguments: Any, message: str):
+    given: dict[str, Any] = {"name": "npu", **arguments}
     with pytest.raises(li.LayoutError, match=f"^{message}$"):
-        Target(**{"name": "npu", **arguments})
+        Target(**given)
 
 
 def test_a_convolution_carries_the_name_of_the_targets_kernel():
