@@ -15,6 +15,7 @@ TYPE_CHECKING = False  # that of `typing`, whose import would take longer than a
 if TYPE_CHECKING:
     from typing import Any
 
+    from layout_ir import extend as extend
     from layout_ir import ir as ir
     from layout_ir.algebra.concat import compose, concat, split
     from layout_ir.algebra.factors import Factor
@@ -76,7 +77,7 @@ _WHERE = {
 }
 """Every public name, and the module that defines it."""
 
-_MODULES = ("ir",)
+_MODULES = ("extend", "ir")
 """Public modules."""
 
 # Without `print`, so that `from layout_ir import *` leaves the builtin alone.
@@ -100,6 +101,7 @@ __all__ = [
     "concat",
     "context",
     "explain",
+    "extend",
     "formats",
     "from_onnx",
     "ir",

@@ -8,7 +8,7 @@ An op of another compiler says it in one of four ways:
 
     class MyOp(LayoutOp)                                        pads, by the op itself
     register_pads(MyOp, PadBehaviour(...))                      pads, from outside
-    passes.selection.options.models.register(MyOp, model)       options, from outside
+    layout_ir.extend.register_op(MyOp, options=model, ...)      options, pads and meaning, from outside
     layout.options = [#layout.option<...>]                      options, in the program and without Python
 
 and `passes.dialect_extensions.register_extension` does for a whole dialect what the second and third do for a class.
@@ -18,12 +18,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from xdsl.ir import Operation, SSAValue
 
 from layout_ir.algebra.format import Format
 from layout_ir.diagnostics import name_of_op
+from layout_ir.entry_points import load_ops
 
 Entry = TypeVar("Entry")
 
@@ -40,10 +41,13 @@ class OpRegistry(Generic[Entry]):
         self._entries[op] = entry
 
     def find(self, op: Operation) -> Entry | None:
-        """The entry for `op`; None where there is none."""
+        """The entry for `op`; None where there is none. An installed package that registers ops of its dialect does so
+        first (`entry_points`)."""
+        name = name_of_op(op)
+        load_ops(name.partition(".")[0])
         if not self._entries:
             return None
-        keys = (name_of_op(op), *type(op).__mro__)
+        keys = (name, *type(op).__mro__)
         return next((self._entries[key] for key in keys if key in self._entries), None)
 
     @contextmanager
@@ -105,6 +109,16 @@ def register_pads(op: type[Operation], behaviour: PadBehaviour) -> None:
     PAD_BEHAVIOURS.register(op, behaviour)
 
 
+ArraySemantics = Callable[..., Any]
+"""(op, *operands) -> the result, or a tuple of one per result, as NumPy arrays of logical shapes.
+
+Arrays are of the type that is computed in: f16 and bf16 come as float32 and are rounded afterwards. Operands that are
+no tensors come as they are."""
+
+ARRAY_SEMANTICS = OpRegistry[ArraySemantics]()
+"""What ops of others compute, for the reference (`backends.reference.registered_ops`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class RegionLink:
     """An equality constraint: `uses` (ops and numbers of operands) and `values` are one tensor under several names.
@@ -128,6 +142,9 @@ class RegionLinks(Operation, ABC):
 OPTIONS = "layout.options"
 """The attribute by which an op of any dialect carries its options in the program."""
 
+CHOSEN = "layout.chosen"
+"""The attribute in which an op carries the name of the option that was chosen for it: the kernel that is meant."""
+
 
 @dataclass(frozen=True, slots=True)
 class LayoutOption:
@@ -143,9 +160,12 @@ class LayoutOption:
 
     `in_place` has pairs (operand, result), numbered among the tensors of the op, that share a buffer: such an option
     is only there where the operand is not used behind the op.
+
+    `name` says which kernel is meant; the op carries it as `layout.chosen` once the option is chosen. Empty: no name.
     """
 
     ins: tuple[Format | None, ...]
     outs: tuple[Format, ...]
     cost: int
     in_place: tuple[tuple[int, int], ...] = ()
+    name: str = ""

@@ -194,9 +194,12 @@ def alias_name(format: Format) -> str:
 
 def _is_splat(data: bytes, size: int) -> bool:
     """Whether all elements, of `size` bytes each, have the same bits."""
-    # Most constants differ early: a short look first saves the copy of a big one.
-    head = data[: 64 * size]
-    return head == data[:size] * (len(head) // size) and data[size:] == data[:-size]
+    # Most constants differ early. The others are compared piece by piece, since a large one has no room for a copy.
+    if data[size : 64 * size] != data[: 63 * size][: len(data) - size]:
+        return False
+    step = max((1 << 20) // size, 1) * size
+    pattern = data[:size] * (min(step, len(data)) // size)
+    return all(pattern.startswith(data[k : k + step]) for k in range(0, len(data), step))
 
 
 def _hexadecimal(data: bytes) -> str:

@@ -61,7 +61,7 @@ from layout_ir.dialects.layout.attributes import FormatAttr, OpaqueAttr
 from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.dialects.layout.view_ops import ReshapeOp, SliceOp, ViewOp
 from layout_ir.errors import LayoutError
-from layout_ir.interfaces import OPTIONS
+from layout_ir.interfaces import CHOSEN, OPTIONS
 from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.physical.op_rewrites import REWRITES
 from layout_ir.passes.physical.physical_builder import (
@@ -155,7 +155,7 @@ class _Conversion:
 
     def convert(self, op: Operation) -> None:
         """Makes what stands for `op`, or gives its results and the arguments of its blocks physical types."""
-        for name in (OPTIONS, IN_PLACE):
+        for name in (OPTIONS, CHOSEN, IN_PLACE):
             op.attributes.pop(name, None)
         tensors = [_tensor_of(result.type) for result in op.results]
         if isinstance(op, nn.NNOp | ReorderOp | CastOp | FillPadsOp | ViewOp) and tensors[0] is not None:

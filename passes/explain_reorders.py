@@ -43,6 +43,7 @@ from layout_ir.passes.reorder_report import describe, format_name, producer_of
 from layout_ir.passes.rewriting import replace_op, retype
 from layout_ir.passes.selection.costs.cost_model import CostModel, reorder_bytes, reorder_ns
 from layout_ir.passes.selection.costs.cost_table import load_costs
+from layout_ir.passes.selection.options.conv_kernels import Target
 from layout_ir.passes.selection.options.models import has_model
 from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.options.tensor_formats import bound, shape_of
@@ -107,7 +108,9 @@ class Explanation:
 
 
 @public
-def explain(module: ModuleOp, target: str = "host", costs: CostModel | None = None) -> list[Explanation]:
+def explain(
+    module: ModuleOp, target: str | Target = "host", costs: CostModel | None = None
+) -> list[Explanation]:
     """Why each reorder that is left in `module` remains, in program order. `module` is not changed.
 
     Raises LayoutError for an unknown target.
@@ -118,8 +121,10 @@ def explain(module: ModuleOp, target: str = "host", costs: CostModel | None = No
     if not left:
         return []
     copy, names, fixed = _reopened(module)
+    machine = target_named(target)
+    costs = costs or machine.own_costs()
     unit = "ns" if costs is None else costs.unit
-    selection = build(copy, target_named(target), costs, everything=True)
+    selection = build(copy, machine, costs, everything=True)
     solution = solve_program(selection)
     numbers = {value: k for k, value in enumerate(selection.values)}
     missing = (

@@ -21,12 +21,14 @@ from layout_ir.passes.legalize_pads import legalize_pads
 from layout_ir.passes.prepack_constants import prepack_constants
 from layout_ir.passes.propagate import SelectingPass, certificate_file, propagate
 from layout_ir.passes.selection.costs.cost_model import CostModel
+from layout_ir.passes.selection.options.conv_kernels import Target
+from layout_ir.passes.selection.options.targets import find_target
 from layout_ir.selection.solver.selection_problem import Solution
 
 
 def optimize(
     module: ModuleOp,
-    target: str = "host",
+    target: str | Target = "host",
     solver: str = "exact",
     costs: CostModel | None = None,
     *,
@@ -36,12 +38,14 @@ def optimize(
 ) -> Solution | None:
     """Runs the pipeline in place; returns the selection that was applied, or None where nothing was open.
 
-    `time_limit`, `report` and `attach` are those of `propagate`.
+    `target` is a Target or the name of one; `costs` replace those that it brings along. `time_limit`, `report` and
+    `attach` are those of `propagate`.
     Raises LayoutError for an unknown target or solver, PassError where an op cannot be given a layout.
     """
     if not isinstance(module, ModuleOp):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise LayoutError(f"a program is a ModuleOp of xDSL, not of type {type(module).__name__}")
     with errors_of_pass(LayoutOptimizePass.name, module), certificate_file(report):
+        target = find_target(target)
         solution = propagate(
             module,
             target,
@@ -52,13 +56,13 @@ def optimize(
             attach=attach,
             chosen_by="layout-optimize",
         )
-        clean_up(module, costs)
+        clean_up(module, costs or target.own_costs())
     return solution
 
 
 def clean_up(module: ModuleOp, costs: CostModel | None) -> None:
-    """Runs in place what follows layout-propagate in the pipeline. Under a cost table, chains of reorders stay as
-    chosen."""
+    """Runs in place what follows layout-propagate in the pipeline. Under other costs than the built-in ones, chains of
+    reorders stay as chosen."""
     rules = RULES if costs is None else COST_FREE_RULES
     fold_reorders(module, rules, CODE_MOTION)
     prepack_constants(module)

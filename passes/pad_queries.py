@@ -99,11 +99,11 @@ def provided_pad(op: Operation) -> float | None:
     """What `op` leaves in the pads of its result, by its own semantics and the types of its operands."""
     if not isinstance(op, LayoutOp):
         return pad_result(op, ())
-    return pad_result(op, [_held(operand, op.results[0]) for operand in op.operands])
+    return pad_result(op, [held_pad(operand, op.results[0]) for operand in op.operands])
 
 
-def _held(operand: SSAValue, result: SSAValue) -> float | None:
-    """What an operand holds at the addresses that are pads of the result; None if unknown."""
+def held_pad(operand: SSAValue, result: SSAValue) -> float | None:
+    """What an operand holds at the addresses that are pads of the result, by its type; None if unknown."""
     if not has_layout(operand.type) or not has_layout(result.type):
         return None
     ours, theirs = layout_of(operand.type), layout_of(result.type)

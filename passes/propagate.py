@@ -21,7 +21,8 @@ from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.selection.costs.cost_model import CostModel
 from layout_ir.passes.selection.costs.cost_table import load_costs
-from layout_ir.passes.selection.options.targets import check_target, target_named
+from layout_ir.passes.selection.options.conv_kernels import Target
+from layout_ir.passes.selection.options.targets import find_target, target_named
 from layout_ir.passes.selection.problem.selection import Selection
 from layout_ir.passes.selection.translation.apply import apply
 from layout_ir.passes.selection.translation.from_ir import build, is_open
@@ -33,7 +34,7 @@ from layout_ir.selection.solver.solve import SOLVERS
 
 def propagate(
     module: ModuleOp,
-    target: str = "host",
+    target: str | Target = "host",
     solver: str = "exact",
     costs: CostModel | None = None,
     *,
@@ -44,6 +45,7 @@ def propagate(
 ) -> Solution | None:
     """Chooses and rewrites in place; returns what was chosen, or None where nothing was open.
 
+    `target` is a Target or the name of one (`find_target`), `costs` replace those that it brings along.
     `time_limit` (seconds) ends the search of the exact solver; the bound of the solution then says how far it may be
     from the optimum. `report` names a file for the certificate of the choice, which `layout-ir verify-certificate`
     checks; with `attach` the module carries it, as `layout.certificate`, with the text of the program before, and
@@ -52,7 +54,7 @@ def propagate(
     solver that proves nothing where a certificate is wanted.
     """
     _check(solver, time_limit, report or (f"the module's {CERTIFICATE}" if attach else None))
-    check_target(target)
+    target = find_target(target)
     opened = is_open(module)
     # A certificate that an earlier run wrote to `report` would be taken for one of this program.
     if not opened and report is None and not attach:
@@ -78,7 +80,9 @@ def propagate(
     return solution if opened else None
 
 
-def apply_choices(module: ModuleOp, choices: Sequence[int], target: str, costs: CostModel | None) -> None:
+def apply_choices(
+    module: ModuleOp, choices: Sequence[int], target: str | Target, costs: CostModel | None
+) -> None:
     """Rewrites `module` in place so that op node o of its problem takes choices[o]. Raises LayoutError."""
     if is_open(module):
         apply(module, build(module, target_named(target), costs), tuple(choices))
@@ -112,9 +116,9 @@ LARGE = "some value may be needed in more formats at once than could be told apa
 
 @dataclass(frozen=True)
 class SelectingPass(LayoutPass):
-    """Options: `target` (host, avx2, avx512, channels-last, ...), `solver` (exact, greedy, naive), `costs`, the file
-    of a cost table (or `calibrated`), `time_limit` in seconds, `report`, a file for the certificate, and `attach`:
-    whether the module carries the certificate as an attribute."""
+    """Options: `target` (host, avx2, avx512, channels-last, ..., or "package:name"), `solver` (exact, greedy, naive),
+    `costs`, the file of a cost table (or `calibrated`), `time_limit` in seconds, `report`, a file for the certificate,
+    and `attach`: whether the module carries the certificate as an attribute."""
 
     target: str = "host"
     solver: str = "exact"
@@ -127,7 +131,7 @@ class SelectingPass(LayoutPass):
     @abstractmethod
     def select(
         module: ModuleOp,
-        target: str,
+        target: str | Target,
         solver: str,
         costs: CostModel | None,
         *,

@@ -35,6 +35,7 @@ from layout_ir.passes.selection.costs.cost_model import (
     reorder_bytes,
     reorder_ns,
 )
+from layout_ir.passes.selection.options.conv_kernels import Target
 from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.selection.solver.selection_problem import Solution
 
@@ -121,7 +122,7 @@ class Report:
 
 def compare(
     module: ModuleOp,
-    target: str = "host",
+    target: str | Target = "host",
     solver: str = "exact",
     costs: CostModel | None = None,
     *,
@@ -134,10 +135,11 @@ def compare(
     """
     machine = target_named(target)
     naive, optimized = module.clone(), module.clone()
-    propagate(naive, target, "naive", costs)
-    solution = optimize(optimized, target, solver, costs, report=certificate)
+    propagate(naive, machine, "naive", costs)
+    solution = optimize(optimized, machine, solver, costs, report=certificate)
     ops = sum(map(_is_counted, module.walk()))
-    unit = "ns" if costs is None else costs.unit
+    used = costs or machine.own_costs()
+    unit = "ns" if used is None else used.unit
     cost_model = proven_for(costs, machine.name)
     report = Report(machine.name, ops, traffic(naive), traffic(optimized), solution, unit, cost_model)
     return report, naive, optimized

@@ -1,4 +1,5 @@
-"""layout-strip: erase every reorder, encoding and list of options, so that only what the program computes is left.
+"""layout-strip: erase every reorder, encoding, list of options and name of a chosen one, so that only what the program
+computes is left.
 
 Two programs that strip to the same text compute the same thing; that is how the other passes are checked. A reorder
 that also converts the element type computes something and stays, on stripped types. Constants that differed
@@ -23,7 +24,7 @@ from layout_ir.dialects.layout import (
     is_tensor,
     strip_type,
 )
-from layout_ir.interfaces import OPTIONS
+from layout_ir.interfaces import CHOSEN, OPTIONS
 from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.rewriting import replace_op, retype, update_signatures
 from layout_ir.passes.selection.options.in_place import ATTRIBUTE as IN_PLACE
@@ -35,7 +36,7 @@ def strip(module: ModuleOp) -> None:
     """Strips in place."""
     module.attributes.pop(CERTIFICATE, None)
     for op in list(module.walk()):
-        for attribute in (OPTIONS, IN_PLACE):
+        for attribute in (OPTIONS, CHOSEN, IN_PLACE):
             op.attributes.pop(attribute, None)
         for region in op.regions:
             for block in region.blocks:

@@ -1,11 +1,39 @@
-"""What holds for all tests: a machine that is loaded or slow is no reason to fail."""
+"""What holds for all tests: a machine that is loaded or slow is no reason to fail. And packages that are made up."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+import layout_ir.entry_points
 
 # The profile that Hypothesis chooses itself (with CI=true the same examples on every run), without limits of time.
 settings.register_profile(
     "any-machine", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any-machine")
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Adds a package to the path: metadata with entry points, and the text of its module `theirs`."""
+    found = vars(layout_ir.entry_points)["_found"]
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(layout_ir.entry_points, "_loaded", set[str]())
+
+    def package(module: str, **groups: str) -> None:
+        metadata = tmp_path / "theirs-1.0.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+        lines = [f"[layout_ir.{group}]\n{entry}\n" for group, entry in groups.items()]
+        (metadata / "entry_points.txt").write_text("\n".join(lines))
+        (tmp_path / "theirs.py").write_text(module)
+        found.cache_clear()
+
+    yield package
+    found.cache_clear()
+    sys.modules.pop("theirs", None)

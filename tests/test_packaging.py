@@ -16,6 +16,7 @@ import tarfile
 import tomllib
 import venv
 import zipfile
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ import pytest
 import xdsl
 
 import layout_ir
+from layout_ir.registry import PASSES
 
 ROOT = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -172,7 +174,7 @@ def test_the_wheel_carries_its_licence_and_entry_points(wheel: Path):
         }
     assert "Apache License" in metadata["LICENSE"]
     assert "License-Expression: Apache-2.0" in metadata["METADATA"]
-    assert "Requires-Dist: xdsl~=0.74.0" in metadata["METADATA"]
+    assert "Requires-Dist: xdsl<0.75,>=0.73.0" in metadata["METADATA"]
     assert f"Version: {layout_ir.__version__}" in metadata["METADATA"]
     assert "layout-opt = layout_ir.tools.layout_opt:main" in metadata["entry_points.txt"]
     assert "layout_ir = layout_ir.universe:LAYOUT_UNIVERSE" in metadata["entry_points.txt"]
@@ -226,6 +228,64 @@ PROBE = """\
 import layout_ir.backends.reference, layout_ir.dialects.nn, layout_ir.passes.strip, sys
 print(layout_ir.__file__, layout_ir.passes.strip.__file__)
 """
+
+
+REFUSED = """\
+func.func @f(%x: tensor<?x8xf32>) -> tensor<?x8xf32, #layout.any> {
+  %y = layout.reorder %x : tensor<?x8xf32> -> tensor<?x8xf32, #layout.any>
+  func.return %y : tensor<?x8xf32, #layout.any>
+}
+"""
+
+REMAINING = """\
+func.func @f(%x: tensor<2x8x3x3xf32>) -> tensor<2x8x3x3xf32, #layout.tag<nChw8c>> {
+  %y = layout.reorder %x : tensor<2x8x3x3xf32> -> tensor<2x8x3x3xf32, #layout.tag<nChw8c>>
+  func.return %y : tensor<2x8x3x3xf32, #layout.tag<nChw8c>>
+}
+"""
+
+
+def needed(name: str, found: set[str]) -> set[str]:
+    """`name` and the distributions that it needs without any extra."""
+    if name not in found:
+        found.add(name)
+        for requirement in distribution(name).requires or ():
+            if "extra ==" not in requirement:
+                needed(re.split(r"[^A-Za-z0-9._-]", requirement)[0], found)
+    return found
+
+
+def test_the_stock_tool_beside_the_wheel_and_nothing_else(wheel: Path, tmp_path: Path):
+    environment = tmp_path / "environment"
+    venv.create(environment, with_pip=False, symlinks=True)
+    (site,) = environment.glob("lib/python*/site-packages")
+    found: set[str] = set()
+    for name in ("xdsl", "numpy", "llvmlite"):
+        needed(name, found)
+    for name in found:
+        for top in {file.parts[0] for file in distribution(name).files or () if ".." not in file.parts}:
+            (site / top).symlink_to(Path(str(distribution(name).locate_file(top))))
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+
+    def xdsl_opt(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(environment / "bin" / "python"), "-m", "xdsl.tools.xdsl_opt", *args],
+            cwd=tmp_path, env={}, input=stdin, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    said = "".join(xdsl_opt("--help").stdout.split())
+    assert all(name in said for name in PASSES)
+    chosen = xdsl_opt("-p", "layout-optimize{target=avx2}", stdin=PROGRAM)
+    assert chosen.returncode == 0, chosen.stderr
+    assert "nn.relu" in chosen.stdout
+    remark = xdsl_opt("-p", "layout-explain{target=avx2}", stdin=REMAINING)
+    assert remark.returncode == 0, remark.stderr
+    assert "remark: " in remark.stderr and "nChw8c" in remark.stderr
+    refused = xdsl_opt("-p", "layout-optimize", stdin=REFUSED)
+    assert refused.returncode != 0
+    assert "error: no layout can be chosen for tensor<?x8xf32" in refused.stderr
+    assert "Traceback" not in refused.stderr
 
 
 @pytest.mark.slow

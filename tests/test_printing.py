@@ -216,6 +216,16 @@ def test_long_constants_of_one_value_are_splats():
     assert "dense<5.000000e-01> : tensor<1000xf32>" in text
 
 
+@pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 1 << 18, (1 << 18) + 1, 3 << 18])
+@pytest.mark.parametrize("other", [0, 1, 50, -1])
+def test_one_element_that_differs_makes_a_list(count: int, other: int):
+    data = bytearray(struct.pack("<f", 0.5) * count)
+    assert "dense<5.000000e-01>" in print_module(holding(constant(f32, bytes(data))))
+    if other < count > 1:
+        data[4 * other : 4 * other + 4 or None] = struct.pack("<f", 0.25)
+        assert "dense<5.000000e-01>" not in print_module(holding(constant(f32, bytes(data))))
+
+
 @pytest.mark.parametrize("element", [i1, i8, f32])
 def test_constants_without_elements_read_back(element: Any):
     assert read_back(constant(element, b"", (0, 4))) == b""

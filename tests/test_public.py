@@ -11,6 +11,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp, TensorType, f32
 
 import layout_ir as li
+from layout_ir import extend
 from layout_ir.errors import UnforeseenError, public, public_methods
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
@@ -22,6 +23,11 @@ JUNK: list[Any] = [
     None, 5, -1, 2.5, "x", "", b"ab", [], [1, "a"], {}, object(), float("nan"), (None,), X, 2**70, True, (2, -3), "\0",
     FORMAT, LAYOUT, DESC,
 ]  # fmt: skip
+
+
+def _register(op: Any, options: Any = None, pads: Any = None, semantics: Any = None) -> None:
+    extend.register_op(op, options=options, pads=pads, semantics=semantics)
+
 
 CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
     "Format": (li.Format, (FORMAT.names, FORMAT.factors), {"pad": None}),
@@ -51,6 +57,11 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
     "refine": (li.refine, (LAYOUT, LAYOUT), {}),
     "peel": (li.peel, (10, [2]), {}),
     "optimize": (li.optimize, (ModuleOp([]),), {"target": None, "solver": None, "time_limit": None}),
+    "extend.check_op": (extend.check_op, (ModuleOp([]),), {"target": None, "formats": None}),
+    "extend.register_op": (_register, ("junk.op",), {"options": None, "pads": None, "semantics": None}),
+    "extend.register_target": (extend.register_target, (extend.Target("avx2"),), {}),
+    "extend.Target": (extend.Target, ("junk",), {"rates": None, "costs": None, "refine": None, "conv_kernels": None}),
+    "extend.Rates": (extend.Rates, (20, 1000), {"operations_per_ns": None}),
     "explain": (li.explain, (ModuleOp([]),), {}),
     "run": (li.run, (ModuleOp([]), []), {"entry": None}),
     "parse": (li.parse, ("func.func private @f()",), {}),

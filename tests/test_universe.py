@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,29 +28,48 @@ func.func @f(%x: tensor<2x8x3x3xf32>) -> tensor<2x8x3x3xf32, #layout.tag<nChw8c>
 }
 """
 
+PLAIN = """\
+func.func @f(%x: i32) -> i32 {
+  %y = arith.addi %x, %x : i32
+  func.return %y : i32
+}
+"""
+
+
+def installed(site: Path, name: str, universe: str) -> None:
+    """Makes the folder `site`, once on the path, one where a package counts as installed that has this universe."""
+    metadata = site / f"{name}-0.1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n")
+    (metadata / "entry_points.txt").write_text(f"[xdsl.universe]\n{name} = {universe}\n")
+
+
+UNIVERSE: str = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"][
+    "xdsl.universe"
+]["layout_ir"]
+
+
+def stock_tool(*path: Path, args: Sequence[str] = (), stdin: str = PLAIN) -> subprocess.CompletedProcess[str]:
+    """A run of `xdsl-opt` with these folders on the path."""
+    return subprocess.run(
+        [sys.executable, "-m", "xdsl.tools.xdsl_opt", *args],
+        cwd=path[0],
+        env={"PYTHONPATH": ":".join(map(str, path))},
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
 
 @pytest.fixture(scope="module")
 def xdsl_opt(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subprocess.CompletedProcess[str]]:
     """The stock tool, in an environment where this checkout counts as installed."""
-    # What an installation adds, as far as entry points go: a folder with metadata on the path.
     site = tmp_path_factory.mktemp("site")
-    metadata = site / "layout_ir-0.1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: layout-ir\nVersion: 0.1.0\n")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    lines = [f"{name} = {value}" for name, value in project["entry-points"]["xdsl.universe"].items()]
-    (metadata / "entry_points.txt").write_text("\n".join(["[xdsl.universe]", *lines, ""]))
+    installed(site, "layout_ir", UNIVERSE)
 
     def run(*args: str, stdin: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "xdsl.tools.xdsl_opt", *args],
-            cwd=site,
-            env={"PYTHONPATH": f"{site}:{ROOT}"},
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return stock_tool(site, ROOT, args=args, stdin=stdin)
 
     return run
 
@@ -119,3 +139,78 @@ def test_the_stock_tool_reads_what_layout_opt_prints(xdsl_opt: Any):
     run = xdsl_opt(stdin=ours.stdout)
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() == xdsl_opt(stdin=PROGRAM).stdout.strip()
+
+
+# Beside others -------------------------------------------------------------------------------------------------------
+
+
+THEIRS = """\
+from xdsl.ir import Dialect
+from xdsl.universe import Universe
+UNIVERSE = Universe(all_dialects={"nn": lambda: Dialect("nn", [])}, all_passes={"layout-strip": lambda: None})
+"""
+
+
+def test_names_that_another_package_has_are_left_to_it(tmp_path: Path):
+    installed(tmp_path, "layout_ir", UNIVERSE)
+    installed(tmp_path, "theirs", "theirs:UNIVERSE")
+    (tmp_path / "theirs.py").write_text(THEIRS)
+    run = stock_tool(tmp_path, ROOT, args=["-p", "layout-fold-reorders"])
+    assert run.returncode == 0, run.stderr
+    assert "arith.addi" in run.stdout
+    assert "theirs has a dialect 'nn' too: that of layout-ir is left out" in run.stderr
+    assert "theirs has a pass 'layout-strip' too" in run.stderr
+    run = stock_tool(tmp_path, ROOT, stdin=PROGRAM)
+    assert "nn.relu is not registered" in run.stderr
+
+
+def test_two_universes_that_look_at_each_other_end(tmp_path: Path):
+    installed(tmp_path, "layout_ir", UNIVERSE)
+    installed(tmp_path, "theirs", "theirs:UNIVERSE")
+    (tmp_path / "theirs.py").write_text(
+        "from layout_ir.universe import LayoutUniverse\nUNIVERSE = LayoutUniverse()\n"
+    )
+    run = stock_tool(tmp_path, ROOT)
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    """An environment with a copy of the package, for a test to break."""
+    installed(tmp_path, "layout_ir", UNIVERSE)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "layout_ir", tmp_path / "layout_ir", ignore=ignored)
+    return tmp_path
+
+
+def fails(message: str) -> str:
+    return f"raise ImportError({message!r})\n"
+
+
+WAYS: dict[str, tuple[dict[str, str], str]] = {
+    "NumPy is missing": ({"numpy.py": fails("No module named 'numpy'")}, "No module named 'numpy'"),
+    "NumPy is of a wrong release": ({"numpy/__init__.py": "__version__ = '0.1'\n"}, "numpy"),
+    "llvmlite is missing": ({"llvmlite.py": fails("No module named 'llvmlite'")}, ""),
+    "a module has a syntax error": ({"layout_ir/passes/optimize_pipeline.py": "def (:\n"}, "invalid syntax"),
+    "the registry raises": (
+        {"layout_ir/registry.py": "1 / 0\n"},
+        "no passes of layout-ir: ZeroDivisionError",
+    ),
+}
+"""Per way to break the installation: files that are replaced, and what who asks for our pass is told."""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_broken_installation_does_not_break_the_stock_tool(broken: Path, way: str):
+    files, message = WAYS[way]
+    for name, text in files.items():
+        (broken / name).parent.mkdir(exist_ok=True)
+        (broken / name).write_text(text)
+    run = stock_tool(broken, args=["-p", "canonicalize,cse"])
+    assert run.returncode == 0, run.stderr
+    assert "arith.addi" in run.stdout
+    assert stock_tool(broken, args=["--help"]).returncode == 0
+    run = stock_tool(broken, args=["-p", "layout-optimize"])
+    # Choosing layouts compiles nothing, and so does without llvmlite.
+    assert (run.returncode == 0) == (not message), run.stderr
+    assert message in run.stderr

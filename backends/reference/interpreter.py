@@ -30,6 +30,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from layout_ir.backends.reference.foreign_ops import ForeignFunctions
 from layout_ir.backends.reference.opaque_nodes import run_opaque
+from layout_ir.backends.reference.registered_ops import run_registered, semantics_of
 from layout_ir.backends.reference.semantics import SEMANTICS, Semantics
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.diagnostics import LocatedError, UnforeseenOpError, name_of_op
@@ -169,16 +170,27 @@ class _Loops(ScfFunctions):
 
 
 class _Interpreter(Interpreter):
-    """xDSL's interpreter, whose errors name the op."""
+    """xDSL's interpreter, whose errors name the op, and which knows the ops whose semantics are registered."""
+
+    trace: Trace | None = None
 
     def _run_op(self, op: Operation, inputs: tuple[Any, ...]) -> OpImplResult:
         with _errors_of(op):
-            return super()._run_op(op, inputs)
+            semantics = semantics_of(op)
+            if semantics is None:
+                return super()._run_op(op, inputs)
+            start = perf_counter()
+            results = run_registered(op, semantics, inputs)
+            if self.trace is not None:
+                self.trace(op, (*inputs, *results), perf_counter() - start)
+            return OpImplResult(results, None)
 
 
 def interpreter_of(module: ModuleOp, functions: InterpreterFunctions) -> Interpreter:
     """An interpreter of `module` with these functions, those of other dialects, and xDSL's own for scf."""
     interpreter = _Interpreter(module)
+    if isinstance(functions, ReferenceFunctions):
+        interpreter.trace = functions.trace
     for implementations in (functions, ArithFunctions(), _Loops(), ForeignFunctions()):
         interpreter.register_implementations(implementations, override=True)
     return interpreter
@@ -198,6 +210,12 @@ def _check_type(type: Attribute, what: str, op: Operation) -> None:
     raise LocatedError(f"{what} is {type}: running needs a layout, which {type.encoding} is not", op)
 
 
+def has_semantics(op: Operation) -> bool:
+    """Whether the reference runs `op`: one of ours, of a dialect that it knows, or with registered semantics."""
+    known = type(op) in SEMANTICS or type(op) is OpaqueOp or name_of_op(op).partition(".")[0] in _FOREIGN
+    return known or semantics_of(op) is not None
+
+
 def check_supported(module: ModuleOp, function: FuncOp) -> None:
     """Raises LocatedError, naming the op, if `function` or one that it calls has an op without reference semantics, or
     calls one that the module does not define."""
@@ -208,10 +226,10 @@ def check_supported(module: ModuleOp, function: FuncOp) -> None:
                 f"{title} calls @{op.callee.string_value()}, which the module does not define", op
             )
         name = name_of_op(op)
-        if type(op) not in SEMANTICS and type(op) is not OpaqueOp and name.partition(".")[0] not in _FOREIGN:
+        if not has_semantics(op):
             raise LocatedError(
                 f"{name} has no reference semantics: supported are the ops of nn, layout, func, scf, "
-                "arith, linalg, math, tensor and tosa",
+                "arith, linalg, math, tensor and tosa, and those that layout_ir.extend.register_op gives semantics",
                 op,
             )
 

@@ -101,3 +101,39 @@ func.func @negative_said_twice(%x : tensor<1x8x4x4xf32, #layout.any>) -> tensor<
   %a = nn.relu %x {layout.options = [#layout.option<ins = [#nchw], outs = [#nchw], cost = 3>, #layout.option<ins = [#nchw], outs = [#nchw], cost = 3>]} : tensor<1x8x4x4xf32, #layout.any>
   func.return %a : tensor<1x8x4x4xf32, #layout.any>
 }
+
+// -----
+
+#nchw = #layout.tag<nchw>
+func.func @empty_name(%x : tensor<1x8x4x4xf32, #layout.any>) -> tensor<1x8x4x4xf32, #layout.any> {
+  // expected-error @+1 {{the name of an option is not empty}}
+  %a = nn.relu %x {layout.options = [#layout.option<ins = [#nchw], outs = [#nchw], cost = 3, name = "">]} : tensor<1x8x4x4xf32, #layout.any>
+  func.return %a : tensor<1x8x4x4xf32, #layout.any>
+}
+
+// -----
+
+#nchw = #layout.tag<nchw>
+func.func @unknown_field(%x : tensor<1x8x4x4xf32, #layout.any>) -> tensor<1x8x4x4xf32, #layout.any> {
+  // expected-error @+1 {{expected in_place or name}}
+  %a = nn.relu %x {layout.options = [#layout.option<ins = [#nchw], outs = [#nchw], cost = 3, kernel = "fast">]} : tensor<1x8x4x4xf32, #layout.any>
+  func.return %a : tensor<1x8x4x4xf32, #layout.any>
+}
+
+// -----
+
+#nchw = #layout.tag<nchw>
+func.func @name_before_in_place(%x : tensor<1x8x4x4xf32, #layout.any>) -> tensor<1x8x4x4xf32, #layout.any> {
+  // expected-error @+1 {{'>' expected}}
+  %a = nn.relu %x {layout.options = [#layout.option<ins = [#nchw], outs = [#nchw], cost = 3, name = "fast", in_place = [0 -> 0]>]} : tensor<1x8x4x4xf32, #layout.any>
+  func.return %a : tensor<1x8x4x4xf32, #layout.any>
+}
+
+// -----
+
+// Two kernels of one cost or of two take the same formats: that is a choice, and no contradiction.
+#nchw = #layout.tag<nchw>
+func.func @negative_two_kernels(%x : tensor<1x8x4x4xf32, #layout.any>) -> tensor<1x8x4x4xf32, #layout.any> {
+  %a = nn.relu %x {layout.options = [#layout.option<ins = [#nchw], outs = [#nchw], cost = 3, name = "a">, #layout.option<ins = [#nchw], outs = [#nchw], cost = 5, name = "b">]} : tensor<1x8x4x4xf32, #layout.any>
+  func.return %a : tensor<1x8x4x4xf32, #layout.any>
+}

@@ -10,6 +10,7 @@ A program that is wrong is refused whole, with a `ProgramError` that has every m
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from typing import IO
 
 from xdsl.context import Context
@@ -59,44 +60,52 @@ class ProgramError(LayoutError):
             renderer(diagnostic)
 
 
-def register_dialects(ctx: Context) -> None:
-    """Registers every dialect of xDSL, of installed packages and of this one; each is imported at its first use."""
+def register_dialects(ctx: Context, without: Collection[str] = ()) -> None:
+    """Registers every dialect of xDSL, of installed packages and of this one; each is imported at its first use.
+
+    Of those of one name that of this package is taken, none where it is in `without`.
+    """
     for name, factory in {**Universe.get_multiverse().all_dialects, **registry.DIALECTS}.items():
-        ctx.register_dialect(name, factory)
+        if name not in without:
+            ctx.register_dialect(name, factory)
 
 
 @public
-def context(*, allow_unregistered: bool = False) -> Context:
+def context(*, allow_unregistered: bool = False, without: Collection[str] = ()) -> Context:
     """A new xDSL context with every dialect of xDSL, of installed packages and of this one.
 
-    With `allow_unregistered`, ops and attributes of unknown dialects are taken in their generic form.
+    With `allow_unregistered`, ops and attributes of unknown dialects are taken in their generic form. Dialects named in
+    `without` are left out, so that others of these names can be registered.
     """
     ctx = Context(allow_unregistered=allow_unregistered)
-    register_dialects(ctx)
+    register_dialects(ctx, without)
     return ctx
 
 
 @public
-def parse(source: str | os.PathLike[str], *, allow_unregistered: bool = False) -> ModuleOp:
+def parse(
+    source: str | os.PathLike[str], *, allow_unregistered: bool = False, ctx: Context | None = None
+) -> ModuleOp:
     """The verified module of an MLIR program, given as its text or by the path of its file.
 
     A `str` is taken for a path where it ends in `.mlir` and is one line; a `pathlib.Path` always is one. Every op has
     its place in the source as its location. With `allow_unregistered`, ops of unknown dialects are taken in their
-    generic form, as other tools print it.
+    generic form, as other tools print it. A context `ctx` of one's own, with more dialects than `context` knows, is
+    used as it is.
 
     Raises ProgramError, a LayoutError, with `file:line:col` of every mistake, and OSError where the file cannot be
     read.
     """
     if isinstance(source, os.PathLike):
-        return parse_file(os.fspath(source), allow_unregistered=allow_unregistered)
+        return parse_file(os.fspath(source), allow_unregistered=allow_unregistered, ctx=ctx)
     if not isinstance(source, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise LayoutError(f"a program is read from a text or a path, not from {type(source).__name__}")
     if "\n" not in source and source.endswith((".mlir", ".onnx")):
-        return parse_file(source, allow_unregistered=allow_unregistered)
-    return parse_program(source, TEXT_NAME, allow_unregistered=allow_unregistered)
+        return parse_file(source, allow_unregistered=allow_unregistered, ctx=ctx)
+    return parse_program(source, TEXT_NAME, allow_unregistered=allow_unregistered, ctx=ctx)
 
 
-def parse_file(path: str, *, allow_unregistered: bool = False) -> ModuleOp:
+def parse_file(path: str, *, allow_unregistered: bool = False, ctx: Context | None = None) -> ModuleOp:
     """The verified module of the MLIR text in the file `path`. Raises ProgramError and OSError."""
     if os.path.splitext(path)[1].lower() == ".onnx":
         raise LayoutError(f"{path} is an ONNX model by its name, not MLIR text: from_onnx reads models")
@@ -108,14 +117,16 @@ def parse_file(path: str, *, allow_unregistered: bool = False) -> ModuleOp:
         line = data[: error.start].count(b"\n") + 1
         message = f"not UTF-8 text: byte 0x{data[error.start]:02x} in line {line}; models end in .onnx"
         raise ProgramError([Diagnostic(Severity.ERROR, message, Location(path))]) from error
-    return parse_program(text, path, allow_unregistered=allow_unregistered)
+    return parse_program(text, path, allow_unregistered=allow_unregistered, ctx=ctx)
 
 
-def parse_program(text: str, path: str, *, allow_unregistered: bool = False) -> ModuleOp:
+def parse_program(
+    text: str, path: str, *, allow_unregistered: bool = False, ctx: Context | None = None
+) -> ModuleOp:
     """The verified module of an MLIR text; `path` names it in errors. Raises ProgramError."""
     sources = {path: text}
     try:
-        ctx = context(allow_unregistered=allow_unregistered)
+        ctx = ctx or context(allow_unregistered=allow_unregistered)
         module = LocatedParser(ctx, text, path, 0).parse_program(True)
     except ParseError as error:
         raise ProgramError([from_parse_error(error)], sources) from error

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib.metadata import version
 from io import BytesIO
 from typing import IO
 
@@ -61,8 +62,6 @@ _SPLIT = re.compile(r"^// -----[ \t]*\r?$", re.MULTILINE)
 class LayoutOptMain(xDSLOptMain):
     """The driver: `register_all_*` add dialects, passes, targets, frontends and options; `execute` does the work."""
 
-    version_format = f"layout-opt {__version__} (xDSL {{xdsl_version}})"
-
     def register_all_dialects(self) -> None:
         register_dialects(self.ctx)
 
@@ -104,6 +103,11 @@ class LayoutOptMain(xDSLOptMain):
             "text, or (execute) also that it gives the same results on random data, with NaN in every pad",
         )
         add_input_shapes(arg_parser)
+        # The `--version` of xDSL is that of xdsl-opt.
+        arg_parser._optionals.conflict_handler = "resolve"  # pyright: ignore[reportPrivateUsage]
+        arg_parser.add_argument(
+            "--version", action="version", version=f"layout-opt {__version__} (xDSL {version('xdsl')})"
+        )
         improve_usage(arg_parser, self.available_targets)
 
     # Options ---------------------------------------------------------------------------------------------------

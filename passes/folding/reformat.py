@@ -19,7 +19,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, ViewOp, format_of, is_any, is_tensor, layout_of, with_format
 from layout_ir.errors import LayoutError
-from layout_ir.interfaces import OPTIONS
+from layout_ir.interfaces import CHOSEN, OPTIONS
 from layout_ir.passes.dialect_extensions import is_extended
 from layout_ir.passes.folding.cost_changes import (
     Draft,
@@ -44,8 +44,10 @@ OperandFormats = tuple[tuple[Format | None, ...], Format]
 
 
 def is_reformattable(op: Operation) -> bool:
-    """Whether `op` may be made to run in another Format: known layouts, one result, and the same speed in any."""
-    if len(op.results) != 1 or OPTIONS in op.attributes or op.successors:
+    """Whether `op` may be made to run in another Format: known layouts, one result, and the same speed in any.
+
+    An op that carries options, or the name of the kernel that was chosen for it, is left to selection."""
+    if len(op.results) != 1 or OPTIONS in op.attributes or CHOSEN in op.attributes or op.successors:
         return False
     values = [value for value in (*op.operands, *op.results) if is_tensor(value.type)]
     if not values or any(is_any(value.type) or format_of(value.type) is None for value in values):

@@ -29,7 +29,7 @@ from layout_ir.dialects.layout import PermuteOp, ReshapeOp, dtype_of
 from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.dialects.nn.constant import literal
 from layout_ir.errors import LayoutError, shape_text
-from layout_ir.interfaces import OPTIONS
+from layout_ir.interfaces import CHOSEN, OPTIONS
 from layout_ir.passes.selection.options.in_place import ATTRIBUTE as IN_PLACE
 
 
@@ -73,7 +73,7 @@ class PhysicalBuilder:
         result = TensorType(element, tensor.shape)
         new = cls(*(operand.value for operand in operands), result_type=result, **values)
         if cls is type(self.op):
-            kept = {k: v for k, v in self.op.attributes.items() if k not in (OPTIONS, IN_PLACE)}
+            kept = {k: v for k, v in self.op.attributes.items() if k not in (OPTIONS, CHOSEN, IN_PLACE)}
             new.attributes.update(kept)
         return PhysicalValue(self.insert(new), tensor)
 

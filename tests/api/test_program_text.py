@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 from xdsl.context import Context
 from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.ir import Dialect
+from xdsl.irdl import IRDLOperation, irdl_op_definition
+from xdsl.utils.exceptions import AlreadyRegisteredConstructException
 
 import layout_ir as li
 from layout_ir.api.program_text import ProgramError, parse_program
@@ -136,3 +139,21 @@ def test_a_context_knows_our_dialects_and_those_of_xdsl():
 def test_programs_are_read_and_printed_without_anything_heavy():
     code = f"import layout_ir as li\nli.to_text(li.parse({MOVE!r}))"
     assert not packages(loaded_after(code)) & {"llvmlite", "numpy", "onnx", "onnxruntime", "torch"}
+
+
+def test_a_dialect_of_ones_own_is_read_in_a_context_of_ones_own():
+    @irdl_op_definition
+    class Op(IRDLOperation):
+        name = "nn.theirs"
+
+    ctx = li.context(without=["nn"])
+    ctx.load_dialect(Dialect("nn", [Op]))
+    (op,) = li.parse('"nn.theirs"() : () -> ()', ctx=ctx).ops
+    assert type(op) is Op
+    with pytest.raises(ProgramError, match=r"unknown operation 'nn\.relu'"):
+        li.parse("%y = nn.relu %x : tensor<2xf32>", ctx=ctx)
+
+
+def test_negative_a_name_that_is_taken_is_not_taken_twice():
+    with pytest.raises(AlreadyRegisteredConstructException):
+        li.context().load_dialect(Dialect("nn", []))

@@ -178,3 +178,46 @@ def test_negative_a_module_without_a_certificate_is_told_so(
     assert main(["verify-certificate", str(file)]) == 1
     error = capsys.readouterr().err
     assert "the module carries no layout.certificate" in error and "JSON" not in error
+
+
+THEIRS = """\
+from layout_ir.extend import CostModel, Target
+from layout_ir.passes.selection.options.targets import find_target
+class Dear(CostModel):
+    def reorder(self, source, destination, dtype):
+        return 0 if source.same_store(destination) else 70_000
+NPU = Target("npu", conv_kernels=find_target("avx2").conv_kernels, costs=Dear())
+"""
+
+
+def test_a_target_of_ones_own_is_named_with_its_package(
+    install: Any, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+):
+    install(THEIRS)
+    before, proof, chosen = (tmp_path / name for name in ("before.mlir", "proof.json", "chosen.mlir"))
+    before.write_text(_program())
+    optimize(parse(_program()), "theirs:NPU", report=str(proof))
+    module = parse(_program())
+    optimize(module, "theirs:NPU", attach=True)
+    chosen.write_text(print_module(module))
+    given = [str(proof), "--program", str(before)]
+    assert main(["verify-certificate", *given, "--target", "theirs:NPU"]) == 0
+    assert "for the cost model of target npu" in capsys.readouterr().out
+    assert main(["verify-certificate", str(chosen), "--target", "theirs:NPU"]) == 0
+    # Without the package the name says nothing, and with other costs it is another problem.
+    assert main(["verify-certificate", *given]) == 1
+    assert "unknown target 'npu'" in capsys.readouterr().err
+
+
+def test_negative_a_certificate_has_nothing_imported(
+    install: Any, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+):
+    install("raise SystemExit(77)")
+    before, proof = tmp_path / "before.mlir", tmp_path / "proof.json"
+    before.write_text(_program())
+    propagate(parse(_program()), "avx2", report=str(proof))
+    certificate = json.loads(proof.read_text())
+    forged = {**certificate, "origin": {"target": "theirs:NPU", "costs": None}}
+    proof.write_text(json.dumps({**forged, "seal": seal(forged)}))
+    assert main(["verify-certificate", str(proof), "--program", str(before)]) == 1
+    assert "names target 'theirs:NPU', which is no name" in capsys.readouterr().err

@@ -115,7 +115,8 @@ class OptionAttr(Data[LayoutOption]):
     """One way to run an op: Formats of its tensor operands and results, and the cost.
 
     The pad policy of an operand's Format is what its pads must hold (undef: anything), that of a result's what they
-    will hold. After the cost, `in_place = [0 -> 0]` makes operand 0 and result 0 one buffer.
+    will hold. After the cost, `in_place = [0 -> 0]` makes operand 0 and result 0 one buffer, and `name = "blocked"`
+    names the kernel, for `layout.chosen`.
     """
 
     name = "layout.option"
@@ -134,14 +135,24 @@ class OptionAttr(Data[LayoutOption]):
             if not 0 <= cost < 1 << 48:
                 parser.raise_error(f"cost = {cost} is not in [0, 2^48)", start, parser.pos)
             pairs: list[tuple[int, int]] = []
-            if parser.parse_optional_punctuation(","):
-                parser.parse_keyword("in_place")
+            name = ""
+            more = parser.parse_optional_punctuation(",")
+            if more and parser.parse_optional_keyword("in_place") is not None:
                 parser.parse_punctuation("=")
                 pairs = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: cls._pair(parser))
+                more = parser.parse_optional_punctuation(",")
+            if more:
+                if parser.parse_optional_keyword("name") is None:
+                    parser.raise_error("expected in_place or name" if not pairs else "expected name")
+                parser.parse_punctuation("=")
+                start = parser.pos
+                name = parser.parse_str_literal("the name of an option")
+                if not name:
+                    parser.raise_error("the name of an option is not empty", start, parser.pos)
         known = tuple(fmt for fmt in outs if fmt is not None)
         if len(known) != len(outs):
             parser.raise_error("outs of an option name a format each: '_' is for operands")
-        return LayoutOption(ins, known, cost, tuple(pairs))
+        return LayoutOption(ins, known, cost, tuple(pairs), name)
 
     @staticmethod
     def _pair(parser: AttrParser) -> tuple[int, int]:
@@ -183,4 +194,7 @@ class OptionAttr(Data[LayoutOption]):
         if option.in_place:
             pairs = ", ".join(f"{operand} -> {result}" for operand, result in option.in_place)
             printer.print_string(f", in_place = [{pairs}]")
+        if option.name:
+            printer.print_string(", name = ")
+            printer.print_string_literal(option.name)
         printer.print_string(">")

@@ -34,7 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_input_shapes(parser)
     parser.add_argument(
-        "--target", default="host", metavar="NAME", help=f"one of {', '.join(TARGETS)} (default: host)"
+        "--target",
+        default="host",
+        metavar="NAME",
+        help=f"one of {', '.join(TARGETS)}, that of an installed package, or package:name (default: host)",
     )
     parser.add_argument(
         "--solver",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from layout_ir.passes.selection.costs.cost_model import CostModel
+    from layout_ir.passes.selection.options.conv_kernels import Target
 
 _EPILOG = """\
 The certificate carries the selection problem, the choice, and integers that prove a lower bound of every choice.
@@ -165,7 +166,7 @@ def _about_program(
     costs = None if args.costs is None else load_costs(args.costs)
     if module is None:
         check_problem(certificate, load_program(args.program, shapes=args.shapes or ()), target, costs)
-        return [f"that this is the problem of {args.program} for {proven_for(costs, target)}"], [
+        return [f"that this is the problem of {args.program} for {proven_for(costs, target.name)}"], [
             "that any program was rewritten as the choice says"
         ]
     recorded, chosen_by = origin.get("program"), origin.get("pass")
@@ -176,7 +177,7 @@ def _about_program(
         )
     _check_rewritten(certificate, module, recorded, chosen_by, target, costs)
     return [
-        f"that this is the problem of the program before, for {proven_for(costs, target)}",
+        f"that this is the problem of the program before, for {proven_for(costs, target.name)}",
         f"that the choice and {chosen_by} make this program of it",
     ], ["the values of constants of more than 16 elements", "that the recorded program is the one you had"]
 
@@ -199,22 +200,29 @@ def _about_model(
     ], []
 
 
-def _agreed(origin: dict[str, Any], args: argparse.Namespace) -> str:
-    """The name of the target. Raises LayoutError where certificate and arguments differ, or neither names it."""
+def _agreed(origin: dict[str, Any], args: argparse.Namespace) -> Target:
+    """The target. Raises LayoutError where certificate and arguments differ, or neither names it.
+
+    What `--target` names may be imported for it; what a file names is one of the targets that are known.
+    """
     from layout_ir.errors import LayoutError
-    from layout_ir.passes.selection.options.targets import target_named
+    from layout_ir.passes.selection.options.targets import find_target
 
     stated: Any = origin.get("target")
-    target = stated if args.target is None else target_named(args.target).name
-    if not isinstance(target, str):
+    if args.target is None and not isinstance(stated, str):
         raise LayoutError("the certificate names no target: name it with --target")
-    if isinstance(stated, str) and target != stated:
-        raise LayoutError(f"the certificate is for target {stated}, not for {target}")
+    if args.target is None and ":" in stated:
+        raise LayoutError(f"the certificate names target '{stated}', which is no name: name it with --target")
+    target = find_target(stated if args.target is None else args.target)
+    if args.target is not None and isinstance(stated, str) and target.name != stated:
+        raise LayoutError(f"the certificate is for target {stated}, not for {target.name}")
     table: Any = origin.get("costs")
     if table is not None and args.costs is None:
         raise LayoutError(f"the choice was made with cost table {table}: give it with --costs")
     if table is None and args.costs is not None and "target" in origin:
-        raise LayoutError(f"the choice was made with the costs of target {target}, not with a cost table")
+        raise LayoutError(
+            f"the choice was made with the costs of target {target.name}, not with a cost table"
+        )
     return target
 
 
@@ -223,7 +231,7 @@ def _check_rewritten(
     module: ModuleOp,
     recorded: str,
     chosen_by: Any,
-    target: str,
+    target: Target,
     costs: CostModel | None,
 ) -> None:
     """Raises LayoutError unless the choice makes `module` of the program that the certificate records."""
@@ -237,7 +245,7 @@ def _check_rewritten(
     check_problem(certificate, before, target, costs)
     apply_choices(before, certificate["choices"], target, costs)
     if chosen_by == "layout-optimize":
-        clean_up(before, costs)
+        clean_up(before, costs or target.own_costs())
     elif chosen_by != "layout-propagate":
         raise LayoutError(f"{chosen_by!r} is no pass that chooses layouts")
     # Names of values are not part of a program.

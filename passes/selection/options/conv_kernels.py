@@ -14,7 +14,9 @@ from xdsl.ir import Operation
 
 from layout_ir.algebra.factors import Factor
 from layout_ir.algebra.format import Format
+from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOption
+from layout_ir.passes.selection.costs.cost_model import BUILT_IN, CostModel, Rates
 from layout_ir.passes.selection.options.tensor_formats import Candidates
 
 
@@ -62,17 +64,24 @@ class ConvShape:
 class ConvKernel:
     """Formats of input, weights and output of one kernel, and its rate in operations per ns.
 
-    The kernel computes on padded channels too: `models.py` counts them.
+    The kernel computes on padded channels too: `models.py` counts them. A convolution that runs in a kernel with a
+    name carries it as `layout.chosen`.
     """
 
     x: Format
     w: Format
     y: Format
     rate: int
+    name: str = ""
 
 
 ConvKernels = Callable[[ConvShape], Iterable[ConvKernel]]
 Refine = Callable[[Operation, Iterable[LayoutOption]], Iterable[LayoutOption]]
+
+
+def no_kernels(conv: ConvShape) -> Iterable[ConvKernel]:
+    """The kernels of a target that runs no convolution of `nn`: none."""
+    return ()
 
 
 def no_caveat() -> str | None:
@@ -82,11 +91,12 @@ def no_caveat() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A named set of kernels."""
+    """A named set of kernels, and how fast the machine is. Raises LayoutError for a part of another type."""
 
     name: str
-    summary: str
-    conv_kernels: ConvKernels
+    summary: str = ""
+    conv_kernels: ConvKernels = no_kernels
+    """The kernels that convolutions of `nn` have, and those of `linalg` that are the same."""
     refine: Refine | None = None
     """Given an op and the options of its model, the options that this target has: some left out, some added.
 
@@ -99,6 +109,34 @@ class Target:
     """Why the target is not what its name says on this machine; None where it is."""
     panel: int = 0
     """Columns of a panel, where its matrix products take the right operand packed in panels; 0 where they do not."""
+    rates: Rates = BUILT_IN
+    """How fast it moves bytes and multiplies, for the costs that it does not state itself."""
+    costs: CostModel | None = None
+    """What moving costs on it, where that does not follow from `rates`, and what options cost in place of what they
+    state. Costs that a call or a command names take precedence."""
+
+    def __post_init__(self) -> None:
+        for what, kind, word in (("name", str, "a str"), ("rates", Rates, "Rates")):
+            if not isinstance(getattr(self, what), kind):
+                raise LayoutError(
+                    f"{what} of a target is {word}, not of type {type(getattr(self, what)).__name__}"
+                )
+        if self.costs is not None and not isinstance(self.costs, CostModel):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise LayoutError(
+                f"costs of target {self.name} is a CostModel, not of type {type(self.costs).__name__}"
+            )
+        for what in ("conv_kernels", "refine", "caveat"):
+            given = getattr(self, what)
+            if not (callable(given) or (given is None and what == "refine")):
+                raise LayoutError(
+                    f"{what} of target {self.name} is a function, not of type {type(given).__name__}"
+                )
+
+    def own_costs(self) -> CostModel | None:
+        """The costs that the target brings along; None where those are the built-in ones."""
+        if self.costs is not None:
+            return self.costs
+        return None if self.rates == BUILT_IN else CostModel(self.rates)
 
 
 Model = Callable[[Operation, Candidates, Target], Iterable[LayoutOption]]

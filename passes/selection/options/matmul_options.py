@@ -24,12 +24,8 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.dialects import nn
 from layout_ir.interfaces import LayoutOption
-from layout_ir.passes.selection.costs.cost_model import stream_ns
 from layout_ir.passes.selection.options.conv_kernels import Target
 from layout_ir.passes.selection.options.tensor_formats import Candidates, bound, nbytes, row_major, shape_of
-
-_RATE = 80
-"""Floating-point operations per ns of a packed matrix product on one core."""
 
 _TRIED = 4
 """How many strided Formats of a tensor are in options, row-major first: options are all combinations of three."""
@@ -51,8 +47,8 @@ def gemm_options(op: Operation, candidates: Candidates, target: Target) -> Itera
         for panel in (0, target.panel) if target.panel else (0,):
             right = None if left is None else _matching_right(left, n, k, panel, transposed=op.trans_b)
             if right is not None:
-                cost = _cost((m, -(-n // panel) * panel), k) if panel else _cost((m, n), k)
-                cost += 0 if panel else stream_ns(nbytes(row_major(b), b))
+                cost = _cost((m, -(-n // panel) * panel if panel else n), k, target)
+                cost += 0 if panel else target.rates.stream(nbytes(row_major(b), b))
                 yield LayoutOption((fmt, right, *rest), (row_major(op.result),), cost)
 
 
@@ -70,17 +66,17 @@ def _products(op: Operation, candidates: Candidates, target: Target, columns: in
     k = right[0] if len(right) == 1 else right[2 * len(right) - 3 - columns]
     tried = [_strided(value, candidates) for value in (a, b, y)]
     for left_format, right_format, out in product(*tried):
-        cost = _cost(shape, k) + stream_ns(nbytes(right_format, b))
+        cost = _cost(shape, k, target) + target.rates.stream(nbytes(right_format, b))
         yield LayoutOption((left_format, right_format, *rest), (out,), cost)
     if target.panel and len(right) > 1:
         panels = _panels(row_major(b), columns, target.panel)
         width = -(-shape[-1] // target.panel) * target.panel
         for left_format, out in product(tried[0], tried[2]):
-            yield LayoutOption((left_format, panels, *rest), (out,), _cost((*shape[:-1], width), k))
+            yield LayoutOption((left_format, panels, *rest), (out,), _cost((*shape[:-1], width), k, target))
 
 
-def _cost(shape: tuple[int, ...], k: int) -> int:
-    return 2 * prod(shape) * k // _RATE
+def _cost(shape: tuple[int, ...], k: int, target: Target) -> int:
+    return target.rates.product(2 * prod(shape) * k)
 
 
 def _strided(value: SSAValue, candidates: Candidates) -> list[Format]:

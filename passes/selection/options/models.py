@@ -5,7 +5,7 @@ far for a value. Convolutions propose Formats on their own; most other ops run i
 long as the dims they treat specially are not blocked. Views run in every Format that has a view. An op without a
 model takes and gives row-major tensors, or what its types already say.
 
-Another compiler adds its ops with `register`, by class or by name.
+Another compiler adds its ops with `layout_ir.extend.register_op`, by class or by name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from layout_ir.errors import LayoutError, UnforeseenError, unforeseen_as_error
 from layout_ir.interfaces import OPTIONS, LayoutOption, OpRegistry
 from layout_ir.passes.dialect_extensions import extension_of, is_extended
 from layout_ir.passes.pad_queries import has_pad_behaviour
-from layout_ir.passes.selection.costs.cost_model import COST_LIMIT, stream_ns
+from layout_ir.passes.selection.costs.cost_model import COST_LIMIT
 from layout_ir.passes.selection.options.conv_kernels import ConvShape, Model, Target
 from layout_ir.passes.selection.options.dim_mapping import mapped_format
 from layout_ir.passes.selection.options.in_place import check_pairs, obstacle
@@ -71,7 +71,8 @@ def conv_options(op: Operation, candidates: Candidates, target: Target) -> Itera
         if weights is None or out is None or bound(kernel.x, op.x) is None:
             continue
         operations = 2 * prod(weights.padded_shape) * y[0] * prod(out.padded_shape[2:])
-        yield LayoutOption((kernel.x, kernel.w, *bias), (kernel.y,), operations // kernel.rate)
+        ins = (kernel.x, kernel.w, *bias)
+        yield LayoutOption(ins, (kernel.y,), operations // kernel.rate, name=kernel.name)
 
 
 # Ops that run in any format that reaches them -----------------------------------------------------------------------
@@ -94,7 +95,7 @@ def same_format_options(op: Operation, candidates: Candidates, target: Target) -
             continue
         ins = tuple(fmt if value in shared else row_major(value) for value in op.operands)
         total = sum(nbytes(f, value) for f, value in zip((*ins, fmt), (*op.operands, op.result), strict=True))
-        yield LayoutOption(ins, (fmt,), stream_ns(total))
+        yield LayoutOption(ins, (fmt,), target.rates.stream(total))
 
 
 def mapped_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
@@ -115,7 +116,7 @@ def mapped_options(op: Operation, candidates: Candidates, target: Target) -> Ite
         total = sum(
             nbytes(f, value) for f, value in zip((*ins, result), (*op.operands, op.result), strict=True)
         )
-        yield LayoutOption(ins, (result,), stream_ns(total))
+        yield LayoutOption(ins, (result,), target.rates.stream(total))
 
 
 # Views, constants, reorders ----------------------------------------------------------------------------------------
@@ -338,6 +339,9 @@ def _fitting(option: object, operands: Sequence[SSAValue], results: Sequence[SSA
         if len(numbers) != 2 or any(type(n) is not int or n < 0 for n in numbers):
             raise LayoutError(f"in_place: {pair!r} is no pair of an operand and a result")
     check_pairs(option, operands, results)
+    name = cast("object", option.name)
+    if not isinstance(name, str):
+        raise LayoutError(f"name = {name!r} is no str")
     return replace(option, ins=tuple(option.ins), outs=tuple(option.outs))
 
 
@@ -346,7 +350,8 @@ def _compare(
 ) -> None:
     """Raises PassError where two options, each with its number, contradict each other."""
     (j, other), (k, option) = one, two
-    alike = (other.ins, other.outs, other.in_place) == (option.ins, option.outs, option.in_place)
+    same = [(each.ins, each.outs, each.in_place, each.name) for each in (other, option)]
+    alike = same[0] == same[1]
     if alike and other.cost != option.cost:
         raise PassError(f"{source}[{k}] contradicts {source}[{j}]: cost {option.cost} != {other.cost}", op)
     if [fmt is None for fmt in other.ins] != [fmt is None for fmt in option.ins]:

@@ -12,12 +12,17 @@ is what can go out as an ONNX model (`onnx_operators.py`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from importlib import import_module
+from typing import cast
 
 from layout_ir.algebra.format import Format
 from layout_ir.diagnostics import Diagnostic, Severity, emit
+from layout_ir.entry_points import TARGETS, entry_names, load_entry
 from layout_ir.errors import LayoutError
+from layout_ir.forking import loading
 from layout_ir.passes.selection.options import megengine, nchwc, onednn, onnx_operators
 from layout_ir.passes.selection.options.conv_kernels import (
     ConvKernel,
@@ -67,9 +72,21 @@ _BY_PROCESSOR: dict[str, Callable[[str], str]] = {
 """Names of which this machine's processor says what target they stand for."""
 
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+
+
 def register_target(target: Target) -> None:
-    """Lets passes and commands find `target` by its name. Raises LayoutError where another has that name."""
-    if target.name in _targets or target.name in _BY_PROCESSOR:
+    """Lets passes and commands of this process find `target` by its name.
+
+    Raises LayoutError where another target has that name, or where it is no name: letters, digits, `_`, `.`, `+`, `-`.
+    """
+    if not isinstance(target, Target):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise LayoutError(f"a target is a Target, not of type {type(target).__name__}")
+    if not isinstance(cast("object", target.name), str) or _NAME.fullmatch(target.name) is None:
+        raise LayoutError(
+            f"{target.name!r} is no name of a target: expected letters, digits, '_', '.', '+' and '-'"
+        )
+    if target.name in _BY_PROCESSOR or _targets.get(target.name, target) is not target:
         raise LayoutError(f"there is a target '{target.name}' already")
     _targets[target.name] = target
 
@@ -90,25 +107,74 @@ for _target in (
 
 def target_names() -> tuple[str, ...]:
     """The names of help texts: without ort-nchwc8 and ort-nchwc16, which are ort-nchwc with a block of one's choice."""
-    return ("host", *(name for name in _targets if not name.startswith("ort-nchwc")), "ort-nchwc")
+    known = [name for name in _targets if not name.startswith("ort-nchwc")]
+    return ("host", *dict.fromkeys((*known, *entry_names(TARGETS))), "ort-nchwc")
 
 
-def check_target(name: str) -> None:
-    """Raises LayoutError for an unknown target."""
-    if name not in _targets and name not in _BY_PROCESSOR:
-        raise LayoutError(f"unknown target '{name}': targets are {', '.join(target_names())}")
+def find_target(target: str | Target) -> Target:
+    """`target` itself, or the target of that name.
+
+    A name is one that was registered, "host" (the target of this machine) or "ort-nchwc" (the block that ONNX Runtime
+    uses on it), that of an entry point of `layout_ir.targets`, or `package:name`, which imports `package`. Raises
+    LayoutError for any other.
+    """
+    if isinstance(target, Target):
+        return target
+    if not isinstance(cast("object", target), str):
+        raise LayoutError(f"a target is a Target or the name of one, not of type {type(target).__name__}")
+    if target in _BY_PROCESSOR:
+        return _targets[_BY_PROCESSOR[target](_host())]
+    if target in _targets:
+        return _targets[target]
+    if ":" in target:
+        return _imported(target)
+    found = load_entry(TARGETS, target)
+    if found is None:
+        raise LayoutError(
+            f"unknown target '{target}': targets are {', '.join(target_names())}, or package:name of one's own"
+        )
+    found = _made(found, f"{TARGETS}: '{target}'")
+    if found.name != target:
+        raise LayoutError(f"{TARGETS}: '{target}' is a target named '{found.name}': one name is expected")
+    return found
 
 
-def target_named(name: str) -> Target:
-    """The target called `name`. "host" is the one of this machine, "ort-nchwc" has the block that ONNX Runtime uses
-    on it. Raises LayoutError for an unknown name; a remark says where the target is not quite what its name says."""
-    check_target(name)
-    if name in _BY_PROCESSOR:
-        name = _BY_PROCESSOR[name](_host())
-    caveat = _targets[name].caveat()
+def target_named(target: str | Target) -> Target:
+    """`find_target`; a remark says where the target is not quite what its name says."""
+    found = find_target(target)
+    caveat = found.caveat()
     if caveat is not None:
-        emit(Diagnostic(Severity.REMARK, f"target {name}: {caveat}"))
-    return _targets[name]
+        emit(Diagnostic(Severity.REMARK, f"target {found.name}: {caveat}"))
+    return found
+
+
+def _imported(text: str) -> Target:
+    """The target that `package:name` names."""
+    package, _, name = text.partition(":")
+    if re.fullmatch(r"\w+(\.\w+)*", package) is None or not name.isidentifier():
+        raise LayoutError(f"target '{text}': expected package:name, such as npu_compiler.targets:NPU")
+    try:
+        with loading:
+            module = import_module(package)
+    except Exception as error:
+        raise LayoutError(f"target '{text}': importing {package}: {type(error).__name__}: {error}") from error
+    if not hasattr(module, name):
+        own = [known for known, value in vars(module).items() if isinstance(value, Target)]
+        hint = f": its targets are {', '.join(own)}" if own else ", and no other target"
+        raise LayoutError(f"target '{text}': {package} has no {name}{hint}")
+    return _made(getattr(module, name), f"target '{text}'")
+
+
+def _made(value: object, source: str) -> Target:
+    """`value`, or what it returns, which is to be a Target. Raises LayoutError."""
+    if not isinstance(value, Target) and callable(value):
+        try:
+            value = value()
+        except Exception as error:
+            raise LayoutError(f"{source}: {type(error).__name__}: {error}") from error
+    if not isinstance(value, Target):
+        raise LayoutError(f"{source} is of type {type(value).__name__}, expected a Target")
+    return value
 
 
 @lru_cache(maxsize=1)

@@ -7,7 +7,7 @@ the same. Which Format was decided elsewhere; nothing here weighs anything.
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from layout_ir.algebra.format import Format
@@ -16,7 +16,7 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, ViewOp, format_of, is_any, layout_of, with_format
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.dialects.layout.types import encoding_of
-from layout_ir.interfaces import OPTIONS
+from layout_ir.interfaces import CHOSEN, OPTIONS
 from layout_ir.passes.pad_queries import needed_pad, provided_pad
 from layout_ir.passes.rewriting import insert_after, retype, update_signatures
 from layout_ir.passes.selection.options.foreign.conform import conform
@@ -36,7 +36,7 @@ def apply(module: ModuleOp, selection: Selection, choices: tuple[int, ...], *, s
         applier.connect(op)
         if op in applier.decisions:
             applier.claim_pads(op)
-            applier.mark_in_place(op)
+            applier.mark_option(op)
             op.attributes.pop(OPTIONS, None)
     conform(list(applier.decisions))
     update_signatures(module)
@@ -153,12 +153,16 @@ class _Applier:
         self.made[source, type] = op.result
         return op.result
 
-    def mark_in_place(self, op: Operation) -> None:
-        """Records in an attribute which buffers the chosen option shares, for the allocation of buffers."""
+    def mark_option(self, op: Operation) -> None:
+        """Records in attributes the name of the chosen option, for who generates code, and which buffers it shares, for
+        who allocates them."""
         number = self.decisions[op]
-        pairs = self.selection.decisions[number].options[self.choices[number]].in_place
-        if pairs:
-            entries = [ArrayAttr([IntegerAttr(n, 64) for n in pair]) for pair in pairs]
+        option = self.selection.decisions[number].options[self.choices[number]]
+        op.attributes.pop(CHOSEN, None)  # of an earlier choice
+        if option.name:
+            op.attributes[CHOSEN] = StringAttr(option.name)
+        if option.in_place:
+            entries = [ArrayAttr([IntegerAttr(n, 64) for n in pair]) for pair in option.in_place]
             op.attributes[IN_PLACE] = ArrayAttr(entries)
 
     def claim_pads(self, op: Operation) -> None:

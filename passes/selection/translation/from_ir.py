@@ -20,7 +20,7 @@ from layout_ir.dialects.layout import dtype_of, format_of, has_layout, is_any, i
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.pad_queries import pad_reads
-from layout_ir.passes.selection.costs.cost_model import CostModel
+from layout_ir.passes.selection.costs.cost_model import CheckedCosts, CostModel
 from layout_ir.passes.selection.options.conv_kernels import Target
 from layout_ir.passes.selection.options.models import options_of, options_state_pads
 from layout_ir.passes.selection.options.op_classes import OpClasses
@@ -371,13 +371,14 @@ def build(
 ) -> Selection:
     """The selection problem of a module: of all that is connected to an open layout, or of `everything`.
 
+    Without `costs` those hold that the target brings along, or else the built-in ones.
     Raises PassError where a decision point has no option that agrees with the types it already has, or values form a
     cycle.
     """
     _check_types(module)
     check_acyclic(module)
     weights = BlockFrequencies(calls_of(module))
-    builder = _Builder(target, costs or CostModel(), decision_points(module, weights, everything=everything))
+    builder = _Builder(target, _used(costs, target), decision_points(module, weights, everything=everything))
     builder.spread()
     nodes: list[OpNode] = []
     decisions: list[Decision] = []
@@ -406,6 +407,11 @@ def build(
     )
     omissions = (*whole.omissions, *clipped)
     return replace(whole, problem=keep_forbidden(whole.problem), omissions=omissions)
+
+
+def _used(costs: CostModel | None, target: Target) -> CostModel:
+    used = costs or target.own_costs() or CostModel()
+    return used if type(used) is CostModel else CheckedCosts(used)
 
 
 def _numbers(lists: Sequence[FormatList], formats: Sequence[Format]) -> tuple[int, ...] | None:

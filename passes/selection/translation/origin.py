@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from layout_ir.certificate.checking import ATTRIBUTE
 from layout_ir.errors import LayoutError
 from layout_ir.passes.selection.costs.cost_model import CostModel
+from layout_ir.passes.selection.options.conv_kernels import Target
 from layout_ir.passes.selection.options.targets import target_named
 from layout_ir.passes.selection.translation.from_ir import build, is_open
 from layout_ir.printing import print_module
@@ -46,7 +47,7 @@ def origin_of(target: str, costs: CostModel | None, program: str | None, chosen_
 
 
 def check_problem(
-    certificate: dict[str, Any], module: ModuleOp, target: str, costs: CostModel | None
+    certificate: dict[str, Any], module: ModuleOp, target: str | Target, costs: CostModel | None
 ) -> None:
     """Raises LayoutError where the problem of `module`, nothing in it chosen yet, is not the certificate's."""
     compare_problems(

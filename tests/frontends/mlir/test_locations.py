@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from typing import cast
 
 import pytest
 from xdsl.context import Context
 from xdsl.dialects.arith import Arith
-from xdsl.dialects.builtin import ArrayAttr, Builtin, FileLineColLoc, IntAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    Builtin,
+    DenseIntOrFPElementsAttr,
+    FileLineColLoc,
+    IntAttr,
+    ModuleOp,
+    StringAttr,
+)
 from xdsl.dialects.func import Func
 from xdsl.dialects.test import Test
 from xdsl.ir import Attribute
@@ -143,3 +152,69 @@ def test_aliases_of_sane_size_may_be_used_often():
     text = _doubling(3, f"[{', '.join(['#a3'] * 20_000)}]")
     module = parse(text)
     assert len(cast("ArrayAttr[Attribute]", next(iter(module.ops)).attributes["x"])) == 20_000
+
+
+# Splats --------------------------------------------------------------------------------------------------------------
+
+
+def literals(text: str) -> list[DenseIntOrFPElementsAttr]:
+    return [
+        attribute
+        for op in parse(text).walk()
+        for attribute in op.attributes.values()
+        if isinstance(attribute, DenseIntOrFPElementsAttr)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("literal", "element"),
+    [("1.5", "f32"), ("-3", "i8"), ("true", "i1"), ("0x7FC00000", "f32"), ("(1.0, 2.0)", "complex<f32>")],
+)
+@pytest.mark.parametrize("kind", ["tensor", "vector"])
+def test_a_large_splat_is_one_element_of_its_type(literal: str, element: str, kind: str):
+    type = f"{kind}<64x1024x1024x{element}>"
+    (small,) = literals(f'"test.op"() {{a = dense<{literal}> : {kind}<1x{element}>}} : () -> ()')
+    (large,) = literals(f'"test.op"() {{a = dense< {literal}> : {type}}} : () -> ()')
+    assert large.data == small.data
+    assert str(large.get_type()) == type
+    assert "dense<" in str(large) and str(large).endswith(type)
+
+
+def test_a_large_splat_takes_no_memory():
+    tracemalloc.start()
+    literals('"test.op"() {a = dense<1.0> : tensor<1024x1024x1024xf32>} : () -> ()')
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 24
+
+
+def test_a_literal_inside_the_type_of_another_is_read_for_itself():
+    inner = "dense<2> : tensor<512x512xi32>"
+    for outer, elements in (("dense<1.0>", 1), ("dense<[1.0, 2.0]>", 2)):
+        shape = "1024x1024" if elements == 1 else "2"
+        text = f'"test.op"() {{a = {outer} : tensor<{shape}xf32, {inner}>}} : () -> ()'
+        (found,) = literals(text)
+        assert str(found.get_type()) == f"tensor<{shape}xf32, {inner}>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "dense<1.0> : tensor<2x3xf32>",
+        "dense<[1.0, 2.0]> : tensor<2xf32>",
+        'dense<"0x0000803F00000040"> : tensor<2xf32>',
+        "dense<> : tensor<0xf32>",
+        "dense<7> : tensor<i32>",
+    ],
+)
+def test_negative_other_literals_are_as_xdsl_makes_them(text: str):
+    program = f'"test.op"() {{a = {text}}} : () -> ()'
+    assert parse(program).is_structurally_equivalent(Parser(context(), program).parse_module())
+
+
+@pytest.mark.parametrize(
+    "text", ["dense<1.0> : tensor<512x512xi32>", "dense<1.0> : tensor<?x512xf32>", "dense<1.0> : i32"]
+)
+def test_negative_a_splat_of_the_wrong_type_is_refused(text: str):
+    with pytest.raises(ParseError):
+        parse(f'"test.op"() {{a = {text}}} : () -> ()')

@@ -17,7 +17,6 @@ from layout_ir.algebra.pads import pad_number
 from layout_ir.dialects.layout import is_any, is_tensor, layout_of
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOption
-from layout_ir.passes.selection.costs.cost_model import stream_ns
 from layout_ir.passes.selection.options.conv_kernels import Target
 from layout_ir.passes.selection.options.tensor_formats import (
     Candidates,
@@ -72,7 +71,7 @@ def concat_options(op: Operation, candidates: Candidates, target: Target) -> Ite
     def fits(fmt: Format) -> bool:
         return all(shape_of(value)[axis] % fmt.blocks()[axis] == 0 for value in op.operands[:-1])
 
-    yield from _same_format(op, candidates, fits)
+    yield from _same_format(op, candidates, target, fits)
 
 
 def cut_options(op: Operation, candidates: Candidates, target: Target) -> Iterator[LayoutOption]:
@@ -80,9 +79,9 @@ def cut_options(op: Operation, candidates: Candidates, target: Target) -> Iterat
     tensors = _tensors(op)
     shapes = [shape_of(value) for value in tensors]
     if len({len(shape) for shape in shapes}) > 1:
-        yield _option(op, {value: row_major(value) for value in tensors})
+        yield _option(op, {value: row_major(value) for value in tensors}, target)
         return
-    yield from _same_format(op, candidates, lambda fmt: _cuts_whole_blocks(op, fmt))
+    yield from _same_format(op, candidates, target, lambda fmt: _cuts_whole_blocks(op, fmt))
 
 
 def _cuts_whole_blocks(op: Operation, fmt: Format) -> bool:
@@ -110,7 +109,7 @@ def _tensors(op: Operation) -> list[SSAValue]:
     return [value for value in (*op.operands, *op.results) if is_tensor(value.type)]
 
 
-def _same_format(op: Operation, candidates: Candidates, fits: Fits) -> Iterator[LayoutOption]:
+def _same_format(op: Operation, candidates: Candidates, target: Target, fits: Fits) -> Iterator[LayoutOption]:
     tensors = _tensors(op)
     alike = len({shape_of(value) for value in tensors}) == 1
     for fmt in dict.fromkeys(
@@ -119,13 +118,13 @@ def _same_format(op: Operation, candidates: Candidates, fits: Fits) -> Iterator[
         fmt = fmt.with_pad("undef")
         bounds = all(bound(fmt, value) is not None for value in tensors)
         if bounds and (alike or is_shape_free(fmt)) and fits(fmt):
-            yield _option(op, dict.fromkeys(tensors, fmt))
+            yield _option(op, dict.fromkeys(tensors, fmt), target)
 
 
-def _option(op: Operation, formats: dict[SSAValue, Format]) -> LayoutOption:
+def _option(op: Operation, formats: dict[SSAValue, Format], target: Target) -> LayoutOption:
     total = sum(nbytes(formats[value], value) for value in _tensors(op))
     ins = tuple(formats[value] for value in op.operands if is_tensor(value.type))
-    return LayoutOption(ins, tuple(formats[value] for value in op.results), stream_ns(total))
+    return LayoutOption(ins, tuple(formats[value] for value in op.results), target.rates.stream(total))
 
 
 def axis_of(op: Operation) -> int:

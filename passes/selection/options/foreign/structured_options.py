@@ -21,7 +21,7 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.dialects.layout import dtype_of, is_tensor
 from layout_ir.foreign.structured import Structured, is_window, loop_of, shape, structured
 from layout_ir.interfaces import LayoutOption
-from layout_ir.passes.selection.costs.cost_model import stream_ns
+from layout_ir.passes.selection.costs.cost_model import Rates
 from layout_ir.passes.selection.options.conv_kernels import ConvShape, Target
 from layout_ir.passes.selection.options.foreign.padding import divisors, neutral, runs_along
 from layout_ir.passes.selection.options.foreign.transfer import transfer
@@ -64,7 +64,7 @@ def _options(s: Structured, candidates: Candidates, target: Target) -> Iterator[
             for formats in ways:
                 layouts = limits.layouts(formats)
                 if layouts is not None and formats is not None:
-                    yield _option(s, formats, layouts)
+                    yield _option(s, formats, layouts, target.rates)
 
 
 def carry(s: Structured, k: int, fmt: Format) -> list[Format] | None:
@@ -146,10 +146,12 @@ class Limits:
         return self._paddable[loop]
 
 
-def _option(s: Structured, formats: Sequence[Format], layouts: Sequence[Layout]) -> LayoutOption:
+def _option(
+    s: Structured, formats: Sequence[Format], layouts: Sequence[Layout], rates: Rates
+) -> LayoutOption:
     count = len(formats) - len(s.result_maps)
     total = sum(nbytes(fmt, value) for fmt, (_, value) in zip(formats, s.tensors, strict=True))
-    cost = stream_ns(total)
+    cost = rates.stream(total)
     if s.reductions:
         extents = dict(s.extents)
         for (exprs, _), layout in zip(s.tensors, layouts, strict=True):
@@ -184,4 +186,5 @@ def _kernels(op: Conv2DNchwFchwOp, target: Target) -> Iterator[LayoutOption]:
         weights, out = bound(kernel.w, w), bound(kernel.y, y)
         if weights is not None and out is not None and bound(kernel.x, x) is not None:
             operations = 2 * prod(weights.padded_shape) * n * prod(out.padded_shape[2:])
-            yield LayoutOption((kernel.x, kernel.w, kernel.y), (kernel.y,), operations // kernel.rate)
+            ins = (kernel.x, kernel.w, kernel.y)
+            yield LayoutOption(ins, (kernel.y,), operations // kernel.rate, name=kernel.name)

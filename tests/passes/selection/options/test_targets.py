@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from layout_ir.algebra.format import Format
@@ -10,7 +14,7 @@ from layout_ir.errors import LayoutError
 from layout_ir.passes.selection.options import onednn_query, targets
 from layout_ir.passes.selection.options.conv_kernels import ConvShape, Target, row_major_kernel
 from layout_ir.passes.selection.options.targets import (
-    check_target,
+    find_target,
     register_target,
     target_named,
     target_names,
@@ -89,7 +93,10 @@ def test_negative_other_targets_are_silent() -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(LayoutError, match=r"^unknown target 'sparc': targets are host, avx2, .*, ort-nchwc$"):
+    with pytest.raises(
+        LayoutError,
+        match=r"^unknown target 'sparc': targets are host, avx2, .*, ort-nchwc, or package:name of one's own$",
+    ):
         target_named("sparc")
 
 
@@ -97,7 +104,7 @@ def test_a_registered_target_is_found_by_its_name(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(targets, "_targets", dict(vars(targets)["_targets"]))
     own = Target("toy", "row-major convolutions", lambda conv: [row_major_kernel(conv, 1)])
     with pytest.raises(LayoutError, match="unknown target 'toy'"):
-        check_target("toy")
+        find_target("toy")
     register_target(own)
     assert target_named("toy") is own
     assert "toy" in target_names()
@@ -109,3 +116,79 @@ def test_negative_a_name_that_is_taken_is_refused(name: str) -> None:
     with pytest.raises(LayoutError, match=f"there is a target '{name}' already"):
         register_target(Target(name, "", lambda conv: ()))
     assert target_names() == before
+
+
+@pytest.mark.parametrize("name", ["", "a b", "npu:NPU", "-x"])
+def test_negative_what_is_no_name_is_refused(name: Any) -> None:
+    with pytest.raises(LayoutError, match="is no name of a target"):
+        register_target(Target(name))
+
+
+def test_a_target_stands_for_itself() -> None:
+    own = Target("own")
+    assert find_target(own) is own
+
+
+MODULE = """\
+from layout_ir.extend import Target
+NPU = Target("npu")
+OTHER = Target("other")
+def made():
+    return NPU
+def broken():
+    raise RuntimeError("no device")
+number = 5
+"""
+
+
+@pytest.mark.parametrize("entry", ["theirs:NPU", "theirs:made"])
+def test_a_target_of_an_installed_package_is_found_by_its_name(
+    install: Callable[..., None], entry: str
+) -> None:
+    install(MODULE, targets=f"npu = {entry}")
+    assert "npu" in target_names() and "theirs" not in sys.modules
+    assert find_target("npu").name == "npu"
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("theirs:OTHER", "'npu' is a target named 'other'"),
+        ("theirs:number", "'npu' is of type int, expected a Target"),
+        ("theirs:broken", "'npu': RuntimeError: no device"),
+        ("theirs:missing", "'npu' of package theirs cannot be loaded"),
+    ],
+)
+def test_negative_what_a_package_names_is_a_target(
+    install: Callable[..., None], entry: str, message: str
+) -> None:
+    install(MODULE, targets=f"npu = {entry}")
+    with pytest.raises(LayoutError, match=f"^layout_ir.targets: {message}"):
+        find_target("npu")
+
+
+def test_a_target_of_any_package_is_found_by_package_and_name(install: Callable[..., None]) -> None:
+    install(MODULE)
+    assert find_target("theirs:NPU").name == "npu"
+    assert find_target("theirs:made") is find_target("theirs:NPU")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("theirs:missing", "theirs has no missing: its targets are NPU, OTHER"),
+        ("theirs:number", "is of type int, expected a Target"),
+        ("theirs:broken", "RuntimeError: no device"),
+        ("there is:none", "expected package:name"),
+        ("theirs:", "expected package:name"),
+        (":NPU", "expected package:name"),
+        ("theirs:NPU.name", "expected package:name"),
+        ("thiers:NPU", "importing thiers: ModuleNotFoundError"),
+    ],
+)
+def test_negative_a_package_without_the_target_is_an_error(
+    install: Callable[..., None], name: str, message: str
+) -> None:
+    install(MODULE)
+    with pytest.raises(LayoutError, match=f"^target '{name}'.* *{message}"):
+        find_target(name)

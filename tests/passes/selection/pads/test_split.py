@@ -7,7 +7,7 @@ import pytest
 from layout_ir.algebra.format import Format
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp
 from layout_ir.passes.optimize_pipeline import optimize
-from layout_ir.passes.selection.costs.cost_model import CALL_NS, fill_ns
+from layout_ir.passes.selection.costs.cost_model import BUILT_IN, fill_ns
 from tests.passes.selection.pads.padded_programs import (
     BLOCKED,
     NEEDS_NOTHING,
@@ -26,7 +26,7 @@ def test_a_fill_costs_the_pads_that_it_writes():
       %b = nn.exp %x : ({BLOCKED}) -> {TYPE}
       %y = "test.op"(%b) {{{NEEDS_ZERO}}} : ({TYPE}) -> {TYPE}""")
     assert cost == FILL + 5
-    assert FILL == CALL_NS + 4 * (24 - 17) * 16 // 20
+    assert BUILT_IN.call_ns + 4 * (24 - 17) * 16 // 20 == FILL
 
 
 def test_negative_no_fill_where_nothing_needs_it():

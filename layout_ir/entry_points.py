@@ -1,0 +1,85 @@
+"""What other installed packages add, by entry points: `layout_ir.targets` and `layout_ir.ops`.
+
+    [project.entry-points."layout_ir.targets"]
+    npu = "npu_compiler.target:NPU"             # name of the target -> a Target, or a function that returns it
+
+    [project.entry-points."layout_ir.ops"]
+    npu = "npu_compiler.layouts:register"       # dialect -> a function that registers its ops, or a module that does
+
+Both are looked up by name and loaded when they are first asked for: a target by who names it, ops by the first op of
+their dialect. So an installed package costs nothing, and breaks nothing, where it is not used.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+from layout_ir.errors import LayoutError
+from layout_ir.forking import loading
+
+TARGETS = "layout_ir.targets"
+OPS = "layout_ir.ops"
+
+
+@cache
+def _found(group: str) -> dict[str, EntryPoint]:
+    """The entry points of `group` by name; where two packages have one of a name, the first."""
+    return {entry.name: entry for entry in reversed(entry_points(group=group))}
+
+
+def entry_names(group: str) -> tuple[str, ...]:
+    """The names of the entry points of `group`, none of which is loaded."""
+    return tuple(sorted(_found(group)))
+
+
+def load_entry(group: str, name: str) -> object:
+    """What the entry point `name` of `group` stands for; None where there is none.
+
+    Raises LayoutError, naming the package, where it cannot be loaded.
+    """
+    entry = _found(group).get(name)
+    if entry is None:
+        return None
+    try:
+        with loading:
+            return entry.load()
+    except Exception as error:
+        raise _failed(entry, error) from error
+
+
+def _failed(entry: EntryPoint, error: Exception) -> LayoutError:
+    package = "an installed package" if entry.dist is None else f"package {entry.dist.name}"
+    return LayoutError(
+        f"{entry.group}: '{entry.name}' of {package} cannot be loaded: {entry.value}: {type(error).__name__}: {error}"
+    )
+
+
+# Ops -----------------------------------------------------------------------------------------------------------------
+
+_loaded: set[str] = set()
+_under_way: set[str] = set()
+
+
+def load_ops(dialect: str) -> None:
+    """Has the package that registers ops of `dialect` do so, if one is installed and has not yet.
+
+    Raises LayoutError, naming the package, where it fails; it is then asked again the next time.
+    """
+    known = _found(OPS)
+    if dialect not in known or dialect in _loaded:
+        return
+    with loading:  # held meanwhile, so that another thread does not go on without
+        if dialect in _loaded or dialect in _under_way:
+            return
+        _under_way.add(dialect)
+        try:
+            register = load_entry(OPS, dialect)
+            if callable(register):
+                try:
+                    register()
+                except Exception as error:
+                    raise _failed(known[dialect], error) from error
+        finally:
+            _under_way.discard(dialect)
+        _loaded.add(dialect)

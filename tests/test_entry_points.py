@@ -1,0 +1,68 @@
+"""What installed packages add is found by name, loaded once, when it is asked for, and named where it fails."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import pytest
+from xdsl.dialects.builtin import UnregisteredOp
+
+from layout_ir.entry_points import OPS, TARGETS, entry_names, load_entry, load_ops
+from layout_ir.errors import LayoutError
+from layout_ir.interfaces import OpRegistry
+
+
+def test_names_are_known_without_loading_anything(install: Callable[..., None]):
+    install("1 / 0", targets="npu = theirs:NPU", ops="npu = theirs")
+    assert "npu" in entry_names(TARGETS) and "npu" in entry_names(OPS)
+    assert "theirs" not in sys.modules
+
+
+def test_a_target_is_what_the_entry_names(install: Callable[..., None]):
+    install("NPU = object()", targets="npu = theirs:NPU")
+    found = load_entry(TARGETS, "npu")
+    assert found is sys.modules["theirs"].NPU
+    assert load_entry(TARGETS, "other") is None
+
+
+@pytest.mark.parametrize("entry", ["theirs:register", "theirs"])
+def test_ops_are_registered_once_when_the_first_of_the_dialect_is_met(
+    install: Callable[..., None], entry: str
+):
+    calls = "calls = []\ndef register(): calls.append(1)\n" + ("" if ":" in entry else "register()\n")
+    install(calls, ops=f"npu = {entry}")
+    registry = OpRegistry[str]()
+    registry.find(UnregisteredOp.with_name("other.op").create())
+    assert "theirs" not in sys.modules
+    for _ in range(2):
+        registry.find(UnregisteredOp.with_name("npu.op").create())
+    assert sys.modules["theirs"].calls == [1]
+
+
+def test_who_registers_may_ask_what_is_registered(install: Callable[..., None]):
+    install(
+        "from layout_ir.entry_points import load_ops\ndef register(): load_ops('npu')\n",
+        ops="npu = theirs:register",
+    )
+    load_ops("npu")
+
+
+@pytest.mark.parametrize(
+    ("module", "entry", "reason"),
+    [
+        ("1 / 0", "theirs", "ZeroDivisionError: division by zero"),
+        ("def register(): raise RuntimeError('no device')", "theirs:register", "RuntimeError: no device"),
+        ("", "theirs:register", "AttributeError: .*register"),
+        ("", "missing", "ModuleNotFoundError: No module named 'missing'"),
+    ],
+)
+def test_negative_a_package_that_fails_is_named_each_time(
+    install: Callable[..., None], module: str, entry: str, reason: str
+):
+    install(module, ops=f"npu = {entry}")
+    for _ in range(2):
+        with pytest.raises(
+            LayoutError, match=f"layout_ir.ops: 'npu' of package theirs cannot be loaded: .*{reason}"
+        ):
+            load_ops("npu")
