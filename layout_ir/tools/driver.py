@@ -61,6 +61,8 @@ _SPLIT = re.compile(r"^// -----[ \t]*\r?$", re.MULTILINE)
 class LayoutOptMain(xDSLOptMain):
     """The driver: `register_all_*` add dialects, passes, targets, frontends and options; `execute` does the work."""
 
+    program = "layout-opt"
+    """What messages and the help text call the tool."""
     version_format = f"layout-opt {__version__} (xDSL {{xdsl_version}})"
 
     def register_all_dialects(self) -> None:
@@ -104,7 +106,7 @@ class LayoutOptMain(xDSLOptMain):
             "text, or (execute) also that it gives the same results on random data, with NaN in every pad",
         )
         add_input_shapes(arg_parser)
-        improve_usage(arg_parser, self.available_targets)
+        improve_usage(arg_parser, self.available_targets, self.program)
 
     # Options ---------------------------------------------------------------------------------------------------
 
@@ -296,7 +298,7 @@ class LayoutOptMain(xDSLOptMain):
             print("Failure, can't shrink")
             return 1
         if self.args.verify_diagnostics:
-            wrong = expectations.check(text, self.get_input_name(), self._found)
+            wrong = expectations.check_diagnostics(text, self.get_input_name(), self._found)
             for diagnostic in wrong:
                 self._renderer(diagnostic)
             self._errors = len(wrong)
@@ -367,10 +369,10 @@ class _WrongProgram(Exception):
     """The program does not verify; its errors have been reported."""
 
 
-def run(args: Sequence[str] | None) -> int:
-    """Runs the tool on `args`; returns the exit status after printing any error."""
+def run(args: Sequence[str] | None, main: type[LayoutOptMain] = LayoutOptMain) -> int:
+    """Runs the tool `main` on `args`; returns the exit status after printing any error."""
     try:
-        return LayoutOptMain(args=args).execute()
+        return main(args=args).execute()
     except Abort as error:
         Renderer(sys.stderr, error.sources)(error.diagnostic)
     except LayoutError as error:
@@ -382,7 +384,7 @@ def run(args: Sequence[str] | None) -> int:
         place = None if error.filename is None else Location(str(error.filename))
         Renderer(sys.stderr)(Diagnostic(Severity.ERROR, error.strerror or str(error), place))
     except Exception as error:
-        unforeseen = UnforeseenError("layout-opt failed", error)
+        unforeseen = UnforeseenError(f"{main.program} failed", error)
         show_traceback(unforeseen)
         Renderer(sys.stderr)(from_error(unforeseen))
     return 1
