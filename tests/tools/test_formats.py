@@ -13,7 +13,7 @@ from layout_ir.tools.commands import TextError
 from layout_ir.tools.commands.formats import (
     as_indexed,
     extents_text,
-    is_foreign,
+    notation_of,
     read_at_shape,
     read_index,
     read_layout,
@@ -49,9 +49,14 @@ def test_negative_what_is_no_extent_is_pointed_at(text: str, wrong: str):
 
 
 def test_a_prefix_names_the_notation_and_errors_point_behind_it():
-    assert read_subject("nChw8c", None, None) == Format.from_tag("nChw8c") and not is_foreign("nChw8c")
+    assert (
+        read_subject("nChw8c", None, None) == Format.from_tag("nChw8c")
+        and notation_of(_args(None), "nChw8c") is None
+    )
     text = "xla:{1,0}"
-    assert is_foreign(text) and str(read_subject(text, (2, 3), None)) == str(Format.of("nc").bind((2, 3)))
+    assert notation_of(_args((2, 3) and "2x3"), text) == "xla" and str(
+        read_subject(text, (2, 3), None)
+    ) == str(Format.of("nc").bind((2, 3)))
     assert read_subject("{1,0}", (2, 3), None, "xla") == read_subject(text, (2, 3), None)
     with pytest.raises(TextError) as caught:
         read_subject("xla:{1,0", (2, 3), None)
