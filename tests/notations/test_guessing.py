@@ -144,3 +144,12 @@ def test_readings_agree_up_to_names_and_pads():
     subject = by_name["megengine"].subject
     assert isinstance(subject, Format | Layout)
     assert by_name["megengine"].means(by_name["megengine"])
+
+
+@pytest.mark.parametrize(
+    "piece", ["(", "[", "{", "9", "a", "1,", "a.", "%a = ", "x[1]", "_1", " ", "lambda ", "#a = "]
+)
+def test_hostile_texts_are_refused(piece: str):
+    """Long and repetitive: a pattern that backtracked would not end."""
+    with pytest.raises(LayoutError):
+        guess(piece * 4000)

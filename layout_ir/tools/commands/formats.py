@@ -14,7 +14,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import TypeVar
 
 from layout_ir.algebra.format import Format
@@ -76,7 +76,7 @@ def _numbers(text: str, separator: str, what: str, low: int | None) -> tuple[int
     return tuple(values)
 
 
-@cache
+@lru_cache(maxsize=64)
 def source_of(
     text: str, source: str | None, shape: tuple[int, ...] | None, dtype: str | None
 ) -> tuple[str | None, int]:
