@@ -12,6 +12,7 @@ from layout_ir.errors import LayoutError
 from layout_ir.tools.commands import TextError
 from layout_ir.tools.commands.formats import (
     as_indexed,
+    common_element_type,
     extents_text,
     notation_of,
     read_at_shape,
@@ -96,3 +97,15 @@ def test_negative_a_format_without_a_shape_is_no_layout():
     assert read_at_shape(_args(None), "ab") == Format.of("ab")
     with pytest.raises(LayoutError, match="--shape"):
         read_layout(_args(None), "ab")
+
+
+def test_the_element_type_is_that_of_the_option_or_of_the_texts():
+    assert common_element_type(_args("2x3"), "nc", "cn") is None
+    assert common_element_type(_args(None), "bf16[2,3]{1,0}", "cn") == "bf16"
+    assert common_element_type(_args(None), "bf16[2,3]{1,0}", "memref<2x3xbf16>") == "bf16"
+    assert common_element_type(Namespace(shape="2x3", dims=None, dtype="i8"), "nc", "cn") == "i8"
+
+
+def test_negative_texts_that_state_two_element_types():
+    with pytest.raises(LayoutError, match=r"of bf16 and 'memref<2x3xf32>' of f32: write one type"):
+        common_element_type(_args(None), "bf16[2,3]{1,0}", "memref<2x3xf32>")

@@ -56,6 +56,7 @@ def run(args: argparse.Namespace) -> int:
         OURS,
         as_indexed,
         check_notation,
+        element_type_of,
         note_order,
         read_at_shape,
         shape_order,
@@ -72,16 +73,17 @@ def run(args: argparse.Namespace) -> int:
     check_notation("--from", args.source)
     source = args.source
     subject = read_at_shape(args, args.format, source)
+    dtype = element_type_of(args, args.format, source)
     indexed = as_indexed(subject, shape_order(args, args.format, source))
     if args.to == "all":
-        print("\n".join(table_lines(notation_table(subject, args.dtype, indexed))))
+        print("\n".join(table_lines(notation_table(subject, dtype, indexed))))
     elif args.to == OURS:
         print(subject if isinstance(subject, Format) else subject.format)
     elif isinstance(subject, Format) and NOTATIONS[args.to].needs_shape:
         raise LayoutError(f"{args.to} writes numbers that depend on the extents of {subject}: give --shape")
     else:
         notation = NOTATIONS[args.to]
-        print(notation.print(indexed if notation.by_index else subject, args.dtype))
+        print(notation.print(indexed if notation.by_index else subject, dtype))
     if args.to in ("all", OURS) or NOTATIONS[args.to].by_index:
         note_order(args, args.format, subject, source)
     return 0

@@ -221,6 +221,18 @@ def element_type_of(args: argparse.Namespace, text: str, source: str | None = No
     return None if name is None else pointing(text, start, lambda: NOTATIONS[name].element_type(text[start:]))
 
 
+def common_element_type(args: argparse.Namespace, *texts: str) -> str | None:
+    """The element type of --dtype, or the one that `texts` state; None where none of them does.
+
+    Raises LayoutError where they state different ones.
+    """
+    stated = {text: found for text in texts if (found := element_type_of(args, text)) is not None}
+    if len(set(stated.values())) > 1:
+        said = " and ".join(f"'{text}' of {found}" for text, found in stated.items())
+        raise LayoutError(f"elements are those {said}: write one type, and --to-dtype to convert")
+    return next(iter(stated.values()), None)
+
+
 def check_notation(option: str, name: str | None, *others: str) -> None:
     """Raises LayoutError where the value of `option` is neither a notation nor one of `others`."""
     if name not in (None, OURS, *NOTATIONS, *others):
