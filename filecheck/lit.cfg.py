@@ -5,16 +5,20 @@
 
 import os
 import shutil
-import stat
 import sys
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 
 here = os.path.dirname(os.path.abspath(__file__))
 root = os.path.dirname(here)
-sys.path[:0] = [here, root]
+sys.path.insert(0, root)
 
-from in_process import InProcessShTest  # noqa: E402
+from layout_ir.testing import InProcessShTest, stand_ins  # noqa: E402
+
+TOOLS = {
+    "layout-opt": "layout_ir.tools.layout_opt:main",
+    "layout-ir": "layout_ir.tools.layout_ir:main",
+}
 
 config.name = "layout-ir"
 config.test_source_root = here
@@ -22,22 +26,14 @@ config.test_source_root = here
 config.test_exec_root = os.path.join(root, "build", "lit")
 config.suffixes = [".mlir", ".test"]
 config.excludes = ["Inputs"]
-config.test_format = InProcessShTest()
+config.test_format = InProcessShTest(TOOLS)
 
 # The tools of the environment that lit itself runs in, activated or not.
 programs = os.path.dirname(sys.executable)
 path = [programs, os.environ.get("PATH", "")]
 if not os.path.exists(os.path.join(programs, "layout-opt")):
-    # A checkout that is not installed: stand-ins for the installed programs.
-    stand_ins = os.path.join(config.test_exec_root, "bin")
-    os.makedirs(stand_ins, exist_ok=True)
-    for name in ("layout-opt", "layout-ir"):
-        program = os.path.join(stand_ins, name)
-        module = f"layout_ir.tools.{name.replace('-', '_')}"
-        with open(program, "w") as file:
-            file.write(f"#!/bin/sh\nPYTHONPATH='{root}' exec '{sys.executable}' -m {module} \"$@\"\n")
-        os.chmod(program, os.stat(program).st_mode | stat.S_IXUSR)
-    path.insert(0, stand_ins)
+    # A checkout that is not installed.
+    path.insert(0, stand_ins(TOOLS, os.path.join(config.test_exec_root, "bin"), [root]))
 config.environment["PATH"] = os.pathsep.join(path)
 
 if find_spec("onnx"):

@@ -132,11 +132,14 @@ def visited_op(error: BaseException) -> Operation | None:
 
 
 def _ops(names: dict[str, object]) -> list[Operation]:
-    """The ops among the variables of a function, the one called `op` first."""
+    """The ops among the variables of a function, the one called `op` first.
+
+    One whose constructor raised has no location yet, and is left out.
+    """
     return [
         value
         for _, value in sorted(names.items(), key=lambda item: item[0] != "op")
-        if isinstance(value, Operation)
+        if isinstance(value, Operation) and hasattr(value, "location")
     ]
 
 

@@ -34,6 +34,7 @@ from layout_ir.diagnostics import (
     location_of,
     note,
     remark,
+    visited_op,
     warning,
 )
 
@@ -127,6 +128,17 @@ def test_an_op_without_a_place_has_that_of_what_is_around_it():
     outer.location = place(9)
     assert location_of(inner) == Location("f", 9, 1)
     assert location_of(test.TestOp()) is None
+
+
+def test_negative_an_op_that_could_not_be_made_has_no_place_and_is_not_the_visited_one():
+    def make(op: ModuleOp) -> None:
+        test.TestOp(operands=[1, 2])  # pyright: ignore[reportArgumentType]
+
+    outer = ModuleOp([])
+    outer.location = place(7)
+    with pytest.raises(Exception) as caught:
+        make(outer)
+    assert visited_op(caught.value) is outer
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,8 @@ OPTIONAL = {
     "google": ("layout_ir/frontends/",),
     "PIL": ("layout_ir/drawing/",),
     "fast_sugiyama": ("layout_ir/drawing/",),
+    "lit": ("layout_ir/testing/",),
+    "hypothesis": ("layout_ir/testing/",),
 }
 """What the extras bring (`google` is the protobuf of onnx), and where it may be imported outright."""
 

@@ -1,13 +1,18 @@
 """CuTe: `Shape:Stride`, nested tuples, leftmost fastest.
 
 `(2,(8,2),5,4):(320,(1,160),32,8)` is one mode per dim, and in a mode its digits, fine to coarse. Nesting only groups
-digits. There are no pads: a padded layout prints as the layout of its padded box, and the extents that are elements
-are not part of the text. A layout starts at 0 unless it is composed: `Sw<B,M,S> o offset o layout` adds an offset and
-XORs address bits [M+S, M+S+B) into [M, M+B); `Sw<0,0,0>` is no swizzle.
+digits; `_8` is an 8 that the C++ compiler knows. There are no pads: a padded layout prints as the layout of its padded
+box, and the extents that are elements are not part of the text.
+
+A layout starts at 0 unless it is composed: `Sw<B,M,S> o offset o layout` adds an offset and XORs address bits
+[M+S, M+S+B) into [M, M+B); `Sw<0,0,0>` is no swizzle. The same is printed as `Swizzle<B,M,S>` and `S<B,M,S>`, and by
+pycute as `SW_B_M_S`. In the place of the offset there may be a pointer, `smem_ptr[16b](unset)`: the swizzle is then one
+of bytes, and of addresses of 16-bit elements it is `Sw<B,M-1,S>`.
 """
 
 from __future__ import annotations
 
+import re
 from math import prod
 from typing import ClassVar, TypeAlias
 
@@ -18,26 +23,50 @@ from layout_ir.notations.notation import Notation, Subject
 
 Tree: TypeAlias = "int | list[Tree]"
 
+_STATIC = re.compile(r"(?<!\w)_(?=\d)", re.ASCII)
+"""What stands in front of a number that the C++ compiler knows."""
+_SWIZZLES = ("Sw", "Swizzle", "S")
+
 
 class CuteNotation(Notation):
     """`(2,(8,2),5,4):(320,(1,160),32,8)`, `Sw<3,4,3> o 0 o (8,64):(64,1)`."""
 
     name: ClassVar[str] = "cute"
+    beginning: ClassVar[str] = r"(Sw|S|Swizzle)<|SW_\d|\w*ptr\[|_\d|\([\d(_,\s)]*:"
     order: ClassVar[str] = "the top-level modes of the shape, first to last"
     about: ClassVar[str] = "CuTe shape:stride of the padded box, with swizzles"
     example: ClassVar[str] = "(2,(8,2),5,4):(320,(1,160),32,8)"
     says: ClassVar[frozenset[str]] = frozenset({"offset", "swizzle", "size"})
 
     def _parse(self, text: str, shape: tuple[int, ...] | None, dtype: str | None) -> Subject:
-        scan = Scanner(text, self.name)
+        scan = Scanner(_STATIC.sub(" ", text), self.name)
+        scan.text = text  # what messages quote; a blank keeps the places
         swizzle, offset = None, 0
-        if scan.accept("Sw"):
+        start = scan.token
+        if start.text in _SWIZZLES:
+            scan.next()
             scan.expect("<")
             bits, base, shift = (self._number(scan, sep) for sep in (",", ",", ">"))
             swizzle = (bits, base, shift) if bits else None
             scan.expect("o")
-            offset = scan.integer("the offset")
+        elif (of_pycute := re.fullmatch(r"SW_(\d{1,2})_(\d{1,2})_(\d{1,2})", start.text)) is not None:
+            scan.next()
+            bits, base, shift = map(int, of_pycute.groups())
+            if max(bits, base, shift) > 62:
+                scan.fail("such a swizzle leaves a 64-bit address", start)
+            swizzle = (bits, base, shift) if bits else None
             scan.expect("o")
+        if scan.token.kind == "word":
+            bits = self._pointer(scan)
+            swizzle = None if swizzle is None else _recast(swizzle, bits)
+            scan.expect("o")
+        elif not scan.at("("):
+            before = scan.pos
+            offset = scan.integer("the offset")
+            if scan.at(":"):
+                scan.pos, offset = before, 0  # an extent, of a layout of one mode
+            else:
+                scan.expect("o")
         sizes = self._tree(scan, "an extent", 1)
         scan.expect(":")
         strides = self._tree(scan, "a stride", None)
@@ -53,6 +82,26 @@ class CuteNotation(Notation):
         return layout_of(extents, [chain[::-1] for chain in chains], offset=offset, swizzle=swizzle)
 
     @staticmethod
+    def _pointer(scan: Scanner) -> int:
+        """Takes `smem_ptr[16b](0x7f00)` or `ptr[16b](unset)`; the bits of an element."""
+        start = scan.token
+        word = scan.next().text
+        if not word.endswith("ptr"):
+            scan.fail(
+                f"expected a layout, an offset or a pointer such as smem_ptr[16b](unset), found '{word}'",
+                start,
+            )
+        scan.expect("[")
+        bits = scan.integer("the bits of an element", low=1)
+        if bits & (bits - 1) or bits > 128:
+            scan.fail(f"elements of {bits} bits: a swizzle of bytes is one of powers of two", start)
+        scan.expect("b", "]", "(")
+        while not scan.accept(")"):
+            if scan.next().kind == "end":
+                scan.expect(")")
+        return bits
+
+    @staticmethod
     def _number(scan: Scanner, closing: str) -> int:
         value = scan.integer("a number of the swizzle", low=0)
         if value > 62:
@@ -65,8 +114,10 @@ class CuteNotation(Notation):
             scan.fail(f"more than {MAX_DEPTH} levels of nesting")
         if scan.token.text == "(":
             return scan.sequence("(", ")", lambda: self._tree(scan, what, low, depth + 1))
-        scan.accept("_")
-        return scan.integer(what, low=low)
+        value = scan.integer(what, low=low)
+        if scan.at("@"):
+            scan.fail("a stride that counts coordinates (@) is no address")
+        return value
 
     def _print(self, subject: Subject, dtype: str | None) -> str:
         layout = self.bound(subject)
@@ -85,6 +136,15 @@ class CuteNotation(Notation):
             return text
         bits, base, shift = layout.swizzle or (0, 0, 0)
         return f"Sw<{bits},{base},{shift}> o {layout.offset} o {text}"
+
+
+def _recast(swizzle: tuple[int, int, int], bits: int) -> tuple[int, int, int] | None:
+    """A swizzle of addresses in bytes as one of addresses in elements of so many bits."""
+    count, base, shift = swizzle
+    base += 3 - (bits.bit_length() - 1)
+    if base < 0:
+        count, base = count + base, 0
+    return (count, base, shift) if count > 0 else None
 
 
 def _group(values: list[int]) -> str:

@@ -28,9 +28,9 @@ from layout_ir.notations.expressions import (
     digit_text,
 )
 from layout_ir.notations.notation import Notation, Subject
+from layout_ir.notations.shaped_types import read_shaped_type
 
 OPERATORS = Operators("floordiv", "mod")
-_LIMIT = 1 << 63
 
 
 def _strided(scan: Scanner) -> tuple[tuple[int, ...], int]:
@@ -99,6 +99,7 @@ class MemrefNotation(Notation):
     """`memref<2x5xf32, strided<[5, 1]>>`, or the layout alone: `strided<[5, 1], offset: 3>`."""
 
     name: ClassVar[str] = "memref"
+    beginning: ClassVar[str] = r"memref<|strided<"
     about: ClassVar[str] = "MLIR memref types and their strided layouts"
     example: ClassVar[str] = "memref<2x16x5x4xf32, strided<[1024, 64, 8, 1], offset: 19>>"
     says: ClassVar[frozenset[str]] = frozenset({"offset", "lo", "size"})
@@ -111,13 +112,8 @@ class MemrefNotation(Notation):
             if shape is None:
                 raise LayoutError("strides alone have no extents: give a shape, or write memref<...>")
             return from_strides(shape, strides, offset)
-        start = scan.token
         scan.expect("memref", "<")
-        closing = text.find(",", start.end)
-        closing = text.find(">", start.end) if closing < 0 else closing
-        extents = self._extents(scan, text[start.end : closing if closing >= 0 else len(text)])
-        while scan.token.kind != "end" and scan.token.start < closing:
-            scan.next()
+        extents = self._extents(scan)
         layout: Subject = Format.row_major(names_for(len(extents)))
         if scan.accept(","):
             if scan.token.text == "strided":
@@ -131,20 +127,24 @@ class MemrefNotation(Notation):
         scan.end()
         return layout.bind(extents) if isinstance(layout, Format) else layout
 
+    def element_type(self, text: str) -> str | None:
+        """The element type of a memref; None for strides alone."""
+        scan = Scanner(text, self.name)
+        if not scan.accept("memref"):
+            return None
+        scan.expect("<")
+        return read_shaped_type(scan).element
+
     @staticmethod
-    def _extents(scan: Scanner, text: str) -> tuple[int, ...]:
-        """The extents in front of the element type of "<2x5xf32"."""
-        *extents, element = text.replace(" ", "").removeprefix("<").split("x")
-        if not element or element[0].isdigit():
-            scan.fail("expected extents and an element type, such as 2x5xf32")
-        if any(not e.isascii() or not e.isdigit() or len(e) > 19 or int(e) >= _LIMIT for e in extents):
-            scan.fail(
-                f"extents {'x'.join(extents)[:40]} are no list of numbers below 2^63: dynamic extents have no layout"
-            )
-        if len(extents) > 64:
-            scan.fail(f"the type has {len(extents)} dims, at most 64 are supported")
-        canonical_name(element)
-        return tuple(int(e) for e in extents)
+    def _extents(scan: Scanner) -> tuple[int, ...]:
+        """The extents in front of the element type of `2x5xf32`."""
+        start = scan.token
+        found = read_shaped_type(scan)
+        if found.static is None:
+            scan.fail("dynamic extents have no layout: write their values in place of '?'", start)
+        if found.element is None:
+            canonical_name(scan.text[start.start : scan.token.start].rpartition("x")[2].strip())
+        return found.static
 
     def _print(self, subject: Subject, dtype: str | None) -> str:
         layout = self.bound(subject)
@@ -159,6 +159,7 @@ class AffineNotation(Notation):
     """`affine_map<(d0, d1) -> (d1 floordiv 8, d0, d1 mod 8)>`."""
 
     name: ClassVar[str] = "affine"
+    beginning: ClassVar[str] = r"affine_map<|\([\w\s,]*\)\s*->"
     about: ClassVar[str] = "MLIR affine maps of indices to physical indices or to the address"
     example: ClassVar[str] = "affine_map<(d0, d1, d2, d3) -> (d0, d1 floordiv 8, d2, d3, d1 mod 8)>"
     says: ClassVar[frozenset[str]] = frozenset({"offset", "lo", "size"})

@@ -29,7 +29,9 @@ class NamedNotation(Notation):
         """The Format called `name`; the first of its list if `rank` is None. Raises LayoutError."""
         table = self.table(dtype)
         if name not in table:
-            raise LayoutError(f"{self.name} knows no '{name[:40]}': its names are {', '.join(table)}")
+            raise LayoutError(
+                f"{self.name} knows no '{name[:40]}': its names are {', '.join(table)}", (0, len(name))
+            )
         formats = table[name]
         for format in formats:
             if rank is None or format.rank == rank:

@@ -30,6 +30,8 @@ class Notation(ABC):
 
     name: ClassVar[str]
     """What the registry and the command line call it."""
+    beginning: ClassVar[str] = ""
+    """A regular expression for how texts begin that are meant for this notation; "" where many others begin so."""
     about: ClassVar[str]
     """One line for lists and help texts."""
     example: ClassVar[str]
@@ -50,6 +52,13 @@ class Notation(ABC):
 
     def shape_order(self, text: str) -> tuple[str, ...] | None:
         """The dims in the order in which arrays of this system have them; None where that is the layout's own."""
+        return None
+
+    def element_type(self, text: str) -> str | None:
+        """The element type that `text` states beside the layout (its canonical name); None where it states none.
+
+        Raises LayoutError for a text that is not of this notation.
+        """
         return None
 
     def parse(self, text: str, shape: Sequence[int] | None = None, dtype: str | None = None) -> Subject:

@@ -18,9 +18,13 @@ _FIELDS = ("shape", "strides", "offset", "itemsize")
 
 
 class NumpyNotation(Notation):
-    """`shape=(2, 5), strides=(20, 4), offset=0, itemsize=4`, all but the shape in bytes."""
+    """`shape=(2, 5), strides=(20, 4), offset=0, itemsize=4`, all but the shape in bytes.
+
+    Read is also a bare tuple, what `x.strides` prints.
+    """
 
     name: ClassVar[str] = "numpy"
+    beginning: ClassVar[str] = r"(shape|strides|offset|itemsize)\s*=|\(\s*-?\d"
     about: ClassVar[str] = "NumPy: shape, strides and offset in bytes"
     example: ClassVar[str] = "shape=(2, 5), strides=(20, 4), offset=0, itemsize=4"
     says: ClassVar[frozenset[str]] = frozenset({"offset", "lo", "size"})
@@ -28,7 +32,10 @@ class NumpyNotation(Notation):
     def _parse(self, text: str, shape: tuple[int, ...] | None, dtype: str | None) -> Subject:
         scan = Scanner(text, self.name)
         fields: dict[str, tuple[int, ...]] = {}
-        while True:
+        is_bare = scan.at("(")
+        if is_bare:
+            fields["strides"] = scan.integers("(", ")", "strides")
+        while not is_bare:
             start = scan.token
             field = scan.word("shape, strides, offset or itemsize")
             if field not in _FIELDS or field in fields:

@@ -299,6 +299,7 @@ class DescNotation(Notation):
     """The fields of a blocked memory descriptor as a JSON object."""
 
     name: ClassVar[str] = "onednn"
+    beginning: ClassVar[str] = r'\{\s*"'
     about: ClassVar[str] = "oneDNN blocking descriptors: dims, padded dims, strides, inner blocks"
     example: ClassVar[str] = (
         '{"dims": [2, 17, 5, 4], "padded_dims": [2, 24, 5, 4], "padded_offsets": [0, 0, 0, 0], "offset0": 0, '
@@ -311,11 +312,12 @@ class DescNotation(Notation):
         try:
             found: Any = json.loads(text)
         except (ValueError, RecursionError) as error:
+            at = error.pos if isinstance(error, json.JSONDecodeError) else 0
             raise LayoutError(
-                f"onednn text is no JSON object of the fields of a descriptor: {error}"
+                f"onednn text is no JSON object of the fields of a descriptor: {error}", (at, at + 1)
             ) from None
         if not isinstance(found, dict):
-            raise LayoutError(f"onednn text is no JSON object but {type(found).__name__}")
+            raise LayoutError(f"onednn text is no JSON object but {type(found).__name__}", (0, len(text)))
         fields: dict[str, Any] = dict(found)  # type: ignore[arg-type]
         known = ("dims", "padded_dims", "padded_offsets", "offset0", "strides", "inner_blks", "inner_idxs")
         if unknown := sorted(set(fields) - set(known)):

@@ -16,6 +16,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.scan import Scanner
 from layout_ir.algebra.tag import names_for
+from layout_ir.elements.element_types import canonical_name
 from layout_ir.errors import LayoutError
 from layout_ir.notations.decomposition import from_strides, strided
 from layout_ir.notations.notation import Notation, Subject
@@ -150,9 +151,13 @@ def _fills_an_interval(sizes: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 class TorchNotation(Notation):
-    """`size=(2, 3, 4, 5), stride=(60, 1, 15, 3), storage_offset=0`, or the name of a memory format."""
+    """`size=(2, 3, 4, 5), stride=(60, 1, 15, 3), storage_offset=0`, or the name of a memory format.
+
+    Read are also a bare tuple, what `x.stride()` prints, and `f32[2, 3][3, 1]cpu`, as graphs of torch.compile have it.
+    """
 
     name: ClassVar[str] = "torch"
+    beginning: ClassVar[str] = r"(size|stride|storage_offset)\s*=|torch\.|\(\s*-?\d|[a-z]\w*\[[^\]]*\]\["
     order: ClassVar[str] = "size(): n, c, h, w for channels_last, too"
     about: ClassVar[str] = "PyTorch: size, stride and storage_offset in elements, or a memory format"
     example: ClassVar[str] = "size=(2, 3, 4, 5), stride=(60, 1, 15, 3), storage_offset=0"
@@ -179,6 +184,14 @@ class TorchNotation(Notation):
             if shape is not None and len(shape) != rank:
                 _order(name, len(shape))
             return format_of(name, rank)
+        if scan.at("("):
+            strides = scan.integers("(", ")", "a stride", low=0)
+            scan.end()
+            if shape is None:
+                raise LayoutError("strides alone have no extents: give a shape")
+            return from_strides(shape, strides)
+        if scan.token.kind == "word" and scan.tokens[scan.pos + 1].text == "[":
+            return self._sized(scan)
         fields: dict[str, tuple[int, ...]] = {}
         while True:
             start = scan.token
@@ -205,6 +218,34 @@ class TorchNotation(Notation):
                 f"{self.name} text needs stride, and size unless a shape is given: it has {', '.join(fields)}"
             )
         return from_strides(sizes, fields["stride"], fields.get("storage_offset", (0,))[0])
+
+    def element_type(self, text: str) -> str | None:
+        """The element type of `f32[2, 3][3, 1]cpu`; None for texts of other forms."""
+        scan = Scanner(text, self.name)
+        is_sized = scan.token.kind == "word" and scan.tokens[scan.pos + 1].text == "["
+        return self._element(scan) if is_sized else None
+
+    @staticmethod
+    def _element(scan: Scanner) -> str:
+        start = scan.token
+        try:
+            return canonical_name(scan.word("an element type such as f32"))
+        except LayoutError as error:
+            if error.span is not None:
+                raise
+            scan.fail(str(error), start)
+
+    def _sized(self, scan: Scanner) -> Layout:
+        """Takes `f32[2, 3][3, 1]cuda:0`."""
+        self._element(scan)
+        sizes = scan.integers("[", "]", "an extent", low=0)
+        strides = scan.integers("[", "]", "a stride", low=0)
+        if scan.token.kind == "word":  # the device
+            scan.next()
+            if scan.accept(":"):
+                scan.integer("the number of the device", low=0)
+        scan.end()
+        return from_strides(sizes, strides)
 
     def _print(self, subject: Subject, dtype: str | None) -> str:
         layout = self.bound(subject)

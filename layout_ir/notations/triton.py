@@ -4,6 +4,10 @@ A linear layout maps hardware places to indices, bit by bit: `offset = [[0, 1], 
 moves dim 1 by 1, bit 1 by 2, and bit 2 moves dim 0. Images of several bits are XORed. That is our layout read
 backwards: if all digit sizes and strides are powers of two and their bit masks disjoint, address bits are index bits.
 An XOR swizzle stays linear, so `swizzle = (bits, base, shift)` is expressed too, and found again when reading.
+The encodings with names (`#ttg.blocked`, `swizzled_shared`, `nvmma_shared`, `padded_shared`) are such layouts at a
+shape (`triton_encodings`), which a whole type, `!ttg.memdesc<64x128xf16, #ttg....>`, states. They are read and not
+printed.
+
 Other input dims (`register`, `lane`, `warp`, `block`) are places and become axes of the same name. Not representable
 are sizes that are no powers of two, pads, offsets, and from the other side matrices that are no digits with one XOR.
 """
@@ -21,10 +25,11 @@ from layout_ir.algebra.scan import Scanner
 from layout_ir.algebra.tag import names_for
 from layout_ir.errors import LayoutError, shape_text
 from layout_ir.notations.notation import Notation, Subject
+from layout_ir.notations.shaped_types import ShapedType, read_shaped_type
+from layout_ir.notations.triton_encodings import ENCODINGS, Bases, read_encoding
 
-Bases = dict[str, list[tuple[int, ...]]]
-"""Per input dim, the image of each of its bits, least significant first."""
-
+_DIALECTS = ("ttg", "triton_gpu")
+"""Its name, and its name of old."""
 _PLACES = ("register", "lane", "warp", "block")
 _MAX_BITS = 62
 
@@ -78,8 +83,14 @@ def _xor(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
     return tuple(x ^ y for x, y in zip(a, b, strict=True))
 
 
-def layout_of_bases(bases: Bases, shape: Sequence[int] | None = None) -> Layout:
-    """The Layout whose images are `bases`. Raises LayoutError where they are no digits with at most one XOR."""
+def layout_of_bases(
+    bases: Bases, shape: Sequence[int] | None = None, padding: Sequence[tuple[int, int]] = ()
+) -> Layout:
+    """The Layout whose images are `bases`. Raises LayoutError where they are no digits with at most one XOR.
+
+    `padding` is a list of (interval, count): so many elements are skipped after each interval of offsets. Intervals are
+    powers of two, so that the skipped elements of an offset are the sum of those of its bits.
+    """
     images = [image for values in bases.values() for image in values]
     if not images and shape is None:
         raise LayoutError("triton text without images does not say the rank: give a shape")
@@ -97,6 +108,10 @@ def layout_of_bases(bases: Bases, shape: Sequence[int] | None = None) -> Layout:
                 )
             extents[dim] = max(extents[dim], 1 << value.bit_length())
     offset, swizzle = _unswizzled(bases.get("offset", []), rank)
+    if swizzle is not None and padding:
+        raise LayoutError(
+            "triton images with an XOR and with padding: addresses are swizzled before they are padded"
+        )
     placed: list[dict[int, tuple[int, str]]] = [{} for _ in range(rank)]  # per dim: index bit -> stride, axis
     for axis, values in {**bases, "offset": offset}.items():
         for at, image in enumerate(values):
@@ -113,7 +128,10 @@ def layout_of_bases(bases: Bases, shape: Sequence[int] | None = None) -> Layout:
                 raise LayoutError(
                     f"triton images reach index bit {bit} of dim {dim} twice: replicas have no layout here"
                 )
-            placed[dim][bit] = (1 << at, MEMORY if axis == "offset" else axis)
+            address = 1 << at
+            if axis == "offset":
+                address += sum((1 << at) // interval * count for interval, count in padding)
+            placed[dim][bit] = (address, MEMORY if axis == "offset" else axis)
     for dim, bits in enumerate(placed):
         if sorted(bits) != list(range(extents[dim].bit_length() - 1)):
             raise LayoutError(
@@ -176,22 +194,70 @@ def _unswizzled(
 
 
 class TritonNotation(Notation):
-    """`#ttg.shared_linear<{offset = [[0, 1], [1, 0]]}, alignment = 16>`, `#ttg.linear<{register = ...}>`."""
+    """`#ttg.shared_linear<{offset = [[0, 1], [1, 0]]}>`, `#ttg.linear<{register = ...}>`, and the other encodings."""
 
     name: ClassVar[str] = "triton"
-    about: ClassVar[str] = "Triton linear layouts: images of the bits of offset, register, lane, warp, block"
+    beginning: ClassVar[str] = (
+        r"#(ttg|triton_gpu)\.|#\w+\s*=\s*#|!ttg\.|tensor<[^#]*#ttg|\{\s*(offset|register|lane)\s*="
+    )
+    about: ClassVar[str] = (
+        "Triton linear layouts: images of the bits of offset, register, lane, warp; reads blocked and shared ones"
+    )
     example: ClassVar[str] = "#ttg.shared_linear<{offset = [[0, 1], [0, 2], [1, 0], [2, 0]]}, alignment = 16>"
     says: ClassVar[frozenset[str]] = frozenset({"swizzle", "axes", "size"})
 
+    def element_type(self, text: str) -> str | None:
+        """The element type of `!ttg.memdesc<64x128xf16, ...>`; None where only an encoding stands."""
+        scan = Scanner(text, self.name)
+        return self._typed(scan).element if self._opens_type(scan) else None
+
+    @staticmethod
+    def _opens_type(scan: Scanner) -> bool:
+        """Takes `tensor<` or `!ttg.memdesc<`, if that is what the text begins with."""
+        if scan.accept("!"):
+            start = scan.token
+            scan.word("a type such as ttg.memdesc")
+            scan.expect(".")
+            if not scan.accept("memdesc"):
+                scan.fail("memdesc is the type of shared memory", start)
+        elif not scan.accept("tensor"):
+            return False
+        scan.expect("<")
+        return True
+
+    @staticmethod
+    def _typed(scan: Scanner) -> ShapedType:
+        found = read_shaped_type(scan)
+        if found.static is None:
+            scan.fail("dynamic extents have no layout: write their values in place of '?'")
+        scan.expect(",")
+        return found
+
     def _parse(self, text: str, shape: tuple[int, ...] | None, dtype: str | None) -> Subject:
         scan = Scanner(text, self.name)
+        extents = shape
+        is_type = self._opens_type(scan)
+        if is_type:
+            extents = self._typed(scan).static
         wrapped = scan.accept("#")
         if wrapped:
-            scan.expect("ttg", ".")
+            if scan.token.kind == "word" and scan.token.text not in _DIALECTS:
+                scan.next()  # an alias and its definition: #blocked = #ttg.blocked<...>
+                scan.expect("=", "#")
             start = scan.token
-            if scan.word("linear or shared_linear") not in ("linear", "shared_linear"):
-                scan.fail(f"'{start.text}' is no linear layout: linear and shared_linear are read", start)
+            if scan.word("ttg") not in _DIALECTS:
+                scan.fail(f"'{start.text}' is no dialect of Triton: ttg is read", start)
+            scan.expect(".")
+            start = scan.token
+            name = scan.word("linear or shared_linear")
+            if name not in ("linear", "shared_linear", *ENCODINGS):
+                known = ", ".join(("linear", "shared_linear", *ENCODINGS))
+                scan.fail(f"'{start.text}' is no linear layout: {known} are read", start)
             scan.expect("<")
+            if name in ENCODINGS:
+                encoding = read_encoding(scan, name)
+                self._close(scan, is_type)
+                return layout_of_bases(encoding.images(extents), extents, encoding.padding)
         scan.expect("{")
         bases: Bases = {}
         while not scan.accept("}"):
@@ -212,9 +278,22 @@ class TritonNotation(Notation):
             if scan.accept(","):
                 scan.expect("alignment", "=")
                 scan.integer("the alignment", low=1)
-            scan.expect(">")
+            self._close(scan, is_type)
         scan.end()
-        return layout_of_bases(bases, shape)
+        return layout_of_bases(bases, extents)
+
+    @staticmethod
+    def _close(scan: Scanner, is_type: bool) -> None:
+        """Takes the end of an encoding, and of the type around it with what the type says of memory."""
+        scan.expect(">")
+        if not is_type:
+            scan.end()
+            return
+        while scan.accept(","):  # the memory space, mutable, the allocated shape
+            while scan.token.kind != "end" and not scan.at(",") and not scan.at(">"):
+                scan.next()
+        scan.expect(">")
+        scan.end()
 
     def _print(self, subject: Subject, dtype: str | None) -> str:
         layout = self.bound(subject)

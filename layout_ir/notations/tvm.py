@@ -51,7 +51,8 @@ class TvmNotation(Notation):
         parts = re.findall(r"[A-Z]|\d+[a-z]", stripped)
         if not parts or "".join(parts) != stripped:
             raise LayoutError(
-                f"tvm text {stripped[:60]!r} is no list of capital letters and blocks such as 16c"
+                f"tvm text {stripped[:60]!r} is no list of capital letters and blocks such as 16c",
+                (0, len(text)),
             )
         primal = [p.lower() for p in parts if p.isupper()]
         for letter in primal:
@@ -160,9 +161,10 @@ def _at_shape(names: tuple[str, ...], physical: list[PhysicalDim], shape: tuple[
 
 
 class IndexMapNotation(Notation):
-    """`lambda n, c, h, w: [n, c // 16, h, w, c % 16]`, also inside `T.index_map(...)`."""
+    """`lambda n, c, h, w: [n, c // 16, h, w, c % 16]`, also inside a call such as `T.index_map(...)`."""
 
     name: ClassVar[str] = "indexmap"
+    beginning: ClassVar[str] = r"lambda\b|[\w.]+\(.*lambda\b"
     about: ClassVar[str] = "TVM index maps: lambda n, c: [n, c // 16, c % 16]"
     example: ClassVar[str] = (
         "lambda n, h, w, c: [n, h // 8, w // 8, c // 32, AXIS_SEPARATOR, h % 8, w % 8, c % 32]"
@@ -175,12 +177,7 @@ class IndexMapNotation(Notation):
         scan = Scanner(text, self.name)
         wrapped = scan.token.text != "lambda"
         if wrapped:
-            if scan.accept("T") or scan.accept("tvm"):
-                while scan.accept("."):
-                    scan.word("index_map")
-            else:
-                scan.word("lambda or index_map")
-            scan.expect("(")
+            self._call(scan)
         scan.expect("lambda")
         names: list[str] = []
         while not scan.at(":"):
@@ -209,10 +206,27 @@ class IndexMapNotation(Notation):
         square = scan.at("[")
         scan.sequence("[" if square else "(", "]" if square else ")", result)
         if wrapped:
+            # Further arguments, such as index_dtype="int32", say nothing of places.
+            while scan.token.kind != "end" and not (scan.at(")") and scan.pos == len(scan.tokens) - 2):
+                if scan.at("lambda"):
+                    scan.fail("a second map in one call: give one of them")
+                scan.next()
             scan.expect(")")
         scan.end()
         own = tuple(names) if all(len(n) == 1 and n.islower() for n in names) else names_for(len(names))
         return layout_of_map(own, results, shape, len(results) - separator[0] if separator else 0)
+
+    @staticmethod
+    def _call(scan: Scanner) -> None:
+        """Takes `T.index_map(` or `sch.transform_layout(block, ("read", 0), index_map=`, up to the lambda."""
+        scan.word("lambda or a call such as T.index_map(...)")
+        while scan.accept("."):
+            scan.word("index_map or transform_layout")
+        scan.expect("(")
+        while not scan.at("lambda"):
+            if scan.token.kind == "end":
+                scan.fail("expected a lambda among the arguments")
+            scan.next()
 
     @staticmethod
     def _separator(scan: Scanner) -> bool:

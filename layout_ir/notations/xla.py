@@ -4,6 +4,10 @@
 it cuts each into blocks, rounding up, and appends the blocks' extents. The next tile does the same to the shape that
 results. `Layout(major_to_minor=(0, 1), tiling=((8, 128), (2, 1)))` is JAX's spelling of the same.
 
+HLO writes the layout behind element type and extents, `bf16[256,256]{1,0:T(8,128)(2,1)}`; a shape without a layout is
+row-major. Read are such shapes, and lines of HLO that begin with one, `%p = bf16[256,256]{1,0} parameter(0)`. JAX
+writes `Format(layout=Layout(...), sharding=...)`; the layout is that of one shard, and the sharding is read over.
+
 Where a tile divides what it cuts the result is digits. A second tile that does not divide the first (`T(6)(4)`) has
 units that do not divide each other; it is read only for shapes at which the elements are digits nevertheless. `*` in
 a tile fuses two dims, which no Format says. XLA leaves open what pads hold. Qualifiers that say other things than
@@ -22,7 +26,8 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.scan import Scanner
 from layout_ir.algebra.steps import Steps, fit
 from layout_ir.algebra.tag import names_for
-from layout_ir.errors import LayoutError
+from layout_ir.elements.element_types import canonical_name
+from layout_ir.errors import LayoutError, shape_text
 from layout_ir.notations.decomposition import PhysicalDim, blocked, format_of_physical, layout_of
 from layout_ir.notations.notation import Notation, Subject
 
@@ -148,16 +153,79 @@ def parts_of(subject: Subject, who: str) -> tuple[tuple[int, ...], Tiles]:
 
 
 class XlaNotation(Notation):
-    """`{1,0:T(8,128)(2,1)}`."""
+    """`{1,0:T(8,128)(2,1)}`, and whole shapes: `bf16[256,256]{1,0:T(8,128)(2,1)}`."""
 
     name: ClassVar[str] = "xla"
+    beginning: ClassVar[str] = (
+        r"\{\s*[\d:}]|ROOT\b|%?[\w.-]+\s*=\s*\(?[a-z]\w*\[|\(?[a-z]\w*\[[\d,<=?\s]*\](?!\[)"
+    )
     order: ClassVar[str] = "the dims of the array, which the numbers in the braces count from 0"
-    about: ClassVar[str] = "XLA layouts: dims minor to major, then tiles"
+    about: ClassVar[str] = (
+        "XLA layouts: dims minor to major, then tiles; with or without element type and extents"
+    )
     example: ClassVar[str] = "{1,0:T(8,128)(2,1)}"
     needs_shape: ClassVar[bool] = False
 
+    def element_type(self, text: str) -> str | None:
+        """The element type of an HLO shape; None where a layout stands alone."""
+        found = self._shape(Scanner(text, self.name))
+        return None if found is None else found[0]
+
+    def _shape(self, scan: Scanner) -> tuple[str, tuple[int, ...], bool] | None:
+        """Takes `ROOT %p = bf16[256,256]`: element type, extents, and whether an instruction begins so."""
+        if scan.at("{"):
+            return None
+        is_line = scan.accept("ROOT")
+        if scan.at("%") or (scan.token.kind == "word" and scan.tokens[scan.pos + 1].text in ("=", ".", "-")):
+            is_line = True
+            while not scan.at("=") and scan.token.kind != "end":
+                scan.next()
+            scan.expect("=")
+        if scan.at("("):
+            scan.fail("a tuple has one layout for each of its elements: give the shape of one of them")
+        start = scan.token
+        word = scan.word("an element type such as bf16, or {")
+        if word in ("token", "opaque"):
+            scan.fail(f"a {word} has no elements and no layout", start)
+        scan.expect("[")
+        try:
+            dtype = canonical_name(word)
+        except LayoutError as error:
+            scan.fail(str(error), start)
+        extents: list[int] = []
+        while not scan.accept("]"):
+            if extents:
+                scan.expect(",")
+            if scan.at("<") or scan.at("?"):
+                scan.fail("a dynamic extent has no layout: give its value")
+            extents.append(scan.integer("an extent", low=0))
+        return dtype, tuple(extents), is_line
+
     def _parse(self, text: str, shape: tuple[int, ...] | None, dtype: str | None) -> Subject:
         scan = Scanner(text, self.name)
+        stated = self._shape(scan)
+        if stated is None:
+            dims, tiles = self._layout(scan)
+            scan.end()
+            return subject_of(dims[::-1], tiles, shape)
+        element, extents, is_line = stated
+        if dtype is not None and canonical_name(dtype) != element:
+            raise LayoutError(f"xla text says elements of {element}, asked for were {dtype}")
+        dims, tiles = list(reversed(range(len(extents)))), ()
+        at = scan.token
+        if at.text == "{":
+            dims, tiles = self._layout(scan)
+            if len(dims) != len(extents):
+                scan.fail(
+                    f"the layout has {len(dims)} dims, the shape {shape_text(extents)} has {len(extents)}", at
+                )
+        if not is_line:
+            scan.end()
+        found = subject_of(dims[::-1], tiles, extents)
+        return found.bind(extents) if isinstance(found, Format) else found
+
+    def _layout(self, scan: Scanner) -> tuple[list[int], Tiles]:
+        """Takes `{1,0:T(8,128)(2,1)S(1)}`: the dims, minor to major, and the tiles."""
         scan.expect("{")
         dims: list[int] = []
         while not (scan.at(":") or scan.at("}")):
@@ -177,8 +245,7 @@ class XlaNotation(Notation):
                 else:
                     scan.fail(f"qualifier '{word}' says more than addresses: T, E and S are read", start)
         scan.expect("}")
-        scan.end()
-        return subject_of(dims[::-1], tuple(tiles), shape)
+        return dims, tuple(tiles)
 
     @staticmethod
     def _tile_size(scan: Scanner) -> int:
@@ -194,23 +261,65 @@ class XlaNotation(Notation):
 
 
 class JaxNotation(Notation):
-    """`Layout(major_to_minor=(0, 1), tiling=((8, 128), (2, 1)))`."""
+    """`Layout(major_to_minor=(0, 1), tiling=((8, 128), (2, 1)))`, also inside of a `Format` with a sharding."""
 
     name: ClassVar[str] = "jax"
+    beginning: ClassVar[str] = r"Format\(|Layout\b|DeviceLocalLayout\b"
     order: ClassVar[str] = "the dims of the array (x.shape), which major_to_minor counts from 0"
-    about: ClassVar[str] = "JAX layouts: dims major to minor, then tiles"
+    about: ClassVar[str] = "JAX layouts: dims major to minor, then tiles; reads Format and DeviceLocalLayout"
     example: ClassVar[str] = "Layout(major_to_minor=(0, 1), tiling=((8, 128), (2, 1)))"
     needs_shape: ClassVar[bool] = False
 
     def _parse(self, text: str, shape: tuple[int, ...] | None, dtype: str | None) -> Subject:
         scan = Scanner(text, self.name)
-        scan.expect("Layout", "(", "major_to_minor", "=")
+        is_format = scan.accept("Format")
+        if is_format:
+            scan.expect("(")
+            if scan.accept("layout"):
+                scan.expect("=")
+        self._refuse_undecided(scan)
+        start = scan.token
+        if scan.word("Layout or Format") not in ("Layout", "DeviceLocalLayout"):
+            scan.fail(
+                f"'{start.text}' is neither Layout nor Format (nor DeviceLocalLayout, as it was called)",
+                start,
+            )
+        self._refuse_undecided(scan)
+        dims, tiles = self._layout(scan)
+        if is_format:
+            # The sharding says which device has which part; the layout is that of a part.
+            depth = 1
+            while depth:
+                if scan.token.kind == "end":
+                    scan.expect(")")
+                depth += {"(": 1, ")": -1}.get(scan.next().text, 0)
+        scan.end()
+        return subject_of(dims, tiles, shape)
+
+    @staticmethod
+    def _refuse_undecided(scan: Scanner) -> None:
+        if scan.accept("."):  # Layout.AUTO
+            pass
+        if scan.at("AUTO") or scan.at("None") or scan.at("DeviceLocalLayout.AUTO"):
+            scan.fail(
+                f"{scan.token.text} leaves the layout to the compiler: give that of the compiled function"
+            )
+
+    @staticmethod
+    def _layout(scan: Scanner) -> tuple[tuple[int, ...], Tiles]:
+        """Takes what stands in the parentheses of a layout: dims major to minor, and tiles."""
+        scan.expect("(")
+        if scan.accept("major_to_minor"):
+            scan.expect("=")
         dims = scan.integers("(", ")", "a dim", low=0)
         tiles: Tiles = ()
         while scan.accept(","):
+            if scan.at(")"):
+                break
             start = scan.token
-            field = scan.word("tiling or sub_byte_element_size_in_bits")
-            scan.expect("=")
+            field = "tiling" if scan.at("(") or scan.at("None") else scan.word("a field").lstrip("_")
+            if start.text not in ("(", "None"):
+                scan.expect("=")
             if field == "tiling":
                 if not scan.accept("None"):
                     tiles = tuple(
@@ -219,10 +328,9 @@ class JaxNotation(Notation):
             elif field == "sub_byte_element_size_in_bits":
                 scan.integer("the element size", low=0)
             else:
-                scan.fail(f"unexpected field '{field}'", start)
+                scan.fail(f"unexpected field '{start.text}': a layout has tiling and an element size", start)
         scan.expect(")")
-        scan.end()
-        return subject_of(dims, tiles, shape)
+        return dims, tiles
 
     def _print(self, subject: Subject, dtype: str | None) -> str:
         dims, tiles = parts_of(subject, self.name)

@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from io import BytesIO
 from typing import IO
 
@@ -62,6 +61,10 @@ _SPLIT = re.compile(r"^// -----[ \t]*\r?$", re.MULTILINE)
 class LayoutOptMain(xDSLOptMain):
     """The driver: `register_all_*` add dialects, passes, targets, frontends and options; `execute` does the work."""
 
+    program = "layout-opt"
+    """What messages and the help text call the tool."""
+    version_format = f"layout-opt {__version__} (xDSL {{xdsl_version}})"
+
     def register_all_dialects(self) -> None:
         register_dialects(self.ctx)
 
@@ -103,12 +106,7 @@ class LayoutOptMain(xDSLOptMain):
             "text, or (execute) also that it gives the same results on random data, with NaN in every pad",
         )
         add_input_shapes(arg_parser)
-        # The `--version` of xDSL is that of xdsl-opt.
-        arg_parser._optionals.conflict_handler = "resolve"  # pyright: ignore[reportPrivateUsage]
-        arg_parser.add_argument(
-            "--version", action="version", version=f"layout-opt {__version__} (xDSL {version('xdsl')})"
-        )
-        improve_usage(arg_parser, self.available_targets)
+        improve_usage(arg_parser, self.available_targets, self.program)
 
     # Options ---------------------------------------------------------------------------------------------------
 
@@ -301,7 +299,7 @@ class LayoutOptMain(xDSLOptMain):
             print("Failure, can't shrink")
             return 1
         if self.args.verify_diagnostics:
-            wrong = expectations.check(text, self.get_input_name(), self._found)
+            wrong = expectations.check_diagnostics(text, self.get_input_name(), self._found)
             for diagnostic in wrong:
                 self._renderer(diagnostic)
             self._errors = len(wrong)
@@ -372,10 +370,10 @@ class _WrongProgram(Exception):
     """The program does not verify; its errors have been reported."""
 
 
-def run(args: Sequence[str] | None) -> int:
-    """Runs the tool on `args`; returns the exit status after printing any error."""
+def run(args: Sequence[str] | None, main: type[LayoutOptMain] = LayoutOptMain) -> int:
+    """Runs the tool `main` on `args`; returns the exit status after printing any error."""
     try:
-        return LayoutOptMain(args=args).execute()
+        return main(args=args).execute()
     except Abort as error:
         Renderer(sys.stderr, error.sources)(error.diagnostic)
     except LayoutError as error:
@@ -387,7 +385,7 @@ def run(args: Sequence[str] | None) -> int:
         place = None if error.filename is None else Location(str(error.filename))
         Renderer(sys.stderr)(Diagnostic(Severity.ERROR, error.strerror or str(error), place))
     except Exception as error:
-        unforeseen = UnforeseenError("layout-opt failed", error)
+        unforeseen = UnforeseenError(f"{main.program} failed", error)
         show_traceback(unforeseen)
         Renderer(sys.stderr)(from_error(unforeseen))
     return 1

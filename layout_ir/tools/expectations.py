@@ -104,8 +104,11 @@ def _target_line(where: str | None, index: int, marked: Sequence[bool]) -> int |
             return index + 1 + int(where)
 
 
-def check(text: str, file: str, diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """An error for each diagnostic that `text` does not expect, and for each expectation that is not met."""
+def check_diagnostics(text: str, file: str, diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """An error for each diagnostic that `text` does not expect, and for each expectation that is not met.
+
+    `text` is the program with its comments, and `file` the name by which the locations of `diagnostics` call it.
+    """
     open_expectations, wrong = read_expectations(text, file)
     for diagnostic in _flatten(diagnostics):
         partner = next((e for e in open_expectations if e.meets(diagnostic)), None)

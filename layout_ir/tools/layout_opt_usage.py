@@ -57,9 +57,11 @@ def abort(
     raise Abort(Diagnostic(Severity.ERROR, message, location), sources) from cause
 
 
-def improve_usage(arg_parser: argparse.ArgumentParser, targets: Mapping[str, Callable[..., Any]]) -> None:
-    """Examples in the help text, long lists out of it, and diagnostics for wrong arguments."""
-    arg_parser.prog = "layout-opt"
+def improve_usage(
+    arg_parser: argparse.ArgumentParser, targets: Mapping[str, Callable[..., Any]], program: str
+) -> None:
+    """Examples in the help text of `program`, long lists out of it, and diagnostics for wrong arguments."""
+    arg_parser.prog = program
     arg_parser.description = _DESCRIPTION
     arg_parser.formatter_class = argparse.RawDescriptionHelpFormatter
     width = max(map(len, registry.SUMMARIES))
@@ -81,7 +83,7 @@ def improve_usage(arg_parser: argparse.ArgumentParser, targets: Mapping[str, Cal
             action.type = lambda text: _known_target(text, targets)
 
     def error(message: str) -> NoReturn:
-        abort(f"{message} (layout-opt --help lists the options)")
+        abort(f"{message} ({program} --help lists the options)")
 
     arg_parser.error = error
 

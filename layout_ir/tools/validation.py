@@ -138,14 +138,14 @@ def _compare_function(
     for k, (old, new, type) in enumerate(zip(olds, news, types, strict=True)):
         dtype = dtype_of(type) if is_tensor(type) else ""
         limit = COARSE.get(dtype, TOLERANCE)
-        error = relative_difference(_numbers(old, dtype), _numbers(new, dtype))
+        error = relative_difference(numbers_of(old, dtype), numbers_of(new, dtype))
         if error > limit:
             return f"result {k} of @{name} differs by {error:.1e} of its largest value (limit {limit:.0e})"
     return None
 
 
-def _numbers(array: NDArray[Any], dtype: str) -> NDArray[Any]:
-    """The numbers that the stored elements of `array` stand for."""
+def numbers_of(array: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """The numbers that the stored elements of `array` stand for; `dtype` is "" where it is no tensor."""
     from layout_ir.elements.numpy_types import widen
 
     return widen(array, dtype) if dtype else array

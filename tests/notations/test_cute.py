@@ -109,3 +109,67 @@ def test_negative_empty_tensors_and_formats():
         CUTE.print(Format.parse("(a) : [a]").bind((0,)))
     with pytest.raises(LayoutError, match="bind it to a shape first"):
         CUTE.print(Format.from_tag("nhwc"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(2,(_8,2),5,_4):(320,(1,160),_32,8)",
+        "( 2,(8, 2),5,4):(320,(_1,160),32,8)",
+        "gmem_ptr[32b](0x7f5a) o (2,(8,2),5,4):(320,(1,160),32,8)",
+        "Sw<0,4,3> o smem_ptr[16b](unset) o (2,(8,2),5,4):(320,(1,160),32,8)",
+    ],
+)
+def test_spellings_of_one_layout(text: str):
+    assert CUTE.parse(text) == CUTE.parse("(2,(8,2),5,4):(320,(1,160),32,8)")
+
+
+@pytest.mark.parametrize("bits", [1, 4, 8, 16, 32, 64, 128])
+@pytest.mark.parametrize(("b", "m", "s"), [(3, 4, 3), (2, 4, 3), (1, 4, 3), (2, 3, 3), (3, 0, 4)])
+def test_a_swizzle_of_a_pointer_is_one_of_bytes(bits: int, b: int, m: int, s: int):
+    """By the bytes: address times width, swizzled as bytes are, and back; bits of one element go together."""
+    layout = CUTE.parse(f"Sw<{b},{m},{s}> o smem_ptr[{bits}b](unset) o (_16,_64):(_64,_1)")
+    assert isinstance(layout, Layout)
+    for row, column in itertools.product(range(16), range(64)):
+        start = (row * 64 + column) * bits
+        # The byte in which the element starts; of elements of less than a byte several share one.
+        byte, rest = divmod(start, 8)
+        want = (swizzle(byte, b, m, s) * 8 + rest) // bits
+        if m + 3 >= (bits - 1).bit_length():
+            assert layout.address((row, column)) == want
+
+
+def test_a_swizzle_within_elements_is_none_of_elements():
+    """Of elements of 16 bytes, a swizzle of 3 bits from byte 8 on moves two; one within an element moves none."""
+    layout = CUTE.parse("Sw<3,3,3> o smem_ptr[128b](unset) o (_16,_64):(_64,_1)")
+    assert isinstance(layout, Layout) and layout.swizzle == (2, 0, 3)
+    layout = CUTE.parse("Sw<1,3,3> o smem_ptr[128b](unset) o (_16,_64):(_64,_1)")
+    assert isinstance(layout, Layout) and layout.swizzle is None
+
+
+@pytest.mark.parametrize(
+    "opening", ["Sw<3,3,3> o 0 o", "Swizzle<3,3,3> o", "S<3,3,3> o 0 o", "SW_3_3_3 o 0 o"]
+)
+def test_spellings_of_a_swizzle(opening: str):
+    layout = CUTE.parse(f"{opening} (8, 64):(64, 1)")
+    assert isinstance(layout, Layout)
+    # Three elements as pycute 4.2 composes them.
+    assert [layout.address(index) for index in ((3, 17), (7, 63), (5, 8))] == [201, 455, 352]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("(4,2):(1@0,1@1)", "counts coordinates"),
+        ("ptr[12b](x) o 8:1", "elements of 12 bits"),
+        ("smem_ptr[16b](unset) 8:1", "expected 'o'"),
+        ("smem_ptr[16b](unset", "found the end"),
+        ("layout o 8:1", "expected a layout, an offset or a pointer"),
+        ("Sw<3,3,3> (8,64):(64,1)", "expected 'o'"),
+        ("SW_99_3_3 o 0 o 8:1", "64-bit address"),
+        ("(__4):(1)", "expected an extent"),
+    ],
+)
+def test_negative_pasted_texts(text: str, reason: str):
+    with pytest.raises(LayoutError, match=reason):
+        CUTE.parse(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from dataclasses import replace
 from itertools import permutations, product
@@ -17,6 +18,8 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.errors import LayoutError
 from layout_ir.notations import NOTATIONS, convert, read
 from tests.layouts import random_layout, rngs
+from tests.notations.pasted_texts import PASTED
+from tests.notations.pasted_texts import SHAPES as pasted_shapes
 
 ALL = sorted(NOTATIONS)
 POINTERS = ("torch", "numpy", "memref", "affine", "indexmap", "megengine", "triton")
@@ -169,6 +172,36 @@ def test_damaged_texts_raise_nothing_but_layout_errors(
     name: str, data: st.DataObject, shape: tuple[int, ...] | None
 ):
     read_or_refuse(name, damaged(data, NOTATIONS[name].example), shape)
+
+
+@pytest.mark.parametrize("name", sorted(PASTED))
+@given(data=st.data(), shape=SHAPES)
+@settings(max_examples=150, deadline=None)
+def test_damaged_pasted_texts_raise_nothing_but_layout_errors(
+    name: str, data: st.DataObject, shape: tuple[int, ...] | None
+):
+    text = damaged(data, data.draw(st.sampled_from(PASTED[name])))
+    read_or_refuse(name, text, shape)
+    with contextlib.suppress(LayoutError):
+        NOTATIONS[name].element_type(text)
+
+
+@pytest.mark.parametrize(("name", "text"), [(name, text) for name in PASTED for text in PASTED[name]])
+def test_pasted_texts_survive_a_round_trip(name: str, text: str):
+    """What is read, printed and read again is the same map; a printed text is a text of the notation's own form."""
+    notation = NOTATIONS[name]
+    shape = pasted_shapes.get(text)
+    subject = notation.parse(text, shape, "f32" if shape else notation.element_type(text))
+    if isinstance(subject, Format):
+        assert notation.parse(notation.print(subject), None) == subject
+    elif "padded_shared" in text:
+        with pytest.raises(LayoutError, match="132 is no power of two"):
+            notation.print(subject, "f32")
+    else:
+        text = notation.print(replace(subject, pad="zero") if name == "pack" else subject, "f32")
+        again = notation.parse(text, subject.shape, "f32")
+        assert isinstance(again, Layout)
+        assert again.same_map(replace(subject, pad=again.pad))
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -75,3 +75,22 @@ def test_negative_bytes_that_no_64_bits_hold():
         LayoutError, match="its offset of 36893488147419103232 bytes is no integer of 64 bits"
     ):
         NUMPY.print(layout, "f64")
+
+
+def test_a_bare_tuple_is_that_of_numpy():
+    rng = random.Random(9)
+    for _ in range(50):
+        base, view = random_view(rng)
+        dtype = {"int16": "i16", "int32": "i32", "float64": "f64"}[base.dtype.name]
+        found = NUMPY.parse(repr(view.strides), view.shape, dtype)
+        want = NUMPY.parse(f"shape={view.shape}, strides={view.strides}", None, dtype)
+        assert found == want
+
+
+def test_negative_a_bare_tuple_needs_extents_and_an_element_type():
+    with pytest.raises(LayoutError, match="shape unless one is given"):
+        NUMPY.parse("(20, 4)", None, "f32")
+    with pytest.raises(LayoutError, match="give the element type"):
+        NUMPY.parse("(20, 4)", (2, 5))
+    with pytest.raises(LayoutError, match="behind the end"):
+        NUMPY.parse("(20, 4), 3", (2, 5), "f32")

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
 from layout_ir.errors import LayoutError
 from layout_ir.notations import NOTATIONS
 from layout_ir.notations.pack import Pack
@@ -146,3 +147,55 @@ def test_negative_pads_without_a_value():
     )
     with pytest.raises(LayoutError, match="needs the value"):
         NOTATIONS["pack"].print(blocked.with_pad("zp"))
+
+
+LINE = (
+    "%p = linalg.pack %s PADDINGouter_dims_perm = [1, 0] inner_dims_pos = [0, 1] inner_tiles = [4, 8] "
+    "into %d : tensor<9x16xi8> -> tensor<2x3x4x8xi8>"
+)
+
+
+def test_a_whole_line_says_what_its_fields_say_at_its_shape():
+    """Against NumPy's own pack of the same fields, element by element."""
+    line = LINE.replace("PADDING", "padding_value(%c : i8) ")
+    layout = NOTATIONS["pack"].parse(line)
+    assert isinstance(layout, Layout) and layout.shape == (9, 16) and layout.pad == "undef"
+    values = np.arange(9 * 16, dtype=np.float32).reshape(9, 16) + 1
+    packed = numpy_pack(values, Pack((0, 1), (4, 8), (1, 0), 0.5))
+    assert packed.shape == (2, 3, 4, 8)
+    assert np.array_equal(packed.reshape(-1)[layout.addresses()], values)
+    assert layout.extent == packed.size
+    for other in (
+        line.removeprefix("%p = "),
+        line.replace("linalg", "tensor"),
+        line.replace("padding_value(%c : i8) ", ""),
+        line.replace("9x16", "9x?").replace("tensor<2x3", "tensor<?x3"),
+        line.replace("tensor<", "memref<"),
+    ):
+        found = NOTATIONS["pack"].parse(other, (9, 16))
+        assert isinstance(found, Layout) and found.same_map(layout), other
+    assert NOTATIONS["pack"].element_type(line) == "i8"
+    assert NOTATIONS["pack"].element_type("inner_dims_pos = [1] inner_tiles = [8]") is None
+
+
+def test_a_line_of_unpack_is_about_its_source():
+    line = "linalg.unpack %s inner_dims_pos = [1] inner_tiles = [8] into %d : tensor<4x3x8xi8> -> tensor<4x20xi8>"
+    found = NOTATIONS["pack"].parse(line)
+    assert isinstance(found, Layout) and found.shape == (4, 20)
+    assert str(found.format) == "(n, c) : [n, c, c:8]"
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (LINE.replace("2x3x4x8", "3x2x4x8"), "says that 9x16 is 3x2x4x8 once packed, its tiles make 2x3x4x8"),
+        (LINE.replace("[4, 8]", "[%t, 8]"), "a value that only the run time knows"),
+        (LINE.replace("linalg.pack", "linalg.generic"), "'generic' has no tiles"),
+        (LINE.replace("-> tensor<2x3x4x8xi8>", ""), "expected '->'"),
+        (LINE.replace(" into", " nofold into"), "unexpected field 'nofold'"),
+        (LINE.replace("9x16", "9x16x2"), "rank mismatch"),
+    ],
+)
+def test_negative_lines_that_say_two_things_or_nothing(line: str, reason: str):
+    with pytest.raises(LayoutError, match=reason):
+        NOTATIONS["pack"].parse(line.replace("PADDING", ""))

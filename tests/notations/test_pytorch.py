@@ -176,3 +176,34 @@ def test_negative_channels_last_of_another_rank():
         NOTATIONS["torch"].parse("channels_last", (2, 3, 4))
     with pytest.raises(LayoutError, match="must not be negative"):
         NOTATIONS["torch"].print(from_strides((4,), (-1,), 3))
+
+
+def test_strides_and_sized_types_are_read_as_torch_has_them():
+    rng = random.Random(5)
+    for _ in range(50):
+        tensor = random_tensor(rng)
+        if tensor.storage_offset():
+            continue
+        shape, strides = tuple(tensor.shape), tuple(tensor.stride())
+        want = from_strides(shape, strides)
+        assert NOTATIONS["torch"].parse(repr(strides), shape) == want
+        text = f"bf16[{', '.join(map(str, shape))}][{', '.join(map(str, strides))}]cuda:0"
+        assert NOTATIONS["torch"].parse(text) == want
+        assert NOTATIONS["torch"].element_type(text) == "bf16"
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "reason"),
+    [
+        ("(3, 1)", None, "strides alone have no extents"),
+        ("(3, 1)", (2, 3, 4), "rank mismatch"),
+        ("(3, -1)", (2, 3), "at least 0 is needed"),
+        ("q9[2][1]", None, "unknown element type"),
+        ("f32[2, 3][3]", None, "rank mismatch"),
+        ("f32[2, 3]", None, "expected '\\['"),
+        ("f32[s0, 3][3, 1]cpu", None, "expected an extent"),
+    ],
+)
+def test_negative_strides_without_extents(text: str, shape: tuple[int, ...] | None, reason: str):
+    with pytest.raises(LayoutError, match=reason):
+        NOTATIONS["torch"].parse(text, shape)

@@ -85,7 +85,7 @@ def test_places_are_axes():
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("#ttg.blocked<{sizePerThread = [1]}>", "'blocked' is no linear layout"),
+        ("#ttg.nvidia_mma<{versionMajor = 3}>", "'nvidia_mma' is no linear layout"),
         ("{offset = [[0, 1], [1]]}", "differ in length"),
         ("{offset = [[0, 1], [0, 1]]}", "twice: replicas"),
         ("{offset = [[0, 1], [0, 4]]}", "all of its 3 are needed"),

@@ -178,3 +178,31 @@ def test_negative_maps_that_are_no_layout(text: str, reason: str):
         NOTATIONS["indexmap"].parse(
             text, None if "AXIS" in text or "6" in text else (4, 4)[: text.count(",") + 1]
         )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "T.index_map(lambda n, c: [n, c // 4, c % 4])",
+        "tvm.tir.IndexMap.from_func(lambda n, c: [n, c // 4, c % 4], ndim=2)",
+        'sch.transform_layout(sch.get_block("b"), ("read", 0), index_map=lambda n, c: (n, c // 4, c % 4))',
+        'T.index_map(lambda n, c: (n, c // 4, c % 4), index_dtype="int32")',
+    ],
+)
+def test_a_map_is_read_inside_of_a_call(text: str):
+    found = NOTATIONS["indexmap"].parse(text)
+    assert found == NOTATIONS["indexmap"].parse("lambda n, c: [n, c // 4, c % 4]")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("T.index_map(lambda n: [n]", "expected '\\)'"),
+        ("T.index_map(lambda n: [n], lambda n: [n])", "a second map"),
+        ("T.index_map(n)", "expected a lambda"),
+        ("5(lambda n: [n])", "expected lambda or a call"),
+    ],
+)
+def test_negative_calls_without_one_map(text: str, reason: str):
+    with pytest.raises(LayoutError, match=reason):
+        NOTATIONS["indexmap"].parse(text)

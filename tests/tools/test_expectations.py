@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from layout_ir.diagnostics import Diagnostic, Location, Severity
-from layout_ir.tools.expectations import check
+from layout_ir.tools.expectations import check_diagnostics
 
 
 def at(line: int, message: str = "it is wrong", severity: Severity = Severity.ERROR) -> Diagnostic:
@@ -13,7 +13,7 @@ def at(line: int, message: str = "it is wrong", severity: Severity = Severity.ER
 
 
 def complaints(text: str, *diagnostics: Diagnostic) -> list[str]:
-    return [f"{wrong.location}: {wrong.message}" for wrong in check(text, "f", diagnostics)]
+    return [f"{wrong.location}: {wrong.message}" for wrong in check_diagnostics(text, "f", diagnostics)]
 
 
 @pytest.mark.parametrize(

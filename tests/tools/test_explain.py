@@ -183,7 +183,7 @@ def test_a_foreign_text_brings_its_own_shape(capsys: pytest.CaptureFixture[str])
         (["nChw8c", "--shape", "2x-17x5x4"], "an extent is -17, at least 0 is needed"),
         (["nChw8c", "--shape", "2xax5x4"], "expected an extent (an integer) between 'x's, found 'a'"),
         (["nChw8c", "--shape", f"2x{1 << 63}x5x4"], "is not below 2^63"),
-        (["nChw8c"], "'nChw8c' says no extents: give 4 of them, such as --shape 8x8x8x8"),
+        (["nChw8c"], "'nChw8c' says no extents: give 4 of them (n, c, h, w), such as --shape 8x8x8x8"),
         (["nchw", "--shape", "2x3x4x5", "--index", "0,3,0,0"], "dim 1 has 3 elements"),
         (["nchw", "--shape", "2x3x4x5", "--index", "0,0"], "rank mismatch between index (0, 0)"),
         (
@@ -281,3 +281,67 @@ def test_negative_a_tag_is_explained_without_the_names_of_its_dims(capsys: pytes
     assert main(["explain", "nChw8c", "--shape", "2x17x5x4"]) == 0
     out, err = capsys.readouterr()
     assert not err and not any(line.startswith("dims") for line in out.splitlines())
+
+
+PASTED = [
+    (("bf16[20,200]{1,0:T(8,128)(2,1)}",), "xla", "bf16", [20, 200], (9, 130), 3077),
+    (("memref<2x5xf16, strided<[8, 1], offset: 3>>",), "memref", "f16", [2, 5], (1, 4), 15),
+    (("(320, 1, 64, 16)", "--shape", "2x16x5x4"), "torch", "f32", [2, 16, 5, 4], (1, 15, 4, 3), 639),
+    (("(320, 4, 64)", "--shape", "2x16x5", "--from", "numpy", "--dtype", "i32"), "numpy", "i32", [2, 16, 5],
+     (1, 15, 4), 159),
+    (("NHWC", "--shape", "2x4x5x3", "--from", "tvm"), "tvm", "f32", [2, 4, 5, 3], (1, 3, 4, 2), 119),
+    (("lambda n, c: [n, c // 4, c % 4]", "--shape", "2x6"), "indexmap", "f32", [2, 6], (1, 5), 13),
+    (("_4:_2",), "cute", "f32", [4], (3,), 6),
+    (("nChw8c", "--shape", "2x17x5x4", "--from", "format"), "format", "f32", [2, 17, 5, 4], (1, 16, 4, 3), 952),
+    (("format:nc", "--shape", "2x3"), "format", "f32", [2, 3], (1, 2), 5),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("args", "notation", "dtype", "shape", "index", "address"), PASTED)
+def test_texts_of_other_systems_are_explained(
+    capsys: pytest.CaptureFixture[str],
+    args: tuple[str, ...],
+    notation: str,
+    dtype: str,
+    shape: list[int],
+    index: tuple[int, ...],
+    address: int,
+):
+    answer = as_json(capsys, *args, "--index", ",".join(map(str, index)))
+    assert (answer["notation"], answer["dtype"], answer["shape"]) == (notation, dtype, shape)
+    assert answer["index"][0]["address"] == address
+
+
+def test_what_a_text_is_read_as_is_said_where_it_is_not_ours(capsys: pytest.CaptureFixture[str]):
+    _, out, _ = run(capsys, "{1,0:T(2,4)}", "--shape", "4x8")
+    assert "read as       xla" in out
+    _, out, _ = run(capsys, "nChw8c", "--shape", "2x17x5x4")
+    assert "read as" not in out
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("NHWC", "--shape", "1x8x9x16"), "'NHWC' is ambiguous: "),
+        (("(1280, 4, 320, 64)", "--shape", "2x16x5x4"), "say --from torch or --from numpy"),
+        (("{1,0}", "--from", "nobody"), "unknown notation 'nobody' behind --from"),
+        (("{1,0}",), "'{1,0}' says no extents: give 2 of them (n, c), such as --shape 8x8"),
+        (("HWIO",), "give 4 of them (h, w, i, o)"),
+        (("foo bar", "--shape", "3"), "neither a tag nor a format, nor of a notation known here"),
+        (("nChw8d", "--shape", "1x2x3x4"), "tag 'nChw8d' blocks dim 'd'"),
+        (("(n, c) : [n, c, d]", "--shape", "3x4"), "unknown dim 'd'"),
+        (("bf16[256,256]{1,0}", "--dtype", "f32"), "says elements of bf16, asked for were f32"),
+    ],
+)
+def test_negative_texts_of_no_or_of_several_notations(
+    capsys: pytest.CaptureFixture[str], args: tuple[str, ...], message: str
+):
+    status, out, err = run(capsys, *args)
+    assert (status, out) == (1, "")
+    assert err.startswith("error: ") and message in err
+
+
+def test_negative_an_error_points_into_a_text_whose_notation_was_guessed(capsys: pytest.CaptureFixture[str]):
+    _, _, err = run(capsys, "bf16[256,256]{1,0:T(8,128)L(2)}")
+    line, caret = err.splitlines()[1:3]
+    assert line[caret.index("^")] == "L"

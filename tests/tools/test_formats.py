@@ -12,8 +12,9 @@ from layout_ir.errors import LayoutError
 from layout_ir.tools.commands import TextError
 from layout_ir.tools.commands.formats import (
     as_indexed,
+    common_element_type,
     extents_text,
-    is_foreign,
+    notation_of,
     read_at_shape,
     read_index,
     read_layout,
@@ -49,9 +50,14 @@ def test_negative_what_is_no_extent_is_pointed_at(text: str, wrong: str):
 
 
 def test_a_prefix_names_the_notation_and_errors_point_behind_it():
-    assert read_subject("nChw8c", None, None) == Format.from_tag("nChw8c") and not is_foreign("nChw8c")
+    assert (
+        read_subject("nChw8c", None, None) == Format.from_tag("nChw8c")
+        and notation_of(_args(None), "nChw8c") is None
+    )
     text = "xla:{1,0}"
-    assert is_foreign(text) and str(read_subject(text, (2, 3), None)) == str(Format.of("nc").bind((2, 3)))
+    assert notation_of(_args((2, 3) and "2x3"), text) == "xla" and str(
+        read_subject(text, (2, 3), None)
+    ) == str(Format.of("nc").bind((2, 3)))
     assert read_subject("{1,0}", (2, 3), None, "xla") == read_subject(text, (2, 3), None)
     with pytest.raises(TextError) as caught:
         read_subject("xla:{1,0", (2, 3), None)
@@ -91,3 +97,15 @@ def test_negative_a_format_without_a_shape_is_no_layout():
     assert read_at_shape(_args(None), "ab") == Format.of("ab")
     with pytest.raises(LayoutError, match="--shape"):
         read_layout(_args(None), "ab")
+
+
+def test_the_element_type_is_that_of_the_option_or_of_the_texts():
+    assert common_element_type(_args("2x3"), "nc", "cn") is None
+    assert common_element_type(_args(None), "bf16[2,3]{1,0}", "cn") == "bf16"
+    assert common_element_type(_args(None), "bf16[2,3]{1,0}", "memref<2x3xbf16>") == "bf16"
+    assert common_element_type(Namespace(shape="2x3", dims=None, dtype="i8"), "nc", "cn") == "i8"
+
+
+def test_negative_texts_that_state_two_element_types():
+    with pytest.raises(LayoutError, match=r"of bf16 and 'memref<2x3xf32>' of f32: write one type"):
+        common_element_type(_args(None), "bf16[2,3]{1,0}", "memref<2x3xf32>")

@@ -10,7 +10,7 @@ import argparse
 
 FORMAT_HELP = (
     "a tag (nChw8c), a format ('(n, c) : [n, c, c:8]'), or a foreign notation behind its name ('xla:{1,0:T(8,128)}', "
-    "htp:R4Crouton); layout-ir convert --list names them"
+    "htp:R4Crouton), which may be left out where only one notation reads the text; layout-ir convert --list names them"
 )
 
 QUANTIZATION_HELP = """\

@@ -115,14 +115,15 @@ def _unit(args: argparse.Namespace, machine: Machine) -> Unit:
     from layout_ir.backends.llvm.aot.object_file import check_name, compile_ahead
     from layout_ir.elements.element_types import canonical_name
     from layout_ir.tools.commands import TextError
-    from layout_ir.tools.commands.formats import read_open_shape, same_order
+    from layout_ir.tools.commands.formats import common_element_type, read_open_shape, same_order
     from layout_ir.tools.commands.quantization_options import conversion_of
 
     try:
         check_name(args.name)
     except LayoutError as error:
         raise TextError(str(error), args.name, (0, len(args.name))) from error
-    dtype, shape = canonical_name(args.dtype or "f32"), read_open_shape(args.shape)
+    dtype = canonical_name(common_element_type(args, args.source, args.destination) or "f32")
+    shape = read_open_shape(args.shape)
     if shape is not None and None in shape:
         texts = (args.source, args.destination)
         like = [same_order(args, texts, _example(text, shape)) for text in args.like or ()]

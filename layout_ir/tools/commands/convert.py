@@ -7,9 +7,6 @@ from typing import Any
 
 from layout_ir.errors import LayoutError
 
-OURS = "format"
-"""What --to and --from call our own text form."""
-
 _EPILOG = """\
 One line is printed, or the reason why the notation cannot say the layout (exit status 1). With --to all every
 notation is listed, those that cannot say it with the reason.
@@ -41,10 +38,10 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("format", metavar="FORMAT", nargs="?", help=FORMAT_HELP)
     parser.add_argument(
-        "--to", metavar="NAME", help=f"what to write: one of --list, {OURS} (our own text), or all"
+        "--to", metavar="NAME", help="what to write: one of --list, format (our own text), or all"
     )
     parser.add_argument(
-        "--from", dest="source", metavar="NAME", help="the notation of FORMAT, instead of a prefix"
+        "--from", dest="source", metavar="NAME", help="the notation of FORMAT, instead of a prefix or a guess"
     )
     parser.add_argument("--list", action="store_true", help="list the notations, with an example of each")
     add_layout_arguments(parser)
@@ -55,7 +52,15 @@ def run(args: argparse.Namespace) -> int:
     """Prints the layout in another notation. Raises LayoutError or TextError where there is none."""
     from layout_ir.algebra.format import Format
     from layout_ir.notations import NOTATIONS
-    from layout_ir.tools.commands.formats import as_indexed, note_order, read_at_shape, shape_order
+    from layout_ir.tools.commands.formats import (
+        OURS,
+        as_indexed,
+        check_notation,
+        element_type_of,
+        note_order,
+        read_at_shape,
+        shape_order,
+    )
     from layout_ir.tools.commands.notation_table import notation_table, table_lines
 
     if args.list:
@@ -64,23 +69,21 @@ def run(args: argparse.Namespace) -> int:
     if args.format is None or args.to is None:
         missing = "what to convert" if args.format is None else "which notation to write: --to NAME"
         raise LayoutError(f"say {missing} (layout-ir convert --list names the notations)")
-    for option, name in (("--to", args.to), ("--from", args.source)):
-        if name not in (None, OURS, *NOTATIONS) and (option, name) != ("--to", "all"):
-            raise LayoutError(
-                f"unknown notation '{name}' behind {option}: known are {OURS}, {', '.join(NOTATIONS)}"
-            )
-    source = None if args.source == OURS else args.source
+    check_notation("--to", args.to, "all")
+    check_notation("--from", args.source)
+    source = args.source
     subject = read_at_shape(args, args.format, source)
+    dtype = element_type_of(args, args.format, source)
     indexed = as_indexed(subject, shape_order(args, args.format, source))
     if args.to == "all":
-        print("\n".join(table_lines(notation_table(subject, args.dtype, indexed))))
+        print("\n".join(table_lines(notation_table(subject, dtype, indexed))))
     elif args.to == OURS:
         print(subject if isinstance(subject, Format) else subject.format)
     elif isinstance(subject, Format) and NOTATIONS[args.to].needs_shape:
         raise LayoutError(f"{args.to} writes numbers that depend on the extents of {subject}: give --shape")
     else:
         notation = NOTATIONS[args.to]
-        print(notation.print(indexed if notation.by_index else subject, args.dtype))
+        print(notation.print(indexed if notation.by_index else subject, dtype))
     if args.to in ("all", OURS) or NOTATIONS[args.to].by_index:
         note_order(args, args.format, subject, source)
     return 0
@@ -88,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _list() -> str:
     from layout_ir.notations import NOTATIONS
+    from layout_ir.tools.commands.formats import OURS
 
     width = max(map(len, NOTATIONS))
     lines = [f"{OURS:{width}}  our own text form and tags\n{'':{width}}    (n, c) : [n, c, c:8], pad = zero"]

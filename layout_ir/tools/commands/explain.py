@@ -17,6 +17,7 @@ The factors are listed outermost first; sizes and strides count elements. In the
 --index and --offset may be given several times.
 
 --json prints one object:
+  notation       that of FORMAT; ours is called format
   format, tag (null where none says it), dims, shape, padded_shape, dtype
   factors        list of {factor, dim, size, unit, stride, axis, digit}, outermost first; digit says what it takes
   formula        the address of an element, in the names of the dims; places: the same per named axis
@@ -29,6 +30,8 @@ The factors are listed outermost first; sizes and strides count elements. In the
 
 examples:
   layout-ir explain nChw8c --shape 2x17x5x4 --index 1,16,4,3 --offset 953
+  layout-ir explain 'bf16[256,256]{1,0:T(8,128)(2,1)}' --index 9,130
+  layout-ir explain --from numpy '(320, 4, 64)' --shape 4x16x5 --dtype f32
   layout-ir explain htp:R4Crouton --shape 2x9x20x50 --dtype ui8 --json
 """
 
@@ -45,6 +48,9 @@ def add_parser(subparsers: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("format", metavar="FORMAT", help=FORMAT_HELP)
+    parser.add_argument(
+        "--from", dest="source", metavar="NAME", help="the notation of FORMAT, instead of a prefix or a guess"
+    )
     add_layout_arguments(parser)
     parser.add_argument("--index", action="append", metavar="1,16,4,3", help="where is this element?")
     parser.add_argument("--offset", action="append", type=int, metavar="N", help="what lies there?")
@@ -59,35 +65,44 @@ def run(args: argparse.Namespace) -> int:
     from layout_ir.algebra.layout import Layout
     from layout_ir.tools.commands.explanation import at_index, at_offset, explain
     from layout_ir.tools.commands.formats import (
+        OURS,
         as_indexed,
+        check_notation,
+        element_type_of,
         extents_text,
-        is_foreign,
+        notation_of,
         read_index,
         read_layout,
         shape_order,
     )
     from layout_ir.tools.commands.notation_table import notation_table
 
-    named = read_layout(args)
-    layout = as_indexed(named, shape_order(args, args.format))
+    check_notation("--from", args.source)
+    named = read_layout(args, source=args.source)
+    layout = as_indexed(named, shape_order(args, args.format, args.source))
     assert isinstance(layout, Layout)
-    dtype = args.dtype or "f32"
-    answer = explain(layout, dtype)
+    dtype = element_type_of(args, args.format, args.source) or "f32"
+    notation = notation_of(args, args.format, args.source)
+    answer = {"notation": notation or OURS, **explain(layout, dtype)}
     answer["index"] = [at_index(layout, read_index(text), dtype) for text in args.index or ()]
     answer["offset"] = [at_offset(layout, offset) for offset in args.offset or ()]
     table = notation_table(named, dtype, layout)
     answer["notations"] = {entry.notation: entry.text for entry in table if entry.text is not None}
     answer["refused"] = {entry.notation: entry.reason for entry in table if entry.text is None}
-    stated = extents_text(layout) if args.dims is not None or is_foreign(args.format) else None
-    print(json.dumps(answer, indent=2) if args.json else "\n".join(_text(answer, table, stated)))
+    stated = extents_text(layout) if args.dims is not None or notation is not None else None
+    print(json.dumps(answer, indent=2) if args.json else "\n".join(_text(answer, table, stated, notation)))
     return 0
 
 
-def _text(answer: dict[str, Any], table: list[Entry], stated: str | None) -> list[str]:
-    """The answer as a person reads it; `stated` says which dim has which extent where a tag does not."""
+def _text(answer: dict[str, Any], table: list[Entry], stated: str | None, notation: str | None) -> list[str]:
+    """The answer as a person reads it.
+
+    `stated` says which dim has which extent where a tag does not, `notation` what a text that is not ours is read as.
+    """
     from layout_ir.tools.commands.notation_table import table_lines
 
     lines = [answer["format"] + (f"    tag {answer['tag']}" if answer["tag"] else ""), ""]
+    lines += [f"{'read as':<14}{notation}"] if notation is not None else []
     lines += [f"{'dims':<14}{stated}"] if stated is not None else []
     lines += [f"{name:<14}{value}".rstrip() for name, value in _figures(answer)]
     lines += ["", *_factors(answer), "", f"address = {answer['formula']}"]

@@ -75,10 +75,10 @@ def run(args: argparse.Namespace) -> int:
     from layout_ir.backends.llvm.machine.known_cpus import machine_named
     from layout_ir.backends.llvm.runtime.call import choose_plan, plan_reorder
     from layout_ir.dialects.kernel.ops import PlanOp
-    from layout_ir.tools.commands.formats import read_open_shape
+    from layout_ir.tools.commands.formats import common_element_type, read_open_shape
     from layout_ir.tools.commands.quantization_options import conversion_of
 
-    dtype = canonical_name(args.dtype or "f32")
+    dtype = canonical_name(common_element_type(args, args.source, args.destination) or "f32")
     machine = machine_named(args.cpu)
     if args.threads < 1:
         raise LayoutError(f"a reorder cannot run on {args.threads} threads")

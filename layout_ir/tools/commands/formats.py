@@ -2,6 +2,9 @@
 
     nChw8c        "(n, c, h, w) : [n, c, h, w, c:8]"        "xla:{1,0:T(8,128)}"        htp:R4Crouton
 
+A text that is none of ours and has no name of a notation before it is read in the notation that it must be in
+(`layout_ir.notations.guessing`), if there is one.
+
 Errors about a text become `TextError`s, so that the tool can point into it.
 """
 
@@ -11,6 +14,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 from layout_ir.algebra.format import Format
@@ -19,9 +23,11 @@ from layout_ir.errors import LayoutError
 from layout_ir.notations import NOTATIONS, Subject, read
 from layout_ir.tools.commands import TextError
 
-_PREFIX = re.compile(r"\s*([A-Za-z_]\w*):(?=.)", re.DOTALL)
+_PREFIX = re.compile(r"\s*([A-Za-z]\w*):(?=.)", re.DOTALL)
 _NUMBER = re.compile(r"\s*(-?\d+)\s*")
 _LIMIT = 1 << 63
+OURS = "format"
+"""What --to and --from, and JSON, call our own text form."""
 
 T = TypeVar("T")
 
@@ -70,18 +76,52 @@ def _numbers(text: str, separator: str, what: str, low: int | None) -> tuple[int
     return tuple(values)
 
 
+@lru_cache(maxsize=64)
+def source_of(
+    text: str, source: str | None, shape: tuple[int, ...] | None, dtype: str | None
+) -> tuple[str | None, int]:
+    """The notation of `text` (None: ours) and where it begins, behind a prefix that names the notation.
+
+    `source` is the notation that the user states; without it and without a prefix it is guessed, if the text is not
+    ours. Raises TextError or LayoutError for a text of no notation, and of several that mean different layouts.
+    """
+    if source is not None:
+        return (None if source == OURS else source), 0
+    match = _PREFIX.match(text)
+    if match is not None:
+        name = match.group(1)
+        if name not in (OURS, *NOTATIONS):
+            known = ", ".join(NOTATIONS)
+            raise TextError(f"unknown notation '{name}': known are {known}", text, match.span(1))
+        return (None if name == OURS else name), match.end()
+    try:
+        Format.of(text)
+    except LayoutError as error:
+        if re.fullmatch(r"\s*\w*\s*", text) and not _is_known_name(text):
+            raise  # a word is a tag with a mistake in it
+        if text.lstrip().startswith("(") and re.match(r"\s*\([\s\w,]*\)\s*:\s*\[", text):
+            raise  # a format with a mistake in it
+        from layout_ir.notations.guessing import guess
+
+        try:
+            return guess(text, shape, dtype), 0
+        except LayoutError as other:
+            raise other from error
+    return None, 0
+
+
+def _is_known_name(text: str) -> bool:
+    """Whether a word is a text of some notation, at any shape."""
+    from layout_ir.notations.guessing import readings
+
+    return bool(readings(text)[0])
+
+
 def read_subject(
     text: str, shape: tuple[int, ...] | None, dtype: str | None, source: str | None = None
 ) -> Subject:
-    """What `text` means, in notation `source` or in the one that its prefix names. Raises TextError or LayoutError."""
-    start = 0
-    match = _PREFIX.match(text)
-    if match is not None and source is None:
-        source, start = match.group(1), match.end()
-        if source not in NOTATIONS:
-            known = ", ".join(NOTATIONS)
-            raise TextError(f"unknown notation '{source}': known are {known}", text, match.span(1))
-    name = source
+    """What `text` means, in notation `source` or in the one of `source_of`. Raises TextError or LayoutError."""
+    name, start = pointing(text, 0, lambda: source_of(text, source, shape, dtype))
     return pointing(text, start, lambda: read(text[start:], name, shape=shape, dtype=dtype))
 
 
@@ -90,10 +130,8 @@ def shape_order(args: argparse.Namespace, text: str, source: str | None = None) 
 
     --dims says it, else the notation. Raises LayoutError where --dims does not name each dim of the layout once.
     """
-    match = _PREFIX.match(text)
-    body = text
-    if match is not None and source is None and match.group(1) in NOTATIONS:
-        source, body = match.group(1), text[match.end() :]
+    source, start = pointing(text, 0, lambda: source_of(text, source, _known_shape(args), args.dtype))
+    body = text[start:]
     stated = None if source is None else NOTATIONS[source].shape_order(body)
     given = getattr(args, "dims", None)
     if given is None and stated is None:
@@ -103,7 +141,7 @@ def shape_order(args: argparse.Namespace, text: str, source: str | None = None) 
     order = stated or ()
     if given is not None:
         order = tuple(part.strip() for part in given.split(",")) if "," in given else tuple(given.strip())
-    names = _names(body, len(order), args.dtype, source)
+    names = _names(body, len(order), args.dtype, source or OURS)
     if given is not None and sorted(order) != sorted(names):
         raise LayoutError(f"--dims {given} does not name the dims of '{text}', which are {', '.join(names)}")
     return None if order == names or sorted(order) != sorted(names) else order
@@ -131,7 +169,15 @@ def read_at_shape(args: argparse.Namespace, text: str, source: str | None = None
     shape, order = read_shape(args.shape), shape_order(args, text, source)
     if order is not None and shape is not None:
         shape = reordered(shape, order, _names(text, len(order), args.dtype, source))
-    return read_subject(text, shape, args.dtype, source)
+    # Guessed with the extents as they were given, and read with those of the layout.
+    name, start = pointing(text, 0, lambda: source_of(text, source, _known_shape(args), args.dtype))
+    return pointing(text, start, lambda: read(text[start:], name, shape=shape, dtype=args.dtype))
+
+
+def _known_shape(args: argparse.Namespace) -> tuple[int, ...] | None:
+    """The extents of --shape; None without it, and where one of them is open."""
+    shape = read_open_shape(args.shape)
+    return None if shape is None or None in shape else tuple(x for x in shape if x is not None)
 
 
 def same_order(args: argparse.Namespace, texts: Sequence[str], shape: tuple[T, ...]) -> tuple[T, ...]:
@@ -162,28 +208,58 @@ def extents_text(layout: Layout, order: tuple[str, ...] | None = None) -> str:
     return " ".join(f"{name}={extents[name]}" for name in order or layout.names) or "a scalar"
 
 
-def is_foreign(text: str, source: str | None = None) -> bool:
-    """Whether `text` is of a notation that is not ours."""
-    match = _PREFIX.match(text)
-    return source is not None or (match is not None and match.group(1) in NOTATIONS)
+def notation_of(args: argparse.Namespace, text: str, source: str | None = None) -> str | None:
+    """The notation in which `text` is read; None for our own."""
+    return source_of(text, source, _known_shape(args), args.dtype)[0]
+
+
+def element_type_of(args: argparse.Namespace, text: str, source: str | None = None) -> str | None:
+    """The element type of --dtype, or the one that the text states; None where neither does. Raises TextError."""
+    if args.dtype is not None:
+        return str(args.dtype)
+    name, start = source_of(text, source, _known_shape(args), None)
+    return None if name is None else pointing(text, start, lambda: NOTATIONS[name].element_type(text[start:]))
+
+
+def common_element_type(args: argparse.Namespace, *texts: str) -> str | None:
+    """The element type of --dtype, or the one that `texts` state; None where none of them does.
+
+    Raises LayoutError where they state different ones.
+    """
+    stated = {text: found for text in texts if (found := element_type_of(args, text)) is not None}
+    if len(set(stated.values())) > 1:
+        said = " and ".join(f"'{text}' of {found}" for text, found in stated.items())
+        raise LayoutError(f"elements are those {said}: write one type, and --to-dtype to convert")
+    return next(iter(stated.values()), None)
+
+
+def check_notation(option: str, name: str | None, *others: str) -> None:
+    """Raises LayoutError where the value of `option` is neither a notation nor one of `others`."""
+    if name not in (None, OURS, *NOTATIONS, *others):
+        raise LayoutError(
+            f"unknown notation '{name}' behind {option}: known are {OURS}, {', '.join(NOTATIONS)}"
+        )
 
 
 def note_order(args: argparse.Namespace, text: str, subject: Subject, source: str | None = None) -> None:
     """Says on stderr how --shape was read, where a foreign notation or --dims decides it."""
     if isinstance(subject, Format) or args.shape is None:
         return
-    if is_foreign(text, source) or args.dims is not None:
+    if notation_of(args, text, source) is not None or args.dims is not None:
         order = shape_order(args, text, source)
         print(f"note: --shape {args.shape} is {extents_text(subject, order)}", file=sys.stderr)
 
 
-def read_layout(args: argparse.Namespace, text: str | None = None) -> Layout:
+def read_layout(args: argparse.Namespace, text: str | None = None, source: str | None = None) -> Layout:
     """The layout that `text` (None: args.format) means at `args.shape`. Raises TextError or LayoutError."""
     text = str(args.format) if text is None else text
-    subject = read_at_shape(args, text)
+    subject = read_at_shape(args, text, source)
     if isinstance(subject, Format):
-        like = "x".join("8" for _ in subject.names) or "()"
-        raise LayoutError(f"'{text}' says no extents: give {subject.rank} of them, such as --shape {like}")
+        order = shape_order(args, text, source) or subject.names
+        like = "x".join("8" for _ in order) or "()"
+        raise LayoutError(
+            f"'{text}' says no extents: give {subject.rank} of them ({', '.join(order)}), such as --shape {like}"
+        )
     return subject
 
 
