@@ -331,7 +331,7 @@ def pool(
         raise LayoutError("a pool of integers is known in N, C, space only")
     rank = len(op.kernel)
     start = -math.inf if isinstance(op, nn.MaxPoolOp) else 0.0
-    element, extents = x.element, x.tensor.extents[2:]
+    element = x.element
     x = _windows(build, x, result, op.kernel, op.strides, op.pads, op.dilations, start)
     outer, space = _window_access(rank, op.strides, op.dilations)
     # Its elements are not read: it says how far the loops of the window run.
@@ -343,7 +343,7 @@ def pool(
     )  # fmt: skip
     if isinstance(op, nn.MaxPoolOp):
         return folded
-    counts = [_counts(op, dim, extents[dim], result.extents[dim + 2]) for dim in range(rank)]
+    counts = op.window_counts()
     shape = tuple(map(len, counts))
     numbers = [1.0]
     for each in counts:
@@ -352,14 +352,6 @@ def pool(
     return build.new(
         nn.DivOp, [folded, build.broadcast(divisor, folded.tensor)], folded.tensor, folded.element
     )
-
-
-def _counts(op: nn.AvgPoolOp, dim: int, extent: int, windows: int) -> list[int]:
-    """How many elements of one dim each window counts."""
-    begin, end = (op.pads[dim], op.pads[len(op.kernel) + dim]) if op.count_include_pad else (0, 0)
-    first = [k * op.strides[dim] - op.pads[dim] for k in range(windows)]
-    taps = [tap * op.dilations[dim] for tap in range(op.kernel[dim])]
-    return [sum(-begin <= start + tap < extent + end for tap in taps) for start in first]
 
 
 def _window_access(
@@ -405,3 +397,27 @@ def matrix_product(
     return contraction(
         build, result, ("m", "n"), [_Operand(a, left), _Operand(b, right)], start=0.0, body="product"
     )
+
+
+def batched_product(
+    build: PhysicalBuilder, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    """The product of batches of matrices in any dims; a vector is a matrix of one row or column."""
+    a, b = operands
+    if not isinstance(a.element, AnyFloat):
+        raise LayoutError("a product of integers is known for matrices without blocks only")
+    rows, columns = (["m"] if len(a.tensor.extents) > 1 else []), (["n"] if len(b.tensor.extents) > 1 else [])
+    batch = result.extents[: len(result.extents) - len(rows) - len(columns)]
+    names = [f"b{d}" for d in range(len(batch))]
+
+    def access(x: PhysicalValue, inner: list[str]) -> tuple[Access, ...]:
+        own = x.tensor.extents[: len(x.tensor.extents) - len(inner)]
+        first = len(batch) - len(own)
+        # A dim that is broadcast is read at 0.
+        outer: list[Access] = [names[first + d] if e == batch[first + d] else {} for d, e in enumerate(own)]
+        return (*outer, *inner)
+
+    return contraction(
+        build, result, (*names, *rows, *columns),
+        [_Operand(a, access(a, [*rows, "k"])), _Operand(b, access(b, ["k", *columns]))], start=0.0, body="product",
+    )  # fmt: skip

@@ -400,7 +400,10 @@ def _matmul(
     build: PhysicalBuilder, op: nn.MatmulOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
 ) -> PhysicalValue:
     if any(len(x.tensor.extents) != 2 for x in operands):
-        return _in_order(build, op, operands, result)
+        if _is_in_order(operands, result):
+            return _in_order(build, op, operands, result)
+        y = generic_ops.batched_product(build, operands, result)
+        return generic_ops.narrowed(build, y, operands[0].element)
     return _product(build, op, operands, result, alpha=1.0, beta=1.0, transposed=(False, False))
 
 
