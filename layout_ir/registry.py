@@ -32,6 +32,17 @@ DIALECTS: dict[str, Callable[[], Dialect]] = {
     "nn": lazy("layout_ir.dialects.nn", "NN"),
 }
 
+_INCOMPLETE = ("linalg", "tosa")
+"""Dialects of xDSL that lack ops of MLIR; `layout_ir.dialects.upstream` has these."""
+
+
+def with_additions(name: str, load: Callable[[], Dialect]) -> Callable[[], Dialect]:
+    """The callable that loads dialect `name`, which `load` returns, with the ops of MLIR that it lacks."""
+    if name not in _INCOMPLETE:
+        return load
+    return lambda: import_module("layout_ir.dialects.upstream").with_additions(name, load)
+
+
 _PASSES = (
     ("propagate", "propagate", "choose a format for every #layout.any, insert the reorders that are left"),
     ("fold-reorders", "fold_reorders", "remove, merge, share and move reorders; never makes a program worse"),

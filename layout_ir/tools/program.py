@@ -39,7 +39,7 @@ class ProgramError(Exception):
 def register_dialects(ctx: Context) -> None:
     """Registers every dialect of xDSL, of installed packages and of this one; each is imported at its first use."""
     for name, factory in {**Universe.get_multiverse().all_dialects, **registry.DIALECTS}.items():
-        ctx.register_dialect(name, factory)
+        ctx.register_dialect(name, registry.with_additions(name, factory))
 
 
 def context(allow_unregistered: bool = False) -> Context:
