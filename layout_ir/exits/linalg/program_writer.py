@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
     UnrealizedConversionCastOp,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -37,7 +38,7 @@ from layout_ir.dialects.layout import (
 from layout_ir.dialects.layout.view_ops import SliceOp
 from layout_ir.errors import LayoutError
 from layout_ir.exits.linalg import elementwise_forms, move_forms, reduction_forms, window_forms
-from layout_ir.exits.linalg.linalg_builder import LinalgBuilder, TensorValue
+from layout_ir.exits.linalg.linalg_builder import LinalgBuilder, TensorValue, splat_number
 from layout_ir.exits.linalg.scalar_body import signless
 
 Form = Callable[[LinalgBuilder, Any, list[TensorValue]], TensorValue]
@@ -161,6 +162,8 @@ class _Writer:
 
     def _keep(self, op: Operation) -> None:
         op.operands = [self.values[x].value if x in self.values else x for x in op.operands]
+        if isinstance(op, GenericOp):
+            self._start_from_fill(op)
         blocks = [block for region in op.regions for block in region.blocks]
         for value in [*op.results, *(arg for block in blocks for arg in block.args)]:
             type = _signless_type(value.type)
@@ -182,11 +185,30 @@ class _Writer:
             self.values[back.results[0]] = TensorValue(new, dtype)
             self.replaced.append(back)
 
+    def _start_from_fill(self, op: GenericOp) -> None:
+        """Lets the op start from linalg.fill where it starts from a constant of one number, which stays in memory; and
+        from an empty tensor where it reads no element of a constant, which says the extents of loops alone."""
+        build, first = LinalgBuilder(op), len(op.inputs)
+        for number, value in enumerate(op.operands):
+            if not isinstance(value.owner, arith.ConstantOp) or not is_tensor(value.type):
+                continue
+            x = self._now(value)
+            start = splat_number(x)
+            if number >= first and start is not None:
+                op.operands[number] = build.filled(x.shape, x.dtype, start).value
+            elif number < first and not op.body.block.args[number].uses:
+                op.operands[number] = build.empty(x.shape, x.dtype).value
+
     def finish(self) -> None:
-        """Erases what was replaced."""
+        """Erases what was replaced, and constants that nobody reads any more."""
         for op in reversed(self.replaced):
             op.detach()
             op.erase()
+        for value in self.values.values():
+            owner = value.value.owner
+            if isinstance(owner, arith.ConstantOp) and not value.value.uses and owner.parent is not None:
+                owner.detach()
+                owner.erase()
 
 
 def _constant(op: nn.ConstantOp) -> TensorValue:
