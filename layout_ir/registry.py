@@ -74,6 +74,8 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
 PASSES["convert-layout-to-physical"] = lazy(
     "layout_ir.passes.convert_to_physical", "ConvertLayoutToPhysicalPass"
 )
+PASSES["convert-layout-to-linalg"] = lazy("layout_ir.passes.convert_to_linalg", "ConvertLayoutToLinalgPass")
+PASSES["convert-layout-to-loops"] = lazy("layout_ir.passes.convert_to_loops", "ConvertLayoutToLoopsPass")
 PASSES["convert-layout-to-kernel"] = lazy("layout_ir.backends.llvm.lowering", "ConvertLayoutToKernelPass")
 
 SUMMARIES: dict[str, str] = {f"layout-{name}": summary for name, _, summary in _PASSES}
@@ -81,6 +83,10 @@ SUMMARIES: dict[str, str] = {f"layout-{name}": summary for name, _, summary in _
 SUMMARIES["convert-layout-to-physical"] = (
     "each value the tensor of its memory, without encoding; reorders as transpose, reshape, pad, slice"
 )
+SUMMARIES["convert-layout-to-linalg"] = (
+    "linalg, tensor and arith without encodings, for stock mlir-opt; reorders as ops, pack and unpack, or calls"
+)
+SUMMARIES["convert-layout-to-loops"] = "scalar loops over buffers, in scf and memref"
 SUMMARIES["convert-layout-to-kernel"] = "each reorder as the plan that is compiled: loops and micro-kernels"
 
 TARGETS: dict[str, Callable[[], type[Target]]] = {
