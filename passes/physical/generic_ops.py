@@ -30,7 +30,7 @@ from layout_ir.algebra.physical import PhysicalDim, PhysicalTensor, row_major
 from layout_ir.dialects import nn
 from layout_ir.dialects.nn.constant import literal
 from layout_ir.errors import LayoutError
-from layout_ir.passes.physical.physical_builder import PhysicalBuilder, PhysicalValue
+from layout_ir.passes.physical.physical_builder import PhysicalBuilder, PhysicalValue, unknown_pads
 
 Access = str | Mapping[str, int]
 """How an op reads one logical dim: by a loop, digit by digit, or at a sum of loops times numbers (then the dim is one
@@ -165,6 +165,44 @@ def _split(
     return replace(tensor, dims=tuple(dims))
 
 
+def parted_dim(tensor: PhysicalTensor, dim: int, size: int) -> PhysicalTensor:
+    """`tensor` with logical dim `dim` as two: which part of `size` elements, and where in it.
+
+    Raises LayoutError where parts cut through blocks, or the dim has pads.
+    """
+    if tensor.is_padded(dim) or tensor.lo[dim]:
+        raise LayoutError(f"dim {dim} has pads, and is cut into parts of {size}")
+    dims: list[PhysicalDim] = []
+    for place in tensor.dims:
+        if place.dim != dim:
+            dims.append(replace(place, dim=place.dim + (place.dim > dim)))
+            continue
+        end = place.unit * place.count
+        if place.unit < size < end:
+            if size % place.unit or end % size:
+                raise LayoutError(f"parts of {size} in dim {dim} cut through its blocks")
+            dims += [PhysicalDim(dim, 1, end // size), PhysicalDim(dim + 1, place.unit, size // place.unit)]
+        elif end <= size:
+            dims.append(PhysicalDim(dim + 1, place.unit, place.count))
+        elif place.unit % size:
+            raise LayoutError(f"parts of {size} in dim {dim} cut through its blocks")
+        else:
+            dims.append(PhysicalDim(dim, place.unit // size, place.count))
+    extents = (*tensor.extents[:dim], tensor.extents[dim] // size, size, *tensor.extents[dim + 1 :])
+    return PhysicalTensor(extents, tuple(dims), (*tensor.lo[:dim], 0, *tensor.lo[dim:]), tensor.pad)
+
+
+def joined_dims(tensor: PhysicalTensor, dim: int) -> PhysicalTensor:
+    """The inverse of `parted_dim`: logical dims `dim` and `dim` + 1 as one."""
+    size = tensor.extents[dim + 1]
+    dims = tuple(
+        replace(place, unit=place.unit * size if place.dim == dim else place.unit, dim=place.dim - (place.dim > dim))
+        for place in tensor.dims
+    )  # fmt: skip
+    extents = (*tensor.extents[:dim], tensor.extents[dim] * size, *tensor.extents[dim + 2 :])
+    return PhysicalTensor(extents, dims, (*tensor.lo[:dim], *tensor.lo[dim + 1 :]), tensor.pad)
+
+
 def _index(
     way: Access, place: PhysicalDim, digits: Mapping[str, list[tuple[int, int]]],
     numbers: Mapping[tuple[str, int], AffineExpr],
@@ -237,18 +275,30 @@ def conv(
     for d in range(rank):
         build.place(w.tensor, d + 2)
         w = build.trimmed(w, d + 2)
+    natural = result
     if op.group == 1:
         reads, weights, writes = ("n", "c"), ("o", "c"), ("n", "o")
     elif w.tensor.extents[1] == 1 and op.group == w.tensor.extents[0]:
         reads, weights, writes = ("n", "o"), ("o", "one"), ("n", "o")
     else:
-        raise LayoutError("groups of several channels are known in N, C, space only")
-    if op.group != 1 and w.tensor.padded_extent(1) != 1:
+        # Channels are two dims, group and channel in it.
+        reads, weights, writes = ("n", "g", "c"), ("g", "o", "c"), ("n", "g", "o")
+        x = _parted(build, x, 1, x.tensor.extents[1] // op.group)
+        w = _parted(build, w, 0, w.tensor.extents[0] // op.group)
+        natural = parted_dim(result, 1, result.extents[1] // op.group)
+    if weights == ("o", "one") and w.tensor.padded_extent(1) != 1:
         w = build.trimmed(w, 1)
-    return contraction(
-        build, result, (*writes, *outer), [_Operand(x, (*reads, *space)), _Operand(w, (*weights, *taps))],
+    y = contraction(
+        build, natural, (*writes, *outer), [_Operand(x, (*reads, *space)), _Operand(w, (*weights, *taps))],
         start=0.0, body="product",
     )  # fmt: skip
+    return y if natural is result else replace(y, tensor=joined_dims(y.tensor, 1))
+
+
+def _parted(build: PhysicalBuilder, x: PhysicalValue, dim: int, size: int) -> PhysicalValue:
+    """`x` with logical dim `dim` as two dims, parts of `size` and places in a part; pads of it are left off."""
+    x = build.trimmed(x, dim) if x.tensor.is_padded(dim) else x
+    return build.reshaped(x, parted_dim(x.tensor, dim, size))
 
 
 def conv_transpose(
@@ -352,6 +402,23 @@ def pool(
     return build.new(
         nn.DivOp, [folded, build.broadcast(divisor, folded.tensor)], folded.tensor, folded.element
     )
+
+
+def windows_of_channels(build: PhysicalBuilder, x: PhysicalValue, size: int) -> PhysicalValue:
+    """Per channel of `x` the sum over channels c - (size-1)//2 to c + size//2: a product with a matrix of ones in a
+    band, since a shift of channels in blocks is no affine function. The pads of the channels are to be zeros."""
+    channels, rank = x.tensor.extents[1], len(x.tensor.extents)
+    band = [float(-((size - 1) // 2) <= c - o <= size // 2) for o in range(channels) for c in range(channels)]
+    matrix = constant(build, x.element, (channels, channels), band)
+    blocked = PhysicalTensor((channels, channels), tuple(
+        replace(place, dim=dim) for dim in (0, 1) for place in x.tensor.dims if place.dim == 1
+    ), (0, 0), "zero")  # fmt: skip
+    space = tuple(f"s{d}" for d in range(rank - 2))
+    return contraction(
+        build, unknown_pads(x.tensor), ("n", "o", *space),
+        [_Operand(x, ("n", "c", *space)), _Operand(build.reorder(matrix, blocked), ("o", "c"))],
+        start=0.0, body="product",
+    )  # fmt: skip
 
 
 def _window_access(

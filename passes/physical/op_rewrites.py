@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, Float32Type, Float64Type
 from xdsl.ir import Operation
 
 from layout_ir.algebra.physical import PhysicalDim, PhysicalTensor, row_major
@@ -109,6 +109,23 @@ def _per_channel(
     merged = row_major((math.prod(shape[:at]), shape[at], math.prod(shape[at + 1 :])))
     flat = build.nn(op, [build.reshaped(x, merged), *vectors], merged)
     return build.reshaped(flat, unknown_pads(x.tensor))
+
+
+def _lrn(
+    build: PhysicalBuilder, op: nn.LrnOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    """The op where channels lie in one physical dim, else its definition, the sums as a product with a band matrix."""
+    (x,) = operands
+    if len(x.tensor.places(1)) == 1:
+        return _per_channel(build, op, operands, result)
+    if not isinstance(x.element, Float32Type | Float64Type):
+        raise LayoutError("squares of halves are known for channels without blocks only")
+    square = build.new(nn.MulOp, [x, x], unknown_pads(x.tensor), x.element)
+    total = generic_ops.windows_of_channels(build, square, op.size)
+    for cls, number in ((nn.MulOp, op.alpha / op.size), (nn.AddOp, op.bias), (nn.PowOp, op.beta)):
+        factor = generic_ops.constant(build, x.element, (), [number])
+        total = build.new(cls, [total, factor], total.tensor, x.element)
+    return build.new(nn.DivOp, [x, build.reorder(total, unknown_pads(x.tensor))], unknown_pads(x.tensor), x.element)
 
 
 def _axes_norm(
@@ -478,7 +495,7 @@ REWRITES: dict[type[Operation], OpRewrite] = {
     nn.LayerNormOp: _axes_norm,
     nn.RmsNormOp: _axes_norm,
     nn.GroupNormOp: _group_norm,
-    nn.LrnOp: _per_channel,
+    nn.LrnOp: _lrn,
     nn.BatchNormOp: _per_channel,
     nn.GatherOp: _gather,
     nn.ArgMaxOp: _arg_reduce,

@@ -11,8 +11,10 @@ from typing import Any, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
+    DictionaryAttr,
     FunctionType,
     ModuleOp,
     NoneAttr,
@@ -92,6 +94,7 @@ def write_program(module: ModuleOp) -> None:
         writer.write(op)
     writer.finish()
     _update_signatures(module)
+    _drop_attributes(module)
     check_plain(module)
 
 
@@ -115,6 +118,29 @@ def check_plain(module: ModuleOp) -> None:
 
 
 _OURS = {dialect.name for dialect in (nn.NN, LayoutDialect, KernelDialect)}
+
+
+def _drop_attributes(module: ModuleOp) -> None:
+    """Drops what our dialects say of ops, functions and arguments beside what they compute (names, models, options)."""
+    for op in module.walk():
+        for name in [name for name in op.attributes if name.split(".")[0] in _SAID]:
+            del op.attributes[name]
+        if isinstance(op, FuncOp):
+            for side in ("arg_attrs", "res_attrs"):
+                held = op.properties.get(side)
+                if isinstance(held, ArrayAttr):
+                    kept = [_without_ours(cast(DictionaryAttr, each)) for each in held]
+                    op.properties[side] = ArrayAttr(kept)
+                    if not any(each.data for each in kept):
+                        del op.properties[side]
+
+
+def _without_ours(attributes: DictionaryAttr) -> DictionaryAttr:
+    return DictionaryAttr({k: v for k, v in attributes.data.items() if k.split(".")[0] not in _SAID})
+
+
+_SAID = {*_OURS, "onnx"}
+"""Prefixes of attributes that stock tools do not know."""
 
 
 def _signless_type(type: Attribute) -> Attribute:

@@ -62,6 +62,11 @@ class ScalarType:
         """NumPy's letter: f, i, u or b."""
         return {"float": "f", "signed": "i", "unsigned": "u", "bool": "b"}[self.known.kind]
 
+    @property
+    def bits(self) -> int:
+        """How wide the numbers are in code: a truth value has one bit there, and a byte in memory."""
+        return 1 if self.kind == "b" else self.known.bits
+
     def type(self, number: Number) -> Number:
         """`number`, which becomes a constant of this type where it meets a Scalar."""
         return number
@@ -310,7 +315,7 @@ def converted(x: Scalar, dtype: str, *, rounding: str = "truncate") -> Scalar:
     if target.kind == "b":
         return x != 0
     if target.kind == "f" and source.kind == "f":
-        cls = arith.ExtFOp if source.known.bits < target.known.bits else arith.TruncFOp
+        cls = arith.ExtFOp if source.bits < target.bits else arith.TruncFOp
         return body.add(cls(x.value, cast(AnyFloat, element)), dtype)
     if target.kind == "f":
         cls = arith.SIToFPOp if source.kind == "i" else arith.UIToFPOp
@@ -320,9 +325,9 @@ def converted(x: Scalar, dtype: str, *, rounding: str = "truncate") -> Scalar:
         return _saturated(whole, dtype)
     if rounding == "nearest" and source.kind != "b":
         x = _bounded(x, target)
-    if source.known.bits == target.known.bits:
+    if source.bits == target.bits:
         return Scalar(body, x.value, dtype)
-    if source.known.bits > target.known.bits:
+    if source.bits > target.bits:
         return body.add(arith.TruncIOp(x.value, cast(IntegerType, element)), dtype)
     cls = arith.ExtSIOp if source.kind == "i" else arith.ExtUIOp
     return body.add(cls(x.value, cast(IntegerType, element)), dtype)

@@ -26,7 +26,7 @@ LOWERING = (
     "--canonicalize", "--cse", "--convert-elementwise-to-linalg",
     "--one-shot-bufferize=bufferize-function-boundaries allow-return-allocs-from-loops function-boundary-type-conversion=identity-layout-map",
     "--convert-linalg-to-loops", "--expand-strided-metadata", "--lower-affine", "--convert-scf-to-cf",
-    "--arith-expand=include-bf16", "--convert-math-to-funcs", "--convert-math-to-libm", "--convert-to-llvm",
+    "--arith-expand=include-bf16", "--convert-math-to-funcs", "--convert-math-to-libm", "--convert-math-to-llvm", "--convert-to-llvm",
     "--reconcile-unrealized-casts",
 )  # fmt: skip
 """Stock passes from tensors to what LLVM takes."""
