@@ -41,6 +41,7 @@ from layout_ir.dialects.layout.view_ops import SliceOp
 from layout_ir.errors import LayoutError
 from layout_ir.exits.linalg import elementwise_forms, move_forms, reduction_forms, window_forms
 from layout_ir.exits.linalg.linalg_builder import LinalgBuilder, TensorValue, splat_number
+from layout_ir.exits.linalg.reorder_calls import REORDER
 from layout_ir.exits.linalg.scalar_body import signless
 
 Form = Callable[[LinalgBuilder, Any, list[TensorValue]], TensorValue]
@@ -123,8 +124,10 @@ _OURS = {dialect.name for dialect in (nn.NN, LayoutDialect, KernelDialect)}
 def _drop_attributes(module: ModuleOp) -> None:
     """Drops what our dialects say of ops, functions and arguments beside what they compute (names, models, options)."""
     for op in module.walk():
-        for name in [name for name in op.attributes if name.split(".")[0] in _SAID]:
-            del op.attributes[name]
+        for name in list(op.attributes):
+            # What a declared reorder does is said until it takes buffers (`reorder_calls`).
+            if name.split(".")[0] in _SAID and name != REORDER:
+                del op.attributes[name]
         if isinstance(op, FuncOp):
             for side in ("arg_attrs", "res_attrs"):
                 held = op.properties.get(side)

@@ -21,14 +21,14 @@ from xdsl.ir import Attribute
 from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.exits.linalg.linalg_builder import LinalgBuilder
 
-ATTRIBUTE = "layout.reorder"
+REORDER = "layout.reorder"
 """The attribute by which `convert-layout-to-physical` says what a declared function does."""
 
 
 def pass_buffers(module: ModuleOp) -> None:
     """Makes the functions that do reorders take source and destination by address, in place."""
     declared = {
-        op.sym_name.data: op for op in module.walk() if isinstance(op, FuncOp) and ATTRIBUTE in op.attributes
+        op.sym_name.data: op for op in module.walk() if isinstance(op, FuncOp) and REORDER in op.attributes
     }
     for op in list(module.walk()):
         if not isinstance(op, CallOp) or op.callee.string_value() not in declared:
@@ -54,7 +54,7 @@ def pass_buffers(module: ModuleOp) -> None:
     for function in declared.values():
         types = [*function.function_type.inputs, *function.function_type.outputs]
         function.function_type = FunctionType.from_lists([_buffer(type) for type in types], [])
-        said = function.attributes.pop(ATTRIBUTE)
+        said = function.attributes.pop(REORDER)
         parameters = [f"{name} = {value}" for name, value in function.attributes.items()]
         for name in list(function.attributes):
             del function.attributes[name]
