@@ -15,16 +15,22 @@ TYPE_CHECKING = False  # that of `typing`, whose import would take longer than a
 if TYPE_CHECKING:
     from typing import Any
 
+    from layout_ir import ir as ir
     from layout_ir.algebra.concat import compose, concat, split
     from layout_ir.algebra.factors import Factor
     from layout_ir.algebra.format import Format
     from layout_ir.algebra.layout import HOLE, Index, Layout, Pad
     from layout_ir.algebra.refinement import Nest, peel, refine
+    from layout_ir.api.ahead_of_time import compile_object
     from layout_ir.api.execute import run
     from layout_ir.api.exporting import to_onnx
     from layout_ir.api.memory import NONE, Memory
+    from layout_ir.api.program_layouts import formats, layout_of
+    from layout_ir.api.program_text import ProgramError, context, parse, to_text
+    from layout_ir.api.program_text import print as print
     from layout_ir.api.reordering import compile_reorder, reorder
     from layout_ir.arrays.descriptor import TensorDesc
+    from layout_ir.diagnostics import collect_remarks
     from layout_ir.errors import LayoutError
     from layout_ir.frontends.onnx import from_onnx
     from layout_ir.passes.onnx.optimize_model import optimize_onnx
@@ -43,22 +49,35 @@ _WHERE = {
     "Memory": "api.memory",
     "Nest": "algebra.refinement",
     "Pad": "algebra.layout",
+    "ProgramError": "api.program_text",
     "TensorDesc": "arrays.descriptor",
+    "collect_remarks": "diagnostics",
+    "compile_object": "api.ahead_of_time",
     "compile_reorder": "api.reordering",
     "compose": "algebra.concat",
     "concat": "algebra.concat",
+    "context": "api.program_text",
+    "formats": "api.program_layouts",
     "from_onnx": "frontends.onnx",
+    "layout_of": "api.program_layouts",
     "optimize": "passes.optimize_pipeline",
     "optimize_onnx": "passes.onnx.optimize_model",
+    "parse": "api.program_text",
     "peel": "algebra.refinement",
+    "print": "api.program_text",
     "refine": "algebra.refinement",
     "reorder": "api.reordering",
     "run": "api.execute",
     "split": "algebra.concat",
     "to_onnx": "api.exporting",
+    "to_text": "api.program_text",
 }
 """Every public name, and the module that defines it."""
 
+_MODULES = ("ir",)
+"""Public modules."""
+
+# Without `print`, so that `from layout_ir import *` leaves the builtin alone.
 __all__ = [
     "HOLE",
     "NONE",
@@ -70,32 +89,43 @@ __all__ = [
     "Memory",
     "Nest",
     "Pad",
+    "ProgramError",
     "TensorDesc",
+    "collect_remarks",
+    "compile_object",
     "compile_reorder",
     "compose",
     "concat",
+    "context",
+    "formats",
     "from_onnx",
+    "ir",
+    "layout_of",
     "optimize",
     "optimize_onnx",
+    "parse",
     "peel",
     "refine",
     "reorder",
     "run",
     "split",
     "to_onnx",
+    "to_text",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
+    if name not in _WHERE and name not in _MODULES:
         raise AttributeError(f"module 'layout_ir' has no attribute '{name}'")
     from layout_ir.forking import loading
 
     with loading:
+        if name in _MODULES:
+            return import_module(f"layout_ir.{name}")
         value = getattr(import_module(f"layout_ir.{_WHERE[name]}"), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_WHERE])
+    return sorted({*globals(), *_WHERE, *_MODULES})

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
@@ -182,6 +182,20 @@ def collect() -> Generator[list[Diagnostic]]:
     found: list[Diagnostic] = []
     with handling(found.append):
         yield found
+
+
+def collect_remarks() -> AbstractContextManager[list[Diagnostic]]:
+    """A context manager whose value is the list of the remarks and warnings that passes emit in its body.
+
+        with li.collect_remarks() as remarks:
+            li.optimize(module)
+        for remark in remarks:
+            print(remark)                # file:line:col: remark: ...
+
+    The list grows while the body runs. A `Diagnostic` has `severity`, `message`, `location` and `notes`. Errors are
+    raised, not collected.
+    """
+    return collect()
 
 
 def name_of_op(op: Operation) -> str:

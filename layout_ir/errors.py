@@ -74,6 +74,14 @@ def wants_traceback() -> bool:
     return bool(os.environ.get(TRACEBACK_VARIABLE))
 
 
+def show_traceback(error: BaseException) -> None:
+    """Prints the traceback of an UnforeseenError to standard error, if the user asked for it (LAYOUT_IR_TRACEBACK)."""
+    if isinstance(error, UnforeseenError) and wants_traceback():
+        from traceback import print_exception
+
+        print_exception(error)
+
+
 @contextmanager
 def unforeseen_as_error(subject: str, *foreseen: type[BaseException]) -> Generator[None]:
     """Raises an exception of the body as an `UnforeseenError` about `subject`.

@@ -27,6 +27,7 @@ from layout_ir.diagnostics import (
     PassError,
     Severity,
     collect,
+    collect_remarks,
     emit,
     handling,
     listening,
@@ -133,3 +134,15 @@ def test_an_op_without_a_place_has_that_of_what_is_around_it():
 )
 def test_a_location_prints_as_compilers_print_it(location: Location, text: str):
     assert str(location) == text
+
+
+def test_collected_remarks_are_what_passes_say_and_negative_errors_are_raised():
+    op = test.TestOp()
+    with collect_remarks() as remarks:
+        remark(op, "stays")
+        warning(op, "odd")
+    remark(op, "not heard")
+    assert [str(found) for found in remarks] == ["remark: stays", "warning: odd"]
+    with pytest.raises(PassError), collect_remarks() as remarks:
+        raise PassError("cannot go on", op)
+    assert remarks == []

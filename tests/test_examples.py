@@ -14,11 +14,11 @@ from xdsl.dialects.func import FuncOp
 from layout_ir.api.execute import run
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp, is_tensor
 from layout_ir.dialects.layout.types import tensor_type
+from layout_ir.frontends.mlir.verify_module import verify_module
 from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.reorder_report import traffic
 from layout_ir.passes.strip import strip
 from layout_ir.printing import print_module
-from layout_ir.tools.verify_module import verify_module
 from tests.programs import TARGETS, parse
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

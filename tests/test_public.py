@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType, f32
 
 import layout_ir as li
 from layout_ir.errors import UnforeseenError, public, public_methods
@@ -29,6 +29,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
     "Format.from_tag": (li.Format.from_tag, ("nchw",), {}),
     "Format.bind": (FORMAT.bind, ((2, 3, 4),), {}),
     "Layout.address": (LAYOUT.address, ((0, 0, 0),), {}),
+    "Layout.expression": (LAYOUT.expression, (("a", "b", "c"), "c"), {"result": "x"}),
     "Layout.inverse": (LAYOUT.inverse, (0,), {}),
     "Layout.slice": (LAYOUT.slice, ((0, 0, 0), (1, 1, 1)), {}),
     "Layout.permute": (LAYOUT.permute, ((0, 1, 2),), {}),
@@ -51,6 +52,10 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
     "peel": (li.peel, (10, [2]), {}),
     "optimize": (li.optimize, (ModuleOp([]),), {"target": None, "solver": None, "time_limit": None}),
     "run": (li.run, (ModuleOp([]), []), {"entry": None}),
+    "parse": (li.parse, ("func.func private @f()",), {}),
+    "to_text": (li.to_text, (ModuleOp([]),), {"elide_above": None}),
+    "formats": (li.formats, (ModuleOp([]),), {}),
+    "layout_of": (li.layout_of, (TensorType(f32, [2]),), {}),
     "to_onnx": (li.to_onnx, (ModuleOp([]),), {"entry": None}),
 }  # fmt: skip
 

@@ -8,6 +8,7 @@ a value. The modules build on each other in this order:
     tag, text                        the two spellings of a Format; they give the fields, Format makes the value
     format                           the recipe
     canonical, inverse               when two layouts are the same; what lies at an address
+    address_formula                  the address as a formula in other languages
     layout_builder, views, reshape   the same buffer under another index
     layout                           the recipe bound to a shape
     binding                          how it is bound

@@ -26,6 +26,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.algebra import reshape, views
+from layout_ir.algebra.address_formula import address_formula, chunk_formulas
 from layout_ir.algebra.cached_property import cached_property
 from layout_ir.algebra.canonical import box_key, map_key, overlaps, same_swizzled_map
 from layout_ir.algebra.factors import MEMORY, BoundFactor, Digit, Factor
@@ -38,6 +39,8 @@ from layout_ir.errors import LayoutError, public_methods
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from layout_ir.algebra.address_formula import Syntax
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +228,34 @@ class Layout:
         if not self.chunk_rank:
             raise LayoutError(f"layout {self} has no chunks: its format has no bar")
         return divmod(self.address(index), self.chunk_size)
+
+    def expression(
+        self, names: Sequence[str] | None = None, syntax: Syntax = "c", *, result: str = "address"
+    ) -> str:
+        """The address of an element as a formula over its index, in elements, simplified for this shape.
+
+            >>> Format.from_tag("nChw8c").bind((2, 17, 5, 4)).expression()
+            'n * 480 + c / 8 * 160 + h * 32 + w * 8 + c % 8'
+
+        `names` are the indices, one per dim: names, or expressions such as `oh * 2 + kh` (None: the names of the dims).
+        `syntax` is "c", "python", "affine" (the right side of an MLIR affine map) or "llvm": instructions on i64, one a
+        line, of which the last defines `%result`. In C the indices have a type that holds the address; in "llvm" they
+        are i64. What is said of an index outside the shape is undefined.
+
+        Raises LayoutError where names and dims differ in number, and for an unknown syntax.
+        """
+        return address_formula(self, names, syntax, result)
+
+    def chunk_expression(
+        self, names: Sequence[str] | None = None, syntax: Syntax = "c", *, result: str = "address"
+    ) -> tuple[str, str]:
+        """The two formulas of `chunk_address`: the number of the chunk, and the element offset inside it.
+
+        The arguments are those of `expression`; in "llvm" the two define `%result.chunk` and `%result.inside`. With a
+        table of chunks an element is at `table[chunk] + inside`. Raises LayoutError where the layout has no chunks,
+        and as `expression` does.
+        """
+        return chunk_formulas(self, names, syntax, result)
 
     def place(self, index: Sequence[int]) -> dict[str, int]:
         """Per named axis, the place of logical index `index` on it (memory not included)."""

@@ -238,17 +238,17 @@ def compile_reorder(
 
     Raises LayoutError where descriptors and arguments disagree, and where no kernel moves the layouts.
     """
-    src_name = _named(source, dtype) or "f32"
-    dst_name = _named(destination, dst_dtype) or src_name
+    src_name = dtype_of_side(source, dtype) or "f32"
+    dst_name = dtype_of_side(destination, dst_dtype) or src_name
     if any(isinstance(side, TensorDesc) and None in side.shape for side in (source, destination)):
-        numbers = (*_quantization(source, destination, scale, zero_point), beta)
+        numbers = (*quantization_of_sides(source, destination, scale, zero_point), beta)
         return _dynamic_kernel(
             source, destination, (src_name, dst_name), numbers, dim, threads=threads, target=target
         )
     src, dst = (side.layout if isinstance(side, TensorDesc) else side for side in (source, destination))
     if dst.pad == "zp" and isinstance(destination, TensorDesc):
         dst = replace(dst, pad=destination.zero_point)
-    parameters = (*_quantization(source, destination, scale, zero_point), beta)
+    parameters = (*quantization_of_sides(source, destination, scale, zero_point), beta)
     return _bound_kernel(
         src, dst, (src_name, dst_name), parameters, dim, threads=threads, target=target, tune=tune
     )
@@ -366,8 +366,18 @@ class ScaledReorder:
         """The plan that is compiled."""
         return self.kernel.plan
 
+    @property
+    def address(self) -> int:
+        """Where the machine code begins; see `Reorder.address`."""
+        return self.kernel.address
 
-def _named(side: TensorDesc | Layout, dtype: str | None) -> str | None:
+    @property
+    def signature(self) -> str:
+        """The C prototype of the function at `address`; see `Reorder.signature`."""
+        return self.kernel.signature
+
+
+def dtype_of_side(side: TensorDesc | Layout, dtype: str | None) -> str | None:
     """The element type of a side. Raises LayoutError where the descriptor says another than the argument."""
     given = None if dtype is None else canonical_name(dtype)
     if isinstance(side, Layout):
@@ -377,7 +387,7 @@ def _named(side: TensorDesc | Layout, dtype: str | None) -> str | None:
     return side.dtype
 
 
-def _quantization(
+def quantization_of_sides(
     source: TensorDesc | Layout, destination: TensorDesc | Layout, scale: Any, zero_point: Any
 ) -> tuple[Any, Any]:
     """Scales and zero points as pairs, where descriptors have any."""

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
-from layout_ir.errors import LayoutError, UnforeseenError, printable
+from layout_ir.errors import LayoutError, UnforeseenError, printable, show_traceback
+from layout_ir.snippet import snippet
 from layout_ir.tools.commands import COMMANDS, TextError
-from layout_ir.tools.snippet import snippet
 
 _EXAMPLES = """\
 examples:
@@ -78,7 +78,7 @@ def _run(options: argparse.Namespace) -> int:
         where = f"{error.filename}: " if error.filename else ""
         print(printable(f"{where}error: {error.strerror or error}"), file=sys.stderr)
     except Exception as error:
-        _print_failure(error, f"layout-ir {options.command} failed")
+        _print_error(UnforeseenError(f"layout-ir {options.command} failed", error))
     return 1
 
 
@@ -90,19 +90,11 @@ def _check_values(options: argparse.Namespace) -> None:
 
 
 def _print_error(error: LayoutError) -> None:
-    from layout_ir.tools.process import show_traceback
-
+    """Prints an error with its place to standard error; a ProgramError with all of its places and lines of source."""
     show_traceback(error)
+    if (render := getattr(error, "render", None)) is not None:
+        render(sys.stderr)
+        return
     # Errors of programs know the place of an op in its source.
     place = getattr(error, "location", None)
     print(printable(f"{'' if place is None else f'{place}: '}error: {error}"), file=sys.stderr)
-
-
-def _print_failure(error: Exception, subject: str) -> None:
-    """Prints a ProgramError with its places, any other exception as an UnforeseenError about `subject`."""
-    from layout_ir.tools.program import ProgramError
-
-    if isinstance(error, ProgramError):
-        error.render(sys.stderr)
-    else:
-        _print_error(UnforeseenError(subject, error))

@@ -35,16 +35,13 @@ from xdsl.utils.exceptions import (
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from layout_ir import registry
+from layout_ir.api.program_text import register_dialects
 from layout_ir.diagnostics import Diagnostic, Location, Severity, handling, unforeseen_in_pass
-from layout_ir.errors import LayoutError, UnforeseenError, unforeseen_as_error
+from layout_ir.errors import LayoutError, UnforeseenError, show_traceback, unforeseen_as_error
 from layout_ir.files import all_or_none, write_result
-from layout_ir.tools import expectations
-from layout_ir.tools.commands.arguments import add_input_shapes
-from layout_ir.tools.layout_opt_usage import Abort, abort, check_repeated, improve_usage
-from layout_ir.tools.locations import LocatedParser
-from layout_ir.tools.process import show_traceback
-from layout_ir.tools.program import check_is_model, check_output, input_shapes, register_dialects
-from layout_ir.tools.rendering import (
+from layout_ir.frontends.mlir.locations import LocatedParser
+from layout_ir.frontends.mlir.verify_module import verify_module
+from layout_ir.rendering import (
     Renderer,
     did_you_mean,
     from_error,
@@ -52,7 +49,10 @@ from layout_ir.tools.rendering import (
     from_spec_error,
     one_line,
 )
-from layout_ir.tools.verify_module import verify_module
+from layout_ir.tools import expectations
+from layout_ir.tools.commands.arguments import add_input_shapes
+from layout_ir.tools.layout_opt_usage import Abort, abort, check_repeated, improve_usage
+from layout_ir.tools.program import check_is_model, check_output, input_shapes
 from layout_ir.version import __version__
 
 _SPLIT = re.compile(r"^// -----[ \t]*\r?$", re.MULTILINE)
@@ -216,7 +216,8 @@ class LayoutOptMain(xDSLOptMain):
         name = self.get_input_name()
         if not name.startswith("onnx:"):
             return name
-        from layout_ir.tools.program import ProgramError, shipped_network
+        from layout_ir.api.program_text import ProgramError
+        from layout_ir.tools.program import shipped_network
 
         try:
             return shipped_network(name)

@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import ArgSpecParseError
 
 from layout_ir import registry
 from layout_ir.diagnostics import Diagnostic, Location, Severity
-from layout_ir.tools.rendering import did_you_mean, from_spec_error, one_line
+from layout_ir.rendering import did_you_mean, from_spec_error, one_line
 
 _DESCRIPTION = """\
 Read a program (.mlir, .onnx, or standard input), run passes over it, print the result.

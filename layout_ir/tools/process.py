@@ -1,4 +1,4 @@
-"""The tools as processes: closed standard streams, broken pipes, and tracebacks on request."""
+"""The tools as processes: closed standard streams and broken pipes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import errno
 import io
 import os
 import sys
-import traceback
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from typing import Any, NoReturn
-
-from layout_ir.errors import UnforeseenError, wants_traceback
 
 
 class _Closed(io.TextIOBase):
@@ -58,12 +55,6 @@ def _fill_closed_numbers() -> None:
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(number)
-
-
-def show_traceback(error: BaseException) -> None:
-    """Prints the traceback of an UnforeseenError to standard error, if the user asked for it (LAYOUT_IR_TRACEBACK)."""
-    if isinstance(error, UnforeseenError) and wants_traceback():
-        traceback.print_exception(error)
 
 
 @contextmanager

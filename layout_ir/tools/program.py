@@ -6,47 +6,14 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from typing import IO
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.universe import Universe
-from xdsl.utils.exceptions import DiagnosticException, ParseError
+from xdsl.utils.exceptions import DiagnosticException
 
-from layout_ir import registry
+from layout_ir.api.program_text import ProgramError, parse_file
 from layout_ir.diagnostics import Diagnostic, Location, Severity
 from layout_ir.errors import LayoutError
-from layout_ir.tools.locations import LocatedParser
-from layout_ir.tools.rendering import Renderer, from_parse_error, one_line
-from layout_ir.tools.verify_module import verify_module
-
-
-class ProgramError(Exception):
-    """A program that cannot be read or transformed. `sources` has the texts that diagnostics refer to, by file."""
-
-    def __init__(self, diagnostics: list[Diagnostic], sources: dict[str, str] | None = None):
-        super().__init__(diagnostics[0].message)
-        self.diagnostics = diagnostics
-        self.sources = sources or {}
-
-    def render(self, stream: IO[str]) -> None:
-        """Writes the diagnostics to `stream`, with lines of source and carets."""
-        renderer = Renderer(stream, self.sources)
-        for diagnostic in self.diagnostics:
-            renderer(diagnostic)
-
-
-def register_dialects(ctx: Context) -> None:
-    """Registers every dialect of xDSL, of installed packages and of this one; each is imported at its first use."""
-    for name, factory in {**Universe.get_multiverse().all_dialects, **registry.DIALECTS}.items():
-        ctx.register_dialect(name, registry.with_additions(name, factory))
-
-
-def context(allow_unregistered: bool = False) -> Context:
-    """A context with all these dialects."""
-    ctx = Context(allow_unregistered=allow_unregistered)
-    register_dialects(ctx)
-    return ctx
+from layout_ir.rendering import one_line
 
 
 def check_output(path: str | None) -> None:
@@ -96,28 +63,7 @@ def load_program(path: str, *, allow_unregistered: bool = False, shapes: Sequenc
     if os.path.splitext(path)[1] == ".onnx":
         return _load_onnx(path, input_shapes(shapes))
     check_is_model(path, shapes)
-    with open(path, "rb") as stream:
-        data = stream.read()
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        message = f"not UTF-8 text: byte 0x{data[error.start]:02x} in line {line}; models end in .onnx"
-        raise ProgramError([Diagnostic(Severity.ERROR, message, Location(path))]) from error
-    return parse_program(text, path, allow_unregistered=allow_unregistered)
-
-
-def parse_program(text: str, path: str, *, allow_unregistered: bool = False) -> ModuleOp:
-    """The verified module of an MLIR text; `path` names it in errors. Raises ProgramError."""
-    sources = {path: text}
-    try:
-        module = LocatedParser(context(allow_unregistered), text, path, 0).parse_program(True)
-    except ParseError as error:
-        raise ProgramError([from_parse_error(error)], sources) from error
-    errors = verify_module(module)
-    if errors:
-        raise ProgramError(errors, sources)
-    return module
+    return parse_file(path, allow_unregistered=allow_unregistered)
 
 
 def shipped_network(name: str) -> str:

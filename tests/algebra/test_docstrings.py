@@ -13,7 +13,7 @@ NAMES = {name: getattr(li, name) for name in ("Format", "compose", "concat", "pe
 FLAGS = doctest.ELLIPSIS
 
 
-@pytest.mark.parametrize("module", ["concat", "physical", "refinement", "reshape", "views"])
+@pytest.mark.parametrize("module", ["concat", "layout", "physical", "refinement", "reshape", "views"])
 def test_the_examples_of_a_module_hold(module: str):
     finder, runner = doctest.DocTestFinder(recurse=True), doctest.DocTestRunner(optionflags=FLAGS)
     for test in finder.find(import_module(f"layout_ir.algebra.{module}"), extraglobs=NAMES):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
+import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -351,3 +356,65 @@ def test_negative_a_zero_point_of_floats(zero_point: Any):
     match = r"zero point .* of f32: expected integers, but elements of the source are floats and have none"
     with pytest.raises(LayoutError, match=match):
         reorder(x, "ab", "ab", dtype="i8", zero_point=zero_point, dim=1)
+
+
+# --- Machine code for callers outside Python ---
+
+PLAIN = li.TensorDesc((2, 17, 5, 4), "f32", "nchw")
+VALUES = np.random.default_rng(0).standard_normal((2, 17, 5, 4)).astype(np.float32)
+
+
+def calling(folder: Path, signature: str, body: str) -> Any:
+    """A C function `call(function, ...)` around one of this signature."""
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler (cc)")
+    pointer = signature.replace("void reorder(", "typedef void (*reorder_t)(")
+    (folder / "call.c").write_text(f"#include <stdint.h>\n{pointer};\n{body}\n")
+    command = ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "call.c", "-o", "call.so"]
+    subprocess.run(command, cwd=folder, check=True)
+    return ctypes.CDLL(str(folder / "call.so"))
+
+
+def test_it_is_called_by_its_address_whole_and_in_parts(tmp_path: Path):
+    kernel = li.compile_reorder(PLAIN, li.TensorDesc((2, 17, 5, 4), "f32", "nChw8c"))
+    body = """
+    void call(reorder_t reorder, const void *src, void *dst, int64_t parts) {
+      for (int64_t part = 0; part < parts; part++) reorder(src, dst, part, parts);
+    }"""
+    loaded = calling(tmp_path, kernel.signature, body)
+    for parts in (1, 3):
+        result = np.full((2, 3, 5, 4, 8), np.nan, np.float32)
+        loaded.call(ctypes.c_void_p(kernel.address), VALUES.ctypes, result.ctypes, ctypes.c_int64(parts))
+        assert np.array_equal(result, li.reorder(VALUES, "nchw", "nChw8c"))
+
+
+def test_numbers_that_are_not_compiled_in_stand_behind_the_buffers(tmp_path: Path):
+    scale = np.linspace(0.01, 0.2, 17).astype(np.float32)
+    layouts = [li.Format.from_tag(tag).bind((2, 17, 5, 4)) for tag in ("nchw", "nhwc")]
+    kernel = li.compile_reorder(layouts[0], layouts[1], "f32", dst_dtype="i8", scale=scale, dim=1)
+    body = """
+    void call(reorder_t reorder, const void *src, void *dst, const float *ratio) {
+      const void *const arguments[6] = {src, dst, 0, ratio, 0, 0};
+      reorder(arguments, 0, 0, 1);
+    }"""
+    loaded = calling(tmp_path, kernel.signature, body)
+    ratio, result = (1 / scale).astype(np.float32), np.zeros((2, 5, 4, 17), np.int8)
+    loaded.call(ctypes.c_void_p(kernel.address), VALUES.ctypes, result.ctypes, ratio.ctypes)
+    assert np.array_equal(result, li.reorder(VALUES, "nchw", "nhwc", dtype="i8", scale=scale, dim=1))
+
+
+def test_the_code_lives_as_long_as_the_kernel():
+    kernel = li.compile_reorder(PLAIN, li.TensorDesc((2, 17, 5, 4), "f32", "nhwc"))
+    forget()
+    gc.collect()
+    result = np.zeros((2, 5, 4, 17), np.float32)
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    kind(kernel.address)(VALUES.ctypes.data, result.ctypes.data, 0, 1)
+    assert np.array_equal(result, VALUES.transpose(0, 2, 3, 1))
+
+
+def test_negative_a_kernel_of_dynamic_extents_has_no_address():
+    sides = [li.TensorDesc((None, 17, 5, 4), "f32", tag) for tag in ("nchw", "nhwc")]
+    kernel = li.compile_reorder(sides[0], sides[1])
+    with pytest.raises(li.LayoutError, match=r"of dynamic extents has no address.*compile_object"):
+        _ = kernel.address

@@ -480,8 +480,8 @@ class Models(Kind):
         return data
 
     def run(self, data: bytes) -> None:
+        from layout_ir.frontends.mlir.verify_module import verify_module
         from layout_ir.frontends.onnx import OnnxImportError, from_onnx
-        from layout_ir.tools.verify_module import verify_module
 
         Path("w.bin").write_bytes(_side_file())
         Path("model.onnx").write_bytes(data)

@@ -28,8 +28,8 @@ from layout_ir.dialects.kernel.ops import DynamicOp, KernelDialect, PlanOp
 from layout_ir.dialects.kernel.plan_parser import parse_plan
 from layout_ir.dialects.layout import LayoutDialect
 from layout_ir.errors import LayoutError
-from layout_ir.tools.locations import LocatedParser
-from layout_ir.tools.verify_module import verify_module
+from layout_ir.frontends.mlir.locations import LocatedParser
+from layout_ir.frontends.mlir.verify_module import verify_module
 from tests.backends.llvm.cases import random_case
 from tests.fuzz.dynamic_reorders import At
 from tests.fuzz.kinds import Kind, Wrong

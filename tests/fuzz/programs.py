@@ -16,10 +16,10 @@ from random import Random
 from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
 
+from layout_ir.frontends.mlir.locations import LocatedParser
+from layout_ir.frontends.mlir.verify_module import verify_module
 from layout_ir.registry import DIALECTS
 from layout_ir.tools.commands.optimize import TARGETS
-from layout_ir.tools.locations import LocatedParser
-from layout_ir.tools.verify_module import verify_module
 from tests.fuzz.kinds import ROOT, Kind, Wrong
 from tests.fuzz.mutation import SMALL, TextMutator
 from tests.fuzz.tools import call

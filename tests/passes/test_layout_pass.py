@@ -14,12 +14,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
 from layout_ir import registry
+from layout_ir.api.program_text import context
 from layout_ir.diagnostics import Location, PassError, UnforeseenPassError, collect
 from layout_ir.errors import LayoutError
+from layout_ir.frontends.mlir.locations import LocatedParser
 from layout_ir.passes.explain_reorders import LayoutExplainPass
 from layout_ir.passes.layout_pass import LayoutPass
-from layout_ir.tools.locations import LocatedParser
-from layout_ir.tools.program import context
 
 ROOT = Path(__file__).parents[2]
 

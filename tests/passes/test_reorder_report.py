@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from layout_ir.api.program_text import context
 from layout_ir.errors import LayoutError
+from layout_ir.frontends.mlir.locations import LocatedParser
 from layout_ir.passes.reorder_report import compare
-from layout_ir.tools.locations import LocatedParser
-from layout_ir.tools.program import context
 
 OPS = """\
 func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {

@@ -7,11 +7,11 @@ from xml.etree import ElementTree
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from layout_ir.api.program_text import context
 from layout_ir.dialects.layout import ReorderOp
 from layout_ir.drawing.drawn_graph import DrawnGraph, DrawnNode
+from layout_ir.frontends.mlir.locations import LocatedParser
 from layout_ir.passes.reorder_report import compare
-from layout_ir.tools.locations import LocatedParser
-from layout_ir.tools.program import context
 from layout_ir.tools.program_graph import drawn_program, program_pictures
 
 CHAIN = """\

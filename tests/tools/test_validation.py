@@ -7,11 +7,11 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
+from layout_ir.api.program_text import context
 from layout_ir.diagnostics import Location
 from layout_ir.dialects import nn
 from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.rewriting import replace_op
-from layout_ir.tools.program import context
 from layout_ir.tools.validation import Validator, compare_runs, relative_difference
 from tests.passes.programs import random_program
 

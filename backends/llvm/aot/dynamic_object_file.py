@@ -17,7 +17,6 @@ from math import lcm, prod
 
 from layout_ir.algebra.format import Format
 from layout_ir.backends.llvm.aot.object_file import Unit, check_name
-from layout_ir.backends.llvm.emission.emit import module_text
 from layout_ir.backends.llvm.emission.size_registers import SizeRegisters
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.planning.dynamic_shapes import (
@@ -68,12 +67,8 @@ class DynamicUnit(Unit):
         """Never: every plan would have to be safe in place, the fallback too."""
         return False
 
-    def ir(self) -> str:
-        """The functions as a module."""
-        return module_text(self.functions(), self.machine)
-
     def functions(self) -> list[str]:
-        """The LLVM IR, function by function."""
+        """One per plan, the choice among them, and those of the C interface around it."""
         name = self.name
         bodies = [choice.function(f"{name}.{k}") for k, choice in enumerate(self.choices)]
         part = f"define void @{name}_part({_ARGUMENTS}) nounwind {{\n{self._share()}  ret void\n}}"

@@ -1,6 +1,8 @@
-"""The C header of a reorder that was compiled ahead of time: everything its caller must know."""
+"""The C header of reorders that were compiled ahead of time: everything their caller must know."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from layout_ir.algebra.pads import PadPolicy, pad_after
 from layout_ir.backends.llvm.aot.dynamic_object_file import DynamicUnit
@@ -17,31 +19,58 @@ _MEANINGS = {
 }
 
 
-def header(unit: Unit, needs: tuple[str, ...] = ()) -> str:
+def header(unit: Unit, needs: Sequence[str] = ()) -> str:
     """Declarations of `unit`, for C and C++. `needs`: the CPU features that the caller has to make sure of."""
-    name, upper = unit.name, unit.name.upper()
-    comment = "\n".join(f" * {line}".rstrip() for line in _facts(unit, needs))
+    title = f"{unit.name}: a reorder of tensor elements in memory, compiled ahead of time by layout-ir."
+    return _file(unit.name, title, _facts(unit, needs), _sizes(unit), _functions(unit))
+
+
+def header_of_several(
+    name: str, units: Sequence[Unit], notes: Sequence[str], needs: Sequence[str] = ()
+) -> str:
+    """Declarations of all `units`, which one object defines. `name` is what the file is included once by.
+
+    `notes` are lines of the comment at the top; what is said of one unit stands above its functions.
+    """
+    title = f"{name}: reorders of tensor elements in memory, compiled ahead of time by layout-ir."
+    machine = units[0].machine
+    facts = [*notes, "", f"machine  {machine.triple}, {machine.cpu}"]
+    if needs:
+        facts += _wrapped("needs    ", needs)
+    sections = [
+        f"/* {unit.name}\n *\n{_comment(_facts(unit, machine=False))}\n */\n{_sizes(unit)}{_functions(unit)}"
+        for unit in units
+    ]
+    return _file(name, title, facts, "", "\n".join(sections))
+
+
+def _file(name: str, title: str, facts: Sequence[str], sizes: str, functions: str) -> str:
+    guard = f"LAYOUT_IR_{name.upper()}_H"
     return f"""\
-/* {name}: a reorder of tensor elements in memory, compiled ahead of time by layout-ir.
+/* {title}
  *
-{comment}
+{_comment(facts)}
  */
-#ifndef LAYOUT_IR_{upper}_H
-#define LAYOUT_IR_{upper}_H
+#ifndef {guard}
+#define {guard}
 
 #include <stdint.h>
 
-{_sizes(unit)}#ifdef __cplusplus
+{sizes}#ifdef __cplusplus
 extern "C" {{
 #endif
 
-{_functions(unit)}
+{functions}
 #ifdef __cplusplus
 }}
 #endif
 
 #endif
 """
+
+
+def _comment(lines: Sequence[str]) -> str:
+    return "\n".join(f" * {line}".rstrip() for line in lines)
 
 
 _PARTS = """\
@@ -119,7 +148,7 @@ def _pad(unit: Unit) -> PadPolicy:
     return pad if conversion is None else pad_after(pad, conversion)
 
 
-def _facts(unit: Unit, needs: tuple[str, ...]) -> list[str]:
+def _facts(unit: Unit, needs: Sequence[str] = (), *, machine: bool = True) -> list[str]:
     (source, destination), plan = unit.formats, unit.plans[-1]
     shape = shape_text(unit.shape)
     buffers = f"buffers      source {plan.src_bytes} bytes, destination {plan.dst_bytes} bytes, pads included"
@@ -127,13 +156,14 @@ def _facts(unit: Unit, needs: tuple[str, ...]) -> list[str]:
         count = len(unit.shape)
         buffers = f"extents      {count} numbers, one per dim; those that the shape gives are not read"
     lines = [
-        f"source       {_safe(str(source))}",
-        f"destination  {_safe(str(destination))}",
+        f"source       {comment_safe(str(source))}",
+        f"destination  {comment_safe(str(destination))}",
         f"shape        {shape}, {_elements(unit)}",
         buffers,
         *_argument_lines(unit),
-        f"machine      {unit.machine.triple}, {unit.machine.cpu}",
     ]
+    if machine:
+        lines.append(f"machine      {unit.machine.triple}, {unit.machine.cpu}")
     if needs:
         lines += _wrapped("needs        ", needs)
     if plan.conversion is not None and (converting := describe_arithmetic(plan.conversion)):
@@ -173,7 +203,7 @@ def _alignment(unit: Unit) -> str:
     )
 
 
-def _wrapped(first: str, words: tuple[str, ...]) -> list[str]:
+def _wrapped(first: str, words: Sequence[str]) -> list[str]:
     lines = [first]
     for word in words:
         if len(lines[-1]) + len(word) > 100:
@@ -182,6 +212,6 @@ def _wrapped(first: str, words: tuple[str, ...]) -> list[str]:
     return lines
 
 
-def _safe(text: str) -> str:
+def comment_safe(text: str) -> str:
     """`text` inside a comment."""
     return text.replace("*/", "* /").replace("/*", "/ *")

@@ -89,9 +89,13 @@ class Unit:
         """Whether some stores bypass the caches."""
         return any(step.kernel.streaming for plan in self.plans for step in plan.steps)
 
-    def ir(self) -> str:
-        """The LLVM IR."""
+    def functions(self) -> list[str]:
+        """The LLVM IR, function by function."""
         raise NotImplementedError
+
+    def ir(self) -> str:
+        """The functions as a module."""
+        return module_text(self.functions(), self.machine)
 
     def assembly(self) -> str:
         """The machine code as text."""
@@ -99,13 +103,16 @@ class Unit:
 
     def object_file(self) -> bytes:
         """The machine code for a linker. Raises LayoutError where it would need symbols from elsewhere."""
-        data = jit.object_file(self.ir(), self.machine)
-        missing = [name for name, defined in elf_symbols(data) if not defined]
-        if missing:
-            raise LayoutError(
-                f"the code for {self.machine.cpu} calls {', '.join(missing)}, which no object has"
-            )
-        return data
+        return self_contained_object(self.ir(), self.machine)
+
+
+def self_contained_object(ir: str, machine: Machine) -> bytes:
+    """The object file of a module of LLVM IR. Raises LayoutError where it would need symbols from elsewhere."""
+    data = jit.object_file(ir, machine)
+    missing = [name for name, defined in elf_symbols(data) if not defined]
+    if missing:
+        raise LayoutError(f"the code for {machine.cpu} calls {', '.join(missing)}, which no object has")
+    return data
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,17 +161,19 @@ class FixedUnit(Unit):
             if isinstance(value, str)
         )
 
-    def ir(self) -> str:
+    def functions(self) -> list[str]:
         """A body of internal linkage, and NAME and NAME_part around it."""
         body = f"{self.name}.body"
         more = "".join(f", ptr %{argument.name}" for argument in self.arguments)
-        function = emit_function(body, self.plan, self.machine, "internal", block=False)
-        return module_text([function], self.machine) + (
+        whole = (
             f"define void @{self.name}(ptr %src, ptr %dst{more}) nounwind {{\n"
-            f"  tail call void @{body}(ptr %src, ptr %dst, i64 0, i64 1{more})\n  ret void\n}}\n"
-            f"define void @{self.name}_part(ptr %src, ptr %dst, i64 %part, i64 %parts{more}) nounwind {{\n"
-            f"  tail call void @{body}(ptr %src, ptr %dst, i64 %part, i64 %parts{more})\n  ret void\n}}\n"
+            f"  tail call void @{body}(ptr %src, ptr %dst, i64 0, i64 1{more})\n  ret void\n}}"
         )
+        part = (
+            f"define void @{self.name}_part(ptr %src, ptr %dst, i64 %part, i64 %parts{more}) nounwind {{\n"
+            f"  tail call void @{body}(ptr %src, ptr %dst, i64 %part, i64 %parts{more})\n  ret void\n}}"
+        )
+        return [emit_function(body, self.plan, self.machine, "internal", block=False), whole, part]
 
 
 def compile_ahead(

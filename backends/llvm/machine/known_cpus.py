@@ -172,3 +172,22 @@ def with_features(machine: Machine, changes: str) -> Machine:
         vector = 64
     features = ",".join(filter(None, (machine.features, *(part.strip() for part in changes.split(",")))))
     return replace(machine, features=features, vector=vector)
+
+
+def features_needed(name: str, changes: str | None = None) -> tuple[str, ...]:
+    """The CPU features, in LLVM's words, that code for the machine of that name needs, under `with_features`' changes.
+
+    Raises LayoutError where there is no such machine.
+    """
+    if name == "host":
+        needs = [part[1:] for part in host().features.split(",") if part.startswith("+")]
+    else:
+        machine_named(name)
+        needs = list(_CPUS[name].needs)
+    for part in (changes or "").split(","):
+        feature = part.strip()[1:]
+        if part.strip().startswith("+") and feature not in needs:
+            needs.append(feature)
+        elif part.strip().startswith("-") and feature in needs:
+            needs.remove(feature)
+    return tuple(needs)

@@ -98,6 +98,28 @@ class Reorder:
             checked.kernel, parallel, threads, sizes, plan.widths, plan.in_place_safe, checked, plan.elements
         )
 
+    @property
+    def address(self) -> int:
+        """Where the machine code begins: a C function of the type that `signature` says, for callers outside Python.
+
+        It is valid as long as this kernel lives. It checks nothing, needs no GIL and may run in any number of threads.
+        """
+        return self._checked.kernel
+
+    @property
+    def signature(self) -> str:
+        """The C prototype of the function at `address`. Part 0 of 1 is the whole reorder.
+
+        Where the elements are converted with parameters that are not compiled in, the first argument is an array of
+        addresses: source, destination, then src_zero, ratio, beta and dst_zero, each of which is a row of numbers
+        (floats, or doubles where the conversion computes in f64), or is not read where the conversion has none.
+        """
+        if self.plan.conversion is not None and self.plan.conversion.at_run_time:
+            first = f"const void *const arguments[{2 + len(PARAMETERS)}], void *unused"
+        else:
+            first = "const void *src, void *dst"
+        return f"void reorder({first}, int64_t part, int64_t parts)"
+
     def run_part(self, src: int, dst: int, part: int, parts: int, values: Values | None = None) -> None:
         """Runs part number `part` of `parts` of the work, between trusted addresses."""
         places, _keep = self._checked.arguments(src, dst, values)

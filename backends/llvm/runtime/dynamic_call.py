@@ -117,6 +117,21 @@ class DynamicKernel:
         else:
             thread_pool.ensure(threads).parallel(compiled.address, block.ctypes.data, 0, threads)
 
+    @property
+    def address(self) -> int:
+        """Raises LayoutError: which machine code runs is decided per shape, so there is no one address of it."""
+        raise LayoutError(
+            "a kernel of dynamic extents has no address, its code is made as shapes come: compile_object makes "
+            "a C function for all of them"
+        )
+
+    @property
+    def signature(self) -> str:
+        """Raises LayoutError, as `address` does."""
+        raise LayoutError(
+            "a kernel of dynamic extents has no C prototype: compile_object makes a C function for all shapes"
+        )
+
     def run_part(self, src: int, dst: int, part: int, parts: int, shape: Sequence[int]) -> None:
         """Runs part number `part` of `parts` of a call, with the buffers at two addresses, which are trusted."""
         compiled, *_ = self._prepare(tuple(shape))

@@ -15,6 +15,7 @@ COMMANDS = (
     "explain_reorder",
     "explain_model",
     "compile_reorder",
+    "compile_reorders",
     "bench",
     "calibrate",
     "verify_certificate",

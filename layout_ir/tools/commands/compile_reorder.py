@@ -7,15 +7,18 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.errors import LayoutError, shape_text
+from layout_ir.tools.commands.code_options import (
+    add_file_arguments,
+    add_target_arguments,
+    kind_of_output,
+    machine_of,
+)
 
 if TYPE_CHECKING:
     from layout_ir.algebra.format import Format
     from layout_ir.algebra.layout import Layout
     from layout_ir.backends.llvm.aot.object_file import Unit
     from layout_ir.backends.llvm.machine.machine import Machine
-
-_SUFFIXES = {".o": "obj", ".obj": "obj", ".s": "asm", ".ll": "ir"}
-_DIALECTS = ("obj", "asm", "ir")
 
 _EPILOG = """\
 The object calls nothing and can be linked into any program or shared library. The header declares
@@ -63,12 +66,7 @@ def add_parser(subparsers: Any) -> None:
     )
     add_layout_arguments(parser)
     add_quantization_arguments(parser)
-    parser.add_argument(
-        "--target", default="host", metavar="NAME", help="the machine: one of --list-targets (default: host)"
-    )
-    parser.add_argument(
-        "--features", metavar="LIST", help="CPU features to add or to do without: +avx512vbmi,-fma"
-    )
+    add_target_arguments(parser, "--list-targets")
     parser.add_argument(
         "--like",
         metavar="SHAPE",
@@ -76,22 +74,15 @@ def add_parser(subparsers: Any) -> None:
         help="with dynamic extents: a shape to be fast for, besides the usual ones; may be given again",
     )
     parser.add_argument("--name", default="reorder", metavar="NAME", help="the C function (default: reorder)")
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="where to write: an object (.o), assembly (.s) or LLVM IR (.ll); - is standard output",
-    )
-    parser.add_argument("--emit", choices=_DIALECTS, help="what to write, where the suffix does not say")
-    parser.add_argument("--header", metavar="FILE", help="where to write the C header")
+    add_file_arguments(parser)
     parser.add_argument("--list-targets", action="store_true", help="list the machines that have a name")
-    parser.add_argument("--json", action="store_true", help="say what was written as one JSON object")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Writes the files. Raises LayoutError or TextError, before anything is written, and OSError."""
     from layout_ir.backends.llvm.aot.header import header
+    from layout_ir.backends.llvm.machine.known_cpus import features_needed
     from layout_ir.files import all_or_none, write_result
 
     if args.list_targets:
@@ -99,10 +90,10 @@ def run(args: argparse.Namespace) -> int:
         return 0
     kind = _kind(args)
     with all_or_none(args.output, args.header):
-        machine = _machine(args)
+        machine = machine_of(args)
         unit = _unit(args, machine)
         result = unit.object_file() if kind == "obj" else unit.assembly() if kind == "asm" else unit.ir()
-        needs = _needs(args)
+        needs = features_needed(args.target, args.features)
         write_result(result, args.output)
         if args.header is not None:
             write_result(header(unit, needs), args.header)
@@ -113,37 +104,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _kind(args: argparse.Namespace) -> str:
-    """What to write: "obj", "asm" or "ir". Raises LayoutError where neither --emit nor the suffix of -o says it."""
+    """What to write. Raises LayoutError where a side or the kind is not said."""
     if args.source is None or args.destination is None:
         raise LayoutError("say what to compile: SRC DST --shape EXTENTS (layout-ir compile-reorder --help)")
-    if args.json and args.output in (None, "-"):
-        raise LayoutError("--json prints to standard output: name a file for the code, such as -o kernel.o")
-    if args.emit is not None:
-        if args.output is None and args.emit == "obj":
-            raise LayoutError("say where the object goes: -o kernel.o")
-        return str(args.emit)
-    if args.output is None:
-        raise LayoutError("say where the object goes, such as -o kernel.o, or what to print: --emit asm")
-    for suffix, kind in _SUFFIXES.items():
-        if args.output.endswith(suffix):
-            return kind
-    raise LayoutError(
-        f"'{args.output}' does not say what to write: {', '.join(_SUFFIXES)} do, or --emit {'|'.join(_DIALECTS)}"
-    )
-
-
-def _machine(args: argparse.Namespace) -> Machine:
-    from layout_ir.backends.llvm.machine.known_cpus import machine_named, with_features
-    from layout_ir.tools.commands import TextError
-    from layout_ir.tools.commands.formats import pointing
-
-    try:
-        machine = machine_named(args.target)
-    except LayoutError as error:
-        raise TextError(str(error), args.target, (0, len(args.target))) from error
-    if args.features is None:
-        return machine
-    return pointing(args.features, 0, lambda: with_features(machine, args.features))
+    return kind_of_output(args)
 
 
 def _unit(args: argparse.Namespace, machine: Machine) -> Unit:
@@ -203,24 +167,6 @@ def _layout(args: argparse.Namespace, text: str) -> Layout:
     layout = read_layout(args, text)
     note_order(args, text, layout)
     return layout
-
-
-def _needs(args: argparse.Namespace) -> tuple[str, ...]:
-    """The CPU features that the code may use."""
-    from layout_ir.backends.llvm.machine.known_cpus import known_cpus
-    from layout_ir.backends.llvm.machine.machine import host
-
-    if args.target == "host":
-        needs = [part[1:] for part in host().features.split(",") if part.startswith("+")]
-    else:
-        needs = list(known_cpus()[args.target].needs)
-    for part in (args.features or "").split(","):
-        name = part.strip()[1:]
-        if part.strip().startswith("+") and name not in needs:
-            needs.append(name)
-        elif part.strip().startswith("-") and name in needs:
-            needs.remove(name)
-    return tuple(needs)
 
 
 def _summary(

@@ -221,8 +221,8 @@ def compared(module: ModuleOp, args: argparse.Namespace) -> tuple[Report, Module
     from layout_ir.diagnostics import Severity, collect
     from layout_ir.passes.reorder_report import compare
     from layout_ir.passes.selection.costs.cost_table import load_costs
+    from layout_ir.rendering import Renderer
     from layout_ir.tools.program import pass_error
-    from layout_ir.tools.rendering import Renderer
 
     with collect() as found:
         try:

@@ -224,11 +224,11 @@ def _check_rewritten(
     costs: CostModel | None,
 ) -> None:
     """Raises LayoutError unless the choice makes `module` of the program that the certificate records."""
+    from layout_ir.api.program_text import parse_program
     from layout_ir.errors import LayoutError
     from layout_ir.passes.optimize_pipeline import clean_up
     from layout_ir.passes.propagate import apply_choices
     from layout_ir.passes.selection.translation.origin import check_problem, text_of
-    from layout_ir.tools.program import parse_program
 
     before = parse_program(recorded, "the recorded program")
     check_problem(certificate, before, target, costs)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import layout_ir as li
-from layout_ir.tools.program import parse_program
+from layout_ir.api.program_text import parse_program
 
 pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 
@@ -58,7 +58,7 @@ def test_negative_what_does_not_run(op: str, message: str):
 def test_onnx_is_imported_only_when_such_an_op_runs():
     code = (
         "import sys, numpy as np, layout_ir as li\n"
-        "from layout_ir.tools.program import parse_program\n"
+        "from layout_ir.api.program_text import parse_program\n"
         "m = parse_program('func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {"
         " %y = nn.relu %x : tensor<3xf32> func.return %y : tensor<3xf32> }', 't')\n"
         "li.run(m, [np.zeros(3, np.float32)])\n"

@@ -12,12 +12,12 @@ from onnx import TensorProto, helper
 from xdsl.dialects.builtin import ModuleOp
 
 import layout_ir as li
+from layout_ir.api.program_text import parse_program
 from layout_ir.dialects.nn import OpaqueOp
 from layout_ir.dialects.nn.protos import node_of
 from layout_ir.frontends.onnx import OnnxImportError, from_onnx
 from layout_ir.frontends.onnx.subgraphs import captured_names
 from layout_ir.printing import print_module
-from layout_ir.tools.program import parse_program
 from tests.frontends.onnx.models import ints, main_of, model, node
 
 Array = NDArray[Any]

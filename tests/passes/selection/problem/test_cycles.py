@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from xdsl.parser import Parser
 
+from layout_ir.api.program_text import context
 from layout_ir.diagnostics import PassError
 from layout_ir.passes.selection.problem.cycles import check_acyclic
-from layout_ir.tools.program import context
 
 
 def _check(text: str) -> None:

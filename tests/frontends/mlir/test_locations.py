@@ -16,7 +16,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
 from layout_ir.diagnostics import Location, location_of
-from layout_ir.tools.locations import LocatedParser
+from layout_ir.frontends.mlir.locations import LocatedParser
 
 
 def context() -> Context:

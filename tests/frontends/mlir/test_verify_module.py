@@ -15,8 +15,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from layout_ir.diagnostics import Location
 from layout_ir.errors import LayoutError
-from layout_ir.tools.locations import LocatedParser
-from layout_ir.tools.verify_module import verify_module
+from layout_ir.frontends.mlir.locations import LocatedParser
+from layout_ir.frontends.mlir.verify_module import verify_module
 
 
 def parse(text: str) -> ModuleOp:

@@ -18,7 +18,7 @@ from xdsl.utils.exceptions import ArgSpecParseError, MultipleSpansParseError, Pa
 from xdsl.utils.lexer import Span
 
 from layout_ir.diagnostics import Diagnostic, Location, Severity
-from layout_ir.tools.snippet import snippet
+from layout_ir.snippet import snippet
 
 _PIPELINE_PLACE = re.compile(r"^pass-pipeline:(\d+):(\d+)$")
 

@@ -18,9 +18,8 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from layout_ir.diagnostics import Diagnostic, Severity, location_of, name_of_op
 from layout_ir.dialects.layout import is_tensor, verify_encoding
-from layout_ir.errors import LayoutError, UnforeseenError
-from layout_ir.tools.process import show_traceback
-from layout_ir.tools.rendering import one_line
+from layout_ir.errors import LayoutError, UnforeseenError, show_traceback
+from layout_ir.rendering import one_line
 
 
 def verify_module(module: ModuleOp) -> list[Diagnostic]:

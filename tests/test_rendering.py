@@ -12,8 +12,8 @@ from xdsl.utils.arg_spec import parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError, ParseError, VerifyException
 
 from layout_ir.diagnostics import Diagnostic, Location, Severity
-from layout_ir.tools.locations import LocatedParser
-from layout_ir.tools.rendering import Renderer, from_parse_error, from_spec_error, one_line
+from layout_ir.frontends.mlir.locations import LocatedParser
+from layout_ir.rendering import Renderer, from_parse_error, from_spec_error, one_line
 
 
 def render(diagnostic: Diagnostic, text: str | None = None) -> str:

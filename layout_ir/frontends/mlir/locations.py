@@ -32,7 +32,7 @@ from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer
 
 from layout_ir.errors import LayoutError
-from layout_ir.tools.rendering import did_you_mean
+from layout_ir.rendering import did_you_mean
 
 
 class _Lexer(MLIRLexer):
