@@ -32,7 +32,7 @@ DIALECTS: dict[str, Callable[[], Dialect]] = {
     "nn": lazy("layout_ir.dialects.nn", "NN"),
 }
 
-_INCOMPLETE = ("linalg", "tosa")
+_INCOMPLETE = ("linalg", "memref", "tensor", "tosa")
 """Dialects of xDSL that lack ops of MLIR; `layout_ir.dialects.upstream` has these."""
 
 

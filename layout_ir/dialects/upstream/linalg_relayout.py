@@ -180,7 +180,7 @@ class RelayoutOp(IRDLOperation, ABC):
         properties = {
             "inner_dims_pos": _ints(dims),
             "static_inner_tiles": _ints(static),
-            "outer_dims_perm": _ints(order),
+            "outer_dims_perm": _ints(order) if order else None,
         }
         paddings = (padding,) if cls.PACKS else ()
         type = SSAValue.get(dest).type
