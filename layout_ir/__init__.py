@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from layout_ir.errors import LayoutError
     from layout_ir.frontends.onnx import from_onnx
     from layout_ir.passes.onnx.optimize_model import optimize_onnx
+    from layout_ir.passes.open_layouts import open_layouts
     from layout_ir.passes.optimize_pipeline import optimize
     from layout_ir.version import __version__ as __version__
 
@@ -48,6 +49,7 @@ _WHERE = {
     "compose": "algebra.concat",
     "concat": "algebra.concat",
     "from_onnx": "frontends.onnx",
+    "open_layouts": "passes.open_layouts",
     "optimize": "passes.optimize_pipeline",
     "optimize_onnx": "passes.onnx.optimize_model",
     "peel": "algebra.refinement",
@@ -75,6 +77,7 @@ __all__ = [
     "compose",
     "concat",
     "from_onnx",
+    "open_layouts",
     "optimize",
     "optimize_onnx",
     "peel",

@@ -44,6 +44,7 @@ def with_additions(name: str, load: Callable[[], Dialect]) -> Callable[[], Diale
 
 
 _PASSES = (
+    ("open", "open_layouts", "make every tensor of a plain program #layout.any, with reorders at the edges"),
     ("propagate", "propagate", "choose a format for every #layout.any, insert the reorders that are left"),
     ("fold-reorders", "fold_reorders", "remove, merge, share and move reorders; never makes a program worse"),
     ("prepack-constants", "prepack_constants", "reorder constants at compile time"),

@@ -82,6 +82,11 @@ class RelayoutOp(IRDLOperation, ABC):
     # What it says ----------------------------------------------------------------------------------------------------
 
     @property
+    def packs(self) -> bool:
+        """Whether the result is the packed tensor, rather than the source."""
+        return self.PACKS
+
+    @property
     def packed_type(self) -> TensorType[Attribute]:
         """The type of the tensor in tiles."""
         return tensor_type(self.dest.type if self.PACKS else self.source.type)
