@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from layout_ir.errors import LayoutError
     from layout_ir.frontends.onnx import from_onnx
     from layout_ir.passes.onnx.optimize_model import optimize_onnx
+    from layout_ir.passes.open_layouts import open_layouts
     from layout_ir.passes.optimize_pipeline import optimize
     from layout_ir.version import __version__ as __version__
 
@@ -60,6 +61,7 @@ _WHERE = {
     "formats": "api.program_layouts",
     "from_onnx": "frontends.onnx",
     "layout_of": "api.program_layouts",
+    "open_layouts": "passes.open_layouts",
     "optimize": "passes.optimize_pipeline",
     "optimize_onnx": "passes.onnx.optimize_model",
     "parse": "api.program_text",
@@ -101,6 +103,7 @@ __all__ = [
     "from_onnx",
     "ir",
     "layout_of",
+    "open_layouts",
     "optimize",
     "optimize_onnx",
     "parse",

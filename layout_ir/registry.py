@@ -32,7 +32,7 @@ DIALECTS: dict[str, Callable[[], Dialect]] = {
     "nn": lazy("layout_ir.dialects.nn", "NN"),
 }
 
-_INCOMPLETE = ("linalg", "tosa")
+_INCOMPLETE = ("linalg", "memref", "tensor", "tosa")
 """Dialects of xDSL that lack ops of MLIR; `layout_ir.dialects.upstream` has these."""
 
 
@@ -44,6 +44,7 @@ def with_additions(name: str, load: Callable[[], Dialect]) -> Callable[[], Diale
 
 
 _PASSES = (
+    ("open", "open_layouts", "make every tensor of a plain program #layout.any, with reorders at the edges"),
     ("propagate", "propagate", "choose a format for every #layout.any, insert the reorders that are left"),
     ("fold-reorders", "fold_reorders", "remove, merge, share and move reorders; never makes a program worse"),
     ("prepack-constants", "prepack_constants", "reorder constants at compile time"),

@@ -17,7 +17,7 @@ func.func @several_tiles(%x: tensor<60x30xf32>, %to: tensor<2x2x16x32xf32>, %bac
 
 func.func @whole_tiles(%x: tensor<64x8xf32>, %to: tensor<2x8x32xf32>) -> tensor<2x8x32xf32> {
   // CHECK: linalg.pack %x inner_dims_pos = [0] inner_tiles = [32] into %to : tensor<64x8xf32> -> tensor<2x8x32xf32>
-  // GENERIC: "linalg.pack"(%x, %to) <{inner_dims_pos = array<i64: 0>, static_inner_tiles = array<i64: 32>, outer_dims_perm = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0>}>
+  // GENERIC: "linalg.pack"(%x, %to) <{inner_dims_pos = array<i64: 0>, static_inner_tiles = array<i64: 32>, operandSegmentSizes = array<i32: 1, 1, 0, 0>}>
   %p = linalg.pack %x inner_dims_pos = [0] inner_tiles = [32] into %to : tensor<64x8xf32> -> tensor<2x8x32xf32>
   func.return %p : tensor<2x8x32xf32>
 }

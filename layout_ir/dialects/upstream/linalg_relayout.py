@@ -82,6 +82,11 @@ class RelayoutOp(IRDLOperation, ABC):
     # What it says ----------------------------------------------------------------------------------------------------
 
     @property
+    def packs(self) -> bool:
+        """Whether the result is the packed tensor, rather than the source."""
+        return self.PACKS
+
+    @property
     def packed_type(self) -> TensorType[Attribute]:
         """The type of the tensor in tiles."""
         return tensor_type(self.dest.type if self.PACKS else self.source.type)
@@ -180,7 +185,7 @@ class RelayoutOp(IRDLOperation, ABC):
         properties = {
             "inner_dims_pos": _ints(dims),
             "static_inner_tiles": _ints(static),
-            "outer_dims_perm": _ints(order),
+            "outer_dims_perm": _ints(order) if order else None,
         }
         paddings = (padding,) if cls.PACKS else ()
         type = SSAValue.get(dest).type
