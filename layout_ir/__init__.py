@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from layout_ir.api.execute import run
     from layout_ir.api.exporting import to_onnx
     from layout_ir.api.memory import NONE, Memory
+    from layout_ir.api.mlir_export import to_mlir
     from layout_ir.api.program_layouts import formats, layout_of
     from layout_ir.api.program_text import ProgramError, context, parse, to_text
     from layout_ir.api.program_text import print as print
@@ -71,6 +72,7 @@ _WHERE = {
     "reorder": "api.reordering",
     "run": "api.execute",
     "split": "algebra.concat",
+    "to_mlir": "api.mlir_export",
     "to_onnx": "api.exporting",
     "to_text": "api.program_text",
 }
@@ -112,6 +114,7 @@ __all__ = [
     "reorder",
     "run",
     "split",
+    "to_mlir",
     "to_onnx",
     "to_text",
 ]

@@ -12,9 +12,11 @@ only go out; what of other dialects is on row-major tensors stays as it is.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from layout_ir.errors import LayoutError
 from layout_ir.exits.linalg.named_ops import name_generics
@@ -28,12 +30,16 @@ REORDERS = ("ops", "pack", "call")
 """What a reorder can become."""
 
 
-def convert_to_linalg(module: ModuleOp, reorders: str = "ops") -> None:
-    """Converts in place. Raises LayoutError for an unknown value of `reorders`, PassError or LocatedError, naming the
+def convert_to_linalg(
+    module: ModuleOp, reorders: str = "ops", names: Mapping[Operation, str] | None = None
+) -> None:
+    """Converts in place. With reorders=call, those among the keys of `names` are calls of functions of these names.
+
+    Raises LayoutError for an unknown value of `reorders`, PassError or LocatedError, naming the
     op, where one has no physical form or no form in linalg."""
     if reorders not in REORDERS:
         raise LayoutError(f"reorders = {reorders} is unknown, expected one of {', '.join(REORDERS)}")
-    convert_to_physical(module, "call" if reorders == "call" else "ops")
+    convert_to_physical(module, "call" if reorders == "call" else "ops", names)
     if reorders == "pack":
         pack_reorders(module)
     write_program(module)

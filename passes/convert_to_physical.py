@@ -21,6 +21,7 @@ physical tensor. Ops of other dialects are left as they are where all their tens
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
@@ -83,10 +84,15 @@ _STRUCTURE = (
 """Ops that hand values on, whatever their types."""
 
 
-def convert_to_physical(module: ModuleOp, reorders: Reorders = "ops") -> None:
-    """Converts in place. Raises PassError, naming the op, where an op or a value has no physical form."""
+def convert_to_physical(
+    module: ModuleOp, reorders: Reorders = "ops", names: Mapping[Operation, str] | None = None
+) -> None:
+    """Converts in place. With reorders="call", those among the keys of `names` are calls of functions of these names.
+
+    Raises PassError, naming the op, where an op or a value has no physical form.
+    """
     module.attributes.pop(CERTIFICATE, None)
-    conversion = _Conversion(module, reorders)
+    conversion = _Conversion(module, reorders, names)
     for op in list(module.walk()):
         try:
             conversion.convert(op)
@@ -139,12 +145,14 @@ class _Conversion:
     it had for those who still read that.
     """
 
-    def __init__(self, module: ModuleOp, reorders: Reorders):
+    def __init__(self, module: ModuleOp, reorders: Reorders, names: Mapping[Operation, str] | None):
         self.module = module
         self.reorders: Reorders = reorders
+        self.names = names
         self.values: dict[SSAValue, PhysicalValue] = {}
         self.replaced: list[Operation] = []
         self.callees: dict[tuple[Any, ...], str] = {}
+        self.declared: set[str] = set()
 
     def finish(self) -> None:
         """Erases what was replaced, and constants and reshapes that served to make others."""
@@ -230,7 +238,8 @@ class _Conversion:
         self, build: PhysicalBuilder, op: ReorderOp | FillPadsOp, x: PhysicalValue, result: PhysicalTensor
     ) -> PhysicalValue:
         converts = isinstance(op, ReorderOp) and not op.keeps_elements
-        if self.reorders == "call" and (converts or reorder_steps(x.tensor, result)):
+        is_called = self.reorders == "call" and (self.names is None or op in self.names)
+        if is_called and (converts or reorder_steps(x.tensor, result)):
             to = _physical_type(op.result.type)
             call = CallOp(self._callee(op, x.value.type, to), [x.value], [to])
             return PhysicalValue(build.insert(call), result)
@@ -251,16 +260,21 @@ class _Conversion:
         """The name of the function that does this reorder, declared once per pair of types and parameters."""
         signature = FunctionType.from_lists([op.input.type], [op.result.type])
         key = (signature, tuple(sorted(op.properties.items(), key=lambda item: item[0])))
-        if key not in self.callees:
+        if key not in self.callees and self.names is not None:
+            self.callees[key] = self.names[op]
+        elif key not in self.callees:
             taken = {f.sym_name.data for f in self.module.walk() if isinstance(f, FuncOp)}
             number = len(self.callees)
             while f"reorder_{number}" in taken:
                 number += 1
             self.callees[key] = f"reorder_{number}"
-            declared = FuncOp.external(self.callees[key], [source], [result])
+        name = self.callees[key]
+        if name not in self.declared:
+            self.declared.add(name)
+            declared = FuncOp.external(name, [source], [result])
             declared.attributes |= {"layout.reorder": signature, **op.properties}
             self.module.body.block.add_op(declared)
-        return self.callees[key]
+        return name
 
 
 def _view(build: PhysicalBuilder, op: ViewOp, x: PhysicalValue, result: PhysicalTensor) -> PhysicalValue:

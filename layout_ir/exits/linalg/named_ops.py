@@ -1,31 +1,20 @@
 """Generics that are named ops: those whose loops read and write what a named op reads and writes.
 
-The table states each named op in the notation of contractions, its windows as sums of loops whose factors are strides
-and dilations. A generic is that op where its indexing maps are those of the notation for some naming of its loops, and
-its body is the one of the op. A loop of one position may be missing, as a tap of a 1x1 kernel is.
-
-Only generics of one element type: in xDSL, named ops of floats extend no operand.
+The table is that of the dialect (`dialects/upstream/linalg_named.py`), which states each named op by the loops of its
+dims, windows as sums of loops whose factors are strides and dilations. A generic is that op where its indexing maps are
+those of the row for some naming of its loops, and its body is that of the op. A loop of one position may be missing, as
+a tap of a 1x1 kernel is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cache
 from typing import Any, cast
 
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntElementsAttr, ModuleOp, TensorType, i64
-from xdsl.dialects.linalg.ops import (
-    Conv2DNchwFchwOp,
-    Conv2DNgchwGfchwOp,
-    Conv2DNhwc_FhwcOp,
-    Conv2DNhwc_HwcfOp,
-    GenericOp,
-    MatmulOp,
-    PoolingNchwMaxOp,
-    YieldOp,
-)
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
     AffineBinaryOpKind,
@@ -35,77 +24,58 @@ from xdsl.ir.affine import (
 )
 from xdsl.rewriter import Rewriter
 
-
-@dataclass(frozen=True, slots=True)
-class NamedOp:
-    """A named op of linalg: what it reads and writes, and what it does with that."""
-
-    op: type[Operation]
-    notation: str
-    body: str
-    """The names of the ops of the body, which ends in the yield of the last one."""
-    has_windows: bool = True
-
-    @property
-    def dims(self) -> list[list[list[str]]]:
-        """Per operand, the result last, per dim the loops that are added up."""
-        sources, target = self.notation.split("->")
-        return [
-            [text.split("+") for text in part.split()] for part in (*sources.split(","), target)
-        ]
+from layout_ir.dialects.upstream.linalg_named import NAMED_OPS, Row, RowOp
 
 
-_PRODUCT, _MAXIMUM = "arith.mulf arith.addf", "arith.maximumf"
-
-NAMED_OPS = (
-    NamedOp(MatmulOp, "m k, k n -> m n", _PRODUCT, has_windows=False),
-    NamedOp(Conv2DNchwFchwOp, "n c oh+kh ow+kw, f c kh kw -> n f oh ow", _PRODUCT),
-    NamedOp(Conv2DNhwc_HwcfOp, "n oh+kh ow+kw c, kh kw c f -> n oh ow f", _PRODUCT),
-    NamedOp(Conv2DNhwc_FhwcOp, "n oh+kh ow+kw c, f kh kw c -> n oh ow f", _PRODUCT),
-    NamedOp(Conv2DNgchwGfchwOp, "n g c oh+kh ow+kw, g f c kh kw -> n g f oh ow", _PRODUCT),
-    NamedOp(PoolingNchwMaxOp, "n c oh+kh ow+kw, kh kw -> n c oh ow", _MAXIMUM),
-)
+@cache
+def _candidates() -> tuple[tuple[type[RowOp], Row], ...]:
+    """Products, convolutions and pools of two operands."""
+    classes = [cast("type[RowOp]", op) for op in NAMED_OPS if issubclass(op, RowOp)]
+    return tuple((op, op.ROW) for op in classes if len(op.ROW.operands) == 3 and "-" not in op.ROW.operands)
 
 
 def name_generics(module: ModuleOp) -> None:
     """Replaces every generic that is a named op by it, in place."""
     for op in list(module.walk()):
-        if isinstance(op, GenericOp) and len(op.results) == 1:
-            for named in NAMED_OPS:
-                factors = _matched(op, named)
-                if factors is not None:
-                    _replace(op, named, factors)
+        if isinstance(op, GenericOp) and len(op.results) == 1 and len(op.inputs) == 2:
+            for candidate, row in _candidates():
+                factors = _matched(op, row)
+                new = None if factors is None else _named(op, candidate, row, factors)
+                if new is not None:
+                    Rewriter.replace_op(op, new)
                     break
 
 
-def _replace(op: GenericOp, named: NamedOp, factors: tuple[list[int], list[int]]) -> None:
+def _named(op: GenericOp, candidate: type[RowOp], row: Row, factors: tuple[list[int], list[int]]) -> RowOp | None:
+    """The named op; None where its body is another one than that of `op`."""
     windows: dict[str, Any] = {}
-    if named.has_windows:
-        # Strides and dilations are tensors of as many numbers as there are spatial dims.
+    if row.windows:
         windows = {
             name: DenseIntElementsAttr.from_list(TensorType(i64, [len(values)]), values)
             for name, values in zip(("strides", "dilations"), factors, strict=True)
         }
-    new = cast(Any, named.op)(list(op.inputs), list(op.outputs), [op.results[0].type], **windows)
+    elif any(factor != 1 for side in factors for factor in side):
+        return None
+    new = candidate(list(op.inputs), list(op.outputs), [op.results[0].type], **windows)
+    if not _is_same_code(op.body.block, new.body.block):
+        new.erase()
+        return None
     new.location = op.location
     new.results[0].name_hint = op.results[0].name_hint
-    Rewriter.replace_op(op, new)
+    return new
 
 
-def _matched(op: GenericOp, named: NamedOp) -> tuple[list[int], list[int]] | None:
-    """Strides and dilations with which `op` is the named op; None where it is not."""
-    elements = {_type(value).element_type for value in op.operands}
-    if len(elements) != 1 or _body(op) != named.body:
-        return None
+def _matched(op: GenericOp, row: Row) -> tuple[list[int], list[int]] | None:
+    """Strides and dilations with which the loops of `op` are those of the row; None where they are not."""
     maps = [list(attr.data.results) for attr in op.indexing_maps.data]
-    dims = named.dims
+    dims = [[text.split("+") for text in part.split()] for part in row.operands]
     if [len(part) for part in dims] != [len(exprs) for exprs in maps]:
         return None
     loops: dict[str, int | None] = {}
     factors: dict[str, int] = {}
     # The result and the kernel say which loop is which; the windows come last.
     for position in sorted(range(len(dims)), key=lambda k: any(len(names) > 1 for names in dims[k])):
-        extents = _type(op.operands[position]).get_shape()
+        extents = cast("TensorType[Attribute]", op.operands[position].type).get_shape()
         for names, expr, extent in zip(dims[position], maps[position], extents, strict=True):
             if not _unify(names, expr, extent, loops, factors):
                 return None
@@ -149,26 +119,32 @@ def _terms(expr: AffineExpr) -> dict[int, int] | None:
             if left is None or right is None or left.keys() & right.keys():
                 return None
             return left | right
-        case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Mul, lhs=lhs, rhs=AffineConstantExpr(factor)):
+        case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Mul, lhs=lhs, rhs=AffineConstantExpr(value=factor)):
             inner = _terms(lhs)
             return None if inner is None or factor < 1 else {k: v * factor for k, v in inner.items()}
         case _:
             return None
 
 
-def _body(op: GenericOp) -> str | None:
-    """The names of the ops of the body; None where they do not fold the operands into the value so far."""
-    *ops, end = op.body.block.ops
-    if not ops or not isinstance(end, YieldOp) or list(end.operands) != [ops[-1].results[0]]:
-        return None
-    args: Sequence[SSAValue] = op.body.block.args
-    fold = set(ops[-1].operands)
-    if isinstance(ops[0], arith.MulfOp) and len(ops) == 2:
-        known = set(ops[0].operands) == set(args[:2]) and fold == {args[-1], ops[0].results[0]}
-    else:
-        known = len(ops) == 1 and fold == {args[0], args[-1]}
-    return " ".join(each.name for each in ops) if known else None
+def _is_same_code(block: Block, other: Block) -> bool:
+    """Whether two bodies are the same ops on the same operands; sums and the like in either order."""
+    same: dict[SSAValue, SSAValue] = dict(zip(block.args, other.args, strict=True))
+    ops, others = list(block.ops), list(other.ops)
+    if len(ops) != len(others) or any(a.type != b.type for a, b in same.items()):
+        return False
+    for a, b in zip(ops, others, strict=True):
+        mapped = [same.get(x) for x in a.operands]
+        commutes = a.name in _COMMUTATIVE and mapped[::-1] == list(b.operands)
+        if a.name != b.name or not (mapped == list(b.operands) or commutes) or _kind(a) != _kind(b):
+            return False
+        same |= dict(zip(a.results, b.results, strict=True))
+    return True
 
 
-def _type(value: SSAValue) -> TensorType[Attribute]:
-    return cast("TensorType[Attribute]", value.type)
+_COMMUTATIVE = {
+    f"arith.{name}" for name in ("addf", "addi", "mulf", "muli", "maximumf", "minimumf", "maxsi", "maxui")
+}
+
+
+def _kind(op: Operation) -> list[Attribute]:
+    return [result.type for result in op.results]
