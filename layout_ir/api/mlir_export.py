@@ -11,7 +11,7 @@ from layout_ir.backends.llvm.aot.reorder_library import ReorderLibrary
 from layout_ir.backends.llvm.machine.known_cpus import features_needed, machine_named
 from layout_ir.dialects.layout import ReorderOp
 from layout_ir.errors import LayoutError, public
-from layout_ir.passes.convert_to_linalg import convert_to_linalg
+from layout_ir.passes.convert_to_linalg import REORDERS, convert_to_linalg
 from layout_ir.passes.convert_to_loops import convert_to_loops
 from layout_ir.passes.layout_pass import errors_of_pass
 
@@ -32,8 +32,12 @@ def to_mlir(
     Values are the tensors of their memory: in nChw8c a tensor of five dims, pads being elements of it. Raises
     LayoutError, naming the op, where an op or a layout has no such form.
     """
+    if not isinstance(module, ModuleOp):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise LayoutError(f"a program is a ModuleOp of xDSL, not of type {type(module).__name__}")
     if form not in ("linalg", "loops"):
         raise LayoutError(f"form = {form} is unknown, expected one of linalg, loops")
+    if reorders not in REORDERS:
+        raise LayoutError(f"reorders = {reorders} is unknown, expected one of {', '.join(REORDERS)}")
     if form == "loops" and reorders != "ops":
         raise LayoutError(f"reorders = {reorders} is for linalg: as loops, reorders are loops as well")
     module = module.clone()

@@ -125,7 +125,9 @@ def _lrn(
     for cls, number in ((nn.MulOp, op.alpha / op.size), (nn.AddOp, op.bias), (nn.PowOp, op.beta)):
         factor = generic_ops.constant(build, x.element, (), [number])
         total = build.new(cls, [total, factor], total.tensor, x.element)
-    return build.new(nn.DivOp, [x, build.reorder(total, unknown_pads(x.tensor))], unknown_pads(x.tensor), x.element)
+    return build.new(
+        nn.DivOp, [x, build.reorder(total, unknown_pads(x.tensor))], unknown_pads(x.tensor), x.element
+    )
 
 
 def _axes_norm(

@@ -71,9 +71,7 @@ def write_conversion(build: LinalgBuilder, op: ReorderOp, operands: list[TensorV
     wide = conversion.computes
     parameters: list[TensorValue] = []
     names = [
-        name
-        for name in ("src_zero", "ratio", "dst_zero")
-        if conversion.parameters.get(name) is not None
+        name for name in ("src_zero", "ratio", "dst_zero") if conversion.parameters.get(name) is not None
     ]
     if set(conversion.parameters) - set(names):
         raise LayoutError("it adds to what the destination holds, which a value of linalg has not")

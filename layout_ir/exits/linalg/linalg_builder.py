@@ -14,13 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, cast
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
-    AffineMapAttr,
     DYNAMIC_INDEX,
+    AffineMapAttr,
     ArrayAttr,
     BytesAttr,
     DenseArrayBase,
@@ -159,9 +159,7 @@ class LinalgBuilder:
         rank = max(len(shape or ()), *(len(x.shape) for x in operands))
         padded = [(1,) * (rank - len(x.shape)) + x.shape for x in operands]
         if shape is None:
-            shape = tuple(
-                next((e for e in extents if e != 1), 1) for extents in zip(*padded, strict=True)
-            )
+            shape = tuple(next((e for e in extents if e != 1), 1) for extents in zip(*padded, strict=True))
         dtype = dtype or operands[0].dtype
         dims = [AffineExpr.dimension(d) for d in range(rank)]
         kept: list[tuple[TensorValue, Sequence[AffineExpr]]] = []
@@ -186,7 +184,9 @@ class LinalgBuilder:
                     values.append(scalars.constant(number, own if stores else computed_dtype(own)))
                 else:
                     value = next(left)
-                    values.append(Scalar(scalars, value, x.dtype) if stores else scalars.widened(value, x.dtype))
+                    values.append(
+                        Scalar(scalars, value, x.dtype) if stores else scalars.widened(value, x.dtype)
+                    )
             return [scalars.narrowed(compute(NP, *values), dtype)]
 
         init = self.empty(shape, dtype)
@@ -290,9 +290,7 @@ class LinalgBuilder:
         )
         return TensorValue(self.insert(op), x.dtype)
 
-    def _expanded(
-        self, x: TensorValue, shape: Sequence[int], groups: Sequence[Sequence[int]]
-    ) -> TensorValue:
+    def _expanded(self, x: TensorValue, shape: Sequence[int], groups: Sequence[Sequence[int]]) -> TensorValue:
         if x.shape == tuple(shape):
             return x
         if not x.shape:
@@ -390,16 +388,14 @@ class LinalgBuilder:
         if list(positions) == list(range(x.shape[dim])):
             return x
         step = positions[1] - positions[0] if len(positions) > 1 else 1
-        if step and all(b - a == step for a, b in zip(positions, positions[1:], strict=False)) and positions:
+        if step and all(b - a == step for a, b in pairwise(positions)) and positions:
             starts, sizes, steps = [0] * len(x.shape), list(x.shape), [1] * len(x.shape)
             starts[dim], sizes[dim], steps[dim] = positions[0], len(positions), step
             return self.sliced(x, starts, sizes, steps)
         where = self.numbers((len(positions),), "i64", positions)
         return self.gathered(x, dim, where, bounded=True)
 
-    def gathered(
-        self, x: TensorValue, dim: int, where: TensorValue, *, bounded: bool = False
-    ) -> TensorValue:
+    def gathered(self, x: TensorValue, dim: int, where: TensorValue, *, bounded: bool = False) -> TensorValue:
         """The elements of `dim` at the indices `where`, whose dims take its place; unless `bounded`, an index below 0
         counts from the end, and one out of range is that of the nearest element."""
         inner, extent = len(where.shape), x.shape[dim]

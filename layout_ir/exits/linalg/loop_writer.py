@@ -213,6 +213,10 @@ class _LoopWriter:
             case LinalgStructuredOperation():
                 self._generic(nest, op)
                 return
+            case _ if op.name.split(".")[0] in ("arith", "math") and any(
+                is_tensor(r.type) for r in op.results
+            ):
+                made = self._elementwise(nest, op)
             case _ if isinstance(op, _HANDED_ON):
                 self._hand_on(op)
                 return
@@ -239,9 +243,7 @@ class _LoopWriter:
         self.made.setdefault(block, []).append(made)
         return made
 
-    def _target(
-        self, nest: _Nest, result: SSAValue, init: SSAValue, *, is_read: bool = True
-    ) -> SSAValue:
+    def _target(self, nest: _Nest, result: SSAValue, init: SSAValue, *, is_read: bool = True) -> SSAValue:
         """The buffer that `result` is written to: that of `init` where nobody else has it, else a new one, with the
         elements of `init` if they are read."""
         self.fresh.add(result)
@@ -386,6 +388,23 @@ class _LoopWriter:
 
         nest.loops(_extents(op, maps), body)
         self._replace(op, targets)
+
+    def _elementwise(self, nest: _Nest, op: Operation) -> SSAValue:
+        """An op of arith or math on tensors: the same op on their elements."""
+        made = self._alloc(nest, op.results[0].type)
+
+        def body(inner: _Nest, at: list[SSAValue]) -> None:
+            values = [inner.load(self.buffers[x], at) if x in self.buffers else x for x in op.operands]
+            element = cast("MemRefType[Attribute]", made.type).element_type
+            new = op.create(
+                operands=values, result_types=[element], properties=op.properties, attributes=op.attributes
+            )
+            inner.add(new)
+            inner.store(new.results[0], made, at)
+
+        nest.loops(_shape(made), body)
+        self.fresh.add(op.results[0])
+        return made
 
     # Control flow and functions ---------------------------------------------------------------------------------
 

@@ -46,7 +46,9 @@ def name_generics(module: ModuleOp) -> None:
                     break
 
 
-def _named(op: GenericOp, candidate: type[RowOp], row: Row, factors: tuple[list[int], list[int]]) -> RowOp | None:
+def _named(
+    op: GenericOp, candidate: type[RowOp], row: Row, factors: tuple[list[int], list[int]]
+) -> RowOp | None:
     """The named op; None where its body is another one than that of `op`."""
     windows: dict[str, Any] = {}
     if row.windows:

@@ -88,8 +88,11 @@ FORMS: dict[type[Operation], Form] = {
 
 
 def write_program(module: ModuleOp) -> None:
-    """Replaces the ops in place. Raises LocatedError, naming the op, where one has no form in linalg, and where a tensor
-    still has an encoding, which bufferization would drop."""
+    """Replaces the ops in place.
+
+    Raises LocatedError, naming the op, where one has no form in linalg, and where a tensor still has an encoding, which
+    bufferization would drop.
+    """
     writer = _Writer()
     for op in list(module.walk()):
         writer.write(op)
@@ -112,7 +115,8 @@ def check_plain(module: ModuleOp) -> None:
         for type in types:
             if is_tensor(type) and not isinstance(type.encoding, NoneAttr):
                 raise LocatedError(
-                    f"{name_of_op(op)} has a value of type {type}, whose encoding bufferization would drop", op
+                    f"{name_of_op(op)} has a value of type {type}, whose encoding bufferization would drop",
+                    op,
                 )
         if op.name.split(".")[0] in _OURS:
             raise LocatedError(f"{name_of_op(op)} has no form in linalg", op)

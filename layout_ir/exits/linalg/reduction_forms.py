@@ -52,7 +52,9 @@ def write_reduction(build: LinalgBuilder, op: nn.ReduceOp, operands: list[Tensor
         if after is not None:
             made = build.elementwise(after, made)
         if isinstance(op, nn.ReduceMeanOp) and element_type(wide).is_float:
-            made = _mean_of(made, build, count) if count else build.elementwise(lambda np, v: v * math.nan, made)
+            made = (
+                _mean_of(made, build, count) if count else build.elementwise(lambda np, v: v * math.nan, made)
+            )
         elif isinstance(op, nn.ReduceMeanOp) and count:
             made = build.elementwise(
                 lambda np, v: converted(converted(v, "f64") / float(count), wide), made, stores=True
@@ -204,9 +206,7 @@ def write_cum_sum(build: LinalgBuilder, op: nn.CumSumOp, operands: list[TensorVa
         at = inner.insert(arith.SubiOp(inner.index(extent - 1), step))
     offsets: list[SSAValue | int] = [at if d == op.axis else 0 for d in range(len(shape))]
     ones = [1] * len(shape)
-    piece = inner.insert(
-        tensor.ExtractSliceOp(x.value, offsets, shape, ones, tensor_of(shape, x.dtype))
-    )
+    piece = inner.insert(tensor.ExtractSliceOp(x.value, offsets, shape, ones, tensor_of(shape, x.dtype)))
     after = inner.elementwise(lambda np, t, v: t + v, before, TensorValue(piece, x.dtype), dtype=wide)
     stored = before if op.exclusive else after
     end.operands = [after.value, inner.placed(stored, so_far, offsets).value]
@@ -236,8 +236,8 @@ def write_arg_reduction(
         take = (at < 0) | better
         if element_type(wide).is_float:
             # NaN is the best of all.
-            is_nan = v != v  # noqa: PLR0124
-            take = take | (is_nan if op.select_last else is_nan & (best == best))  # noqa: PLR0124
+            is_nan = v != v
+            take = take | (is_nan if op.select_last else is_nan & (best == best))
         choose = [
             arith.SelectOp(take.value, new, old) for new, old in ((v.value, value), (number.result, place))
         ]

@@ -6,8 +6,8 @@
     %y = bufferization.to_tensor %dst restrict writable : memref<2x3x5x4x8xf32> to tensor<2x3x5x4x8xf32>
 
 `@reorder_0` is declared with `llvm.bareptr`, with which stock lowering hands over pointers: the C function
-`void reorder_0(const void *, void *)`, as reorders are compiled ahead of time. Its attribute `reorder` has the two types
-with their layouts as text, and the quantization parameters.
+`void reorder_0(const void *, void *)`, as reorders are compiled ahead of time. Its attribute `reorder` has the two
+types with their layouts as text, and the quantization parameters.
 """
 
 from __future__ import annotations

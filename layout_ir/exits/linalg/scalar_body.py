@@ -14,7 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
-from xdsl.dialects import arith, math as math_dialect
+from xdsl.dialects import arith
+from xdsl.dialects import math as math_dialect
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -339,7 +340,7 @@ def _saturated(whole: Scalar, dtype: str) -> Scalar:
     low, high = ScalarNumPy.iinfo(ScalarType(dtype))
     # As a float the upper bound may round up to a number that is out of range.
     above = whole >= float(high) + 1.0
-    below, is_nan = whole < float(low), whole != whole  # noqa: PLR0124
+    below, is_nan = whole < float(low), whole != whole
     inside = np.where(above | below | is_nan, 0.0, whole)
     cls = arith.FPToUIOp if ScalarType(dtype).kind == "u" else arith.FPToSIOp
     number = body.add(cls(inside.value, element_of(dtype)), dtype)

@@ -59,9 +59,7 @@ def _convolved(
     return build.reshaped(made, shape)
 
 
-def _with_bias(
-    build: LinalgBuilder, y: TensorValue, bias: Sequence[TensorValue], dtype: str
-) -> TensorValue:
+def _with_bias(build: LinalgBuilder, y: TensorValue, bias: Sequence[TensorValue], dtype: str) -> TensorValue:
     """The sum of `y` and the bias per channel, if there is one, as elements of `dtype`."""
     if not bias:
         return build.narrowed(y, dtype)

@@ -24,10 +24,11 @@ from layout_ir.printing import print_module
 
 LOWERING = (
     "--canonicalize", "--cse", "--convert-elementwise-to-linalg",
-    "--one-shot-bufferize=bufferize-function-boundaries allow-return-allocs-from-loops function-boundary-type-conversion=identity-layout-map",
+    "--one-shot-bufferize=bufferize-function-boundaries allow-return-allocs-from-loops "
+    "function-boundary-type-conversion=identity-layout-map",
     "--convert-linalg-to-loops", "--expand-strided-metadata", "--lower-affine", "--convert-scf-to-cf",
-    "--arith-expand=include-bf16", "--convert-math-to-funcs", "--convert-math-to-libm", "--convert-math-to-llvm", "--convert-to-llvm",
-    "--reconcile-unrealized-casts",
+    "--arith-expand=include-bf16", "--convert-math-to-funcs", "--convert-math-to-libm", "--convert-math-to-llvm",
+    "--convert-to-llvm", "--reconcile-unrealized-casts",
 )  # fmt: skip
 """Stock passes from tensors to what LLVM takes."""
 
@@ -50,7 +51,9 @@ def _runner_libraries() -> list[Path]:
 
 def mlir_opt(text: str, *passes: str) -> str:
     """What `mlir-opt` makes of a program."""
-    done = subprocess.run([tool("mlir-opt"), *passes], input=text, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [tool("mlir-opt"), *passes], input=text, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr[:3000]
     return done.stdout
 
@@ -77,7 +80,13 @@ def execute_all(
         driver.call(entry, functions[entry].function_type, inputs)
     lowered = mlir_opt(driver.around(print_module(module)), *before, *LOWERING)
     (folder / "lowered.mlir").write_text(lowered)
-    command = [tool("mlir-runner"), str(folder / "lowered.mlir"), "-e", "run_on_files", "--entry-point-result=i32"]
+    command = [
+        tool("mlir-runner"),
+        str(folder / "lowered.mlir"),
+        "-e",
+        "run_on_files",
+        "--entry-point-result=i32",
+    ]
     command += ["-O1", *(f"--shared-libs={library}" for library in (*libraries, *_runner_libraries()))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:3000]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pytest
@@ -28,7 +28,11 @@ FORMATS = ("[n, h, w, c]", "[n, c, h, w, c:8], pad = undef")
 
 OPS = cast(
     "list[type[nn.ElementwiseOp]]",
-    [op for op in nn.NN.operations if issubclass(op, nn.ElementwiseOp) and op not in (nn.ExpandOp, nn.CastOp)],
+    [
+        op
+        for op in nn.NN.operations
+        if issubclass(op, nn.ElementwiseOp) and op not in (nn.ExpandOp, nn.CastOp)
+    ],
 )
 
 

@@ -70,14 +70,19 @@ def test_channels_last_and_pools_are_named():
         #nhwc = #layout.tag<nhwc>
         func.func @main(%x: tensor<2x4x9x8xf32, #nhwc>, %w: tensor<6x4x3x3xf32, #layout.tag<hwio>>)
             -> tensor<2x6x3x3xf32, #nhwc> {
-          %y = nn.conv %x, %w : (tensor<2x4x9x8xf32, #nhwc>, tensor<6x4x3x3xf32, #layout.tag<hwio>>) -> tensor<2x6x7x6xf32, #nhwc>
-          %z = nn.max_pool %y kernel = [3, 2] strides = [2, 2] : (tensor<2x6x7x6xf32, #nhwc>) -> tensor<2x6x3x3xf32, #nhwc>
+          %y = nn.conv %x, %w
+            : (tensor<2x4x9x8xf32, #nhwc>, tensor<6x4x3x3xf32, #layout.tag<hwio>>) -> tensor<2x6x7x6xf32, #nhwc>
+          %z = nn.max_pool %y kernel = [3, 2] strides = [2, 2]
+            : (tensor<2x6x7x6xf32, #nhwc>) -> tensor<2x6x3x3xf32, #nhwc>
           func.return %z : tensor<2x6x3x3xf32, #nhwc>
         }
         """
     )
     convert_to_linalg(module)
-    assert [n for n in names(module) if n != "linalg.fill"] == ["linalg.conv_2d_nhwc_hwcf", "linalg.pooling_nhwc_max"]
+    assert [n for n in names(module) if n != "linalg.fill"] == [
+        "linalg.conv_2d_nhwc_hwcf",
+        "linalg.pooling_nhwc_max",
+    ]
 
 
 @pytest.mark.parametrize(

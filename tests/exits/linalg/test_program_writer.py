@@ -64,7 +64,8 @@ TYPED = """
 func.func @main(%x: tensor<2x6x5x4x{T}>, %v: tensor<3x5x{T}>) -> ({results}) {{
   %max = nn.reduce_max %x axes = [1, 3] : (tensor<2x6x5x4x{T}>) -> tensor<2x1x5x1x{T}>
   %min = nn.reduce_min %x axes = [0] keepdims = false : (tensor<2x6x5x4x{T}>) -> tensor<6x5x4x{T}>
-  %slice = nn.slice %x starts = [1, 5, 0, 3] sizes = [1, 3, 5, 2] steps = [1, -2, 1, -3] : (tensor<2x6x5x4x{T}>) -> tensor<1x3x5x2x{T}>
+  %slice = nn.slice %x starts = [1, 5, 0, 3] sizes = [1, 3, 5, 2] steps = [1, -2, 1, -3]
+    : (tensor<2x6x5x4x{T}>) -> tensor<1x3x5x2x{T}>
   %pad = nn.pad %x pads = [0, 1, 0, -1, 0, 2, -2, 0] value = 3.0 : (tensor<2x6x5x4x{T}>) -> tensor<2x9x3x3x{T}>
   %wrap = nn.pad %x pads = [0, 0, 2, 0, 0, 0, 1, 0] mode = wrap : (tensor<2x6x5x4x{T}>) -> tensor<2x6x8x4x{T}>
   %edge = nn.pad %x pads = [0, 0, 0, 1, 0, 0, 0, 2] mode = edge : (tensor<2x6x5x4x{T}>) -> tensor<2x6x5x7x{T}>
@@ -112,7 +113,8 @@ func.func @main(%x: tensor<2x8x5x4x{T}>, %a: tensor<3x7x{T}>, %b: tensor<2x7x5x{
 }}
 """
 FLOATS = """
-  %conv = nn.conv %x, %k strides = [2, 1] pads = [1, 1, 1, 1] group = 4 : (tensor<2x8x5x4x{T}>, tensor<12x2x3x3x{T}>) -> tensor<2x12x3x4x{T}>
+  %conv = nn.conv %x, %k strides = [2, 1] pads = [1, 1, 1, 1] group = 4
+    : (tensor<2x8x5x4x{T}>, tensor<12x2x3x3x{T}>) -> tensor<2x12x3x4x{T}>
   %best = nn.max_pool %x kernel = [3, 2] pads = [1, 0, 1, 0] : (tensor<2x8x5x4x{T}>) -> tensor<2x8x5x3x{T}>
   %soft = nn.softmax %x axis = 1 : tensor<2x8x5x4x{T}>
 """

@@ -58,12 +58,12 @@ def test_compiled_functions_are_called_and_move_the_same_bytes(tmp_path: Path):
             packs = str(op.function_type.inputs.data[0]) == "memref<2x17x5x4xf32>"
             src, dst = formats if packs else formats[::-1]
             objects.append(tmp_path / f"{op.sym_name.data}.o")
-            objects[-1].write_bytes(
-                compile_ahead(src, dst, "f32", host(), op.sym_name.data).object_file()
-            )
+            objects[-1].write_bytes(compile_ahead(src, dst, "f32", host(), op.sym_name.data).object_file())
     library = tmp_path / "libreorders.so"
     tool("mlir-opt")
-    linked = subprocess.run(["cc", "-shared", "-o", library, *objects], capture_output=True, text=True, check=False)
+    linked = subprocess.run(
+        ["cc", "-shared", "-o", library, *objects], capture_output=True, text=True, check=False
+    )
     assert linked.returncode == 0, linked.stderr
     got = execute(module, [x], tmp_path, libraries=[library])
     for a, b in zip(got, want, strict=True):
