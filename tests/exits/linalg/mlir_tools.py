@@ -24,8 +24,10 @@ from layout_ir.printing import print_module
 
 LOWERING = (
     "--canonicalize", "--cse", "--convert-elementwise-to-linalg",
-    "--one-shot-bufferize=bufferize-function-boundaries allow-return-allocs-from-loops "
-    "function-boundary-type-conversion=identity-layout-map",
+    (
+        "--one-shot-bufferize=bufferize-function-boundaries allow-return-allocs-from-loops "
+        "function-boundary-type-conversion=identity-layout-map"
+    ),
     "--convert-linalg-to-loops", "--expand-strided-metadata", "--lower-affine", "--convert-scf-to-cf",
     "--arith-expand=include-bf16", "--convert-math-to-funcs", "--convert-math-to-libm", "--convert-math-to-llvm",
     "--convert-to-llvm", "--reconcile-unrealized-casts",
