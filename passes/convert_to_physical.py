@@ -21,7 +21,7 @@ physical tensor. Ops of other dialects are left as they are where all their tens
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
@@ -72,6 +72,7 @@ from layout_ir.passes.physical.physical_builder import (
     unknown_pads,
 )
 from layout_ir.passes.physical.reshape_removal import remove_reshapes
+from layout_ir.passes.physical.structured_rewrites import rewrite_structured
 from layout_ir.passes.rewriting import erase_dead, insert_after, retype, update_signatures
 from layout_ir.passes.selection.options.in_place import ATTRIBUTE as IN_PLACE
 
@@ -132,6 +133,12 @@ def _tensor_of(type: Attribute) -> PhysicalTensor | None:
     return plain if not padded and moves_nothing(tensor, plain) else tensor
 
 
+def _is_plain(tensor: PhysicalTensor) -> bool:
+    """Whether it is the tensor itself."""
+    plain = row_major(tensor.extents)
+    return tensor.dims == plain.dims and not any(tensor.is_padded(dim) for dim in range(len(tensor.extents)))
+
+
 def _physical_type(type: Attribute) -> Attribute:
     tensor = _tensor_of(type)
     return type if tensor is None else TensorType(tensor_type(type).element_type, tensor.shape)
@@ -179,6 +186,8 @@ class _Conversion:
         tensors += [_tensor_of(value.type) for value in defined[len(tensors) :]]
         known = [*tensors, *(self.values[x].tensor for x in op.operands if x in self.values)]
         in_order = not isinstance(op, _STRUCTURE)
+        if in_order and self._rewrite(op, tensors):
+            return
         if in_order and not all(t is None or moves_nothing(t, row_major(t.extents)) for t in known):
             raise LayoutError("it is known on its own dims only, and one of its tensors is not row-major")
         op.operands = [
@@ -188,6 +197,21 @@ class _Conversion:
         for value, tensor in zip(defined, tensors, strict=True):
             if tensor is not None:
                 self._retype(value, tensor, in_order)
+
+    def _rewrite(self, op: Operation, tensors: Sequence[PhysicalTensor | None]) -> bool:
+        """Whether `op`, of another dialect, has tensors that are not row-major, and is replaced."""
+        results = [tensor for tensor in tensors[: len(op.results)] if tensor is not None]
+        known = [*results, *(self.values[x].tensor for x in op.operands if x in self.values)]
+        if not results or len(results) != len(op.results) or all(_is_plain(tensor) for tensor in known):
+            return False
+        made = rewrite_structured(PhysicalBuilder(op), op, self.values, results)
+        if made is None:
+            return False
+        for result, value in zip(op.results, made, strict=True):
+            value.value.name_hint = value.value.name_hint or result.name_hint
+            self.values[result] = value
+        self.replaced.append(op)
+        return True
 
     def _operand(self, op: Operation, number: int, in_order: bool) -> SSAValue:
         """What operand `number` of an op that stays is now, in its logical dims if `in_order`."""

@@ -71,8 +71,7 @@ def contraction(
     for dim, loop in enumerate(access):
         natural = natural.with_dim(dim, loops[loop] // _outer_unit(result, dim), 0)
     digits = {
-        loop: _common_digits(extent, _users(loop, operands, access, natural))
-        for loop, extent in loops.items()
+        loop: common_digits(extent, _users(loop, operands, access, natural)) for loop, extent in loops.items()
     }
     summed = [loop for loop in loops if loop not in access]
     order = [(loop, unit) for loop in (*access, *summed) for unit, _ in digits[loop]]
@@ -133,7 +132,7 @@ def _grown(build: PhysicalBuilder, operand: _Operand, loops: Mapping[str, int]) 
     return replace(operand, x=build.padded(operand.x, {}, after, 0.0, tensor)) if after else operand
 
 
-def _common_digits(extent: int, users: Iterable[tuple[PhysicalTensor, int]]) -> list[tuple[int, int]]:
+def common_digits(extent: int, users: Iterable[tuple[PhysicalTensor, int]]) -> list[tuple[int, int]]:
     """Unit and count of each digit of a loop, coarse to fine; none for a loop of one value.
 
     Raises LayoutError where the blocks of its users do not divide one another."""

@@ -48,7 +48,13 @@ from layout_ir.exits.linalg.scalar_body import (
     element_of,
 )
 
-Compute = Callable[..., Scalar | Number]
+Compute = (
+    Callable[[Any, Any], Any]
+    | Callable[[Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any], Any]
+    | Callable[..., Any]
+)
 """(np, scalars) -> the scalar computed of them."""
 
 NP = ScalarNumPy()
@@ -175,6 +181,8 @@ class LinalgBuilder:
                 for d, extent in enumerate(x.shape)
             ]))  # fmt: skip
 
+        run = cast("Callable[..., Scalar | Number]", compute)
+
         def body(scalars: ScalarBody, *args: SSAValue) -> list[SSAValue]:
             left = iter(args[:-1])
             values: list[Scalar] = []
@@ -187,14 +195,14 @@ class LinalgBuilder:
                     values.append(
                         Scalar(scalars, value, x.dtype) if stores else scalars.widened(value, x.dtype)
                     )
-            return [scalars.narrowed(compute(NP, *values), dtype)]
+            return [scalars.narrowed(run(NP, *values), dtype)]
 
         init = self.empty(shape, dtype)
         return self.generic(kept, [(init, dims)], "p" * rank, body)[0]
 
     def folded(
         self, x: TensorValue, axes: Sequence[int], fold: str, start: Number, *,
-        each: Compute = lambda np, x: x, with_each: Sequence[TensorValue] = (),
+        each: Compute | None = None, with_each: Sequence[TensorValue] = (),
     ) -> TensorValue:  # fmt: skip
         """`each` element folded over `axes`, which stay as dims of extent 1; in the computed type.
 
@@ -210,7 +218,8 @@ class LinalgBuilder:
             dtypes = [x.dtype, *(y.dtype for y in with_each)]
             values = [scalars.widened(arg, dtype) for arg, dtype in zip(args[:-1], dtypes, strict=True)]
             total = Scalar(scalars, args[-1], wide)
-            return [scalars.narrowed(FOLDS[fold](total, total.like(each(NP, *values))), wide)]
+            element = values[0] if each is None else cast("Callable[..., Scalar]", each)(NP, *values)
+            return [scalars.narrowed(FOLDS[fold](total, element), wide)]
 
         init = self.filled(shape, wide, start)
         letters = "".join("r" if d in axes else "p" for d in range(rank))
@@ -328,7 +337,7 @@ class LinalgBuilder:
         dims = [AffineExpr.dimension(d) for d in range(len(x.shape))]
         there = [*dims[:dim], AffineExpr.constant(start) + dims[dim] * step, *dims[dim + 1 :]]
         init = self.empty([*x.shape[:dim], size, *x.shape[dim + 1 :]], x.dtype)
-        return self.generic([(x, there)], [(init, dims)], "p" * len(dims), lambda body, *args: [args[0]])[0]
+        return self.generic([(x, there)], [(init, dims)], "p" * len(dims), unchanged)[0]
 
     def padded(
         self, x: TensorValue, before: Sequence[int], after: Sequence[int], number: Number
@@ -427,6 +436,11 @@ FOLDS: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
     "minimum": NP.minimum,
 }
 """What a ufunc does with the value so far and one more, by its name in NumPy."""
+
+
+def unchanged(body: ScalarBody, element: SSAValue, *others: SSAValue) -> list[SSAValue]:
+    """The body of a generic that moves elements."""
+    return [element]
 
 
 def splat_number(x: TensorValue) -> Number | None:

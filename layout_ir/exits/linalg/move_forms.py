@@ -11,7 +11,7 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import PermuteOp, ReshapeOp
 from layout_ir.dialects.layout.view_ops import SliceOp
 from layout_ir.elements.element_types import element_type
-from layout_ir.exits.linalg.linalg_builder import LinalgBuilder, TensorValue
+from layout_ir.exits.linalg.linalg_builder import LinalgBuilder, TensorValue, unchanged
 from layout_ir.exits.linalg.scalar_body import Number, computed_dtype, converted
 
 
@@ -78,7 +78,7 @@ def write_tile(build: LinalgBuilder, op: nn.TileOp, operands: list[TensorValue])
         shape.append(extent)
     whole = [AffineExpr.dimension(d) for d in range(len(shape))]
     init = build.empty(shape, x.dtype)
-    (apart,) = build.generic([(x, dims)], [(init, whole)], "p" * len(shape), lambda body, *args: [args[0]])
+    (apart,) = build.generic([(x, dims)], [(init, whole)], "p" * len(shape), unchanged)
     return build.reshaped(apart, op.infer())
 
 

@@ -18,7 +18,7 @@ from xdsl.ir.affine import AffineExpr
 
 from layout_ir.dialects import nn
 from layout_ir.elements.element_types import element_type
-from layout_ir.exits.linalg.linalg_builder import LinalgBuilder, TensorValue, tensor_of
+from layout_ir.exits.linalg.linalg_builder import Compute, LinalgBuilder, TensorValue, tensor_of
 from layout_ir.exits.linalg.scalar_body import Number, Scalar, computed_dtype, converted
 
 
@@ -46,8 +46,7 @@ def write_reduction(build: LinalgBuilder, op: nn.ReduceOp, operands: list[Tensor
     if isinstance(op, nn.ReduceLogSumExpOp):
         made = _log_sum_exp(build, x, op.axes)
     else:
-        each: Any = _EACH.get(type(op), lambda np, v: v)
-        made = build.folded(x, op.axes, op.FOLD, _neutral(op.FOLD, x.dtype), each=each)
+        made = build.folded(x, op.axes, op.FOLD, _neutral(op.FOLD, x.dtype), each=_EACH.get(type(op)))
         after = _AFTER.get(type(op))
         if after is not None:
             made = build.elementwise(after, made)
@@ -63,12 +62,12 @@ def write_reduction(build: LinalgBuilder, op: nn.ReduceOp, operands: list[Tensor
     return build.reshaped(made, op.infer())
 
 
-_EACH: dict[type[nn.ReduceOp], Any] = {
+_EACH: dict[type[nn.ReduceOp], Compute] = {
     nn.ReduceL1Op: lambda np, x: np.abs(x),
     nn.ReduceSumSquareOp: lambda np, x: x * x,
     nn.ReduceL2Op: lambda np, x: x * x,
 }
-_AFTER: dict[type[nn.ReduceOp], Any] = {
+_AFTER: dict[type[nn.ReduceOp], Compute] = {
     nn.ReduceL2Op: lambda np, x: np.sqrt(x),
     nn.ReduceLogSumOp: lambda np, x: np.log(x),
 }
