@@ -256,7 +256,7 @@ class ForeignFunctions(InterpreterFunctions):
     """Implementations of other dialects' ops for an xDSL interpreter."""
 
 
-_NO_TENSORS = ("tosa.yield", "tosa.while_loop")
+_NO_TENSORS = ("tosa.yield", "tosa.while_loop", "tosa.cond_if")
 
 _TYPES = [
     *_TENSOR_OPS,

@@ -183,7 +183,8 @@ class LocatedParser(Parser):
         else:
             message = error.msg
         at_end = error.span.start >= len(self.lexer.input.content.rstrip())
-        return (f"{message}, found the end of the file" if at_end else message) + self._proposal()
+        proposal = "" if "is used with type" in message else self._proposal()
+        return (f"{message}, found the end of the file" if at_end else message) + proposal
 
     def _proposal(self) -> str:
         """The end of the message about an op of another dialect in custom form, which may be one that only MLIR reads:
