@@ -256,14 +256,19 @@ class ForeignFunctions(InterpreterFunctions):
     """Implementations of other dialects' ops for an xDSL interpreter."""
 
 
-_NO_TENSORS = ("tosa.yield", "tosa.while_loop", "memref.load")
+_NO_TENSORS = ("tosa.yield", "tosa.while_loop", "tosa.cond_if")
 
 _TYPES = [
     *_TENSOR_OPS,
     *ELEMENTWISE,
     *(op for op in Linalg.operations if op.name not in ("linalg.yield", "linalg.index")),
     *(op for op in tosa.TOSA.operations if op is not tosa.YieldOp and op not in _TENSOR_OPS),
-    *(op for ops in ADDITIONS.values() for op in ops if op.name not in _NO_TENSORS),
+    *(
+        op
+        for dialect in ("linalg", "tensor", "tosa")
+        for op in ADDITIONS[dialect]
+        if op.name not in _NO_TENSORS
+    ),
 ]
 
 

@@ -20,10 +20,11 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import IRDLOperation
 
 from layout_ir.errors import LayoutError
 
-_FAMILIES: dict[str, dict[str, type[Operation]]] = {
+_FAMILIES: dict[str, dict[str, type[IRDLOperation]]] = {
     "add": {"float": arith.AddfOp, "int": arith.AddiOp, "bool": arith.OrIOp, "complex": complex.AddOp},
     "sub": {"float": arith.SubfOp, "int": arith.SubiOp, "complex": complex.SubOp},
     "mul": {"float": arith.MulfOp, "int": arith.MuliOp, "bool": arith.AndIOp, "complex": complex.MulOp},
@@ -31,10 +32,10 @@ _FAMILIES: dict[str, dict[str, type[Operation]]] = {
     "div_unsigned": {"int": arith.DivUIOp},
     "max": {"float": arith.MaximumfOp, "int": arith.MaxSIOp},
     "max_signed": {"float": arith.MaximumfOp, "int": arith.MaxSIOp},
-    "max_unsigned": {"float": arith.MaximumfOp, "int": arith.MaxUIOp},
+    "max_unsigned": {"int": arith.MaxUIOp},
     "min": {"float": arith.MinimumfOp, "int": arith.MinSIOp},
     "min_signed": {"float": arith.MinimumfOp, "int": arith.MinSIOp},
-    "min_unsigned": {"float": arith.MinimumfOp, "int": arith.MinUIOp},
+    "min_unsigned": {"int": arith.MinUIOp},
     "powf": {"float": math.PowFOp},
     "abs": {"float": math.AbsFOp, "int": math.AbsIOp},
     "ceil": {"float": math.CeilOp},
@@ -81,6 +82,9 @@ class Arithmetic:
         found = classes.get(family) or (classes.get("int") if family == "bool" else None)
         if found is None:
             raise LayoutError(f"{function} is not defined on elements of {type}")
+        count = len(found.get_irdl_definition().operands)
+        if count != len(values):
+            raise LayoutError(f"{function} takes {count} operands, not {len(values)}")
         return self._add(found.create(operands=values, result_types=[type], properties=_flags(found)))
 
     def one(self, type: Attribute) -> SSAValue:

@@ -114,7 +114,7 @@ def _convolutions() -> list[Row]:
         ("conv_2d_ngchw_gfchw", "n g f h w c kh kw", "n g c h+kh w+kw", "g f c kh kw", "n g f h w", 2),
         ("conv_2d_nhwgc_gfhwc", "n h w g f kh kw c", "n h+kh w+kw g c", "g f kh kw c", "n h w g f", 2),
         ("conv_3d_ndhwc_dhwcf", "n d h w f kd kh kw c", "n d+kd h+kh w+kw c", "kd kh kw c f", "n d h w f", 3),
-        ("conv_3d_ncdhw_fcdhw", "n d h w f kd kh kw c", "n c d+kd h+kh w+kw", "f c kd kh kw", "n f d h w", 3),
+        ("conv_3d_ncdhw_fcdhw", "n f d h w c kd kh kw", "n c d+kd h+kh w+kw", "f c kd kh kw", "n f d h w", 3),
         ("depthwise_conv_1d_nwc_wc", "n w c kw", "n w+kw c", "kw c", "n w c", 1),
         ("depthwise_conv_1d_ncw_cw", "n w c kw", "n c w+kw", "c kw", "n c w", 1),
         ("depthwise_conv_1d_nwc_wcm", "n w c m kw", "n w+kw c", "kw c m", "n w c m", 1),

@@ -41,6 +41,7 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect
 
+from layout_ir.dialects.upstream.linalg_syntax import parse_results, print_results
 from layout_ir.dialects.upstream.word_attributes import BlockSizeAttr, ResizeModeAttr
 
 
@@ -342,13 +343,8 @@ class WhileOp(IRDLOperation):
         block = self.condition.block
         pairs = list(zip(block.args, self.inputs, strict=True))
 
-        def show(pair: tuple[SSAValue, SSAValue]) -> None:
-            printer.print_ssa_value(pair[0])
-            printer.print_string(" = ")
-            printer.print_ssa_value(pair[1])
-
         printer.print_string(" (")
-        printer.print_list(pairs, show)
+        printer.print_list(pairs, lambda pair: _print_pair(printer, *pair))
         printer.print_string(") : ")
         printer.print_attribute(FunctionType.from_lists(list(self.operand_types), list(self.result_types)))
         printer.print_string(" ")
@@ -356,6 +352,78 @@ class WhileOp(IRDLOperation):
         printer.print_string(" do ")
         printer.print_region(self.body)
         printer.print_op_attributes(self.attributes)
+
+
+@irdl_op_definition
+class ConditionalOp(IRDLOperation):
+    """`tosa.cond_if`: one of two regions. What it hands to them is an argument of both."""
+
+    name = "tosa.cond_if"
+
+    cond = operand_def()
+    inputs = var_operand_def()
+    outputs = var_result_def()
+    true_region = region_def()
+    false_region = region_def()
+
+    traits = traits_def(RecursiveMemoryEffect())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Any:
+        start = parser.pos
+        condition = parser.parse_unresolved_operand()
+
+        def entry() -> Any:
+            parser.parse_argument(expect_type=False)
+            parser.parse_punctuation("=")
+            return parser.parse_unresolved_operand()
+
+        values = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, entry) or []
+        parser.parse_punctuation(":")
+        type = parser.parse_type()
+        types = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type) or []
+        results = parse_results(parser)
+        regions = [parser.parse_region()]
+        parser.parse_keyword("else")
+        regions.append(parser.parse_region())
+        return cls.build(
+            operands=[
+                parser.resolve_operand(condition, type),
+                parser.resolve_operands(values, types, start),
+            ],
+            result_types=[results],
+            regions=regions,
+            attributes=parser.parse_optional_attr_dict(),
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.cond)
+        if self.inputs:
+            printer.print_string(" (")
+            printer.print_list(
+                list(zip(self.true_region.block.args, self.inputs, strict=True)),
+                lambda pair: _print_pair(printer, *pair),
+            )
+            printer.print_string(")")
+        printer.print_string(" : ")
+        printer.print_attribute(self.cond.type)
+        if self.inputs:
+            printer.print_string(" (")
+            printer.print_list([value.type for value in self.inputs], printer.print_attribute)
+            printer.print_string(")")
+        print_results(printer, self.result_types)
+        printer.print_string(" ")
+        printer.print_region(self.true_region)
+        printer.print_string(" else ")
+        printer.print_region(self.false_region)
+        printer.print_op_attributes(self.attributes)
+
+
+def _print_pair(printer: Printer, argument: SSAValue, value: SSAValue) -> None:
+    printer.print_ssa_value(argument)
+    printer.print_string(" = ")
+    printer.print_ssa_value(value)
 
 
 @irdl_op_definition
@@ -382,7 +450,7 @@ TOSA_OPS |= {
         (ReduceMinOp, "output", ("axis", "nan_mode")),
     )
 }
-TOSA_OPS |= {op.name: op for op in (ConstantOp, WhileOp, BodyYieldOp)}
+TOSA_OPS |= {op.name: op for op in (ConstantOp, ConditionalOp, WhileOp, BodyYieldOp)}
 
 TransposeOp = TOSA_OPS["tosa.transpose"]
 ReshapeOp = TOSA_OPS["tosa.reshape"]

@@ -142,9 +142,104 @@ class WiderLoadOp(memref.LoadOp):
             raise VerifyException(f"{len(self.indices)} indices into {self.memref.type} of rank {rank}")
 
 
+@irdl_op_definition
+class WiderStoreOp(memref.StoreOp):
+    """`memref.store` with an alignment."""
+
+    name = "memref.store"
+    assembly_format: ClassVar[str | None] = None  # the form of the base class
+
+    T: ClassVar = VarConstraint("T", AnyAttr())
+
+    nontemporal = opt_prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    alignment = opt_prop_def(IntegerAttr)
+    value = operand_def(T)
+    memref = operand_def(MemRefType.constr(T))
+    indices = var_operand_def(IndexType())
+
+    def verify_(self) -> None:
+        rank = len(self.memref.type.get_shape())  # pyright: ignore
+        if rank != len(self.indices):
+            raise VerifyException(f"{len(self.indices)} indices into {self.memref.type} of rank {rank}")
+
+
+@irdl_op_definition
+class WiderReinterpretCastOp(memref.ReinterpretCastOp):
+    """`memref.reinterpret_cast`, whose result may say less than its sizes do."""
+
+    name = "memref.reinterpret_cast"
+    assembly_format: ClassVar[str | None] = None  # the form of the base class
+
+    source = operand_def()
+    offsets = var_operand_def(IndexType)
+    sizes = var_operand_def(IndexType)
+    strides = var_operand_def(IndexType)
+    static_offsets = prop_def(DenseArrayBase.constr(i64))
+    static_sizes = prop_def(DenseArrayBase.constr(i64))
+    static_strides = prop_def(DenseArrayBase.constr(i64))
+    result = result_def(MemRefType)
+
+    def verify_(self) -> None:
+        extents = self.result.type.get_shape()  # pyright: ignore
+        sizes = self.static_sizes.get_values()
+        if len(extents) != len(sizes):
+            raise VerifyException(f"{len(sizes)} sizes for {self.result.type} of rank {len(extents)}")
+        for dim, (extent, size) in enumerate(zip(extents, sizes, strict=True)):
+            if DYNAMIC_INDEX not in (extent, size) and extent != size:
+                raise VerifyException(f"size {size} of dim {dim} differs from that of {self.result.type}")
+
+
+@irdl_op_definition
+class CopyOp(memref.CopyOp):
+    """`memref.copy`, with a custom form."""
+
+    name = "memref.copy"
+
+    source = operand_def(MemRefType)
+    destination = operand_def(MemRefType)
+
+    assembly_format = "$source `,` $destination attr-dict `:` type($source) `to` type($destination)"
+
+    def verify_(self) -> None:
+        ours, theirs = (value.type for value in self.operands)
+        assert isinstance(ours, MemRefType) and isinstance(theirs, MemRefType)
+        if ours.element_type != theirs.element_type or len(ours.shape) != len(theirs.shape):
+            raise VerifyException(f"{ours} and {theirs} differ in rank or element type")
+
+
+@irdl_op_definition
+class CastOp(memref.CastOp):
+    """`memref.cast`, with a custom form."""
+
+    name = "memref.cast"
+
+    source = operand_def()
+    dest = result_def()
+
+    assembly_format = "$source attr-dict `:` type($source) `to` type($dest)"
+
+    def verify_(self) -> None:
+        """Leaves out the verifier of the base class."""
+
+
+@irdl_op_definition
+class MemorySpaceCastOp(memref.MemorySpaceCastOp):
+    """`memref.memory_space_cast`, with a custom form."""
+
+    name = "memref.memory_space_cast"
+
+    source = operand_def()
+    dest = result_def()
+
+    assembly_format = "$source attr-dict `:` type($source) `to` type($dest)"
+
+    def verify_(self) -> None:
+        """Leaves out the verifier of the base class."""
+
+
 WIDER_OPS: dict[str, tuple[type[Operation], ...]] = {
     "tensor": (WiderPadOp, WiderReshapeOp, RankOp),
     "tosa": (WiderMulOp,),
-    "memref": (WiderLoadOp,),
+    "memref": (WiderLoadOp, WiderStoreOp, WiderReinterpretCastOp, CopyOp, CastOp, MemorySpaceCastOp),
 }
 """The classes by dialect."""
