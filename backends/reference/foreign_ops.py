@@ -281,6 +281,7 @@ def _method(op_type: type[Operation]) -> Any:
     return impl(op_type)(method)
 
 
-for _op_type in dict.fromkeys(_TYPES):
-    setattr(ForeignFunctions, f"run_{_op_type.name.replace('.', '_')}", _method(_op_type))
+for _number, _op_type in enumerate(dict.fromkeys(_TYPES)):
+    # Numbered: an op of xDSL and the one that is added in its place have one name.
+    setattr(ForeignFunctions, f"run_{_number}_{_op_type.name.replace('.', '_')}", _method(_op_type))
 register_impls(ForeignFunctions)

@@ -220,9 +220,9 @@ def _padded_extents(
     for loop, extent in loops.extents.items():
         found = _readers(loop, sources, maps)
         for x, dim, _ in found:
-            if tensor.lo[dim]:
+            if x.lo[dim]:
                 raise LayoutError(f"dim {dim} of one of its tensors has pads in front")
-        far = max((tensor.padded_extent(dim) for tensor, dim, _ in found), default=extent)
+        far = max((x.padded_extent(dim) for x, dim, _ in found), default=extent)
         if loop in windowed and far != extent:
             raise LayoutError(f"a window runs over dim {found[0][1]}, which has pads")
         result[loop] = far

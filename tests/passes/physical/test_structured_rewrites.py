@@ -90,7 +90,8 @@ def test_loops_are_digits():
     module = reordered(*CASES["product in blocks"])
     convert_to_physical(module)
     (product,) = [op for op in module.walk() if isinstance(op, GenericOp) and len(op.inputs) == 2]
-    assert len(product.iterator_types) == 6
+    # m in blocks of 4; n of 8; k, which lies in blocks of 8 and of 4, in three digits.
+    assert len(product.iterator_types) == 7
 
 
 def test_negative_an_op_that_is_known_on_whole_tensors_only_is_refused_in_blocks():
