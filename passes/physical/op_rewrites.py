@@ -191,20 +191,29 @@ def _cut(place: PhysicalDim, dim: int, unit: int) -> list[PhysicalDim]:
 def _concat(
     build: PhysicalBuilder, op: nn.ConcatOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
 ) -> PhysicalValue:
-    at = result.places(op.axis)[0]
+    return concatenated(build, op.axis, operands, result)
+
+
+def concatenated(
+    build: PhysicalBuilder, axis: int, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    """The operands one behind the other in logical dim `axis`, on the physical dims of `result`.
+
+    Raises LayoutError where a part begins inside a block.
+    """
+    at = result.places(axis)[0]
     unit = result.dims[at].unit
-    starts = [sum(x.tensor.extents[op.axis] for x in operands[:k]) for k in range(len(operands))]
-    if any(start % unit for start in starts) or result.lo[op.axis]:
-        raise LayoutError(f"a part begins inside a block of {unit} of dim {op.axis}")
+    starts = [sum(x.tensor.extents[axis] for x in operands[:k]) for k in range(len(operands))]
+    if any(start % unit for start in starts) or result.lo[axis]:
+        raise LayoutError(f"a part begins inside a block of {unit} of dim {axis}")
     parts: list[PhysicalValue] = []
     for x in operands:
         extents = x.tensor.extents
-        tensor = unknown_pads(replace(result, extents=extents)).with_dim(
-            op.axis, -(-extents[op.axis] // unit), 0
-        )
+        tensor = unknown_pads(replace(result, extents=extents)).with_dim(axis, -(-extents[axis] // unit), 0)
         parts.append(build.reorder(x, tensor))
     count = sum(part.tensor.dims[at].count for part in parts)
-    return build.nn(op, parts, unknown_pads(result).with_dim(op.axis, count, 0), axis=at)
+    tensor = unknown_pads(result).with_dim(axis, count, 0)
+    return build.new(nn.ConcatOp, parts, tensor, parts[0].element, axis=at)
 
 
 def _gather(

@@ -40,6 +40,7 @@ from layout_ir.errors import LayoutError
 from layout_ir.foreign.scalar import constant_value
 from layout_ir.foreign.structured import ELEMENTWISE, Structured, loop_of, structured
 from layout_ir.passes.physical.generic_ops import common_digits
+from layout_ir.passes.physical.op_rewrites import concatenated
 from layout_ir.passes.physical.physical_builder import PhysicalBuilder, PhysicalValue, unknown_pads
 
 Key = tuple[int, int]
@@ -60,6 +61,10 @@ def rewrite_structured(
         return [_constant(build, op, results[0])]
     if isinstance(op, RelayoutOp):
         return [_relayout(build, op, values[op.source], results[0])]
+    if isinstance(op, tensor.ConcatOp):
+        parts = [values[x] for x in op.inputs]
+        made = concatenated(build, op.dim.value.data, parts, results[0])
+        return [build.reorder(made, results[0])]
     loops = structured(op)
     if loops is None:
         return None

@@ -66,7 +66,7 @@ INDEXED = """
 SUM = "\n%r = arith.addf %x, %x : Tr\n"
 
 CASES = {
-    "product in blocks": (PRODUCT, {"x": "9x17", "y": "17x12"}, {"x": BLOCKS, "y": BLOCKS, "r": BLOCKS}, "9x12"),
+    "product in blocks": (PRODUCT, {"x": "9x16", "y": "16x12"}, {"x": BLOCKS, "y": BLOCKS, "r": BLOCKS}, "9x12"),
     "product of blocks and rows": (PRODUCT, {"x": "8x16", "y": "16x8"}, {"x": BLOCKS, "y": A, "r": BLOCKS}, "8x8"),
     "index in blocks": (INDEXED, {"x": "9x17"}, {"x": ANY_PADS, "r": ANY_PADS}, "9x17"),
     "elementwise": (SUM, {"x": "9x17"}, {"x": BLOCKS, "r": BLOCKS}, "9x17"),
