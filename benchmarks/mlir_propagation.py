@@ -30,7 +30,9 @@ TARGET = "channels-last"
 _ID2, _ID4 = "affine_map<(a, b) -> (a, b)>", "affine_map<(a, b, c, d) -> (a, b, c, d)>"
 
 
-def _generic(name: str, inputs: str, types: str, init: str, result: str, body: str, maps: str, kinds: str) -> str:
+def _generic(
+    name: str, inputs: str, types: str, init: str, result: str, body: str, maps: str, kinds: str
+) -> str:
     return (
         f"%{name} = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}]}}\n"
         f"  ins({inputs} : {types}) outs({init} : {result}) {{\n{body}\n}} -> {result}\n"
@@ -132,7 +134,8 @@ PROGRAMS: dict[str, str] = {
     ),
     "residual, packed at both ends": _function(
         f"%x: {_BLOCKED}",
-        _unpack("u", "%x") + _elementwise("e", "%u", 1, _RELU) + _elementwise("f", "%e, %u", 2, _ADD) + _pack("p", "%f"),
+        _unpack("u", "%x") + _elementwise("e", "%u", 1, _RELU) + _elementwise("f", "%e, %u", 2, _ADD)
+        + _pack("p", "%f"),
         "%p", _BLOCKED,
     ),
     "two packed operands": _function(
@@ -194,7 +197,9 @@ _SHAPE = re.compile(r"tensor<((?:\d+x)+)f32>")
 def moves_of_text(text: str) -> Moves:
     """The same of a text of stock MLIR, whose tensors are of f32."""
     found = [_SHAPE.findall(match.group()) for match in _LINE.finditer(text)]
-    sizes = [sum(4 * prod(map(int, shape.rstrip("x").split("x"))) for shape in (of[0], of[-1])) for of in found]
+    sizes = [
+        sum(4 * prod(map(int, shape.rstrip("x").split("x"))) for shape in (of[0], of[-1])) for of in found
+    ]
     return Moves(len(found), sum(sizes))
 
 

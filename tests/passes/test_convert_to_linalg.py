@@ -14,7 +14,7 @@ from layout_ir.dialects.layout.types import tensor_type
 from layout_ir.errors import LayoutError
 from layout_ir.passes.optimize_pipeline import optimize
 from tests import networks
-from tests.exits.linalg.agreement import assert_agree, assert_close
+from tests.exits.linalg.agreement import Program, assert_agree, assert_close
 from tests.exits.linalg.mlir_tools import execute
 from tests.passes.programs import random_program
 
@@ -36,7 +36,7 @@ def test_examples_compute_the_same(path: Path, target: str, tmp_path: Path):
 
 @pytest.mark.parametrize("target", ["avx2", "avx512", "channels-last", "onednn"])
 def test_random_programs_compute_the_same(target: str, tmp_path: Path):
-    programs = {}
+    programs: dict[str, Program] = {}
     for seed in range(4):
         module, shape = random_program(700 + seed, 10)
         optimize(module, target)

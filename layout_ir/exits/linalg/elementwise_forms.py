@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, dtype_of
@@ -83,7 +83,7 @@ def write_conversion(build: LinalgBuilder, op: ReorderOp, operands: list[TensorV
             assert conversion.dim is not None
             shape = [1] * len(x.shape)
             shape[conversion.dim] = x.shape[conversion.dim]
-            parameters.append(build.numbers(shape, wide, value))
+            parameters.append(build.numbers(shape, wide, cast("tuple[float, ...]", value)))
         else:
             parameters.append(build.numbers((), wide, (value,)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from xdsl.ir.affine import AffineExpr
 
@@ -12,7 +13,7 @@ from layout_ir.dialects.layout import PermuteOp, ReshapeOp
 from layout_ir.dialects.layout.view_ops import SliceOp
 from layout_ir.elements.element_types import element_type
 from layout_ir.exits.linalg.linalg_builder import LinalgBuilder, TensorValue, unchanged
-from layout_ir.exits.linalg.scalar_body import Number, computed_dtype, converted
+from layout_ir.exits.linalg.scalar_body import Number, Scalar, computed_dtype, converted
 
 
 def write_permute(build: LinalgBuilder, op: PermuteOp, operands: list[TensorValue]) -> TensorValue:
@@ -125,4 +126,8 @@ def _interpolated(
             build.elementwise(lambda np, v: converted(v, wide), side, dtype=wide, stores=True)
             for side in pair
         ]
-    return build.elementwise(lambda np, low, high, s: low * (1 - s) + high * s, *pair, share, dtype=wide)
+
+    def mixed(np: Any, low: Scalar, high: Scalar, s: Scalar) -> Scalar:
+        return low * (1 - s) + high * s
+
+    return build.elementwise(mixed, *pair, share, dtype=wide)

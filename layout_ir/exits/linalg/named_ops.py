@@ -30,7 +30,7 @@ from layout_ir.dialects.upstream.linalg_named import NAMED_OPS, Row, RowOp
 @cache
 def _candidates() -> tuple[tuple[type[RowOp], Row], ...]:
     """Products, convolutions and pools of two operands."""
-    classes = [cast("type[RowOp]", op) for op in NAMED_OPS if issubclass(op, RowOp)]
+    classes = [op for op in NAMED_OPS if issubclass(op, RowOp)]
     return tuple((op, op.ROW) for op in classes if len(op.ROW.operands) == 3 and "-" not in op.ROW.operands)
 
 

@@ -36,8 +36,8 @@ class Tiling:
 def pack_reorders(module: ModuleOp) -> None:
     """Replaces the chains in place; what is left of them without users goes."""
     for op in list(module.walk()):
-        if isinstance(op, PermuteOp) and op.parent is not None and op.is_bare:
-            _pack(op) or _unpack(op)
+        if isinstance(op, PermuteOp) and op.parent is not None and op.is_bare and not _pack(op):
+            _unpack(op)
 
 
 def _pack(op: PermuteOp) -> bool:
@@ -65,11 +65,11 @@ def _pack(op: PermuteOp) -> bool:
     return True
 
 
-def _unpack(op: PermuteOp) -> bool:
-    """Whether the chain that starts with `op` is an unpack, and is one now."""
+def _unpack(op: PermuteOp) -> None:
+    """Makes the chain that starts with `op` an unpack, if it is one."""
     join = _only_user(op.result)
     if not isinstance(join, ReshapeOp) or not join.is_bare:
-        return False
+        return
     shape = op.result_type.get_shape()
     perm = op.ints("perm")
     back = [0] * len(perm)
@@ -77,7 +77,7 @@ def _unpack(op: PermuteOp) -> bool:
         back[dim] = k
     tiling = _tiling(join.result_type.get_shape(), shape, back)
     if tiling is None:
-        return False
+        return
     last: Operation = join
     cut = _only_user(join.result)
     if isinstance(cut, nn.SliceOp) and _is_partial_tile(cut, tiling):
@@ -90,7 +90,6 @@ def _unpack(op: PermuteOp) -> bool:
     )
     _replace(last, new, build)
     _erase_unused(last, join, op)
-    return True
 
 
 def _replace(op: Operation, new: PackOp | UnPackOp, build: LinalgBuilder) -> None:

@@ -136,7 +136,10 @@ def _drop_attributes(module: ModuleOp) -> None:
             for side in ("arg_attrs", "res_attrs"):
                 held = op.properties.get(side)
                 if isinstance(held, ArrayAttr):
-                    kept = [_without_ours(cast(DictionaryAttr, each)) for each in held]
+                    kept = [
+                        _without_ours(cast(DictionaryAttr, each))
+                        for each in cast("ArrayAttr[Attribute]", held)
+                    ]
                     op.properties[side] = ArrayAttr(kept)
                     if not any(each.data for each in kept):
                         del op.properties[side]

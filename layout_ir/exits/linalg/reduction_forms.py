@@ -194,8 +194,8 @@ def write_cum_sum(build: LinalgBuilder, op: nn.CumSumOp, operands: list[TensorVa
     block = Block(arg_types=[IndexType(), total.value.type, sums.value.type])
     end = scf.YieldOp()
     block.add_op(end)
-    bounds = [build.index(n) for n in (0, extent, 1)]
-    loop = scf.ForOp(*bounds, [total.value, sums.value], Region(block))
+    first, stop, one = (build.index(n) for n in (0, extent, 1))
+    loop = scf.ForOp(first, stop, one, [total.value, sums.value], Region(block))
     build.insert(loop)
     inner = LinalgBuilder(end)
     step, *carried = block.args

@@ -27,7 +27,12 @@ Number = float | int
 
 def signless(element: Attribute) -> Attribute:
     """The element type in which MLIR's dialects compute: an integer without a sign in its name."""
-    return IntegerType(element.width.data) if isinstance(element, IntegerType) else element
+    return IntegerType(width_of(element)) if isinstance(element, IntegerType) else element
+
+
+def width_of(element: Attribute) -> int:
+    """The bits of an integer type."""
+    return int(cast(Any, element).width.data)
 
 
 def computed_dtype(dtype: str) -> str:
@@ -93,12 +98,11 @@ class ScalarBody:
             if isinstance(element, AnyFloat):
                 value: Any = FloatAttr(float(number), element)
             else:
-                assert isinstance(element, IntegerType)
-                width = element.width.data
+                width = width_of(element)
                 bits = int(number) % (1 << width)
                 # Of one bit, true is written -1.
                 signed = bits - (1 << width) if bits >> (width - 1) else bits
-                value = IntegerAttr(signed, element)
+                value = IntegerAttr(signed, cast("IntegerType[Any, Any]", element))
             self._constants[key] = self.add(arith.ConstantOp(value), dtype)
         return self._constants[key]
 
@@ -316,8 +320,8 @@ def converted(x: Scalar, dtype: str, *, rounding: str = "truncate") -> Scalar:
     if target.kind == "b":
         return x != 0
     if target.kind == "f" and source.kind == "f":
-        cls = arith.ExtFOp if source.bits < target.bits else arith.TruncFOp
-        return body.add(cls(x.value, cast(AnyFloat, element)), dtype)
+        cls: Any = arith.ExtFOp if source.bits < target.bits else arith.TruncFOp
+        return body.add(cls(x.value, element), dtype)
     if target.kind == "f":
         cls = arith.SIToFPOp if source.kind == "i" else arith.UIToFPOp
         return body.add(cls(x.value, element), dtype)
@@ -329,9 +333,9 @@ def converted(x: Scalar, dtype: str, *, rounding: str = "truncate") -> Scalar:
     if source.bits == target.bits:
         return Scalar(body, x.value, dtype)
     if source.bits > target.bits:
-        return body.add(arith.TruncIOp(x.value, cast(IntegerType, element)), dtype)
-    cls = arith.ExtSIOp if source.kind == "i" else arith.ExtUIOp
-    return body.add(cls(x.value, cast(IntegerType, element)), dtype)
+        return body.add(arith.TruncIOp(x.value, cast("IntegerType[Any, Any]", element)), dtype)
+    extend: Any = arith.ExtSIOp if source.kind == "i" else arith.ExtUIOp
+    return body.add(extend(x.value, element), dtype)
 
 
 def _saturated(whole: Scalar, dtype: str) -> Scalar:

@@ -26,14 +26,9 @@ from tests.programs import parse
 SHAPE = (2, 11, 3, 2)
 FORMATS = ("[n, h, w, c]", "[n, c, h, w, c:8], pad = undef")
 
-OPS = cast(
-    "list[type[nn.ElementwiseOp]]",
-    [
-        op
-        for op in nn.NN.operations
-        if issubclass(op, nn.ElementwiseOp) and op not in (nn.ExpandOp, nn.CastOp)
-    ],
-)
+OPS = [
+    op for op in nn.NN.operations if issubclass(op, nn.ElementwiseOp) and op not in (nn.ExpandOp, nn.CastOp)
+]
 
 
 def numbers(dtype: str, seed: int) -> Array:

@@ -9,7 +9,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from layout_ir.passes.convert_to_linalg import convert_to_linalg
-from tests.exits.linalg.agreement import assert_agree
+from tests.exits.linalg.agreement import Program, assert_agree
 from tests.exits.linalg.mlir_tools import mlir_opt
 from tests.programs import parse
 
@@ -76,7 +76,7 @@ def test_packs_move_the_same_bits_when_stock_mlir_lowers_them(dtype: str, tmp_pa
     rng = np.random.default_rng(0)
     stored = {"f32": np.float32, "bf16": np.uint16, "ui8": np.uint8, "i1": np.bool_}[dtype]
     x = rng.integers(0, 2 if dtype == "i1" else 200, (2, 17, 5, 4)).astype(stored)
-    programs = {}
+    programs: dict[str, Program] = {}
     for number, (source, destination, _) in enumerate(PACKS.values()):
         programs[f"pack_{number}"] = module_of(source, destination, dtype=dtype), [x]
         programs[f"unpack_{number}"] = module_of(destination, source, dtype=dtype), [x]
