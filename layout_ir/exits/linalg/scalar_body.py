@@ -27,7 +27,7 @@ Number = float | int
 
 def signless(element: Attribute) -> Attribute:
     """The element type in which MLIR's dialects compute: an integer without a sign in its name."""
-    return IntegerType(width_of(element)) if isinstance(element, IntegerType) else element
+    return IntegerType(width_of(element)) if element.name == IntegerType.name else element
 
 
 def width_of(element: Attribute) -> int:
@@ -323,11 +323,11 @@ def converted(x: Scalar, dtype: str, *, rounding: str = "truncate") -> Scalar:
         cls: Any = arith.ExtFOp if source.bits < target.bits else arith.TruncFOp
         return body.add(cls(x.value, element), dtype)
     if target.kind == "f":
-        cls = arith.SIToFPOp if source.kind == "i" else arith.UIToFPOp
+        cls: Any = arith.SIToFPOp if source.kind == "i" else arith.UIToFPOp
         return body.add(cls(x.value, element), dtype)
     if source.kind == "f":
-        whole = ScalarNumPy.trunc(x) if rounding == "truncate" else ScalarNumPy.rint(x)  # pyright: ignore
-        return _saturated(whole, dtype)
+        np: Any = ScalarNumPy
+        return _saturated(np.trunc(x) if rounding == "truncate" else np.rint(x), dtype)
     if rounding == "nearest" and source.kind != "b":
         x = _bounded(x, target)
     if source.bits == target.bits:
@@ -346,7 +346,7 @@ def _saturated(whole: Scalar, dtype: str) -> Scalar:
     above = whole >= float(high) + 1.0
     below, is_nan = whole < float(low), whole != whole
     inside = np.where(above | below | is_nan, 0.0, whole)
-    cls = arith.FPToUIOp if ScalarType(dtype).kind == "u" else arith.FPToSIOp
+    cls: Any = arith.FPToUIOp if ScalarType(dtype).kind == "u" else arith.FPToSIOp
     number = body.add(cls(inside.value, element_of(dtype)), dtype)
     return np.where(above, high, np.where(below, low, number))
 

@@ -31,7 +31,6 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer
 
-from layout_ir import registry
 from layout_ir.errors import LayoutError
 from layout_ir.rendering import did_you_mean
 
@@ -191,7 +190,7 @@ class LocatedParser(Parser):
         how to get the generic form."""
         text = self.lexer.input.content
         name = None if not self._op_names else _CUSTOM_NAME.match(text, self._op_names[-1])
-        if name is None or name[1] in registry.DIALECTS or name[1] not in _MLIR:
+        if name is None or name[1] not in _MLIR:
             return ""
         return (
             f"; if this is how MLIR writes '{name[0]}', its generic form can be read: "
