@@ -185,3 +185,40 @@ def test_negative_values_that_were_left_out_cannot_go_out():
     )
     with pytest.raises(LocatedError, match=r"nn\.constant were left out"):
         write_program(module)
+
+
+GROUPED = """
+#x = #layout.{x}
+#w = #layout.{w}
+func.func @main(%x: tensor<2x16x5x4xf32, #x>, %w: tensor<32x8x3x2xf32, #w>) -> tensor<2x32x5x3xf32, #x> {{
+  %y = nn.conv %x, %w group = 2 pads = [1, 0, 1, 0]
+    : (tensor<2x16x5x4xf32, #x>, tensor<32x8x3x2xf32, #w>) -> tensor<2x32x5x3xf32, #x>
+  func.return %y : tensor<2x32x5x3xf32, #x>
+}}
+"""
+
+
+@pytest.mark.parametrize("convert", WAYS.values(), ids=WAYS)
+def test_groups_of_channels_in_blocks_and_channels_last(convert: Callable[[ModuleOp], None], tmp_path: Path):
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(shape).astype(np.float32) for shape in ((2, 16, 5, 4), (32, 8, 3, 2))]
+    formats = {
+        "last": ("tag<nhwc>", "tag<hwio>"),
+        "blocks": ("tag<nChw8c>", "tag<OIhw8i8o>"),
+        "halves": ("tag<nChw4c>", "tag<OIhw4i4o>"),
+    }
+    programs: dict[str, Program] = {
+        name: (parse(GROUPED.format(x=x, w=w)), inputs) for name, (x, w) in formats.items()
+    }
+    assert_agree(programs, tmp_path, convert=convert)
+
+
+def test_negative_groups_that_cut_through_blocks_are_an_error_that_names_the_op():
+    module = parse(GROUPED.format(x="tag<nChw16c>", w="tag<hwio>"))
+    convert_to_linalg(module)  # 16 channels are one block of two groups of 8: whole digits
+    text = GROUPED.format(x="tag<nChw8c>", w="tag<hwio>")
+    text = text.replace("2x16x5", "2x24x5").replace("32x8x3x2", "32x12x3x2")
+    with pytest.raises(
+        PassError, match=r"nn\.conv has no physical form: parts of 12 in dim 1 cut through its blocks"
+    ):
+        convert_to_linalg(parse(text))
