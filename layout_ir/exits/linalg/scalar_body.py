@@ -228,13 +228,13 @@ class ScalarNumPy:
         """The bounds of an integer type."""
         return IntegerBounds(*map(int, dtype.known.range))
 
-    @staticmethod
-    def abs(x: Scalar) -> Scalar:
+    @classmethod
+    def abs(cls, x: Scalar) -> Scalar:
         """The magnitude; of the least signed integer, itself."""
-        if x.dtype.kind == "u":
-            return x
-        cls = math_dialect.AbsFOp if x.dtype.kind == "f" else math_dialect.AbsIOp
-        return x.body.add(cls(x.value), x.dtype_name)
+        if x.dtype.kind == "f":
+            return x.body.add(math_dialect.AbsFOp(x.value), x.dtype_name)
+        # Not math.absi, which the lowering of math to libm does not take.
+        return x if x.dtype.kind == "u" else cls.maximum(x, -x)
 
     @classmethod
     def sign(cls, x: Scalar) -> Scalar:
