@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from layout_ir.api.execute import run
     from layout_ir.api.exporting import to_onnx
     from layout_ir.api.memory import NONE, Memory
+    from layout_ir.api.mlir_export import to_mlir
     from layout_ir.api.optimizing import optimize_onnx
     from layout_ir.api.program_layouts import formats, layout_of
     from layout_ir.api.program_text import ProgramError, context, parse, to_text
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from layout_ir.errors import LayoutError
     from layout_ir.frontends.onnx import from_onnx
     from layout_ir.passes.explain_reorders import explain
+    from layout_ir.passes.open_layouts import open_layouts
     from layout_ir.passes.optimize_pipeline import optimize
     from layout_ir.version import __version__ as __version__
 
@@ -63,6 +65,7 @@ _WHERE = {
     "formats": "api.program_layouts",
     "from_onnx": "frontends.onnx",
     "layout_of": "api.program_layouts",
+    "open_layouts": "passes.open_layouts",
     "optimize": "passes.optimize_pipeline",
     "optimize_onnx": "api.optimizing",
     "parse": "api.program_text",
@@ -72,6 +75,7 @@ _WHERE = {
     "reorder": "api.reordering",
     "run": "api.execute",
     "split": "algebra.concat",
+    "to_mlir": "api.mlir_export",
     "to_onnx": "api.exporting",
     "to_text": "api.program_text",
 }
@@ -106,6 +110,7 @@ __all__ = [
     "from_onnx",
     "ir",
     "layout_of",
+    "open_layouts",
     "optimize",
     "optimize_onnx",
     "parse",
@@ -114,6 +119,7 @@ __all__ = [
     "reorder",
     "run",
     "split",
+    "to_mlir",
     "to_onnx",
     "to_text",
 ]

@@ -32,7 +32,19 @@ DIALECTS: dict[str, Callable[[], Dialect]] = {
     "nn": lazy("layout_ir.dialects.nn", "NN"),
 }
 
+_INCOMPLETE = ("linalg", "memref", "tensor", "tosa")
+"""Dialects of xDSL that lack ops of MLIR; `layout_ir.dialects.upstream` has these."""
+
+
+def with_additions(name: str, load: Callable[[], Dialect]) -> Callable[[], Dialect]:
+    """The callable that loads dialect `name`, which `load` returns, with the ops of MLIR that it lacks."""
+    if name not in _INCOMPLETE:
+        return load
+    return lambda: import_module("layout_ir.dialects.upstream").with_additions(name, load)
+
+
 _PASSES = (
+    ("open", "open_layouts", "make every tensor of a plain program #layout.any, with reorders at the edges"),
     ("propagate", "propagate", "choose a format for every #layout.any, insert the reorders that are left"),
     ("fold-reorders", "fold_reorders", "remove, merge, share and move reorders; never makes a program worse"),
     ("prepack-constants", "prepack_constants", "reorder constants at compile time"),
@@ -63,6 +75,8 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
 PASSES["convert-layout-to-physical"] = lazy(
     "layout_ir.passes.convert_to_physical", "ConvertLayoutToPhysicalPass"
 )
+PASSES["convert-layout-to-linalg"] = lazy("layout_ir.passes.convert_to_linalg", "ConvertLayoutToLinalgPass")
+PASSES["convert-layout-to-loops"] = lazy("layout_ir.passes.convert_to_loops", "ConvertLayoutToLoopsPass")
 PASSES["convert-layout-to-kernel"] = lazy("layout_ir.backends.llvm.lowering", "ConvertLayoutToKernelPass")
 
 SUMMARIES: dict[str, str] = {f"layout-{name}": summary for name, _, summary in _PASSES}
@@ -70,6 +84,10 @@ SUMMARIES: dict[str, str] = {f"layout-{name}": summary for name, _, summary in _
 SUMMARIES["convert-layout-to-physical"] = (
     "each value the tensor of its memory, without encoding; reorders as transpose, reshape, pad, slice"
 )
+SUMMARIES["convert-layout-to-linalg"] = (
+    "linalg, tensor and arith without encodings, for stock mlir-opt; reorders as ops, pack and unpack, or calls"
+)
+SUMMARIES["convert-layout-to-loops"] = "scalar loops over buffers, in scf and memref"
 SUMMARIES["convert-layout-to-kernel"] = "each reorder as the plan that is compiled: loops and micro-kernels"
 
 TARGETS: dict[str, Callable[[], type[Target]]] = {

@@ -21,6 +21,7 @@ physical tensor. Ops of other dialects are left as they are where all their tens
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
@@ -71,6 +72,7 @@ from layout_ir.passes.physical.physical_builder import (
     unknown_pads,
 )
 from layout_ir.passes.physical.reshape_removal import remove_reshapes
+from layout_ir.passes.physical.structured_rewrites import rewrite_structured
 from layout_ir.passes.rewriting import erase_dead, insert_after, retype, update_signatures
 from layout_ir.passes.selection.options.in_place import ATTRIBUTE as IN_PLACE
 
@@ -83,10 +85,15 @@ _STRUCTURE = (
 """Ops that hand values on, whatever their types."""
 
 
-def convert_to_physical(module: ModuleOp, reorders: Reorders = "ops") -> None:
-    """Converts in place. Raises PassError, naming the op, where an op or a value has no physical form."""
+def convert_to_physical(
+    module: ModuleOp, reorders: Reorders = "ops", names: Mapping[Operation, str] | None = None
+) -> None:
+    """Converts in place. With reorders="call", those among the keys of `names` are calls of functions of these names.
+
+    Raises PassError, naming the op, where an op or a value has no physical form.
+    """
     module.attributes.pop(CERTIFICATE, None)
-    conversion = _Conversion(module, reorders)
+    conversion = _Conversion(module, reorders, names)
     for op in list(module.walk()):
         try:
             conversion.convert(op)
@@ -126,6 +133,12 @@ def _tensor_of(type: Attribute) -> PhysicalTensor | None:
     return plain if not padded and moves_nothing(tensor, plain) else tensor
 
 
+def _is_plain(tensor: PhysicalTensor) -> bool:
+    """Whether it is the tensor itself."""
+    plain = row_major(tensor.extents)
+    return tensor.dims == plain.dims and not any(tensor.is_padded(dim) for dim in range(len(tensor.extents)))
+
+
 def _physical_type(type: Attribute) -> Attribute:
     tensor = _tensor_of(type)
     return type if tensor is None else TensorType(tensor_type(type).element_type, tensor.shape)
@@ -139,12 +152,14 @@ class _Conversion:
     it had for those who still read that.
     """
 
-    def __init__(self, module: ModuleOp, reorders: Reorders):
+    def __init__(self, module: ModuleOp, reorders: Reorders, names: Mapping[Operation, str] | None):
         self.module = module
         self.reorders: Reorders = reorders
+        self.names = names
         self.values: dict[SSAValue, PhysicalValue] = {}
         self.replaced: list[Operation] = []
         self.callees: dict[tuple[Any, ...], str] = {}
+        self.declared: set[str] = set()
 
     def finish(self) -> None:
         """Erases what was replaced, and constants and reshapes that served to make others."""
@@ -171,6 +186,8 @@ class _Conversion:
         tensors += [_tensor_of(value.type) for value in defined[len(tensors) :]]
         known = [*tensors, *(self.values[x].tensor for x in op.operands if x in self.values)]
         in_order = not isinstance(op, _STRUCTURE)
+        if in_order and self._rewrite(op, tensors):
+            return
         if in_order and not all(t is None or moves_nothing(t, row_major(t.extents)) for t in known):
             raise LayoutError("it is known on its own dims only, and one of its tensors is not row-major")
         op.operands = [
@@ -180,6 +197,21 @@ class _Conversion:
         for value, tensor in zip(defined, tensors, strict=True):
             if tensor is not None:
                 self._retype(value, tensor, in_order)
+
+    def _rewrite(self, op: Operation, tensors: Sequence[PhysicalTensor | None]) -> bool:
+        """Whether `op`, of another dialect, has tensors that are not row-major, and is replaced."""
+        results = [tensor for tensor in tensors[: len(op.results)] if tensor is not None]
+        known = [*results, *(self.values[x].tensor for x in op.operands if x in self.values)]
+        if not results or len(results) != len(op.results) or all(_is_plain(tensor) for tensor in known):
+            return False
+        made = rewrite_structured(PhysicalBuilder(op), op, self.values, results)
+        if made is None:
+            return False
+        for result, value in zip(op.results, made, strict=True):
+            value.value.name_hint = value.value.name_hint or result.name_hint
+            self.values[result] = value
+        self.replaced.append(op)
+        return True
 
     def _operand(self, op: Operation, number: int, in_order: bool) -> SSAValue:
         """What operand `number` of an op that stays is now, in its logical dims if `in_order`."""
@@ -230,7 +262,8 @@ class _Conversion:
         self, build: PhysicalBuilder, op: ReorderOp | FillPadsOp, x: PhysicalValue, result: PhysicalTensor
     ) -> PhysicalValue:
         converts = isinstance(op, ReorderOp) and not op.keeps_elements
-        if self.reorders == "call" and (converts or reorder_steps(x.tensor, result)):
+        is_called = self.reorders == "call" and (self.names is None or op in self.names)
+        if is_called and (converts or reorder_steps(x.tensor, result)):
             to = _physical_type(op.result.type)
             call = CallOp(self._callee(op, x.value.type, to), [x.value], [to])
             return PhysicalValue(build.insert(call), result)
@@ -251,16 +284,21 @@ class _Conversion:
         """The name of the function that does this reorder, declared once per pair of types and parameters."""
         signature = FunctionType.from_lists([op.input.type], [op.result.type])
         key = (signature, tuple(sorted(op.properties.items(), key=lambda item: item[0])))
-        if key not in self.callees:
+        if key not in self.callees and self.names is not None:
+            self.callees[key] = self.names[op]
+        elif key not in self.callees:
             taken = {f.sym_name.data for f in self.module.walk() if isinstance(f, FuncOp)}
             number = len(self.callees)
             while f"reorder_{number}" in taken:
                 number += 1
             self.callees[key] = f"reorder_{number}"
-            declared = FuncOp.external(self.callees[key], [source], [result])
+        name = self.callees[key]
+        if name not in self.declared:
+            self.declared.add(name)
+            declared = FuncOp.external(name, [source], [result])
             declared.attributes |= {"layout.reorder": signature, **op.properties}
             self.module.body.block.add_op(declared)
-        return self.callees[key]
+        return name
 
 
 def _view(build: PhysicalBuilder, op: ViewOp, x: PhysicalValue, result: PhysicalTensor) -> PhysicalValue:

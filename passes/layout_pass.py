@@ -20,6 +20,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from layout_ir.diagnostics import (
     Diagnostic,
+    LocatedError,
     PassError,
     Severity,
     handling,
@@ -66,7 +67,10 @@ def errors_of_pass(name: str, module: ModuleOp) -> Generator[None]:
         raise
     except LayoutError as error:
         op = visited_op(error) if isinstance(error, UnforeseenError) else module
-        raise PassError(str(error), op) from error
+        found = PassError(str(error), op)
+        if isinstance(error, LocatedError) and error.location is not None:
+            found.location = error.location
+        raise found from error
     except Exception as error:
         raise unforeseen_in_pass(name, error) from error
 

@@ -65,15 +65,94 @@ def shipped_input(model: Any) -> np.ndarray[Any, Any]:
     return (np.arange(size, dtype=np.float32) / np.float32(size)).reshape(shape)
 
 
-def randomized(name: str, seed: int = 0) -> Any:
-    """The network with random weights, as a ModelProto.
+_FEWER = {"shufflenet": 1, "bvlc_alexnet": 2}
+"""By how much `shrunk` divides numbers of channels, 8 for all others: ShuffleNet's reshapes say how many there are, and
+the groups of AlexNet stay whole blocks."""
+
+
+def shrunk(name: str, side: int) -> Any:
+    """The network for images of `side` by `side` with fewer channels, as a ModelProto without weights.
+
+    A pool over more than there is left gets smaller, and the matrices behind the last image get the rows that come to
+    them.
+    """
+    from onnx import helper, numpy_helper
+
+    model = load(name)
+    model.ir_version = max(model.ir_version, 4)  # initializers that are no inputs
+    graph = model.graph
+    image, (batch, channels, *_) = input_shape(model)
+    del graph.input[:], graph.value_info[:]
+    graph.input.append(helper.make_tensor_value_info(image, 1, [batch, channels, side, side]))
+    del graph.output[0].type.tensor_type.shape.dim[:]
+    roles = _roles(graph)
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    weights = {node.output[0]: node for node in graph.node if node.op_type == "ConstantOfShape"}
+
+    def reshape(node: Any, extents: Any) -> None:
+        shape = f"{node.output[0]}_shape_{len(graph.initializer)}"
+        graph.initializer.append(numpy_helper.from_array(np.array(list(extents), np.int64), shape))
+        node.input[0] = shape
+
+    def fewer(shape: Any) -> list[int]:
+        """The shape of a weight; what has as many channels as the image keeps them."""
+        by = _FEWER.get(name, 8)
+        first = next((k for k, e in enumerate(shape) if e != 1), 0)
+        return [e if e <= channels or k > first + 1 else e // by for k, e in enumerate(shape)]
+
+    for value, node in weights.items():
+        shape = numpy_helper.to_array(constants[node.input[0]]).tolist()
+        reshape(node, fewer(shape) if value in roles else shape)
+    for value in roles.keys() & constants.keys():
+        array = numpy_helper.to_array(constants[value])
+        kept = tuple(slice(extent) for extent in fewer(array.shape))
+        constants[value].CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array[kept]), value))
+    for node in graph.node:
+        if node.op_type not in ("MaxPool", "AveragePool", "Reshape", "Gemm"):
+            continue
+        shapes = _shapes(model)
+        if node.op_type in ("MaxPool", "AveragePool"):
+            for attribute in node.attribute:
+                if attribute.name == "kernel_shape":
+                    pads = next((list(a.ints) for a in node.attribute if a.name == "pads"), [0] * 4)
+                    extents = shapes[node.input[0]][2:]
+                    attribute.ints[:] = [
+                        min(k, e + pads[d] + pads[d + 2])
+                        for d, (k, e) in enumerate(zip(attribute.ints, extents, strict=True))
+                    ]
+        elif node.op_type == "Reshape" and len(shapes.get(node.input[0], ())) >= 4:
+            extents = numpy_helper.to_array(constants[node.input[1]]).tolist()
+            # Of a channel shuffle the image stays, else all behind the batch becomes one.
+            kept = [*extents[:-2], *shapes[node.input[0]][-2:]] if len(extents) >= 4 else [batch, -1]
+            if node.input[0] in weights:
+                kept = shapes[node.input[0]][-len(extents) :]
+            constants[node.input[1]].CopyFrom(numpy_helper.from_array(np.array(kept), node.input[1]))
+        elif node.op_type == "Gemm" and node.input[1] in weights:
+            rows, outputs = shapes[node.input[0]][1], shapes[node.input[1]][0]
+            reshape(weights[node.input[1]], (outputs, rows))
+    return model
+
+
+def _shapes(model: Any) -> dict[str, tuple[int, ...]]:
+    """The shapes that shape inference knows, by the names of values."""
+    import onnx
+
+    graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    return {
+        value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
+        for value in (*graph.value_info, *graph.input, *graph.output)
+    }
+
+
+def randomized(name: str, seed: int = 0, model: Any = None) -> Any:
+    """The network, or a `model` of it, with random weights, as a ModelProto.
 
     What goes into a final softmax is a further output: random weights may drive it so far that the softmax is 1 for
     one class and 0 for all others, which would hide every smaller difference.
     """
     from onnx import TensorProto, helper, numpy_helper
 
-    model = load(name)
+    model = load(name) if model is None else model
     graph = model.graph
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     roles = _roles(graph)

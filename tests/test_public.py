@@ -68,6 +68,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
     "to_text": (li.to_text, (ModuleOp([]),), {"elide_above": None}),
     "formats": (li.formats, (ModuleOp([]),), {}),
     "layout_of": (li.layout_of, (TensorType(f32, [2]),), {}),
+    "to_mlir": (li.to_mlir, (ModuleOp([]),), {"form": None, "reorders": None}),
     "to_onnx": (li.to_onnx, (ModuleOp([]),), {"entry": None}),
 }  # fmt: skip
 

@@ -6,11 +6,16 @@ reduces over a dim takes the pads of that dim too, as a kernel over whole blocks
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
+from layout_ir.dialects.nn.source_positions import (
+    is_outside,
+    nearest_positions,
+    pad_sources,
+    resize_positions,
+)
 from layout_ir.elements.numpy_types import Array
 
 # Matrix products --------------------------------------------------------------------------------------------------
@@ -136,21 +141,11 @@ def pad(x: Array, pads: Sequence[int], mode: str, value: object) -> Array:
         begin, end = pads[dim], pads[x.ndim + dim]
         if begin == end == 0:
             continue
-        source = np.arange(begin + extent + end, dtype=np.int64) - begin
-        x = np.take(x, _folded(source, extent, mode), axis=dim) if extent else _empty(x, dim, len(source))
+        source = pad_sources(begin, extent, end, mode)
+        x = np.take(x, source, axis=dim) if extent else _empty(x, dim, len(source))
         if mode == "constant":
-            outside = (source < 0) | (source >= extent)
-            x[(slice(None),) * dim + (outside,)] = value
+            x[(slice(None),) * dim + (is_outside(begin, extent, end),)] = value
     return x
-
-
-def _folded(source: Array, extent: int, mode: str) -> Array:
-    """The position in [0, extent) whose element `mode` puts at each position of `source`."""
-    if mode == "reflect":
-        period = max(2 * (extent - 1), 1)
-        within = source % period
-        return np.minimum(within, period - within) if extent > 1 else np.zeros_like(source)
-    return source % extent if mode == "wrap" else np.clip(source, 0, extent - 1)
 
 
 def _empty(x: Array, dim: int, extent: int) -> Array:
@@ -179,9 +174,9 @@ def resize(
         if not size or not extent:
             x = _empty(x, dim, size)
             continue
-        position = np.clip(_positions(size, extent, scale, coordinates), 0, extent - 1)
+        position = resize_positions(size, extent, scale, coordinates)
         if mode == "nearest":
-            x = np.take(x, np.clip(_rounded(position, nearest_mode), 0, extent - 1), axis=dim)
+            x = np.take(x, nearest_positions(position, extent, nearest_mode), axis=dim)
             continue
         below = np.floor(position).astype(np.int64)
         above = np.minimum(below + 1, extent - 1)
@@ -189,34 +184,3 @@ def resize(
         share = (position - below).astype(x.dtype).reshape((-1,) + (1,) * (x.ndim - 1 - dim))
         x = np.take(x, below, axis=dim) * (1 - share) + np.take(x, above, axis=dim) * share
     return x.astype(dtype, copy=False)
-
-
-def _positions(size: int, extent: int, scale: float, coordinates: str) -> Array:
-    index = np.arange(size, dtype=np.float64)
-    if coordinates == "asymmetric":
-        return index / scale
-    if coordinates == "align_corners":
-        return index * ((extent - 1) / (size - 1)) if size > 1 else index * 0
-    if coordinates == "pytorch_half_pixel" and size == 1:
-        return index * 0
-    return (index + 0.5) / scale - 0.5
-
-
-def _rounded(position: Array, nearest_mode: str) -> Array:
-    match nearest_mode:
-        case "round_prefer_floor":
-            rounded = np.ceil(position - 0.5)
-        case "round_prefer_ceil":
-            rounded = np.floor(position + 0.5)
-        case "floor":
-            rounded = np.floor(position)
-        case _:
-            rounded = np.ceil(position)
-    return rounded.astype(np.int64)
-
-
-def resize_scales(extents: Sequence[int], sizes: Sequence[int], scales: Sequence[float]) -> list[float]:
-    """One scale per dim: `scales`, or where `sizes` are given result extent / extent, inf for an empty dim."""
-    if scales or not sizes:
-        return list(scales)
-    return [size / extent if extent else math.inf for size, extent in zip(sizes, extents, strict=True)]

@@ -21,6 +21,9 @@ from layout_ir.backends.reference.semantics import layout_at_run_time
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.layout import dtype_of, is_any, is_tensor, layout_of
 from layout_ir.dialects.layout.ops import cast_obstacle
+from layout_ir.dialects.upstream import ADDITIONS, PackOp, RelayoutOp, UnPackOp
+from layout_ir.dialects.upstream.tosa_ops import TOSA_OPS
+from layout_ir.dialects.upstream.wider_ops import WiderPadOp, WiderReshapeOp
 from layout_ir.elements.numpy_types import Array, poison, storage, stored_number
 from layout_ir.errors import LayoutError
 from layout_ir.foreign.scalar import apply, compute_dtype, constant, evaluate
@@ -151,7 +154,59 @@ def _extract(op: tensor.ExtractOp, operands: Sequence[Any]) -> Any:
     return operands[0].logical()[tuple(int(index) for index in operands[1:])]
 
 
+def _pack(op: PackOp, operands: Sequence[Any]) -> Tensor:
+    """In memory that holds partial tiles already, what is in them is the pads of the operand."""
+    x: Tensor = operands[0]
+    extents = list(x.shape)
+    for dim, size in zip(op.tiled_dims, op.tile_sizes, strict=True):
+        extents[dim] = -(-extents[dim] // size) * size
+    if x.layout.is_padded and tuple(x.layout.padded_shape) == tuple(extents):
+        box = x.box()
+    elif op.padding_value is None:
+        box = x.logical()
+    else:
+        filling = stored_number(operands[2], x.dtype)
+        more = [(0, extent - own) for extent, own in zip(extents, x.shape, strict=True)]
+        box = np.pad(x.logical(), more, constant_values=filling)
+    return _moved(op, _in_tiles(op, box))
+
+
+def _in_tiles(op: RelayoutOp, box: Array) -> Array:
+    """The elements of the unpacked tensor, whole tiles, as those of the packed one."""
+    sizes = dict(zip(op.tiled_dims, op.tile_sizes, strict=True))
+    split = [part for dim, extent in enumerate(box.shape) for part in _split(extent, sizes.get(dim, 1))]
+    outer = [2 * dim for dim in op.outer_order]
+    inner = [2 * dim + 1 for dim in op.tiled_dims]
+    rest = [2 * dim + 1 for dim in range(box.ndim) if dim not in sizes]
+    moved = box.reshape(split).transpose(*outer, *inner, *rest)
+    return moved.reshape(moved.shape[: len(outer) + len(inner)])
+
+
+def _split(extent: int, size: int) -> tuple[int, int]:
+    return extent // size, size
+
+
+def _unpack(op: UnPackOp, operands: Sequence[Any]) -> Tensor:
+    """Where the result has room for partial tiles, they come along as its pads."""
+    x = operands[0].logical()
+    type = op.result.type
+    layout = layout_at_run_time(type)
+    rank, sizes = len(op.outer_order), dict(zip(op.tiled_dims, op.tile_sizes, strict=True))
+    order: list[int] = []
+    for dim in range(rank):
+        order.append(op.outer_order.index(dim))
+        if dim in sizes:
+            order.append(rank + op.tiled_dims.index(dim))
+    whole = [x.shape[op.outer_order.index(dim)] * sizes.get(dim, 1) for dim in range(rank)]
+    box = x.transpose(order).reshape(whole)
+    if layout.is_padded and tuple(layout.padded_shape) == tuple(whole):
+        return Tensor.store_box(np.ascontiguousarray(box), layout, dtype_of(type))
+    return _moved(op, box[tuple(slice(extent) for extent in layout.shape)])
+
+
 _TENSOR_OPS: dict[type[Operation], Run] = {
+    PackOp: _pack,
+    UnPackOp: _unpack,
     arith.ConstantOp: _constant,
     tosa.ConstOp: _constant,
     tensor.EmptyOp: _empty,
@@ -162,9 +217,13 @@ _TENSOR_OPS: dict[type[Operation], Run] = {
     tensor.ExtractSliceOp: _extract_slice,
     tensor.InsertSliceOp: _insert_slice,
     tensor.PadOp: _pad,
+    WiderPadOp: _pad,
+    WiderReshapeOp: _reshape,
     tensor.ConcatOp: _concat,
     tosa.ConcatOp: _concat,
     tensor.CastOp: _cast,
+    TOSA_OPS["tosa.const"]: _constant,
+    TOSA_OPS["tosa.reshape"]: _reshape,
     tensor.DimOp: _dim,
     tensor.ExtractOp: _extract,
 }
@@ -197,11 +256,19 @@ class ForeignFunctions(InterpreterFunctions):
     """Implementations of other dialects' ops for an xDSL interpreter."""
 
 
+_NO_TENSORS = ("tosa.yield", "tosa.while_loop", "tosa.cond_if")
+
 _TYPES = [
     *_TENSOR_OPS,
     *ELEMENTWISE,
     *(op for op in Linalg.operations if op.name not in ("linalg.yield", "linalg.index")),
     *(op for op in tosa.TOSA.operations if op is not tosa.YieldOp and op not in _TENSOR_OPS),
+    *(
+        op
+        for dialect in ("linalg", "tensor", "tosa")
+        for op in ADDITIONS[dialect]
+        if op.name not in _NO_TENSORS
+    ),
 ]
 
 
@@ -214,6 +281,7 @@ def _method(op_type: type[Operation]) -> Any:
     return impl(op_type)(method)
 
 
-for _op_type in dict.fromkeys(_TYPES):
-    setattr(ForeignFunctions, f"run_{_op_type.name.replace('.', '_')}", _method(_op_type))
+for _number, _op_type in enumerate(dict.fromkeys(_TYPES)):
+    # Numbered: an op of xDSL and the one that is added in its place have one name.
+    setattr(ForeignFunctions, f"run_{_number}_{_op_type.name.replace('.', '_')}", _method(_op_type))
 register_impls(ForeignFunctions)

@@ -27,6 +27,7 @@ from layout_ir.backends.reference.tensor import Tensor, interior, policy_element
 from layout_ir.dialects import layout, nn
 from layout_ir.dialects.layout import dtype_of, is_any, layout_of, strip_type
 from layout_ir.dialects.nn.constant import element_size
+from layout_ir.dialects.nn.source_positions import resize_scales
 from layout_ir.elements.numpy_types import Array, convert, narrow, storage, stored_number, widen
 from layout_ir.errors import LayoutError
 
@@ -224,7 +225,7 @@ def _slice(op: nn.SliceOp, x: Tensor) -> Tensor:
 
 
 def _resize(op: nn.ResizeOp, x: Tensor) -> Tensor:
-    scales = array_ops.resize_scales(x.shape, op.sizes, op.scales)
+    scales = resize_scales(x.shape, op.sizes, op.scales)
     values = array_ops.resize(elements(x), op.infer(), scales, op.mode, op.coordinates, op.nearest_mode)
     return _computed_result(op, values)
 

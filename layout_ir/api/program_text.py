@@ -67,7 +67,7 @@ def register_dialects(ctx: Context, without: Collection[str] = ()) -> None:
     """
     for name, factory in {**Universe.get_multiverse().all_dialects, **registry.DIALECTS}.items():
         if name not in without:
-            ctx.register_dialect(name, factory)
+            ctx.register_dialect(name, registry.with_additions(name, factory))
 
 
 @public

@@ -17,7 +17,7 @@ from functools import partial
 
 import numpy as np
 from xdsl.dialects import arith, math, tosa
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr
+from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, FloatAttr, IntegerAttr
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import BroadcastOp, ReduceOp
@@ -168,33 +168,57 @@ def _elementwise(op: Operation) -> Structured | None:
 
 # tosa ----------------------------------------------------------------------------------------------------------------
 
-_TOSA: dict[type[Operation], type[Operation] | tuple[type[Operation], type[Operation]]] = {
-    tosa.AddOp: (arith.AddfOp, arith.AddiOp),
-    tosa.SubOp: (arith.SubfOp, arith.SubiOp),
-    tosa.SinOp: math.SinOp,
-    tosa.CosOp: math.CosOp,
-    tosa.ReduceSumOp: (arith.AddfOp, arith.AddiOp),
-    tosa.ReduceProductOp: (arith.MulfOp, arith.MuliOp),
-    tosa.ReduceMaxOp: (arith.MaximumfOp, arith.MaxSIOp),
-    tosa.ReduceMinOp: (arith.MinimumfOp, arith.MinSIOp),
+_TOSA: dict[str, type[Operation] | tuple[type[Operation] | None, type[Operation] | None]] = {
+    "tosa.abs": (math.AbsFOp, math.AbsIOp),
+    "tosa.add": (arith.AddfOp, arith.AddiOp),
+    "tosa.bitwise_and": (None, arith.AndIOp),
+    "tosa.bitwise_or": (None, arith.OrIOp),
+    "tosa.bitwise_xor": (None, arith.XOrIOp),
+    "tosa.ceil": (math.CeilOp, None),
+    "tosa.cos": (math.CosOp, None),
+    "tosa.erf": (math.ErfOp, None),
+    "tosa.exp": (math.ExpOp, None),
+    "tosa.floor": (math.FloorOp, None),
+    "tosa.intdiv": (None, arith.DivSIOp),
+    "tosa.log": (math.LogOp, None),
+    "tosa.logical_and": (None, arith.AndIOp),
+    "tosa.logical_or": (None, arith.OrIOp),
+    "tosa.logical_xor": (None, arith.XOrIOp),
+    "tosa.maximum": (arith.MaximumfOp, arith.MaxSIOp),
+    "tosa.minimum": (arith.MinimumfOp, arith.MinSIOp),
+    "tosa.pow": (math.PowFOp, None),
+    "tosa.rsqrt": (math.RsqrtOp, None),
+    "tosa.sin": (math.SinOp, None),
+    "tosa.sub": (arith.SubfOp, arith.SubiOp),
+    "tosa.tanh": (math.TanhOp, None),
+    "tosa.reduce_sum": (arith.AddfOp, arith.AddiOp),
+    "tosa.reduce_product": (arith.MulfOp, arith.MuliOp),
+    "tosa.reduce_max": (arith.MaximumfOp, arith.MaxSIOp),
+    "tosa.reduce_min": (arith.MinimumfOp, arith.MinSIOp),
 }
-"""The scalar op (of floats, of integers) that a tosa op applies to each element, or reduces a dim with."""
+"""The scalar op (of floats, of integers) that a tosa op applies to each element, or reduces a dim with; None where
+it does not take such elements."""
 
-_START: dict[type[Operation], float] = {
-    tosa.ReduceSumOp: 0.0,
-    tosa.ReduceProductOp: 1.0,
-    tosa.ReduceMaxOp: float("-inf"),
-    tosa.ReduceMinOp: float("inf"),
+TOSA_STRUCTURED = frozenset(_TOSA) | {"tosa.transpose"}
+"""The ops of tosa that are loops, by name; those that xDSL has classes for are among them by their class."""
+
+_START: dict[str, float] = {
+    "tosa.reduce_sum": 0.0,
+    "tosa.reduce_product": 1.0,
+    "tosa.reduce_max": float("-inf"),
+    "tosa.reduce_min": float("inf"),
 }
 """The initial value of a tosa reduction; an infinity stands for the bound of an integer type."""
 
 
 def initial_value(op: Operation) -> float | None:
     """The initial value of the reduction `op`, where it is not an operand; infinite for the bound of the type."""
-    return _START.get(type(op))
+    return _START.get(op.name)
 
 
 def _tosa(op: Operation) -> Structured | None:
+    if op.name == "tosa.transpose":
+        return _transpose(op)
     known = _tosa_function(op)
     if known is None:
         return None
@@ -221,13 +245,28 @@ def _tosa(op: Operation) -> Structured | None:
     return Structured(op, tuple(maps), (loops,), frozenset(), body, (None,), function=function)
 
 
+def _transpose(op: Operation) -> Structured | None:
+    """tosa.transpose: dim d of the result is dim perms[d] of the operand."""
+    perms = op.properties.get("perms")
+    if not isinstance(perms, DenseArrayBase):
+        return None
+    order: tuple[int, ...] = perms.get_values()  # pyright: ignore
+    rank = len(shape(op.results[0]))
+    if sorted(order) != list(range(rank)) or len(shape(op.operands[0])) != rank:
+        return None
+    whole = tuple(AffineExpr.dimension(d) for d in range(rank))
+    source = tuple(AffineExpr.dimension(order.index(d)) for d in range(rank))
+    return Structured(op, (source,), (whole,), frozenset(), lambda a, i: [a[0]], (None,))
+
+
 def _tosa_function(op: Operation) -> tuple[type[Operation], Body] | None:
     """The scalar op that a tosa op applies, and the body that does; of a reduction, to (element, accumulator)."""
     if not is_tensor(op.results[0].type):
         return None
     element = tensor_type(op.results[0].type).element_type
     floating = isinstance(element, AnyFloat)
-    if not is_number(element):
+    mode = op.properties.get("nan_mode")
+    if not is_number(element) or (isinstance(mode, tosa.NanModeAttr) and mode.data is tosa.NanMode.IGNORE):
         return None
     if isinstance(op, tosa.ClampOp):
         low, high = (_number(op.min_val), _number(op.max_val))
@@ -242,10 +281,10 @@ def _tosa_function(op: Operation) -> tuple[type[Operation], Body] | None:
         if not floating:
             return None
         return arith.MulfOp, lambda a, i: _scalar(arith.MulfOp, a[:2], element)
-    entry = _TOSA.get(type(op))
-    if entry is None:
+    entry = _TOSA.get(op.name)
+    function = entry if entry is None or isinstance(entry, type) else entry[0 if floating else 1]
+    if function is None:
         return None
-    function = entry if isinstance(entry, type) else entry[0 if floating else 1]
     return function, lambda a, i: _scalar(function, a, element)
 
 

@@ -30,7 +30,7 @@ from layout_ir.algebra.physical import PhysicalDim, PhysicalTensor, row_major
 from layout_ir.dialects import nn
 from layout_ir.dialects.nn.constant import literal
 from layout_ir.errors import LayoutError
-from layout_ir.passes.physical.physical_builder import PhysicalBuilder, PhysicalValue
+from layout_ir.passes.physical.physical_builder import PhysicalBuilder, PhysicalValue, unknown_pads
 
 Access = str | Mapping[str, int]
 """How an op reads one logical dim: by a loop, digit by digit, or at a sum of loops times numbers (then the dim is one
@@ -71,8 +71,7 @@ def contraction(
     for dim, loop in enumerate(access):
         natural = natural.with_dim(dim, loops[loop] // _outer_unit(result, dim), 0)
     digits = {
-        loop: _common_digits(extent, _users(loop, operands, access, natural))
-        for loop, extent in loops.items()
+        loop: common_digits(extent, _users(loop, operands, access, natural)) for loop, extent in loops.items()
     }
     summed = [loop for loop in loops if loop not in access]
     order = [(loop, unit) for loop in (*access, *summed) for unit, _ in digits[loop]]
@@ -133,7 +132,7 @@ def _grown(build: PhysicalBuilder, operand: _Operand, loops: Mapping[str, int]) 
     return replace(operand, x=build.padded(operand.x, {}, after, 0.0, tensor)) if after else operand
 
 
-def _common_digits(extent: int, users: Iterable[tuple[PhysicalTensor, int]]) -> list[tuple[int, int]]:
+def common_digits(extent: int, users: Iterable[tuple[PhysicalTensor, int]]) -> list[tuple[int, int]]:
     """Unit and count of each digit of a loop, coarse to fine; none for a loop of one value.
 
     Raises LayoutError where the blocks of its users do not divide one another."""
@@ -163,6 +162,44 @@ def _split(
         )
         dims += [PhysicalDim(place.dim, unit, count) for unit, count in mine] or [place]
     return replace(tensor, dims=tuple(dims))
+
+
+def parted_dim(tensor: PhysicalTensor, dim: int, size: int) -> PhysicalTensor:
+    """`tensor` with logical dim `dim` as two: which part of `size` elements, and where in it.
+
+    Raises LayoutError where parts cut through blocks, or the dim has pads.
+    """
+    if tensor.is_padded(dim) or tensor.lo[dim]:
+        raise LayoutError(f"dim {dim} has pads, and is cut into parts of {size}")
+    dims: list[PhysicalDim] = []
+    for place in tensor.dims:
+        if place.dim != dim:
+            dims.append(replace(place, dim=place.dim + (place.dim > dim)))
+            continue
+        end = place.unit * place.count
+        if place.unit < size < end:
+            if size % place.unit or end % size:
+                raise LayoutError(f"parts of {size} in dim {dim} cut through its blocks")
+            dims += [PhysicalDim(dim, 1, end // size), PhysicalDim(dim + 1, place.unit, size // place.unit)]
+        elif end <= size:
+            dims.append(PhysicalDim(dim + 1, place.unit, place.count))
+        elif place.unit % size:
+            raise LayoutError(f"parts of {size} in dim {dim} cut through its blocks")
+        else:
+            dims.append(PhysicalDim(dim, place.unit // size, place.count))
+    extents = (*tensor.extents[:dim], tensor.extents[dim] // size, size, *tensor.extents[dim + 1 :])
+    return PhysicalTensor(extents, tuple(dims), (*tensor.lo[:dim], 0, *tensor.lo[dim:]), tensor.pad)
+
+
+def joined_dims(tensor: PhysicalTensor, dim: int) -> PhysicalTensor:
+    """The inverse of `parted_dim`: logical dims `dim` and `dim` + 1 as one."""
+    size = tensor.extents[dim + 1]
+    dims = tuple(
+        replace(place, unit=place.unit * size if place.dim == dim else place.unit, dim=place.dim - (place.dim > dim))
+        for place in tensor.dims
+    )  # fmt: skip
+    extents = (*tensor.extents[:dim], tensor.extents[dim] * size, *tensor.extents[dim + 2 :])
+    return PhysicalTensor(extents, dims, (*tensor.lo[:dim], *tensor.lo[dim + 1 :]), tensor.pad)
 
 
 def _index(
@@ -237,18 +274,30 @@ def conv(
     for d in range(rank):
         build.place(w.tensor, d + 2)
         w = build.trimmed(w, d + 2)
+    natural = result
     if op.group == 1:
         reads, weights, writes = ("n", "c"), ("o", "c"), ("n", "o")
     elif w.tensor.extents[1] == 1 and op.group == w.tensor.extents[0]:
         reads, weights, writes = ("n", "o"), ("o", "one"), ("n", "o")
     else:
-        raise LayoutError("groups of several channels are known in N, C, space only")
-    if op.group != 1 and w.tensor.padded_extent(1) != 1:
+        # Channels are two dims, group and channel in it.
+        reads, weights, writes = ("n", "g", "c"), ("g", "o", "c"), ("n", "g", "o")
+        x = _parted(build, x, 1, x.tensor.extents[1] // op.group)
+        w = _parted(build, w, 0, w.tensor.extents[0] // op.group)
+        natural = parted_dim(result, 1, result.extents[1] // op.group)
+    if weights == ("o", "one") and w.tensor.padded_extent(1) != 1:
         w = build.trimmed(w, 1)
-    return contraction(
-        build, result, (*writes, *outer), [_Operand(x, (*reads, *space)), _Operand(w, (*weights, *taps))],
+    y = contraction(
+        build, natural, (*writes, *outer), [_Operand(x, (*reads, *space)), _Operand(w, (*weights, *taps))],
         start=0.0, body="product",
     )  # fmt: skip
+    return y if natural is result else replace(y, tensor=joined_dims(y.tensor, 1))
+
+
+def _parted(build: PhysicalBuilder, x: PhysicalValue, dim: int, size: int) -> PhysicalValue:
+    """`x` with logical dim `dim` as two dims, parts of `size` and places in a part; pads of it are left off."""
+    x = build.trimmed(x, dim) if x.tensor.is_padded(dim) else x
+    return build.reshaped(x, parted_dim(x.tensor, dim, size))
 
 
 def conv_transpose(
@@ -331,7 +380,7 @@ def pool(
         raise LayoutError("a pool of integers is known in N, C, space only")
     rank = len(op.kernel)
     start = -math.inf if isinstance(op, nn.MaxPoolOp) else 0.0
-    element, extents = x.element, x.tensor.extents[2:]
+    element = x.element
     x = _windows(build, x, result, op.kernel, op.strides, op.pads, op.dilations, start)
     outer, space = _window_access(rank, op.strides, op.dilations)
     # Its elements are not read: it says how far the loops of the window run.
@@ -343,7 +392,7 @@ def pool(
     )  # fmt: skip
     if isinstance(op, nn.MaxPoolOp):
         return folded
-    counts = [_counts(op, dim, extents[dim], result.extents[dim + 2]) for dim in range(rank)]
+    counts = op.window_counts()
     shape = tuple(map(len, counts))
     numbers = [1.0]
     for each in counts:
@@ -354,12 +403,21 @@ def pool(
     )
 
 
-def _counts(op: nn.AvgPoolOp, dim: int, extent: int, windows: int) -> list[int]:
-    """How many elements of one dim each window counts."""
-    begin, end = (op.pads[dim], op.pads[len(op.kernel) + dim]) if op.count_include_pad else (0, 0)
-    first = [k * op.strides[dim] - op.pads[dim] for k in range(windows)]
-    taps = [tap * op.dilations[dim] for tap in range(op.kernel[dim])]
-    return [sum(-begin <= start + tap < extent + end for tap in taps) for start in first]
+def windows_of_channels(build: PhysicalBuilder, x: PhysicalValue, size: int) -> PhysicalValue:
+    """Per channel of `x` the sum over channels c - (size-1)//2 to c + size//2: a product with a matrix of ones in a
+    band, since a shift of channels in blocks is no affine function. The pads of the channels are to be zeros."""
+    channels, rank = x.tensor.extents[1], len(x.tensor.extents)
+    band = [float(-((size - 1) // 2) <= c - o <= size // 2) for o in range(channels) for c in range(channels)]
+    matrix = constant(build, x.element, (channels, channels), band)
+    blocked = PhysicalTensor((channels, channels), tuple(
+        replace(place, dim=dim) for dim in (0, 1) for place in x.tensor.dims if place.dim == 1
+    ), (0, 0), "zero")  # fmt: skip
+    space = tuple(f"s{d}" for d in range(rank - 2))
+    return contraction(
+        build, unknown_pads(x.tensor), ("n", "o", *space),
+        [_Operand(x, ("n", "c", *space)), _Operand(build.reorder(matrix, blocked), ("o", "c"))],
+        start=0.0, body="product",
+    )  # fmt: skip
 
 
 def _window_access(
@@ -405,3 +463,27 @@ def matrix_product(
     return contraction(
         build, result, ("m", "n"), [_Operand(a, left), _Operand(b, right)], start=0.0, body="product"
     )
+
+
+def batched_product(
+    build: PhysicalBuilder, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    """The product of batches of matrices in any dims; a vector is a matrix of one row or column."""
+    a, b = operands
+    if not isinstance(a.element, AnyFloat):
+        raise LayoutError("a product of integers is known for matrices without blocks only")
+    rows, columns = (["m"] if len(a.tensor.extents) > 1 else []), (["n"] if len(b.tensor.extents) > 1 else [])
+    batch = result.extents[: len(result.extents) - len(rows) - len(columns)]
+    names = [f"b{d}" for d in range(len(batch))]
+
+    def access(x: PhysicalValue, inner: list[str]) -> tuple[Access, ...]:
+        own = x.tensor.extents[: len(x.tensor.extents) - len(inner)]
+        first = len(batch) - len(own)
+        # A dim that is broadcast is read at 0.
+        outer: list[Access] = [names[first + d] if e == batch[first + d] else {} for d, e in enumerate(own)]
+        return (*outer, *inner)
+
+    return contraction(
+        build, result, (*names, *rows, *columns),
+        [_Operand(a, access(a, [*rows, "k"])), _Operand(b, access(b, ["k", *columns]))], start=0.0, body="product",
+    )  # fmt: skip

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, Float32Type, Float64Type
 from xdsl.ir import Operation
 
 from layout_ir.algebra.physical import PhysicalDim, PhysicalTensor, row_major
@@ -111,6 +111,25 @@ def _per_channel(
     return build.reshaped(flat, unknown_pads(x.tensor))
 
 
+def _lrn(
+    build: PhysicalBuilder, op: nn.LrnOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    """The op where channels lie in one physical dim, else its definition, the sums as a product with a band matrix."""
+    (x,) = operands
+    if len(x.tensor.places(1)) == 1:
+        return _per_channel(build, op, operands, result)
+    if not isinstance(x.element, Float32Type | Float64Type):
+        raise LayoutError("squares of halves are known for channels without blocks only")
+    square = build.new(nn.MulOp, [x, x], unknown_pads(x.tensor), x.element)
+    total = generic_ops.windows_of_channels(build, square, op.size)
+    for cls, number in ((nn.MulOp, op.alpha / op.size), (nn.AddOp, op.bias), (nn.PowOp, op.beta)):
+        factor = generic_ops.constant(build, x.element, (), [number])
+        total = build.new(cls, [total, factor], total.tensor, x.element)
+    return build.new(
+        nn.DivOp, [x, build.reorder(total, unknown_pads(x.tensor))], unknown_pads(x.tensor), x.element
+    )
+
+
 def _axes_norm(
     build: PhysicalBuilder,
     op: nn.LayerNormOp | nn.RmsNormOp,
@@ -172,20 +191,29 @@ def _cut(place: PhysicalDim, dim: int, unit: int) -> list[PhysicalDim]:
 def _concat(
     build: PhysicalBuilder, op: nn.ConcatOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
 ) -> PhysicalValue:
-    at = result.places(op.axis)[0]
+    return concatenated(build, op.axis, operands, result)
+
+
+def concatenated(
+    build: PhysicalBuilder, axis: int, operands: Sequence[PhysicalValue], result: PhysicalTensor
+) -> PhysicalValue:
+    """The operands one behind the other in logical dim `axis`, on the physical dims of `result`.
+
+    Raises LayoutError where a part begins inside a block.
+    """
+    at = result.places(axis)[0]
     unit = result.dims[at].unit
-    starts = [sum(x.tensor.extents[op.axis] for x in operands[:k]) for k in range(len(operands))]
-    if any(start % unit for start in starts) or result.lo[op.axis]:
-        raise LayoutError(f"a part begins inside a block of {unit} of dim {op.axis}")
+    starts = [sum(x.tensor.extents[axis] for x in operands[:k]) for k in range(len(operands))]
+    if any(start % unit for start in starts) or result.lo[axis]:
+        raise LayoutError(f"a part begins inside a block of {unit} of dim {axis}")
     parts: list[PhysicalValue] = []
     for x in operands:
         extents = x.tensor.extents
-        tensor = unknown_pads(replace(result, extents=extents)).with_dim(
-            op.axis, -(-extents[op.axis] // unit), 0
-        )
+        tensor = unknown_pads(replace(result, extents=extents)).with_dim(axis, -(-extents[axis] // unit), 0)
         parts.append(build.reorder(x, tensor))
     count = sum(part.tensor.dims[at].count for part in parts)
-    return build.nn(op, parts, unknown_pads(result).with_dim(op.axis, count, 0), axis=at)
+    tensor = unknown_pads(result).with_dim(axis, count, 0)
+    return build.new(nn.ConcatOp, parts, tensor, parts[0].element, axis=at)
 
 
 def _gather(
@@ -400,7 +428,10 @@ def _matmul(
     build: PhysicalBuilder, op: nn.MatmulOp, operands: Sequence[PhysicalValue], result: PhysicalTensor
 ) -> PhysicalValue:
     if any(len(x.tensor.extents) != 2 for x in operands):
-        return _in_order(build, op, operands, result)
+        if _is_in_order(operands, result):
+            return _in_order(build, op, operands, result)
+        y = generic_ops.batched_product(build, operands, result)
+        return generic_ops.narrowed(build, y, operands[0].element)
     return _product(build, op, operands, result, alpha=1.0, beta=1.0, transposed=(False, False))
 
 
@@ -475,7 +506,7 @@ REWRITES: dict[type[Operation], OpRewrite] = {
     nn.LayerNormOp: _axes_norm,
     nn.RmsNormOp: _axes_norm,
     nn.GroupNormOp: _group_norm,
-    nn.LrnOp: _per_channel,
+    nn.LrnOp: _lrn,
     nn.BatchNormOp: _per_channel,
     nn.GatherOp: _gather,
     nn.ArgMaxOp: _arg_reduce,

@@ -151,7 +151,7 @@ OPS: dict[str, tuple[str, Make]] = {
 }  # fmt: skip
 
 
-def _program(make: Make, fmt: Format, rng: Random, numbers: np.random.Generator) -> ModuleOp:
+def op_program(make: Make, fmt: Format, rng: Random, numbers: np.random.Generator) -> ModuleOp:
     """`x` into a format, the op there, and what comes of it row-major again."""
     plain = Format.row_major(names_for(4))
     function = FuncOp("main", FunctionType.from_lists([with_format(TensorType(f32, SHAPE), plain)], []))
@@ -212,7 +212,7 @@ REFUSED = {
 def test_every_op_computes_the_same_on_physical_dims(name: str):
     pad, make = OPS[name]
     for number, factors in enumerate(FORMATS):
-        module = _program(
+        module = op_program(
             make,
             Format.parse(f"(n, c, h, w) : {factors}, pad = {pad}"),
             Random(number),

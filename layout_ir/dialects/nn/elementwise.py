@@ -264,10 +264,12 @@ class TanhOp(UnaryOp):
 
 
 def erf(np: Any, x: Any) -> Any:
-    """The error function of an array or NumPy scalar, of the type of x; NumPy has none.
+    """The error function of an array or NumPy scalar, of the type of x; NumPy has none, but what stands for it may.
 
     One call of the C library per element is slow (some 10 million per second) and rounds once.
     """
+    if hasattr(np, "erf"):
+        return np.erf(x)
     flat = map(math.erf, np.ravel(x).tolist())
     return np.fromiter(flat, np.float64, x.size).astype(x.dtype).reshape(x.shape)
 

@@ -60,6 +60,17 @@ class AvgPoolOp(PoolOp):
 
     count_include_pad = flag(default=False)
 
+    def window_counts(self) -> list[list[int]]:
+        """Per spatial dim and window position, how many elements the window counts; in all dims, their product."""
+        rank = len(self.kernel)
+        result: list[list[int]] = []
+        for dim, (extent, windows) in enumerate(zip(self.shapes[0][2:], self.infer()[2:], strict=True)):
+            begin, end = (self.pads[dim], self.pads[rank + dim]) if self.count_include_pad else (0, 0)
+            starts = [k * self.strides[dim] - self.pads[dim] for k in range(windows)]
+            taps = [tap * self.dilations[dim] for tap in range(self.kernel[dim])]
+            result.append([sum(-begin <= start + tap < extent + end for tap in taps) for start in starts])
+        return result
+
 
 class GlobalPoolOp(NNOp):
     """One window over all of each spatial dim of x (N, C, spatial); the result is (N, C, 1, ...)."""

@@ -99,6 +99,17 @@ def _parts(attribute: Attribute) -> Iterable[Attribute]:
             return ()
 
 
+_CUSTOM_NAME = re.compile(r"([a-z_]+)\.[A-Za-z_0-9.]+")
+
+_MLIR = frozenset(
+    {
+        "affine", "arith", "async", "bufferization", "cf", "complex", "index", "linalg", "math", "memref",
+        "ml_program", "quant", "scf", "shape", "sparse_tensor", "tensor", "tosa", "ub", "vector",
+    }
+)  # fmt: skip
+"""Dialects of MLIR that programs about tensors are written in."""
+
+
 class LocatedParser(Parser):
     """A parser of IR text that gives each op a `FileLineColLoc`.
 
@@ -204,7 +215,20 @@ class LocatedParser(Parser):
         else:
             message = error.msg
         at_end = error.span.start >= len(self.lexer.input.content.rstrip())
-        return f"{message}, found the end of the file" if at_end else message
+        proposal = "" if "is used with type" in message else self._proposal()
+        return (f"{message}, found the end of the file" if at_end else message) + proposal
+
+    def _proposal(self) -> str:
+        """The end of the message about an op of another dialect in custom form, which may be one that only MLIR reads:
+        how to get the generic form."""
+        text = self.lexer.input.content
+        name = None if not self._op_names else _CUSTOM_NAME.match(text, self._op_names[-1])
+        if name is None or name[1] not in _MLIR:
+            return ""
+        return (
+            f"; if this is how MLIR writes '{name[0]}', its generic form can be read: "
+            "mlir-opt --mlir-print-op-generic FILE | layout-opt --allow-unregistered-dialect"
+        )
 
     def _fail(self, message: str, cause: BaseException) -> NoReturn:
         """Raise a parse error with this message at the token that was about to be read."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +70,7 @@ examples:
   layout-ir optimize model.onnx -o better.onnx --report
   layout-ir optimize model.onnx -o better.onnx --target ort-cpu --html report.html
   layout-ir optimize model.onnx --target avx2 -o model.mlir --elide-constants 16
+  layout-ir optimize model.onnx --target avx2 -o model.mlir --emit linalg
 """
 
 
@@ -89,6 +91,20 @@ def add_parser(subparsers: Any) -> None:
         metavar="FILE",
         help="write the optimized program (- for standard output); as an ONNX model where FILE ends in .onnx, for the "
         "target onnx unless another is given",
+    )
+    parser.add_argument(
+        "--emit",
+        choices=("layouts", "linalg", "loops"),
+        default="layouts",
+        help="what -o writes: the program with its layouts (default); linalg on plain tensors, or scalar loops over "
+        "buffers, both for stock mlir-opt",
+    )
+    parser.add_argument(
+        "--reorders",
+        choices=("ops", "pack", "call"),
+        default="ops",
+        help="what a reorder is in linalg: ops that stock mlir-opt bufferizes (default), linalg.pack and unpack, or a "
+        "call of a compiled function; the object file with these is written beside, as FILE with the ending .o",
     )
     for name in ("inputs", "outputs"):
         parser.add_argument(
@@ -135,6 +151,7 @@ def run(args: argparse.Namespace) -> int:
     if args.target is None:
         args.target = "onnx" if is_for_model else "host"
     goes_out_as_mlir = args.output is not None and not is_for_model
+    _check_emits(args)
     if args.target in MODEL_TARGETS and is_model(args.model) and not goes_out_as_mlir:
         from layout_ir.tools.commands import model_optimization
 
@@ -143,12 +160,13 @@ def run(args: argparse.Namespace) -> int:
         raise LayoutError(
             "--inputs free and --outputs free are for ONNX models that stay models (--target onnx)"
         )
+    object_file = _object_file(args)
     draws = args.html is not None or args.svg is not None
     if draws:
         from layout_ir.drawing.graph_placement import check_installed
 
         check_installed()
-    files = (args.output, args.certificate, args.html, args.svg)
+    files = (args.output, args.certificate, args.html, args.svg, object_file)
     with all_or_none(*files):
         with ProgressLine(f"reading {printable(args.model)}"):
             module = load_program(
@@ -157,7 +175,10 @@ def run(args: argparse.Namespace) -> int:
         with ProgressLine(f"optimizing {printable(args.model)}"):
             report, naive, optimized = compared(module, args)
         if args.output is not None:
-            write_result(_written(optimized, args), args.output)
+            text, code = _written(optimized, args)
+            write_result(text, args.output)
+            if code is not None:
+                write_result(code, object_file)
         explanations = _explanations(optimized, args) if args.report or draws else []
         if draws:
             _draw(report, naive, optimized, explanations, args)
@@ -176,16 +197,48 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _written(optimized: ModuleOp, args: argparse.Namespace) -> str | bytes:
-    """The program as IR, or as an ONNX model where the file is to be one."""
+def _check_emits(args: argparse.Namespace) -> None:
+    """Raises LayoutError where --emit says what the other options do not."""
+    from layout_ir.tools.program import is_model
+
+    if args.reorders != "ops" and args.emit != "linalg":
+        raise LayoutError(f"--reorders {args.reorders} is for --emit linalg")
+    if args.emit == "layouts":
+        return
+    if args.output is None:
+        raise LayoutError(f"--emit {args.emit} says what to write: name a file with -o")
+    if is_model(args.output):
+        raise LayoutError(f"--emit {args.emit} writes MLIR text, and {args.output} is to be an ONNX model")
+
+
+def _object_file(args: argparse.Namespace) -> str | None:
+    """Where the compiled reorders go, beside the program that calls them."""
+    if args.reorders != "call":
+        return None
+    if args.output == "-":
+        raise LayoutError("--reorders call writes an object file beside the program: name a file with -o")
+    return f"{os.path.splitext(args.output)[0]}.o"
+
+
+def _written(optimized: ModuleOp, args: argparse.Namespace) -> tuple[str | bytes, bytes | None]:
+    """The program as IR, or as an ONNX model where the file is to be one; and the reorders that it calls, as code."""
     from layout_ir.printing import print_module
     from layout_ir.tools.program import is_model
 
     if is_model(args.output):
         from layout_ir.api.exporting import to_onnx
 
-        return to_onnx(optimized).SerializeToString()
-    return print_module(optimized, elide_above=args.elide_constants)
+        return to_onnx(optimized).SerializeToString(), None
+    code = None
+    if args.emit != "layouts":
+        from layout_ir.api.mlir_export import to_mlir, with_reorder_library
+
+        if args.reorders == "call":
+            optimized, library = with_reorder_library(optimized)
+            code = None if library is None else library.object
+        else:
+            optimized = to_mlir(optimized, form=args.emit, reorders=args.reorders)
+    return print_module(optimized, elide_above=args.elide_constants), code
 
 
 def _draw(

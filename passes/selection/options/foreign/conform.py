@@ -27,6 +27,7 @@ from layout_ir.dialects.layout import (
 )
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.dialects.layout.types import encoding_of
+from layout_ir.dialects.upstream import RelayoutOp
 from layout_ir.foreign.structured import structured
 from layout_ir.passes.selection.options.tensor_formats import bound_to
 
@@ -58,6 +59,9 @@ def alike(op: Operation) -> Iterator[Operation]:
 def bound_types(op: Operation) -> Iterator[tuple[int, Attribute]]:
     """Operands of `op`, by number, and the types they must have because a result has it."""
     if op.dialect_name() not in ("arith", "math", "linalg"):
+        return
+    if isinstance(op, RelayoutOp):
+        yield 1, op.result.type
         return
     s = structured(op)
     if s is None:

@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.pads import pad_number
 from layout_ir.dialects.layout import is_any, is_tensor, layout_of
+from layout_ir.dialects.upstream.tosa_ops import TOSA_OPS
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.options.conv_kernels import Target
@@ -29,7 +30,7 @@ from layout_ir.passes.selection.options.tensor_formats import (
     widens_at_blocks,
 )
 
-RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp)
+RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp, TOSA_OPS["tosa.reshape"])
 MAKERS = (tensor.EmptyOp, tensor.SplatOp, arith.ConstantOp, tosa.ConstOp)
 """Ops that make a tensor in whatever Format is asked for, pads as its type says."""
 CONCATS = (tensor.ConcatOp, tosa.ConcatOp)

@@ -11,10 +11,12 @@ from xdsl.dialects.linalg.ops import BroadcastOp, ReduceOp
 from xdsl.ir import Operation
 
 from layout_ir.dialects.layout import is_tensor
-from layout_ir.foreign.structured import ELEMENTWISE
+from layout_ir.dialects.upstream import RelayoutOp
+from layout_ir.dialects.upstream.tosa_ops import TOSA_OPS
+from layout_ir.foreign.structured import ELEMENTWISE, TOSA_STRUCTURED
 from layout_ir.interfaces import PadBehaviour
 from layout_ir.passes.selection.options.conv_kernels import Model
-from layout_ir.passes.selection.options.foreign import data_movement, padding
+from layout_ir.passes.selection.options.foreign import data_movement, padding, relayout_options
 from layout_ir.passes.selection.options.foreign.structured_options import structured_options
 
 STRUCTURED: tuple[type[Operation], ...] = (
@@ -25,9 +27,11 @@ STRUCTURED: tuple[type[Operation], ...] = (
     tosa.ElementwiseOperation,
     tosa.ClampOp,
     tosa.ReductionOperation,
+    *(op for name, op in TOSA_OPS.items() if name in TOSA_STRUCTURED),
 )
 
 _MODELS: tuple[tuple[tuple[type[Operation], ...], Model], ...] = (
+    ((RelayoutOp,), relayout_options.relayout_options),
     (STRUCTURED, structured_options),
     (data_movement.RESHAPES, data_movement.reshape_options),
     (data_movement.MAKERS, data_movement.maker_options),
@@ -38,6 +42,7 @@ _MODELS: tuple[tuple[tuple[type[Operation], ...], Model], ...] = (
 _DERIVED = PadBehaviour(padding.reads, padding.leaves)
 _MOVING = PadBehaviour(leaves=data_movement.writes_zero)
 _VIEW = PadBehaviour(leaves=data_movement.keeps_view)
+_RELAYOUT = PadBehaviour(relayout_options.reads, relayout_options.leaves)
 
 
 def model_of(op: Operation) -> Model | None:
@@ -49,6 +54,8 @@ def model_of(op: Operation) -> Model | None:
 
 def behaviour_of(op: Operation) -> PadBehaviour | None:
     """The padding behaviour of an op of another dialect; None where nothing is known of it."""
+    if isinstance(op, RelayoutOp):
+        return _RELAYOUT
     if isinstance(op, STRUCTURED):
         return _DERIVED
     if isinstance(op, data_movement.RESHAPES):

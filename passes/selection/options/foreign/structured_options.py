@@ -167,7 +167,7 @@ def _option(
 
 def _is_relabelling(s: Structured, layouts: Sequence[Layout]) -> bool:
     """Whether the result is the first operand's bytes under other indices: a transposition in name only."""
-    if s.op.name != "linalg.transpose":
+    if s.op.name not in ("linalg.transpose", "tosa.transpose"):
         return False
     order = [loop_of(expr) for expr in s.maps[0]]
     back = [order.index(loop_of(expr)) for expr in s.result_maps[0]]
@@ -179,7 +179,11 @@ def _kernels(op: Conv2DNchwFchwOp, target: Target) -> Iterator[LayoutOption]:
     x, w = op.inputs
     y = op.results[0]
     (n, c, *space), (o, _, *window) = shape(x), shape(w)
-    strides, dilations = (tuple(attr.get_values()) for attr in (op.strides, op.dilations))
+    # MLIR takes 1 for a stride or dilation that is left out.
+    strides, dilations = (
+        (1, 1) if attr is None else tuple(attr.get_values())
+        for attr in (op.properties.get("strides"), op.properties.get("dilations"))
+    )
     moves = tuple(window), strides, (0, 0, 0, 0), dilations
     conv = ConvShape(n, c, o, 1, tuple(space), *moves, dtype_of(x.type), False)
     for kernel in target.conv_kernels(conv):

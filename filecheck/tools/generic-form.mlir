@@ -1,0 +1,31 @@
+// RUN: layout-opt %s --split-input-file --verify-diagnostics
+
+func.func @unknown_op() {
+  // expected-error@+1 {{unknown operation 'vector.vscale': did you mean 'vector.shuffle' or 'vector.store' or 'vector.fma'?; if this is how MLIR writes 'vector.vscale', its generic form can be read: mlir-opt --mlir-print-op-generic FILE | layout-opt --allow-unregistered-dialect}}
+  %0 = vector.vscale
+  func.return
+}
+
+// -----
+
+func.func @form(%x : memref<4xi32>, %i : index, %v : i32) {
+  // expected-error@+1 {{its generic form can be read}}
+  %0 = memref.atomic_rmw addi %v, %x[%i] : (i32, memref<4xi32>) -> i32
+  func.return
+}
+
+// -----
+
+func.func @our_own(%x : tensor<4xf32>) {
+  // expected-error@+1 {{unknown operation 'layout.reoder': did you mean 'layout.reorder' or 'layout.reshape' or 'layout.permute'?}}
+  %0 = layout.reoder %x : tensor<4xf32> -> tensor<4xf32>
+  func.return
+}
+
+// -----
+
+func.func @nobodys() {
+  // expected-error@+1 {{unknown operation 'stranger.op': there is no dialect 'stranger'}}
+  stranger.op
+  func.return
+}

@@ -1,0 +1,68 @@
+"""Where the elements of nn.resize and nn.pad come from, along one dim: positions that are known from the attributes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+def pad_sources(begin: int, extent: int, end: int, mode: str) -> Array:
+    """Per position of a dim of `extent` with `begin` and `end` more elements, the position whose element it has.
+
+    Of mode constant, what lies outside is the nearest one: `is_outside` says where that is.
+    """
+    source = np.arange(begin + extent + end, dtype=np.int64) - begin
+    if mode == "reflect":
+        period = max(2 * (extent - 1), 1)
+        within = source % period
+        return np.minimum(within, period - within) if extent > 1 else np.zeros_like(source)
+    return source % extent if mode == "wrap" else np.clip(source, 0, extent - 1)
+
+
+def is_outside(begin: int, extent: int, end: int) -> Array:
+    """Whether each position of a dim of `extent` with `begin` and `end` more elements is one of those."""
+    source = np.arange(begin + extent + end, dtype=np.int64) - begin
+    return (source < 0) | (source >= extent)
+
+
+def resize_positions(size: int, extent: int, scale: float, coordinates: str) -> Array:
+    """Per index of a resized dim of `size`, the position in the operand's `extent` that it stands for, within it."""
+    return np.clip(_unbounded(size, extent, scale, coordinates), 0, extent - 1)
+
+
+def _unbounded(size: int, extent: int, scale: float, coordinates: str) -> Array:
+    index = np.arange(size, dtype=np.float64)
+    if coordinates == "asymmetric":
+        return index / scale
+    if coordinates == "align_corners":
+        return index * ((extent - 1) / (size - 1)) if size > 1 else index * 0
+    if coordinates == "pytorch_half_pixel" and size == 1:
+        return index * 0
+    return (index + 0.5) / scale - 0.5
+
+
+def nearest_positions(position: Array, extent: int, nearest_mode: str) -> Array:
+    """Positions between elements as those of elements."""
+    match nearest_mode:
+        case "round_prefer_floor":
+            rounded = np.ceil(position - 0.5)
+        case "round_prefer_ceil":
+            rounded = np.floor(position + 0.5)
+        case "floor":
+            rounded = np.floor(position)
+        case _:
+            rounded = np.ceil(position)
+    return np.clip(rounded.astype(np.int64), 0, extent - 1)
+
+
+def resize_scales(extents: Sequence[int], sizes: Sequence[int], scales: Sequence[float]) -> list[float]:
+    """One scale per dim: `scales`, or where `sizes` are given result extent / extent, inf for an empty dim."""
+    if scales or not sizes:
+        return list(scales)
+    return [size / extent if extent else math.inf for size, extent in zip(sizes, extents, strict=True)]

@@ -1,0 +1,317 @@
+"""Ops of linalg, tensor, arith and math on the tensors of their memory.
+
+An op that is loops (`layout_ir.foreign.structured`) becomes `linalg.generic` with one loop per digit:
+
+    linalg.matmul, A (m, k), B (k, n:8), C (m, n:8)   ->   m, N, n (parallel), k (reduction)
+                                                           A[m, k] B[N, k, n] C[m, N, n]
+
+A dim that is read at a sum of loops lies in one physical dim, and its index is the same sum of digits. linalg.index is
+the number that the digits stand for. A tensor whose elements do not matter, a constant, and pack and unpack, which
+rename digits, have forms of their own. Elementwise ops of arith and math whose tensors have one structure stay as they
+are, on the tensors of the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntegerAttr,
+    TensorType,
+)
+from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
+from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
+
+from layout_ir.algebra.pads import pad_number
+from layout_ir.algebra.physical import PhysicalDim, PhysicalTensor, row_major
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import strip_type
+from layout_ir.dialects.layout.types import tensor_type
+from layout_ir.dialects.upstream import PackOp, RelayoutOp
+from layout_ir.errors import LayoutError
+from layout_ir.foreign.scalar import constant_value
+from layout_ir.foreign.structured import ELEMENTWISE, Structured, loop_of, structured
+from layout_ir.passes.physical.generic_ops import common_digits
+from layout_ir.passes.physical.op_rewrites import concatenated
+from layout_ir.passes.physical.physical_builder import PhysicalBuilder, PhysicalValue, unknown_pads
+
+Key = tuple[int, int]
+"""A loop of the op, and the unit of one of its digits."""
+
+
+def rewrite_structured(
+    build: PhysicalBuilder, op: Operation, values: Mapping[SSAValue, PhysicalValue], results: Sequence[PhysicalTensor]
+) -> list[PhysicalValue] | None:  # fmt: skip
+    """What stands for the results of `op`, whose physical tensors are to be `results`; None for an op of another kind.
+
+    Raises LayoutError where the op cannot be written on the physical dims of its tensors.
+    """
+    if isinstance(op, tensor.EmptyOp):
+        type = TensorType(tensor_type(op.results[0].type).element_type, results[0].shape)
+        return [PhysicalValue(build.insert(tensor.EmptyOp([], type)), results[0])]
+    if isinstance(op, arith.ConstantOp) and isinstance(op.value, DenseIntOrFPElementsAttr):
+        return [_constant(build, op, results[0])]
+    if isinstance(op, RelayoutOp):
+        return [_relayout(build, op, values[op.source], results[0])]
+    if isinstance(op, tensor.ConcatOp):
+        parts = [values[x] for x in op.inputs]
+        made = concatenated(build, op.dim.value.data, parts, results[0])
+        return [build.reorder(made, results[0])]
+    loops = structured(op)
+    if loops is None:
+        return None
+    operands = [values.get(x, x) for x in op.operands]
+    if isinstance(op, ELEMENTWISE):
+        return [_elementwise(build, op, operands, results[0])]
+    if loops.block is None:
+        raise LayoutError("it has no body to be written on blocks")
+    return _generic(build, loops, operands, results)
+
+
+def _constant(build: PhysicalBuilder, op: arith.ConstantOp, result: PhysicalTensor) -> PhysicalValue:
+    type = strip_type(op.result.type)
+    value = DenseIntOrFPElementsAttr(type, cast("DenseIntOrFPElementsAttr[Attribute]", op.value).data)  # pyright: ignore
+    plain = nn.ConstantOp.create(result_types=[type], properties={"value": value})
+    made = build.reorder(PhysicalValue(build.insert(plain), row_major(result.extents)), result)
+    owner = made.value.owner
+    assert isinstance(owner, nn.ConstantOp)
+    new = arith.ConstantOp(owner.literal, made.value.type)
+    return PhysicalValue(build.insert(new), result)
+
+
+def _elementwise(
+    build: PhysicalBuilder,
+    op: Operation,
+    operands: Sequence[PhysicalValue | SSAValue],
+    result: PhysicalTensor,
+) -> PhysicalValue:
+    """The same op, on operands brought to the dims of the result."""
+    moved = [
+        build.reorder(x, replace(result, pad=x.tensor.pad)).value if isinstance(x, PhysicalValue) else x
+        for x in operands
+    ]
+    type = TensorType(tensor_type(op.results[0].type).element_type, result.shape)
+    new = op.create(operands=moved, result_types=[type], properties=op.properties, attributes=op.attributes)
+    return PhysicalValue(build.insert(new), result)
+
+
+# pack and unpack --------------------------------------------------------------------------------------------------
+
+
+def _relayout(
+    build: PhysicalBuilder, op: RelayoutOp, x: PhysicalValue, result: PhysicalTensor
+) -> PhysicalValue:
+    """The reorder that pack or unpack is, once the digits of the packed tensor are those of the unpacked one."""
+    if op.PACKS:
+        return PhysicalValue(build.reorder(x, _unpacked(op, result)).value, result)
+    return build.reorder(PhysicalValue(x.value, _unpacked(op, x.tensor)), result)
+
+
+def _unpacked(op: RelayoutOp, packed: PhysicalTensor) -> PhysicalTensor:
+    """The physical tensor of the packed tensor of `op`, as one of the unpacked tensor."""
+    if any(packed.is_padded(dim) for dim in range(len(packed.extents))):
+        raise LayoutError("the packed tensor has pads of its own")
+    tiles = dict(zip(op.tiled_dims, op.tile_sizes, strict=True))
+    digits = [(dim, tiles.get(dim, 1)) for dim in op.outer_order] + [(dim, 1) for dim in op.tiled_dims]
+    dims = tuple(
+        PhysicalDim(digits[place.dim][0], digits[place.dim][1] * place.unit, place.count)
+        for place in packed.dims
+    )
+    extents = op.unpacked_type.get_shape()
+    number = None
+    if isinstance(op, PackOp) and op.padding_value is not None:
+        number = constant_value(op.padding_value)
+        if number is None:
+            raise LayoutError("its padding value is no constant")
+    pad = "undef" if number is None else "zero" if number == 0 else number
+    tensor = PhysicalTensor(extents, dims, (0,) * len(extents), pad)  # pyright: ignore[reportArgumentType]
+    assert number is None or pad_number(tensor.pad) == number or number != number
+    return tensor
+
+
+# Loops ------------------------------------------------------------------------------------------------------------
+
+
+def _generic(
+    build: PhysicalBuilder, loops: Structured, operands: Sequence[PhysicalValue | SSAValue],
+    results: Sequence[PhysicalTensor],
+) -> list[PhysicalValue]:  # fmt: skip
+    """The op as `linalg.generic` on the digits that its tensors have in common."""
+    inits = [operands[k] for k in loops.init if k is not None]
+    inputs = [x for k, x in enumerate(operands) if k not in loops.init]
+    input_maps = [m for k, m in enumerate(loops.maps) if k not in loops.init]
+    assert len(inits) == len(results)
+    targets = [
+        PhysicalValue(build.reorder(x, unknown_pads(tensor)).value, tensor)
+        for x, tensor in zip(inits, results, strict=True)
+        if isinstance(x, PhysicalValue)
+    ]
+    sources = [*inputs, *targets]
+    maps = [*input_maps, *loops.result_maps]
+    extents = _padded_extents(loops, sources, maps)
+    sources = [
+        _grown(build, x, exprs, extents) if isinstance(x, PhysicalValue) else x
+        for x, exprs in zip(sources, maps, strict=True)
+    ]
+    digits = {
+        loop: common_digits(extent, [(t, dim) for t, dim, _ in _readers(loop, sources, maps)])
+        for loop, extent in extents.items()
+    }
+    order: list[Key] = [(loop, unit) for loop in sorted(extents) for unit, _ in digits[loop]]
+    numbers = {key: AffineExpr.dimension(k) for k, key in enumerate(order)}
+    whole = [_sum([(numbers[loop, unit], unit) for unit, _ in digits[loop]]) for loop in sorted(extents)]
+    new_values: list[SSAValue] = []
+    new_maps: list[AffineMap] = []
+    split: list[PhysicalTensor] = []
+    for x, exprs in zip(sources, maps, strict=True):
+        if isinstance(x, SSAValue):
+            new_values.append(x)
+            new_maps.append(AffineMap(len(order), 0, ()))
+            continue
+        dims = _split(x.tensor, exprs, digits)
+        apart = replace(x.tensor, dims=tuple(dims))
+        new_values.append(build.reshaped(x, apart).value)
+        new_maps.append(
+            AffineMap(len(order), 0, tuple(_index(exprs[place.dim], place, numbers, whole) for place in dims))
+        )
+        split.append(apart)
+    count = len(inputs)
+    kinds = [
+        IteratorTypeAttr(IteratorType.REDUCTION if loop in loops.reductions else IteratorType.PARALLEL)
+        for loop, _ in order
+    ]
+    new = GenericOp(
+        new_values[:count], new_values[count:], _body(loops, order, digits), [AffineMapAttr(m) for m in new_maps],
+        kinds, [value.type for value in new_values[count:]],
+    )  # fmt: skip
+    build.insert(new)
+    made = [PhysicalValue(v, t) for v, t in zip(new.results, split[-len(results) :], strict=True)]
+    return [
+        PhysicalValue(build.reshaped(y, tensor).value, tensor)
+        for y, tensor in zip(made, results, strict=True)
+    ]
+
+
+def _readers(
+    loop: int, sources: Sequence[PhysicalValue | SSAValue], maps: Sequence[Sequence[AffineExpr]]
+) -> list[tuple[PhysicalTensor, int, int]]:
+    """The tensors with a dim that is this loop: tensor, dim, number of the tensor."""
+    return [
+        (x.tensor, dim, number)
+        for number, (x, exprs) in enumerate(zip(sources, maps, strict=True))
+        if isinstance(x, PhysicalValue)
+        for dim, expr in enumerate(exprs)
+        if loop_of(expr) == loop
+    ]
+
+
+def _padded_extents(
+    loops: Structured, sources: Sequence[PhysicalValue | SSAValue], maps: Sequence[Sequence[AffineExpr]]
+) -> dict[int, int]:
+    """How far each loop runs: over the pads that its tensors have. Raises LayoutError for loops that cannot."""
+    windowed = {
+        k for exprs in maps for e in exprs if loop_of(e) is None and not isinstance(e, AffineConstantExpr)
+        for k in e.used_dims()
+    }  # fmt: skip
+    result: dict[int, int] = {}
+    for loop, extent in loops.extents.items():
+        found = _readers(loop, sources, maps)
+        for x, dim, _ in found:
+            if x.lo[dim]:
+                raise LayoutError(f"dim {dim} of one of its tensors has pads in front")
+        far = max((x.padded_extent(dim) for x, dim, _ in found), default=extent)
+        if loop in windowed and far != extent:
+            raise LayoutError(f"a window runs over dim {found[0][1]}, which has pads")
+        result[loop] = far
+    if 0 in result.values():
+        raise LayoutError("a tensor without elements is known in the order of its dims only")
+    return result
+
+
+def _grown(
+    build: PhysicalBuilder, x: PhysicalValue, exprs: Sequence[AffineExpr], extents: Mapping[int, int]
+) -> PhysicalValue:
+    """`x` with pads behind its dims, as far as the loops run."""
+    tensor, after = x.tensor, dict[int, int]()
+    for dim, expr in enumerate(exprs):
+        loop = loop_of(expr)
+        if loop is None or tensor.padded_extent(dim) == extents[loop]:
+            continue
+        at = tensor.places(dim)[0]
+        unit = tensor.dims[at].unit
+        if extents[loop] % unit:
+            raise LayoutError(f"blocks of {unit} do not fill the {extents[loop]} positions of dim {dim}")
+        after[at] = extents[loop] // unit - tensor.dims[at].count
+        tensor = tensor.with_dim(dim, extents[loop] // unit, 0)
+    # Zeros: they are read for pads of the result alone, or summed up.
+    return build.padded(x, {}, after, 0.0, tensor) if after else x
+
+
+def _split(
+    tensor: PhysicalTensor, exprs: Sequence[AffineExpr], digits: Mapping[int, list[tuple[int, int]]]
+) -> list[PhysicalDim]:
+    """The physical dims, cut into the digits of the loops."""
+    result: list[PhysicalDim] = []
+    for place in tensor.dims:
+        loop, end = loop_of(exprs[place.dim]), place.unit * place.count
+        mine = [(u, n) for u, n in digits.get(loop, ()) if place.unit <= u < end] if loop is not None else []
+        if loop is None and (len(tensor.places(place.dim)) > 1 or tensor.is_padded(place.dim)):
+            raise LayoutError(
+                f"dim {place.dim} is read at {exprs[place.dim]}, and lies in blocks or has pads"
+            )
+        result += [PhysicalDim(place.dim, unit, count) for unit, count in mine] or [place]
+    return result
+
+
+def _index(
+    expr: AffineExpr, place: PhysicalDim, numbers: Mapping[Key, AffineExpr], whole: Sequence[AffineExpr]
+) -> AffineExpr:
+    if place.count == 1:
+        return AffineExpr.constant(0)
+    loop = loop_of(expr)
+    return expr.replace_dims_and_symbols(whole, []) if loop is None else numbers[loop, place.unit]
+
+
+def _sum(terms: Sequence[tuple[AffineExpr, int]]) -> AffineExpr:
+    total: AffineExpr | None = None
+    for expr, unit in terms:
+        term = expr * unit if unit != 1 else expr
+        total = term if total is None else total + term
+    return AffineExpr.constant(0) if total is None else total
+
+
+def _body(loops: Structured, order: Sequence[Key], digits: Mapping[int, list[tuple[int, int]]]) -> Region:
+    """The body on the digits: linalg.index is what they stand for."""
+    assert loops.block is not None
+    block = Block(arg_types=[argument.type for argument in loops.block.args])
+    values: dict[SSAValue, SSAValue] = dict(zip(loops.block.args, block.args, strict=True))
+
+    def add(op: Operation) -> SSAValue:
+        block.add_op(op)
+        return op.results[0]
+
+    for op in loops.block.ops:
+        if isinstance(op, IndexOp):
+            loop = op.dim.value.data
+            total: SSAValue | None = None
+            for unit, _ in digits[loop]:
+                term = add(IndexOp(order.index((loop, unit))))
+                if unit != 1:
+                    term = add(arith.MuliOp(term, add(arith.ConstantOp(IntegerAttr(unit, IndexType())))))
+                total = term if total is None else add(arith.AddiOp(total, term))
+            values[op.result] = total or add(arith.ConstantOp(IntegerAttr(0, IndexType())))
+        elif isinstance(op, YieldOp):
+            block.add_op(YieldOp(*(values.get(x, x) for x in op.operands)))
+        else:
+            new = op.clone(value_mapper=dict(values))
+            block.add_op(new)
+            values |= dict(zip(op.results, new.results, strict=True))
+    return Region(block)

@@ -1,0 +1,1 @@
+"""Tests of `layout_ir.exits.linalg`."""

@@ -1,0 +1,49 @@
+"""The stock mlir-opt as a reader of texts: what it makes of a program, in the generic form.
+
+Two programs that it prints alike are one program. Skipped where it is not installed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from functools import cache
+
+from xdsl.dialects.builtin import ModuleOp
+
+from layout_ir.printing import print_module
+from layout_ir.tools.program import parse_program
+
+
+@cache
+def mlir_opt() -> str | None:
+    """The path of mlir-opt 22; None where there is none."""
+    return shutil.which("mlir-opt-22")
+
+
+def generic_form(text: str, *options: str) -> str:
+    """The program `text` as mlir-opt prints it. Raises ValueError with its first error where it refuses it."""
+    command = mlir_opt()
+    assert command is not None
+    done = subprocess.run(
+        [command, "--mlir-print-op-generic", *options],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise ValueError(next((line for line in done.stderr.splitlines() if "error" in line), done.stderr))
+    return done.stdout
+
+
+def check_forms(text: str) -> ModuleOp:
+    """Our module of `text`, whose custom and generic form mlir-opt takes for the program that `text` is to it; its own
+    generic form is read by us as well."""
+    module = parse_program(text, "program.mlir")
+    expected = generic_form(text)
+    for generic in (False, True):
+        assert generic_form(print_module(module, generic=generic)) == expected
+    again = parse_program(expected, "generic.mlir")
+    assert generic_form(print_module(again)) == expected
+    return module

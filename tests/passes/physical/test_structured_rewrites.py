@@ -1,0 +1,110 @@
+"""Ops of linalg, arith and tensor in blocks compute as linalg.generic on digits what they compute in row-major."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.linalg.ops import GenericOp
+
+import layout_ir as li
+from layout_ir.diagnostics import PassError
+from layout_ir.passes.convert_to_physical import convert_to_physical
+from tests.exits.linalg.agreement import assert_agree
+
+A = "#layout.format<(a, b) : [a, b]>"
+BLOCKS = "#layout.format<(a, b) : [a, b, b:8, a:4], pad = zero>"
+ANY_PADS = "#layout.format<(a, b) : [b, a, b:8], pad = undef>"
+RNG = np.random.default_rng(0)
+
+
+def reordered(body: str, shapes: dict[str, str], encodings: dict[str, str], result: str) -> ModuleOp:
+    """A function whose arguments are reordered before `body`, and what it calls %r after."""
+    arguments = ", ".join(f"%{name}_in: tensor<{shape}xf32>" for name, shape in shapes.items())
+    lines = [
+        f"%{name} = layout.reorder %{name}_in : tensor<{shape}xf32> -> tensor<{shape}xf32, {encodings[name]}>"
+        for name, shape in shapes.items()
+    ]
+    encoded = f"tensor<{result}xf32, {encodings['r']}>"
+    for name, shape in {**shapes, "r": result}.items():
+        body = body.replace(f"T{name}", f"tensor<{shape}xf32, {encodings[name]}>")
+    return li.parse(
+        f"func.func @main({arguments}) -> tensor<{result}xf32> {{\n" + "\n".join(lines) + body +
+        f"\n%out = layout.reorder %r : {encoded} -> tensor<{result}xf32>\nfunc.return %out : tensor<{result}xf32> }}"
+    )  # fmt: skip
+
+
+PRODUCT = """
+%zero = arith.constant 0.0 : f32
+%e = tensor.empty() : Tr
+%init = linalg.fill ins(%zero : f32) outs(%e : Tr) -> Tr
+%r = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
+    affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%x, %y : Tx, Ty) outs(%init : Tr) {
+^bb0(%a: f32, %b: f32, %c: f32):
+  %p = arith.mulf %a, %b : f32
+  %s = arith.addf %p, %c : f32
+  linalg.yield %s : f32
+} -> Tr
+"""
+INDEXED = """
+%e = tensor.empty() : Tr
+%r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+    iterator_types = ["parallel", "parallel"]} ins(%x : Tx) outs(%e : Tr) {
+^bb0(%a: f32, %c: f32):
+  %i = linalg.index 0 : index
+  %j = linalg.index 1 : index
+  %ij = arith.muli %i, %j : index
+  %n = arith.index_cast %ij : index to i32
+  %f = arith.sitofp %n : i32 to f32
+  %s = arith.addf %a, %f : f32
+  linalg.yield %s : f32
+} -> Tr
+"""
+SUM = "\n%r = arith.addf %x, %x : Tr\n"
+
+CASES = {
+    "product in blocks": (PRODUCT, {"x": "9x16", "y": "16x12"}, {"x": BLOCKS, "y": BLOCKS, "r": BLOCKS}, "9x12"),
+    "product of blocks and rows": (PRODUCT, {"x": "8x16", "y": "16x8"}, {"x": BLOCKS, "y": A, "r": BLOCKS}, "8x8"),
+    "index in blocks": (INDEXED, {"x": "9x17"}, {"x": ANY_PADS, "r": ANY_PADS}, "9x17"),
+    "elementwise": (SUM, {"x": "9x17"}, {"x": BLOCKS, "r": BLOCKS}, "9x17"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_ops_in_blocks_compute_the_same(name: str, tmp_path: Path):
+    module = reordered(*CASES[name])
+    shapes = CASES[name][1].values()
+    inputs = [RNG.standard_normal(tuple(map(int, shape.split("x")))).astype(np.float32) for shape in shapes]
+    physical = module.clone()
+    convert_to_physical(physical)
+    assert not any("layout.reorder" in op.name for op in physical.walk())
+    for got, want in zip(li.run(physical, inputs), li.run(module, inputs, reorders="reference"), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+    assert_agree({"f": (module, inputs)}, tmp_path)
+
+
+def test_loops_are_digits():
+    module = reordered(*CASES["product in blocks"])
+    convert_to_physical(module)
+    (product,) = [op for op in module.walk() if isinstance(op, GenericOp) and len(op.inputs) == 2]
+    # m in blocks of 4; n of 8; k, which lies in blocks of 8 and of 4, in three digits.
+    assert len(product.iterator_types) == 7
+
+
+def test_negative_an_op_that_is_known_on_whole_tensors_only_is_refused_in_blocks():
+    module = li.parse(
+        f"""
+        func.func @main(%x: tensor<9x17xf32, {BLOCKS}>) -> tensor<9x17xf32, {BLOCKS}> {{
+          %r = "theirs.sort"(%x) : (tensor<9x17xf32, {BLOCKS}>) -> tensor<9x17xf32, {BLOCKS}>
+          func.return %r : tensor<9x17xf32, {BLOCKS}>
+        }}
+        """,
+        allow_unregistered=True,
+    )
+    with pytest.raises(
+        PassError, match=r"theirs\.sort has no physical form: it is known on its own dims only"
+    ):
+        convert_to_physical(module)
