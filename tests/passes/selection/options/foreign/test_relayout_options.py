@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ def test_negative_pads_of_unknown_value_are_no_partial_tile():
 
 # Pads ----------------------------------------------------------------------------------------------------------------
 
-BODIES = {
+BODIES: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "divsi": ("i32", "%r = arith.divsi %h, %u : {t}", lambda x: 100 // x),
     "divui": ("i32", "%r = arith.divui %h, %u : {t}", lambda x: 100 // x),
     "remsi": ("i32", "%r = arith.remsi %h, %u : {t}", lambda x: 100 % x),
