@@ -8,11 +8,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 import layout_ir as li
+from layout_ir.api.program_text import parse_program
 from layout_ir.dialects.layout import ReorderOp, is_any, is_tensor
 from layout_ir.errors import LayoutError
 from layout_ir.passes.strip import strip
 from layout_ir.printing import print_module
-from layout_ir.tools.program import parse_program
 
 PROGRAM = """
 func.func @callee(%x : tensor<4x8xf32>) -> tensor<4x8xf32> {

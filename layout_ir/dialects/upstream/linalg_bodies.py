@@ -7,6 +7,7 @@ has the arithmetic, which picks the op by the type: floats, integers, complex nu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from xdsl.dialects import arith, complex, math
 from xdsl.dialects.builtin import (
@@ -16,6 +17,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerType,
     MemRefType,
+    Signedness,
     TensorType,
 )
 from xdsl.dialects.linalg.ops import YieldOp
@@ -55,9 +57,9 @@ _FAMILIES: dict[str, dict[str, type[IRDLOperation]]] = {
 def _family(type: Attribute) -> str:
     if isinstance(type, AnyFloat):
         return "float"
-    if isinstance(type, IntegerType | IndexType):
-        return "bool" if isinstance(type, IntegerType) and type.width.data == 1 else "int"
-    return "complex" if isinstance(type, ComplexType) else "other"
+    if isinstance(type, IndexType) or type.name == IntegerType.name:
+        return "bool" if _width(type) == 1 else "int"
+    return "complex" if type.name == ComplexType.name else "other"
 
 
 class Arithmetic:
@@ -100,9 +102,10 @@ class Arithmetic:
         """`value` in another type. Raises LayoutError where no conversion is known."""
         if value.type == type:
             return value
-        if isinstance(type, ComplexType) and not isinstance(value.type, ComplexType):
-            part = self.convert(value, type.element_type)
-            zero = self._add(arith.ConstantOp(FloatAttr(0.0, type.element_type)))
+        if _family(type) == "complex" and _family(value.type) != "complex":
+            inner = cast("ComplexType[AnyFloat]", type).element_type
+            part = self.convert(value, inner)
+            zero = self._add(arith.ConstantOp(FloatAttr(0.0, inner)))
             return self._add(complex.CreateOp.create(operands=[part, zero], result_types=[type]))
         here, there = (("int" if _family(t) == "bool" else _family(t)) for t in (value.type, type))
         wider = _width(type) > _width(value.type)
@@ -113,7 +116,7 @@ class Arithmetic:
             ("float", "int"): arith.FPToUIOp if unsigned else arith.FPToSIOp,
             ("float", "float"): arith.ExtFOp if wider else arith.TruncFOp,
         }
-        if isinstance(value.type, IndexType) or isinstance(type, IndexType) or (here, there) not in found:
+        if IndexType() in (value.type, type) or (here, there) not in found:
             raise LayoutError(f"an element of {value.type} is not converted to {type}")
         return self._add(found[here, there].create(operands=[value], result_types=[type]))
 
@@ -131,7 +134,7 @@ _FAST = ("addf", "subf", "mulf", "divf", "negf", "maximumf", "minimumf")
 
 def _width(type: Attribute) -> int:
     if isinstance(type, IntegerType):
-        return type.width.data
+        return cast("IntegerType[int, Signedness]", type).width.data
     return type.bitwidth if isinstance(type, AnyFloat) else 0
 
 

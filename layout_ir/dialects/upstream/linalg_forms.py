@@ -10,7 +10,7 @@ linalg.winograd_input_transform fmr(F_4_3) ins(...) outs(...) -> A
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from xdsl.dialects.builtin import (
     AffineMapAttr,
@@ -43,6 +43,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from layout_ir.dialects.layout.types import is_tensor
 from layout_ir.dialects.upstream.linalg_bodies import element_of
 from layout_ir.dialects.upstream.linalg_syntax import (
     parse_attributes,
@@ -78,7 +79,7 @@ class StructuredGenericOp(GenericOp):
         for name, value in (("indexing_maps", maps), ("iterator_types", kinds)):
             if not isinstance(value, ArrayAttr):
                 parser.raise_error(f"{cls.name} needs a list of {name}", start, end)
-        assert isinstance(maps, ArrayAttr) and isinstance(kinds, ArrayAttr)
+        maps, kinds = cast("ArrayAttr[Attribute]", maps), cast("ArrayAttr[Attribute]", kinds)
         for map in maps:
             if not isinstance(map, AffineMapAttr):
                 parser.raise_error(f"{map} in indexing_maps is no affine_map", start, end)
@@ -104,7 +105,7 @@ class StructuredGenericOp(GenericOp):
 def _iterator(parser: Parser, kind: Attribute, start: int, end: int) -> IteratorTypeAttr:
     if isinstance(kind, IteratorTypeAttr):
         return kind
-    known = [each.value for each in IteratorType]
+    known = [str(each) for each in IteratorType]
     if not isinstance(kind, StringAttr) or kind.data not in known:
         parser.raise_error(f"{kind} is no iterator type: these are {', '.join(known)}", start, end)
     return IteratorTypeAttr(IteratorType(kind.data))
@@ -192,7 +193,7 @@ class MapOp(LinalgStructuredOperation):
             body = _parse_region_body(parser)
         else:
             body = _short_region(short, [*inputs, *outputs], range(len(inputs)), outputs[0].type)
-        types = [value.type for value in outputs if isinstance(value.type, TensorType)]
+        types = [value.type for value in outputs if is_tensor(value.type)]
         return cls.build(
             operands=[inputs, outputs[0]], result_types=[types], attributes=attributes, regions=[body]
         )
@@ -265,7 +266,7 @@ class VariadicReduceOp(LinalgStructuredOperation):
         else:
             # The op takes the accumulator first.
             body = _short_region(short, [*inputs, *outputs], (1, 0), outputs[0].type)
-        types = [value.type for value in outputs if isinstance(value.type, TensorType)]
+        types = [value.type for value in outputs if is_tensor(value.type)]
         return cls.build(
             operands=[inputs, outputs],
             result_types=[types],

@@ -374,7 +374,8 @@ class MappedOp(NamedStructuredOp, ABC):
 
     def get_indexing_maps(self) -> ArrayAttr[AffineMapAttr]:
         """Those that are given, or the default ones."""
-        return self.indexing_maps or NamedOperation.get_indexing_maps(self)
+        given = cast("ArrayAttr[AffineMapAttr] | None", self.indexing_maps)
+        return given or NamedOperation.get_indexing_maps(self)
 
     def _state_maps(self) -> None:
         if self.indexing_maps is None:
@@ -450,7 +451,7 @@ def _define(name: str, base: type[NamedStructuredOp], body: str, **fields: Any) 
     bases = (base,) if own is None else (base, own)
     annotations = {"BODY": ClassVar[str]} | ({"ROW": ClassVar[Row]} if "ROW" in fields else {})
     # A class of xDSL that is finished has accessors in place of its fields: they are stated again.
-    inherited = {
+    inherited: dict[str, Any] = {
         "inputs": var_operand_def(),
         "outputs": var_operand_def(ShapedType),
         "res": var_result_def(TensorType),

@@ -9,7 +9,7 @@ whether the types of an op fit: tosa's own verifier in `mlir-opt` does that.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import FunctionType, IntAttr
@@ -69,9 +69,17 @@ class BlockScaledIntegerType(ParametrizedAttribute, TypeAttribute):
     name = "tosa.mxint8"
 
 
-_WORDS: dict[str, Any] = {
-    "nan_mode": lambda word: NanModeAttr(NanMode(word)),
-    "rounding_mode": lambda word: RoundingModeAttr(RoundingMode(word)),
+def _nan_mode(word: str) -> Attribute:
+    return NanModeAttr(NanMode(word))
+
+
+def _rounding_mode(word: str) -> Attribute:
+    return RoundingModeAttr(RoundingMode(word))
+
+
+_WORDS: dict[str, Callable[[str], Attribute]] = {
+    "nan_mode": _nan_mode,
+    "rounding_mode": _rounding_mode,
     "mode": ResizeModeAttr,
     "block_size": BlockSizeAttr,
 }
@@ -255,7 +263,8 @@ def _define(name: str, attributes: Sequence[str]) -> type[Operation]:
         content["symbol"] = opt_prop_def(Attribute, prop_name="name")
     base = _EffectfulOp if name in _WITH_EFFECTS else TosaOp
     class_name = "".join(word.capitalize() for word in name.split("_")) + "Op"
-    return irdl_op_definition(type(class_name, (base,), content))
+    made: Any = type(class_name, (base,), content)
+    return irdl_op_definition(made)
 
 
 class _EffectfulOp(TosaOp, ABC):
@@ -279,7 +288,8 @@ def _with_words(own: type[Operation], result: str, attributes: Sequence[str]) ->
         "print": TosaOp.print,
         "verify_": _no_check,
     }
-    return irdl_op_definition(type(own.__name__, (own,), content))
+    made: Any = type(own.__name__, (own,), content)
+    return irdl_op_definition(made)
 
 
 def _no_check(op: Operation) -> None:
@@ -439,19 +449,15 @@ class BodyYieldOp(IRDLOperation):
     assembly_format = "($inputs^ `:` type($inputs))? attr-dict"
 
 
-TOSA_OPS: dict[str, type[Operation]] = {f"tosa.{name}": _define(name, TABLE[name]) for name in TABLE}
-"""The class of each op of the table, by its name."""
+_REPLACED: tuple[tuple[type[Operation], str, tuple[str, ...]], ...] = (
+    (ClampOp, "output", ("min_val", "max_val", "nan_mode")),
+    (ReduceMaxOp, "output", ("axis", "nan_mode")),
+    (ReduceMinOp, "output", ("axis", "nan_mode")),
+)
 
-TOSA_OPS |= {
-    own.name: _with_words(own, result, attributes)
-    for own, result, attributes in (
-        (ClampOp, "output", ("min_val", "max_val", "nan_mode")),
-        (ReduceMaxOp, "output", ("axis", "nan_mode")),
-        (ReduceMinOp, "output", ("axis", "nan_mode")),
-    )
+TOSA_OPS: dict[str, type[Operation]] = {
+    **{f"tosa.{name}": _define(name, TABLE[name]) for name in TABLE},
+    **{own.name: _with_words(own, result, attributes) for own, result, attributes in _REPLACED},
+    **{op.name: op for op in (ConstantOp, ConditionalOp, WhileOp, BodyYieldOp)},
 }
-TOSA_OPS |= {op.name: op for op in (ConstantOp, ConditionalOp, WhileOp, BodyYieldOp)}
-
-TransposeOp = TOSA_OPS["tosa.transpose"]
-ReshapeOp = TOSA_OPS["tosa.reshape"]
-ConstShapeOp = TOSA_OPS["tosa.const_shape"]
+"""The class of each op, by its name."""

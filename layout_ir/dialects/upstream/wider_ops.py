@@ -6,7 +6,7 @@ operands, quantized elements, static results of dynamic pads, attributes that ne
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from xdsl.dialects import memref, tensor, tosa
 from xdsl.dialects.builtin import (
@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     i64,
 )
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 from xdsl.irdl import (
     AnyAttr,
     IRDLOperation,
@@ -202,7 +202,7 @@ class CopyOp(memref.CopyOp):
 
     def verify_(self) -> None:
         ours, theirs = (value.type for value in self.operands)
-        assert isinstance(ours, MemRefType) and isinstance(theirs, MemRefType)
+        ours, theirs = cast("MemRefType[Attribute]", ours), cast("MemRefType[Attribute]", theirs)
         if ours.element_type != theirs.element_type or len(ours.shape) != len(theirs.shape):
             raise VerifyException(f"{ours} and {theirs} differ in rank or element type")
 

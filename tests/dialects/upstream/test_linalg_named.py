@@ -29,7 +29,8 @@ EXTENTS = {
     "k": 4,
     "b": 2,
 }
-EXTENTS |= {"m0": 2, "n0": 3, "k0": 2}
+TILES = {"m0": 2, "n0": 3, "k0": 2}
+_EXTENTS = EXTENTS | TILES
 STRIDES, DILATIONS = (2, 1, 3), (1, 2, 1)
 
 
@@ -40,8 +41,8 @@ def _type(row: Row, dims: str, element: str) -> str:
     for dim in () if dims == "-" else dims.split():
         start, plus, inside = dim.partition("+")
         stride, dilation = next(steps) if plus else (1, 1)
-        reach = (EXTENTS[inside] - 1) * dilation if plus else 0
-        shape.append((EXTENTS[start] - 1) * stride + reach + 1)
+        reach = (_EXTENTS[inside] - 1) * dilation if plus else 0
+        shape.append((_EXTENTS[start] - 1) * stride + reach + 1)
     return f"tensor<{'x'.join(map(str, (*shape, element)))}>"
 
 

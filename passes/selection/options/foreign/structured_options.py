@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
+from typing import cast
 
+from xdsl.dialects.builtin import DenseIntElementsAttr
 from xdsl.dialects.linalg.ops import Conv2DNchwFchwOp
 from xdsl.ir import Operation
 
@@ -180,9 +182,10 @@ def _kernels(op: Conv2DNchwFchwOp, target: Target) -> Iterator[LayoutOption]:
     y = op.results[0]
     (n, c, *space), (o, _, *window) = shape(x), shape(w)
     # MLIR takes 1 for a stride or dilation that is left out.
+    given = (op.properties.get(name) for name in ("strides", "dilations"))
     strides, dilations = (
-        (1, 1) if attr is None else tuple(attr.get_values())
-        for attr in (op.properties.get("strides"), op.properties.get("dilations"))
+        tuple(cast("DenseIntElementsAttr", attr).get_values()) if attr is not None else (1, 1)
+        for attr in given
     )
     moves = tuple(window), strides, (0, 0, 0, 0), dilations
     conv = ConvShape(n, c, o, 1, tuple(space), *moves, dtype_of(x.type), False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import layout_ir as li
 from layout_ir.algebra.format import Format
+from layout_ir.api.program_text import parse_program
 from layout_ir.dialects.layout import ReorderOp, format_of
 from layout_ir.dialects.upstream import RelayoutOp
 from layout_ir.passes.selection.options.foreign.relayout_options import (
@@ -17,7 +19,6 @@ from layout_ir.passes.selection.options.foreign.relayout_options import (
     unpacked_image,
 )
 from layout_ir.passes.selection.options.targets import target_named
-from layout_ir.tools.program import parse_program
 
 PACK = """
 func.func @f(%x : tensor<{n}x8xf32>, %p : f32) -> tensor<2x8x32xf32> {{
@@ -74,7 +75,7 @@ def test_negative_pads_of_unknown_value_are_no_partial_tile():
 
 # Pads ----------------------------------------------------------------------------------------------------------------
 
-BODIES = {
+BODIES: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "divsi": ("i32", "%r = arith.divsi %h, %u : {t}", lambda x: 100 // x),
     "divui": ("i32", "%r = arith.divui %h, %u : {t}", lambda x: 100 // x),
     "remsi": ("i32", "%r = arith.remsi %h, %u : {t}", lambda x: 100 % x),
