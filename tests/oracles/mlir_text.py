@@ -11,8 +11,8 @@ from functools import cache
 
 from xdsl.dialects.builtin import ModuleOp
 
+from layout_ir.api.program_text import parse_program
 from layout_ir.printing import print_module
-from layout_ir.tools.program import parse_program
 
 
 @cache

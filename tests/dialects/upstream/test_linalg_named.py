@@ -7,9 +7,9 @@ import re
 import pytest
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 
+from layout_ir.api.program_text import ProgramError, parse_program
 from layout_ir.dialects.upstream.linalg_bodies import ELEMENTWISE_BODIES
 from layout_ir.dialects.upstream.linalg_named import ROWS, Row
-from layout_ir.tools.program import ProgramError, parse_program
 from tests.oracles.mlir_text import check_forms, generic_form, mlir_opt
 
 needs_mlir = pytest.mark.skipif(mlir_opt() is None, reason="no mlir-opt-22: install mlir-22-tools")

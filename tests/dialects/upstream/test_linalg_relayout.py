@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import layout_ir as li
+from layout_ir.api.program_text import parse_program
 from layout_ir.dialects.upstream import PackOp, RelayoutOp, UnPackOp
 from layout_ir.errors import LayoutError
-from layout_ir.tools.program import parse_program
 from tests.oracles.mlir_text import check_forms, mlir_opt
 
 PAD = 7

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from layout_ir.tools.program import ProgramError, parse_program
+from layout_ir.api.program_text import ProgramError, parse_program
 from tests.oracles.mlir_text import check_forms, mlir_opt
 
 needs_mlir = pytest.mark.skipif(mlir_opt() is None, reason="no mlir-opt-22: install mlir-22-tools")
