@@ -17,7 +17,10 @@ from layout_ir.registry import DIALECTS
 ROOT = Path(__file__).parents[3]
 TOOL = next((found for name in ("mlir-opt", "mlir-opt-22") if (found := shutil.which(name))), "")
 EXAMPLES = sorted(
-    str(path.relative_to(ROOT)) for path in (ROOT / "examples").rglob("*.mlir") if path.stem != "unet"
+    str(path.relative_to(ROOT))
+    for pattern in ("*.mlir", "c_program/*.mlir")
+    for path in (ROOT / "examples").glob(pattern)
+    if path.stem != "unet"
 )
 
 
