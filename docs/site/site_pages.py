@@ -13,6 +13,7 @@ import io
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +25,9 @@ sys.path.insert(0, str(ROOT))
 
 LINKED = ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "LICENSE")
 """Files at the top of the tree that pages link to, and that the site has too, as it has all of examples/."""
+
+STYLE = ".md-grid { max-width: 80rem; }\n"
+"""Code is up to 110 columns wide."""
 
 MODULES = {
     "reference/api.md": "layout_ir",
@@ -70,6 +74,7 @@ def on_files(files: Any, config: Any) -> Any:
         **reference_pages(),
     }.items():
         files.append(File.generated(config, name, content=text))
+    files.append(File.generated(config, "site.css", content=STYLE))
     examples = (
         path.relative_to(ROOT)
         for path in sorted((ROOT / "examples").rglob("*"))
@@ -130,6 +135,8 @@ def _markdown(docstring: str) -> str:
     for paragraph in re.split(r"\n\s*\n", docstring):
         if all(line.startswith("    ") for line in paragraph.splitlines()):
             lines.append(paragraph)
+        elif all("   " in line for line in paragraph.splitlines()):  # columns
+            lines.append(textwrap.indent(paragraph, "    "))
         else:
             text = re.sub(r"(`[^`]*`)|[<*]", lambda m: m[1] or "\\" + m[0], paragraph)
             lines.append(re.sub(r"`?docs/(\w+\.md)`?", r"[\1](../\1)", text))
