@@ -39,6 +39,20 @@ from layout_ir.errors import LayoutError, UnforeseenError, printable
 if TYPE_CHECKING:
     from xdsl.ir import Attribute, Block
 
+__all__ = [
+    "Diagnostic",
+    "LocatedError",
+    "Location",
+    "PassError",
+    "Severity",
+    "collect",
+    "collect_remarks",
+    "emit",
+    "note",
+    "remark",
+    "warning",
+]
+
 
 class Severity(Enum):
     """The severity of a diagnostic; the value is the word that is printed."""

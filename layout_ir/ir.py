@@ -6,7 +6,7 @@
 
 Ops and attributes of the dialect `layout` stand here by their names, those of `nn` in `nn`: `ir.nn.ConvOp`. Their
 constructors, operands, results and properties keep their names and meanings from release to release, as do the texts
-that they print as. Every other module of the package but `layout_ir` itself may change.
+that they print as. `docs/stability.md` lists the modules that are contract.
 """
 
 from layout_ir.dialects import nn
