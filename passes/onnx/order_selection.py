@@ -204,9 +204,13 @@ class _Statement:
         self.orders = values.orders
         self.meaning: dict[OpName, NodeChoices | str | Demand] = {}
         self._made: set[str] = set()
-        costs = _ReorderCosts(values.graph, consumer)
         for root, orders in self.orders.items():
-            problem.add_value(ValueName(graph, root), formats=orders, reorder_cost=costs.of(root))
+            if root in values.graph.constants:
+                cost, alike = _constant_cost, True
+            else:
+                alike = values.graph.shape(root), 2 * values.graph.nbytes(root)
+                cost = _reorder_cost(consumer, *alike)
+            problem.add_value(ValueName(graph, root), formats=orders, reorder_cost=cost, alike=alike)
 
     def _add(
         self,
@@ -350,32 +354,19 @@ def _brought(values: Values, node: Node, options: _Options, omitted: dict[str, N
                 yield member.root
 
 
-class _ReorderCosts:
-    """The costs of reorders of the values of a graph, found once for values that are alike."""
+def _constant_cost(value: ValueName, source: Order, target: Order) -> int:
+    """A constant is moved now; it is written twice."""
+    return SMALL_NODE
 
-    def __init__(self, graph: Graph, consumer: Consumer):
-        self.graph = graph
-        self.consumer = consumer
-        self._known: dict[tuple[Shape | None, int], Callable[[ValueName, Order, Order], int | None]] = {}
 
-    def of(self, root: str) -> Callable[[ValueName, Order, Order], int | None]:
-        """What it costs to bring a root from one order into another; None where nothing does."""
-        if root in self.graph.constants:
-            # A constant is moved now; it is written twice.
-            return lambda value, source, target: SMALL_NODE
-        kind = self.graph.shape(root), 2 * self.graph.nbytes(root)
-        if kind not in self._known:
-            self._known[kind] = self._of(*kind)
-        return self._known[kind]
+def _reorder_cost(
+    consumer: Consumer, shape: Shape | None, nbytes: int
+) -> Callable[[ValueName, Order, Order], int | None]:
+    """What it costs to bring values of a shape, `nbytes` bytes read and written, from one order into another; None
+    where nothing does."""
 
-    def _of(self, shape: Shape | None, nbytes: int) -> Callable[[ValueName, Order, Order], int | None]:
-        known: dict[tuple[Order, Order], int | None] = {}
+    def cost(value: ValueName, source: Order, target: Order) -> int | None:
+        found = consumer.reorder_cost(source, target, shape, nbytes)
+        return None if found >= FORBIDDEN else found
 
-        def cost(value: ValueName, source: Order, target: Order) -> int | None:
-            pair = source, target
-            if pair not in known:
-                found = self.consumer.reorder_cost(source, target, shape, nbytes)
-                known[pair] = None if found >= FORBIDDEN else found
-            return known[pair]
-
-        return cost
+    return cost
