@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import contains
 from typing import NamedTuple
 
 from layout_ir.frontends.onnx.functions import node_name
@@ -91,7 +92,7 @@ class Values:
     def root_order(self, name: str, order: Order) -> Order:
         """The order of the root where the value of this name lies in `order`; () is that of the name itself."""
         own = self.member(name).order
-        return compose(own, order) if order else own
+        return compose(own, order) if order and not is_identity(own) else order or own
 
 
 class OpName(NamedTuple):
@@ -186,8 +187,11 @@ def _order_problem(
     found, omitted = _spread(values, consumer)
     statement = _Statement(problem, number, values, consumer)
     for place, node in enumerate(values.nodes):
-        options = found[place] if place in found else _options(values, node, consumer)
-        statement.add_node(NodeChoices(node, consumer.model_of(node), options.all))
+        for name in node.captures:
+            statement.add_result(name, is_free=False)
+        # All values of a node that was not come to have one order only.
+        if place in found:
+            statement.add_node(found[place])
     statement.add_sources({*graph.constants, *free_inputs})
     for value in graph.proto.output:
         statement.add_result(value.name, is_free=value.name in free_outputs)
@@ -231,24 +235,22 @@ class _Statement:
         return root if root in self.orders else None
 
     def add_node(self, choices: NodeChoices) -> None:
-        """Adds a node, and what its subgraphs ask for; of options that look alike here, the one of least cost."""
+        """Adds a node; of options that look alike here, the one of least cost."""
         node = choices.node
-        for name in node.captures:
-            self.add_result(name, is_free=False)
         touched = [(k, root) for k, name in enumerate(node.inputs) if (root := self._root(name)) is not None]
         given = [(k, root) for k, name in enumerate(node.outputs) if (root := self._root(name)) is not None]
         if not touched and not given:
             return
         self._made.update(node.outputs[k] for k, _ in given)
         options: list[OrderOption] = []
+        root_order, known = self.values.root_order, [self.orders[root] for _, root in (*touched, *given)]
+        inputs = [(k, node.inputs[k]) for k, _ in touched]
+        outputs = [(k, node.outputs[k]) for k, _ in given]
         for option in choices.options:
-            ins = tuple([self.values.root_order(node.inputs[k], option.ins[k]) for k, _ in touched])
-            outs = tuple([self.values.root_order(node.outputs[k], option.outs[k]) for k, _ in given])
+            ins = tuple([root_order(name, option.ins[k]) for k, name in inputs])
+            outs = tuple([root_order(name, option.outs[k]) for k, name in outputs])
             # An order that was left out, being one too many, is no choice.
-            if all(
-                order in self.orders[root]
-                for (_, root), order in zip((*touched, *given), (*ins, *outs), strict=True)
-            ):
+            if all(map(contains, known, (*ins, *outs))):
                 changed = not all(map(is_identity, (*option.ins, *option.outs)))
                 cost = CHANGED_NODE * changed + SMALL_NODE * option.more_nodes + option.cost
                 options.append(OrderOption(ins, outs, cost, node_option=option))
@@ -273,36 +275,26 @@ class _Statement:
             self._add((root,), (), options, Demand(name, own), f"result '{name}'")
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """The options of a node, that of the model of the file first, and the orders of each value in any of them."""
-
-    all: tuple[NodeOption, ...]
-    ins: tuple[tuple[Order, ...], ...]
-    outs: tuple[tuple[Order, ...], ...]
-
-
-def _options(values: Values, node: Node, consumer: Consumer) -> _Options:
+def _choices(values: Values, node: Node, model: NodeModel | None) -> NodeChoices:
     """The options of a node for the orders in which its values may be had by now."""
-    model = consumer.model_of(node)
-    plain = option_of(node, {}, {})
+    first = option_of(node, {}, {})
     if model is None:
-        return _Options((plain,), tuple((o,) for o in plain.ins), tuple((o,) for o in plain.outs))
-    ins = [values.candidates(name) for name in node.inputs]
-    outs = [values.candidates(name) for name in node.outputs]
-    options = list(model.options(node, ins, outs))
-    as_it_is = [option for option in options if (option.ins, option.outs) == (plain.ins, plain.outs)]
-    # The model may know what the node takes as it is.
-    first = next((option for option in as_it_is if option.cost), plain)
-    every = (first, *(option for option in options if option not in as_it_is))
-    places = [
-        tuple([tuple(dict.fromkeys(orders)) for orders in zip(*each, strict=True)])
-        for each in ([option.ins for option in every], [option.outs for option in every])
-    ]
-    return _Options(every, places[0], places[1])
+        return NodeChoices(node, None, (first,))
+    ins, outs = first.ins, first.outs
+    others: list[NodeOption] = []
+    for option in model.options(
+        node,
+        [values.candidates(name) for name in node.inputs],
+        [values.candidates(name) for name in node.outputs],
+    ):
+        if option.ins != ins or option.outs != outs:
+            others.append(option)
+        elif option.cost and not first.cost:
+            first = option  # the model may know what the node takes as it is
+    return NodeChoices(node, model, (first, *others))
 
 
-def _spread(values: Values, consumer: Consumer) -> tuple[dict[int, _Options], tuple[str, ...]]:
+def _spread(values: Values, consumer: Consumer) -> tuple[dict[int, NodeChoices], tuple[str, ...]]:
     """Hands orders on from value to value until no node brings a new one.
 
     Nodes are come to from the first to the last and back again, so that an order crosses the graph in one go. Returns
@@ -314,7 +306,8 @@ def _spread(values: Values, consumer: Consumer) -> tuple[dict[int, _Options], tu
         for name in dict.fromkeys((*node.inputs, *node.outputs)):
             if name:
                 around.setdefault(values.member(name).root, []).append(number)
-    found: dict[int, _Options] = {}
+    models: dict[int, NodeModel | None] = {}
+    found: dict[int, NodeChoices] = {}
     omitted: dict[str, None] = {}
     waiting = {number for root in values.orders for number in around.get(root, ())}
     waiting.update(number for number, node in enumerate(nodes) if consumer.starts_blocks(node))
@@ -324,26 +317,32 @@ def _spread(values: Values, consumer: Consumer) -> tuple[dict[int, _Options], tu
             if number in waiting:
                 waiting.discard(number)
                 # Whoever is come to later and brings a new order wakes the node again: the last time, these are all.
-                found[number] = _options(values, nodes[number], consumer)
-                for root in _brought(values, nodes[number], found[number], omitted):
+                if number not in models:
+                    models[number] = consumer.model_of(nodes[number])
+                found[number] = _choices(values, nodes[number], models[number])
+                for root in _brought(values, found[number], omitted):
                     waiting.update(around.get(root, ()))
         forward = not forward
     return found, tuple(omitted)
 
 
-def _brought(values: Values, node: Node, options: _Options, omitted: dict[str, None]) -> Iterator[str]:
+def _brought(values: Values, choices: NodeChoices, omitted: dict[str, None]) -> Iterator[str]:
     """Adds the orders that the options of a node ask for; the roots that got a new one."""
-    for names, places in ((node.inputs, options.ins), (node.outputs, options.outs)):
-        for name, orders in zip(names, places, strict=True):
+    node, options = choices.node, choices.options
+    for names, sides in (
+        (node.inputs, zip(*[option.ins for option in options], strict=True)),
+        (node.outputs, zip(*[option.outs for option in options], strict=True)),
+    ):
+        for name, orders in zip(names, sides, strict=True):
             if not name:
                 continue
             member = values.member(name)
             known = values.orders.get(member.root)
-            for order in orders:
+            for order in dict.fromkeys(orders):
                 wanted = values.root_order(name, order)
+                if wanted == member.order:
+                    continue  # its own order is there, or it has that alone
                 if known is None:
-                    if wanted == member.order:
-                        continue
                     known = values.orders[member.root] = {identity(len(member.order)): None}
                 if wanted in known:
                     continue
