@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from math import isfinite
-from operator import index
+from operator import getitem, index
 from typing import Any
 
 from layout_ir.errors import LayoutError, public
@@ -269,15 +269,17 @@ class NamedProblem:
             used = op.taken
             operands = tuple([place[op.operands[k]] for k in used])
             results = tuple([place[value] for value in op.results])
+            used_numbers, made_numbers = [number[v] for v in operands], [number[v] for v in results]
+            is_whole = len(used) == len(op.operands)
             choices: list[Choice] = []
             for option, cost in zip(op.options, op.costs, strict=True):
-                ins = tuple([number[v][option.ins[k]] for v, k in zip(operands, used, strict=True)])
-                outs = tuple([number[v][fmt] for v, fmt in zip(results, option.outs, strict=True)])
-                choices.append(Choice(ins, outs, cost))
-                for v, f in zip(operands, ins, strict=True):
-                    taken[v].add(f)
-                for v, f in zip(results, outs, strict=True):
-                    made[v].add(f)
+                wanted = option.ins if is_whole else [option.ins[k] for k in used]
+                ins = tuple(map(getitem, used_numbers, wanted))
+                choices.append(Choice(ins, tuple(map(getitem, made_numbers, option.outs)), cost))
+            for k, v in enumerate(operands):
+                taken[v].update([choice.ins[k] for choice in choices])
+            for k, v in enumerate(results):
+                made[v].update([choice.outs[k] for choice in choices])
             ops.append(OpNode(operands, results, tuple(choices), op.weight))
         # Values that are alike, and lie in the same formats, have one matrix.
         known: dict[tuple[Hashable, ...], Matrix] = {}

@@ -230,9 +230,15 @@ def _alone(graph: onnx.GraphProto) -> list[onnx.GraphProto]:
 
 
 def _type_of(tensor: onnx.TensorProto) -> onnx.TypeProto:
-    import onnx.helper
+    import onnx
 
-    return onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+    type = onnx.TypeProto()
+    type.tensor_type.elem_type = tensor.data_type
+    shape = type.tensor_type.shape
+    shape.SetInParent()
+    for extent in tensor.dims:
+        shape.dim.add().dim_value = extent
+    return type
 
 
 def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:

@@ -38,6 +38,8 @@ class Member:
 
     root: str
     order: Order
+    is_root: bool = False
+    """Whether it is the name of the value itself, and so in its own order."""
 
 
 class Values:
@@ -74,7 +76,7 @@ class Values:
             if rank is None:
                 shape = self.graph.shape(name)
                 rank = 0 if shape is None else len(shape)
-            found = self.members[name] = Member(name, identity(rank))
+            found = self.members[name] = Member(name, identity(rank), True)
         return found
 
     def candidates(self, name: str) -> list[Order]:
@@ -85,14 +87,16 @@ class Values:
         orders = self.orders.get(member.root)
         if orders is None:
             return [member.order]
-        if is_identity(member.order):
+        if member.is_root or is_identity(member.order):
             return list(orders)
         return [transposition(member.order, order) for order in orders]
 
     def root_order(self, name: str, order: Order) -> Order:
         """The order of the root where the value of this name lies in `order`; () is that of the name itself."""
-        own = self.member(name).order
-        return compose(own, order) if order and not is_identity(own) else order or own
+        member = self.members.get(name) or self.member(name)
+        if not order:
+            return member.order
+        return order if member.is_root else compose(member.order, order)
 
 
 class OpName(NamedTuple):
@@ -339,7 +343,7 @@ def _brought(values: Values, choices: NodeChoices, omitted: dict[str, None]) -> 
             member = values.member(name)
             known = values.orders.get(member.root)
             for order in dict.fromkeys(orders):
-                wanted = values.root_order(name, order)
+                wanted = order if order and member.is_root else values.root_order(name, order)
                 if wanted == member.order:
                     continue  # its own order is there, or it has that alone
                 if known is None:
