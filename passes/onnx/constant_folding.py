@@ -122,7 +122,7 @@ class _Evaluation:
 
     def array(self, name: str) -> NDArray[Any] | None:
         """The elements of a value that is decided; None where they cannot be computed, or would cost too much."""
-        waiting = [name]
+        waiting = [] if name in self._arrays else [name]
         while waiting:
             node = self.decided[waiting[-1]]
             missing = [
