@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from math import isfinite
-from operator import index
+from operator import getitem, index
 from typing import Any
 
 from layout_ir.errors import LayoutError, public
@@ -72,12 +72,15 @@ class NamedProblem:
         self._ops: dict[Hashable, NamedOp] = {}
         self._makers: dict[Hashable, Hashable] = {}
         self._stated: dict[Hashable, tuple[tuple[Hashable, ...], int, ReorderCost]] = {}
-        self._asked: dict[Hashable, dict[tuple[Hashable, Hashable], int]] = {}
-        """Per value and pair of formats, the cost of the reorder, in units of the resolution."""
+        self._alike: dict[Hashable, Hashable] = {}
+        """By value that was said to be alike others, what these have in common."""
+        self._asked: dict[tuple[bool, Hashable], dict[tuple[Hashable, Hashable], int]] = {}
+        """Per value, or group of values that are alike (True), and pair of formats, the cost of the reorder, in units
+        of the resolution."""
 
     @property
     def asked(self) -> int:
-        """How many costs of reorders were asked for so far."""
+        """How many costs of reorders were asked for so far, those of values that are alike once."""
         return sum(map(len, self._asked.values()))
 
     @public
@@ -134,12 +137,15 @@ class NamedProblem:
         formats: Iterable[Hashable] = (),
         weight: int = 1,
         reorder_cost: ReorderCost | None = None,
+        alike: Hashable = None,
     ) -> None:
         """Says more of a value than the ops do: `formats` besides theirs that its reorders may pass, how often its
-        reorders run, and what they cost, where that is not what the problem says. Once for each value."""
+        reorders run, and what they cost, where that is not what the problem says. Once for each value.
+
+        Values with the same `alike` cost the same to reorder: what was asked of one of them is not asked of another."""
         if name in self._stated:
             raise LayoutError(f"value {name!r} was added before")
-        if reorder_cost is not None and self._asked.get(name):
+        if (reorder_cost is not None or alike is not None) and self._asked.get((False, name)):
             raise LayoutError(
                 f"reorders of value {name!r} have costs already: say what they cost before solving"
             )
@@ -147,7 +153,11 @@ class NamedProblem:
         for fmt in given:
             if not _is_hashable(fmt):
                 raise LayoutError(f"format {fmt!r} of value {name!r} {UNHASHABLE}")
+        if not _is_hashable(alike):
+            raise LayoutError(f"alike = {alike!r} of value {name!r} {UNHASHABLE}")
         self._stated[name] = given, _weight(weight, f"value {name!r}"), reorder_cost or self._reorder_cost
+        if alike is not None:
+            self._alike[name] = alike
 
     def solve(
         self,
@@ -259,23 +269,28 @@ class NamedProblem:
             used = op.taken
             operands = tuple([place[op.operands[k]] for k in used])
             results = tuple([place[value] for value in op.results])
+            used_numbers, made_numbers = [number[v] for v in operands], [number[v] for v in results]
+            is_whole = len(used) == len(op.operands)
             choices: list[Choice] = []
             for option, cost in zip(op.options, op.costs, strict=True):
-                ins = tuple([number[v][option.ins[k]] for v, k in zip(operands, used, strict=True)])
-                outs = tuple([number[v][fmt] for v, fmt in zip(results, option.outs, strict=True)])
-                choices.append(Choice(ins, outs, cost))
-                for v, f in zip(operands, ins, strict=True):
-                    taken[v].add(f)
-                for v, f in zip(results, outs, strict=True):
-                    made[v].add(f)
+                wanted = option.ins if is_whole else [option.ins[k] for k in used]
+                ins = tuple(map(getitem, used_numbers, wanted))
+                choices.append(Choice(ins, tuple(map(getitem, made_numbers, option.outs)), cost))
+            for k, v in enumerate(operands):
+                taken[v].update([choice.ins[k] for choice in choices])
+            for k, v in enumerate(results):
+                made[v].update([choice.outs[k] for choice in choices])
             ops.append(OpNode(operands, results, tuple(choices), op.weight))
-        values = [
-            ValueNode(
-                self._reorder_costs(value, numbering.formats[v], made[v], taken[v], lazy),
-                numbering.weights[v],
-            )
-            for value, v in place.items()
-        ]
+        # Values that are alike, and lie in the same formats, have one matrix.
+        known: dict[tuple[Hashable, ...], Matrix] = {}
+        values: list[ValueNode] = []
+        for value, v in place.items():
+            formats = numbering.formats[v]
+            kind = self._kind(value), formats, frozenset(made[v]), frozenset(taken[v])
+            matrix = known.get(kind)
+            if matrix is None:
+                matrix = known[kind] = self._reorder_costs(value, formats, made[v], taken[v], lazy)
+            values.append(ValueNode(matrix, numbering.weights[v]))
         return keep_forbidden(Problem(tuple(ops), tuple(values)))
 
     def _reorder_costs(
@@ -286,7 +301,7 @@ class NamedProblem:
         Those that lead nowhere are not asked for and count as nothing: to the only format that the value is made in,
         and from the only one that it is taken in.
         """
-        known = self._asked.get(value, {})
+        known = self._asked.get(self._kind(value), {})
         rows: list[tuple[int, ...]] = []
         for f, source in enumerate(formats):
             row: list[int] = []
@@ -300,8 +315,13 @@ class NamedProblem:
             rows.append(tuple(row))
         return tuple(rows)
 
+    def _kind(self, value: Hashable) -> tuple[bool, Hashable]:
+        """What the costs of reorders of a value are kept under: what it has in common with others, or itself."""
+        alike = self._alike.get(value)
+        return (False, value) if alike is None else (True, alike)
+
     def _cost(self, value: Hashable, source: Hashable, target: Hashable) -> int:
-        of_value = self._asked.setdefault(value, {})
+        of_value = self._asked.setdefault(self._kind(value), {})
         known = of_value.get((source, target))
         if known is None:
             cost = self._stated[value][2] if value in self._stated else self._reorder_cost

@@ -7,6 +7,7 @@ than those; one behind a DequantizeLinear is not, or the weights would not be qu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
@@ -46,13 +47,14 @@ def fold_constant_transposes(graph: Graph) -> None:
         graph.make_constant(found)
 
 
-def decided_integers(graph: Graph) -> dict[str, NDArray[Any]]:
+def decided_integers(graph: Graph, known: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """The lists of integers, and single ones, that constants and known shapes decide: shapes, axes, starts.
 
     Only those that a node reads of whose results not all extents are known; shape inference may know more with them.
     Shapes of results that follow are found on the way, so that those which decide further integers are known as well.
+    What is `known` was found before, and the types of the graph were inferred with it.
     """
-    evaluation = _Evaluation(graph)
+    evaluation = _Evaluation(graph, known)
     found: dict[str, NDArray[Any]] = {}
     changed: set[str] = set()
     for node in graph.nodes:
@@ -69,7 +71,7 @@ def decided_integers(graph: Graph) -> dict[str, NDArray[Any]]:
             and array.size <= SMALL
         }
         found |= read
-        if read or not changed.isdisjoint(node.inputs):
+        if not read.keys() <= known.keys() or not changed.isdisjoint(node.inputs):
             changed.update(graph.infer_results(node, read))
     return found
 
@@ -85,12 +87,12 @@ def _is_candidate(node: Node, graph: Graph) -> bool:
 class _Evaluation:
     """What constants and known shapes decide in a graph, computed for those that are asked for."""
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, known: Mapping[str, NDArray[Any]] | None = None):
         self.graph = graph
         self.budget = Budget()
         self.decided: dict[str, Node] = {}
         """The nodes that give the values which are decided, in order, by name of the value."""
-        self._arrays: dict[str, NDArray[Any] | None] = {}
+        self._arrays: dict[str, NDArray[Any] | None] = dict(known or {})
         """The elements; None where they could not be computed, or would cost too much."""
         self._sources: dict[str, frozenset[str]] = {}
         """The constants that each was computed from."""
@@ -120,7 +122,7 @@ class _Evaluation:
 
     def array(self, name: str) -> NDArray[Any] | None:
         """The elements of a value that is decided; None where they cannot be computed, or would cost too much."""
-        waiting = [name]
+        waiting = [] if name in self._arrays else [name]
         while waiting:
             node = self.decided[waiting[-1]]
             missing = [

@@ -51,8 +51,11 @@ class Consumer:
             return 0
         if shape is not None and self.is_same_memory(source, target, shape):
             return SMALL_NODE
+        steps = self.steps(source, target, shape)
+        if len(steps) == 1:
+            return min(self.move_cost(source, target, shape, nbytes), FORBIDDEN)
         cost = 0
-        for step in self.steps(source, target, shape):
+        for step in steps:
             if shape is not None and self.is_same_memory(source, step, shape):
                 cost += SMALL_NODE
             else:

@@ -65,7 +65,9 @@ def inferred_types(
             graph.node.extend(nodes)
     claims = [_claims(graph) for graph in _all_graphs(model.graph)]
     claims[0].update(stated)
-    lights = _all_graphs(light.graph)
+    # What has no subgraphs is not searched for them again.
+    graphs_in = _all_graphs if len(claims) > 1 else _alone
+    lights = graphs_in(light.graph)
     for graph in lights:
         inputs = {value.name: value.type for value in graph.input}
         constants = {tensor.name: tensor for tensor in graph.initializer}
@@ -77,7 +79,7 @@ def inferred_types(
                 value.type.CopyFrom(_type_of(constants[value.name]))
             elif value.type.HasField("tensor_type"):
                 value.type.tensor_type.ClearField("shape")
-    found = [_types(graph) for graph in _all_graphs(_inferred(light).graph)]
+    found = [_types(graph) for graph in graphs_in(_inferred(light).graph)]
     named = {
         dim.dim_param
         for value in light.graph.input
@@ -97,7 +99,7 @@ def inferred_types(
         for name, type in said.items():
             if name not in results:
                 graph.value_info.add(name=name, type=type)
-    return [_types(graph) for graph in _all_graphs(_inferred(light).graph)]
+    return [_types(graph) for graph in graphs_in(_inferred(light).graph)]
 
 
 def inferred_results(
@@ -223,10 +225,20 @@ def _all_graphs(graph: onnx.GraphProto) -> list[onnx.GraphProto]:
     return graphs
 
 
-def _type_of(tensor: onnx.TensorProto) -> onnx.TypeProto:
-    import onnx.helper
+def _alone(graph: onnx.GraphProto) -> list[onnx.GraphProto]:
+    return [graph]
 
-    return onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+
+def _type_of(tensor: onnx.TensorProto) -> onnx.TypeProto:
+    import onnx
+
+    type = onnx.TypeProto()
+    type.tensor_type.elem_type = tensor.data_type
+    shape = type.tensor_type.shape
+    shape.SetInParent()
+    for extent in tensor.dims:
+        shape.dim.add().dim_value = extent
+    return type
 
 
 def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:

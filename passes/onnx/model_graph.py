@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -451,6 +451,7 @@ def names_of(graph: onnx.GraphProto) -> set[str]:
     return names
 
 
+@lru_cache(maxsize=64)
 def bits_of(element_type: int) -> int:
     """The bits of an ONNX element type; those of a byte for strings, of which nothing is known."""
     import numpy as np

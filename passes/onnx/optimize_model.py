@@ -290,7 +290,7 @@ def _graphs(
         graphs = graphs_of_model(
             model, folder, shapes, pending, integers, stated, stand_ins=bool(consumer.block)
         )
-        more = decided_integers(graphs[0])
+        more = decided_integers(graphs[0], integers)
         if not more.keys() - integers.keys():
             return graphs
         integers |= more

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import contains
 from typing import NamedTuple
 
 from layout_ir.frontends.onnx.functions import node_name
@@ -37,6 +38,8 @@ class Member:
 
     root: str
     order: Order
+    is_root: bool = False
+    """Whether it is the name of the value itself, and so in its own order."""
 
 
 class Values:
@@ -73,7 +76,7 @@ class Values:
             if rank is None:
                 shape = self.graph.shape(name)
                 rank = 0 if shape is None else len(shape)
-            found = self.members[name] = Member(name, identity(rank))
+            found = self.members[name] = Member(name, identity(rank), True)
         return found
 
     def candidates(self, name: str) -> list[Order]:
@@ -84,14 +87,16 @@ class Values:
         orders = self.orders.get(member.root)
         if orders is None:
             return [member.order]
-        if is_identity(member.order):
+        if member.is_root or is_identity(member.order):
             return list(orders)
         return [transposition(member.order, order) for order in orders]
 
     def root_order(self, name: str, order: Order) -> Order:
         """The order of the root where the value of this name lies in `order`; () is that of the name itself."""
-        own = self.member(name).order
-        return compose(own, order) if order else own
+        member = self.members.get(name) or self.member(name)
+        if not order:
+            return member.order
+        return order if member.is_root else compose(member.order, order)
 
 
 class OpName(NamedTuple):
@@ -186,8 +191,11 @@ def _order_problem(
     found, omitted = _spread(values, consumer)
     statement = _Statement(problem, number, values, consumer)
     for place, node in enumerate(values.nodes):
-        options = found[place] if place in found else _options(values, node, consumer)
-        statement.add_node(NodeChoices(node, consumer.model_of(node), options.all))
+        for name in node.captures:
+            statement.add_result(name, is_free=False)
+        # All values of a node that was not come to have one order only.
+        if place in found:
+            statement.add_node(found[place])
     statement.add_sources({*graph.constants, *free_inputs})
     for value in graph.proto.output:
         statement.add_result(value.name, is_free=value.name in free_outputs)
@@ -204,9 +212,13 @@ class _Statement:
         self.orders = values.orders
         self.meaning: dict[OpName, NodeChoices | str | Demand] = {}
         self._made: set[str] = set()
-        costs = _ReorderCosts(values.graph, consumer)
         for root, orders in self.orders.items():
-            problem.add_value(ValueName(graph, root), formats=orders, reorder_cost=costs.of(root))
+            if root in values.graph.constants:
+                cost, alike = _constant_cost, True
+            else:
+                alike = values.graph.shape(root), 2 * values.graph.nbytes(root)
+                cost = _reorder_cost(consumer, *alike)
+            problem.add_value(ValueName(graph, root), formats=orders, reorder_cost=cost, alike=alike)
 
     def _add(
         self,
@@ -227,24 +239,22 @@ class _Statement:
         return root if root in self.orders else None
 
     def add_node(self, choices: NodeChoices) -> None:
-        """Adds a node, and what its subgraphs ask for; of options that look alike here, the one of least cost."""
+        """Adds a node; of options that look alike here, the one of least cost."""
         node = choices.node
-        for name in node.captures:
-            self.add_result(name, is_free=False)
         touched = [(k, root) for k, name in enumerate(node.inputs) if (root := self._root(name)) is not None]
         given = [(k, root) for k, name in enumerate(node.outputs) if (root := self._root(name)) is not None]
         if not touched and not given:
             return
         self._made.update(node.outputs[k] for k, _ in given)
         options: list[OrderOption] = []
+        root_order, known = self.values.root_order, [self.orders[root] for _, root in (*touched, *given)]
+        inputs = [(k, node.inputs[k]) for k, _ in touched]
+        outputs = [(k, node.outputs[k]) for k, _ in given]
         for option in choices.options:
-            ins = tuple([self.values.root_order(node.inputs[k], option.ins[k]) for k, _ in touched])
-            outs = tuple([self.values.root_order(node.outputs[k], option.outs[k]) for k, _ in given])
+            ins = tuple([root_order(name, option.ins[k]) for k, name in inputs])
+            outs = tuple([root_order(name, option.outs[k]) for k, name in outputs])
             # An order that was left out, being one too many, is no choice.
-            if all(
-                order in self.orders[root]
-                for (_, root), order in zip((*touched, *given), (*ins, *outs), strict=True)
-            ):
+            if all(map(contains, known, (*ins, *outs))):
                 changed = not all(map(is_identity, (*option.ins, *option.outs)))
                 cost = CHANGED_NODE * changed + SMALL_NODE * option.more_nodes + option.cost
                 options.append(OrderOption(ins, outs, cost, node_option=option))
@@ -269,36 +279,26 @@ class _Statement:
             self._add((root,), (), options, Demand(name, own), f"result '{name}'")
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """The options of a node, that of the model of the file first, and the orders of each value in any of them."""
-
-    all: tuple[NodeOption, ...]
-    ins: tuple[tuple[Order, ...], ...]
-    outs: tuple[tuple[Order, ...], ...]
-
-
-def _options(values: Values, node: Node, consumer: Consumer) -> _Options:
+def _choices(values: Values, node: Node, model: NodeModel | None) -> NodeChoices:
     """The options of a node for the orders in which its values may be had by now."""
-    model = consumer.model_of(node)
-    plain = option_of(node, {}, {})
+    first = option_of(node, {}, {})
     if model is None:
-        return _Options((plain,), tuple((o,) for o in plain.ins), tuple((o,) for o in plain.outs))
-    ins = [values.candidates(name) for name in node.inputs]
-    outs = [values.candidates(name) for name in node.outputs]
-    options = list(model.options(node, ins, outs))
-    as_it_is = [option for option in options if (option.ins, option.outs) == (plain.ins, plain.outs)]
-    # The model may know what the node takes as it is.
-    first = next((option for option in as_it_is if option.cost), plain)
-    every = (first, *(option for option in options if option not in as_it_is))
-    places = [
-        tuple([tuple(dict.fromkeys(orders)) for orders in zip(*each, strict=True)])
-        for each in ([option.ins for option in every], [option.outs for option in every])
-    ]
-    return _Options(every, places[0], places[1])
+        return NodeChoices(node, None, (first,))
+    ins, outs = first.ins, first.outs
+    others: list[NodeOption] = []
+    for option in model.options(
+        node,
+        [values.candidates(name) for name in node.inputs],
+        [values.candidates(name) for name in node.outputs],
+    ):
+        if option.ins != ins or option.outs != outs:
+            others.append(option)
+        elif option.cost and not first.cost:
+            first = option  # the model may know what the node takes as it is
+    return NodeChoices(node, model, (first, *others))
 
 
-def _spread(values: Values, consumer: Consumer) -> tuple[dict[int, _Options], tuple[str, ...]]:
+def _spread(values: Values, consumer: Consumer) -> tuple[dict[int, NodeChoices], tuple[str, ...]]:
     """Hands orders on from value to value until no node brings a new one.
 
     Nodes are come to from the first to the last and back again, so that an order crosses the graph in one go. Returns
@@ -310,7 +310,8 @@ def _spread(values: Values, consumer: Consumer) -> tuple[dict[int, _Options], tu
         for name in dict.fromkeys((*node.inputs, *node.outputs)):
             if name:
                 around.setdefault(values.member(name).root, []).append(number)
-    found: dict[int, _Options] = {}
+    models: dict[int, NodeModel | None] = {}
+    found: dict[int, NodeChoices] = {}
     omitted: dict[str, None] = {}
     waiting = {number for root in values.orders for number in around.get(root, ())}
     waiting.update(number for number, node in enumerate(nodes) if consumer.starts_blocks(node))
@@ -320,26 +321,32 @@ def _spread(values: Values, consumer: Consumer) -> tuple[dict[int, _Options], tu
             if number in waiting:
                 waiting.discard(number)
                 # Whoever is come to later and brings a new order wakes the node again: the last time, these are all.
-                found[number] = _options(values, nodes[number], consumer)
-                for root in _brought(values, nodes[number], found[number], omitted):
+                if number not in models:
+                    models[number] = consumer.model_of(nodes[number])
+                found[number] = _choices(values, nodes[number], models[number])
+                for root in _brought(values, found[number], omitted):
                     waiting.update(around.get(root, ()))
         forward = not forward
     return found, tuple(omitted)
 
 
-def _brought(values: Values, node: Node, options: _Options, omitted: dict[str, None]) -> Iterator[str]:
+def _brought(values: Values, choices: NodeChoices, omitted: dict[str, None]) -> Iterator[str]:
     """Adds the orders that the options of a node ask for; the roots that got a new one."""
-    for names, places in ((node.inputs, options.ins), (node.outputs, options.outs)):
-        for name, orders in zip(names, places, strict=True):
+    node, options = choices.node, choices.options
+    for names, sides in (
+        (node.inputs, zip(*[option.ins for option in options], strict=True)),
+        (node.outputs, zip(*[option.outs for option in options], strict=True)),
+    ):
+        for name, orders in zip(names, sides, strict=True):
             if not name:
                 continue
             member = values.member(name)
             known = values.orders.get(member.root)
-            for order in orders:
-                wanted = values.root_order(name, order)
+            for order in dict.fromkeys(orders):
+                wanted = order if order and member.is_root else values.root_order(name, order)
+                if wanted == member.order:
+                    continue  # its own order is there, or it has that alone
                 if known is None:
-                    if wanted == member.order:
-                        continue
                     known = values.orders[member.root] = {identity(len(member.order)): None}
                 if wanted in known:
                     continue
@@ -350,32 +357,19 @@ def _brought(values: Values, node: Node, options: _Options, omitted: dict[str, N
                 yield member.root
 
 
-class _ReorderCosts:
-    """The costs of reorders of the values of a graph, found once for values that are alike."""
+def _constant_cost(value: ValueName, source: Order, target: Order) -> int:
+    """A constant is moved now; it is written twice."""
+    return SMALL_NODE
 
-    def __init__(self, graph: Graph, consumer: Consumer):
-        self.graph = graph
-        self.consumer = consumer
-        self._known: dict[tuple[Shape | None, int], Callable[[ValueName, Order, Order], int | None]] = {}
 
-    def of(self, root: str) -> Callable[[ValueName, Order, Order], int | None]:
-        """What it costs to bring a root from one order into another; None where nothing does."""
-        if root in self.graph.constants:
-            # A constant is moved now; it is written twice.
-            return lambda value, source, target: SMALL_NODE
-        kind = self.graph.shape(root), 2 * self.graph.nbytes(root)
-        if kind not in self._known:
-            self._known[kind] = self._of(*kind)
-        return self._known[kind]
+def _reorder_cost(
+    consumer: Consumer, shape: Shape | None, nbytes: int
+) -> Callable[[ValueName, Order, Order], int | None]:
+    """What it costs to bring values of a shape, `nbytes` bytes read and written, from one order into another; None
+    where nothing does."""
 
-    def _of(self, shape: Shape | None, nbytes: int) -> Callable[[ValueName, Order, Order], int | None]:
-        known: dict[tuple[Order, Order], int | None] = {}
+    def cost(value: ValueName, source: Order, target: Order) -> int | None:
+        found = consumer.reorder_cost(source, target, shape, nbytes)
+        return None if found >= FORBIDDEN else found
 
-        def cost(value: ValueName, source: Order, target: Order) -> int | None:
-            pair = source, target
-            if pair not in known:
-                found = self.consumer.reorder_cost(source, target, shape, nbytes)
-                known[pair] = None if found >= FORBIDDEN else found
-            return known[pair]
-
-        return cost
+    return cost

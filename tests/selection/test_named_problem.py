@@ -94,6 +94,44 @@ def test_negative_costs_that_were_asked_for_are_not_replaced():
         problem.add_value("x", reorder_cost=every(2))
 
 
+def _two_chains(**more: Any) -> tuple[NamedProblem, list[str]]:
+    """Two values that are made in one format and taken in another, and of which values a cost was asked for."""
+    asked: list[str] = []
+
+    def cost(value: str, source: str, target: str) -> int:
+        asked.append(value)
+        return 5
+
+    problem = NamedProblem(cost)
+    for value in ("x", "y"):
+        problem.add_op(f"make {value}", (), (value,), [Option((), ("a",))])
+        problem.add_op(f"take {value}", (value,), (), [Option(("b",), ())])
+        problem.add_value(value, **more)
+    return problem, asked
+
+
+def test_of_values_that_are_alike_one_is_asked():
+    problem, asked = _two_chains(alike=("f32", 64))
+    assert problem.solve().cost == problem.solve(lazy=True).cost == 10
+    assert asked == ["x"] and problem.asked == 1
+
+
+def test_negative_values_that_are_not_said_to_be_alike_are_asked_each():
+    problem, asked = _two_chains()
+    assert problem.solve().cost == 10
+    assert asked == ["x", "y"] and problem.asked == 2
+
+
+def test_negative_values_whose_costs_were_asked_for_do_not_become_alike():
+    problem = chain()
+    problem.solve()
+    unhashable: Any = ["images"]
+    with pytest.raises(LayoutError, match="value 'x' have costs already"):
+        problem.add_value("x", alike="images")
+    with pytest.raises(LayoutError, match="of value 'z' is not hashable"):
+        problem.add_value("z", alike=unhashable)
+
+
 @pytest.mark.parametrize("possible", [0.5, 1.0])
 def test_lazy_questions_are_fewer_and_lead_to_the_same_cost(possible: float):
     rng = random.Random(3)

@@ -51,6 +51,9 @@ takes more by a factor per use."""
 NARROW = 12
 """Up to so many formats, the number of a set is looked up by the bits of its members, which is the quicker way."""
 
+LISTED = 1 << 15
+"""Up to so many combinations of what the uses of a value ask for, the numbers of their sets are listed once."""
+
 TREES = 1 << 22
 """Trees of one value (sets times formats) above which it gets a variable."""
 
@@ -121,6 +124,9 @@ class CostFunctions:
         self.functions: list[CostFunction] = []
         self.demand_sets: dict[int, DemandSets] = {}
         """The values that have sets."""
+        self._trees_of: dict[tuple[Matrix, int, _Formats, int], Table] = {}
+        """By reorders, weight, formats wanted and how many at once, the trees of a value, while there is room."""
+        self._room = TREES
         # Few signatures, many cost functions: equal ones are kept once.
         self._signatures: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         for number, op in enumerate(problem.ops):
@@ -284,7 +290,7 @@ class CostFunctions:
         if n > step:
             parts = [values[k : k + step] for k in range(0, n, step)]
             return np.concatenate([self._value_tables(part, signature) for part in parts])
-        trees = self._trees([(d.number, d.wanted) for d in values], len(axes))
+        rows, trees = self._trees([(d.number, d.wanted) for d in values], len(axes))
 
         def spread(formats: list[_Formats], axis: int) -> NDArray[np.int64]:
             shape = [1] * len(sizes)
@@ -294,8 +300,7 @@ class CostFunctions:
 
         made = spread([d.made for d in values], signature[4])
         used = [spread([d.used[k] for d in values], axis) for k, axis in enumerate(axes)]
-        index = np.arange(n).reshape([n] + [1] * len(sizes))
-        found = trees[index, _rows(used, count), made]
+        found = trees[rows.reshape([n] + [1] * len(sizes)), set_numbers(used, count), made]
         return np.ascontiguousarray(np.broadcast_to(found, (n, *sizes)))
 
     def _wide_value_tables(self, values: list[_ValueWithSets], signature: tuple[Any, ...]) -> Table:
@@ -304,7 +309,8 @@ class CostFunctions:
         if n > step:
             parts = [values[k : k + step] for k in range(0, n, step)]
             return np.concatenate([self._wide_value_tables(part, signature) for part in parts])
-        trees = self._trees([(v.number, v.sets.wanted) for v in values], most)
+        rows, trees = self._trees([(v.number, v.sets.wanted) for v in values], most)
+        trees = trees[rows]
         if more:
             trees = np.concatenate([trees, self._beyond(values, trees, most)], axis=1)
         made = np.array([v.made for v in values], np.int64)
@@ -323,13 +329,28 @@ class CostFunctions:
                 costs[k, largest[:, place], fmt] = FORBIDDEN
         return costs.min(axis=1, keepdims=True)
 
-    def _trees(self, wanted_of: list[tuple[int, _Formats]], most: int) -> Table:
-        """[value, set of wanted formats in the order of `sets_of`, format made] -> weight * cost of the tree."""
-        nodes = [self.problem.values[number] for number, _ in wanted_of]
-        reorder = np.array([node.reorder for node in nodes], np.int64)
-        wanted = np.array([formats for _, formats in wanted_of], np.int64)
-        trees = steiner(reorder, wanted, most)
-        return _weighted(trees, np.array([node.weight for node in nodes], np.int64))
+    def _trees(self, wanted_of: list[tuple[int, _Formats]], most: int) -> tuple[NDArray[np.int64], Table]:
+        """The row of each value in a table, which values that are alike share, and that table: [row, set of wanted
+        formats in the order of `sets_of`, format made] -> weight * cost of the tree."""
+        values = self.problem.values
+        row: dict[tuple[Matrix, int, _Formats, int], int] = {}
+        rows = np.array(
+            [
+                row.setdefault((values[v].reorder, values[v].weight, formats, most), len(row))
+                for v, formats in wanted_of
+            ]
+        )
+        found = self._trees_of
+        new = [key for key in row if key not in found]
+        if new:
+            reorder = np.array([key[0] for key in new], np.int64)
+            wanted = np.array([key[2] for key in new], np.int64)
+            trees = _weighted(steiner(reorder, wanted, most), np.array([key[1] for key in new], np.int64))
+            found = {**found, **dict(zip(new, trees, strict=True))}
+            if trees.size <= self._room:
+                self._room -= trees.size
+                self._trees_of = found
+        return rows, np.stack([found[key] for key in row])
 
 
 def steiner(reorder: Table, wanted: NDArray[np.int64], most: int) -> Table:
@@ -376,14 +397,26 @@ def _splits(count: int, size: int) -> list[tuple[NDArray[np.int64], NDArray[np.i
     return found
 
 
-def _rows(used: Sequence[NDArray[np.int64]], count: int) -> NDArray[np.int64]:
+def set_numbers(used: Sequence[NDArray[np.int64]], count: int) -> NDArray[np.int64]:
     """The number of the set of all formats asked for, elementwise: `used` has one array of formats per use."""
-    if count > NARROW:
-        return _numbers(np.sort(np.stack(np.broadcast_arrays(*used), axis=-1), axis=-1), count)
-    mask = np.zeros(1, np.int64)
-    for formats in used:
-        mask = mask | (1 << formats)
-    return _by_bits(count, min(count, len(used)))[mask]
+    if count <= NARROW:
+        mask = np.zeros(1, np.int64)
+        for formats in used:
+            mask = mask | (1 << formats)
+        return _by_bits(count, min(count, len(used)))[mask]
+    if count ** len(used) <= LISTED:
+        place = np.zeros(1, np.int64)
+        for formats in used:
+            place = place * count + formats
+        return _by_formats(count, len(used))[place]
+    return _numbers(np.sort(np.stack(np.broadcast_arrays(*used), axis=-1), axis=-1), count)
+
+
+@lru_cache(maxsize=64)
+def _by_formats(count: int, uses: int) -> NDArray[np.int64]:
+    """[the formats that `uses` uses ask for, as digits of a number to base `count`] -> the number of their set."""
+    formats = np.indices([count] * uses).reshape(uses, -1).T
+    return _numbers(np.sort(formats, axis=-1), count)
 
 
 @lru_cache(maxsize=256)

@@ -27,6 +27,9 @@ TABLE_LIMIT = 1 << 23
 SEGMENT = 1 << 23
 """Entries of the tables of one segment."""
 
+IN_CACHE = 1 << 16
+"""Entries of a table that is added up as a whole: half a mebibyte."""
+
 CORE_LIMIT = 1 << 12
 """Entries of the largest table where elimination leaves a core."""
 
@@ -126,19 +129,19 @@ class Elimination:
         buckets = [self.order.buckets[k] for k in numbers]
         n = len(buckets)
         scope = (buckets[0].variable, *buckets[0].rest)
-        table: Table = np.zeros((n, *shape), np.int64)
-        added = 0
+        parts: list[Table] = []
         for k, number in enumerate(buckets[0].functions):
             part = self.functions.tables([bucket.functions[k] for bucket in buckets])
-            table += _spread(part, self.functions.functions[number].scope, scope, shape)
-            added += 1
+            parts.append(_spread(part, self.functions.functions[number].scope, scope, shape))
         for k, slot in enumerate(buckets[0].slots):
             part = self._read([bucket.slots[k] for bucket in buckets])
-            table += _spread(part, self.order.slots[slot], scope, shape)
-            added += 1
-            if added % 64 == 0:
-                np.minimum(table, FORBIDDEN, out=table)
-        low, best = _least(table)
+            parts.append(_spread(part, self.order.slots[slot], scope, shape))
+        if n * prod(shape) <= IN_CACHE:
+            low, best = _least(_added(parts, (n, *shape)))
+        else:
+            # State by state, so that what is added up stays in the cache.
+            states = ([part[:, s % part.shape[1]] for part in parts] for s in range(shape[0]))
+            low, best = _least_column((_added(own, (n, *shape[1:])) for own in states), shape[0])
         # Forbidden entries must not grow until they overflow.
         np.minimum(low, FORBIDDEN, out=low)
         self._trail.append(
@@ -258,20 +261,37 @@ def _spread(part: Table, own: Scope, scope: Scope, shape: tuple[int, ...]) -> Ta
     return part.transpose(0, *(k + 1 for k in order)).reshape(len(part), *sizes)
 
 
+def _added(parts: list[Table], shape: tuple[int, ...]) -> Table:
+    """The sum of tables of this shape, or broadcast to it; FORBIDDEN is kept below overflow."""
+    total: Table = np.zeros(shape, np.int64)
+    for number, part in enumerate(parts, 1):
+        total += part
+        if number % 64 == 0:
+            np.minimum(total, FORBIDDEN, out=total)
+    return total
+
+
 def _least(table: Table) -> tuple[Table, NDArray[Any]]:
     """Least entry over the first axis behind the stack, and where it is: the first of equals."""
     states = table.shape[1]
-    kind = np.int8 if states <= 127 else np.int32
     if table[:, 0].size < states:
-        return table.min(axis=1), table.argmin(axis=1).astype(kind)
+        return table.min(axis=1), table.argmin(axis=1).astype(_kind(states))
     # NumPy's argmin looks at one short column after the other.
-    low = table[:, 0].copy()
-    best = np.zeros(low.shape, kind)
-    for state in range(1, states):
-        column = table[:, state]
+    return _least_column((table[:, state] for state in range(states)), states)
+
+
+def _least_column(columns: Iterator[Table], states: int) -> tuple[Table, NDArray[Any]]:
+    """Least entries of the columns of all states, and in which they are: the first of equals."""
+    low = next(columns).copy()
+    best = np.zeros(low.shape, _kind(states))
+    for state, column in enumerate(columns, 1):
         best[column < low] = state
         np.minimum(low, column, out=low)
     return low, best
+
+
+def _kind(states: int) -> type[np.integer[Any]]:
+    return np.int8 if states <= 127 else np.int32
 
 
 def _sum(values: Table) -> int:

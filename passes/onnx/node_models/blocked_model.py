@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from layout_ir.passes.onnx.blocked_channels import is_blocked
@@ -55,7 +54,7 @@ class WithBlocks:
             yield NodeOption(*node.plain_orders, cost=cost)
         if self.plain is not None:
             for option in self.plain.options(node, _plain(ins), _plain(outs)):
-                yield replace(option, cost=option.cost + cost) if cost else option
+                yield option._replace(cost=option.cost + cost) if cost else option
         if self.blocked is not None:
             orders = [order for order in distinct([*ins, *outs]) if is_blocked(order)]
             yield from self.blocked.options(node, orders)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.orders import Order
@@ -24,8 +23,7 @@ RUNTIME_NODE = 1000 * COST_PER_NS
 """The cost of a node of ONNX Runtime however little it does: a Reshape takes 1 to 2 microseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeOption:
+class NodeOption(NamedTuple):
     """The order of each input and output; that of the value itself where the node takes or gives nothing else."""
 
     ins: tuple[Order, ...]
@@ -52,11 +50,13 @@ def option_of(
     node: Node, ins: dict[int, Order], outs: dict[int, Order], more_nodes: int = 0, *, cost: int = 0
 ) -> NodeOption:
     """The option in which inputs and outputs of these numbers have these orders, and all others that of the model."""
-    all_ins, all_outs = list(node.plain_orders[0]), list(node.plain_orders[1])
-    for orders, changes in ((all_ins, ins), (all_outs, outs)):
-        for number, order in changes.items():
-            orders[number] = order
-    return NodeOption(tuple(all_ins), tuple(all_outs), more_nodes, cost)
+    plain_ins, plain_outs = node.plain_orders
+    return NodeOption(
+        tuple([ins.get(k, order) for k, order in enumerate(plain_ins)]) if ins else plain_ins,
+        tuple([outs.get(k, order) for k, order in enumerate(plain_outs)]) if outs else plain_outs,
+        more_nodes,
+        cost,
+    )
 
 
 def distinct(orders: Iterable[Sequence[Order]]) -> Iterator[Order]:

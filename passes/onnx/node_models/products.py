@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
@@ -73,17 +74,32 @@ def _found_options(
     x, w, rank = (len(shape or ()) for shape in shapes)
     if min(x, w) < 2:
         return
-    tables = _tables(x, w, rank, rank)
-    found: dict[tuple[Labels, Labels, Labels], None] = {}
+    found: dict[tuple[Labels, Labels, Labels], tuple[Order, Order, Order]] = {}
     for number, candidates in enumerate((ins[0], ins[1], outs[0])):
         for order in candidates:
-            given = tuple(tables[number][d] for d in order)
-            found.update(dict.fromkeys(products(number, given, x, w, rank)))
-    for labels in found:
-        orders = [
-            tuple(table.index(label) for label in each) for table, each in zip(tables, labels, strict=True)
-        ]
-        yield labels, option_of(node, {0: orders[0], 1: orders[1]}, {0: orders[2]})
+            found.update(_led_to(products, number, order, x, w, rank))
+    for labels, (left, right, result) in found.items():
+        yield labels, option_of(node, {0: left, 1: right}, {0: result})
+
+
+@lru_cache(maxsize=4096)
+def _led_to(
+    products: Products, number: int, order: Order, x: int, w: int, rank: int
+) -> tuple[tuple[tuple[Labels, Labels, Labels], tuple[Order, Order, Order]], ...]:
+    """The products in which tensor `number` lies in `order`, by the labels in memory, and the orders of all three."""
+    tables = _tables(x, w, rank, rank)
+    given = tuple([tables[number][d] for d in order])
+
+    def order_of(table: Labels, labels: Labels) -> Order:
+        return tuple([table.index(label) for label in labels])
+
+    return tuple(
+        (
+            labels,
+            (order_of(tables[0], labels[0]), order_of(tables[1], labels[1]), order_of(tables[2], labels[2])),
+        )
+        for labels in products(number, given, x, w, rank)
+    )
 
 
 def _is_swapped(x: Labels, k: int) -> bool:

@@ -283,14 +283,16 @@ class Elementwise:
         for candidates in ins:
             for order in candidates:
                 lead = rank - len(order)
-                orders.append((*range(lead), *(d + lead for d in order)))
+                orders.append((*range(lead), *(d + lead for d in order)) if lead else order)
         if any(shape is not None and len(shape) > rank for shape in shapes):
             return
         for order in dict.fromkeys(orders):
             mine: dict[int, Order] = {}
             more = 0
             for k, shape in enumerate(shapes):
-                if shape is not None:
+                if shape is not None and len(shape) == rank:
+                    mine[k] = order
+                elif shape is not None:
                     lead = rank - len(shape)
                     mine[k] = tuple([d - lead for d in order if d >= lead])
                     more += bool(self._ones(node, k, order)) and node.input(k) not in node.graph.constants

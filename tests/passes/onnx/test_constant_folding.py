@@ -13,6 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 import layout_ir as li
+from layout_ir.passes.onnx.constant_folding import decided_integers
+from layout_ir.passes.onnx.model_graph import graphs_of_model
 from tests.passes.onnx.optimized import check_optimized, initializer, model_of, op_types, transpose, value
 
 W = np.arange(15, dtype=np.float32).reshape(3, 5)
@@ -90,3 +92,25 @@ def test_lists_that_constants_decide_are_known_to_shape_inference():
     model = model_of(nodes, [value("x", 2, 6, 4, 5)], [value("y", 2, 3, 4, 5)], constants)
     for target in ("onnx", "ort-cpu"):
         assert op_types(check_optimized(model, None, target).model) == ["Div", "Slice"]
+
+
+def _reshaped_by_a_computed_list() -> onnx.ModelProto:
+    nodes = [oh.make_node("Concat", ["a", "b"], ["s"], axis=0), oh.make_node("Reshape", ["x", "s"], ["y"])]
+    lists = [initializer("a", [-1, 6]), initializer("b", [4])]
+    return model_of(nodes, [value("x", "n", 24)], [value("y", "p", "q", "r")], lists)
+
+
+def test_a_list_that_a_reshape_reads_is_found_and_says_the_shape():
+    (graph,) = graphs_of_model(_reshaped_by_a_computed_list(), None, {}, {})
+    found = decided_integers(graph, {})
+    assert {name: array.tolist() for name, array in found.items()} == {"s": [-1, 6, 4]}
+    shape = graph.shape("y")
+    assert shape is not None and shape[1:] == (6, 4)
+
+
+def test_negative_a_list_that_is_known_is_not_computed_again():
+    known = {"s": np.array([-1, 4, 6])}
+    (graph,) = graphs_of_model(_reshaped_by_a_computed_list(), None, {}, {}, known)
+    assert decided_integers(graph, known)["s"] is known["s"]
+    shape = graph.shape("y")
+    assert shape is not None and shape[1:] == (4, 6)

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from layout_ir.selection.solver.cost_functions import CostFunctions, is_free, steiner
+from layout_ir.selection.solver.cost_functions import CostFunctions, is_free, set_numbers, steiner
 from layout_ir.selection.solver.demand_sets import sets_of
 from layout_ir.selection.solver.selection_problem import (
     FORBIDDEN,
@@ -116,3 +116,13 @@ def test_trees_of_every_set_are_those_of_the_definition():
         for row, chosen in zip(trees, sets_of(formats, 3), strict=True):
             for root in range(formats):
                 assert row[root] == tree_cost(matrix, root, [wanted[k] for k in chosen])
+
+
+@pytest.mark.parametrize("uses", [1, 2, 3, 4])
+def test_sets_of_many_formats_have_the_numbers_of_sets_of(uses: int):
+    # Of 13 formats, 1 to 3 uses are listed and 4 are counted.
+    rng = np.random.default_rng(uses)
+    number = {chosen: k for k, chosen in enumerate(sets_of(13, uses))}
+    used = [rng.integers(0, 13, 50) for _ in range(uses)]
+    asked = [tuple(sorted({int(formats[k]) for formats in used})) for k in range(50)]
+    assert set_numbers(used, 13).tolist() == [number[chosen] for chosen in asked]

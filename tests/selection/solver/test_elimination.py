@@ -10,6 +10,7 @@ import pytest
 
 from layout_ir.certificate.checking import verify
 from layout_ir.selection.solver import demand_sets
+from layout_ir.selection.solver import elimination as elimination_module
 from layout_ir.selection.solver.certificate import certify
 from layout_ir.selection.solver.cost_functions import CostFunctions
 from layout_ir.selection.solver.elimination import Elimination, prepare
@@ -47,6 +48,24 @@ def test_total_is_the_optimum_with_and_without_variables_for_values(direct: int)
     for _ in range(200):
         problem = random_problem(rng, rng.randint(1, 5), rng.randint(2, 6))
         assert _solve(problem, direct) == (brute_force(problem),) * 2
+
+
+def test_tables_too_large_for_the_cache_lead_to_the_same_choice(monkeypatch: pytest.MonkeyPatch):
+    rng = random.Random(9)
+    problems = [random_problem(rng, rng.randint(1, 5), rng.randint(2, 6)) for _ in range(100)]
+
+    def choices() -> list[tuple[int, list[int]]]:
+        found: list[tuple[int, list[int]]] = []
+        for problem in problems:
+            elimination = Elimination(*prepare(problem, 1 << 20))
+            assert elimination.run()
+            found.append((elimination.total, elimination.backward({})))
+        return found
+
+    whole = choices()
+    monkeypatch.setattr(elimination_module, "IN_CACHE", 0)
+    assert choices() == whole
+    assert [total for total, _ in whole] == [brute_force(problem) for problem in problems]
 
 
 @pytest.mark.parametrize("tails", [False, True])
