@@ -47,17 +47,15 @@ def inferred_types(
     shapes: Mapping[str, Sequence[int]],
     known: Mapping[str, NDArray[Any]],
     stated: Mapping[str, onnx.TypeProto],
-    *,
-    stand_ins: bool = False,
 ) -> list[dict[str, onnx.TypeProto]]:
     """The types of values by name: of the graph, then of its subgraphs, those of one depth before those within them.
 
     Initializers that are `overridable` are inputs of which the type alone is known; `shapes` are those of inputs, and
-    `known` has the elements of values that constants decide; `stated` types that inference does not find. With
-    `stand_ins` it knows the operators that ONNX Runtime fuses convolutions and activations to.
+    `known` has the elements of values that constants decide; `stated` types that inference does not find. The
+    operators to which ONNX Runtime fuses convolutions and activations are known besides those of ONNX.
     """
     light = _without_weights(model, overridable, shapes, known)
-    if stand_ins:
+    if any(domain_of(entry.domain).startswith("com.microsoft") for entry in model.opset_import):
         own = {(domain_of(function.domain), function.name) for function in model.functions}
         for graph in reversed(_all_graphs(light.graph)):  # a node is copied with its subgraphs
             nodes = [each for node in graph.node for each in _known_to_inference(node, own)]

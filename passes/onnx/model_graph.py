@@ -386,14 +386,12 @@ def graphs_of_model(
     pending: dict[str, PendingTensor],
     known: Mapping[str, NDArray[Any]] | None = None,
     stated: Mapping[str, onnx.TypeProto] | None = None,
-    *,
-    stand_ins: bool = False,
 ) -> list[Graph]:
     """The graph of a model and all subgraphs of its nodes, inner ones behind those around them.
 
     `folder` is that of the model's file, for external data; `shapes` fixes shapes of inputs; `pending` has the tensors
     that are not in the order they are stored in, and takes more of them; `known` has what constants decide, and
-    `stated` types that shape inference does not find; with `stand_ins` it knows operators of ONNX Runtime as well.
+    `stated` types that shape inference does not find.
     """
     opsets = {domain_of(entry.domain): entry.version for entry in model.opset_import}
     # Before IR version 4, initializers had to be listed as inputs.
@@ -401,7 +399,7 @@ def graphs_of_model(
     overridable = frozenset(value.name for value in listed)
     taken = names_of(model.graph)
     functions = frozenset((domain_of(f.domain), f.name) for f in model.functions)
-    infer = partial(inferred_types, known=known or {}, stated=stated or {}, stand_ins=stand_ins)
+    infer = partial(inferred_types, known=known or {}, stated=stated or {})
     tables = infer(model, overridable, {})
     sized = infer(model, overridable, shapes) if shapes else tables
     graphs = [

@@ -210,9 +210,7 @@ class _Task:
 
     def optimized(self) -> OptimizedModel:
         """The result of this round; sets `improved` where it changed the model."""
-        graphs = _graphs(
-            self.model, self.folder, self.shapes, self.pending, self.types, self.integers, self.consumer
-        )
+        graphs = _graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.integers)
         before = self._traffic(graphs)
         transposed = frozenset(n.outputs[0] for g in graphs for n in g.nodes if is_transpose(n))
         plans, solution, certificate, notes = self._planned(graphs)
@@ -280,16 +278,13 @@ def _graphs(
     pending: dict[str, PendingTensor],
     stated: Mapping[str, onnx.TypeProto],
     integers: dict[str, NDArray[Any]],
-    consumer: Consumer,
 ) -> list[Graph]:
     """The graphs of a model with all types that can be known; `integers` are known already, and take those found."""
     names = {name for node in model.graph.node for name in node.output}
     for name in integers.keys() - names:
         del integers[name]
     while True:
-        graphs = graphs_of_model(
-            model, folder, shapes, pending, integers, stated, stand_ins=bool(consumer.block)
-        )
+        graphs = graphs_of_model(model, folder, shapes, pending, integers, stated)
         more = decided_integers(graphs[0], integers)
         if not more.keys() - integers.keys():
             return graphs
@@ -314,7 +309,7 @@ def check_model(
     """Raises LayoutError where the problem of a model, as it is, is not that of the certificate."""
     model, folder = read_model(source)
     consumer = consumer_named(target)
-    graphs = _graphs(model, folder, shapes, {}, {}, {}, consumer)
+    graphs = _graphs(model, folder, shapes, {}, {}, {})
     compare_problems(certificate, _stated(graphs, consumer)[0].numbers())
 
 

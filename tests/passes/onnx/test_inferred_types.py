@@ -127,11 +127,9 @@ def test_what_onnx_runtime_fuses_has_the_type_of_what_it_was():
     ]
     inputs += [value("q", "N", 3, dtype=2), value("r", "N", 5, dtype=2)]
     model = model_of(nodes, inputs, [value("f", "N", 4, 8, 8)])
-    (types,) = inferred_types(model, frozenset(), {}, {}, {}, stand_ins=True)
+    (types,) = inferred_types(model, frozenset(), {}, {}, {})
     assert [_shape(types[name])[:2] for name in "abcdef"] == [["N", 4]] * 4 + [["N", 8], ["N", 4]]
     assert types["e"].tensor_type.elem_type == 2
-    (without,) = inferred_types(model, frozenset(), {}, {}, {})
-    assert not {"a", "b", "e"} & without.keys()
 
 
 def test_negative_no_type_is_made_up_for_other_dims_nor_for_a_function_of_the_model():
@@ -144,7 +142,7 @@ def test_negative_no_type_is_made_up_for_other_dims_nor_for_a_function_of_the_mo
     model.opset_import.add(domain="com.microsoft", version=1)
     for result in model.graph.output:
         result.type.tensor_type.ClearField("shape")
-    (types,) = inferred_types(model, frozenset(), {}, {}, {}, stand_ins=True)
+    (types,) = inferred_types(model, frozenset(), {}, {}, {})
     assert not types["a"].tensor_type.HasField("shape")
     assert _shape(types["b"]) == [3, 2]
 
@@ -158,5 +156,5 @@ def test_what_onnx_runtime_fuses_is_known_in_subgraphs_too():
     )
     nodes = [oh.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body)]
     model = model_of(nodes, [value("x", 2, 3), value("c", dtype=9)], [value("y", 3, 2)])
-    tables = inferred_types(model, frozenset(), {}, {}, {}, stand_ins=True)
+    tables = inferred_types(model, frozenset(), {}, {}, {})
     assert [_shape(table["i"]) for table in tables[1:]] == [[3, 2], [3, 2]]
