@@ -9,6 +9,8 @@ do nothing but scale channels, one behind the other, become one. Each fusion rem
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.passes.onnx.blocked_channels import NCHWC_DOMAIN
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     import onnx
     from numpy.typing import NDArray
 
-ACTIVATIONS = {
+_ACTIVATIONS = {
     "HardSigmoid": (("alpha", 0.2), ("beta", 0.5)),
     "HardSwish": (),
     "LeakyRelu": (("alpha", 0.01),),
@@ -28,10 +30,23 @@ ACTIVATIONS = {
 }
 """Operators that a blocked convolution applies to its result, and their parameters with ONNX's defaults. Besides these
 there is Clip, whose parameters are its bounds."""
+_HARD_SWISH_SINCE = (1, 31)
+"""A release of ONNX Runtime whose blocked convolutions were seen to apply HardSwish; those of 1.25 refuse it."""
 LARGEST = 3.4028234663852886e38
 """The largest number of 32 bits: a bound of Clip that is left out."""
 Constants = Callable[[str], "NDArray[Any] | None"]
 """The elements of a small constant; None for any other tensor."""
+
+
+@cache
+def activations() -> Mapping[str, tuple[tuple[str, float], ...]]:
+    """The operators that blocked convolutions of the installed ONNX Runtime apply, and their parameters."""
+    try:
+        installed = tuple(int(number) for number in version("onnxruntime").split(".")[:2])
+    except (PackageNotFoundError, ValueError):
+        installed = ()
+    without = () if installed >= _HARD_SWISH_SINCE else ("HardSwish",)
+    return {name: parameters for name, parameters in _ACTIVATIONS.items() if name not in without}
 
 
 def fused(
@@ -150,8 +165,8 @@ def _has_activation(node: onnx.NodeProto) -> bool:
 def _parameters(node: onnx.NodeProto, small_constant: Constants) -> list[float] | None:
     """The parameters of an activation of a convolution; None for an operator that is no such activation."""
     given = {attribute.name: attribute.f for attribute in node.attribute}
-    if node.op_type in ACTIVATIONS:
-        return [given.get(key, default) for key, default in ACTIVATIONS[node.op_type]]
+    if node.op_type in activations():
+        return [given.get(key, default) for key, default in activations()[node.op_type]]
     if node.op_type != "Clip":
         return None
     bounds = [given.get("min", -LARGEST), given.get("max", LARGEST)]  # up to opset 10
@@ -182,6 +197,8 @@ def _hard_swish(
 
 
 def gates_hard_swish(node: onnx.NodeProto) -> bool:
-    """Whether a node is the HardSigmoid that makes HardSwish of a value when they are multiplied."""
+    """Whether a node is the HardSigmoid of a HardSwish in two pieces, and ONNX Runtime has that activation."""
+    if "HardSwish" not in activations():
+        return False
     alpha, beta = _parameters(node, lambda _: None) or (0.0, 0.0)
     return node.op_type == "HardSigmoid" and beta == 0.5 and abs(alpha - 1 / 6) < 1e-7

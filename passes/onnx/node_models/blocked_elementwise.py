@@ -15,7 +15,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.passes.onnx.blocked_channels import blocked_elements, channels_second, padded_channels
-from layout_ir.passes.onnx.blocked_fusion import ACTIVATIONS, gates_hard_swish
+from layout_ir.passes.onnx.blocked_fusion import activations, gates_hard_swish
 from layout_ir.passes.onnx.graph_output import NodeWriter
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.blocked_convolutions import BlockedConvolution
@@ -148,7 +148,7 @@ class BlockedElementwise:
         elif node.op_type == "Clip":
             if any(name and name not in graph.constants for name in node.inputs[1:]):
                 return None
-        elif node.op_type not in ACTIVATIONS:
+        elif node.op_type not in activations():
             return None
         for name in node.inputs:
             maker = graph.makers.get(name) if graph.uses[name] == 1 and shape is not None else None

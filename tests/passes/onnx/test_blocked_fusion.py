@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from layout_ir.passes.onnx.blocked_fusion import activations
 from tests.passes.onnx.blocked_networks import BLOCK, Op, X, floats, network, optimized
 
 W = {"w": floats(2 * BLOCK, 2 * BLOCK, 1, 1), "v": floats(2 * BLOCK, 2 * BLOCK, 1, 1, seed=2)}
@@ -67,7 +68,11 @@ def test_hard_swish_is_an_activation_in_one_piece_and_in_two() -> None:
         [gate, ("Mul", ["h", "q"], "y", {})],
     ]
     for ops in spelled:
-        assert _nodes(*ops)[0] == ["ReorderInput*", "Conv*", "Conv*", "ReorderOutput*"]
+        found = _nodes(*ops)[0]
+        if "HardSwish" in activations():
+            assert found == ["ReorderInput*", "Conv*", "Conv*", "ReorderOutput*"]
+        else:  # the installed ONNX Runtime has no such activation
+            assert len(found) > 4
 
 
 _OTHER_GATES: list[list[Op]] = [
