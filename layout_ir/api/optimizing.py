@@ -47,7 +47,7 @@ def optimize_onnx(
     `layout_ir.passes.onnx.optimize_model` says what the other arguments are, and what is raised; LayoutError also where
     ONNX Runtime is needed and not installed, or does not take the model.
     """
-    optimize = partial(optimize_model.optimize_onnx, source, inputs=inputs, outputs=outputs, shapes=shapes)
+    optimize = partial(optimize_model.optimize_orders, source, inputs=inputs, outputs=outputs, shapes=shapes)
     if not consumer_named(target).block:
         return optimize(target, certificate=certificate)
     first = optimize("ort-cpu")
@@ -58,7 +58,7 @@ def optimize_onnx(
         )
     else:
         fused, sizes, own = _fused(first, shapes)
-        second = optimize_model.optimize_onnx(fused, target, shapes=sizes, certificate=certificate)
+        second = optimize_model.optimize_orders(fused, target, shapes=sizes, certificate=certificate)
         if has_blocks(second.stored):
             second.notes.append(
                 f"ONNX Runtime by itself leaves {own.transposes} Transposes, {own.reorder_inputs} reorders into blocks "
@@ -84,7 +84,7 @@ def check_proof(
     if not consumer_named(target).block:
         optimize_model.check_model(certificate, source, target, shapes)
         return "the model"
-    first = optimize_model.optimize_onnx(source, "ort-cpu", shapes=shapes)
+    first = optimize_model.optimize_orders(source, "ort-cpu", shapes=shapes)
     if has_blocks(first.stored):
         raise LayoutError(
             f"the certificate is for {target}, and the model has nodes on blocked channels: give the one that it was "

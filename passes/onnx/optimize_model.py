@@ -1,4 +1,4 @@
-"""`optimize_onnx`: an ONNX model in, the same model out with the orders of dims that move the fewest bytes.
+"""`optimize_orders`: an ONNX model in, the same model out with the orders of dims that move the fewest bytes.
 
 What comes out is the model that came in but for its Transposes: nodes keep their names, attributes and subgraphs, all
 values that lie as before keep theirs, weights are not read unless their order changes, and what nothing is won for
@@ -121,7 +121,7 @@ class OptimizedModel:
         return array_of(stored, self.folder, f"initializer {quoted(name)}").transpose(order)
 
 
-def optimize_onnx(
+def optimize_orders(
     source: Source,
     target: str = "onnx",
     *,

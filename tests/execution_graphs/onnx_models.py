@@ -12,7 +12,7 @@ from layout_ir.execution_graphs.copies import Copy, explain_copies
 from layout_ir.execution_graphs.execution_graph import ExecutionGraph
 from layout_ir.execution_graphs.onnx_model import read_onnx
 from layout_ir.execution_graphs.optimized_copies import decide_transposes
-from layout_ir.passes.onnx.optimize_model import OptimizedModel, optimize_onnx
+from layout_ir.passes.onnx.optimize_model import OptimizedModel, optimize_orders
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
 
@@ -57,7 +57,7 @@ def parsed(text: str) -> Any:
 def decided(model: Any, target: str = "ort-cpu") -> tuple[ExecutionGraph, dict[str, Copy], OptimizedModel]:
     """The graph of a model, its copies by the names of their results, and its optimization."""
     graph = read_onnx(model, {})
-    result = optimize_onnx(model, target)
+    result = optimize_orders(model, target)
     copies = decide_transposes(graph, explain_copies(graph), result)
     return graph, {copy.destination.name: copy for copy in copies}, result
 

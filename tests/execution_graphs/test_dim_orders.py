@@ -13,7 +13,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.execution_graphs.dim_orders import DimOrders, same_values
 from layout_ir.execution_graphs.execution_graph import ExecutionGraph
 from layout_ir.execution_graphs.onnx_model import read_onnx
-from layout_ir.passes.onnx.optimize_model import optimize_onnx
+from layout_ir.passes.onnx.optimize_model import optimize_orders
 from tests.execution_graphs.graphs import graph
 from tests.execution_graphs.onnx_models import HEAD, LAST, NORM, computed, parsed, random_inputs
 from tests.zoo import NETWORKS
@@ -86,7 +86,7 @@ def test_values_of_networks_are_those_of_the_model_in_the_orders_stated(name: st
 def _check(model: Any, inputs: dict[str, Any]) -> None:
     """What ONNX Runtime computes before and after is equal, the one moved into the order that is stated; and the
     layouts of both are the same order of the same dims."""
-    result = optimize_onnx(model, "ort-cpu")
+    result = optimize_orders(model, "ort-cpu")
     before, after = read_onnx(model, {}), read_onnx(result.model, {})
     pairs = list(same_values(before, after, result.places))
     orders = DimOrders([before, after], pairs)

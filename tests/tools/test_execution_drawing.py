@@ -22,7 +22,7 @@ from layout_ir.execution_graphs.onnx_model import read_onnx  # noqa: E402
 from layout_ir.execution_graphs.openvino_graph import read_openvino  # noqa: E402
 from layout_ir.execution_graphs.optimized_copies import reasons_of  # noqa: E402
 from layout_ir.execution_graphs.recognition import read_graph  # noqa: E402
-from layout_ir.passes.onnx.optimize_model import optimize_onnx  # noqa: E402
+from layout_ir.passes.onnx.optimize_model import optimize_orders  # noqa: E402
 from layout_ir.tools.execution_drawing import drawn_graph, layout_pictures  # noqa: E402
 from layout_ir.tools.layout_ir import main  # noqa: E402
 from tests.drawing.browser import opened  # noqa: E402
@@ -64,7 +64,7 @@ def test_a_transpose_is_a_copy_between_its_two_formats():
 
 def test_after_optimization_a_value_in_another_order_shows_it():
     model = parsed(LAST)
-    result = optimize_onnx(model, "ort-cpu")
+    result = optimize_orders(model, "ort-cpu")
     before, after = read_onnx(model, {}), read_onnx(result.model, {})
     orders = DimOrders([before, after], same_values(before, after, result.places))
     old = drawn_graph(before, orders, 0, {})

@@ -118,9 +118,9 @@ def _explained(
     if not copies or not is_onnx(file):
         return copies
     from layout_ir.execution_graphs.optimized_copies import decide_transposes
-    from layout_ir.passes.onnx.optimize_model import optimize_onnx
+    from layout_ir.passes.onnx.optimize_model import optimize_orders
 
-    result = optimize_onnx(file, target, shapes=shapes)
+    result = optimize_orders(file, target, shapes=shapes)
     graph.skipped += result.notes
     return decide_transposes(graph, copies, result)
 

@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from layout_ir.passes.onnx.consumers import BLOCKED, consumer_named
-from layout_ir.passes.onnx.optimize_model import OptimizedModel, optimize_onnx
+from layout_ir.passes.onnx.optimize_model import OptimizedModel, optimize_orders
 
 BLOCK = consumer_named(BLOCKED).block
 """Channels of a block, as the target has it on this machine."""
@@ -108,7 +108,7 @@ def optimized(
     runtime()
     before = onnx.ModelProto()
     before.CopyFrom(model)
-    result = optimize_onnx(model, BLOCKED)
+    result = optimize_orders(model, BLOCKED)
     feeds = {
         value.name: floats(
             *(shapes or {}).get(value.name, [d.dim_value for d in value.type.tensor_type.shape.dim]), seed=3
