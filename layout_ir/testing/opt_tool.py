@@ -79,7 +79,10 @@ class OptTool:
 
         class Main(LayoutOptMain):
             program = name
-            version_format = f"{name} ({LayoutOptMain.version_format})"
+
+            @classmethod
+            def version(cls) -> str:
+                return f"{name} ({LayoutOptMain.version()})"
 
             def register_all_dialects(self) -> None:
                 super().register_all_dialects()

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib import metadata
 from io import BytesIO
 from typing import IO
 
@@ -63,7 +64,11 @@ class LayoutOptMain(xDSLOptMain):
 
     program = "layout-opt"
     """What messages and the help text call the tool."""
-    version_format = f"layout-opt {__version__} (xDSL {{xdsl_version}})"
+
+    @classmethod
+    def version(cls) -> str:
+        """What `--version` prints: the tool, its release and that of the xDSL it runs on."""
+        return f"{cls.program} {__version__} (xDSL {metadata.version('xdsl')})"
 
     def register_all_dialects(self) -> None:
         register_dialects(self.ctx)
@@ -106,7 +111,7 @@ class LayoutOptMain(xDSLOptMain):
             "text, or (execute) also that it gives the same results on random data, with NaN in every pad",
         )
         add_input_shapes(arg_parser)
-        improve_usage(arg_parser, self.available_targets, self.program)
+        improve_usage(arg_parser, self.available_targets, self.program, self.version())
 
     # Options ---------------------------------------------------------------------------------------------------
 

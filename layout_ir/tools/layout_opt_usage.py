@@ -58,9 +58,10 @@ def abort(
 
 
 def improve_usage(
-    arg_parser: argparse.ArgumentParser, targets: Mapping[str, Callable[..., Any]], program: str
+    arg_parser: argparse.ArgumentParser, targets: Mapping[str, Callable[..., Any]], program: str, version: str
 ) -> None:
-    """Examples in the help text of `program`, long lists out of it, and diagnostics for wrong arguments."""
+    """Examples in the help text of `program`, long lists out of it, its `--version`, and diagnostics for wrong
+    arguments."""
     arg_parser.prog = program
     arg_parser.description = _DESCRIPTION
     arg_parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -81,6 +82,9 @@ def improve_usage(
         action.help = shorter.get(action.dest, action.help)
         if action.dest == "target":
             action.type = lambda text: _known_target(text, targets)
+    # In xDSL 0.73 the option tells the version of xDSL's own tool, whichever tool it is.
+    arg_parser._optionals.conflict_handler = "resolve"  # pyright: ignore[reportPrivateUsage]
+    arg_parser.add_argument("-v", "--version", action="version", version=version)
 
     def error(message: str) -> NoReturn:
         abort(f"{message} ({program} --help lists the options)")

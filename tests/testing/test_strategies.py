@@ -126,20 +126,20 @@ def test_optimizing_keeps_what_programs_compute(target: str, text: str):
 
 
 def test_negative_a_wrong_transformation_of_programs_is_found():
-    """Every `sub` has its operands exchanged: among a hundred programs one shows it."""
-    from layout_ir.dialects.nn import SubOp
+    """Every `relu` is taken out: one program of four has one, and random values are negative as often as not."""
+    from layout_ir.dialects.nn import ReluOp
 
-    def exchange(module: ModuleOp) -> None:
-        for op in module.walk():
-            if isinstance(op, SubOp):
-                op.operands = (op.operands[1], op.operands[0])
+    def take_out(module: ModuleOp) -> None:
+        for op in list(module.walk()):
+            if isinstance(op, ReluOp):
+                op.result.replace_all_uses_with(op.operands[0])
 
     @given(programs())
     @settings(checks, max_examples=300, database=None, phases=[Phase.generate])  # without making it smaller
     def check(text: str) -> None:
         before = parse(text)
         after = before.clone()
-        exchange(after)
+        take_out(after)
         assert_same_program(before, after)
 
     with pytest.raises(AssertionError, match="differs at index"):
