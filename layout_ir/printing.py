@@ -15,7 +15,7 @@ Names are given in the order of first use. A format that differs from its tag in
 (`#nChw8c_undef`), a format without a tag is `#fmt0`, and equal names get a number.
 
 For tools that know the dialects by their definitions in IRDL, `for_irdl` writes a text inside angle brackets as a
-string, properties as attributes, and every op in the generic form.
+string, properties as attributes, the lengths of variadic segments beside them, and every op in the generic form.
 
 Constants print bit for bit. xDSL writes NaN and infinities in lists in a way it does not read back, and takes 0.0
 and -0.0 for equal when it looks for splats; here a list or splat is printed only where its text means the same
@@ -38,12 +38,13 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     TensorType,
 )
-from xdsl.ir import Attribute, Data, Dialect
+from xdsl.ir import Attribute, Data, Dialect, Operation
 from xdsl.printer import Printer
 
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.tag import name_of
 from layout_ir.dialects.layout import FormatAttr, OpaqueAttr
+from layout_ir.dialects.layout.irdl_segments import segment_sizes
 
 HEX_ABOVE = 100
 """Constants of more elements than this print in hexadecimal: the limit MLIR and xDSL use."""
@@ -75,7 +76,7 @@ def print_module(
     printer = ProgramPrinter(
         print_generic_format=generic or for_irdl,
         print_properties_as_attributes=for_irdl,
-        quotes_attributes=for_irdl,
+        is_for_irdl=for_irdl,
         elide_above=elide_above,
     )
     return printer.program(module, dialects)
@@ -87,8 +88,8 @@ class ProgramPrinter(Printer):
 
     elide_above: int | None = None
     """Constants of more elements than this are elided; None: print everything."""
-    quotes_attributes: bool = False
-    """Whether the text of an attribute of ours prints as a string."""
+    is_for_irdl: bool = False
+    """Whether the text of an attribute of ours prints as a string, and how long variadic segments are."""
 
     _aliases: dict[tuple[FormatAttr, tuple[str, ...]], str] = field(
         default_factory=dict[tuple[FormatAttr, tuple[str, ...]], str], init=False
@@ -116,6 +117,17 @@ class ProgramPrinter(Printer):
             self.print_string("\n", indent=0)
         return f"{head.getvalue()}{body.getvalue()}\n"
 
+    def print_op_with_default_format(self, op: Operation) -> None:
+        """Prints what follows the name of an op in the generic form."""
+        sizes = segment_sizes(op) if self.is_for_irdl else {}
+        if not sizes:
+            super().print_op_with_default_format(op)
+            return
+        self.print_operands(op.operands)
+        self.print_op_attributes(op.attributes | op.properties | sizes)
+        self.print_string(" : ")
+        self.print_operation_type(op)
+
     def print_attribute(self, attribute: Attribute) -> None:
         """Prints a format as its alias, a constant bit for bit or elided, and any other attribute as xDSL does."""
         if isinstance(attribute, FormatAttr) and not self._is_in_body:
@@ -137,7 +149,7 @@ class ProgramPrinter(Printer):
 
     def _print_spelled_out(self, attribute: Attribute) -> None:
         """Prints an attribute that is not builtin without an alias."""
-        if not self.quotes_attributes or not isinstance(attribute, Data):
+        if not self.is_for_irdl or not isinstance(attribute, Data):
             super().print_attribute(attribute)
         elif isinstance(attribute, OpaqueAttr):
             kind, size = attribute.data

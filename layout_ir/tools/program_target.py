@@ -32,7 +32,7 @@ class ProgramTarget(MLIRTarget):
             print_generic_format=self.print_generic_format or self.for_irdl,
             print_properties_as_attributes=self.print_properties_as_attributes or self.for_irdl,
             print_debuginfo=self.print_debuginfo,
-            quotes_attributes=self.for_irdl,
+            is_for_irdl=self.for_irdl,
             elide_above=self.elide_constants,
         )
         output.write(printer.program(module, ctx.loaded_dialects))

@@ -11,7 +11,8 @@
       }
 
 The definitions are made from those of the ops: how many operands and results there are, and of which kind, and which
-attributes have to be there. IRDL says no more. What it cannot say:
+attributes have to be there. Of a variadic one there are many (`irdl_segments`): values that share a constraint have to
+be of one type, even where that is `irdl.any`. IRDL says no more. What it cannot say:
 
 * the text inside an attribute: a parameter is an attribute itself, so a format is a string there,
   `#layout.format<"(n, c) : [c, n]">`, as `layout_ir.printing` writes it on request and our parser reads as well;
@@ -54,6 +55,8 @@ from xdsl.irdl import (
     RangeOf,
     VariadicDef,
 )
+
+from layout_ir.dialects.layout.irdl_segments import MOST_RUNS, has_runs
 
 _BUILTIN: dict[type[Attribute], str] = {
     ArrayAttr: "#builtin.array",
@@ -129,7 +132,11 @@ def _operation(op: type[IRDLOperation] | type, known: set[str]) -> list[str]:
     stated, body = op.get_irdl_definition(), _Body(known)
     lines: list[str] = []
     for keyword, values in (("operands", stated.operands), ("results", stated.results)):
-        parts = [f"{name}: {_variadicity(value)}{body.values(value.constr)}" for name, value in values]
+        parts = [
+            f"{segment}: {_variadicity(value)}{body.values(value.constr)}"
+            for name, value in values
+            for segment in _segments(name, value, values)
+        ]
         if parts:
             lines.append(f"irdl.{keyword}({', '.join(parts)})")
     required = {
@@ -148,6 +155,13 @@ def _operation(op: type[IRDLOperation] | type, known: set[str]) -> list[str]:
 def _own_name(name: str) -> str:
     """The name inside its dialect."""
     return name.partition(".")[2]
+
+
+def _segments(name: str, value: object, beside: Sequence[tuple[str, object]]) -> list[str]:
+    """The names of the segments that stand for one definition of operands, or of results."""
+    if not isinstance(value, VariadicDef) or not has_runs(beside):
+        return [name]
+    return [f"{name}{number}" for number in range(MOST_RUNS)]
 
 
 def _variadicity(value: object) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
 
 import layout_ir as li
 from layout_ir.backends.llvm.lowering import lower
+from layout_ir.dialects.layout.irdl_segments import MOST_RUNS
 from layout_ir.exits.irdl.dialect_definitions import definitions
 from layout_ir.registry import DIALECTS
 
@@ -20,7 +24,13 @@ EXAMPLES = sorted(
     str(path.relative_to(ROOT))
     for pattern in ("*.mlir", "c_program/*.mlir")
     for path in (ROOT / "examples").glob(pattern)
-    if path.stem != "unet"
+)
+
+TEXT_TESTS = sorted(
+    str(path.relative_to(ROOT))
+    for pattern in ("dialects/[kln]*/*.mlir", "tools/constants.mlir")
+    for path in (ROOT / "filecheck").glob(pattern)
+    if "invalid" not in path.stem
 )
 
 
@@ -89,6 +99,18 @@ def test_every_attribute_of_ours_comes_back(dialects: Path):
     check(dialects, module)
 
 
+@pytest.mark.parametrize("name", TEXT_TESTS)
+def test_the_programs_of_the_text_tests_come_back(dialects: Path, name: str):
+    parts = re.split(r"^// -----.*$", (ROOT / name).read_text(), flags=re.MULTILINE)
+    module = ModuleOp([])
+    for part in parts:
+        if "expected-error" not in part:
+            module.body.block.add_ops(op.clone() for op in li.parse(part).ops)
+    for k, op in enumerate(op for op in module.ops if isinstance(op, FuncOp)):
+        op.sym_name = StringAttr(f"f{k}")  # names of several programs
+    check(dialects, module)
+
+
 def test_passes_of_mlir_run_on_our_ops(dialects: Path):
     text = """\
     func.func @main(%x: tensor<2x17xf32>, %c: i1) -> tensor<2x17xf32> {
@@ -118,14 +140,34 @@ def test_negative_mlir_verifies_what_the_definitions_say(dialects: Path, name: s
     assert run.returncode != 0 and message in run.stderr, (name, run.stderr)
 
 
-def test_negative_operands_of_a_variadic_op_need_one_type_there(dialects: Path):
-    text = """\
-    func.func @f(%x: tensor<2xf32>, %y: tensor<3xf32>) -> tensor<5xf32> {
-      %z = nn.concat %x, %y axis = 0 : (tensor<2xf32>, tensor<3xf32>) -> tensor<5xf32>
-      func.return %z : tensor<5xf32>
-    }"""
-    run = mlir_opt(dialects, li.to_text(li.parse(text), for_irdl=True))
-    assert run.returncode != 0 and "expected 'tensor<2xf32>' but got 'tensor<3xf32>'" in run.stderr
+def concat(extents: Sequence[int]) -> str:
+    """A program that joins tensors of these extents."""
+    types = [f"tensor<{extent}xf32>" for extent in extents]
+    arguments = ", ".join(f"%x{k}: {type}" for k, type in enumerate(types))
+    operands, result = ", ".join(f"%x{k}" for k in range(len(types))), f"tensor<{sum(extents)}xf32>"
+    return f"""\
+    func.func @f({arguments}) -> {result} {{
+      %y = nn.concat {operands} axis = 0 : ({", ".join(types)}) -> {result}
+      func.return %y : {result}
+    }}"""
+
+
+@pytest.mark.parametrize(
+    "extents", [[2], [2, 2, 2], [2, 3], [2, 2, 3, 2], range(1, MOST_RUNS + 1), [2] * 100]
+)
+def test_operands_of_a_variadic_op_may_be_of_several_types(dialects: Path, extents: Sequence[int]):
+    check(dialects, li.parse(concat(extents)))
+
+
+def test_negative_operands_of_too_many_types_in_turn_are_refused_there(dialects: Path):
+    run = mlir_opt(dialects, li.to_text(li.parse(concat(range(1, MOST_RUNS + 2))), for_irdl=True))
+    assert run.returncode != 0 and f"must have {MOST_RUNS} elements, but got {MOST_RUNS + 1}" in run.stderr
+
+
+def test_negative_a_variadic_operand_that_is_no_tensor_is_refused_there(dialects: Path):
+    text = li.to_text(li.parse(concat([2, 3])), for_irdl=True)
+    run = mlir_opt(dialects, text.replace("tensor<3xf32>", "f32"))
+    assert run.returncode != 0 and "expected base type 'builtin.tensor'" in run.stderr
 
 
 def test_where_nn_is_left_undefined_its_ops_are_read_as_unregistered(tmp_path: Path):

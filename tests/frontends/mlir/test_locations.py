@@ -154,6 +154,41 @@ def test_aliases_of_sane_size_may_be_used_often():
     assert len(cast("ArrayAttr[Attribute]", next(iter(module.ops)).attributes["x"])) == 20_000
 
 
+# Bit patterns --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("literal", "type", "data"),
+    [
+        ("0xFF800000", "2xf32", "000080ff" * 2),
+        ("[0x7F800000, 1.0]", "2xf32", "0000807f0000803f"),
+        ("[[0x7C00], [0xFC00]]", "2x1xf16", "007c00fc"),
+        ("0x7FC0", "1xbf16", "c07f"),
+        ("0xFFF0000000000000", "1xf64", "000000000000f0ff"),
+        ("0x1", "1xf32", "01000000"),
+        ("0xFF800000", "512x512xf32", "000080ff"),
+    ],
+)  # fmt: skip
+def test_a_float_in_hexadecimal_is_its_bits(literal: str, type: str, data: str):
+    (found,) = literals(f'"test.op"() {{a = dense<{literal}> : tensor<{type}>}} : () -> ()')
+    assert found.data.data.hex() == data
+
+
+@pytest.mark.parametrize(("literal", "value"), [("0x10", 16), ("-0x10", -16), ("0xFF", -1)])
+def test_negative_an_integer_in_hexadecimal_is_a_number(literal: str, value: int):
+    (found,) = literals(f'"test.op"() {{a = dense<{literal}> : tensor<2xi8>}} : () -> ()')
+    assert list(found.iter_values()) == [value, value]
+
+
+@pytest.mark.parametrize(
+    ("literal", "type"),
+    [("0x1FF800000", "f32"), ("-0x7F800000", "f32"), ("0x1FC00", "f16"), ("(0x0, 0x1)", "complex<f32>")],
+)
+def test_negative_what_are_no_bits_of_a_float_is_refused(literal: str, type: str):
+    with pytest.raises(ParseError, match=r"in hexadecimal is its bits|in decimal only"):
+        parse(f'"test.op"() {{a = dense<{literal}> : tensor<2x{type}>}} : () -> ()')
+
+
 # Splats --------------------------------------------------------------------------------------------------------------
 
 
