@@ -25,6 +25,7 @@ from typing import Any, cast
 
 from xdsl.ir import Operation, SSAValue
 
+from layout_ir import registry
 from layout_ir.algebra.format import Format
 from layout_ir.api.op_checking import check_op
 from layout_ir.diagnostics import Diagnostic, Severity
@@ -113,7 +114,7 @@ def register_op(
         raise LayoutError(f"pads of {name} is a PadBehaviour, not of type {type(pads).__name__}")
     if pads is not None and is_class and issubclass(cast("type[Operation]", op), LayoutOp):
         raise LayoutError(f"{name} says itself what it does with pads, as a LayoutOp: leave out pads")
-    if semantics is not None and name.partition(".")[0] in ("nn", "layout"):
+    if semantics is not None and _is_ours(op, name):
         raise LayoutError(f"{name} has semantics: leave out semantics")
     if options is not None:
         MODELS.register(op, options)
@@ -121,6 +122,14 @@ def register_op(
         PAD_BEHAVIOURS.register(op, pads)
     if semantics is not None:
         ARRAY_SEMANTICS.register(op, semantics)
+
+
+def _is_ours(op: type[Operation] | str, name: str) -> bool:
+    """Whether an op is one that the reference knows, and not one of another package's dialect of the same name."""
+    dialect = name.partition(".")[0]
+    if isinstance(op, str) or dialect not in ("nn", "layout"):
+        return dialect in ("nn", "layout")
+    return op in registry.DIALECTS[dialect]().operations
 
 
 # What many ops have in common ----------------------------------------------------------------------------------------

@@ -27,12 +27,16 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from layout_ir.dialects.layout import AnyAttr, ReorderOp, has_layout, is_any, is_tensor, with_format
+from layout_ir.dialects.nn import NN
 from layout_ir.errors import LayoutError
 from layout_ir.passes.layout_pass import LayoutPass, errors_of_pass
 from layout_ir.passes.rewriting import insert_after, retype, update_signatures
 
 OPENED = frozenset({"arith", "linalg", "math", "nn", "tensor", "tosa"})
 """The dialects whose tensors are opened."""
+
+_NN_OPS = frozenset(NN.operations)
+"""Ours: another package may have a dialect `nn` too."""
 
 
 def open_layouts(module: ModuleOp, arguments: bool = False, results: bool = False) -> int:
@@ -70,6 +74,8 @@ def _is_plain(type: Attribute) -> bool:
 def _is_opened(op: Operation) -> bool:
     """Whether the tensors of `op` are opened, those that it takes and those that it makes."""
     if op.dialect_name() not in OPENED or not any(is_tensor(result.type) for result in op.results):
+        return False
+    if op.dialect_name() == NN.name and type(op) not in _NN_OPS:
         return False
     types = [value.type for value in (*op.operands, *op.results)]
     if not all(has_layout(type) for type in types if is_tensor(type)):

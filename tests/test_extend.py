@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import UnregisteredOp
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import TensorType, UnregisteredOp
+from xdsl.ir import Dialect, Operation
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
 
 import layout_ir as li
 from layout_ir.dialects import nn
@@ -245,3 +246,45 @@ def test_what_is_registered_last_holds_and_none_leaves_what_was():
 def test_negative_what_cannot_be_registered_is_said(op: Any, arguments: dict[str, Any], message: str):
     with pytest.raises(li.LayoutError, match=message.replace(".", r"\.")):
         register_op(op, **{"options": None, **arguments})
+
+
+# Beside our own ------------------------------------------------------------------------------------------------------
+
+
+@irdl_op_definition
+class TheirRelu(IRDLOperation):
+    """An op of another package with the name of one of ours, which doubles."""
+
+    name = "nn.relu"
+    x = operand_def(TensorType)
+    y = result_def(TensorType)
+
+
+def with_their_nn() -> Any:
+    """The chain of one `nn.relu` that is theirs."""
+    ctx = li.context(without=["nn"])
+    ctx.load_dialect(Dialect("nn", [TheirRelu]))
+    return li.parse(li.to_text(chain("nn.relu"), generic=True), ctx=ctx)
+
+
+def test_a_dialect_of_the_name_of_ours_takes_part_as_any_other():
+    register_op(
+        TheirRelu,
+        options=only((NHWC, 0, "last")),
+        semantics=lambda op, x: 2 * x,
+    )
+    module = with_their_nn()
+    x = np.random.default_rng(0).standard_normal((1, 12, 4, 4)).astype(np.float32)
+    li.optimize(module, target="avx2")
+    (op,) = (op for op in module.walk() if isinstance(op, TheirRelu))
+    assert op.attributes[CHOSEN].data == "last"  # pyright: ignore
+    assert li.formats(module)[op.y] == NHWC
+    np.testing.assert_array_equal(li.run(module, [x])[0], 2 * x)
+
+
+def test_negative_nothing_is_known_of_an_op_because_of_its_name():
+    module = with_their_nn()
+    li.optimize(module, target="channels-last")
+    assert moves(module) == 0, "row-major, as an op without options"
+    with pytest.raises(li.LayoutError, match=r"nn\.relu"):
+        li.run(module, [np.zeros((1, 12, 4, 4), np.float32)])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Dialect
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
 
 import layout_ir as li
 from layout_ir.api.program_text import parse_program
@@ -128,6 +130,23 @@ def test_negative_what_has_no_layout_to_choose_is_left_alone(name: str):
     text = print_module(module)
     assert li.open_layouts(module) == 0
     assert print_module(module) == text
+
+
+def test_negative_an_op_with_the_name_of_one_of_ours_is_left_alone():
+    class Relu(IRDLOperation):
+        name = "nn.relu"
+        x = operand_def(TensorType)
+        y = result_def(TensorType)
+
+    ctx = li.context(without=["nn"])
+    ctx.load_dialect(Dialect("nn", [irdl_op_definition(Relu)]))
+    text = """
+func.func @f(%x : tensor<4xf32>) -> tensor<4xf32> {
+  %r = "nn.relu"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %r : tensor<4xf32>
+}"""
+    assert li.open_layouts(li.parse(text, ctx=ctx)) == 0
+    assert li.open_layouts(li.parse(text)) == 1
 
 
 def test_negative_what_is_no_module_is_an_error():
