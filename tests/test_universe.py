@@ -196,6 +196,10 @@ WAYS: dict[str, tuple[dict[str, str], str]] = {
         {"layout_ir/registry.py": "1 / 0\n"},
         "no passes of layout-ir: ZeroDivisionError",
     ),
+    "xDSL is older and lacks a module": (
+        {"sitecustomize.py": "import sys\nsys.modules['xdsl.dialects.linalg.abstract_ops'] = None\n"},
+        "xdsl.dialects.linalg.abstract_ops",
+    ),
 }
 """Per way to break the installation: files that are replaced, and what who asks for our pass is told."""
 
@@ -209,8 +213,27 @@ def test_a_broken_installation_does_not_break_the_stock_tool(broken: Path, way: 
     run = stock_tool(broken, args=["-p", "canonicalize,cse"])
     assert run.returncode == 0, run.stderr
     assert "arith.addi" in run.stdout
-    assert stock_tool(broken, args=["--help"]).returncode == 0
     run = stock_tool(broken, args=["-p", "layout-optimize"])
     # Choosing layouts compiles nothing, and so does without llvmlite.
     assert (run.returncode == 0) == (not message), run.stderr
     assert message in run.stderr
+
+
+def test_a_broken_installation_does_not_break_the_help(broken: Path):
+    (broken / "numpy.py").write_text(fails("No module named 'numpy'"))
+    run = stock_tool(broken, args=["--help"])
+    assert run.returncode == 0, run.stderr
+    assert "canonicalize" in run.stdout and "layout-strip" in run.stdout
+
+
+@pytest.mark.parametrize("way", ["an error in the package itself", "an entry point that names nothing"])
+def test_negative_what_python_loads_before_any_code_of_ours_stops_the_stock_tool(broken: Path, way: str):
+    """As for every package with this entry point: xDSL loads it without a handler. The error names the package."""
+    if way == "an error in the package itself":
+        (broken / "layout_ir" / "__init__.py").write_text("1 / 0\n")
+    else:
+        entries = broken / "layout_ir-0.1.0.dist-info" / "entry_points.txt"
+        entries.write_text(entries.read_text().replace("LAYOUT_UNIVERSE", "NOWHERE"))
+    run = stock_tool(broken)
+    assert run.returncode == 1
+    assert "layout_ir" in run.stderr
