@@ -13,10 +13,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-EXTRAS = ("onnx", "draw", "oracles", "bench", "test")
-"""What takes part in the tests; the tools of development do not."""
+EXTRAS = ("onnx", "draw", "oracles", "bench", "testing", "test", "docs")
+"""What takes part in the tests, or in the site; the tools of development do not."""
 
-LOWEST = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:>=|~=|==)(?P<version>[0-9][0-9.]*)")
+LOWEST = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[[a-z,]+\])?(?:>=|~=|==)(?P<version>[0-9][0-9.]*)")
 
 
 def constraints(project: dict[str, Any]) -> list[str]:

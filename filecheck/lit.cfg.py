@@ -36,8 +36,9 @@ if not os.path.exists(os.path.join(programs, "layout-opt")):
     path.insert(0, stand_ins(TOOLS, os.path.join(config.test_exec_root, "bin"), [root]))
 config.environment["PATH"] = os.pathsep.join(path)
 
-if find_spec("onnx"):
-    config.available_features.add("onnx")
+for package in ("onnx", "onnxruntime"):
+    if find_spec(package):
+        config.available_features.add(package)
 if shutil.which("mlir-opt"):
     config.available_features.add("mlir-opt")
 # xDSL's own tool knows our dialects only through the entry point of the installed package.
