@@ -3,7 +3,7 @@
     python -m tests.examples.beam --graphs 500
 
 draws random graphs and prints how often a beam of 64 and deciding node by node are as good as the optimum, by the
-number of values.
+number of values. It fails where one of them is better, or the optimum is not proven.
 
 The beam visits nodes in program order. A partial choice is the formats of what is still used; equal ones are merged,
 the cheaper stays, and of all others the `width` cheapest. Reorders are priced as the solver prices them: every set of
@@ -24,7 +24,7 @@ from layout_ir.selection.solver.selection_problem import tree_cost
 from tests.passes.selection.ilp import Stated, least_cost
 
 Node = Alike | Fixed | AnyIn
-Demands = tuple[tuple[str, str, frozenset[str]], ...]
+Demands = tuple[tuple[str, tuple[str, frozenset[str]]], ...]
 """Per value that is still used: its name, the format it was made in, and those that it was needed in so far."""
 
 
@@ -36,6 +36,9 @@ class Graph:
     nodes: list[Node] = field(default_factory=list[Node])
     costs: dict[tuple[str, str, str], int | None] = field(
         default_factory=dict[tuple[str, str, str], int | None]
+    )
+    _trees: dict[tuple[str, str, frozenset[str]], int] = field(
+        default_factory=dict[tuple[str, str, frozenset[str]], int], init=False
     )
 
     def cost(self, value: str, source: str, target: str) -> int | None:
@@ -52,6 +55,12 @@ class Graph:
 
     def tree(self, value: str, made: str, needed: frozenset[str]) -> int:
         """The cheapest reorders that make all `needed` formats from the one made; FORBIDDEN where there are none."""
+        key = value, made, needed
+        if key not in self._trees:
+            self._trees[key] = self._tree(value, made, needed)
+        return self._trees[key]
+
+    def _tree(self, value: str, made: str, needed: frozenset[str]) -> int:
         matrix = tuple(
             tuple(
                 0 if f == g else FORBIDDEN if (cost := self.costs[value, f, g]) is None else cost
@@ -84,9 +93,11 @@ def beam(graph: Graph, width: int) -> int | None:
     kept: dict[Demands, int] = {(): 0}
     for k, node in enumerate(graph.nodes):
         after: dict[Demands, int] = {}
+        options = node.options()
+        unused = [value for value in (*node.operands, *node.results) if last.get(value, -1) <= k]
         for demands, cost in kept.items():
-            for option in node.options():
-                now = {value: (made, needed) for value, made, needed in demands}
+            for option in options:
+                now = dict(demands)
                 total = cost
                 for value, fmt in zip(node.operands, option.ins, strict=True):
                     made, needed = now[value]
@@ -98,11 +109,9 @@ def beam(graph: Graph, width: int) -> int | None:
                     now[value] = str(fmt), frozenset()
                 # The cheapest tree of a dead end is FORBIDDEN.
                 if total < FORBIDDEN:
-                    live: Demands = tuple(
-                        (value, made, needed)
-                        for value, (made, needed) in now.items()
-                        if last.get(value, -1) > k
-                    )
+                    for value in unused:
+                        now.pop(value, None)
+                    live = tuple(now.items())
                     after[live] = min(total, after.get(live, total))
         kept = dict(sorted(after.items(), key=lambda entry: entry[1])[:width])
     return min(kept.values(), default=None)
@@ -161,6 +170,12 @@ class Comparison:
         assert self.optimum is not None
         return self.optimum
 
+    def check(self) -> None:
+        """Raises AssertionError where the optimum is none: not proven, or beaten, or not found though there is one."""
+        others = [cost for cost in (self.beam, self.greedy) if cost is not None]
+        assert self.is_proven, self
+        assert not others or (self.optimum is not None and self.optimum <= min(others)), self
+
 
 def compare(graph: Graph, width: int = 64) -> Comparison:
     """The optimum of a graph beside the beam and deciding node by node."""
@@ -198,6 +213,7 @@ def main() -> None:
     found: dict[str, list[Comparison]] = {str(size): [] for size in SIZES}
     for number in range(args.graphs):
         one = compare(drawn_graph(args.seed, number), args.width)
+        one.check()
         found[str(one.size)].append(one)
     found["all"] = [one for of_size in found.values() for one in of_size]
     print("values  graphs  impossible  proven " + "".join(f" | {n:>6}:" + HEADS for n in ("beam", "greedy")))

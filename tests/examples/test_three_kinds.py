@@ -11,7 +11,7 @@ import pytest
 
 from examples.three_kinds import Alike, AnyIn, Fixed, stated
 from layout_ir.selection import Infeasible
-from tests.examples.beam import Graph, beam, compare, drawn_graph, random_graph
+from tests.examples.beam import Comparison, Graph, beam, compare, drawn_graph, random_graph
 
 SOURCE = Path(__file__).parents[2] / "examples" / "three_kinds.py"
 
@@ -25,26 +25,28 @@ def test_the_propagation_takes_forty_lines():
     assert sum((node.end_lineno or 0) - node.lineno + 1 for node in propagation) <= 40
 
 
-@pytest.mark.parametrize("graphs", [25, pytest.param(500, marks=pytest.mark.slow)])
-def test_choices_are_proven_and_never_worse_than_those_of_a_beam(graphs: int):
-    beaten, dead_ends, equal, impossible = 0, 0, 0, 0
-    for number in range(graphs):
-        found = compare(drawn_graph(0, number))
-        if found.optimum is None:
-            assert found.beam is None, "the beam found a choice where none was said to be possible"
-            impossible += 1
-            continue
-        assert found.is_proven
-        if found.beam is None:
-            dead_ends += 1
-        else:
-            assert found.optimum <= found.beam
-            beaten += found.optimum < found.beam
-            equal += found.optimum == found.beam
-        if found.greedy is not None:
-            assert found.optimum <= found.greedy
-    assert min(beaten + dead_ends, equal) > graphs // 5, (beaten, dead_ends, equal)
-    assert impossible, "no graph was impossible"
+def test_choices_are_proven_and_never_worse_than_those_of_a_beam():
+    """Of the first graphs; docs/selection.md shows what `beam.py` finds for 500 of them, and is run."""
+    found = [compare(drawn_graph(0, number)) for number in range(25)]
+    for one in found:
+        one.check()
+    possible = [one for one in found if one.optimum is not None]
+    equal = sum(one.optimum == one.beam for one in possible)
+    assert 5 < equal < len(possible) - 5, "a beam is either always or never enough"
+    assert len(possible) < len(found), "no graph was impossible"
+
+
+@pytest.mark.parametrize(
+    ("optimum", "proven", "beam", "greedy"),
+    [(5, False, 5, 5), (5, True, 4, None), (5, True, None, 4), (None, True, 7, None)],
+)
+def test_negative_an_optimum_that_is_none_is_seen(
+    optimum: int | None, proven: bool, beam: int | None, greedy: int | None
+):
+    Comparison(6, 5, True, 5, None).check()
+    Comparison(6, None, True, None, None).check()
+    with pytest.raises(AssertionError):
+        Comparison(6, optimum, proven, beam, greedy).check()
 
 
 def test_small_graphs_have_the_optimum_of_an_integer_program_or_none():
