@@ -3,8 +3,8 @@
     python -m tests.examples.beam --graphs 500
 
 draws random graphs and prints how often a beam of 64 and deciding node by node are as good as the optimum, by the
-number of values. It fails where one of them is better,
-the optimum is not proven, or an integer program finds a choice where none was said to be possible.
+number of values. It fails where one of them is better, the optimum is not proven, or an integer program finds a choice
+where none was said to be possible.
 
 The beam visits nodes in program order. A partial choice is the formats of what is still used; equal ones are merged,
 the cheaper stays, and of all others the `width` cheapest. Reorders are priced as the solver prices them: every set of

@@ -38,7 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--target",
         default="host",
         metavar="NAME",
-        help=f"one of {', '.join(TARGETS)}, that of an installed package, or package:name (default: host)",
+        help=f"one of {', '.join(TARGETS)}, that of an installed package, or package:name; for an ONNX model that "
+        f"stays one: {', '.join(MODEL_TARGETS)} (default: host)",
     )
     parser.add_argument(
         "--solver",
