@@ -25,7 +25,11 @@ OPS = "layout_ir.ops"
 @cache
 def _found(group: str) -> dict[str, EntryPoint]:
     """The entry points of `group` by name; where two packages have one of a name, the first."""
-    return {entry.name: entry for entry in reversed(entry_points(group=group))}
+    # Not reversed(): from Python 3.12 on, what is found is indexed by name.
+    found: dict[str, EntryPoint] = {}
+    for entry in entry_points(group=group):
+        found.setdefault(entry.name, entry)
+    return found
 
 
 def entry_names(group: str) -> tuple[str, ...]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
+from typing import Any
 
 import pytest
 from xdsl.dialects.builtin import UnregisteredOp
 
+import layout_ir.entry_points
 from layout_ir.entry_points import OPS, TARGETS, entry_names, load_entry, load_ops
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import OpRegistry
@@ -24,6 +28,24 @@ def test_a_target_is_what_the_entry_names(install: Callable[..., None]):
     found = load_entry(TARGETS, "npu")
     assert found is sys.modules["theirs"].NPU
     assert load_entry(TARGETS, "other") is None
+
+
+class FoundByName(tuple[EntryPoint, ...]):
+    """What `importlib.metadata` finds from Python 3.12 on: a sequence of entry points that is indexed by name."""
+
+    def __getitem__(self, name: Any) -> Any:
+        raise KeyError(name)
+
+
+def test_of_two_packages_with_one_name_the_first_is_taken(monkeypatch: pytest.MonkeyPatch):
+    entries = FoundByName(EntryPoint("npu", value, TARGETS) for value in ("math:pi", "math:e"))
+    monkeypatch.setattr(layout_ir.entry_points, "entry_points", lambda group: entries)  # pyright: ignore
+    layout_ir.entry_points._found.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    try:
+        assert entry_names(TARGETS) == ("npu",)
+        assert load_entry(TARGETS, "npu") == math.pi
+    finally:
+        layout_ir.entry_points._found.cache_clear()  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize("entry", ["theirs:register", "theirs"])
