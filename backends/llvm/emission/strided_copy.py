@@ -11,8 +11,8 @@ for one *run* of bytes. It returns 0 where there is nothing to move, 2 where ele
 addresses, else 1. What it finds is a block of i64 (`FIELDS`), outermost dim first.
 
 `@run` chooses by run length and innermost strides: transposes in registers, interleaves, reversed and repeated
-elements, single elements, or runs. Each is a function of two pointers and `extents`, the shape and strides of the two
-innermost dims (`NEST`); the dims around them are counted through one by one. Threads share one dim (`part_dim`).
+elements, single elements, or runs. Each is a function of two pointers and `extents`, the shape and strides of the three
+innermost dims (`NEST`); the dims around those are counted through one by one. Threads share one dim (`part_dim`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from layout_ir.backends.llvm.emission.emit import emit_function, module_text
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, shuffle
 from layout_ir.backends.llvm.machine.machine import LANE, LINE, Machine
-from layout_ir.dialects.kernel.plan import Axis, Blocking, Interleave, Kernel, Plan, Step, Tile
+from layout_ir.dialects.kernel.plan import Axis, Blocking, Interleave, Kernel, Loop, Plan, Step, Tile
 from layout_ir.symbolic.shape_env import ShapeEnv
 from layout_ir.symbolic.symint import SymInt, dynamic_extent
 
@@ -40,8 +40,10 @@ COUNT, SRC, DST = 8, 8 + MOST_DIMS, 8 + 2 * MOST_DIMS
 BLOCK = 8 + 3 * MOST_DIMS
 """Numbers in the block of a copy."""
 
-NEST = ("rows", "row_src", "cols", "col_dst", "row_dst", "col_src", "run")
-"""The numbers that a micro-kernel is given: extents and strides of the innermost dim (rows) and the one around it."""
+NEST = (
+    "rows", "row_src", "row_dst", "cols", "col_src", "col_dst", "planes", "plane_src", "plane_dst", "run",
+)  # fmt: skip
+"""The numbers that a micro-kernel is given: extents and strides of the innermost dim (rows) and the two around it."""
 
 _WIDTHS = (1, 2, 4, 8, 16)
 """Bytes of the elements that have micro-kernels of their own."""
@@ -293,17 +295,13 @@ def _run(machine: Machine) -> str:
             a, c = copy.get(x), copy.get(y)
             copy.set(x, c)
             copy.set(y, a)
-    two = _compare(b, "sgt", dims, 1)
-    around = _select(b, two, around, 0)
-    values = {
-        "rows": copy.get(b.add(inner, COUNT)),
-        "row_src": copy.get(b.add(inner, SRC)),
-        "row_dst": copy.get(b.add(inner, DST)),
-        "cols": _select(b, two, copy.get(b.add(around, COUNT)), 1),
-        "col_src": _select(b, two, copy.get(b.add(around, SRC)), 0),
-        "col_dst": _select(b, two, copy.get(b.add(around, DST)), 0),
-        "run": run,
-    }
+    values = {"run": run}
+    for number, (dim, sides) in enumerate((("row", "rows"), ("col", "cols"), ("plane", "planes"))):
+        there = _compare(b, "sgt", dims, number)
+        place = _select(b, there, b.sub(dims, number + 1), 0)
+        values[sides] = _select(b, there, copy.get(b.add(place, COUNT)), 1)
+        values[f"{dim}_src"] = _select(b, there, copy.get(b.add(place, SRC)), 0)
+        values[f"{dim}_dst"] = _select(b, there, copy.get(b.add(place, DST)), 0)
     for k, name in enumerate(NEST):
         nest.set(k, values[name])
     kernel.set(0, "@runs", "ptr")
@@ -311,8 +309,8 @@ def _run(machine: Machine) -> str:
         with _when(b, _compare(b, "eq", run, width)):
             kernel.set(0, _choice(b, width, values, machine), "ptr")
 
-    # The dims around the two, counted through from the inside.
-    outer = b.max(b.sub(dims, 2), "0")
+    # The dims around the three, counted through from the inside.
+    outer = b.max(b.sub(dims, 3), "0")
     function = kernel.get(0, "ptr")
     b.do("br label %next")
     b.label("%next")
@@ -354,9 +352,8 @@ def _choice(b: Builder, width: int, nest: dict[str, str], machine: Machine) -> s
     if width < LANE:
         back = _compare(b, "eq", nest["row_src"], -width)
         options.append((f"@reverse{width}", [rows_together, back, *least(rows=machine.vector // width)]))
-    for name, lanes in _tile_lanes(width, machine):
-        per_lane = LANE // width
-        options.append((f"@{name}", [transposed, *least(rows=per_lane * lanes, cols=per_lane)]))
+    for name, rows, cols in _tiles(width, machine):
+        options.append((f"@{name}", [transposed, *least(rows=rows, cols=cols)]))
     if width == LANE:
         options.append((f"@lines{width}", [transposed, *least(cols=LINE // width)]))
     else:
@@ -386,25 +383,30 @@ def _symbols() -> tuple[ShapeEnv, dict[str, SymInt]]:
 
 
 def _planned(name: str, width: int, kernel: Kernel, env: ShapeEnv, machine: Machine) -> str:
-    plan = Plan(width, 0, 0, (Step((), 0, 0, kernel, parallel=-1),))
+    names = ("planes", "plane_src", "plane_dst")
+    planes = Loop(*(dynamic_extent(env, NEST.index(each), each, _HINT) for each in names))
+    plan = Plan(width, 0, 0, (Step((planes,), 0, 0, kernel, parallel=-1),))
     return emit_function(name, plan, machine, "internal", env)
 
 
-def _tile_lanes(width: int, machine: Machine) -> list[tuple[str, int]]:
-    """The transposes of elements of `width` bytes: names, and lanes of rows, those for smaller arrays first."""
+def _tiles(width: int, machine: Machine) -> list[tuple[str, int, int]]:
+    """The transposes of elements of `width` bytes: names, rows and columns, those for smaller arrays first."""
+    per_lane = LANE // width
+    extents = [(rows, min(rows, per_lane)) for rows in (per_lane // 2, per_lane, 4 * per_lane) if rows > 2]
     if width >= LANE:
         return []
-    return [(f"tile{width}x{lanes}", lanes) for lanes in ((1, 4) if machine.vector > LANE else (1,))]
+    if machine.vector == LANE:
+        extents.pop()
+    return [(f"tile{width}x{rows}", rows, cols) for rows, cols in extents]
 
 
-def _tile(width: int, lanes: int, sizes: dict[str, SymInt]) -> Tile:
-    """A transpose of as many rows as `lanes` hold: down some rows, one line of the source wide."""
-    per_lane = LANE // width
+def _tile(width: int, rows: int, cols: int, sizes: dict[str, SymInt]) -> Tile:
+    """A transpose of `rows` and `cols` at a time: down some rows, one line of the source wide."""
     schedule = (
         Blocking("rows", _ROWS),
         Blocking("cols", LINE // width),
-        Blocking("rows", per_lane * lanes),
-        Blocking("cols", per_lane),
+        Blocking("rows", rows),
+        Blocking("cols", cols),
     )
     return Tile(width, Axis(sizes["rows"], sizes["row_src"]), Axis(sizes["cols"], sizes["col_dst"]), schedule)
 
@@ -419,9 +421,9 @@ def _micro_kernels(width: int, machine: Machine) -> list[str]:
     if width == LANE:
         return [*functions, _lines(width)]
     functions.append(_reverse(width, machine))
-    for name, lanes in _tile_lanes(width, machine):
+    for name, rows, cols in _tiles(width, machine):
         env, sizes = _symbols()
-        functions.append(_planned(name, width, _tile(width, lanes, sizes), env, machine))
+        functions.append(_planned(name, width, _tile(width, rows, cols, sizes), env, machine))
     for ways in _WAYS:
         for inverse, verb in ((False, "interleave"), (True, "deinterleave")):
             env, sizes = _symbols()
@@ -439,17 +441,24 @@ def _nest(b: Builder) -> dict[str, str]:
     return {name: memory.get(k) for k, name in enumerate(NEST)}
 
 
+@contextmanager
+def _planes(b: Builder, nest: dict[str, str]) -> Generator[tuple[str, str]]:
+    """The body for every plane: where it begins in source and destination."""
+    with _steps(b, 0, nest["planes"]) as p:
+        yield b.at("%src", b.mul(p, nest["plane_src"])), b.at("%dst", b.mul(p, nest["plane_dst"]))
+
+
 _NEST_ARGUMENTS = "ptr noalias %src, ptr noalias %dst, i64 %part, i64 %parts, ptr noalias %extents"
 
 
 def _by_row(b: Builder, nest: dict[str, str], block: int) -> Generator[tuple[str, str, str]]:
     """Code for some rows of one column: source, destination, rows."""
     number = b.put(f"udiv i64 {b.add(nest['rows'], block - 1)}, {block}")
-    with _steps(b, 0, number) as k, _steps(b, 0, nest["cols"]) as c:
+    with _planes(b, nest) as (plane, out), _steps(b, 0, number) as k, _steps(b, 0, nest["cols"]) as c:
         first = b.mul(k, block)
         rows = b.min(b.sub(nest["rows"], first), str(block))
-        src = b.at(b.at("%src", b.mul(first, nest["row_src"])), b.mul(c, nest["col_src"]))
-        dst = b.at(b.at("%dst", b.mul(first, nest["row_dst"])), b.mul(c, nest["col_dst"]))
+        src = b.at(b.at(plane, b.mul(first, nest["row_src"])), b.mul(c, nest["col_src"]))
+        dst = b.at(b.at(out, b.mul(first, nest["row_dst"])), b.mul(c, nest["col_dst"]))
         yield src, dst, str(rows)
 
 
@@ -488,9 +497,9 @@ def _repeat(width: int) -> str:
     nest = _nest(b)
     type_, size = f"i{8 * width}", LINE // width
     vector = f"<{size} x {type_}>"
-    with _steps(b, 0, nest["cols"]) as c:
-        value = b.load(type_, b.at("%src", b.mul(c, nest["col_src"])))
-        dst = b.at("%dst", b.mul(c, nest["col_dst"]))
+    with _planes(b, nest) as (plane, out), _steps(b, 0, nest["cols"]) as c:
+        value = b.load(type_, b.at(plane, b.mul(c, nest["col_src"])))
+        dst = b.at(out, b.mul(c, nest["col_dst"]))
         single = b.put(f"insertelement {vector} poison, {type_} {value}, i64 0")
         many = shuffle(b, type_, single, "poison", size, [0] * size)
         for kind, row in _vectors(b, nest["rows"], size):
@@ -506,9 +515,9 @@ def _reverse(width: int, machine: Machine) -> str:
     nest = _nest(b)
     type_, size = f"i{8 * width}", machine.vector // width
     vector = f"<{size} x {type_}>"
-    with _steps(b, 0, nest["cols"]) as c:
-        src = b.at("%src", b.mul(c, nest["col_src"]))
-        dst = b.at("%dst", b.mul(c, nest["col_dst"]))
+    with _planes(b, nest) as (plane, out), _steps(b, 0, nest["cols"]) as c:
+        src = b.at(plane, b.mul(c, nest["col_src"]))
+        dst = b.at(out, b.mul(c, nest["col_dst"]))
         for kind, row in _vectors(b, nest["rows"], size):
             to = b.at(dst, b.mul(row, width))
             if kind == "vector":
@@ -528,12 +537,12 @@ def _lines(width: int) -> str:
     type_, ways = f"<{width} x i8>", LINE // width
     number = b.put(f"udiv i64 {b.add(nest['rows'], _ROWS - 1)}, {_ROWS}")
     groups = b.put(f"udiv i64 {b.add(nest['cols'], ways - 1)}, {ways}")
-    with _steps(b, 0, number) as k, _steps(b, 0, groups) as g:
+    with _planes(b, nest) as (plane, out), _steps(b, 0, number) as k, _steps(b, 0, groups) as g:
         first = b.mul(k, _ROWS)
         stop = b.min(b.add(first, _ROWS), nest["rows"])
         col = b.min(b.mul(g, ways), b.sub(nest["cols"], ways))
-        src = b.at("%src", b.mul(col, width))
-        dst = b.at("%dst", b.mul(col, nest["col_dst"]))
+        src = b.at(plane, b.mul(col, width))
+        dst = b.at(out, b.mul(col, nest["col_dst"]))
         with _steps(b, str(first), stop) as row:
             here = b.at(src, b.mul(row, nest["row_src"]))
             values = [b.load(type_, here, j * width) for j in range(ways)]
@@ -553,9 +562,13 @@ def _runs() -> str:
     def each(sizes: Sequence[int]) -> None:
         """The loops, for runs that are at least as long as the last of `sizes` and at most twice that."""
         if not sizes:
-            with _steps(b, 0, nest["cols"]) as c, _steps(b, 0, nest["rows"]) as r:
-                src = b.at(b.at("%src", b.mul(c, nest["col_src"])), b.mul(r, nest["row_src"]))
-                dst = b.at(b.at("%dst", b.mul(c, nest["col_dst"])), b.mul(r, nest["row_dst"]))
+            with (
+                _planes(b, nest) as (plane, out),
+                _steps(b, 0, nest["cols"]) as c,
+                _steps(b, 0, nest["rows"]) as r,
+            ):
+                src = b.at(b.at(plane, b.mul(c, nest["col_src"])), b.mul(r, nest["row_src"]))
+                dst = b.at(b.at(out, b.mul(c, nest["col_dst"])), b.mul(r, nest["row_dst"]))
                 b.put(f"call ptr @memcpy(ptr {dst}, ptr {src}, i64 {run})")
             return
         with b.either(_compare(b, "sle", run, 2 * sizes[0])) as otherwise:
