@@ -4,7 +4,7 @@ A function under `compiled` is a function of C, which CPython calls without a fr
 function of Python behind it. Once the machine code is there, the same object calls the machine code, and the function
 of Python gets what that does not take.
 
-Making the code takes half a second, reading it from the code cache 40 milliseconds, most of it llvmlite's library:
+Making the code takes half a second, reading it from the code cache 80 milliseconds, most of it to import the compiler:
 thousands of small copies. So nothing is loaded, llvmlite neither, until NumPy's copies have taken that long, and then
 a thread of its own does it while NumPy goes on.
 """
@@ -41,7 +41,7 @@ class Takeover:
     """When machine code takes over, for all compiled functions at once."""
 
     def __init__(self) -> None:
-        self.budget = 40_000_000
+        self.budget = 80_000_000
         """Nanoseconds of NumPy's copies from which on the code is loaded: what it takes to read it from disk."""
         self.spent = 0
         """Nanoseconds that copies have taken."""

@@ -411,12 +411,9 @@ def _planned(name: str, width: int, kernel: Kernel, env: ShapeEnv, machine: Mach
 def _tiles(width: int, machine: Machine) -> list[tuple[str, int, int]]:
     """The transposes of elements of `width` bytes: names, rows and columns, those for smaller arrays first."""
     per_lane = LANE // width
-    extents = [(rows, min(rows, per_lane)) for rows in (per_lane // 2, per_lane, 4 * per_lane) if rows > 2]
-    if width >= LANE:
-        return []
-    if machine.vector == LANE:
-        extents.pop()
-    return [(f"tile{width}x{rows}", rows, cols) for rows, cols in extents]
+    found = [per_lane // 2] if per_lane > 4 else []
+    found += [per_lane] if machine.vector == LANE else [per_lane, 4 * per_lane]
+    return [(f"tile{width}x{rows}", rows, min(rows, per_lane)) for rows in found if width < LANE]
 
 
 def _tile(width: int, rows: int, cols: int, sizes: dict[str, SymInt]) -> Tile:
