@@ -80,7 +80,7 @@ def _axes_of(order: str | Format, shape: tuple[int, ...]) -> list[int]:
     dense = layout.extent == layout.nelems and layout.offset == 0
     if len(axes) != len(shape) or layout.swizzle is not None or layout.axes or not dense:
         raise LayoutError(
-            f"order {layout.format} is more than an order of dims, so no strides say it: "
+            f"order {order} is more than an order of dims, so no strides say it: "
             "reorder(a, source, destination) gives an array of its physical shape"
         )
     return axes
