@@ -122,25 +122,39 @@ def ahead(times: Times, group: tuple[str, ...]) -> list[tuple[str, Interval]]:
     return [(name, times.speedup(group[0], name)) for name in group[1:] if name in times.rounds]
 
 
+SPANS = (
+    ("below 1 KiB", 0, 1 << 10),
+    ("1 KiB to 1 MiB", 1 << 10, 1 << 20),
+    ("from 1 MiB on", 1 << 20, 1 << 62),
+)
+"""Sizes that are summed up together, in bytes of the array."""
+
+
 def summary(found: list[tuple[Case, Times]]) -> Iterator[str]:
-    """Geometric means and the least of the ratios to NumPy and to torch, below 1 KiB and from there on."""
-    for small in (True, False):
-        here = [(case, times) for case, times in found if (case.nbytes < 1 << 10) == small]
+    """Of each span of sizes the geometric means of the ratios to each peer, and the least ratio.
+
+    `mean` is that of the medians; `best` that of the least times of both, which others on the machine disturb least.
+    """
+    for span, low, high in SPANS:
+        here = [(case, times) for case, times in found if low <= case.nbytes < high]
         for group in (FRESH, WRITTEN):
             for peer in group[1:]:
-                ratios = [
-                    (times.speedup(group[0], peer), case) for case, times in here if peer in times.rounds
-                ]
-                if not ratios:
+                pairs = [(case, times) for case, times in here if peer in times.rounds]
+                if not pairs:
                     continue
-                mean = exp(sum(log(r.middle) for r, _ in ratios) / len(ratios))
+                ratios = [(times.speedup(group[0], peer), case) for case, times in pairs]
+                mean = _geometric_mean([r.middle for r, _ in ratios])
+                best = _geometric_mean([times.best(peer) / times.best(group[0]) for _, times in pairs])
                 worst, case = min(ratios, key=lambda pair: pair[0].middle)
                 slower = sum(r.high < 0.95 for r, _ in ratios)
-                where = "below 1 KiB" if small else "from 1 KiB on"
                 yield (
-                    f"{where:14} {group[0]:18} against {peer:21} {len(ratios):3} cases  mean {mean:5.2f}  "
-                    f"least {worst} ({' '.join(str(case).split())})  surely below 0.95: {slower}"
+                    f"{span:14} {group[0]:18} against {peer:21} {len(ratios):3} cases  mean {mean:5.2f}  "
+                    f"best {best:5.2f}  least {worst} ({' '.join(str(case).split())})  surely below 0.95: {slower}"
                 )
+
+
+def _geometric_mean(values: list[float]) -> float:
+    return exp(sum(map(log, values)) / len(values))
 
 
 def bytes_of(text: str) -> int:
