@@ -21,7 +21,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from layout_ir.backends.llvm.emission.emit import emit_function, module_text
+from layout_ir.backends.llvm.emission.emit import emit_function
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, shuffle
 from layout_ir.backends.llvm.machine.machine import LANE, LINE, Machine
 from layout_ir.dialects.kernel.plan import Axis, Blocking, Interleave, Kernel, Loop, Plan, Step, Tile
@@ -74,11 +74,6 @@ def strided_copy_module(machine: Machine) -> list[str]:
         functions += _micro_kernels(width, machine)
     functions += [_runs(), _run(machine)]
     return functions
-
-
-def strided_copy_text(machine: Machine) -> str:
-    """The module of `strided_copy_module` alone."""
-    return module_text(strided_copy_module(machine), machine)
 
 
 class _Memory:

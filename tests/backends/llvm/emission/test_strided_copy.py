@@ -12,8 +12,9 @@ import pytest
 
 from layout_ir.backends.llvm.emission.emit import module_text
 from layout_ir.backends.llvm.emission.strided_copy import BLOCK, FIELDS, strided_copy_module
+from layout_ir.backends.llvm.machine.known_cpus import machine_named
 from layout_ir.backends.llvm.machine.machine import host
-from layout_ir.backends.llvm.runtime.jit import Code
+from layout_ir.backends.llvm.runtime.jit import Code, object_file
 
 _NOTHING, _SOUND, _SHARES = 0, 1, 2
 
@@ -81,7 +82,7 @@ EXTENTS: tuple[Callable[[random.Random], int], ...] = (
 @pytest.mark.parametrize("vector", [16, 32, 64])
 def test_a_copy_is_that_of_numpy_and_writes_nothing_else(vector: int) -> None:
     rng = random.Random(vector)
-    for _ in range(2500):
+    for _ in range(1500):
         dims = rng.randint(0, 5)
         most = {0: 3, 1: 3, 2: 3, 3: 2}.get(dims, 1)
         shape = tuple(EXTENTS[rng.randrange(most)](rng) for _ in range(dims))
@@ -111,6 +112,12 @@ def test_transposes_of_few_and_of_many(width: int, axes: tuple[int, ...], ways: 
     dst = np.zeros(src.shape, src.dtype)
     copied(dst, src)
     assert dst.tobytes() == src.tobytes()
+
+
+@pytest.mark.parametrize("name", ["x86-64-v3", "aarch64"])
+def test_other_processors_have_the_code_too(name: str) -> None:
+    machine = machine_named(name)
+    assert object_file(module_text(strided_copy_module(machine), machine), machine).startswith(b"\x7fELF")
 
 
 def test_dims_that_continue_each_other_are_one() -> None:
