@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from layout_ir.algebra.layout import HOLE, Index, Layout, Pad
     from layout_ir.algebra.refinement import Nest, peel, refine
     from layout_ir.api.ahead_of_time import compile_object
+    from layout_ir.api.array_copies import ascontiguousarray, copyto, transpose_copy
     from layout_ir.api.execute import run
     from layout_ir.api.exporting import to_onnx
     from layout_ir.api.memory import NONE, Memory
@@ -55,12 +56,14 @@ _WHERE = {
     "Pad": "algebra.layout",
     "ProgramError": "api.program_text",
     "TensorDesc": "arrays.descriptor",
+    "ascontiguousarray": "api.array_copies",
     "collect_remarks": "diagnostics",
     "compile_object": "api.ahead_of_time",
     "compile_reorder": "api.reordering",
     "compose": "algebra.concat",
     "concat": "algebra.concat",
     "context": "api.program_text",
+    "copyto": "api.array_copies",
     "explain": "passes.explain_reorders",
     "formats": "api.program_layouts",
     "from_onnx": "frontends.onnx",
@@ -78,6 +81,7 @@ _WHERE = {
     "to_mlir": "api.mlir_export",
     "to_onnx": "api.exporting",
     "to_text": "api.program_text",
+    "transpose_copy": "api.array_copies",
 }
 """Every public name, and the module that defines it."""
 
@@ -98,12 +102,14 @@ __all__ = [
     "Pad",
     "ProgramError",
     "TensorDesc",
+    "ascontiguousarray",
     "collect_remarks",
     "compile_object",
     "compile_reorder",
     "compose",
     "concat",
     "context",
+    "copyto",
     "explain",
     "extend",
     "formats",
@@ -122,6 +128,7 @@ __all__ = [
     "to_mlir",
     "to_onnx",
     "to_text",
+    "transpose_copy",
 ]
 
 
