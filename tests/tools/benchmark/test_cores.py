@@ -7,7 +7,7 @@ import ctypes
 import pytest
 
 from layout_ir.backends.llvm.runtime import thread_pool
-from layout_ir.tools.benchmark.cores import apart, cores
+from layout_ir.tools.benchmark.cores import apart, clock, cores
 
 
 class _Pool:
@@ -57,3 +57,7 @@ def test_negative_one_thread_has_one_core(monkeypatch: pytest.MonkeyPatch):
 
 def test_negative_threads_beyond_the_cpus_have_no_cores():
     assert 0 < cores(thread_pool.cpus() + 1) <= thread_pool.cpus()
+
+
+def test_the_clock_is_that_of_a_processor():
+    assert 0.5e9 < clock() < 8e9
