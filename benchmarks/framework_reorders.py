@@ -348,7 +348,7 @@ def main() -> int:
         return 0
     [threads] = args.threads
     confine(threads)
-    limits = Limits(seconds=args.seconds)
+    limits = Limits(seconds=args.seconds, patience=args.seconds)
     if args.json:
         results = measured(found, threads, limits, args.repeats, lambda _: None)
         print(json.dumps([to_json(result) for result in results], indent=1))

@@ -69,7 +69,10 @@ class PortBound:
         return nbytes * clock() / self.cycles / 1e9
 
     def text(self, nbytes: int) -> str:
-        """The bound and the mix of instructions per 64 bytes of the destination, `nbytes` being both sides."""
+        """The bound, and the mix of instructions per 64 bytes of a side: of the mean, where they differ.
+
+        `nbytes` counts both sides.
+        """
         lines = nbytes / 2 / 64
         return (
             f"ports allow {self.gbps(nbytes):.1f} GB/s at {clock() / 1e9:.2f} GHz, {self.busiest} busiest: "
