@@ -37,6 +37,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.layer_shapes import NETWORKS, Convolution, Layer, layers
+from benchmarks.thread_counts import run_for_each, thread_counts
 from layout_ir.backends.llvm.runtime.timing import Interval, Limits
 from layout_ir.dialects.kernel.plan import Plan, Staged, Step
 from layout_ir.errors import LayoutError
@@ -321,9 +322,7 @@ def main() -> int:
     )
     parser.add_argument("--only", action="append", default=[], help="cases whose name contains this")
     parser.add_argument("--most", type=int, default=1 << 30, help="cases that are measured, drawn evenly")
-    parser.add_argument(
-        "--threads", type=lambda text: [int(part) for part in text.split(",")], default=[1, 2]
-    )
+    parser.add_argument("--threads", default="1,2", help="numbers of threads, as 1,2")
     parser.add_argument("--seconds", type=float, default=2.0, help="per case and turn, at most")
     parser.add_argument("--repeats", type=int, default=4, help="turns more that an undecided case may have")
     parser.add_argument("--worst", type=int, default=20, help="how many of the worst cases are shown")
@@ -334,19 +333,18 @@ def main() -> int:
     if args.ask:
         print(json.dumps([asdict(move) for move in dict.fromkeys(asked())]))
         return 0
-    if len(args.threads) > 1 and not args.list:  # some libraries size their pools once
-        runs = [
-            subprocess.run([sys.executable, __file__, *sys.argv[1:], "--threads", str(number)], check=False)
-            for number in args.threads
-        ]
-        return max(run.returncode for run in runs)
+    counts = thread_counts(args.threads)
+    if len(counts) > 1 and not args.list:
+        return run_for_each(__file__, sys.argv[1:], counts)
     every = cases()
     found = [case for case in every if not args.only or any(text in case.name for text in args.only)]
-    found = drawn(found, args.most) if found else []
+    if not found or args.most < 1:
+        raise LayoutError(f"no case is left of {len(every)}: --list names those that --only and --most leave")
+    found = drawn(found, args.most)
     if args.list:
         print("\n".join(case.name for case in found))
         return 0
-    [threads] = args.threads
+    [threads] = counts
     confine(threads)
     limits = Limits(seconds=args.seconds, patience=args.seconds)
     if args.json:

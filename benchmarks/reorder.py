@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 from math import exp, log
 from pathlib import Path
@@ -32,6 +31,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.port_bound import PortBound, port_bound
+from benchmarks.thread_counts import run_for_each, thread_counts
 from benchmarks.transpose_peers import register_all
 from layout_ir.backends.llvm.machine.known_cpus import local_machine
 from layout_ir.backends.llvm.machine.machine import Machine
@@ -39,12 +39,8 @@ from layout_ir.backends.llvm.runtime.timing import Limits
 from layout_ir.errors import LayoutError
 from layout_ir.tools.benchmark.cases import chosen
 from layout_ir.tools.benchmark.measure import COPIES, Result, confine, measure, sides
-from layout_ir.tools.benchmark.peers import NAMES, hold_to
+from layout_ir.tools.benchmark.peers import NAMES, PEERS, hold_to
 from layout_ir.tools.benchmark.summary import line, machine_lines, summary, to_json
-
-
-def _numbers(text: str) -> list[int]:
-    return [int(part) for part in text.split(",")]
 
 
 def _words(text: str) -> list[str]:
@@ -57,7 +53,7 @@ def main() -> int:
     )
     parser.add_argument("--only", action="append", default=[], help="cases whose name contains this")
     parser.add_argument("--size", type=_words, default=[], help="L2, L3 and DRAM, or some of them")
-    parser.add_argument("--threads", type=_numbers, default=[1, 2])
+    parser.add_argument("--threads", default="1,2", help="numbers of threads, as 1,2")
     parser.add_argument(
         "--peers", type=_words, default=[*NAMES, *register_all()], help="comma-separated, may be empty"
     )
@@ -71,9 +67,13 @@ def main() -> int:
         "--best", action="store_true", help="JSON of the best rounds instead of the median ones"
     )
     args = parser.parse_args()
-    if len(args.threads) > 1:
-        return _children(args.threads)
-    [threads] = args.threads
+    for name in args.peers:
+        if name not in PEERS:
+            raise LayoutError(f"unknown library '{name}': known are {', '.join(PEERS)}")
+    counts = thread_counts(args.threads)
+    if len(counts) > 1:
+        return run_for_each(__file__, sys.argv[1:], counts)
+    [threads] = counts
     if args.ports and threads > 1:
         raise LayoutError(f"--ports is about one thread, not {threads}: add --threads 1")
     machine = local_machine(args.cpu)
@@ -132,24 +132,6 @@ def _share_of_lower(found: Result, bound: PortBound | LayoutError) -> float:
     assert copy is not None
     limit = bound.gbps(found.nbytes) / found.gbps(copy) if isinstance(bound, PortBound) else 1.0
     return found.share().middle / min(limit, 1.0)
-
-
-def _children(threads: list[int]) -> int:
-    """The same call once per number of threads; of JSON the lists are joined."""
-    status, lists = 0, []
-    for number in threads:
-        command = [sys.executable, __file__, *sys.argv[1:], "--threads", str(number)]
-        if "--json" in sys.argv:
-            run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-            if not run.stdout:  # it said why
-                return run.returncode
-            lists += json.loads(run.stdout)
-        else:
-            run = subprocess.run(command, check=False)
-        status = max(status, run.returncode)
-    if "--json" in sys.argv:
-        print(json.dumps(lists, indent=1))
-    return status
 
 
 if __name__ == "__main__":
