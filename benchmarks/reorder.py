@@ -3,7 +3,7 @@
     python benchmarks/reorder.py                          all cases at all sizes, one and two threads
     python benchmarks/reorder.py --only 'T ' --size L2    some of them
     python benchmarks/reorder.py --threads 2 --json
-    python benchmarks/reorder.py --cpu x86-64-v3          code for AVX2, oneDNN and torch held to AVX2
+    python benchmarks/reorder.py --cpu x86-64-v3          code for AVX2; oneDNN, torch and C++ held to it
     python benchmarks/reorder.py --threads 1 --ports      also what the ports of the core allow, by llvm-mca
 
 All contenders of a case run in one process and take turns, round after round, so that a noisy neighbour slows them
@@ -78,6 +78,7 @@ def main() -> int:
         raise LayoutError(f"--ports is about one thread, not {threads}: add --threads 1")
     machine = local_machine(args.cpu)
     hold_to(machine)
+    register_all("native" if args.cpu == "host" else args.cpu)
     confine(threads)
     if not args.json:
         print("\n".join(machine_lines(args.peers, machine)), flush=True)

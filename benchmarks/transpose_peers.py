@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from layout_ir.backends.llvm.machine.machine import processor_name
 from layout_ir.errors import LayoutError
 from layout_ir.tools.benchmark.peers import Call, Peer, Side, import_torch, register, views
 
@@ -159,16 +160,17 @@ def _onnxruntime(src: Side, dst: Side, threads: int) -> Call:
 
 
 @cache
-def _library(name: str) -> Any:
-    """The compiled functions of `name`, or the LayoutError that says why there are none."""
+def _library(name: str, march: str) -> Any:
+    """The functions of `name` compiled for `march`, or the LayoutError that says why there are none."""
     compiler = shutil.which("g++")
     if compiler is None:
         return LayoutError("there is no g++ to compile it with")
     includes = ["-isystem", "/usr/include/eigen3"]
-    options = ["-std=c++17", "-O3", "-march=native", "-fPIC", "-shared", "-pthread", *includes]
+    options = ["-std=c++17", "-O3", f"-march={march}", "-fPIC", "-shared", "-pthread", *includes]
     define = f"-DWITH_{name.upper()}"
     release = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
-    key = hashlib.sha256(repr((_SOURCE.read_bytes(), options, define, release)).encode()).hexdigest()[:16]
+    made_of = _SOURCE.read_bytes(), options, define, release, processor_name()
+    key = hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]
     path = _BUILT / f"{name}-{key}.so"
     if not path.exists():
         _BUILT.mkdir(parents=True, exist_ok=True)
@@ -188,20 +190,20 @@ def _first_error(text: str) -> str:
     return next((line for line in text.splitlines() if "error" in line), text[-200:]).strip()
 
 
-def _compiled(name: str) -> Any:
-    library = _library(name)
+def _compiled(name: str, march: str) -> Any:
+    library = _library(name, march)
     if isinstance(library, LayoutError):
         raise library
     return library
 
 
-def _cpp_version(name: str) -> str:
-    return str(getattr(_compiled(name), f"{name}_version")().decode())
+def _cpp_version(name: str, march: str) -> str:
+    return str(getattr(_compiled(name, march), f"{name}_version")().decode())
 
 
-def _cpp(name: str, src: Side, dst: Side, threads: int) -> Call:
+def _cpp(name: str, march: str, src: Side, dst: Side, threads: int) -> Call:
     found, x, y = _dense(src, dst)
-    call = getattr(_compiled(name), name)
+    call = getattr(_compiled(name, march), name)
     call.argtypes = [ctypes.c_void_p] * 2 + [ctypes.c_int] * 2 + [ctypes.c_void_p] * 2 + [ctypes.c_int]
     rank = len(found.shape)
     extents, perm = (
@@ -220,17 +222,23 @@ def _package_version(name: str, package: str) -> str:
     return str(_import(name, package).__version__)
 
 
-TRANSPOSE_PEERS = {
-    "numpy-new": Peer(partial(_package_version, "numpy", "numpy"), _numpy_new, allocates=True),
-    "torch-new": Peer(lambda: str(import_torch().__version__), _torch_new, allocates=True),
-    "opencv": Peer(partial(_package_version, "cv2", "opencv-python-headless"), _opencv),
-    "onnxruntime": Peer(partial(_package_version, "onnxruntime", "onnxruntime"), _onnxruntime),
-    **{name: Peer(partial(_cpp_version, name), partial(_cpp, name)) for name in ("eigen", "xtensor")},
-}
+def transpose_peers(march: str = "native") -> dict[str, Peer]:
+    """All of them by name; those in C++ compiled for what g++ calls `march`."""
+    return {
+        "numpy-new": Peer(partial(_package_version, "numpy", "numpy"), _numpy_new, allocates=True),
+        "torch-new": Peer(lambda: str(import_torch().__version__), _torch_new, allocates=True),
+        "opencv": Peer(partial(_package_version, "cv2", "opencv-python-headless"), _opencv),
+        "onnxruntime": Peer(partial(_package_version, "onnxruntime", "onnxruntime"), _onnxruntime),
+        **{
+            name: Peer(partial(_cpp_version, name, march), partial(_cpp, name, march))
+            for name in ("eigen", "xtensor")
+        },
+    }
 
 
-def register_all() -> Sequence[str]:
+def register_all(march: str = "native") -> Sequence[str]:
     """Has all of them take part, and returns their names."""
-    for name, library in TRANSPOSE_PEERS.items():
+    found = transpose_peers(march)
+    for name, library in found.items():
         register(name, library)
-    return tuple(TRANSPOSE_PEERS)
+    return tuple(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.transpose_peers import TRANSPOSE_PEERS, register_all, transpose_of
+from benchmarks.transpose_peers import register_all, transpose_of, transpose_peers
 from layout_ir.errors import LayoutError
 from layout_ir.tools.benchmark.cases import Case
 from layout_ir.tools.benchmark.measure import expected, sides
@@ -57,7 +57,7 @@ def test_negative_what_is_no_transpose_is_said_to_be_none(case: Case, said: str)
 def test_negative_where_nothing_is_transposed_nobody_takes_part():
     register_all()
     src, dst = sides(case := Case("copy", "ab", "ab", "f32", {"own": (4, 4)}), case.bound("own"))
-    for name in TRANSPOSE_PEERS:
+    for name in transpose_peers():
         with pytest.raises(LayoutError, match="nothing is transposed"):
             peer(name, src, dst, 1)
 
@@ -66,13 +66,13 @@ def test_negative_where_nothing_is_transposed_nobody_takes_part():
     "name",
     [
         pytest.param(name, marks=[pytest.mark.slow] if name in ("eigen", "xtensor") else [])
-        for name in TRANSPOSE_PEERS  # a C++ compiler takes up to a minute for the first case
+        for name in transpose_peers()  # a C++ compiler takes up to a minute for the first case
     ],
 )
 def test_a_library_writes_the_bytes_of_the_reorder(name: str):
     register_all()
     try:
-        TRANSPOSE_PEERS[name].version()
+        transpose_peers()[name].version()
     except LayoutError as error:
         pytest.skip(str(error))
     for case in CASES:
