@@ -7,8 +7,9 @@
     python benchmarks/reorder.py --threads 1 --ports      also what the ports of the core allow, by llvm-mca
 
 All contenders of a case run in one process and take turns, round after round, so that a noisy neighbour slows them
-alike; rounds go on until the ratios are known to --precision, or for --seconds. With more threads than one, what was
-measured while they shared a core is measured again, for ten seconds at most. Rates count bytes of source and
+alike; rounds go on until the ratios are known to --precision, or for --seconds. What was measured while somebody else
+was given the CPU is measured again as long; with more threads than one, what was measured while they shared a core, for
+ten seconds at most. Rates count bytes of source and
 destination, pads included; the copy bandwidth of a case is that of the faster of a plain and a streaming copy of as
 many bytes on as many threads. Printed are medians of the rounds: rates of the median call, ratios the median of the
 ratios inside rounds. The summary gives the same from the best rounds as well. Bytes are compared with the definition of

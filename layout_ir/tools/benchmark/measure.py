@@ -29,7 +29,7 @@ from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.numpy_types import narrow, storage, widen
 from layout_ir.errors import LayoutError
 from layout_ir.tools.benchmark.cases import Case
-from layout_ir.tools.benchmark.cores import apart
+from layout_ir.tools.benchmark.cores import apart, uninterrupted
 from layout_ir.tools.benchmark.peers import NAMES, Side, peer, write
 
 _PAUSE = 0.004
@@ -141,7 +141,8 @@ def measure(
     if threads > 1:
         times = race(contenders, settled, limits, _PAUSE, partial(apart, threads))
     else:
-        times = race(contenders, settled, limits)
+        limits = replace(limits, patience=min(limits.patience, limits.seconds))
+        times = race(contenders, settled, limits, sound=uninterrupted())
     return Result(case, size, threads, nbytes, times, equal, absent, kernel.plan)
 
 

@@ -60,12 +60,13 @@ def line(r: Result) -> str:
     peers = "  ".join(f"{name} {r.gbps(name):5.1f}" for name in r.peers)
     ahead = f"lead {lead.middle:5.2f} ±{lead.uncertainty:4.2f}" if lead is not None else "lead     -      "
     rounds, doubtful = len(r.times.rounds["ours"]), r.times.doubtful
+    doubt = f", {doubtful} times {'on fewer cores' if r.threads > 1 else 'interrupted'}" if doubtful else ""
     wrong = "" if r.equal else "  WRONG BYTES"
     wrong += "".join(f"  ({name}: {reason})" for name, reason in r.absent.items() if reason == OTHER_BYTES)
     return (
         f"{r.case.name:32}{r.size:5}{r.threads}T  memcpy {r.gbps('memcpy'):5.1f}  stream {r.gbps('stream'):5.1f}  "
         f"ours {r.gbps('ours'):5.1f}  share {share.middle:4.2f} ±{share.uncertainty:4.2f}  {ahead}  {peers}  "
-        f"({rounds} rounds{f', {doubtful} times on fewer cores' if doubtful else ''}){wrong}"
+        f"({rounds} rounds{doubt}){wrong}"
     )
 
 
