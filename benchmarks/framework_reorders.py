@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import product
-from math import exp, log
+from math import exp, inf, log
 from pathlib import Path
 from typing import Any
 
@@ -203,9 +203,9 @@ def undecided(interval: Interval) -> bool:
 
 
 def _unsettled(result: Result) -> float:
-    """How wide the interval is while it holds a bound, 0 from then on: there is nothing more to learn."""
+    """More than any precision while the case is undecided, 0 from then on: there is nothing more to learn."""
     interval = lead(result)
-    return interval.uncertainty if interval is not None and undecided(interval) else 0.0
+    return inf if interval is not None and undecided(interval) else 0.0
 
 
 def plan_name(plan: Plan) -> str:
@@ -228,7 +228,7 @@ def table(results: Sequence[Result], worst: int) -> Iterator[str]:
     compared = [(interval, r) for r in results if (interval := lead(r)) is not None]
     compared.sort(key=lambda pair: pair[0].middle)
     yield f"{len(results)} cases; {len(results) - len(compared)} of them neither build of oneDNN has"
-    own_code = [pair for pair in compared if "ref" not in _implementations(pair[1])]
+    own_code = [pair for pair in compared if not _implementations(pair[1]).startswith("ref")]
     f32 = [(i, r) for i, r in own_code if r.case.dtype == "f32" and 1 << 20 <= r.nbytes // 2 <= 32 << 20]
     for text, group in (
         ("all", compared),
@@ -263,8 +263,8 @@ def _shares(intervals: Sequence[Interval]) -> str:
 def _implementations(result: Result) -> str:
     """What the faster build calls its code."""
     build = result.fastest([name for name in BUILDS if name in result.times.rounds])
-    library = load(build or "")
-    case = result.case
+    assert build is not None  # there is a lead
+    library, case = load(build), result.case
     if isinstance(library, LayoutError):
         return ""
     sides = [(str(side), case.dtype) for side in (case.src, case.dst)]
