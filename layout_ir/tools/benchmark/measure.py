@@ -24,12 +24,13 @@ from layout_ir.backends.llvm.runtime.copy_bandwidth import plain_copy, streaming
 from layout_ir.backends.llvm.runtime.dynamic_call import DynamicKernel
 from layout_ir.backends.llvm.runtime.thread_pool import available
 from layout_ir.backends.llvm.runtime.timing import Interval, Limits, Times, race, touched_bytes
+from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.elements.element_types import bits_of
 from layout_ir.elements.numpy_types import narrow, storage, widen
 from layout_ir.errors import LayoutError
 from layout_ir.tools.benchmark.cases import Case
-from layout_ir.tools.benchmark.cores import apart
-from layout_ir.tools.benchmark.peers import NAMES, Side, peer
+from layout_ir.tools.benchmark.cores import apart, uninterrupted
+from layout_ir.tools.benchmark.peers import NAMES, Side, peer, write
 
 _PAUSE = 0.004
 """Seconds: OpenMP's threads spin for about as long after their work, on the CPU that the next contender needs."""
@@ -57,11 +58,22 @@ class Result:
     """Whether our bytes are those that the definition of the layouts asks for."""
     absent: dict[str, str] = field(default_factory=dict[str, str])
     """Peers that take no part, and why."""
+    plan: Plan | None = None
+    """What our kernel does."""
+
+    def joined(self, other: Result) -> Result:
+        """Both measurements of one case as one, of the contenders that took part in both."""
+        mine, others = self.times.rounds, other.times.rounds
+        times = Times(
+            {name: [*mine[name], *others[name]] for name in mine if name in others},
+            self.times.doubtful + other.times.doubtful,
+        )
+        return replace(self, times=times, equal=self.equal and other.equal)
 
     @property
     def peers(self) -> list[str]:
         """Libraries that took part."""
-        return [name for name in self.times.rounds if name in NAMES]
+        return [name for name in self.times.rounds if name not in ("ours", *COPIES)]
 
     def gbps(self, name: str, *, best: bool = False) -> float:
         """GB/s of the median call, or of the best."""
@@ -83,11 +95,20 @@ class Result:
         return None if rival is None else self.times.speedup("ours", rival)
 
 
+def uncertainty(found: Result) -> float:
+    """The larger uncertainty of the share of the copy bandwidth and of the lead over the best peer."""
+    lead = found.lead(found.peers)
+    return max(found.share().uncertainty, 0.0 if lead is None else lead.uncertainty)
+
+
 def measure(
     case: Case, size: str, threads: int, libraries: Sequence[str] = NAMES, limits: Limits | None = None, *,
-    tune: bool = False, machine: Machine | None = None,
+    tune: bool = False, machine: Machine | None = None, unsettled: Callable[[Result], float] = uncertainty,
 ) -> Result:  # fmt: skip
-    """Measures `case`, compiled for `machine`, else this one. Raises LayoutError where it cannot be compiled."""
+    """Measures `case`, compiled for `machine`, else this one, until `unsettled` is below the precision of `limits`.
+
+    Raises LayoutError where it cannot be compiled.
+    """
     layouts = case.bound(size)
     kernel = compiled(case, layouts, threads, tune=tune, machine=machine)
     src, dst = sides(case, layouts)
@@ -105,25 +126,24 @@ def measure(
             absent[name] = str(error)
             continue
         _poison(dst, wanted)
-        run()
+        write(name, run, dst)
         if _same(dst.data, wanted):
             contenders[name] = run
         else:
             absent[name] = OTHER_BYTES
-    settled, limits = partial(_settled, case, size, threads, nbytes), limits or Limits()
+    limits = limits or Limits()
+
+    def settled(times: Times) -> float:
+        return unsettled(Result(case, size, threads, nbytes, times, equal, absent, kernel.plan))
+
     if available(threads) < threads:
         limits = replace(limits, patience=0.0)  # there is no CPU to wait for
     if threads > 1:
         times = race(contenders, settled, limits, _PAUSE, partial(apart, threads))
     else:
-        times = race(contenders, settled, limits)
-    return Result(case, size, threads, nbytes, times, equal, absent)
-
-
-def _settled(case: Case, size: str, threads: int, nbytes: int, times: Times) -> float:
-    found = Result(case, size, threads, nbytes, times, True)
-    lead = found.lead(found.peers)
-    return max(found.share().uncertainty, 0.0 if lead is None else lead.uncertainty)
+        limits = replace(limits, patience=min(limits.patience, limits.seconds))
+        times = race(contenders, settled, limits, sound=uninterrupted())
+    return Result(case, size, threads, nbytes, times, equal, absent, kernel.plan)
 
 
 def compiled(

@@ -1,4 +1,4 @@
-"""Two builds of oneDNN in one process, by their C API: reorders between tagged descriptors.
+"""Two builds of oneDNN in one process, by their C API: reorders, and the layouts that other primitives ask for.
 
 The PyPI packages `onednn` (SYCL and TBB: fast for large tensors, 13 us a call) and `onednn-cpu-gomp` (OpenMP: fast for
 small ones) install files of the same names over each other; each also has one that carries its version, and that is
@@ -12,7 +12,7 @@ import ctypes
 import os
 import re
 from collections.abc import Callable, Sequence
-from ctypes import byref, c_char_p, c_int, c_int64, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_uint64, c_void_p
 from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
@@ -20,12 +20,17 @@ from typing import Any
 
 from layout_ir.elements.element_types import element_type
 from layout_ir.errors import LayoutError
+from layout_ir.notations.onednn import BlockingDesc, tag_of
 
 BUILDS = {"onednn": "onednn", "onednn-omp": "onednn-cpu-gomp"}
 """The name of a contender, and the package that brings it."""
 
 _MAX_NDIMS = 12
 _CPU, _IN_ORDER, _FROM, _TO = 1, 1, 1, 17
+_ANY, _TRAINING, _INFERENCE, _DIRECT = 1, 64, 96, 1
+_IMPLEMENTATION, _SRC, _DIFF_SRC, _WEIGHTS, _DST, _DIFF_DST = 8, 129, 130, 131, 133, 134
+_STRIDES, _PADDED, _KIND, _INNER_NBLKS, _INNER_BLKS, _INNER_IDXS = 14, 260, 262, 263, 264, 265
+_BLOCKED = 2
 
 # What the SYCL build needs and, having no RPATH, does not find; in the order in which they need each other.
 _DEPENDENCIES = (
@@ -101,6 +106,139 @@ class Library:
         return partial(
             _run, api.dnnl_primitive_execute, api.dnnl_stream_wait, primitive, self._stream, arguments
         )
+
+    def reorder_implementation(self, shape: Sequence[int], src: tuple[str, str], dst: tuple[str, str]) -> str:
+        """What the library calls its code for a reorder, as jit:uni; a tag and an element type for each side.
+
+        Raises LayoutError where the library has no such reorder.
+        """
+        descs = [self._desc(shape, dtype, tag) for tag, dtype in (src, dst)]
+        pd = c_void_p()
+        create = self._api.dnnl_reorder_primitive_desc_create
+        status = create(byref(pd), descs[0], self._engine, descs[1], self._engine, None)
+        for desc in descs:
+            self._api.dnnl_memory_desc_destroy(desc)
+        self._check(status, f"no reorder from {src[0]} to {dst[0]}")
+        found = self._implementation(pd)
+        self._api.dnnl_primitive_desc_destroy(pd)
+        return found
+
+    def _implementation(self, pd: c_void_p) -> str:
+        name = c_char_p()
+        self._check(self._api.dnnl_primitive_desc_query(pd, _IMPLEMENTATION, 0, byref(name)), "no name")
+        return (name.value or b"").decode()
+
+    def convolution_tags(
+        self,
+        shapes: Sequence[Sequence[int]],
+        dtypes: Sequence[str],
+        stride: int,
+        padding: int,
+        *,
+        source: str = "any",
+        backward: bool = False,
+    ) -> tuple[str | None, ...]:
+        """The tags that a convolution asks for, for source, weights and destination of these shapes.
+
+        `source` is the tag that the source has already, where it is not to be chosen; `backward` asks the convolution
+        that computes the gradient of the source. None stands for a descriptor that is more than a tag (it holds
+        compensation sums, say). Raises LayoutError where the library has no such convolution but a reference that is
+        not meant to be fast.
+        """
+        tags = (source, "any", "any")
+        descs = [self._desc(*args) for args in zip(shapes, dtypes, tags, strict=True)]
+        numbers = [(c_int64 * _MAX_NDIMS)(*[value] * 2) for value in (stride, 0, padding, padding)]
+        api, pd, forward = self._api, c_void_p(), c_void_p()
+        kind = _TRAINING if backward else _INFERENCE
+        create = api.dnnl_convolution_forward_primitive_desc_create
+        status = create(
+            byref(forward), self._engine, kind, _DIRECT, descs[0], descs[1], None, descs[2], *numbers, None
+        )
+        if backward and not status:
+            create = api.dnnl_convolution_backward_data_primitive_desc_create
+            status = create(byref(pd), self._engine, _DIRECT, *descs, *numbers, forward, None)
+            api.dnnl_primitive_desc_destroy(forward)
+            return self._asked_tags(status, pd, (_DIFF_SRC, _WEIGHTS, _DIFF_DST), shapes, dtypes, descs)
+        return self._asked_tags(status, forward, (_SRC, _WEIGHTS, _DST), shapes, dtypes, descs)
+
+    def matmul_tags(self, shapes: Sequence[Sequence[int]], dtypes: Sequence[str]) -> tuple[str | None, ...]:
+        """The tags that a matmul asks for, for source, weights and destination of these shapes; None as above.
+
+        Raises LayoutError where the library has no such matmul.
+        """
+        descs = [self._desc(shape, dtype, "any") for shape, dtype in zip(shapes, dtypes, strict=True)]
+        pd = c_void_p()
+        create = self._api.dnnl_matmul_primitive_desc_create
+        status = create(byref(pd), self._engine, descs[0], descs[1], None, descs[2], None)
+        return self._asked_tags(status, pd, (_SRC, _WEIGHTS, _DST), shapes, dtypes, descs)
+
+    def _desc(self, shape: Sequence[int], dtype: str, tag: str) -> c_void_p:
+        """A descriptor with that tag; with "any" the primitive chooses the layout."""
+        desc, dims, code = c_void_p(), (c_int64 * _MAX_NDIMS)(*shape), element_type(dtype).onednn
+        if not code:
+            raise LayoutError(f"oneDNN has no elements of {dtype}")
+        if tag == "any":
+            status = self._api.dnnl_memory_desc_create_with_tag(byref(desc), len(shape), dims, code, _ANY)
+        else:
+            create = self._api.dnnl_memory_desc_create_with_string_tag
+            status = create(byref(desc), len(shape), dims, code, c_char_p(tag.encode()))
+        self._check(status, f"no tag {tag} of {tuple(shape)}")
+        return desc
+
+    def _asked_tags(
+        self,
+        status: int,
+        pd: c_void_p,
+        sides: Sequence[int],
+        shapes: Sequence[Sequence[int]],
+        dtypes: Sequence[str],
+        descs: Sequence[c_void_p],
+    ) -> tuple[str | None, ...]:
+        """What the primitive made of its open descriptors, which are freed."""
+        for desc in descs:
+            self._api.dnnl_memory_desc_destroy(desc)
+        self._check(status, f"no primitive for {' and '.join(map(str, map(tuple, shapes)))}")
+        query = self._api.dnnl_primitive_desc_query_md
+        query.restype = c_void_p
+        try:
+            if (name := self._implementation(pd)).startswith("ref"):
+                raise LayoutError(f"{self.path.name}: only the reference implementation {name}")
+            return tuple(
+                self._tag(c_void_p(query(pd, what, 0)), shape, dtype)
+                for what, shape, dtype in zip(sides, shapes, dtypes, strict=True)
+            )
+        finally:
+            self._api.dnnl_primitive_desc_destroy(pd)
+
+    def _tag(self, desc: c_void_p, shape: Sequence[int], dtype: str) -> str | None:
+        """The tag that makes an equal descriptor, if there is one."""
+        query = self._api.dnnl_memory_desc_query
+
+        def number(what: int) -> int:
+            value = c_int()
+            self._check(query(desc, what, byref(value)), f"no query {what}")
+            return value.value
+
+        def numbers(what: int, count: int) -> tuple[int, ...]:
+            value = POINTER(c_int64)()
+            self._check(query(desc, what, byref(value)), f"no query {what}")
+            return tuple(int(value[k]) for k in range(count))
+
+        if number(_KIND) != _BLOCKED:
+            return None
+        rank, blocks = len(shape), number(_INNER_NBLKS)
+        described = BlockingDesc(
+            tuple(shape), numbers(_PADDED, rank), (0,) * rank, 0, numbers(_STRIDES, rank),
+            numbers(_INNER_BLKS, blocks), numbers(_INNER_IDXS, blocks),
+        )  # fmt: skip
+        try:
+            tag = tag_of(described.layout("abcdefghijkl"[:rank]))
+            again = self._desc(shape, dtype, tag)
+        except LayoutError:
+            return None
+        same = self._api.dnnl_memory_desc_equal(again, desc)
+        self._api.dnnl_memory_desc_destroy(again)
+        return tag if same else None
 
 
 def _run(execute: Any, wait: Any, primitive: c_void_p, stream: c_void_p, arguments: Any) -> None:

@@ -3,12 +3,14 @@
 NumPy and torch copy between strided views of one element order; where a block is partly pads they copy the elements
 and leave the pads, which is less than is asked for. oneDNN knows the layouts by their tags. Each of them converts
 element types in its own way; whoever writes other bytes than the definition of the reorder is not compared with.
+`PEERS` has one entry per library; a benchmark adds more with `register`.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from math import prod
@@ -27,9 +29,6 @@ from layout_ir.dialects.kernel.plan import Level, Loop
 from layout_ir.errors import LayoutError
 from layout_ir.symbolic.symint import Size
 from layout_ir.tools.benchmark import onednn
-
-NAMES = ("numpy", "torch", *onednn.BUILDS)
-"""All libraries that there may be."""
 
 Array = NDArray[Any]
 Call = Callable[[], object]
@@ -57,31 +56,44 @@ class Side:
         """Elements in NumPy's type, bf16 as its bits."""
 
 
+@dataclass(frozen=True)
+class Peer:
+    """A library, or one of its functions, that may do the same reorder."""
+
+    version: Callable[[], str]
+    """The release that is installed. Raises LayoutError where none can be used."""
+    prepare: Callable[[Side, Side, int], Call]
+    """The reorder on so many threads. Raises LayoutError, which says why that is not possible here."""
+    allocates: bool = False
+    """Whether a call returns a new array of the destination's elements in order, instead of writing to it."""
+
+
 def peer(name: str, src: Side, dst: Side, threads: int) -> Call:
     """The reorder as `name` does it. Raises LayoutError, which says why that is not possible here."""
-    if name == "numpy":
-        return _numpy(src, dst)
-    if name == "torch":
-        return _torch(src, dst, threads)
-    return _onednn(name, src, dst, threads)
+    return PEERS[name].prepare(src, dst, threads)
 
 
 def version(name: str) -> str:
     """Which release of the library is installed. Raises LayoutError where none can be used."""
-    if name == "numpy":
-        return np.__version__
-    if name == "torch":
-        return str(_import_torch().__version__)
-    library = onednn.load(name)
-    if isinstance(library, LayoutError):
-        raise library
-    return library.version
+    return PEERS[name].version()
+
+
+def write(name: str, run: Call, dst: Side) -> None:
+    """Runs a call of `name` once, so that the destination holds the result where the call returns it, too."""
+    result = run()
+    if PEERS[name].allocates:
+        dst.data[:] = np.asarray(result).ravel().view(dst.data.dtype)
+
+
+def register(name: str, library: Peer) -> None:
+    """Has `library` take part where its name is among those that are asked for."""
+    PEERS[name] = library
 
 
 # NumPy and torch -----------------------------------------------------------------------------------------------------
 
 
-def _pieces(src: Layout, dst: Layout) -> list[Domain]:
+def _domains(src: Layout, dst: Layout) -> list[Domain]:
     """Domains of all elements, in elements. Raises LayoutError where a loop needs a table, or domains are many."""
     nest = refine(src, dst)
     parts: list[list[Domain]] = []
@@ -104,9 +116,12 @@ def _pieces(src: Layout, dst: Layout) -> list[Domain]:
     ]
 
 
-def _views(src: Side, dst: Side) -> Iterator[tuple[Array, Array]]:
-    """Pairs of views that show the same elements in the same order, largest extents of neighbours merged or not."""
-    for domain in _pieces(src.layout, dst.layout):
+def views(src: Side, dst: Side) -> Iterator[tuple[Array, Array]]:
+    """Pairs of views that show the same elements in the same order, one dim per loop; four pairs at most.
+
+    Raises LayoutError where there are none, or more.
+    """
+    for domain in _domains(src.layout, dst.layout):
         loops = [item for item in domain.loops if isinstance(item, Loop)]
         counts = [loop.count for loop in loops]
         yield (
@@ -124,7 +139,7 @@ def _strided(data: Array, start: Size, counts: Sequence[Size], steps: Sequence[S
 def _numpy(src: Side, dst: Side) -> Call:
     if src.dtype != dst.dtype and "bf16" in (src.dtype, dst.dtype):
         raise LayoutError("NumPy has no bf16")
-    calls = [partial(np.copyto, d, s, casting="unsafe") for s, d in _views(src, dst)]
+    calls = [partial(np.copyto, d, s, casting="unsafe") for s, d in views(src, dst)]
     return _together(calls)
 
 
@@ -139,7 +154,8 @@ def _together(calls: Sequence[Call]) -> Call:
     return run
 
 
-def _import_torch() -> Any:
+def import_torch() -> Any:
+    """The module. Raises LayoutError where it is not installed."""
     try:
         import torch
     except ImportError as error:
@@ -148,7 +164,7 @@ def _import_torch() -> Any:
 
 
 def _torch(src: Side, dst: Side, threads: int) -> Call:
-    torch = _import_torch()
+    torch = import_torch()
     torch.set_num_threads(threads)
 
     def tensor(side: Side, view: Array) -> Any:
@@ -157,7 +173,7 @@ def _torch(src: Side, dst: Side, threads: int) -> Call:
         start = (view.ctypes.data - side.data.ctypes.data) // view.itemsize
         return torch.as_strided(flat, view.shape, [step // view.itemsize for step in view.strides], start)
 
-    return _together([partial(tensor(dst, d).copy_, tensor(src, s)) for s, d in _views(src, dst)])
+    return _together([partial(tensor(dst, d).copy_, tensor(src, s)) for s, d in views(src, dst)])
 
 
 # oneDNN --------------------------------------------------------------------------------------------------------------
@@ -180,3 +196,21 @@ def _tag(layout: Layout) -> str:
     letters = dict(zip(layout.names, "abcdefghijkl", strict=False))
     letters |= {key.upper(): value.upper() for key, value in letters.items()}
     return "".join(letters.get(character, character) for character in name)
+
+
+def _onednn_version(build: str) -> str:
+    library = onednn.load(build)
+    if isinstance(library, LayoutError):
+        raise library
+    return library.version
+
+
+PEERS: dict[str, Peer] = {
+    "numpy": Peer(lambda: np.__version__, lambda src, dst, threads: _numpy(src, dst)),
+    "torch": Peer(lambda: str(import_torch().__version__), _torch),
+    **{build: Peer(partial(_onednn_version, build), partial(_onednn, build)) for build in onednn.BUILDS},
+}
+"""What takes part, by name: NumPy's copyto, torch's copy_, the reorders of oneDNN."""
+
+NAMES = tuple(PEERS)
+"""The libraries that `layout-ir bench` compares with."""

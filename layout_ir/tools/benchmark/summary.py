@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 from math import exp, log
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,7 @@ def machine_lines(libraries: Sequence[str], machine: Machine | None = None) -> l
     caches = f"{m.l1 >> 10} KiB, {m.l2 >> 10} KiB and {m.l3 >> 20} MiB"
     llvmlite = f"llvmlite {metadata.version('llvmlite')} (LLVM {'.'.join(map(str, llvm.llvm_version_info))})"
     lines = [
-        f"{processor_name()} as LLVM's {m.cpu}: registers of {m.vector} bytes, caches of {caches}",
+        f"{processor_name()}{_model()} as LLVM's {m.cpu}: registers of {m.vector} bytes, caches of {caches}",
         f"layout-ir {__version__}, Python {platform.python_version()}, {llvmlite}, NumPy {np.__version__}",
     ]
     for name in libraries:
@@ -42,18 +44,29 @@ def machine_lines(libraries: Sequence[str], machine: Machine | None = None) -> l
     return lines
 
 
+def _model() -> str:
+    """The numbers by which a maker tells its processors apart, where Linux says them."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(errors="replace")
+    except OSError:
+        return ""
+    fields = dict(re.findall(r"^(cpu family|model|stepping)\s*: (\d+)$", text, re.MULTILINE))
+    return f" ({', '.join(f'{name} {number}' for name, number in fields.items())})" if fields else ""
+
+
 def line(r: Result) -> str:
     """One case, medians."""
     share, lead = r.share(), r.lead(r.peers)
     peers = "  ".join(f"{name} {r.gbps(name):5.1f}" for name in r.peers)
-    ahead = f"lead {lead.middle:4.1f}" if lead is not None else "lead    -"
+    ahead = f"lead {lead.middle:5.2f} ±{lead.uncertainty:4.2f}" if lead is not None else "lead     -      "
     rounds, doubtful = len(r.times.rounds["ours"]), r.times.doubtful
+    doubt = f", {doubtful} times {'on fewer cores' if r.threads > 1 else 'interrupted'}" if doubtful else ""
     wrong = "" if r.equal else "  WRONG BYTES"
     wrong += "".join(f"  ({name}: {reason})" for name, reason in r.absent.items() if reason == OTHER_BYTES)
     return (
         f"{r.case.name:32}{r.size:5}{r.threads}T  memcpy {r.gbps('memcpy'):5.1f}  stream {r.gbps('stream'):5.1f}  "
         f"ours {r.gbps('ours'):5.1f}  share {share.middle:4.2f} ±{share.uncertainty:4.2f}  {ahead}  {peers}  "
-        f"({rounds} rounds{f', {doubtful} times on fewer cores' if doubtful else ''}){wrong}"
+        f"({rounds} rounds{doubt}){wrong}"
     )
 
 

@@ -7,7 +7,8 @@ import ctypes
 import pytest
 
 from layout_ir.backends.llvm.runtime import thread_pool
-from layout_ir.tools.benchmark.cores import apart, cores
+from layout_ir.tools.benchmark import cores as module
+from layout_ir.tools.benchmark.cores import apart, clock, cores
 
 
 class _Pool:
@@ -57,3 +58,14 @@ def test_negative_one_thread_has_one_core(monkeypatch: pytest.MonkeyPatch):
 
 def test_negative_threads_beyond_the_cpus_have_no_cores():
     assert 0 < cores(thread_pool.cpus() + 1) <= thread_pool.cpus()
+
+
+def test_the_clock_is_that_of_a_processor():
+    assert 0.5e9 < clock() < 8e9
+
+
+def test_an_interruption_is_told_once(monkeypatch: pytest.MonkeyPatch):
+    counts = iter([5, 5, 7, 7])
+    monkeypatch.setattr(module, "_interruptions", lambda: next(counts))
+    asked = module.uninterrupted()
+    assert [asked() for _ in range(3)] == [True, False, True]

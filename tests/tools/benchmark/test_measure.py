@@ -12,7 +12,7 @@ from layout_ir.backends.llvm.runtime.timing import Limits
 from layout_ir.errors import LayoutError
 from layout_ir.tools.benchmark import measure as module
 from layout_ir.tools.benchmark.cases import Case
-from layout_ir.tools.benchmark.measure import OTHER_BYTES, Call, expected, measure, sides
+from layout_ir.tools.benchmark.measure import OTHER_BYTES, Call, Result, expected, measure, sides
 
 SHORT = Limits(precision=1.0, seconds=0.0, fewest=3, most=3)
 CASE = Case("own", "nchw", "nChw8c", "f32", {"own": (2, 17, 5, 4)})
@@ -74,3 +74,25 @@ def test_negative_a_peer_that_writes_other_bytes_takes_no_part(monkeypatch: pyte
 def test_negative_a_case_that_cannot_be_compiled():
     with pytest.raises(LayoutError, match="4 bits"):
         measure(Case("own", "ab", "ba", "i4", {"own": (2, 3)}), "own", 1, [], SHORT)
+
+
+def test_two_measurements_of_a_case_are_joined():
+    found = measure(CASE, "own", 1, ["numpy"], SHORT)
+    other = measure(CASE, "own", 1, [], SHORT)
+    both = found.joined(other)
+    assert set(both.times.rounds) == {"ours", "memcpy", "stream"}
+    assert both.times.rounds["ours"] == [*found.times.rounds["ours"], *other.times.rounds["ours"]]
+    assert not found.joined(Result(CASE, "own", 1, 1, other.times, False)).equal
+
+
+def test_rounds_go_on_until_the_question_is_settled():
+    limits = Limits(precision=0.5, seconds=60, fewest=2, most=20)
+    asked: list[int] = []
+
+    def unsettled(found: Result) -> float:
+        asked.append(len(found.times.rounds["ours"]))
+        return 1.0 if len(asked) < 4 else 0.0
+
+    found = measure(CASE, "own", 1, [], limits, unsettled=unsettled)
+    assert len(found.times.rounds["ours"]) == asked[-1] == 5
+    assert found.plan is not None

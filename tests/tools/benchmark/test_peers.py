@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from layout_ir.backends.llvm.runtime.timing import Limits
 from layout_ir.errors import LayoutError
-from layout_ir.tools.benchmark import onednn
+from layout_ir.tools.benchmark import onednn, peers
 from layout_ir.tools.benchmark.cases import Case
-from layout_ir.tools.benchmark.measure import expected, sides
-from layout_ir.tools.benchmark.peers import NAMES, peer, version
+from layout_ir.tools.benchmark.measure import OTHER_BYTES, expected, measure, sides
+from layout_ir.tools.benchmark.peers import NAMES, PEERS, Array, Peer, peer, register, version, write
 
 CASES = [
     Case("blocked", "nchw", "nChw8c", "f32", {"own": (2, 16, 5, 3)}),
@@ -64,6 +65,25 @@ def test_negative_what_a_library_cannot_do_it_says():
     src, dst = sides(tables, tables.bound("own"))
     with pytest.raises(LayoutError, match="blocks conflict"):
         peer("torch" if _missing("torch") is None else "numpy", src, dst, 1)
+
+
+def _another(returned: Array) -> Peer:
+    """A library that allocates what it returns: always the same."""
+    return Peer(lambda: "1", lambda src, dst, threads: lambda: returned, allocates=True)
+
+
+def test_a_library_of_a_benchmark_takes_part_and_may_allocate(monkeypatch: pytest.MonkeyPatch):
+    case = Case("own", "ab", "ba", "f32", {"own": (3, 5)})
+    src, dst = sides(case, case.bound("own"))
+    monkeypatch.setattr(peers, "PEERS", dict(PEERS))
+    register("right", _another(np.ascontiguousarray(src.data.reshape(3, 5).T)))
+    register("wrong", _another(src.data))
+    found = measure(case, "own", 1, ["right", "wrong"], Limits(seconds=0, fewest=2, most=2))
+    assert found.peers == ["right"]
+    assert found.absent == {"wrong": OTHER_BYTES}
+    assert version("right") == "1"
+    write("right", peer("right", src, dst, 1), dst)
+    assert np.array_equal(dst.data, expected(src, dst))
 
 
 def test_negative_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch):

@@ -72,7 +72,7 @@ def test_negative_one_build_and_one_size_are_the_mean():
 def test_a_line_names_everyone():
     text = line(_result("T", 2.0, 4.0))
     assert "ours  50.0  share 0.50" in text
-    assert "lead  2.0  numpy  25.0  onednn  12.5" in text
+    assert "lead  2.00 ±0.00  numpy  25.0  onednn  12.5" in text
 
 
 def test_negative_wrong_bytes_stand_out():
