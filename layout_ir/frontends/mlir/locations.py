@@ -84,8 +84,8 @@ class _Aliases(dict[str, Attribute]):
         return known
 
 
-_SPLAT = re.compile(r'<\s*[^\s>\["]')
-"""The beginning of a dense literal that is one value: no list, no text of bytes, not empty."""
+_SPLAT = re.compile(r'<\s*(?:"0x([0-9A-Fa-f]+)"|[^\s>\["])')
+"""The beginning of a dense literal that is one value, or may be one: a text of bytes, but no list, and not empty."""
 
 
 class _BitPattern(Parser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
@@ -150,7 +150,8 @@ class LocatedParser(Parser):
         while position >= 0:
             self._line_starts.append(position + 1)
             position = text.find("\n", position + 1)
-        self._is_splat = False
+        self._splat: re.Match[str] | None = None
+        """The beginning of the literal being read, where that may be a splat."""
         self._whole_type: Any = None
         """The type of the literal being read, where it is read as if it had one element."""
         self._op_names: list[int] = []
@@ -163,12 +164,12 @@ class LocatedParser(Parser):
         return FileLineColLoc(self._file, IntAttr(line + self._line_offset), IntAttr(col))
 
     def parse_dense_int_or_fp_elements_attr(self, type: Any) -> DenseIntOrFPElementsAttr[Any]:
-        around = self._is_splat, self._whole_type  # of a literal whose type has this one in its encoding
-        self._is_splat = _SPLAT.match(self.lexer.input.content, self.pos) is not None
+        around = self._splat, self._whole_type  # of a literal whose type has this one in its encoding
+        self._splat = _SPLAT.match(self.lexer.input.content, self.pos)
         self._whole_type = None
         literal = super().parse_dense_int_or_fp_elements_attr(type and self._read_as(type))
         whole = self._whole_type
-        self._is_splat, self._whole_type = around
+        self._splat, self._whole_type = around
         return literal if whole is None else DenseIntOrFPElementsAttr(whole, literal.data)
 
     def _parse_dense_literal_type(self) -> Any:
@@ -182,7 +183,10 @@ class LocatedParser(Parser):
 
     def _read_as(self, type: Any) -> Any:
         """The type as which the elements of a literal are read: that of one element, where it is a large splat."""
-        if not self._is_splat or prod(type.get_shape()) < _LARGE_SPLAT:
+        if self._splat is None or prod(type.get_shape()) < _LARGE_SPLAT:
+            return type
+        digits = self._splat[1]
+        if digits is not None and len(digits) != 2 * type.get_element_type().compile_time_size:
             return type
         self._whole_type = type
         return TensorType(type.get_element_type(), [1])

@@ -6,6 +6,7 @@ import re
 import tracemalloc
 from typing import cast
 
+import numpy as np
 import pytest
 from xdsl.context import Context
 from xdsl.dialects.arith import Arith
@@ -25,7 +26,9 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
 from layout_ir.diagnostics import Location, location_of
+from layout_ir.elements.numpy_types import Array
 from layout_ir.frontends.mlir.locations import LocatedParser
+from tests.oracles.mlir_text import generic_form, mlir_opt
 
 
 def context() -> Context:
@@ -203,7 +206,15 @@ def literals(text: str) -> list[DenseIntOrFPElementsAttr]:
 
 @pytest.mark.parametrize(
     ("literal", "element"),
-    [("1.5", "f32"), ("-3", "i8"), ("true", "i1"), ("0x7FC00000", "f32"), ("(1.0, 2.0)", "complex<f32>")],
+    [
+        ("1.5", "f32"),
+        ("-3", "i8"),
+        ("true", "i1"),
+        ("0x7FC00000", "f32"),
+        ('"0x0000C0FF"', "f32"),
+        ('"0x0201"', "bf16"),
+        ("(1.0, 2.0)", "complex<f32>"),
+    ],
 )
 @pytest.mark.parametrize("kind", ["tensor", "vector"])
 def test_a_large_splat_is_one_element_of_its_type(literal: str, element: str, kind: str):
@@ -217,7 +228,9 @@ def test_a_large_splat_is_one_element_of_its_type(literal: str, element: str, ki
 
 def test_a_large_splat_takes_no_memory():
     tracemalloc.start()
-    literals('"test.op"() {a = dense<1.0> : tensor<1024x1024x1024xf32>} : () -> ()')
+    for text in ("dense<1.0>", 'dense<"0x0000803F">'):
+        (found,) = literals(f'"test.op"() {{a = {text} : tensor<1024x1024x1024xf32>}} : () -> ()')
+        assert found.data.data == np.float32(1).tobytes()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1 << 24
@@ -245,6 +258,32 @@ def test_a_literal_inside_the_type_of_another_is_read_for_itself():
 def test_negative_other_literals_are_as_xdsl_makes_them(text: str):
     program = f'"test.op"() {{a = {text}}} : () -> ()'
     assert parse(program).is_structurally_equivalent(Parser(context(), program).parse_module())
+
+
+# Floats in hexadecimal -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        (
+            "dense<[0x7F800000, 0xff800000, 0x3F800000, 1.0]> : tensor<4xf32>",
+            np.array([np.inf, -np.inf, 1, 1], np.float32),
+        ),
+        ("dense<[[0x7FC00000], [0x80000000]]> : tensor<2x1xf32>", np.array([np.nan, -0.0], np.float32)),
+        ("dense<0x3C00> : tensor<3xf16>", np.array([1, 1, 1], np.float16)),
+        ("dense<[0x7FF0000000000000]> : tensor<1xf64>", np.array([np.inf], np.float64)),
+        ("dense<[0x3F80, 0x7F80]> : tensor<2xbf16>", np.array([0x3F80, 0x7F80], np.uint16)),
+        ("dense<[0x10, -0x10]> : tensor<2xi32>", np.array([16, -16], np.int32)),
+    ],
+)
+def test_floats_in_hexadecimal_are_their_bits_as_in_mlir(text: str, data: Array):
+    (found,) = literals(f'"test.op"() {{a = {text}}} : () -> ()')
+    assert found.data.data == data.tobytes()
+    if mlir_opt() is not None:
+        # MLIR reads the text as it reads what is printed of what was read.
+        generic = [generic_form(f"module attributes {{test.a = {each}}} {{}}") for each in (text, str(found))]
+        assert generic[0] == generic[1]
 
 
 @pytest.mark.parametrize(
