@@ -55,6 +55,7 @@ def same_memory(source: Order, target: Order, shape: Shape) -> bool:
     return [d for d in source if shape[d] != 1] == [d for d in target if shape[d] != 1]
 
 
+@lru_cache(maxsize=4096)
 def is_static(shape: Shape) -> bool:
     """Whether all extents are numbers."""
     return all(isinstance(extent, int) for extent in shape)
