@@ -95,8 +95,8 @@ class Graph:
         self._shapes: dict[str, Shape | None] = {}
         self._elements: dict[str, int] = {}
         self._arrays: dict[str, NDArray[Any] | None] = {}
-        self._inferred: dict[tuple[object, ...], list[onnx.TypeProto | None]] = {}
-        """The types of results by all that they follow from."""
+        self._inferred: dict[tuple[object, ...], list[tuple[onnx.TypeProto, Shape | None] | None]] = {}
+        """The types and shapes of results by all that they follow from."""
 
     @cached_property
     def nodes_of_model(self) -> list[Node]:
@@ -183,37 +183,45 @@ class Graph:
 
         Returns the names of those of which more is known now.
         """
-        types = {name: self.types[name] for name in node.inputs if name in self.types}
         elements: dict[str, NDArray[Any]] = {}
         if node.domain or node.op_type not in BY_TYPES_ALONE:
             small = {name: self.small_constant(name) for name in node.inputs if name and name not in read}
             elements = {**read, **{name: array for name, array in small.items() if array is not None}}
         # Blocks of a network have nodes that are alike.
         key = (
-            *(node.op_type, node.domain, len(node.inputs)),
-            *[type.SerializeToString() if (type := types.get(name)) else b"" for name in node.inputs],
+            *(node.op_type, node.domain, len(node.inputs), len(node.outputs)),
+            *map(self._type_key, node.inputs),
             *[
-                (k, a.dtype.str, a.shape, a.tobytes())
-                for k, a in enumerate(map(elements.get, node.inputs))
-                if a is not None
+                (name and elements[name].dtype.str, elements[name].tobytes()) if name in elements else None
+                for name in node.inputs
             ],
             *[attribute.SerializeToString(deterministic=True) for attribute in node.proto.attribute],
         )
         results = self._inferred.get(key)
         if results is None:
-            by_name = inferred_results(node.proto, types, elements, self.opsets)
-            results = self._inferred[key] = [by_name.get(name) for name in node.outputs]
-        found = {
-            name: type for name, type in zip(node.outputs, results, strict=True) if name and type is not None
-        }
+            types = {name: self.types[name] for name in node.inputs if name in self.types}
+            found = inferred_results(node.proto, types, elements, self.opsets)
+            by_place = [
+                (found[name], _shape_of(found[name])) if name in found else None for name in node.outputs
+            ]
+            results = self._inferred[key] = by_place
         known: list[str] = []
-        for name, type in found.items():
-            shape = _shape_of(type)
-            if shape is not None and shape != self.shape(name):
-                self.types[name] = type
-                self._shapes[name] = shape
-                known.append(name)
+        for name, result in zip(node.outputs, results, strict=True):
+            if name and result is not None:
+                type, shape = result
+                if shape is not None and shape != self.shape(name):
+                    self.types[name] = type
+                    self._shapes[name] = shape
+                    known.append(name)
         return known
+
+    def _type_key(self, name: str) -> object:
+        """What tells the type of a value from others."""
+        type = self.types.get(name)
+        if type is None:
+            return None
+        shape = self.shape(name)
+        return type.SerializeToString() if shape is None else (shape, type.tensor_type.elem_type)
 
     def shape(self, name: str) -> Shape | None:
         """The shape of a value; None where not even its rank is known, or where it is no tensor."""
