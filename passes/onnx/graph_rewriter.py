@@ -125,7 +125,7 @@ class Plan:
         member = self.values.member(name)
         return transposition(member.order, self.outputs.get(name, member.order))
 
-    @property
+    @cached_property
     def has_blocks(self) -> bool:
         """Whether some node runs on blocked channels."""
         return any(any(map(is_blocked, option.outs)) for option in self.options.values())
@@ -423,6 +423,8 @@ class GraphRewriter:
             self.out.nodes.append(model.write(node, option, writer))
             if self.out.nodes[-1].domain != node.proto.domain:
                 self._state_types(node, option, outputs)
+        elif (*inputs, *outputs) == (*node.inputs, *node.outputs) and not self.plan.has_blocks:
+            self.out.nodes.append(node.proto)
         else:
             self.out.nodes.append(writer.copy())
         self.there.update(name for name in outputs if name)
@@ -481,7 +483,6 @@ def _replace_graph(
     names = {name for node in written.nodes for name in node.output}
     names.update(value.name for value in (*graph.input, *graph.output))
     new = type(graph)()
-    new.node.extend(written.nodes)
     new.value_info.extend(value for value in graph.value_info if value.name in names)
     stated = {value.name for value in new.value_info}
     new.value_info.extend(value for value in types if value.name in names and value.name not in stated)
@@ -495,3 +496,4 @@ def _replace_graph(
     )
     del graph.node[:], graph.value_info[:], graph.quantization_annotation[:]
     graph.MergeFrom(new)
+    graph.node.extend(written.nodes)

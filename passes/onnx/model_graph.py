@@ -340,6 +340,8 @@ class Node:
         self.domain = domain_of(proto.domain)
         self.inputs = tuple(proto.input)
         self.outputs = tuple(proto.output)
+        self.captures: Sequence[str] = captured_names(proto) if proto.attribute else ()
+        """Outer values that the subgraphs of the node use by name."""
 
     @property
     def opset(self) -> int:
@@ -350,11 +352,6 @@ class Node:
     def attributes(self) -> dict[str, onnx.AttributeProto]:
         """The attributes by name."""
         return {attribute.name: attribute for attribute in self.proto.attribute}
-
-    @cached_property
-    def captures(self) -> list[str]:
-        """Outer values that the subgraphs of the node use by name."""
-        return captured_names(self.proto) if self.proto.attribute else []
 
     def int(self, name: str, default: int) -> int:
         """An integer attribute."""

@@ -7,7 +7,7 @@ where one of its values lies in an order asks for orders of the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
@@ -28,8 +28,7 @@ MOST_ORDERS = 64
 """Orders of one value that are weighed against each other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """A name of a value: it is `root` in order `order`."""
 
     root: str
@@ -105,10 +104,10 @@ class OfferedOptions(NamedTuple):
     """The options of a node for the orders in which its values may be had, that of the model of the file first."""
 
     options: tuple[NodeOption, ...]
-    ins: tuple[tuple[Order, ...], ...]
-    """Per input, the orders that some option asks for, each once."""
-    outs: tuple[tuple[Order, ...], ...]
-    """Per output, likewise."""
+    new_ins: tuple[tuple[int, Order], ...]
+    """The orders that some option asks for and are none of these, each with the number of the input."""
+    new_outs: tuple[tuple[int, Order], ...]
+    """Likewise of the outputs."""
     is_part: bool
     """Whether the model of the node has more."""
 
@@ -178,8 +177,9 @@ class OrderPropagation:
                     found[number] = NodeChoices(node, model, offered)
                     if offered.is_part:
                         omitted[f"combinations of orders of {node.op_type} '{node_name(node.proto)}'"] = None
-                    for root in _brought(values, node, offered, omitted):
-                        waiting.update(around.get(root, ()))
+                    if offered.new_ins or offered.new_outs:
+                        for root in _brought(values, node, offered, omitted):
+                            waiting.update(around.get(root, ()))
             forward = not forward
         return ReachableOrders(values, found, tuple(omitted))
 
@@ -192,10 +192,7 @@ class OrderPropagation:
 
     def _offer(self, values: Values, node: Node, model: NodeModel | None, kind: int | None) -> OfferedOptions:
         if model is None:
-            plain = option_of(node, {}, {})
-            return OfferedOptions(
-                (plain,), tuple([(o,) for o in plain.ins]), tuple([(o,) for o in plain.outs]), False
-            )
+            return OfferedOptions((option_of(node, {}, {}),), (), (), False)
         ins = tuple([values.candidates(name) for name in node.inputs])
         outs = tuple([values.candidates(name) for name in node.outputs])
         if kind is None:
@@ -222,9 +219,21 @@ def _offered_options(
     options = (first, *others)
     return OfferedOptions(
         options,
-        tuple([tuple(dict.fromkeys(orders)) for orders in zip(*[o.ins for o in options], strict=True)]),
-        tuple([tuple(dict.fromkeys(orders)) for orders in zip(*[o.outs for o in options], strict=True)]),
+        _new_orders(ins, [option.ins for option in options]),
+        _new_orders(outs, [option.outs for option in options]),
         isinstance(given, SomeOptions),
+    )
+
+
+def _new_orders(
+    known: Sequence[Sequence[Order]], asked: Sequence[Sequence[Order]]
+) -> tuple[tuple[int, Order], ...]:
+    """The orders per input or output that options ask for and are not known; () stands for that of the value itself."""
+    return tuple(
+        (k, order)
+        for k, (own, orders) in enumerate(zip(known, zip(*asked, strict=True), strict=True))
+        for order in dict.fromkeys(orders)
+        if order and order not in own
     )
 
 
@@ -262,24 +271,20 @@ def _kind(node: Node) -> tuple[Any, ...]:
 
 def _brought(values: Values, node: Node, offered: OfferedOptions, omitted: dict[str, None]) -> Iterator[str]:
     """Adds the orders that the options of a node ask for; the roots that got a new one."""
-    for names, sides in ((node.inputs, offered.ins), (node.outputs, offered.outs)):
-        for name, orders in zip(names, sides, strict=True):
+    for names, orders in ((node.inputs, offered.new_ins), (node.outputs, offered.new_outs)):
+        for number, order in orders:
+            name = names[number]
             if not name:
                 continue
             member = values.members[name]
+            wanted = values.root_order(name, order)
             known = values.orders.get(member.root)
-            if len(orders) == 1 and known is None and orders[0] in ((), member.order):
+            if known is None:
+                known = values.orders[member.root] = {identity(len(member.order)): None}
+            if wanted in known:
                 continue
-            for order in orders:
-                wanted = order if order and member.is_root else values.root_order(name, order)
-                if wanted == member.order:
-                    continue  # its own order is there, or it has that alone
-                if known is None:
-                    known = values.orders[member.root] = {identity(len(member.order)): None}
-                if wanted in known:
-                    continue
-                if len(known) >= MOST_ORDERS:
-                    omitted[f"orders of '{member.root}' beyond {MOST_ORDERS}"] = None
-                    continue
-                known[wanted] = None
-                yield member.root
+            if len(known) >= MOST_ORDERS:
+                omitted[f"orders of '{member.root}' beyond {MOST_ORDERS}"] = None
+                continue
+            known[wanted] = None
+            yield member.root
