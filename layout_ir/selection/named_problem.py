@@ -330,17 +330,20 @@ class NamedProblem:
         Those that lead nowhere are not asked for and count as nothing: to the only format that the value is made in,
         and from the only one that it is taken in.
         """
-        known = self._asked.get(self._kind(value), {})
+        known = self._asked.setdefault(self._kind(value), {})
+        only_made = next(iter(made)) if len(made) == 1 else None
+        only_taken = next(iter(taken)) if len(taken) == 1 else None
         rows: list[tuple[int, ...]] = []
         for f, source in enumerate(formats):
             row: list[int] = []
             for g, target in enumerate(formats):
-                if f == g or not taken or made == {g} or taken == {f}:
+                if f == g or only_made == g or only_taken == f:
                     row.append(0)
-                elif (source, target) in known:
-                    row.append(known[source, target])
-                else:
-                    row.append(0 if lazy else self._cost(value, source, target))
+                    continue
+                cost = known.get((source, target))
+                if cost is None:
+                    cost = 0 if lazy else self._cost(value, source, target)
+                row.append(cost)
             rows.append(tuple(row))
         return tuple(rows)
 
@@ -354,8 +357,11 @@ class NamedProblem:
         known = of_value.get((source, target))
         if known is None:
             cost = self._stated[value][2] if value in self._stated else self._reorder_cost
-            where = partial("the reorder of value {!r} from {!r} to {!r}".format, value, source, target)
-            known = of_value[source, target] = self._units(cost(value, source, target), where)
+            known = cost(value, source, target)
+            if type(known) is not int or not 0 <= known < FORBIDDEN or self._resolution is not None:
+                where = partial("the reorder of value {!r} from {!r} to {!r}".format, value, source, target)
+                known = self._units(known, where)
+            of_value[source, target] = known
         return known
 
     def _ask_for_reorders_of(self, numbering: Numbering, problem: Problem, solution: Solution) -> bool:

@@ -9,7 +9,7 @@ take and give their values in the orders of the model.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,7 @@ from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan, con
 from layout_ir.passes.onnx.model_file import is_pending, tensors_within, write_model
 from layout_ir.passes.onnx.model_graph import (
     Graph,
+    Node,
     PendingTensor,
     graphs_of_model,
     is_transpose,
@@ -201,6 +202,8 @@ def _optimized(
         # A round that made nothing better, whatever it expected, is the last.
         task.improved &= again.before.cost < last
         last = again.before.cost
+    if result.after.count and not result.remaining:
+        result.remaining = _sorted_remaining(task.plans)
     return result
 
 
@@ -224,6 +227,8 @@ class _Task:
     """Those that constants and known shapes decide, as earlier rounds found them."""
     places: dict[str, Place] = field(default_factory=dict[str, Place])
     """Of the tensors that earlier rounds wrote: the values of the model that came in, and their orders."""
+    plans: list[Plan] = field(default_factory=list[Plan])
+    """What was chosen in the last round, per graph."""
     written: tuple[Plan, GraphRewriter, int] | None = None
     """What an earlier round wrote, for which cost, where all types are known by that."""
     stated: tuple[Traffic, ReachableOrders] | None = None
@@ -239,18 +244,17 @@ class _Task:
         else:
             before, transposed, reached = self.stated[0], frozenset[str](), [self.stated[1]]
         plans, solution, certificate, notes = self._planned(reached)
-        remaining = _sorted_remaining(plans)
-        after = Traffic(
-            len(remaining),
-            sum(entry.nbytes for entry in remaining),
-            sum(entry.cost for entry in remaining),
-        )
+        self.plans = plans
+        after = self._left(plans)
+        is_blocked = any(plan.has_blocks for plan in plans)
+        # Where much is left, there is another look at the model, and they are those that it finds.
+        is_last = is_blocked or after.count <= 2 or after.cost >= before.cost
+        remaining = _sorted_remaining(plans) if is_last else []
         obligations = _obligations(plans[0])
         result = OptimizedModel(
             self.model, self.folder, self.pending, self.consumer.name, before, after, remaining, obligations, solution,
             certificate, notes, transposed, self.places,
         )  # fmt: skip
-        is_blocked = any(plan.has_blocks for plan in plans)
         if is_blocked:
             notes.append(
                 f"an order that names a dim twice has it in blocks of {self.consumer.block}: a reorder into blocks or "
@@ -267,7 +271,7 @@ class _Task:
             _change_boundary(self.model.graph, obligations)
             _import_domains(self.model)
             # What is left for callers alone no second look makes less; but it may find extents that were not known.
-            boundary = len(remaining) <= 2 and all(entry.is_at_boundary for entry in remaining)
+            boundary = is_last and after.count <= 2 and all(entry.is_at_boundary for entry in remaining)
             self.improved = not is_blocked and (self.certificate or not boundary or bool(notes))
             # A certificate is of the problem that the model has for whoever reads it; and shapes are of the inputs.
             is_carried = not (self.certificate or notes or self.shapes or len(plans) > 1)
@@ -291,10 +295,21 @@ class _Task:
         return None
 
     def _traffic(self, graphs: Sequence[Graph]) -> Traffic:
-        moved = [
-            2 * graph.nbytes(node.input(0)) for graph in graphs for node in graph.nodes if is_transpose(node)
-        ]
+        return self._transposed(node for graph in graphs for node in graph.nodes)
+
+    def _transposed(self, nodes: Iterable[Node]) -> Traffic:
+        moved = [2 * node.graph.nbytes(node.input(0)) for node in nodes if is_transpose(node)]
         return Traffic(len(moved), sum(moved), sum(map(self.consumer.transpose_cost, moved)))
+
+    def _left(self, plans: Sequence[Plan]) -> Traffic:
+        """The Transposes that plans leave: those of values of unknown rank, and the reorders that remain."""
+        unknown = self._transposed(node for plan in plans for node in plan.values.nodes)
+        moves = [move for plan in plans for move in plan.moves]
+        return Traffic(
+            unknown.count + len(moves),
+            unknown.nbytes + sum(move.nbytes for move in moves),
+            unknown.cost + sum(plan.transpose_cost for plan in plans),
+        )
 
     def _planned(
         self, reached: Sequence[ReachableOrders]

@@ -242,6 +242,10 @@ def _reorder_cost(
 ) -> Callable[[ValueName, Order, Order], int | None]:
     """What it costs to bring values of a shape, `nbytes` bytes read and written, from one order into another; None
     where nothing does."""
+    if not consumer.block:
+        whole = consumer.transpose_cost(nbytes)
+        if shape is None or 1 not in shape:
+            return lambda value, source, target: whole if source != target else 0
 
     def cost(value: ValueName, source: Order, target: Order) -> int | None:
         found = consumer.reorder_cost(source, target, shape, nbytes)
