@@ -23,7 +23,7 @@ from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.node_option import NodeOption
 from layout_ir.passes.onnx.order_selection import Demand
-from layout_ir.passes.onnx.orders import Order, Shape, compose
+from layout_ir.passes.onnx.orders import Order, Shape, compose, is_identity
 from layout_ir.passes.onnx.reachable_orders import NodeChoices, OfferedOptions, ReachableOrders
 
 _Slots = tuple[int | None, ...]
@@ -126,17 +126,23 @@ class _Embedding:
     def _slots(self, node: Node, origin: Node, chosen: NodeOption) -> _Slots | None:
         """Which inputs those of `node` were, `origin` having run as `chosen`; None where they, or its results, are
         other tensors than those."""
+        constants, places = self.constants, self.places
+        if (node.inputs, node.outputs) == (origin.inputs, origin.outputs):
+            # A name that stayed is that of the same tensor.
+            own = tuple([None if not n or n in constants else k for k, n in enumerate(node.inputs)])
+            if all(map(is_identity, (*chosen.ins, *chosen.outs))):
+                return own
         had = [self._place(name, order) for name, order in zip(origin.inputs, chosen.ins, strict=True)]
         made = [self._place(name, order) for name, order in zip(origin.outputs, chosen.outs, strict=True)]
-        if [self.places.get(name) for name in node.outputs] != made:
+        if [places.get(name) for name in node.outputs] != made:
             return None
         free = dict(enumerate(had))
         slots: list[int | None] = []
         for number, name in enumerate(node.inputs):
-            if not name or name in self.constants:
+            if not name or name in constants:
                 slots.append(None)
                 continue
-            place = self.places.get(name)
+            place = places.get(name)
             slot = number if free.get(number) == place else None
             if slot is None:
                 slot = next((k for k, other in free.items() if other == place), None)

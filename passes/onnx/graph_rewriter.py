@@ -415,19 +415,21 @@ class GraphRewriter:
             name and self.name((name, self.values.root_order(name, order)))
             for name, order in zip(node.outputs, option.outs, strict=True)
         ]
-        writer = NodeWriter(
-            node, self.out, inputs, outputs, lambda k, axes: self._reshaped(node, option, k, axes)
-        )
         model = self.plan.models.get(id(node))
-        if model is not None and not all(map(is_identity, (*option.ins, *option.outs))):
-            self.out.nodes.append(model.write(node, option, writer))
-            if self.out.nodes[-1].domain != node.proto.domain:
-                self._state_types(node, option, outputs)
-        elif (*inputs, *outputs) == (*node.inputs, *node.outputs) and not self.plan.has_blocks:
+        is_changed = model is not None and not all(map(is_identity, (*option.ins, *option.outs)))
+        is_renamed = (*inputs, *outputs) != (*node.inputs, *node.outputs)
+        if not is_changed and not is_renamed and not self.plan.has_blocks:
             self.out.nodes.append(node.proto)
         else:
-            self.out.nodes.append(writer.copy())
-        self.there.update(name for name in outputs if name)
+            writer = NodeWriter(
+                node, self.out, inputs, outputs, lambda k, axes: self._reshaped(node, option, k, axes)
+            )
+            self.out.nodes.append(
+                model.write(node, option, writer) if model and is_changed else writer.copy()
+            )
+            if is_changed and self.out.nodes[-1].domain != node.proto.domain:
+                self._state_types(node, option, outputs)
+        self.there.update([name for name in outputs if name])
 
     def _state_types(self, node: Node, option: NodeOption, outputs: Sequence[str]) -> None:
         """States the types of results of an operator that ONNX's shape inference does not know."""

@@ -248,24 +248,26 @@ def _kind(node: Node) -> tuple[Any, ...]:
     Only a model for blocked channels looks at the nodes around.
     """
     graph = node.graph
+    constants, shape_of, element_of = graph.constants, graph.shape, graph.element_type
     parts: list[Any] = [node.op_type, node.domain, node.opset, len(node.inputs)]
     for name in node.inputs:
         if not name:
             parts.append(None)
             continue
-        parts.append((graph.shape(name), graph.element_type(name)))
-        tensor = graph.constants.get(name)
+        parts += (shape_of(name), element_of(name))
+        tensor = constants.get(name)
         if tensor is None:
             continue
         if tensor.data_type in _NEVER_LOOKED_AT or prod(tensor.dims) > SMALL:
-            parts.append(True)
+            parts.append(b"")
         elif tensor.HasField("raw_data") and name not in graph.folded:
             parts.append(tensor.raw_data)
         else:
             array = graph.small_constant(name)
-            parts.append("" if array is None else array.tobytes())
-    parts += [graph.shape(name) if name else "" for name in node.outputs]
-    parts += [attribute.SerializeToString(deterministic=True) for attribute in node.proto.attribute]
+            parts.append(b"" if array is None else array.tobytes())
+    parts += [shape_of(name) if name else "" for name in node.outputs]
+    if node.proto.attribute:
+        parts += [attribute.SerializeToString() for attribute in node.proto.attribute]
     return tuple(parts)
 
 

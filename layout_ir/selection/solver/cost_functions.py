@@ -457,6 +457,7 @@ def _unfit(signature: tuple[Any, ...]) -> Table:
     return np.where(lacks, FORBIDDEN, 0).astype(np.int64)
 
 
+@lru_cache(maxsize=1 << 8)
 def _members(wanted: int, most: int) -> NDArray[np.bool_]:
     """[set, place] -> whether the set, in the order of `sets_of`, has the format at that place."""
     members = np.zeros((count_sets(wanted, most), wanted), np.bool_)
