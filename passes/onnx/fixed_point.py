@@ -23,7 +23,7 @@ from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan
 from layout_ir.passes.onnx.model_graph import Node
 from layout_ir.passes.onnx.node_models.node_option import NodeOption
 from layout_ir.passes.onnx.order_selection import Demand
-from layout_ir.passes.onnx.orders import Order, Shape, compose, is_identity
+from layout_ir.passes.onnx.orders import Order, compose, is_identity, without_units
 from layout_ir.passes.onnx.reachable_orders import NodeChoices, OfferedOptions, ReachableOrders
 
 _Slots = tuple[int | None, ...]
@@ -69,7 +69,7 @@ def _largest_moves(plan: Plan) -> int:
         if root in plan.graph.constants:
             most += min(asked[root], len(orders) - 1)
         elif shape is not None and 1 in shape:
-            alike = len({_without_units(order, shape) for order in orders})
+            alike = len({without_units(order, shape) for order in orders})
             most += min(asked[root], len(orders) - alike)
     return SMALL_NODE * most
 
@@ -97,8 +97,8 @@ class _Embedding:
                 if source not in known:
                     return False
                 shape = self.plan.graph.shape(source)
-                had = {_without_units(order, shape) for order in known[source]}
-                if not all(_without_units(compose(own, order), shape) in had for order in orders):
+                had = {without_units(order, shape) for order in known[source]}
+                if not all(without_units(compose(own, order), shape) in had for order in orders):
                     return False
         return all(
             self._holds_of(choices.node, choices.offered)
@@ -169,24 +169,19 @@ def _are_part(
     shapes = [origin.result_shape(k) for k in range(len(origin.outputs))]
     had = {
         (
-            *(_without_units(option.ins[slot], shape) for _, slot, shape in kept),
-            *map(_without_units, option.outs, shapes),
+            *(without_units(option.ins[slot], shape) for _, slot, shape in kept),
+            *map(without_units, option.outs, shapes),
         )
         for option in before.options
     }
     return all(
         (
-            *(_without_units(_composed(chosen.ins[k], option.ins[n]), shape) for n, k, shape in kept),
-            *map(_without_units, map(_composed, chosen.outs, option.outs), shapes),
+            *(without_units(_composed(chosen.ins[k], option.ins[n]), shape) for n, k, shape in kept),
+            *map(without_units, map(_composed, chosen.outs, option.outs), shapes),
         )
         in had
         for option in now.options
     )
-
-
-def _without_units(order: Order, shape: Shape | None) -> Order:
-    """The dims in this order that have more than one element: it tells where elements are in memory."""
-    return tuple([d for d in order if shape[d] != 1]) if shape is not None and 1 in shape else order
 
 
 def _composed(own: Order, order: Order) -> Order:

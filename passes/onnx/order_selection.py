@@ -15,7 +15,7 @@ from typing import NamedTuple
 from layout_ir.frontends.onnx.functions import node_name
 from layout_ir.passes.onnx.consumers import CHANGED_NODE, SMALL_NODE, Consumer
 from layout_ir.passes.onnx.node_models.node_option import NodeOption
-from layout_ir.passes.onnx.orders import Order, Shape, compose, is_identity
+from layout_ir.passes.onnx.orders import Order, Shape, compose, is_identity, without_units
 from layout_ir.passes.onnx.reachable_orders import (
     Member,
     NodeChoices,
@@ -242,10 +242,16 @@ def _reorder_cost(
 ) -> Callable[[ValueName, Order, Order], int | None]:
     """What it costs to bring values of a shape, `nbytes` bytes read and written, from one order into another; None
     where nothing does."""
-    if not consumer.block:
-        whole = consumer.transpose_cost(nbytes)
-        if shape is None or 1 not in shape:
-            return lambda value, source, target: whole if source != target else 0
+    whole = consumer.transpose_cost(nbytes)
+    if not consumer.block and whole < FORBIDDEN:
+
+        def transposed(value: ValueName, source: Order, target: Order) -> int:
+            if source == target:
+                return 0
+            is_reshape = without_units(source, shape) == without_units(target, shape)
+            return SMALL_NODE if is_reshape else whole
+
+        return transposed
 
     def cost(value: ValueName, source: Order, target: Order) -> int | None:
         found = consumer.reorder_cost(source, target, shape, nbytes)
