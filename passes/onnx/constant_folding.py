@@ -13,11 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT, Budget
-from layout_ir.frontends.onnx.folding import BY_NUMPY, fold
 from layout_ir.frontends.onnx.functions import Call, node_title
-from layout_ir.frontends.onnx.node import Node as FoldedNode
 from layout_ir.frontends.onnx.subgraphs import graphs_of
-from layout_ir.frontends.onnx.values import Constant
 from layout_ir.passes.onnx.inferred_types import SMALL
 from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
 from layout_ir.passes.onnx.orders import is_static
@@ -172,7 +169,7 @@ class _Evaluation:
             return self._evaluated(node, arrays, is_small=False)
         # Networks compute the same few integers in one block after the other.
         given = [None if a is None else (a.dtype.str, a.shape, a.tobytes()) for a in arrays]
-        attributes = [attribute.SerializeToString(deterministic=True) for attribute in node.proto.attribute]
+        attributes = [attribute.SerializeToString() for attribute in node.proto.attribute]
         key = node.op_type, *given, *attributes
         if key not in self._small:
             self._small[key] = self._evaluated(node, arrays, is_small=True)
@@ -181,6 +178,11 @@ class _Evaluation:
     def _evaluated(
         self, node: Node, arrays: list[NDArray[Any] | None], *, is_small: bool
     ) -> NDArray[Any] | None:
+        # They know the ops of a program, which most models are optimized without.
+        from layout_ir.frontends.onnx.folding import BY_NUMPY, fold
+        from layout_ir.frontends.onnx.node import Node as FoldedNode
+        from layout_ir.frontends.onnx.values import Constant
+
         if node.op_type in _PARTS or (is_small and node.op_type not in BY_NUMPY):
             return self._by_reference(node, arrays)
         call = Call(node.proto, node_title(node.proto, 0), self.graph.opsets)

@@ -188,14 +188,12 @@ class Graph:
             small = {name: self.small_constant(name) for name in node.inputs if name and name not in read}
             elements = {**read, **{name: array for name, array in small.items() if array is not None}}
         # Blocks of a network have nodes that are alike.
+        given = [elements.get(name) for name in node.inputs]
         key = (
             *(node.op_type, node.domain, len(node.inputs), len(node.outputs)),
             *map(self._type_key, node.inputs),
-            *[
-                (name and elements[name].dtype.str, elements[name].tobytes()) if name in elements else None
-                for name in node.inputs
-            ],
-            *[attribute.SerializeToString(deterministic=True) for attribute in node.proto.attribute],
+            *[None if array is None else (array.dtype.str, array.shape, array.tobytes()) for array in given],
+            *[attribute.SerializeToString() for attribute in node.proto.attribute],
         )
         results = self._inferred.get(key)
         if results is None:

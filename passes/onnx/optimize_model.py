@@ -46,7 +46,6 @@ from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity
 from layout_ir.passes.onnx.reachable_orders import OrderPropagation, ReachableOrders
 from layout_ir.passes.onnx.remaining import Remaining, remaining_transposes
 from layout_ir.passes.onnx.view_chains import merge_view_chains
-from layout_ir.passes.selection.translation.origin import compare_problems
 from layout_ir.selection.solver.selection_problem import Solution
 
 if TYPE_CHECKING:
@@ -273,13 +272,20 @@ class _Task:
             # What is left for callers alone no second look makes less; but it may find extents that were not known.
             boundary = is_last and after.count <= 2 and all(entry.is_at_boundary for entry in remaining)
             self.improved = not is_blocked and (self.certificate or not boundary or bool(notes))
-            # A certificate is of the problem that the model has for whoever reads it; and shapes are of the inputs.
-            is_carried = not (self.certificate or notes or self.shapes or len(plans) > 1)
+            is_carried = len(plans) == 1 and not notes and self._is_carried(plans[0], solution)
             self.written = (plans[0], rewriters[0], solution.cost) if is_carried else None
             self.stated = None
         else:
             result.obligations = []
         return result
+
+    def _is_carried(self, plan: Plan, solution: Solution) -> bool:
+        """Whether what is known of a graph is all that can be known of the one that was written for it.
+
+        Not where there is to be a certificate: that is of the problem that the model has for whoever reads it.
+        """
+        known = all(plan.graph.shape(root) is not None for root in plan.values.orders)
+        return known and solution.is_optimal and not self.certificate and not self.shapes
 
     def remaining_for_good(self) -> list[Remaining] | None:
         """The Transposes of the model, where another round is known to leave them as they are; None where it is not."""
@@ -370,6 +376,8 @@ def check_model(
     certificate: dict[str, Any], source: Source, target: str, shapes: Mapping[str, Sequence[int]]
 ) -> None:
     """Raises LayoutError where the problem of a model, as it is, is not that of the certificate."""
+    from layout_ir.passes.selection.translation.origin import compare_problems
+
     model, folder = read_model(source)
     consumer = consumer_named(target)
     graphs = _graphs(model, folder, shapes, {}, {}, {})
