@@ -21,7 +21,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from math import isfinite
 from operator import getitem, index
-from typing import Any
+from typing import Any, NamedTuple
 
 from layout_ir.errors import LayoutError, public
 from layout_ir.selection.conflict import conflict_text, conflicting_uses
@@ -48,6 +48,10 @@ ReorderCost = Callable[[Any, Any, Any], float | None]
 """Of a value, the format it is in and the one it is to be in: the cost, or None or inf where that is not possible."""
 
 
+_KnownOptions = tuple[tuple[Option, ...], int, int, tuple[Option, ...], tuple[int, ...], int]
+"""Options as they were given to ops with so many operands and results, those that count, their costs, and the largest
+weight with which they may run."""
+
 UNHASHABLE = "is not hashable: use a value that is, such as a tuple"
 
 
@@ -70,6 +74,8 @@ class NamedProblem:
         self._reorder_cost = reorder_cost
         self._resolution = resolution
         self._ops: dict[Hashable, NamedOp] = {}
+        self._known_options: dict[int, _KnownOptions] = {}
+        """By identity of a tuple of options, what is known of it."""
         self._makers: dict[Hashable, Hashable] = {}
         self._stated: dict[Hashable, tuple[tuple[Hashable, ...], int, ReorderCost]] = {}
         self._alike: dict[Hashable, Hashable] = {}
@@ -106,8 +112,26 @@ class NamedProblem:
                 first = self._makers.get(value, name)
                 raise LayoutError(f"value {value!r} is made by op {first!r} and by op {name!r}")
         weight = _weight(weight, f"op {name!r}")
-        best: dict[object, tuple[int, Option]] = {}
         given = tuple(options)
+        # Ops that share a tuple of options have had it looked at.
+        known = self._known_options.get(id(given))
+        if known is None or known[1:3] != (len(operands), len(results)) or weight > known[5]:
+            known = self._known_options[id(given)] = self._checked_options(
+                name, operands, results, given, weight
+            )
+        self._ops[name] = NamedOp(name, operands, results, known[3], known[4], weight)
+        self._makers.update(dict.fromkeys(results, name))
+
+    def _checked_options(
+        self,
+        name: Hashable,
+        operands: tuple[Hashable, ...],
+        results: tuple[Hashable, ...],
+        given: tuple[Option, ...],
+        weight: int,
+    ) -> _KnownOptions:
+        """The options of an op that are possible and of least cost, each with its cost in units of the resolution."""
+        best: dict[object, tuple[int, Option]] = {}
         for number, option in enumerate(given):
             # Texts are made where they are needed: options are many.
             where = partial("option {} of op {!r}".format, number, name)
@@ -126,8 +150,7 @@ class NamedProblem:
             why = "all of its options cost None or inf" if given else "it has none"
             raise LayoutError(f"op {name!r} needs an option to run in: {why}")
         costs, kept = zip(*best.values(), strict=True)
-        self._ops[name] = NamedOp(name, operands, results, kept, costs, weight)
-        self._makers.update(dict.fromkeys(results, name))
+        return given, len(operands), len(results), kept, costs, weight
 
     @public
     def add_value(
@@ -239,16 +262,20 @@ class NamedProblem:
     def _numbering(self) -> Numbering:
         ops = tuple(self._ops.values())
         formats: dict[Hashable, dict[Hashable, None]] = {value: {} for value in self._makers}
+        columns: dict[int, _Columns] = {}
         for op in ops:
             for value in op.operands:
                 if value not in formats:
                     raise LayoutError(
                         f"op {op.name!r} uses value {value!r}, which no op makes: an input is an op without operands"
                     )
-            for k in op.taken:
-                formats[op.operands[k]].update(dict.fromkeys(option.ins[k] for option in op.options))
-            for k, value in enumerate(op.results):
-                formats[value].update(dict.fromkeys(option.outs[k] for option in op.options))
+            own = columns.get(id(op.options))
+            if own is None:
+                own = columns[id(op.options)] = _columns(op)
+            for k, asked in own[0]:
+                formats[op.operands[k]].update(asked)
+            for value, made in zip(op.results, own[1], strict=True):
+                formats[value].update(made)
         for value, (more, _, _) in self._stated.items():
             if value not in formats:
                 raise LayoutError(f"value {value!r} was added, and no op makes it")
@@ -261,26 +288,28 @@ class NamedProblem:
 
     def _problem(self, numbering: Numbering, lazy: bool) -> Problem:
         place = {value: v for v, value in enumerate(numbering.values)}
-        number = [{fmt: f for f, fmt in enumerate(own)} for own in numbering.formats]
+        # Values in the same formats, and ops with the same options on such values, have one numbering.
+        kinds: dict[tuple[Hashable, ...], int] = {}
+        kind_of = [kinds.setdefault(own, len(kinds)) for own in numbering.formats]
+        number = [{fmt: f for f, fmt in enumerate(own)} for own in kinds]
         made: list[set[int]] = [set() for _ in numbering.values]
         taken: list[set[int]] = [set() for _ in numbering.values]
         ops: list[OpNode] = []
+        numbered: dict[tuple[int, ...], _Numbered] = {}
         for op in numbering.ops:
             used = op.taken
             operands = tuple([place[op.operands[k]] for k in used])
             results = tuple([place[value] for value in op.results])
-            used_numbers, made_numbers = [number[v] for v in operands], [number[v] for v in results]
-            is_whole = len(used) == len(op.operands)
-            choices: list[Choice] = []
-            for option, cost in zip(op.options, op.costs, strict=True):
-                wanted = option.ins if is_whole else [option.ins[k] for k in used]
-                ins = tuple(map(getitem, used_numbers, wanted))
-                choices.append(Choice(ins, tuple(map(getitem, made_numbers, option.outs)), cost))
-            for k, v in enumerate(operands):
-                taken[v].update([choice.ins[k] for choice in choices])
-            for k, v in enumerate(results):
-                made[v].update([choice.outs[k] for choice in choices])
-            ops.append(OpNode(operands, results, tuple(choices), op.weight))
+            key = (id(op.options), *[kind_of[v] for v in operands], *[kind_of[v] for v in results])
+            own = numbered.get(key)
+            if own is None:
+                sides = [number[kind_of[v]] for v in operands], [number[kind_of[v]] for v in results]
+                own = numbered[key] = _numbered(op, used, *sides)
+            for v, formats in zip(operands, own.taken, strict=True):
+                taken[v] |= formats
+            for v, formats in zip(results, own.made, strict=True):
+                made[v] |= formats
+            ops.append(OpNode(operands, results, own.choices, op.weight))
         # Values that are alike, and lie in the same formats, have one matrix.
         known: dict[tuple[Hashable, ...], Matrix] = {}
         values: list[ValueNode] = []
@@ -301,17 +330,20 @@ class NamedProblem:
         Those that lead nowhere are not asked for and count as nothing: to the only format that the value is made in,
         and from the only one that it is taken in.
         """
-        known = self._asked.get(self._kind(value), {})
+        known = self._asked.setdefault(self._kind(value), {})
+        only_made = next(iter(made)) if len(made) == 1 else None
+        only_taken = next(iter(taken)) if len(taken) == 1 else None
         rows: list[tuple[int, ...]] = []
         for f, source in enumerate(formats):
             row: list[int] = []
             for g, target in enumerate(formats):
-                if f == g or not taken or made == {g} or taken == {f}:
+                if f == g or only_made == g or only_taken == f:
                     row.append(0)
-                elif (source, target) in known:
-                    row.append(known[source, target])
-                else:
-                    row.append(0 if lazy else self._cost(value, source, target))
+                    continue
+                cost = known.get((source, target))
+                if cost is None:
+                    cost = 0 if lazy else self._cost(value, source, target)
+                row.append(cost)
             rows.append(tuple(row))
         return tuple(rows)
 
@@ -325,8 +357,11 @@ class NamedProblem:
         known = of_value.get((source, target))
         if known is None:
             cost = self._stated[value][2] if value in self._stated else self._reorder_cost
-            where = partial("the reorder of value {!r} from {!r} to {!r}".format, value, source, target)
-            known = of_value[source, target] = self._units(cost(value, source, target), where)
+            known = cost(value, source, target)
+            if type(known) is not int or not 0 <= known < FORBIDDEN or self._resolution is not None:
+                where = partial("the reorder of value {!r} from {!r} to {!r}".format, value, source, target)
+                known = self._units(known, where)
+            of_value[source, target] = known
         return known
 
     def _ask_for_reorders_of(self, numbering: Numbering, problem: Problem, solution: Solution) -> bool:
@@ -375,6 +410,45 @@ class NamedProblem:
                 fmt=lambda v, f: repr(numbering.formats[v][f]),
             )
         )
+
+
+class _Numbered(NamedTuple):
+    """The choices of an op, and the numbers of the formats in which it takes operands and makes results."""
+
+    choices: tuple[Choice, ...]
+    taken: list[set[int]]
+    made: list[set[int]]
+
+
+def _numbered(
+    op: NamedOp,
+    used: Sequence[int],
+    used_numbers: Sequence[Mapping[Hashable, int]],
+    made_numbers: Sequence[Mapping[Hashable, int]],
+) -> _Numbered:
+    """The options of an op in numbers, given those of the formats of its operands that are `used`, and of results."""
+    is_whole = len(used) == len(op.operands)
+    choices: list[Choice] = []
+    for option, cost in zip(op.options, op.costs, strict=True):
+        wanted = option.ins if is_whole else [option.ins[k] for k in used]
+        ins = tuple(map(getitem, used_numbers, wanted))
+        choices.append(Choice(ins, tuple(map(getitem, made_numbers, option.outs)), cost))
+    return _Numbered(
+        tuple(choices),
+        [{choice.ins[k] for choice in choices} for k in range(len(used_numbers))],
+        [{choice.outs[k] for choice in choices} for k in range(len(made_numbers))],
+    )
+
+
+_Columns = tuple[list[tuple[int, dict[Hashable, None]]], list[dict[Hashable, None]]]
+
+
+def _columns(op: NamedOp) -> _Columns:
+    """The formats in which an op takes operands, by their numbers, and makes results."""
+    return (
+        [(k, dict.fromkeys([option.ins[k] for option in op.options])) for k in op.taken],
+        [dict.fromkeys([option.outs[k] for option in op.options]) for k in range(len(op.results))],
+    )
 
 
 def _check_time_limit(time_limit: Any) -> None:

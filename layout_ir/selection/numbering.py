@@ -35,7 +35,7 @@ class NamedOp:
     @property
     def taken(self) -> tuple[int, ...]:
         """The operands, by number, that the op takes in a certain format."""
-        return tuple(k for k, fmt in enumerate(self.options[0].ins) if fmt is not None)
+        return tuple([k for k, fmt in enumerate(self.options[0].ins) if fmt is not None])
 
 
 @dataclass(frozen=True, slots=True)

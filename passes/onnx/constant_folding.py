@@ -13,14 +13,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.budget import STEPS_PER_ELEMENT, Budget
-from layout_ir.frontends.onnx.folding import BY_NUMPY, fold
 from layout_ir.frontends.onnx.functions import Call, node_title
-from layout_ir.frontends.onnx.node import Node as FoldedNode
 from layout_ir.frontends.onnx.subgraphs import graphs_of
-from layout_ir.frontends.onnx.values import Constant
 from layout_ir.passes.onnx.inferred_types import SMALL
 from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
-from layout_ir.passes.onnx.orders import Shape, is_static
+from layout_ir.passes.onnx.orders import is_static
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,7 +56,7 @@ def decided_integers(graph: Graph, known: Mapping[str, NDArray[Any]]) -> dict[st
     changed: set[str] = set()
     for node in graph.nodes:
         evaluation.decide(node)
-        if not any(name and _is_open(graph.shape(name)) for name in node.outputs):
+        if not has_open_results(node):
             continue
         read = {
             name: array
@@ -76,8 +73,14 @@ def decided_integers(graph: Graph, known: Mapping[str, NDArray[Any]]) -> dict[st
     return found
 
 
-def _is_open(shape: Shape | None) -> bool:
-    return shape is None or not is_static(shape)
+def has_open_results(node: Node) -> bool:
+    """Whether some extent of a result of a node is not known."""
+    for name in node.outputs:
+        if name:
+            shape = node.graph.shape(name)
+            if shape is None or not is_static(shape):
+                return True
+    return False
 
 
 def _is_candidate(node: Node, graph: Graph) -> bool:
@@ -94,6 +97,8 @@ class _Evaluation:
         """The nodes that give the values which are decided, in order, by name of the value."""
         self._arrays: dict[str, NDArray[Any] | None] = dict(known or {})
         """The elements; None where they could not be computed, or would cost too much."""
+        self._small: dict[tuple[object, ...], NDArray[Any] | None] = {}
+        """The results of small nodes, by operator, attributes and operands."""
         self._sources: dict[str, frozenset[str]] = {}
         """The constants that each was computed from."""
 
@@ -160,6 +165,24 @@ class _Evaluation:
         result = node.result_shape()
         few = result is not None and is_static(result) and prod(cast("tuple[int, ...]", result)) <= SMALL
         is_small = few and all(a is None or a.size <= SMALL for a in arrays)
+        if not is_small:
+            return self._evaluated(node, arrays, is_small=False)
+        # Networks compute the same few integers in one block after the other.
+        given = [None if a is None else (a.dtype.str, a.shape, a.tobytes()) for a in arrays]
+        attributes = [attribute.SerializeToString() for attribute in node.proto.attribute]
+        key = node.op_type, *given, *attributes
+        if key not in self._small:
+            self._small[key] = self._evaluated(node, arrays, is_small=True)
+        return self._small[key]
+
+    def _evaluated(
+        self, node: Node, arrays: list[NDArray[Any] | None], *, is_small: bool
+    ) -> NDArray[Any] | None:
+        # They know the ops of a program, which most models are optimized without.
+        from layout_ir.frontends.onnx.folding import BY_NUMPY, fold
+        from layout_ir.frontends.onnx.node import Node as FoldedNode
+        from layout_ir.frontends.onnx.values import Constant
+
         if node.op_type in _PARTS or (is_small and node.op_type not in BY_NUMPY):
             return self._by_reference(node, arrays)
         call = Call(node.proto, node_title(node.proto, 0), self.graph.opsets)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.passes.onnx.blocked_channels import (
@@ -15,10 +16,11 @@ from layout_ir.passes.onnx.blocked_channels import (
     padded_channels,
 )
 from layout_ir.passes.onnx.blocked_fusion import fused
+from layout_ir.passes.onnx.consumers import Consumer
 from layout_ir.passes.onnx.graph_output import GraphOutput, NodeWriter
 from layout_ir.passes.onnx.model_graph import UNKNOWN_EXTENT, Graph, Node, PendingTensor
 from layout_ir.passes.onnx.node_models.node_option import NodeModel, NodeOption
-from layout_ir.passes.onnx.order_selection import Demand, NodeChoices, OrderOption, OrderProblem, ValueName
+from layout_ir.passes.onnx.order_selection import Demand, OrderOption, OrderProblem, ValueName
 from layout_ir.passes.onnx.orders import (
     Order,
     Shape,
@@ -28,6 +30,7 @@ from layout_ir.passes.onnx.orders import (
     is_same_shape,
     transposition,
 )
+from layout_ir.passes.onnx.reachable_orders import NodeChoices, ReachableOrders
 from layout_ir.selection.named_solution import NamedSolution
 
 if TYPE_CHECKING:
@@ -52,7 +55,7 @@ class Move:
 class Plan:
     """What was chosen: an option per node, an order per maker, and the reorders that lead to all that is needed."""
 
-    def __init__(self, problem: OrderProblem, solution: NamedSolution):
+    def __init__(self, problem: OrderProblem):
         self.problem = problem
         self.values = problem.values
         self.graph: Graph = problem.values.graph
@@ -60,28 +63,48 @@ class Plan:
         """The order in which a root is made, where it may be had in several."""
         self.origin: dict[Place, Place] = {}
         """What a tensor that is not made by a node is reordered from."""
-        for root in problem.roots:
-            value = ValueName(problem.graph, root)
-            self.made[root] = solution.formats[value]
-            for reorder in solution.reorders_of(value):
-                before = reorder.source
-                for order in self._steps(root, before, reorder.target):
-                    self.origin.setdefault((root, order), (root, before))
-                    before = order
         self.options: dict[int, NodeOption] = {}
-        """By identity of the node."""
+        """By identity of the node, for those with a choice."""
         self.models: dict[int, NodeModel | None] = {}
         """Likewise."""
         self.outputs: dict[str, Order] = {}
         """The orders of outputs and captured values, of their roots."""
+
+    @classmethod
+    def chosen(cls, problem: OrderProblem, solution: NamedSolution) -> Plan:
+        """The plan that a solution of the problem says."""
+        plan = cls(problem)
+        for root in problem.roots:
+            value = ValueName(problem.graph, root)
+            plan.made[root] = solution.formats[value]
+            for reorder in solution.reorders_of(value):
+                before = reorder.source
+                for order in plan._steps(root, before, reorder.target):
+                    plan.origin.setdefault((root, order), (root, before))
+                    before = order
         for name, what in problem.ops.items():
             option = solution.options[name]
             if isinstance(what, NodeChoices):
                 assert isinstance(option, OrderOption) and option.node_option is not None
-                self.options[id(what.node)] = option.node_option
-                self.models[id(what.node)] = what.model
+                plan.options[id(what.node)] = option.node_option
+                plan.models[id(what.node)] = what.model
             elif isinstance(what, Demand):
-                (self.outputs[what.name],) = option.ins
+                (plan.outputs[what.name],) = option.ins
+        return plan
+
+    @classmethod
+    def as_is(cls, reached: ReachableOrders, consumer: Consumer) -> Plan:
+        """The plan that leaves a graph as it is, with all its Transposes."""
+        values = reached.values
+        plan = cls(OrderProblem(values, consumer, 0, list(values.orders), {}, reached, 0))
+        plan.made = {root: own for root, (own, *_) in values.orders.items()}
+        for name, node in values.transposes.items():
+            member, source = values.members[name], values.members[node.inputs[0]]
+            plan.origin.setdefault((member.root, member.order), (member.root, source.order))
+        plan.models = {id(choices.node): choices.model for choices in reached.choices.values()}
+        results = ((value.name, values.member(value.name)) for value in values.graph.proto.output)
+        plan.outputs = {name: member.order for name, member in results if member.root in values.orders}
+        return plan
 
     def order_of(self, node: Node, number: int) -> Order:
         """The order of its root in which a node takes input `number`."""
@@ -102,7 +125,7 @@ class Plan:
         member = self.values.member(name)
         return transposition(member.order, self.outputs.get(name, member.order))
 
-    @property
+    @cached_property
     def has_blocks(self) -> bool:
         """Whether some node runs on blocked channels."""
         return any(any(map(is_blocked, option.outs)) for option in self.options.values())
@@ -124,6 +147,7 @@ class Plan:
             notes.append(f"{', '.join(open_names)}: {known} those that are compared: {compared}")
         return notes
 
+    @cached_property
     def moves(self) -> list[Move]:
         """The Transposes that remain: not those of constants, which happen now, nor those that move nothing."""
         found: list[Move] = []
@@ -131,6 +155,12 @@ class Plan:
             if root not in self.graph.constants and not self.is_reshape(root, source, target):
                 found.append(Move(root, source, target, 2 * self.graph.nbytes(root)))
         return found
+
+    @cached_property
+    def transpose_cost(self) -> int:
+        """What the Transposes that remain take the consumer."""
+        cost = self.problem.consumer.move_cost
+        return sum(cost(m.source, m.target, self.graph.shape(m.root), m.nbytes) for m in self.moves)
 
     def _steps(self, root: str, source: Order, target: Order) -> list[Order]:
         """The orders through which a value is moved, the last one `target`: constants happen now, in one step."""
@@ -159,6 +189,8 @@ class GraphRewriter:
         """Names of tensors that are written already."""
         self.copied: set[str] = set()
         """Constants that live on in the order of the model."""
+        self.origins: list[Node | None] = []
+        """Per node that was written, the one that it is; None for one that is new."""
         self.types: list[onnx.ValueInfoProto] = []
         """What is to be said of values that shape inference does not know."""
         self.aliases: dict[str, Place] = {}
@@ -212,9 +244,14 @@ class GraphRewriter:
         given = [*(v.name for v in proto.input), *(t.name for t in proto.initializer), *sparse]
         self.there.update(name for name in given if name not in self.graph.constants)
         for node in self.values.nodes:
+            count = len(self.out.nodes)
             self._write_node(node)
+            # What it needs is written in front of it.
+            new = len(self.out.nodes) - count
+            self.origins += [*[None] * (new - 1), node][:new]
         for value in proto.output:
             self._alias(value.name)
+        self.origins += [None] * (len(self.out.nodes) - len(self.origins))
         if self.plan.has_blocks:
             self._fuse()
 
@@ -378,17 +415,21 @@ class GraphRewriter:
             name and self.name((name, self.values.root_order(name, order)))
             for name, order in zip(node.outputs, option.outs, strict=True)
         ]
-        writer = NodeWriter(
-            node, self.out, inputs, outputs, lambda k, axes: self._reshaped(node, option, k, axes)
-        )
         model = self.plan.models.get(id(node))
-        if model is not None and not all(map(is_identity, (*option.ins, *option.outs))):
-            self.out.nodes.append(model.write(node, option, writer))
-            if self.out.nodes[-1].domain != node.proto.domain:
-                self._state_types(node, option, outputs)
+        is_changed = model is not None and not all(map(is_identity, (*option.ins, *option.outs)))
+        is_renamed = (*inputs, *outputs) != (*node.inputs, *node.outputs)
+        if not is_changed and not is_renamed and not self.plan.has_blocks:
+            self.out.nodes.append(node.proto)
         else:
-            self.out.nodes.append(writer.copy())
-        self.there.update(name for name in outputs if name)
+            writer = NodeWriter(
+                node, self.out, inputs, outputs, lambda k, axes: self._reshaped(node, option, k, axes)
+            )
+            self.out.nodes.append(
+                model.write(node, option, writer) if model and is_changed else writer.copy()
+            )
+            if is_changed and self.out.nodes[-1].domain != node.proto.domain:
+                self._state_types(node, option, outputs)
+        self.there.update([name for name in outputs if name])
 
     def _state_types(self, node: Node, option: NodeOption, outputs: Sequence[str]) -> None:
         """States the types of results of an operator that ONNX's shape inference does not know."""
@@ -444,7 +485,6 @@ def _replace_graph(
     names = {name for node in written.nodes for name in node.output}
     names.update(value.name for value in (*graph.input, *graph.output))
     new = type(graph)()
-    new.node.extend(written.nodes)
     new.value_info.extend(value for value in graph.value_info if value.name in names)
     stated = {value.name for value in new.value_info}
     new.value_info.extend(value for value in types if value.name in names and value.name not in stated)
@@ -458,3 +498,4 @@ def _replace_graph(
     )
     del graph.node[:], graph.value_info[:], graph.quantization_annotation[:]
     graph.MergeFrom(new)
+    graph.node.extend(written.nodes)

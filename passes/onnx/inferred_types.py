@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 SMALL = 1024
 """Elements of a constant that shape inference and the models of nodes may look at: axes, pads, shapes."""
 
+BY_TYPES_ALONE = frozenset((
+    "Add", "AveragePool", "BatchNormalization", "Clip", "Concat", "Conv", "ConvTranspose", "Div", "Erf", "Gelu", "Gemm",
+    "GlobalAveragePool", "HardSigmoid", "HardSwish", "Identity", "LayerNormalization", "LeakyRelu", "MatMul", "MaxPool",
+    "Mul", "PRelu", "Pow", "Relu", "Sigmoid", "Softmax", "Sqrt", "Sub", "Tanh", "Transpose",
+))  # fmt: skip
+"""Operators whose results have types for which the elements of no operand matter: those that networks have most."""
+
 _ALIKE = ("Relu", slice(1))
 """What stands in for an operator whose result has the type of its first operand."""
 _STAND_INS = {

@@ -16,7 +16,12 @@ from layout_ir.frontends.onnx.functions import domain_of
 from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.subgraphs import captured_names, graphs_of
 from layout_ir.frontends.onnx.tensor_protos import array_of
-from layout_ir.passes.onnx.inferred_types import SMALL, inferred_results, inferred_types
+from layout_ir.passes.onnx.inferred_types import (
+    BY_TYPES_ALONE,
+    SMALL,
+    inferred_results,
+    inferred_types,
+)
 from layout_ir.passes.onnx.orders import Extent, Order, Shape, identity, is_static
 
 if TYPE_CHECKING:
@@ -61,7 +66,8 @@ class Graph:
         self.proto = proto
         self.outer = outer
         """The graph around a subgraph, whose values it may use by name."""
-        self._taken = names_of(proto) if taken is None else taken
+        self.taken = names_of(proto) if taken is None else taken
+        """All names of the model, none of which a new value may have."""
         self.opsets = opsets
         self.folder = folder
         self.types = types
@@ -89,6 +95,8 @@ class Graph:
         self._shapes: dict[str, Shape | None] = {}
         self._elements: dict[str, int] = {}
         self._arrays: dict[str, NDArray[Any] | None] = {}
+        self._inferred: dict[tuple[object, ...], list[tuple[onnx.TypeProto, Shape | None] | None]] = {}
+        """The types and shapes of results by all that they follow from."""
 
     @cached_property
     def nodes_of_model(self) -> list[Node]:
@@ -147,10 +155,10 @@ class Graph:
     def fresh(self, name: str) -> str:
         """`name`, or with a number behind it where the graph has it already; taken from now on."""
         number, found = 1, name
-        while found in self._taken:
+        while found in self.taken:
             number += 1
             found = f"{name}_{number}"
-        self._taken.add(found)
+        self.taken.add(found)
         return found
 
     def add_ints(self, values: Sequence[int], name: str) -> str:
@@ -163,26 +171,55 @@ class Graph:
 
     def set_shape(self, name: str, shape: Shape, like: str) -> None:
         """States the shape of a new value, which has elements of the type of value `like`."""
+        self.set_type(name, shape, self.element_type(like))
+
+    def set_type(self, name: str, shape: Shape | None, element_type: int) -> None:
+        """States the shape of a value, as far as it is known, and the number of its element type."""
         self._shapes[name] = shape
-        self._elements[name] = self.element_type(like)
+        self._elements[name] = element_type
 
     def infer_results(self, node: Node, read: Mapping[str, NDArray[Any]]) -> list[str]:
         """Finds the types of the results of a node where `read` has the elements of inputs that are no constants.
 
         Returns the names of those of which more is known now.
         """
-        types = {name: self.types[name] for name in node.inputs if name in self.types}
-        small = {name: self.small_constant(name) for name in node.inputs if name and name not in read}
-        elements = {**read, **{name: array for name, array in small.items() if array is not None}}
-        found = inferred_results(node.proto, types, elements, self.opsets)
+        elements: dict[str, NDArray[Any]] = {}
+        if node.domain or node.op_type not in BY_TYPES_ALONE:
+            small = {name: self.small_constant(name) for name in node.inputs if name and name not in read}
+            elements = {**read, **{name: array for name, array in small.items() if array is not None}}
+        # Blocks of a network have nodes that are alike.
+        given = [elements.get(name) for name in node.inputs]
+        key = (
+            *(node.op_type, node.domain, len(node.inputs), len(node.outputs)),
+            *map(self._type_key, node.inputs),
+            *[None if array is None else (array.dtype.str, array.shape, array.tobytes()) for array in given],
+            *[attribute.SerializeToString() for attribute in node.proto.attribute],
+        )
+        results = self._inferred.get(key)
+        if results is None:
+            types = {name: self.types[name] for name in node.inputs if name in self.types}
+            found = inferred_results(node.proto, types, elements, self.opsets)
+            by_place = [
+                (found[name], _shape_of(found[name])) if name in found else None for name in node.outputs
+            ]
+            results = self._inferred[key] = by_place
         known: list[str] = []
-        for name, type in found.items():
-            shape = _shape_of(type)
-            if shape is not None and shape != self.shape(name):
-                self.types[name] = type
-                self._shapes[name] = shape
-                known.append(name)
+        for name, result in zip(node.outputs, results, strict=True):
+            if name and result is not None:
+                type, shape = result
+                if shape is not None and shape != self.shape(name):
+                    self.types[name] = type
+                    self._shapes[name] = shape
+                    known.append(name)
         return known
+
+    def _type_key(self, name: str) -> object:
+        """What tells the type of a value from others."""
+        type = self.types.get(name)
+        if type is None:
+            return None
+        shape = self.shape(name)
+        return type.SerializeToString() if shape is None else (shape, type.tensor_type.elem_type)
 
     def shape(self, name: str) -> Shape | None:
         """The shape of a value; None where not even its rank is known, or where it is no tensor."""
@@ -301,6 +338,8 @@ class Node:
         self.domain = domain_of(proto.domain)
         self.inputs = tuple(proto.input)
         self.outputs = tuple(proto.output)
+        self.captures: Sequence[str] = captured_names(proto) if proto.attribute else ()
+        """Outer values that the subgraphs of the node use by name."""
 
     @property
     def opset(self) -> int:
@@ -311,11 +350,6 @@ class Node:
     def attributes(self) -> dict[str, onnx.AttributeProto]:
         """The attributes by name."""
         return {attribute.name: attribute for attribute in self.proto.attribute}
-
-    @cached_property
-    def captures(self) -> list[str]:
-        """Outer values that the subgraphs of the node use by name."""
-        return captured_names(self.proto) if self.proto.attribute else []
 
     def int(self, name: str, default: int) -> int:
         """An integer attribute."""
@@ -394,9 +428,7 @@ def graphs_of_model(
     `stated` types that shape inference does not find.
     """
     opsets = {domain_of(entry.domain): entry.version for entry in model.opset_import}
-    # Before IR version 4, initializers had to be listed as inputs.
-    listed = model.graph.input if model.ir_version >= 4 else ()
-    overridable = frozenset(value.name for value in listed)
+    overridable = overridable_names(model)
     taken = names_of(model.graph)
     functions = frozenset((domain_of(f.domain), f.name) for f in model.functions)
     infer = partial(inferred_types, known=known or {}, stated=stated or {})
@@ -433,6 +465,37 @@ def graphs_of_model(
                 )
                 waiting.append(graphs[-1])
     return graphs
+
+
+def rewritten_graph(model: onnx.ModelProto, before: Graph, places: Mapping[str, tuple[str, Order]]) -> Graph:
+    """The graph of a model that was written in place of `before`, with the types of its values.
+
+    By name of a value, `places` says which value of the graph before it is, and in which order of its dims.
+    """
+    graph = Graph(
+        model.graph,
+        {domain_of(entry.domain): entry.version for entry in model.opset_import},
+        before.folder,
+        {},
+        overridable=overridable_names(model),
+        taken=before.taken,
+        functions=before.functions,
+    )
+    graph.pending, graph.batches = before.pending, before.batches
+    for name, (root, order) in places.items():
+        shape = before.shape(root)
+        graph.set_type(
+            name,
+            None if shape is None else tuple([shape[d] for d in order]),
+            before.element_type(root),
+        )
+    return graph
+
+
+def overridable_names(model: onnx.ModelProto) -> frozenset[str]:
+    """The names of inputs: of initializers, those that callers may give another value."""
+    # Before IR version 4, initializers had to be listed as inputs.
+    return frozenset(value.name for value in model.graph.input) if model.ir_version >= 4 else frozenset()
 
 
 def names_of(graph: onnx.GraphProto) -> set[str]:

@@ -9,7 +9,7 @@ take and give their values in the orders of the model.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -22,19 +22,30 @@ from layout_ir.frontends.onnx.subgraphs import nodes_within
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.onnx.blocked_channels import NCHWC_DOMAIN
-from layout_ir.passes.onnx.constant_folding import decided_integers, fold_constant_transposes
+from layout_ir.passes.onnx.constant_folding import (
+    decided_integers,
+    fold_constant_transposes,
+    has_open_results,
+)
 from layout_ir.passes.onnx.consumers import Consumer, consumer_named
 from layout_ir.passes.onnx.equal_extents import name_equal_extents
+from layout_ir.passes.onnx.fixed_point import is_fixed_point
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
 from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Place, Plan, constant_tensor
 from layout_ir.passes.onnx.model_file import is_pending, tensors_within, write_model
-from layout_ir.passes.onnx.model_graph import Graph, PendingTensor, graphs_of_model, is_transpose
-from layout_ir.passes.onnx.order_selection import OrderProblem, model_problem
+from layout_ir.passes.onnx.model_graph import (
+    Graph,
+    Node,
+    PendingTensor,
+    graphs_of_model,
+    is_transpose,
+    rewritten_graph,
+)
+from layout_ir.passes.onnx.order_selection import model_problem
 from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity
+from layout_ir.passes.onnx.reachable_orders import OrderPropagation, ReachableOrders
 from layout_ir.passes.onnx.remaining import Remaining, remaining_transposes
 from layout_ir.passes.onnx.view_chains import merge_view_chains
-from layout_ir.passes.selection.translation.origin import compare_problems
-from layout_ir.selection.named_problem import NamedProblem
 from layout_ir.selection.solver.selection_problem import Solution
 
 if TYPE_CHECKING:
@@ -165,7 +176,8 @@ def _optimized(
         )
     check_names(model.graph)
     check_shapes(model.graph, shapes)
-    task = _Task(model, folder, {}, shapes, consumer, free_inputs, free_outputs, certificate)
+    propagation = OrderPropagation(consumer)
+    task = _Task(model, folder, {}, shapes, consumer, propagation, free_inputs, free_outputs, certificate)
     result = task.optimized()
     before = result.before
     # What one round writes may let the next see more: views that came to lie side by side.
@@ -173,6 +185,10 @@ def _optimized(
     sizes: Mapping[str, Sequence[int]] = task.shapes
     last = before.cost
     while task.improved:
+        remaining = task.remaining_for_good()
+        if remaining is not None:
+            result.remaining = remaining
+            break
         if obligations and (task.free_inputs or task.free_outputs):
             # They are of the model that came: what callers are asked for is settled once.
             turned = {entry.name: entry.order for entry in obligations}
@@ -185,6 +201,8 @@ def _optimized(
         # A round that made nothing better, whatever it expected, is the last.
         task.improved &= again.before.cost < last
         last = again.before.cost
+    if result.after.count and not result.remaining:
+        result.remaining = _sorted_remaining(task.plans)
     return result
 
 
@@ -197,6 +215,7 @@ class _Task:
     pending: dict[str, PendingTensor]
     shapes: Mapping[str, Sequence[int]]
     consumer: Consumer
+    propagation: OrderPropagation
     free_inputs: bool
     free_outputs: bool
     certificate: bool
@@ -207,27 +226,34 @@ class _Task:
     """Those that constants and known shapes decide, as earlier rounds found them."""
     places: dict[str, Place] = field(default_factory=dict[str, Place])
     """Of the tensors that earlier rounds wrote: the values of the model that came in, and their orders."""
+    plans: list[Plan] = field(default_factory=list[Plan])
+    """What was chosen in the last round, per graph."""
+    written: tuple[Plan, GraphRewriter, int] | None = None
+    """What an earlier round wrote, for which cost, where all types are known by that."""
+    stated: tuple[Traffic, ReachableOrders] | None = None
+    """The Transposes of the graph that was written then, and what it has to choose from."""
 
     def optimized(self) -> OptimizedModel:
         """The result of this round; sets `improved` where it changed the model."""
-        graphs = _graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.integers)
-        before = self._traffic(graphs)
-        transposed = frozenset(n.outputs[0] for g in graphs for n in g.nodes if is_transpose(n))
-        plans, solution, certificate, notes = self._planned(graphs)
-        remaining = sorted(
-            (entry for plan in plans for entry in remaining_transposes(plan)), key=lambda entry: -entry.nbytes
-        )
-        after = Traffic(
-            len(remaining),
-            sum(entry.nbytes for entry in remaining),
-            sum(entry.cost for entry in remaining),
-        )
+        if self.stated is None:
+            graphs = _graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.integers)
+            before = self._traffic(graphs)
+            transposed = frozenset(n.outputs[0] for g in graphs for n in g.nodes if is_transpose(n))
+            reached = _reached(graphs, self.propagation)
+        else:
+            before, transposed, reached = self.stated[0], frozenset[str](), [self.stated[1]]
+        plans, solution, certificate, notes = self._planned(reached)
+        self.plans = plans
+        after = self._left(plans)
+        is_blocked = any(plan.has_blocks for plan in plans)
+        # Where much is left, there is another look at the model, and they are those that it finds.
+        is_last = is_blocked or after.count <= 2 or after.cost >= before.cost
+        remaining = _sorted_remaining(plans) if is_last else []
         obligations = _obligations(plans[0])
         result = OptimizedModel(
             self.model, self.folder, self.pending, self.consumer.name, before, after, remaining, obligations, solution,
             certificate, notes, transposed, self.places,
         )  # fmt: skip
-        is_blocked = any(plan.has_blocks for plan in plans)
         if is_blocked:
             notes.append(
                 f"an order that names a dim twice has it in blocks of {self.consumer.block}: a reorder into blocks or "
@@ -235,8 +261,8 @@ class _Task:
             )
         if after.cost < before.cost or is_blocked:
             places: dict[str, Place] = {}
-            for plan in reversed(plans):
-                rewriter = GraphRewriter(plan)
+            rewriters = [GraphRewriter(plan) for plan in plans]
+            for rewriter in reversed(rewriters):
                 rewriter.write()
                 self.types.update((value.name, value.type) for value in rewriter.types)
                 places.update({name: result.place(*place) for name, place in rewriter.places.items()})
@@ -244,29 +270,64 @@ class _Task:
             _change_boundary(self.model.graph, obligations)
             _import_domains(self.model)
             # What is left for callers alone no second look makes less; but it may find extents that were not known.
-            boundary = len(remaining) <= 2 and all(entry.is_at_boundary for entry in remaining)
+            boundary = is_last and after.count <= 2 and all(entry.is_at_boundary for entry in remaining)
             self.improved = not is_blocked and (self.certificate or not boundary or bool(notes))
+            is_carried = len(plans) == 1 and not notes and self._is_carried(plans[0], solution)
+            self.written = (plans[0], rewriters[0], solution.cost) if is_carried else None
+            self.stated = None
         else:
             result.obligations = []
         return result
 
+    def _is_carried(self, plan: Plan, solution: Solution) -> bool:
+        """Whether what is known of a graph is all that can be known of the one that was written for it.
+
+        Not where there is to be a certificate: that is of the problem that the model has for whoever reads it.
+        """
+        known = all(plan.graph.shape(root) is not None for root in plan.values.orders)
+        return known and solution.is_optimal and not self.certificate and not self.shapes
+
+    def remaining_for_good(self) -> list[Remaining] | None:
+        """The Transposes of the model, where another round is known to leave them as they are; None where it is not."""
+        if self.written is None:
+            return None
+        plan, rewriter, cost = self.written
+        graph = rewritten_graph(self.model, plan.graph, rewriter.places)
+        traffic = self._traffic([graph])
+        (reached,) = _reached([graph], self.propagation)
+        if is_fixed_point(plan, rewriter, cost, reached):
+            return _sorted_remaining([Plan.as_is(reached, self.consumer)])
+        self.stated = traffic, reached
+        return None
+
     def _traffic(self, graphs: Sequence[Graph]) -> Traffic:
-        moved = [
-            2 * graph.nbytes(node.input(0)) for graph in graphs for node in graph.nodes if is_transpose(node)
-        ]
+        return self._transposed(node for graph in graphs for node in graph.nodes)
+
+    def _transposed(self, nodes: Iterable[Node]) -> Traffic:
+        moved = [2 * node.graph.nbytes(node.input(0)) for node in nodes if is_transpose(node)]
         return Traffic(len(moved), sum(moved), sum(map(self.consumer.transpose_cost, moved)))
 
+    def _left(self, plans: Sequence[Plan]) -> Traffic:
+        """The Transposes that plans leave: those of values of unknown rank, and the reorders that remain."""
+        unknown = self._transposed(node for plan in plans for node in plan.values.nodes)
+        moves = [move for plan in plans for move in plan.moves]
+        return Traffic(
+            unknown.count + len(moves),
+            unknown.nbytes + sum(move.nbytes for move in moves),
+            unknown.cost + sum(plan.transpose_cost for plan in plans),
+        )
+
     def _planned(
-        self, graphs: Sequence[Graph]
+        self, reached: Sequence[ReachableOrders]
     ) -> tuple[list[Plan], Solution, dict[str, Any] | None, list[str]]:
-        inputs, outputs = _free_names(graphs[0])
+        inputs, outputs = _free_names(reached[0].values.graph)
         inputs, outputs = inputs if self.free_inputs else [], outputs if self.free_outputs else []
-        problem, parts = _stated(graphs, self.consumer, inputs, outputs)
-        omitted = tuple(what for part in parts for what in part.omitted)
+        problem, parts = model_problem(reached, self.consumer, free_inputs=inputs, free_outputs=outputs)
+        omitted = tuple(what for part in parts for what in part.reached.omitted)
         origin = {"target": self.consumer.name, "costs": None}
         found = problem.solve(certificate=self.certificate, extra={"origin": origin, "omitted": len(omitted)})
         solution = replace(found.numbers, omitted=omitted)
-        plans = [Plan(part, found) for part in parts]
+        plans = [Plan.chosen(part, found) for part in parts]
         notes = [note for plan in plans for note in plan.open_extents()]
         return plans, solution, found.certificate, list(dict.fromkeys(notes))
 
@@ -289,28 +350,39 @@ def _graphs(
         if not more.keys() - integers.keys():
             return graphs
         integers |= more
+        # Types were inferred on the way; once all extents are known, no more can be found.
+        if len(graphs) == 1 and not shapes and not any(map(has_open_results, graphs[0].nodes)):
+            return graphs
 
 
-def _stated(
-    graphs: Sequence[Graph], consumer: Consumer, inputs: Sequence[str] = (), outputs: Sequence[str] = ()
-) -> tuple[NamedProblem, list[OrderProblem]]:
-    """The problem of all graphs, without what constants decide and what views undo, and the part of each graph."""
+def _reached(graphs: Sequence[Graph], propagation: OrderPropagation) -> list[ReachableOrders]:
+    """What each graph has to choose from, without what constants decide and what views undo."""
     for graph in graphs:
-        if consumer.block:
+        if propagation.consumer.block:
             name_equal_extents(graph)
         fold_constant_transposes(graph)
         merge_view_chains(graph)
-    return model_problem(graphs, consumer, free_inputs=inputs, free_outputs=outputs)
+    return [propagation.reachable(graph) for graph in graphs]
+
+
+def _sorted_remaining(plans: Sequence[Plan]) -> list[Remaining]:
+    """The Transposes that are left, those that move most first."""
+    return sorted(
+        (entry for plan in plans for entry in remaining_transposes(plan)), key=lambda entry: -entry.nbytes
+    )
 
 
 def check_model(
     certificate: dict[str, Any], source: Source, target: str, shapes: Mapping[str, Sequence[int]]
 ) -> None:
     """Raises LayoutError where the problem of a model, as it is, is not that of the certificate."""
+    from layout_ir.passes.selection.translation.origin import compare_problems
+
     model, folder = read_model(source)
     consumer = consumer_named(target)
     graphs = _graphs(model, folder, shapes, {}, {}, {})
-    compare_problems(certificate, _stated(graphs, consumer)[0].numbers())
+    problem, _ = model_problem(_reached(graphs, OrderPropagation(consumer)), consumer)
+    compare_problems(certificate, problem.numbers())
 
 
 def _free_names(graph: Graph) -> tuple[list[str], list[str]]:

@@ -1,102 +1,31 @@
 """The choice of an order of dims for every value of a graph, at least cost.
 
-A Transpose is another name of its operand: value y = Transpose(x, perm) lies in order `o` where x lies in order
-`compose(perm, o)`. So the Transposes of a model vanish from the problem, and what they did is asked for by those who
-use their results; wherever the orders of a maker and of a user differ in the end, a Transpose is written.
+The Transposes of a model vanish from the problem: their results are names of values in other orders. What they did is
+asked for by those who use their results; wherever the orders of a maker and of a user differ in the end, a Transpose is
+written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import contains
 from typing import NamedTuple
 
 from layout_ir.frontends.onnx.functions import node_name
 from layout_ir.passes.onnx.consumers import CHANGED_NODE, SMALL_NODE, Consumer
-from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
-from layout_ir.passes.onnx.node_models.node_option import NodeModel, NodeOption, option_of
-from layout_ir.passes.onnx.orders import (
-    Order,
-    Shape,
-    compose,
-    identity,
-    is_identity,
-    transposition,
+from layout_ir.passes.onnx.node_models.node_option import NodeOption
+from layout_ir.passes.onnx.orders import Order, Shape, compose, is_identity, without_units
+from layout_ir.passes.onnx.reachable_orders import (
+    Member,
+    NodeChoices,
+    OfferedOptions,
+    ReachableOrders,
+    Values,
 )
 from layout_ir.selection.named_problem import NamedProblem
 from layout_ir.selection.numbering import Option
 from layout_ir.selection.solver.selection_problem import FORBIDDEN
-
-MOST_ORDERS = 64
-"""Orders of one value that are weighed against each other."""
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A name of a value: it is `root` in order `order`."""
-
-    root: str
-    order: Order
-    is_root: bool = False
-    """Whether it is the name of the value itself, and so in its own order."""
-
-
-class Values:
-    """The values of a graph without its Transposes, each with all its names, and the orders that reach it."""
-
-    def __init__(self, graph: Graph):
-        self.graph = graph
-        self.members: dict[str, Member] = {}
-        """What is a result of Transposes."""
-        self.transposes: dict[str, Node] = {}
-        """By name of the result, the Transposes that vanish."""
-        self.nodes: list[Node] = []
-        """All other nodes."""
-        self.orders: dict[str, dict[Order, None]] = {}
-        """Per root that may be had in several orders, these."""
-        self.names: dict[str, list[str]] = {}
-        """Per root of a Transpose, its names, its own first."""
-        for node in graph.nodes:
-            perm = transpose_perm(node)
-            if perm is None:
-                self.nodes.append(node)
-                continue
-            source = self.member(node.inputs[0], len(perm))
-            member = Member(source.root, compose(source.order, perm))
-            self.members[node.outputs[0]] = member
-            self.transposes[node.outputs[0]] = node
-            self.names.setdefault(member.root, [member.root]).append(node.outputs[0])
-            self.orders.setdefault(member.root, {identity(len(perm)): None})[member.order] = None
-
-    def member(self, name: str, rank: int | None = None) -> Member:
-        """The root of a value, and the order in which it is that."""
-        found = self.members.get(name)
-        if found is None:
-            if rank is None:
-                shape = self.graph.shape(name)
-                rank = 0 if shape is None else len(shape)
-            found = self.members[name] = Member(name, identity(rank), True)
-        return found
-
-    def candidates(self, name: str) -> list[Order]:
-        """The orders in which the value of this name may be had."""
-        if not name:
-            return []
-        member = self.member(name)
-        orders = self.orders.get(member.root)
-        if orders is None:
-            return [member.order]
-        if member.is_root or is_identity(member.order):
-            return list(orders)
-        return [transposition(member.order, order) for order in orders]
-
-    def root_order(self, name: str, order: Order) -> Order:
-        """The order of the root where the value of this name lies in `order`; () is that of the name itself."""
-        member = self.members.get(name) or self.member(name)
-        if not order:
-            return member.order
-        return order if member.is_root else compose(member.order, order)
 
 
 class OpName(NamedTuple):
@@ -128,15 +57,6 @@ class OrderOption(Option):
 
 
 @dataclass(frozen=True)
-class NodeChoices:
-    """A node that may run in several ways: the options of its model, that of the model of the file first."""
-
-    node: Node
-    model: NodeModel | None
-    options: tuple[NodeOption, ...]
-
-
-@dataclass(frozen=True)
 class Demand:
     """A value that is needed in the order in which it has this name: a result of the graph, or one for a subgraph."""
 
@@ -156,11 +76,13 @@ class OrderProblem:
     """The values, those that may be had in several orders."""
     ops: dict[OpName, NodeChoices | str | Demand]
     """A node, the name of a source (an input or a constant), or a demand."""
-    omitted: tuple[str, ...]
+    reached: ReachableOrders
+    largest_rest: int
+    """The most that its ops can cost together."""
 
 
 def model_problem(
-    graphs: Sequence[Graph],
+    reached: Sequence[ReachableOrders],
     consumer: Consumer,
     *,
     free_inputs: Sequence[str] = (),
@@ -173,7 +95,7 @@ def model_problem(
         _order_problem(
             problem, number, graph, consumer, () if number else free_inputs, () if number else free_outputs
         )
-        for number, graph in enumerate(graphs)
+        for number, graph in enumerate(reached)
     ]
     return problem, found
 
@@ -181,25 +103,27 @@ def model_problem(
 def _order_problem(
     problem: NamedProblem,
     number: int,
-    graph: Graph,
+    reached: ReachableOrders,
     consumer: Consumer,
     free_inputs: Sequence[str],
     free_outputs: Sequence[str],
 ) -> OrderProblem:
     """Adds graph `number` to a problem."""
-    values = Values(graph)
-    found, omitted = _spread(values, consumer)
+    values = reached.values
+    graph = values.graph
     statement = _Statement(problem, number, values, consumer)
     for place, node in enumerate(values.nodes):
         for name in node.captures:
             statement.add_result(name, is_free=False)
         # All values of a node that was not come to have one order only.
-        if place in found:
-            statement.add_node(found[place])
+        if place in reached.choices:
+            statement.add_node(reached.choices[place])
     statement.add_sources({*graph.constants, *free_inputs})
     for value in graph.proto.output:
         statement.add_result(value.name, is_free=value.name in free_outputs)
-    return OrderProblem(values, consumer, number, list(values.orders), statement.meaning, omitted)
+    return OrderProblem(
+        values, consumer, number, list(values.orders), statement.meaning, reached, statement.largest
+    )
 
 
 class _Statement:
@@ -211,7 +135,11 @@ class _Statement:
         self.values = values
         self.orders = values.orders
         self.meaning: dict[OpName, NodeChoices | str | Demand] = {}
+        self.largest = 0
+        """The most that the ops so far can cost together."""
         self._made: set[str] = set()
+        self._options: dict[tuple[object, ...], tuple[tuple[OrderOption, ...], int]] = {}
+        """What `add_node` found for options on names and orders like these, and the most that one costs."""
         for root, orders in self.orders.items():
             if root in values.graph.constants:
                 cost, alike = _constant_cost, True
@@ -224,7 +152,7 @@ class _Statement:
         self,
         operands: Sequence[str],
         results: Sequence[str],
-        options: Iterable[Option],
+        options: Sequence[Option],
         meaning: NodeChoices | str | Demand,
         what: str,
     ) -> None:
@@ -240,25 +168,21 @@ class _Statement:
 
     def add_node(self, choices: NodeChoices) -> None:
         """Adds a node; of options that look alike here, the one of least cost."""
-        node = choices.node
-        touched = [(k, root) for k, name in enumerate(node.inputs) if (root := self._root(name)) is not None]
-        given = [(k, root) for k, name in enumerate(node.outputs) if (root := self._root(name)) is not None]
-        if not touched and not given:
+        node, members, orders = choices.node, self.values.members, self.orders
+        ins = [(k, members[name]) for k, name in enumerate(node.inputs) if name]
+        outs = [(k, members[name]) for k, name in enumerate(node.outputs) if name]
+        ins, outs = ([(k, m) for k, m in side if m.root in orders] for side in (ins, outs))
+        if not ins and not outs:
             return
-        self._made.update(node.outputs[k] for k, _ in given)
-        options: list[OrderOption] = []
-        root_order, known = self.values.root_order, [self.orders[root] for _, root in (*touched, *given)]
-        inputs = [(k, node.inputs[k]) for k, _ in touched]
-        outputs = [(k, node.outputs[k]) for k, _ in given]
-        for option in choices.options:
-            ins = tuple([root_order(name, option.ins[k]) for k, name in inputs])
-            outs = tuple([root_order(name, option.outs[k]) for k, name in outputs])
-            # An order that was left out, being one too many, is no choice.
-            if all(map(contains, known, (*ins, *outs))):
-                changed = not all(map(is_identity, (*option.ins, *option.outs)))
-                cost = CHANGED_NODE * changed + SMALL_NODE * option.more_nodes + option.cost
-                options.append(OrderOption(ins, outs, cost, node_option=option))
-        operands, results = [root for _, root in touched], [root for _, root in given]
+        self._made.update([node.outputs[k] for k, _ in outs])
+        known = [tuple(orders[m.root]) for _, m in (*ins, *outs)]
+        key = id(choices.offered), *known, *[(k, m.order, m.is_root) for k, m in (*ins, *outs)]
+        found = self._options.get(key)
+        if found is None:
+            found = self._options[key] = _order_options(choices.offered, ins, outs, known)
+        options, largest = found
+        self.largest += largest
+        operands, results = [m.root for _, m in ins], [m.root for _, m in outs]
         self._add(operands, results, options, choices, node_name(node.proto))
 
     def add_sources(self, free: set[str]) -> None:
@@ -269,6 +193,7 @@ class _Statement:
                 allowed = [own, *others] if root in free else [own]
                 options = [Option((), (order,), CHANGED_NODE * (order != own)) for order in allowed]
                 self._add((), (root,), options, root, f"source '{root}'")
+                self.largest += CHANGED_NODE * bool(others)
 
     def add_result(self, name: str, *, is_free: bool) -> None:
         """Adds that somebody needs the value of this name, as it is or, where it is free, in any order."""
@@ -277,84 +202,34 @@ class _Statement:
             orders = self.orders[root] if is_free else (own,)
             options = [Option((order,), (), CHANGED_NODE * (order != own)) for order in orders]
             self._add((root,), (), options, Demand(name, own), f"result '{name}'")
+            self.largest += CHANGED_NODE * is_free
 
 
-def _choices(values: Values, node: Node, model: NodeModel | None) -> NodeChoices:
-    """The options of a node for the orders in which its values may be had by now."""
-    first = option_of(node, {}, {})
-    if model is None:
-        return NodeChoices(node, None, (first,))
-    ins, outs = first.ins, first.outs
-    others: list[NodeOption] = []
-    for option in model.options(
-        node,
-        [values.candidates(name) for name in node.inputs],
-        [values.candidates(name) for name in node.outputs],
-    ):
-        if option.ins != ins or option.outs != outs:
-            others.append(option)
-        elif option.cost and not first.cost:
-            first = option  # the model may know what the node takes as it is
-    return NodeChoices(node, model, (first, *others))
+_Slots = Sequence[tuple[int, Member]]
+"""Inputs or outputs of a node by number, with what they are names of."""
 
 
-def _spread(values: Values, consumer: Consumer) -> tuple[dict[int, NodeChoices], tuple[str, ...]]:
-    """Hands orders on from value to value until no node brings a new one.
-
-    Nodes are come to from the first to the last and back again, so that an order crosses the graph in one go. Returns
-    the options of the nodes that were come to, by number, and what was left out, in words.
-    """
-    nodes = values.nodes
-    around: dict[str, list[int]] = {}
-    for number, node in enumerate(nodes):
-        for name in dict.fromkeys((*node.inputs, *node.outputs)):
-            if name:
-                around.setdefault(values.member(name).root, []).append(number)
-    models: dict[int, NodeModel | None] = {}
-    found: dict[int, NodeChoices] = {}
-    omitted: dict[str, None] = {}
-    waiting = {number for root in values.orders for number in around.get(root, ())}
-    waiting.update(number for number, node in enumerate(nodes) if consumer.starts_blocks(node))
-    forward = True
-    while waiting:
-        for number in range(len(nodes)) if forward else reversed(range(len(nodes))):
-            if number in waiting:
-                waiting.discard(number)
-                # Whoever is come to later and brings a new order wakes the node again: the last time, these are all.
-                if number not in models:
-                    models[number] = consumer.model_of(nodes[number])
-                found[number] = _choices(values, nodes[number], models[number])
-                for root in _brought(values, found[number], omitted):
-                    waiting.update(around.get(root, ()))
-        forward = not forward
-    return found, tuple(omitted)
+def _order_options(
+    offered: OfferedOptions, ins: _Slots, outs: _Slots, known: Sequence[Sequence[Order]]
+) -> tuple[tuple[OrderOption, ...], int]:
+    """The options of a node in orders of roots, of which these are `known`, and the most that one costs."""
+    options: list[OrderOption] = []
+    for option in offered.options:
+        taken = tuple([_root_order(member, option.ins[k]) for k, member in ins])
+        given = tuple([_root_order(member, option.outs[k]) for k, member in outs])
+        # An order that was left out, being one too many, is no choice.
+        if all(map(contains, known, (*taken, *given))):
+            changed = not all(map(is_identity, (*option.ins, *option.outs)))
+            cost = CHANGED_NODE * changed + SMALL_NODE * option.more_nodes + option.cost
+            options.append(OrderOption(taken, given, cost, node_option=option))
+    return tuple(options), max(int(option.cost or 0) for option in options)
 
 
-def _brought(values: Values, choices: NodeChoices, omitted: dict[str, None]) -> Iterator[str]:
-    """Adds the orders that the options of a node ask for; the roots that got a new one."""
-    node, options = choices.node, choices.options
-    for names, sides in (
-        (node.inputs, zip(*[option.ins for option in options], strict=True)),
-        (node.outputs, zip(*[option.outs for option in options], strict=True)),
-    ):
-        for name, orders in zip(names, sides, strict=True):
-            if not name:
-                continue
-            member = values.member(name)
-            known = values.orders.get(member.root)
-            for order in dict.fromkeys(orders):
-                wanted = order if order and member.is_root else values.root_order(name, order)
-                if wanted == member.order:
-                    continue  # its own order is there, or it has that alone
-                if known is None:
-                    known = values.orders[member.root] = {identity(len(member.order)): None}
-                if wanted in known:
-                    continue
-                if len(known) >= MOST_ORDERS:
-                    omitted[f"orders of '{member.root}' beyond {MOST_ORDERS}"] = None
-                    continue
-                known[wanted] = None
-                yield member.root
+def _root_order(member: Member, order: Order) -> Order:
+    """The order of the root where the value of a name lies in `order`; () is that of the name itself."""
+    if not order:
+        return member.order
+    return order if member.is_root else compose(member.order, order)
 
 
 def _constant_cost(value: ValueName, source: Order, target: Order) -> int:
@@ -367,6 +242,16 @@ def _reorder_cost(
 ) -> Callable[[ValueName, Order, Order], int | None]:
     """What it costs to bring values of a shape, `nbytes` bytes read and written, from one order into another; None
     where nothing does."""
+    whole = consumer.transpose_cost(nbytes)
+    if not consumer.block and whole < FORBIDDEN:
+
+        def transposed(value: ValueName, source: Order, target: Order) -> int:
+            if source == target:
+                return 0
+            is_reshape = without_units(source, shape) == without_units(target, shape)
+            return SMALL_NODE if is_reshape else whole
+
+        return transposed
 
     def cost(value: ValueName, source: Order, target: Order) -> int | None:
         found = consumer.reorder_cost(source, target, shape, nbytes)

@@ -50,11 +50,18 @@ def transposition(source: Order, target: Order) -> Order:
     return tuple([places[dim] for dim in target])
 
 
+@lru_cache(maxsize=4096)
+def without_units(order: Order, shape: Shape | None) -> Order:
+    """The dims in this order that are not of one element: they tell which element is at which address."""
+    return order if shape is None or 1 not in shape else tuple([d for d in order if shape[d] != 1])
+
+
 def same_memory(source: Order, target: Order, shape: Shape) -> bool:
     """Whether tensors in both orders hold the same elements at the same addresses: only dims of one element moved."""
-    return [d for d in source if shape[d] != 1] == [d for d in target if shape[d] != 1]
+    return without_units(source, shape) == without_units(target, shape)
 
 
+@lru_cache(maxsize=4096)
 def is_static(shape: Shape) -> bool:
     """Whether all extents are numbers."""
     return all(isinstance(extent, int) for extent in shape)

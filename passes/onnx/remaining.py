@@ -32,7 +32,7 @@ class Remaining:
 def remaining_transposes(plan: Plan) -> list[Remaining]:
     """The Transposes that a plan leaves."""
     unknown = [_of_unknown_rank(plan, node) for node in plan.values.nodes if is_transpose(node)]
-    moves = plan.moves()
+    moves = plan.moves
     if not moves:
         return unknown
     makers = {name: node for node in plan.values.nodes for name in node.outputs if name}

@@ -377,3 +377,32 @@ def test_an_error_of_the_cost_model_is_the_callers():
 
     with pytest.raises(KeyError, match="x"):
         chain(cost=broken).solve()
+
+
+def test_ops_that_share_their_options_are_as_if_each_had_its_own():
+    def stated(*, shared: bool) -> NamedProblem:
+        def options() -> tuple[Option, ...]:
+            return Option(("a",), ("a",), 3), Option(("b",), ("b",), 1), Option(("b",), ("b",), 2)
+
+        problem, common = NamedProblem(every(4)), options()
+        problem.add_op("input", (), ("v0",), [Option((), ("a",))])
+        for k in range(3):
+            problem.add_op(
+                k, (f"v{k}",), (f"v{k + 1}",), common if shared else options(), weight=1 + 5 * (k == 1)
+            )
+        problem.add_op("output", ("v3",), (), [Option(("a",), ())])
+        return problem
+
+    one, other = stated(shared=True), stated(shared=False)
+    assert one.numbers() == other.numbers()
+    assert one.solve().cost == other.solve().cost == 4 + 1 + 6 + 1 + 4
+
+
+def test_negative_shared_options_do_not_fit_an_op_of_more_operands_or_of_too_large_a_weight():
+    options = (Option(("a",), ("a",), 1 << 50),)
+    problem = NamedProblem(every(1))
+    problem.add_op("one", ("x",), ("y",), options)
+    with pytest.raises(LayoutError, match="has 1 formats of operands, and the op has 2 operands"):
+        problem.add_op("two", ("x", "y"), ("z",), options)
+    with pytest.raises(LayoutError, match=r"costs are added up to 2\^56"):
+        problem.add_op("often", ("y",), ("z",), options, weight=1 << 10)

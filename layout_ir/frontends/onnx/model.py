@@ -177,7 +177,7 @@ def _check_names(model: onnx.ModelProto) -> None:
         for attribute in node.attribute:
             texts += (attribute.name, attribute.ref_attr_name)
         # Only of a node whose names are sound can the title be made.
-        if any(isinstance(text, bytes) for text in texts):
+        if bytes in map(type, texts):
             for text in texts:
                 _check_name(text, f"node {number} of {name}")
     for number, function in enumerate(model.functions):

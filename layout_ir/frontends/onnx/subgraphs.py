@@ -32,7 +32,8 @@ def nodes_within(proto: onnx.NodeProto) -> list[onnx.NodeProto]:
 
 def captured_names(proto: onnx.NodeProto) -> list[str]:
     """Names of outer values that the subgraphs of a node use, each once, in order of use."""
-    return list(dict.fromkeys(name for graph in graphs_of(proto) for name in outer_names(graph)))
+    graphs = graphs_of(proto)
+    return list(dict.fromkeys(name for graph in graphs for name in outer_names(graph))) if graphs else []
 
 
 def outer_names(graph: onnx.GraphProto) -> list[str]:

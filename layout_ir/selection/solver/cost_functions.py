@@ -28,7 +28,6 @@ tables of one shape that the same array operations fill.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from math import comb, prod
@@ -64,8 +63,7 @@ _Formats = tuple[int, ...]
 _Columns = tuple[tuple[_Formats, ...], tuple[_Formats, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Value:
+class _Value(NamedTuple):
     """What fills the table of a value over ops: the formats that it is made in and asked for in, per choice of each op.
 
     `used` has the places in `wanted` of the formats asked for. The axes of the ops in the table are in the signature.
@@ -85,8 +83,7 @@ class _ValueWithSets(NamedTuple):
     sets: DemandSets
 
 
-@dataclass(frozen=True, slots=True)
-class CostFunction:
+class CostFunction(NamedTuple):
     """One table of the sum, not yet filled: its variables and what fills it."""
 
     kind: Kind
@@ -460,6 +457,7 @@ def _unfit(signature: tuple[Any, ...]) -> Table:
     return np.where(lacks, FORBIDDEN, 0).astype(np.int64)
 
 
+@lru_cache(maxsize=1 << 8)
 def _members(wanted: int, most: int) -> NDArray[np.bool_]:
     """[set, place] -> whether the set, in the order of `sets_of`, has the format at that place."""
     members = np.zeros((count_sets(wanted, most), wanted), np.bool_)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from layout_ir.passes.onnx.blocked_channels import is_blocked
 from layout_ir.passes.onnx.graph_output import NodeWriter
 from layout_ir.passes.onnx.model_graph import UNKNOWN_EXTENT, Node
-from layout_ir.passes.onnx.node_models.node_option import Candidates, NodeModel, NodeOption, distinct
+from layout_ir.passes.onnx.node_models.node_option import (
+    Candidates,
+    NodeModel,
+    NodeOption,
+    SomeOptions,
+    distinct,
+)
 from layout_ir.passes.onnx.orders import Order
 
 if TYPE_CHECKING:
@@ -46,18 +52,21 @@ class WithBlocks:
         self.plain = plain
         self.blocked = blocked
 
-    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Sequence[NodeOption]:
         """All options; that of the model of the file, too, where it costs something."""
-        cost = 0
+        cost, found = 0, list[NodeOption]()
+        is_part = False
         if self.blocked is not None:
             cost = self.blocked.plain_cost(node)
-            yield NodeOption(*node.plain_orders, cost=cost)
+            found.append(NodeOption(*node.plain_orders, cost=cost))
         if self.plain is not None:
-            for option in self.plain.options(node, _plain(ins), _plain(outs)):
-                yield option._replace(cost=option.cost + cost) if cost else option
+            given = self.plain.options(node, _plain(ins), _plain(outs))
+            is_part = isinstance(given, SomeOptions)
+            found += [option._replace(cost=option.cost + cost) if cost else option for option in given]
         if self.blocked is not None:
             orders = [order for order in distinct([*ins, *outs]) if is_blocked(order)]
-            yield from self.blocked.options(node, orders)
+            found += self.blocked.options(node, orders)
+        return SomeOptions(found) if is_part else found
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node as the model of the option writes it."""

@@ -34,11 +34,20 @@ class NodeOption(NamedTuple):
     """What it takes besides, in the unit of moves: 0 for all options of a node that takes equally long in each."""
 
 
+class SomeOptions(tuple[NodeOption, ...]):
+    """Options of a node that has more of them."""
+
+
 class NodeModel(Protocol):
     """What an operator can do on other orders of dims than those of the model."""
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterable[NodeOption]:
-        """The options that some candidate leads to, besides that of the model itself; orders may be new ones."""
+        """The options that some candidate leads to, besides that of the model itself; orders may be new ones.
+
+        They are SomeOptions where there are too many to list. They follow from the operator of the node, its
+        attributes, the types of its values and the elements of its small integer constants, so that nodes which have
+        these in common are asked once; with blocked channels from all nodes of the graph.
+        """
         ...
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:

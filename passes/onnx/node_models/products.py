@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 
 from layout_ir.passes.onnx.graph_output import NodeWriter, set_attribute
 from layout_ir.passes.onnx.model_graph import Node
-from layout_ir.passes.onnx.node_models.node_option import Candidates, NodeModel, NodeOption, option_of
+from layout_ir.passes.onnx.node_models.node_option import (
+    Candidates,
+    NodeModel,
+    NodeOption,
+    SomeOptions,
+    option_of,
+)
 from layout_ir.passes.onnx.orders import Order, identity, is_identity
 
 if TYPE_CHECKING:
@@ -338,20 +344,15 @@ _MOST = 256
 class Einsum:
     """Its equation says the dims of every tensor: each in any order of its own."""
 
-    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
+    def options(self, node: Node, ins: Candidates, outs: Candidates) -> Sequence[NodeOption]:
         """Every order of every tensor with every other; beyond `_MOST`, with the orders of the model of all others."""
         if self._terms(node) is None:
-            return
+            return ()
         tensors = [*ins, outs[0]]
         if prod(map(len, tensors)) <= _MOST:
-            for orders in product(*tensors):
-                yield NodeOption(tuple(orders[:-1]), (orders[-1],))
-            return
-        for k, candidates in enumerate(ins):
-            for order in candidates:
-                yield option_of(node, {k: order}, {})
-        for order in outs[0]:
-            yield option_of(node, {}, {0: order})
+            return [NodeOption(tuple(orders[:-1]), (orders[-1],)) for orders in product(*tensors)]
+        alone = [option_of(node, {k: order}, {}) for k, orders in enumerate(ins) for order in orders]
+        return SomeOptions((*alone, *(option_of(node, {}, {0: order}) for order in outs[0])))
 
     @staticmethod
     def _terms(node: Node) -> list[str] | None:

@@ -9,7 +9,14 @@ import onnx
 import onnx.helper as oh
 import pytest
 
-from layout_ir.passes.onnx.model_graph import Graph, Node, bits_of, graphs_of_model, transpose_perm
+from layout_ir.passes.onnx.model_graph import (
+    Graph,
+    Node,
+    bits_of,
+    graphs_of_model,
+    rewritten_graph,
+    transpose_perm,
+)
 from tests.passes.onnx.optimized import initializer, model_of, transpose, value
 
 
@@ -84,3 +91,41 @@ def test_the_perm_of_a_transpose(attributes: dict[str, Any], perm: tuple[int, ..
         oh.make_node("Transpose", ["x"], []),
     ):
         assert transpose_perm(Node(broken, graph)) is None
+
+
+def test_a_graph_that_was_rewritten_has_the_types_that_inference_finds():
+    nodes = [
+        transpose("x", "a", 1, 0),
+        oh.make_node("Relu", ["a"], ["b"]),
+        oh.make_node("Add", ["b", "w"], ["y"]),
+    ]
+    constant = initializer("w", np.ones((3, 2)))
+    before = _graph(model_of(nodes, [value("x", 2, 3)], [value("y", 3, 2)], [constant]))
+    # The same, its Transpose behind the Relu.
+    nodes = [
+        oh.make_node("Relu", ["x"], ["c"]),
+        transpose("c", "b", 1, 0),
+        oh.make_node("Add", ["b", "w"], ["y"]),
+    ]
+    model = model_of(nodes, [value("x", 2, 3)], [value("y", 3, 2)], [constant])
+    places = {"x": ("x", (0, 1)), "c": ("b", (1, 0)), "b": ("b", (0, 1)), "y": ("y", (0, 1))}
+    graph, inferred = rewritten_graph(model, before, places), _graph(model)
+    for name in ("x", "c", "b", "y", "w"):
+        assert graph.shape(name) == inferred.shape(name)
+        assert graph.element_type(name) == inferred.element_type(name) == onnx.TensorProto.FLOAT
+        assert graph.nbytes(name) == inferred.nbytes(name)
+    assert graph.fresh("a") != "a"  # a name that the graph had before is not given to something else
+
+
+def test_negative_initializers_that_callers_may_replace_are_no_constants_of_a_rewritten_graph():
+    default = initializer("w", np.ones((3, 2)))
+    model = model_of(
+        [oh.make_node("Add", ["x", "w"], ["y"])],
+        [value("x", 3, 2), value("w", 3, 2)],
+        [value("y", 3, 2)],
+        [default],
+    )
+    graph = rewritten_graph(
+        model, _graph(model), {"x": ("x", (0, 1)), "w": ("w", (0, 1)), "y": ("y", (0, 1))}
+    )
+    assert "w" not in graph.constants and graph.shape("w") == (3, 2)

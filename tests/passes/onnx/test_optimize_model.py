@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import permutations
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -441,3 +444,13 @@ def test_long_chains_of_transposes_and_many_nodes():
     model = model_of(nodes, [value("x", *X)], [value(last, *X)], weights)
     result = check_optimized(model)
     assert result.after.count == 0 and result.model.ByteSize() < model.ByteSize()
+
+
+def test_a_model_is_optimized_without_the_dialects_that_programs_need(tmp_path: Path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(
+        _around(oh.make_node("Relu", ["t"], ["u"]), (0, 3, 1, 2), (0, 2, 3, 1)).SerializeToString()
+    )
+    code = "import sys, layout_ir; layout_ir.optimize_onnx(sys.argv[1]); print('xdsl' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["False"]

@@ -1,0 +1,292 @@
+"""The orders of dims in which the values of a graph may be had, and the options of its nodes on them.
+
+A Transpose is another name of its operand: value y = Transpose(x, perm) lies in order `o` where x lies in order
+`compose(perm, o)`. So a value has the orders of all its names to begin with, and hands them on: a node that can run
+where one of its values lies in an order asks for orders of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, NamedTuple
+
+from layout_ir.frontends.onnx.functions import node_name
+from layout_ir.passes.onnx.consumers import Consumer
+from layout_ir.passes.onnx.inferred_types import SMALL
+from layout_ir.passes.onnx.model_graph import Graph, Node, transpose_perm
+from layout_ir.passes.onnx.node_models.node_option import (
+    NodeModel,
+    NodeOption,
+    SomeOptions,
+    option_of,
+)
+from layout_ir.passes.onnx.orders import Order, compose, identity, is_identity, transposition
+
+MOST_ORDERS = 64
+"""Orders of one value that are weighed against each other."""
+
+
+class Member(NamedTuple):
+    """A name of a value: it is `root` in order `order`."""
+
+    root: str
+    order: Order
+    is_root: bool = False
+    """Whether it is the name of the value itself, and so in its own order."""
+
+
+class Values:
+    """The values of a graph without its Transposes, each with all its names, and the orders that reach it."""
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self.members: dict[str, Member] = {}
+        """What is a result of Transposes."""
+        self.transposes: dict[str, Node] = {}
+        """By name of the result, the Transposes that vanish."""
+        self.nodes: list[Node] = []
+        """All other nodes."""
+        self.orders: dict[str, dict[Order, None]] = {}
+        """Per root that may be had in several orders, these."""
+        self.names: dict[str, list[str]] = {}
+        """Per root of a Transpose, its names, its own first."""
+        self._candidates: dict[str, tuple[Order, ...]] = {}
+        for node in graph.nodes:
+            perm = transpose_perm(node)
+            if perm is None:
+                self.nodes.append(node)
+                continue
+            source = self.member(node.inputs[0], len(perm))
+            member = Member(source.root, compose(source.order, perm))
+            self.members[node.outputs[0]] = member
+            self.transposes[node.outputs[0]] = node
+            self.names.setdefault(member.root, [member.root]).append(node.outputs[0])
+            self.orders.setdefault(member.root, {identity(len(perm)): None})[member.order] = None
+
+    def member(self, name: str, rank: int | None = None) -> Member:
+        """The root of a value, and the order in which it is that."""
+        found = self.members.get(name)
+        if found is None:
+            if rank is None:
+                shape = self.graph.shape(name)
+                rank = 0 if shape is None else len(shape)
+            found = self.members[name] = Member(name, identity(rank), True)
+        return found
+
+    def candidates(self, name: str) -> tuple[Order, ...]:
+        """The orders in which the value of this name may be had."""
+        if not name:
+            return ()
+        member = self.members.get(name) or self.member(name)
+        orders = self.orders.get(member.root)
+        if orders is None:
+            return (member.order,)
+        known = self._candidates.get(name, ())
+        if len(known) != len(orders):  # there are never fewer than there were
+            if member.is_root or is_identity(member.order):
+                known = tuple(orders)
+            else:
+                known = tuple([transposition(member.order, order) for order in orders])
+            self._candidates[name] = known
+        return known
+
+    def root_order(self, name: str, order: Order) -> Order:
+        """The order of the root where the value of this name lies in `order`; () is that of the name itself."""
+        member = self.members.get(name) or self.member(name)
+        if not order:
+            return member.order
+        return order if member.is_root else compose(member.order, order)
+
+
+class OfferedOptions(NamedTuple):
+    """The options of a node for the orders in which its values may be had, that of the model of the file first."""
+
+    options: tuple[NodeOption, ...]
+    new_ins: tuple[tuple[int, Order], ...]
+    """The orders that some option asks for and are none of these, each with the number of the input."""
+    new_outs: tuple[tuple[int, Order], ...]
+    """Likewise of the outputs."""
+    is_part: bool
+    """Whether the model of the node has more."""
+
+
+class NodeChoices(NamedTuple):
+    """A node that may run in several ways, and those ways."""
+
+    node: Node
+    model: NodeModel | None
+    offered: OfferedOptions
+
+
+@dataclass(frozen=True)
+class ReachableOrders:
+    """What a graph has to choose from: its values with their orders, and the options of the nodes they come to."""
+
+    values: Values
+    choices: dict[int, NodeChoices]
+    """By place in `values.nodes`. All values of other nodes have one order only."""
+    omitted: tuple[str, ...]
+    """What was left out, in words."""
+
+
+class OrderPropagation:
+    """Hands orders on from value to value until no node brings a new one, in one graph after the other.
+
+    Nodes that are alike for their models have the same options: those are asked for once for all of them.
+    """
+
+    def __init__(self, consumer: Consumer):
+        self.consumer = consumer
+        self._kinds: dict[tuple[Any, ...], int] = {}
+        """Numbers of nodes that are alike."""
+        self._offered: dict[tuple[Any, ...], OfferedOptions] = {}
+        """By number of the node, and the orders in which its values may be had."""
+
+    def reachable(self, graph: Graph) -> ReachableOrders:
+        """The orders of the values of a graph, and the options of its nodes.
+
+        Nodes are come to from the first to the last and back again, so that an order crosses the graph in one go.
+        """
+        values = Values(graph)
+        nodes = values.nodes
+        around: dict[str, list[int]] = {}
+        for number, node in enumerate(nodes):
+            for name in dict.fromkeys((*node.inputs, *node.outputs)):
+                if name:
+                    around.setdefault(values.member(name).root, []).append(number)
+        models: dict[int, tuple[NodeModel | None, int | None]] = {}
+        found: dict[int, NodeChoices] = {}
+        omitted: dict[str, None] = {}
+        waiting = {number for root in values.orders for number in around.get(root, ())}
+        if self.consumer.starters:
+            waiting.update(n for n, node in enumerate(nodes) if self.consumer.starts_blocks(node))
+        forward = True
+        while waiting:
+            for number in range(len(nodes)) if forward else reversed(range(len(nodes))):
+                if number in waiting:
+                    waiting.discard(number)
+                    # Whoever is come to later and brings a new order wakes the node again: the last time, these are
+                    # all.
+                    node = nodes[number]
+                    if number not in models:
+                        models[number] = self._model(node)
+                    model, kind = models[number]
+                    offered = self._offer(values, node, model, kind)
+                    found[number] = NodeChoices(node, model, offered)
+                    if offered.is_part:
+                        omitted[f"combinations of orders of {node.op_type} '{node_name(node.proto)}'"] = None
+                    if offered.new_ins or offered.new_outs:
+                        for root in _brought(values, node, offered, omitted):
+                            waiting.update(around.get(root, ()))
+            forward = not forward
+        return ReachableOrders(values, found, tuple(omitted))
+
+    def _model(self, node: Node) -> tuple[NodeModel | None, int | None]:
+        """The model of a node, and the number of those like it; None where it may look beyond the node itself."""
+        model = self.consumer.model_of(node)
+        if model is None or self.consumer.block or node.graph.outer is not None:
+            return model, None
+        return model, self._kinds.setdefault((id(model), *_kind(node)), len(self._kinds))
+
+    def _offer(self, values: Values, node: Node, model: NodeModel | None, kind: int | None) -> OfferedOptions:
+        if model is None:
+            return OfferedOptions((option_of(node, {}, {}),), (), (), False)
+        ins = tuple([values.candidates(name) for name in node.inputs])
+        outs = tuple([values.candidates(name) for name in node.outputs])
+        if kind is None:
+            return _offered_options(node, model, ins, outs)
+        key = kind, ins, outs
+        found = self._offered.get(key)
+        if found is None:
+            found = self._offered[key] = _offered_options(node, model, ins, outs)
+        return found
+
+
+def _offered_options(
+    node: Node, model: NodeModel, ins: tuple[tuple[Order, ...], ...], outs: tuple[tuple[Order, ...], ...]
+) -> OfferedOptions:
+    first = option_of(node, {}, {})
+    plain_ins, plain_outs = first.ins, first.outs
+    others: list[NodeOption] = []
+    given = model.options(node, ins, outs)
+    for option in given:
+        if option.ins != plain_ins or option.outs != plain_outs:
+            others.append(option)
+        elif option.cost and not first.cost:
+            first = option  # the model may know what the node takes as it is
+    options = (first, *others)
+    return OfferedOptions(
+        options,
+        _new_orders(ins, [option.ins for option in options]),
+        _new_orders(outs, [option.outs for option in options]),
+        isinstance(given, SomeOptions),
+    )
+
+
+def _new_orders(
+    known: Sequence[Sequence[Order]], asked: Sequence[Sequence[Order]]
+) -> tuple[tuple[int, Order], ...]:
+    """The orders per input or output that options ask for and are not known; () stands for that of the value itself."""
+    return tuple(
+        (k, order)
+        for k, (own, orders) in enumerate(zip(known, zip(*asked, strict=True), strict=True))
+        for order in dict.fromkeys(orders)
+        if order and order not in own
+    )
+
+
+_NEVER_LOOKED_AT = frozenset((1, 10, 11, 16))
+"""Element types of constants of which no model looks at the elements, as TensorProto numbers them: f32, f16, f64, bf16.
+"""
+
+
+def _kind(node: Node) -> tuple[Any, ...]:
+    """All that a model may look at to say what the options of a node are: operator, attributes, types, small constants.
+
+    Only a model for blocked channels looks at the nodes around.
+    """
+    graph = node.graph
+    constants, shape_of, element_of = graph.constants, graph.shape, graph.element_type
+    parts: list[Any] = [node.op_type, node.domain, node.opset, len(node.inputs)]
+    for name in node.inputs:
+        if not name:
+            parts.append(None)
+            continue
+        parts += (shape_of(name), element_of(name))
+        tensor = constants.get(name)
+        if tensor is None:
+            continue
+        if tensor.data_type in _NEVER_LOOKED_AT or prod(tensor.dims) > SMALL:
+            parts.append(b"")
+        elif tensor.HasField("raw_data") and name not in graph.folded:
+            parts.append(tensor.raw_data)
+        else:
+            array = graph.small_constant(name)
+            parts.append(b"" if array is None else array.tobytes())
+    parts += [shape_of(name) if name else "" for name in node.outputs]
+    if node.proto.attribute:
+        parts += [attribute.SerializeToString() for attribute in node.proto.attribute]
+    return tuple(parts)
+
+
+def _brought(values: Values, node: Node, offered: OfferedOptions, omitted: dict[str, None]) -> Iterator[str]:
+    """Adds the orders that the options of a node ask for; the roots that got a new one."""
+    for names, orders in ((node.inputs, offered.new_ins), (node.outputs, offered.new_outs)):
+        for number, order in orders:
+            name = names[number]
+            if not name:
+                continue
+            member = values.members[name]
+            wanted = values.root_order(name, order)
+            known = values.orders.get(member.root)
+            if known is None:
+                known = values.orders[member.root] = {identity(len(member.order)): None}
+            if wanted in known:
+                continue
+            if len(known) >= MOST_ORDERS:
+                omitted[f"orders of '{member.root}' beyond {MOST_ORDERS}"] = None
+                continue
+            known[wanted] = None
+            yield member.root

@@ -1,0 +1,118 @@
+"""A second round that need not be made: it would leave the model as the first one wrote it."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import onnx
+import onnx.helper as oh
+import pytest
+
+import layout_ir as li
+from layout_ir.passes.onnx import optimize_model
+from layout_ir.passes.onnx.fixed_point import is_fixed_point
+from layout_ir.passes.onnx.graph_rewriter import GraphRewriter, Plan
+from layout_ir.passes.onnx.optimize_model import OptimizedModel
+from layout_ir.passes.onnx.reachable_orders import ReachableOrders
+from tests.passes.onnx.operators import CASES
+from tests.passes.onnx.optimized import check_optimized, initializer, model_of, transpose, value
+from tests.passes.onnx.random_models import random_model
+
+TARGETS = ("onnx", "ort-cpu")
+_RANDOM = 12
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """What `is_fixed_point` says, in the order in which it is asked."""
+    found: list[bool] = []
+
+    def asked(plan: Plan, rewriter: GraphRewriter, cost: int, now: ReachableOrders) -> bool:
+        found.append(is_fixed_point(plan, rewriter, cost, now))
+        return found[-1]
+
+    monkeypatch.setattr(optimize_model, "is_fixed_point", asked)
+    return found
+
+
+def _same_with_all_rounds(model: onnx.ModelProto, target: str) -> OptimizedModel:
+    """The optimized model, which is that for which every round was made: a certificate is of the last one."""
+    quick = li.optimize_onnx(model, target)
+    whole = li.optimize_onnx(model, target, certificate=True)
+    assert quick.model.SerializeToString(deterministic=True) == whole.model.SerializeToString(
+        deterministic=True
+    )
+    assert (quick.before, quick.after, quick.notes) == (whole.before, whole.after, whole.notes)
+    wanted = {(whole.place(entry.value, entry.target), entry.nbytes) for entry in whole.remaining}
+    assert {(quick.place(entry.value, entry.target), entry.nbytes) for entry in quick.remaining} == wanted
+    return quick
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_rounds_that_are_not_made_would_have_changed_nothing(answers: list[bool], target: str):
+    random = Random(target)
+    for _ in range(_RANDOM):
+        _same_with_all_rounds(random_model(random, 8)[0], target)
+    for case in CASES[:: len(TARGETS)]:
+        shapes = {k: given for k, given in enumerate(case.inputs) if isinstance(given, tuple)}
+        orders = {k: tuple(random.sample(range(len(shape)), len(shape))) for k, shape in shapes.items()}
+        _same_with_all_rounds(case.model(orders, 5), target)
+    assert True in answers
+
+
+def _attention(blocks: int) -> onnx.ModelProto:
+    """Blocks of attention with four heads: Transposes of which each is needed, around products of stacks."""
+    nodes: list[onnx.NodeProto] = []
+    x = "x"
+    for k in range(blocks):
+        nodes += [
+            oh.make_node("Reshape", [x, "heads"], [f"h{k}"]),
+            transpose(f"h{k}", f"q{k}", 0, 2, 1, 3),
+            transpose(f"h{k}", f"k{k}", 0, 2, 3, 1),
+            oh.make_node("MatMul", [f"q{k}", f"k{k}"], [f"s{k}"]),
+            oh.make_node("Softmax", [f"s{k}"], [f"p{k}"], axis=-1),
+            oh.make_node("MatMul", [f"p{k}", f"q{k}"], [f"o{k}"]),
+            transpose(f"o{k}", f"t{k}", 0, 2, 1, 3),
+            oh.make_node("Reshape", [f"t{k}", "whole"], [f"y{k}"]),
+        ]
+        x = f"y{k}"
+    constants = [initializer("heads", [1, 10, 4, 8]), initializer("whole", [1, 10, 32])]
+    return model_of(nodes, [value("x", 1, 10, 32)], [value(x, 1, 10, 32)], constants)
+
+
+def test_what_was_chosen_for_least_cost_is_not_chosen_again(answers: list[bool]):
+    result = _same_with_all_rounds(_attention(3), "onnx")
+    assert result.after.count > 2 and answers == [True]
+    check_optimized(_attention(2))
+
+
+def test_negative_views_that_came_to_lie_side_by_side_are_looked_at_again(answers: list[bool]):
+    # The second Transpose moves less in front of the Add; behind the Reshape, it is one with the first.
+    nodes = [
+        transpose("x", "a", 1, 0),
+        oh.make_node("Reshape", ["a", "cut"], ["b"]),
+        oh.make_node("Add", ["b", "bias"], ["c"]),
+        transpose("c", "y", 1, 0, 2),
+    ]
+    constants = [initializer("cut", [24, 5, 1]), initializer("bias", np.ones((1, 1, 500)))]
+    model = model_of(nodes, [value("x", 10, 12)], [value("y", 5, 24, 500)], constants)
+    result = _same_with_all_rounds(model, "onnx")
+    assert (result.before.count, result.after.count) == (2, 1)
+    assert answers[0] is False
+    check_optimized(model)
+
+
+def test_negative_small_costs_that_outweigh_a_transpose_prove_nothing(answers: list[bool]):
+    # Each of many constants may lie in two orders: together, that may cost more than a Transpose of a few bytes.
+    nodes = [transpose("x", "a0", 0, 1, 3, 2)]
+    constants: list[onnx.TensorProto] = []
+    for k in range(300):
+        constants.append(initializer(f"c{k}", np.ones((1, 1, 3, 2))))
+        nodes.append(oh.make_node("Add", [f"a{k}", f"c{k}"], [f"a{k + 1}"]))
+    nodes += [oh.make_node("Fixed", [f"a{k}"], [f"f{k}"], domain="my") for k in (100, 200, 300)]
+    outputs = [value(f"f{k}", 1, 1, 3, 2) for k in (100, 200, 300)]
+    nodes += [transpose("a150", "y", 0, 1, 3, 2), oh.make_node("Fixed", ["y"], ["z"], domain="my")]
+    model = model_of(nodes, [value("x", 1, 1, 2, 3)], [*outputs, value("z", 1, 1, 2, 3)], constants)
+    _same_with_all_rounds(model, "onnx")
+    assert True not in answers

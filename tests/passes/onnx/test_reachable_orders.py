@@ -1,0 +1,106 @@
+"""The orders that reach values, and the options that nodes have on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice, permutations
+from random import Random
+
+import onnx
+import onnx.helper as oh
+import pytest
+
+import layout_ir as li
+from layout_ir.certificate.checking import verify
+from layout_ir.passes.onnx.consumers import consumer_named
+from layout_ir.passes.onnx.model_graph import Graph, Node, graphs_of_model
+from layout_ir.passes.onnx.node_models.node_option import NodeModel
+from layout_ir.passes.onnx.reachable_orders import OrderPropagation, ReachableOrders
+from tests.passes.onnx.operators import CASES
+from tests.passes.onnx.optimized import check_optimized, model_of, transpose, value
+from tests.passes.onnx.random_models import random_model
+
+
+def _graph(model: onnx.ModelProto) -> Graph:
+    return graphs_of_model(model, None, {}, {})[0]
+
+
+class EachNodeForItself(OrderPropagation):
+    """Asks the model of every node, however many others are like it."""
+
+    def _model(self, node: Node) -> tuple[NodeModel | None, int | None]:
+        return super()._model(node)[0], None
+
+
+def _found(reached: ReachableOrders) -> object:
+    options = {number: (c.model, c.offered) for number, c in reached.choices.items()}
+    return reached.values.orders, options, reached.omitted
+
+
+@pytest.mark.parametrize("target", ["onnx", "ort-cpu"])
+def test_nodes_that_are_alike_have_the_options_that_each_has_for_itself(target: str):
+    consumer = consumer_named(target)
+    together = OrderPropagation(consumer)
+    random = Random(target)
+    models = [random_model(random, 12)[0] for _ in range(30)]
+    for case in CASES:
+        shapes = {k: given for k, given in enumerate(case.inputs) if isinstance(given, tuple)}
+        orders = {k: tuple(random.sample(range(len(shape)), len(shape))) for k, shape in shapes.items()}
+        models.append(case.model(orders, 5))
+    for model in models:
+        alone = EachNodeForItself(consumer).reachable(_graph(model))
+        assert _found(together.reachable(_graph(model))) == _found(alone)
+
+
+def test_a_node_of_which_another_one_differs_in_a_constant_has_options_of_its_own():
+    # Only where the axes are known does the sum of a transposed value run in another order.
+    axes = oh.make_node("Identity", ["given"], ["axes"])
+    sums = [oh.make_node("ReduceSum", ["a", name], [f"y_{name}"], keepdims=1) for name in ("known", "axes")]
+    model = model_of(
+        [axes, transpose("x", "a", 2, 0, 1), *sums],
+        [value("x", 2, 3, 4), value("given", 1, dtype=onnx.TensorProto.INT64)],
+        [value("y_known", 4, 1, 3), value("y_axes", 4, 1, 3)],
+        [oh.make_tensor("known", onnx.TensorProto.INT64, [1], [1])],
+    )
+    reached = OrderPropagation(consumer_named("onnx")).reachable(_graph(model))
+    options = {c.node.outputs[0]: len(c.offered.options) for c in reached.choices.values()}
+    assert options["y_known"] > 1 == options["y_axes"]
+
+
+def _einsum(orders: int) -> onnx.ModelProto:
+    """An Einsum of two values that are there in so many orders, and so is its result."""
+    perms = list(islice(permutations(range(4)), orders))
+    shape = (2, 3, 4, 5)
+
+    def transposed(name: str, given: Sequence[tuple[int, ...]]) -> list[onnx.NodeProto]:
+        nodes = [transpose(name, f"{name}{k}", *perm) for k, perm in enumerate(given)]
+        return nodes + [
+            oh.make_node("Fixed", [f"{name}{k}"], [f"{name}{k}_out"], domain="my") for k in range(len(given))
+        ]
+
+    nodes = [*transposed("x", perms), *transposed("w", perms)]
+    nodes.append(oh.make_node("Einsum", ["x", "w"], ["y"], equation="abcd,abcd->abcd", name="product"))
+    nodes += transposed("y", perms)
+    outputs = [value(f"{n}{k}_out", *(shape[d] for d in perm)) for n in "xwy" for k, perm in enumerate(perms)]
+    return model_of(nodes, [value("x", *shape), value("w", *shape)], outputs)
+
+
+def test_a_proof_says_that_combinations_of_orders_were_left_out():
+    result = li.optimize_onnx(_einsum(7), certificate=True)
+    assert any("product" in what for what in result.solution.omitted)
+    assert result.certificate is not None
+    verdict = verify(result.certificate)
+    assert verdict.omitted == len(result.solution.omitted) > 0 and not verdict.is_optimal
+
+
+def test_negative_a_proof_leaves_out_no_combination_where_all_are_options():
+    result = li.optimize_onnx(_einsum(6), certificate=True)
+    assert result.certificate is not None and not result.solution.omitted
+    assert verify(result.certificate).is_optimal
+    check_optimized(
+        model_of(
+            [oh.make_node("Einsum", ["x", "w"], ["y"], equation="ab,ab->ba")],
+            [value("x", 2, 3), value("w", 2, 3)],
+            [value("y", 3, 2)],
+        )
+    )
