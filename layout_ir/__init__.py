@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from layout_ir.algebra.layout import HOLE, Index, Layout, Pad
     from layout_ir.algebra.refinement import Nest, peel, refine
     from layout_ir.api.ahead_of_time import compile_object
+    from layout_ir.api.compiling import Executable
+    from layout_ir.api.compiling import compile as compile
     from layout_ir.api.execute import run
     from layout_ir.api.exporting import to_onnx
     from layout_ir.api.memory import NONE, Memory
@@ -45,6 +47,7 @@ _WHERE = {
     "__version__": "version",
     "HOLE": "algebra.layout",
     "NONE": "api.memory",
+    "Executable": "api.compiling",
     "Factor": "algebra.factors",
     "Format": "algebra.format",
     "Index": "algebra.layout",
@@ -56,6 +59,7 @@ _WHERE = {
     "ProgramError": "api.program_text",
     "TensorDesc": "arrays.descriptor",
     "collect_remarks": "diagnostics",
+    "compile": "api.compiling",
     "compile_object": "api.ahead_of_time",
     "compile_reorder": "api.reordering",
     "compose": "algebra.concat",
@@ -84,10 +88,11 @@ _WHERE = {
 _MODULES = ("extend", "ir")
 """Public modules."""
 
-# Without `print`, so that `from layout_ir import *` leaves the builtin alone.
+# Without `compile` and `print`, so that `from layout_ir import *` leaves the builtins alone.
 __all__ = [
     "HOLE",
     "NONE",
+    "Executable",
     "Factor",
     "Format",
     "Index",

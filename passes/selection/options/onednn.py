@@ -3,7 +3,7 @@
 Where the library cannot be asked (not installed, no CPU engine, an element type it has no kernel for), the rule holds
 that its version 3.13 follows on AVX2: nhwc activations, weights in blocks of 16 to 32 outputs; `missing` says so.
 
-What it is asked: everything `any`; input and output in nchw; input and output in blocks of 8 and of 16. Rates go by
+What it is asked: everything `any`; input and output in nchw, in nhwc, in blocks of 8 and of 16. Rates go by
 the implementation that answers: 100 for compiled kernels on nhwc, 79 on blocks, 62 for a matrix product over unrolled
 windows, 1 for the reference (measured at 0.05 to 0.1 operations per ns, and rates are whole numbers).
 """
@@ -42,7 +42,7 @@ def _asked(conv: ConvShape) -> tuple[ConvKernel, ...]:
     """The library's kernels; empty where it has none for this convolution."""
     rank = conv.spatial_rank
     row_major = activation(rank, "ncS")
-    wanted = [None, row_major]
+    wanted = [None, row_major, activation(rank, "nSc")]
     wanted += [activation(rank, "ncS", ("c", block)) for block in (8, 16) if conv.channels % block == 0]
     found: list[ConvKernel] = []
     for fmt in wanted:
