@@ -21,7 +21,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from layout_ir.api.execute import Inputs, arguments_of, entry_point, input_names
+from layout_ir.api.execute import Inputs, arguments_of, entry_point, input_names, result_names
 from layout_ir.backends.onednn.execution_plan import (
     ExecutionPlan,
     KernelStep,
@@ -33,7 +33,6 @@ from layout_ir.backends.onednn.library import library
 from layout_ir.backends.onednn.plan_runner import PlanRunner, StepTime
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.diagnostics import name_of_op
-from layout_ir.dialects.nn.model_names import names_in
 from layout_ir.elements.numpy_types import Array
 from layout_ir.errors import LayoutError, public, public_methods
 from layout_ir.forking import fork_safe
@@ -122,10 +121,7 @@ class Executable:
     @property
     def output_names(self) -> list[str]:
         """The names of the outputs. Raises LayoutError before the first call of a model with open sizes."""
-        function = self._latest().function
-        count = len(function.function_type.outputs)
-        given = names_in(function.res_attrs, count)
-        return [name or f"result{number}" for number, name in enumerate(given)]
+        return result_names(self._latest().function)
 
     @property
     def fallbacks(self) -> dict[str, int]:

@@ -97,6 +97,12 @@ def input_names(function: FuncOp) -> list[str]:
     ]
 
 
+def result_names(function: FuncOp) -> list[str]:
+    """Names of the results: the ONNX name where the module was imported, else result0 and so on."""
+    given = names_in(function.res_attrs, len(function.function_type.outputs))
+    return [name or f"result{number}" for number, name in enumerate(given)]
+
+
 def arguments_of(function: FuncOp, inputs: Inputs) -> list[Tensor | float]:
     """The values of the arguments, from inputs by position or name. Raises LayoutError where they do not fit."""
     names = input_names(function)
