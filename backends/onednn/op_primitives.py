@@ -175,7 +175,7 @@ def _convolution_of(op: nn.ConvOp, values: Values, source: Operand) -> OpPrimiti
     group = () if op.group == 1 else (op.group,)
     weights, wanted = values.operand(op.w, (*group, shape[0] // op.group, *shape[1:]), chosen=True)
     y = values.descriptor(op.result, writes=True)
-    operands = {Argument.SRC: source, Argument.WEIGHTS: weights}
+    operands: dict[int, Operand] = {Argument.SRC: source, Argument.WEIGHTS: weights}
     bias: MemoryDescriptor | None = None
     if op.b is not None:
         operands[Argument.BIAS], bias = values.operand(op.b)
@@ -184,7 +184,7 @@ def _convolution_of(op: nn.ConvOp, values: Values, source: Operand) -> OpPrimiti
     )  # fmt: skip
     given = (source.descriptor, wanted, bias, y, *windows)
     request = Request("convolution_forward", (INFERENCE, Algorithm.CONVOLUTION, *given), (windows,))
-    return OpPrimitive(request, _plain(operands), y, values.layout(op.result).shape)
+    return OpPrimitive(request, operands, y, values.layout(op.result).shape)
 
 
 def _deconvolution(op: nn.ConvTransposeOp, values: Values) -> Candidates:
@@ -197,7 +197,7 @@ def _deconvolution(op: nn.ConvTransposeOp, values: Values) -> Candidates:
     grouped = constant.reshape(op.group, c // op.group, o, *constant.shape[2:]).swapaxes(1, 2)
     weights, wanted = values.packed(grouped if op.group > 1 else grouped[0], chosen=True)
     x, y = values.descriptor(op.x), values.descriptor(op.result, writes=True)
-    operands = {Argument.SRC: Operand(op.x, x), Argument.WEIGHTS: weights}
+    operands: dict[int, Operand] = {Argument.SRC: Operand(op.x, x), Argument.WEIGHTS: weights}
     bias: MemoryDescriptor | None = None
     if op.b is not None:
         operands[Argument.BIAS], bias = values.operand(op.b)
@@ -208,7 +208,7 @@ def _deconvolution(op: nn.ConvTransposeOp, values: Values) -> Candidates:
         (INFERENCE, Algorithm.DECONVOLUTION, x, wanted, bias, y, *windows),
         (windows,),
     )
-    yield OpPrimitive(request, _plain(operands), y, values.layout(op.result).shape)
+    yield OpPrimitive(request, operands, y, values.layout(op.result).shape)
 
 
 # Matrix products ------------------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def _product(
     b, b_wanted = values.operand(op.b, right, chosen=True)
     y = values.descriptor(op.result, result, writes=True)
     request = Request("matmul", (a_wanted, b_wanted, None, y))
-    return OpPrimitive(request, _plain({Argument.SRC: a, Argument.WEIGHTS: b}), y, result)
+    return OpPrimitive(request, {Argument.SRC: a, Argument.WEIGHTS: b}, y, result)
 
 
 def _gemm(op: nn.GemmOp, values: Values) -> Candidates:
@@ -265,7 +265,7 @@ def _gemm(op: nn.GemmOp, values: Values) -> Candidates:
         plain = values.descriptor(op.b)
         wanted = _transposed(plain) if op.trans_b else plain
         weights = Operand(op.b, wanted)
-    operands = {Argument.SRC: Operand(op.a, x), Argument.WEIGHTS: weights}
+    operands: dict[int, Operand] = {Argument.SRC: Operand(op.a, x), Argument.WEIGHTS: weights}
     y = values.descriptor(op.result, writes=True)
     bias: MemoryDescriptor | None = None
     if c is not None:
@@ -281,7 +281,7 @@ def _gemm(op: nn.GemmOp, values: Values) -> Candidates:
             return
         operands[Argument.BIAS], bias = values.operand(op.c, (1, n))
     request = Request("matmul", (x, wanted, bias, y))
-    yield OpPrimitive(request, _plain(operands), y, (m, n))
+    yield OpPrimitive(request, operands, y, (m, n))
 
 
 def _transposed(descriptor: MemoryDescriptor) -> MemoryDescriptor:
@@ -347,13 +347,11 @@ def _like_operand(op: Any, values: Values, result: Sequence[int] | None) -> Memo
     """
     y = values.layout(op.result)
     shape = y.shape if result is None else tuple(result)
-    try:
+    with suppress(LayoutError):
         seen = values.layout(op.x).format.bind(shape)
-        same = not y.is_padded and seen.same_map(y if result is None else y.reshape(shape))
-    except LayoutError:
-        same = False
-    if same and not y.offset:
-        return descriptors.descriptor_of(values.library, seen, "f32")
+        same = seen.same_map(y if result is None else y.reshape(shape))
+        if same and not y.is_padded and not y.offset:
+            return descriptors.descriptor_of(values.library, seen, "f32")
     return values.descriptor(op.result, result, writes=True)
 
 
@@ -398,7 +396,7 @@ def _layer_norm(op: nn.LayerNormOp, values: Values) -> Candidates:
     rows, columns = prod(shape[:first]), prod(shape[first:])
     x = values.descriptor(op.x, (rows, columns))
     y = values.descriptor(op.result, (rows, columns), writes=True)
-    operands = {Argument.SRC: Operand(op.x, x)}
+    operands: dict[int, Operand] = {Argument.SRC: Operand(op.x, x)}
     flags = WITH_SCALE
     for argument, value in ((Argument.SCALE, op.scale), (Argument.SHIFT, op.bias)):
         if value is None:
@@ -414,19 +412,19 @@ def _layer_norm(op: nn.LayerNormOp, values: Values) -> Candidates:
         flags |= WITH_SHIFT if argument == Argument.SHIFT else 0
     statistics = descriptors.row_major(values.library, (rows,))
     request = Request("layer_normalization_forward", (INFERENCE, x, y, statistics, op.epsilon, flags))
-    yield OpPrimitive(request, _plain(operands), y, (rows, columns))
+    yield OpPrimitive(request, operands, y, (rows, columns))
 
 
 def _batch_norm(op: nn.BatchNormOp, values: Values) -> Candidates:
     x, y = values.descriptor(op.x), values.descriptor(op.result, writes=True)
-    operands = {Argument.SRC: Operand(op.x, x)}
+    operands: dict[int, Operand] = {Argument.SRC: Operand(op.x, x)}
     for argument, value in (
         (Argument.SCALE, op.scale), (Argument.SHIFT, op.bias), (Argument.MEAN, op.mean), (Argument.VARIANCE, op.var)
     ):  # fmt: skip
         operands[argument], _ = values.operand(value)
     flags = GLOBAL_STATISTICS | WITH_SCALE | WITH_SHIFT
     request = Request("batch_normalization_forward", (INFERENCE, x, y, op.epsilon, flags))
-    yield OpPrimitive(request, _plain(operands), y, values.layout(op.result).shape)
+    yield OpPrimitive(request, operands, y, values.layout(op.result).shape)
 
 
 def _lrn(op: nn.LrnOp, values: Values) -> Candidates:
@@ -435,7 +433,7 @@ def _lrn(op: nn.LrnOp, values: Values) -> Candidates:
         return
     x, y = values.descriptor(op.x), values.descriptor(op.result, writes=True)
     arguments = (INFERENCE, Algorithm.LRN, x, y, op.size, op.alpha, op.beta, op.bias)
-    operands = {Argument.SRC: Operand(op.x, x)}
+    operands: dict[int, Operand] = {Argument.SRC: Operand(op.x, x)}
     yield OpPrimitive(Request("lrn_forward", arguments), operands, y, values.layout(op.result).shape)
 
 
@@ -451,7 +449,10 @@ _REDUCTIONS: dict[type[nn.ReduceOp], Algorithm] = {
 def _reduction_as_pool(op: nn.ReduceOp, values: Values) -> Candidates:
     """A mean or maximum over all of space is a pool of one window, for which there are better kernels."""
     x = values.layout(op.x).shape
-    algorithms = {nn.ReduceMeanOp: Algorithm.AVG_POOL, nn.ReduceMaxOp: Algorithm.MAX_POOL}
+    algorithms: dict[type[nn.ReduceOp], Algorithm] = {
+        nn.ReduceMeanOp: Algorithm.AVG_POOL,
+        nn.ReduceMaxOp: Algorithm.MAX_POOL,
+    }
     if type(op) not in algorithms or not 3 <= len(x) <= 5 or sorted(op.axes) != list(range(2, len(x))):
         return
     none, ones = (0,) * (len(x) - 2), (1,) * (len(x) - 2)
@@ -592,8 +593,11 @@ def _binary_alike(op: nn.BinaryOp, values: Values) -> Candidates:
         return
     flat = descriptors.row_major(values.library, (y.extent,))
     request = Request("binary", (BINARY[type(op)], flat, flat, flat))
-    operands = {Argument.SRC: Operand(op.lhs, flat), Argument.SRC_1: Operand(op.rhs, flat)}
-    yield OpPrimitive(request, _plain(operands), flat, (y.extent,))
+    operands: dict[int, Operand] = {
+        Argument.SRC: Operand(op.lhs, flat),
+        Argument.SRC_1: Operand(op.rhs, flat),
+    }
+    yield OpPrimitive(request, operands, flat, (y.extent,))
 
 
 def _binary(op: nn.BinaryOp, values: Values) -> Candidates:
@@ -613,7 +617,7 @@ def _binary(op: nn.BinaryOp, values: Values) -> Candidates:
     other = values.layout(rhs).shape
     second, wanted = values.operand(rhs, (1,) * (len(shape) - len(other)) + other)
     request = Request("binary", (BINARY[type(op)], source, wanted, y))
-    yield OpPrimitive(request, _plain({Argument.SRC: x, Argument.SRC_1: second}), y, shape)
+    yield OpPrimitive(request, {Argument.SRC: x, Argument.SRC_1: second}, y, shape)
 
 
 # Concat ---------------------------------------------------------------------------------------------------------------
@@ -627,12 +631,10 @@ def _concat(op: nn.ConcatOp, values: Values) -> Candidates:
     given = [values.operand(value) for value in op.operands]
     sources = descriptor_array([descriptor for _, descriptor in given])
     request = Request("concat", (y, len(given), axis, sources), (given,))
-    operands = {Argument.MULTIPLE_SRC + k: operand for k, (operand, _) in enumerate(given)}
+    operands: dict[int, Operand] = {
+        Argument.MULTIPLE_SRC + k: operand for k, (operand, _) in enumerate(given)
+    }
     yield OpPrimitive(request, operands, y, values.layout(op.result).shape)
-
-
-def _plain(operands: dict[Argument, Operand]) -> dict[int, Operand]:
-    return dict(operands)
 
 
 _BUILDERS: dict[type[Operation], tuple[Builder, ...]] = {
@@ -656,8 +658,3 @@ _BUILDERS: dict[type[Operation], tuple[Builder, ...]] = {
     **dict.fromkeys(BINARY, (_eltwise, _binary_alike, _binary)),
     nn.PowOp: (_eltwise,),
 }
-
-
-def executable_ops() -> frozenset[type[Operation]]:
-    """The classes of ops that the library may have a primitive for."""
-    return frozenset(_BUILDERS)

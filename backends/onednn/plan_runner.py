@@ -103,6 +103,7 @@ class _Activation:
             elif buffer.owner is Owner.CONSTANT:
                 assert buffer.array is not None
                 self.bytes[buffer] = buffer.array.reshape(-1).view(np.uint8)
+        self.lent = [buffer for buffer in plan.buffers if buffer.owner in (Owner.INPUT, Owner.RESULT)]
         self.external: dict[Buffer, list[tuple[c_void_p, int]]] = {}
         self._keep: list[Any] = []
         self.calls = [(step, self._prepared(step)) for step in plan.steps]
@@ -146,19 +147,20 @@ class _Activation:
             for step, call in self.calls:
                 if call():
                     self._failed(step)
-        if not self.library.is_synchronous:
-            self.library.api.dnnl_stream_wait(self.stream.value)
+        self._wait()
         if self.checked:
             self._check()
-        return [self._result(k, place, results) for k, place in enumerate(self.plan.results)]
+        outputs = [self._result(k, place, results) for k, place in enumerate(self.plan.results)]
+        for buffer in self.lent:
+            del self.bytes[buffer]  # whose arrays are the caller's
+        return outputs
 
     def _timed(self, times: list[StepTime]) -> None:
         for step, call in self.calls:
             start = perf_counter_ns()
             if call():
                 self._failed(step)
-            if not self.library.is_synchronous:
-                self.library.api.dnnl_stream_wait(self.stream.value)
+            self._wait()
             taken = perf_counter_ns() - start
             times.append(_described(step, taken))
 

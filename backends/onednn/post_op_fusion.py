@@ -191,7 +191,8 @@ class _Fusion:
             return []
         primitive = group.primitive
         assert primitive is not None
-        shape, found = values.layout(other).shape, []
+        shape = values.layout(other).shape
+        found: list[tuple[PostOp, Operand | None]] = []
         constant = values.constant(other)
         if constant is not None:
             extents = None if whole else _seen(shape, values.layout(value).shape, primitive.extents)
@@ -264,7 +265,11 @@ def _scale_constants(group: Group, op: nn.ElementwiseOp, value: SSAValue, values
     for argument in touched:
         old = group.operands[argument]
         assert old.constant is not None
-        lead = (head.group, -1) if argument == Argument.WEIGHTS and getattr(head, "group", 1) > 1 else (-1,)
+        lead = (
+            (head.group, -1)
+            if isinstance(head, nn.ConvOp) and head.group > 1 and argument is scaled
+            else (-1,)
+        )
         factor = channels.reshape(*lead, *(1,) * (old.constant.ndim - len(lead)))
         group.operands[argument] = replace(old, constant=old.constant * factor)
     return True

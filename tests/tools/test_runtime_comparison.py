@@ -81,7 +81,11 @@ def test_negative_outputs_that_differ_are_named(
     from layout_ir.api.compiling import Executable
 
     right = Executable.__call__
-    monkeypatch.setattr(Executable, "__call__", lambda self, inputs: [1.5 * y for y in right(self, inputs)])
+
+    def wrong(executable: Executable, inputs: Any) -> list[Any]:
+        return [1.5 * y for y in right(executable, inputs)]
+
+    monkeypatch.setattr(Executable, "__call__", wrong)
     assert run(model, "--with", "onednn,reference") == 1
     out = capsys.readouterr().out
     assert "onednn DIFFERS in 1 of 1 outputs with reference" in out and "  y: they differ by" in out

@@ -341,3 +341,29 @@ def test_negative_tensors_without_elements_run_by_the_reference():
     program = Program((0, 5))
     y = program.add(nn.ReluOp, program.argument(0))
     compare(program.module(y), numbers((0, 5)), fallbacks={"nn.relu": 1})
+
+
+LEAVING_ZEROS: list[tuple[Any, dict[str, Any]]] = [
+    (nn.MaxPoolOp, {"kernel": (2, 2)}), (nn.AvgPoolOp, {"kernel": (3, 3), "pads": (1, 1, 1, 1)}),
+    (nn.GlobalAvgPoolOp, {}), (nn.SoftmaxOp, {"axis": 2}), (nn.LrnOp, {"size": 3}), (nn.TanhOp, {}),
+    (nn.ResizeOp, {"scales": (1.0, 1.0, 2.0, 2.0), "coordinates": "asymmetric", "nearest_mode": "floor"}),
+    (nn.BatchNormOp, {}), (nn.ConvOp, {}), (nn.MulOp, {}), (nn.AddOp, {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("op", "attributes"), LEAVING_ZEROS, ids=lambda v: getattr(v, "name", None))
+@pytest.mark.parametrize("layout", ["nChw8c", "nChw16c"])
+def test_pads_that_a_type_promises_to_be_zero_are(op: Any, attributes: dict[str, Any], layout: str):
+    """A convolution multiplies them: were one NaN, so were its result."""
+    program = Program((2, 17, 6, 5))
+    x = program.argument(0, layout)
+    more: list[Any] = []
+    if op is nn.BatchNormOp:
+        more = [program.constant(numbers((17,), k, 0.5, 2.0)) for k in range(4)]
+    elif op is nn.ConvOp:
+        more = [program.constant(numbers((17, 17, 3, 3), 1, -0.1, 0.1)), program.constant(numbers((17,), 2))]
+    elif op in (nn.MulOp, nn.AddOp):
+        more = [program.argument(0, layout)]
+    y = program.add(op, x, *more, format=layout, **attributes)
+    z = program.add(nn.ConvOp, y, program.constant(numbers((16, 17, 1, 1), 3)), format=layout)
+    compare(program.module(z), numbers((2, 17, 6, 5)))
