@@ -67,7 +67,8 @@ class OpPrimitive:
     operands: dict[int, Operand]
     result: MemoryDescriptor
     extents: tuple[int, ...]
-    """The extents of the result, as the primitive knows them: a matmul may take all batches as rows."""
+    """The extents of the result, as the primitive knows them: a matmul may take all batches as rows. Empty where its
+    dims stand in another order, so that no constant is broadcast to it."""
     post_ops: tuple[PostOp, ...] = ()
 
 
@@ -228,7 +229,9 @@ def _matmul(op: nn.MatmulOp, values: Values) -> Candidates:
     batches = result[: len(result) - (len(left) > 1) - (len(right) > 1)]
     lead = (1,) * (len(batches) - max(len(left) - 2, 0)) + left[:-2]
     trail = (1,) * (len(batches) - max(len(right) - 2, 0)) + right[:-2]
-    yield _product(op, values, (*lead, rows, k), (*trail, k, columns), (*batches, rows, columns))
+    extents = (*lead, rows, k), (*trail, k, columns), (*batches, rows, columns)
+    yield _product(op, values, *extents)
+    yield _transposed_product(op, values, *extents)
 
 
 def _product(
@@ -238,8 +241,30 @@ def _product(
     a, a_wanted = values.operand(op.a, left)
     b, b_wanted = values.operand(op.b, right, chosen=True)
     y = values.descriptor(op.result, result, writes=True)
-    request = Request("matmul", (a_wanted, b_wanted, None, y))
-    return OpPrimitive(request, {Argument.SRC: a, Argument.WEIGHTS: b}, y, result)
+    operands: dict[int, Operand] = {Argument.SRC: a, Argument.WEIGHTS: b}
+    return OpPrimitive(Request("matmul", (a_wanted, b_wanted, None, y)), operands, y, result)
+
+
+def _transposed_product(
+    op: nn.MatmulOp, values: Values, left: tuple[int, ...], right: tuple[int, ...], result: tuple[int, ...]
+) -> OpPrimitive:
+    """The same for a result whose columns are dense: its transpose is the product of the transposes, in turn."""
+    a, a_wanted = _transposed_operand(values, op.a, left, chosen=True)
+    b, b_wanted = _transposed_operand(values, op.b, right, chosen=False)
+    y = _transposed(values.descriptor(op.result, result, writes=True))
+    operands: dict[int, Operand] = {Argument.SRC: b, Argument.WEIGHTS: a}
+    # Without extents no constant is broadcast to it as a post-op: its dims are other ones.
+    return OpPrimitive(Request("matmul", (b_wanted, a_wanted, None, y)), operands, y, ())
+
+
+def _transposed_operand(
+    values: Values, value: SSAValue, shape: tuple[int, ...], *, chosen: bool
+) -> tuple[Operand, MemoryDescriptor]:
+    constant = values.constant(value)
+    if constant is not None:
+        return values.packed(constant.reshape(shape).swapaxes(-1, -2), chosen=chosen)
+    descriptor = _transposed(values.descriptor(value, shape))
+    return Operand(value, descriptor), descriptor
 
 
 def _gemm(op: nn.GemmOp, values: Values) -> Candidates:
@@ -288,7 +313,8 @@ def _transposed(descriptor: MemoryDescriptor) -> MemoryDescriptor:
     desc = descriptor.blocking()
     if desc.inner_blks:
         raise Refused("a matrix in blocks has no transpose")
-    return descriptors.strided(descriptor.library, desc.dims[::-1], desc.strides[::-1])
+    extents, strides = ((*given[:-2], given[-1], given[-2]) for given in (desc.dims, desc.strides))
+    return descriptors.strided(descriptor.library, extents, strides)
 
 
 def _dense_rows(layout: Layout) -> Array | None:

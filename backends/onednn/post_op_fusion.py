@@ -278,8 +278,12 @@ def _scale_constants(group: Group, op: nn.ElementwiseOp, value: SSAValue, values
 def _seen(
     shape: tuple[int, ...], result: tuple[int, ...], extents: tuple[int, ...]
 ) -> tuple[int, ...] | None:
-    """A tensor of `shape`, broadcast to `result`, as extents that broadcast to those that the primitive knows."""
+    """A tensor of `shape`, broadcast to `result`, as extents that broadcast to those that the primitive knows.
+
+    None where there are none, or the primitive has dims of its own."""
     wide = (1,) * (len(result) - len(shape)) + shape
+    if not extents:
+        return None
     if extents == result:
         return wide
     if all(extent == 1 for extent in wide):

@@ -69,6 +69,55 @@ def open_model() -> Any:
     return model
 
 
+def attention_model() -> Any:
+    """A block of a transformer: four heads, a residual, a normalization, a feed-forward part."""
+    onnx = pytest.importorskip("onnx")
+    helper, floats = onnx.helper, onnx.TensorProto.FLOAT
+    weights = {name: numbers((32, 32), k, -0.3, 0.3) for k, name in enumerate(("q", "k", "v", "o"))}
+    weights |= {"f": numbers((32, 64), 5, -0.3, 0.3), "g": numbers((64, 32), 6, -0.3, 0.3)}
+    weights |= {
+        "fb": numbers((64,), 7),
+        "s": numbers((32,), 8),
+        "b": numbers((32,), 9),
+        "r": np.array([0.35], np.float32),
+    }
+    shapes = {"heads": np.array([2, 10, 4, 8]), "flat": np.array([2, 10, 32])}
+    node = helper.make_node
+    nodes: list[Any] = []
+    for name, perm in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
+        nodes.append(node("MatMul", ["x", name], [f"{name}1"]))
+        nodes.append(node("Reshape", [f"{name}1", "heads"], [f"{name}2"]))
+        nodes.append(node("Transpose", [f"{name}2"], [f"{name}3"], perm=perm))
+    nodes += [
+        node("MatMul", ["q3", "k3"], ["a1"]), node("Mul", ["a1", "r"], ["a2"]), node("Softmax", ["a2"], ["a3"]),
+        node("MatMul", ["a3", "v3"], ["a4"]), node("Transpose", ["a4"], ["a5"], perm=[0, 2, 1, 3]),
+        node("Reshape", ["a5", "flat"], ["a6"]), node("MatMul", ["a6", "o"], ["a7"]), node("Add", ["a7", "x"], ["a8"]),
+        node("LayerNormalization", ["a8", "s", "b"], ["n"]), node("MatMul", ["n", "f"], ["f1"]),
+        node("Add", ["f1", "fb"], ["f2"]), node("Gelu", ["f2"], ["f3"]), node("MatMul", ["f3", "g"], ["f4"]),
+        node("Add", ["f4", "n"], ["y"]),
+    ]  # fmt: skip
+    tensors = [onnx.numpy_helper.from_array(array, name) for name, array in {**weights, **shapes}.items()]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "block", [value("x", floats, [2, 10, 32])], [value("y", floats, [2, 10, 32])], tensors
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+    model.ir_version = 9
+    return model
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_block_of_a_transformer_computes_what_onnx_runtime_does(threads: int):
+    model = attention_model()
+    x = numbers((2, 10, 32))
+    executable = li.compile(model, threads=threads, checked=True)
+    (found,) = executable([x])
+    np.testing.assert_allclose(found, outputs_of(model, {"x": x})[0], rtol=0, atol=1e-4)
+    assert executable.fallbacks == {}
+    products = [step.ops for step in executable.profile([x]) if "nn.matmul" in step.ops]
+    assert ("nn.matmul", "nn.add", "nn.gelu") in products
+
+
 def test_an_open_batch_is_compiled_once_for_each_size(monkeypatch: pytest.MonkeyPatch):
     import layout_ir.api.compiling as compiling
 

@@ -101,6 +101,20 @@ def test_a_matrix_product(left: tuple[int, ...], right: tuple[int, ...], constan
 
 
 @pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("batches", [(), (3,)])
+def test_a_matrix_product_whose_columns_are_dense(constant: bool, batches: tuple[int, ...]):
+    names = "abcdefg"[: len(batches) + 2]
+    turned = f"({', '.join(names)}) : [{', '.join((*names[:-2], names[-1], names[-2]))}]"
+    left, right = (*batches, 5, 7), (*batches, 7, 6)
+    program = Program(left) if constant else Program(left, right)
+    b = program.constant(numbers(right, 1)) if constant else program.argument(1)
+    y = program.add(nn.MatmulOp, program.argument(0), b, format=turned)
+    y = program.add(nn.ReluOp, y, format=turned)
+    y = program.add(nn.AddOp, y, program.constant(numbers((6,), 2)), format=turned)
+    compare(program.module(y), numbers(left), *([] if constant else [numbers(right, 1)]))
+
+
+@pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize(
     "attributes", [{}, {"trans_a": True}, {"trans_b": True}, {"beta": 0.5, "trans_b": True}]
 )
