@@ -18,6 +18,7 @@ from layout_ir.passes.selection.options.conv_kernels import (
     ConvKernel,
     ConvShape,
     activation,
+    grouped_rate,
     row_major_kernel,
     weight,
 )
@@ -60,7 +61,7 @@ def _rate(answer: onednn_query.Answer, conv: ConvShape) -> int:
     if "ref" in answer.implementation:
         return 1
     if "gemm" in answer.implementation and "brg" not in answer.implementation:
-        return 62
+        return grouped_rate(62, conv.inputs_per_group, conv.outputs_per_group) if conv.group > 1 else 62
     last = activation(conv.spatial_rank, "nSc")
     rate = 100 if answer.x == last and answer.y == last else 79
     return rate // 2 if conv.group > 1 else rate
