@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -88,6 +89,13 @@ def _check(args: argparse.Namespace) -> None:
         raise LayoutError("--target is what layouts are chosen for: add onednn to --with")
     if args.threads is not None and not 1 <= args.threads <= cpus():
         raise LayoutError(f"--threads is {args.threads}: this process may use 1 to {cpus()}")
+    seconds = args.repeat_seconds
+    if seconds is not None and not (math.isfinite(seconds) and seconds >= 0):
+        raise LayoutError(
+            f"--repeat-seconds is {seconds}: expected a number of seconds, 0 for the fewest samples"
+        )
+    if args.inputs is not None and args.shapes:
+        raise LayoutError("--shape is for random inputs: the arrays of --inputs have their shapes")
     if "onednn" in args.runtime:
         from layout_ir.backends.onednn.library import library
 
