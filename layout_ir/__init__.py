@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from layout_ir.algebra.refinement import Nest, peel, refine
     from layout_ir.api.ahead_of_time import compile_object
     from layout_ir.api.array_copies import ascontiguousarray, copyto, transpose_copy
+    from layout_ir.api.compiling import Executable
+    from layout_ir.api.compiling import compile as compile
     from layout_ir.api.execute import run
     from layout_ir.api.exporting import to_onnx
     from layout_ir.api.memory import NONE, Memory
@@ -46,6 +48,7 @@ _WHERE = {
     "__version__": "version",
     "HOLE": "algebra.layout",
     "NONE": "api.memory",
+    "Executable": "api.compiling",
     "Factor": "algebra.factors",
     "Format": "algebra.format",
     "Index": "algebra.layout",
@@ -58,6 +61,7 @@ _WHERE = {
     "TensorDesc": "arrays.descriptor",
     "ascontiguousarray": "api.array_copies",
     "collect_remarks": "diagnostics",
+    "compile": "api.compiling",
     "compile_object": "api.ahead_of_time",
     "compile_reorder": "api.reordering",
     "compose": "algebra.concat",
@@ -88,10 +92,11 @@ _WHERE = {
 _MODULES = ("extend", "ir")
 """Public modules."""
 
-# Without `print`, so that `from layout_ir import *` leaves the builtin alone.
+# Without `compile` and `print`, so that `from layout_ir import *` leaves the builtins alone.
 __all__ = [
     "HOLE",
     "NONE",
+    "Executable",
     "Factor",
     "Format",
     "Index",

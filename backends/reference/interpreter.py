@@ -77,6 +77,7 @@ class ReferenceFunctions(FuncFunctions):
 
     @impl(OpaqueOp)
     def run_opaque(self, interpreter: Interpreter, op: OpaqueOp, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The results of an ONNX node without translation."""
         start = perf_counter()
         results = run_opaque(op, args)
         if self.trace is not None:

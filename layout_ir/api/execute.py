@@ -63,7 +63,7 @@ def run(
     function = entry_point(module, entry)
     check_supported(module, function)
     check_types(module, function)
-    arguments = _arguments(function, inputs)
+    arguments = arguments_of(function, inputs)
     if reorders not in ("compiled", "reference"):
         raise LayoutError(f"reorders = {reorders!r} is unknown, expected compiled or reference")
     replaced = _compiled_moves(module) if reorders == "compiled" else {}
@@ -97,7 +97,14 @@ def input_names(function: FuncOp) -> list[str]:
     ]
 
 
-def _arguments(function: FuncOp, inputs: Inputs) -> list[Tensor | float]:
+def result_names(function: FuncOp) -> list[str]:
+    """Names of the results: the ONNX name where the module was imported, else result0 and so on."""
+    given = names_in(function.res_attrs, len(function.function_type.outputs))
+    return [name or f"result{number}" for number, name in enumerate(given)]
+
+
+def arguments_of(function: FuncOp, inputs: Inputs) -> list[Tensor | float]:
+    """The values of the arguments, from inputs by position or name. Raises LayoutError where they do not fit."""
     names = input_names(function)
     title = f"@{function.sym_name.data}"
     if isinstance(inputs, Mapping):

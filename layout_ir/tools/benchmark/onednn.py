@@ -9,18 +9,16 @@ what torch carries along.
 from __future__ import annotations
 
 import ctypes
-import os
-import re
 from collections.abc import Callable, Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_uint64, c_void_p
 from functools import cache, partial
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from layout_ir.elements.element_types import element_type
 from layout_ir.errors import LayoutError
 from layout_ir.notations.onednn import BlockingDesc, tag_of
+from layout_ir.passes.selection.options import onednn_package
 
 BUILDS = {"onednn": "onednn", "onednn-omp": "onednn-cpu-gomp"}
 """The name of a contender, and the package that brings it."""
@@ -31,12 +29,6 @@ _ANY, _TRAINING, _INFERENCE, _DIRECT = 1, 64, 96, 1
 _IMPLEMENTATION, _SRC, _DIFF_SRC, _WEIGHTS, _DST, _DIFF_DST = 8, 129, 130, 131, 133, 134
 _STRIDES, _PADDED, _KIND, _INNER_NBLKS, _INNER_BLKS, _INNER_IDXS = 14, 260, 262, 263, 264, 265
 _BLOCKED = 2
-
-# What the SYCL build needs and, having no RPATH, does not find; in the order in which they need each other.
-_DEPENDENCIES = (
-    "libimf.so", "libintlc.so.5", "libsvml.so", "libirng.so", "libhwloc.so.15", "libtbb.so.12",
-    "libumf.so.1", "libur_loader.so.0", "libsycl.so.9",
-)  # fmt: skip
 
 
 class _Argument(ctypes.Structure):
@@ -53,12 +45,7 @@ class Library:
     def __init__(self, path: Path, *, openmp: bool) -> None:
         self.path = path
         self._openmp = openmp
-        if (path.parent / "libintelocl.so").exists():
-            os.environ.setdefault("OCL_ICD_FILENAMES", str(path.parent / "libintelocl.so"))
-        for name in _DEPENDENCIES:
-            if (path.parent / name).exists():
-                ctypes.CDLL(str(path.parent / name), mode=ctypes.RTLD_GLOBAL)
-        self._api: Any = ctypes.CDLL(str(path), mode=getattr(os, "RTLD_DEEPBIND", 0) | ctypes.RTLD_LOCAL)
+        self._api: Any = onednn_package.load(path)
         self._api.dnnl_version.restype = ctypes.POINTER(_Version)
         self._engine, self._stream = c_void_p(), c_void_p()
         self._check(self._api.dnnl_engine_create(byref(self._engine), _CPU, c_uint64(0)), "no CPU engine")
@@ -249,19 +236,10 @@ def _run(execute: Any, wait: Any, primitive: c_void_p, stream: c_void_p, argumen
 def locate(build: str) -> Path:
     """The library of that build. Raises LayoutError where its package is not installed."""
     package = BUILDS[build]
-    try:
-        distribution = metadata.distribution(package)
-    except metadata.PackageNotFoundError:
-        raise LayoutError(f"the package {package} is not installed") from None
-    names = {Path(str(file)).name for file in distribution.files or ()}
-    versioned = sorted(name for name in names if re.fullmatch(r"libdnnl\.so\.\d+\.\d+", name))
-    # Data files lie in the environment, which is some folders above the packages.
-    packages = Path(str(distribution.locate_file(""))).resolve()
-    for folder in (packages, *packages.parents):
-        for name in versioned:
-            if (folder / "lib" / name).exists():
-                return folder / "lib" / name
-    raise LayoutError(f"the package {package} has left no libdnnl where it was installed")
+    found = onednn_package.locate(package)
+    if found is None:
+        raise LayoutError(f"the package {package} is not installed")
+    return found
 
 
 @cache

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from layout_ir.errors import LayoutError, printable
 from layout_ir.tools.commands.optimize import add_arguments, compared, time_text
+from layout_ir.tools.commands.runtime_comparison import runtimes
 from layout_ir.tools.progress_line import ProgressLine
 
 if TYPE_CHECKING:
@@ -27,9 +28,13 @@ With --with onnxruntime an ONNX model goes through the installed ONNX Runtime, a
 beside it, or the model that --against names: how equal each output is, times in turns, and how many nodes that only
 move elements are left once ONNX Runtime has optimized both.
 
+With several runtimes, or --with onednn, a network is compiled for oneDNN (`layout_ir.compile`) and runs beside the
+others: equal outputs, times in turns, and a profile of its steps.
+
 examples:
   layout-ir run model.onnx --target avx2 --inputs inputs.npz
   layout-ir run model.onnx --with onnxruntime --threads 1
+  layout-ir run model.onnx --with onednn,onnxruntime --threads 2
   layout-ir run model.onnx --with onnxruntime --against better.onnx --shape x=8x3x224x224 --json
 """
 
@@ -53,8 +58,10 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--with",
         dest="runtime",
-        choices=("onnxruntime",),
-        help="run ONNX models in this runtime; the target is then onnx, ort-cpu (default) or ort-cpu-blocked",
+        type=runtimes,
+        metavar="RUNTIME[,RUNTIME...]",
+        help="run in onednn, onnxruntime or reference, side by side where several are named. onnxruntime alone runs an "
+        "ONNX model and the optimized one; the target is then onnx, ort-cpu (default) or ort-cpu-blocked",
     )
     # None where they are not given: they are for --with alone.
     parser.add_argument(
@@ -87,9 +94,10 @@ def run(args: argparse.Namespace) -> int:
     if args.seed < 0:
         raise LayoutError(f"--seed {args.seed} is below 0: expected a whole number from 0 on")
     if args.runtime is not None:
-        from layout_ir.tools.commands import model_comparison
+        from layout_ir.tools.commands import model_comparison, runtime_comparison
 
-        return model_comparison.run(args)
+        command = model_comparison if args.runtime == ("onnxruntime",) else runtime_comparison
+        return command.run(args)
     for name in ("against", "threads", "optimization_level", "repeat_seconds"):
         if getattr(args, name) is not None:
             raise LayoutError(

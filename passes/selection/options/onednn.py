@@ -3,7 +3,7 @@
 Where the library cannot be asked (not installed, no CPU engine, an element type it has no kernel for), the rule holds
 that its version 3.13 follows on AVX2: nhwc activations, weights in blocks of 16 to 32 outputs; `missing` says so.
 
-What it is asked: everything `any`; input and output in nchw; input and output in blocks of 8 and of 16. Rates go by
+What it is asked: everything `any`; input and output in nchw, in nhwc, in blocks of 8 and of 16. Rates go by
 the implementation that answers: 100 for compiled kernels on nhwc, 79 on blocks, 62 for a matrix product over unrolled
 windows, 1 for the reference (measured at 0.05 to 0.1 operations per ns, and rates are whole numbers).
 """
@@ -18,6 +18,7 @@ from layout_ir.passes.selection.options.conv_kernels import (
     ConvKernel,
     ConvShape,
     activation,
+    grouped_rate,
     row_major_kernel,
     weight,
 )
@@ -42,7 +43,7 @@ def _asked(conv: ConvShape) -> tuple[ConvKernel, ...]:
     """The library's kernels; empty where it has none for this convolution."""
     rank = conv.spatial_rank
     row_major = activation(rank, "ncS")
-    wanted = [None, row_major]
+    wanted = [None, row_major, activation(rank, "nSc")]
     wanted += [activation(rank, "ncS", ("c", block)) for block in (8, 16) if conv.channels % block == 0]
     found: list[ConvKernel] = []
     for fmt in wanted:
@@ -60,7 +61,7 @@ def _rate(answer: onednn_query.Answer, conv: ConvShape) -> int:
     if "ref" in answer.implementation:
         return 1
     if "gemm" in answer.implementation and "brg" not in answer.implementation:
-        return 62
+        return grouped_rate(62, conv.inputs_per_group, conv.outputs_per_group) if conv.group > 1 else 62
     last = activation(conv.spatial_rank, "nSc")
     rate = 100 if answer.x == last and answer.y == last else 79
     return rate // 2 if conv.group > 1 else rate

@@ -1,21 +1,17 @@
 """Which formats the installed oneDNN wants for a convolution: its C API, loaded with ctypes.
 
 A primitive descriptor is made with descriptors whose format is `any` and asked what it chose; nothing is executed.
-The library is looked for where the package `onednn` of the Python environment puts it. That build needs its runtime
-libraries loaded first, and the driver of its CPU device named in an environment variable before its engine is made.
+The library is the one that would run the network (`onednn_package`).
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
-import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_void_p
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 from layout_ir.algebra.factors import Factor
 from layout_ir.algebra.format import Format
@@ -23,14 +19,9 @@ from layout_ir.elements.element_types import element_type
 from layout_ir.errors import LayoutError
 from layout_ir.notations.onednn import BlockingDesc
 from layout_ir.passes.selection.options.conv_kernels import ConvShape, activation, weight
+from layout_ir.passes.selection.options.onednn_package import installed, load
 
 _NDIMS = 12
-_BEFORE = (
-    "libimf.so", "libintlc.so.5", "libsvml.so", "libirng.so", "libhwloc.so.15", "libtbb.so.12",
-    "libumf.so.1", "libur_loader.so.0", "libsycl.so.9",
-)  # fmt: skip
-"""The libraries it links to, each behind those that it needs itself."""
-
 # Values of the C enumerations, which are part of the ABI of version 3.
 _CPU, _TAG_ANY, _INFERENCE, _CONVOLUTION_AUTO = 1, 1, 96, 3
 _IMPLEMENTATION, _SRC, _WEIGHTS, _DST = 8, 129, 131, 133
@@ -55,17 +46,10 @@ class _Refused(Exception):
 @lru_cache(maxsize=1)
 def _library() -> tuple[ctypes.CDLL, c_void_p]:
     """The library and a CPU engine. Raises OSError or _Refused."""
-    folder = Path(sys.prefix) / "lib"
-    path = folder / "libdnnl.so.3"
-    if not path.exists():
+    path = next(installed(), None)
+    if path is None:
         raise OSError("the package 'onednn' is not installed")
-    driver = folder / "libintelocl.so"
-    if driver.exists():
-        os.environ.setdefault("OCL_ICD_FILENAMES", str(driver))
-    for name in _BEFORE:
-        if (folder / name).exists():
-            ctypes.CDLL(str(folder / name), mode=ctypes.RTLD_GLOBAL)
-    library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+    library = load(path)
     library.dnnl_primitive_desc_query_md.restype = c_void_p
     library.dnnl_primitive_desc_query_md.argtypes = [c_void_p, c_int, c_int]
     library.dnnl_primitive_desc_query.argtypes = [c_void_p, c_int, c_int, c_void_p]

@@ -1,0 +1,460 @@
+"""A function of one block as steps over buffers: what is executed, on which memory, in which order.
+
+A step is a primitive of the library, a compiled reorder, or an op by the NumPy reference. Views are no steps: their
+result is their operand's buffer under another layout. Constants are stored once, those of primitives as the primitives
+ask. An input is read where the caller has it, and a result is written where the caller gets it; all else lies in one
+arena, as the plan of lifetimes says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+from layout_ir.algebra.layout import Layout
+from layout_ir.backends.llvm import Reorder, compile_reorder
+from layout_ir.backends.onednn import memory_descriptors as descriptors
+from layout_ir.backends.onednn import op_primitives
+from layout_ir.backends.onednn.library import Handle, Library
+from layout_ir.backends.onednn.lifetime_plan import ArenaPlan, Lifetime, plan_arena
+from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
+from layout_ir.backends.onednn.op_primitives import Operand, Values
+from layout_ir.backends.onednn.post_op_fusion import VIEWS, Group, Liveness, group_ops
+from layout_ir.backends.onednn.primitives import Argument, PrimitiveDescriptor, ReorderPrimitive
+from layout_ir.backends.reference.registered_ops import semantics_of
+from layout_ir.backends.reference.semantics import SEMANTICS, layout_at_run_time
+from layout_ir.backends.reference.tensor import is_row_major
+from layout_ir.diagnostics import LocatedError, name_of_op
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import (
+    FillPadsOp,
+    ReorderOp,
+    ViewOp,
+    dtype_of,
+    has_layout,
+    is_any,
+    is_tensor,
+)
+from layout_ir.elements.numpy_types import Array, storage
+from layout_ir.elements.quantization import Conversion
+from layout_ir.errors import LayoutError
+
+
+class Owner(Enum):
+    """Who has the memory of a buffer."""
+
+    ARENA = "arena"
+    INPUT = "input"
+    RESULT = "result"
+    CONSTANT = "constant"
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Memory of `size` bytes. `number` is that of the input or result, of those that the caller has."""
+
+    size: int
+    owner: Owner = Owner.ARENA
+    number: int = 0
+    array: Array | None = None
+    """Bytes of a constant."""
+    first: int = 0
+    last: int = -1
+    index: int = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """Where a value lies: a buffer, and the layout in it, whose offset counts elements of `dtype`."""
+
+    buffer: Buffer
+    layout: Layout
+    dtype: str
+
+    @property
+    def offset(self) -> int:
+        """Bytes from the beginning of the buffer to position 0 of the layout."""
+        return self.layout.offset * storage(self.dtype).itemsize
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemoryArgument:
+    """An argument of a primitive: its number, how it lies, and its buffer with a byte offset."""
+
+    number: int
+    descriptor: MemoryDescriptor
+    buffer: Buffer
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrimitiveStep:
+    """An execution of a primitive of the library."""
+
+    group: Group
+    primitive: Handle
+    arguments: tuple[MemoryArgument, ...]
+    implementation: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelStep:
+    """Compiled reorders, each from a place to a place."""
+
+    op: Operation
+    moves: tuple[tuple[Reorder, Place, Place], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReferenceStep:
+    """An op by the NumPy reference."""
+
+    op: Operation
+    operands: tuple[Place, ...]
+    results: tuple[Place, ...]
+
+
+Step = PrimitiveStep | KernelStep | ReferenceStep
+
+
+def ops_of(step: Step) -> list[Operation]:
+    """The ops that a step computes."""
+    return step.group.ops if isinstance(step, PrimitiveStep) else [step.op]
+
+
+@dataclass(eq=False)
+class ExecutionPlan:
+    """The steps of a function, its buffers, and where its inputs and results are."""
+
+    library: Library
+    steps: list[Step] = field(default_factory=list[Step])
+    buffers: list[Buffer] = field(default_factory=list[Buffer])
+    inputs: list[Place] = field(default_factory=list[Place])
+    results: list[Place] = field(default_factory=list[Place])
+    arena: ArenaPlan = field(default_factory=lambda: ArenaPlan((), 0, 0))
+    offsets: dict[Buffer, int] = field(default_factory=dict[Buffer, int])
+    bytes_not_moved: int = 0
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of the constants as they are stored."""
+        return sum(buffer.size for buffer in self.buffers if buffer.owner is Owner.CONSTANT)
+
+
+def plan_execution(function: FuncOp, library: Library, *, threads: int, fuse: bool = True) -> ExecutionPlan:
+    """The plan of `function`, every layout of which is chosen. Raises LocatedError where it cannot be executed."""
+    blocks = list(function.body.blocks)
+    if len(blocks) != 1:
+        raise LocatedError(
+            f"@{function.sym_name.data} has {len(blocks)} blocks, and the executor runs functions of one: "
+            "use layout_ir.run",
+            function,
+        )
+    ops = list(blocks[0].ops)
+    _check(ops)
+    library.use_threads(threads)  # which primitives are made for
+    return _Planner(library, threads).plan(function, ops, fuse)
+
+
+def _check(ops: Sequence[Operation]) -> None:
+    for op in ops:
+        known = (
+            type(op) in SEMANTICS or isinstance(op, nn.OpaqueOp | ReturnOp) or semantics_of(op) is not None
+        )
+        if not known or (op.regions and not isinstance(op, nn.OpaqueOp)):
+            raise LocatedError(
+                f"the executor runs ops of nn and layout, and registered ones, not {name_of_op(op)}: "
+                "use layout_ir.run",
+                op,
+            )
+        for value in (*op.operands, *op.results):
+            if not is_tensor(value.type) or not (has_layout(value.type) or is_any(value.type)):
+                raise LocatedError(
+                    f"{name_of_op(op)} has a value of type {value.type}, and the executor runs on tensors with "
+                    "layouts: use layout_ir.run",
+                    op,
+                )
+            if is_any(value.type):
+                raise LocatedError(
+                    f"{name_of_op(op)} has a tensor whose layout is still to be chosen: optimize first", op
+                )
+
+
+class _Planner:
+    def __init__(self, library: Library, threads: int) -> None:
+        self.library = library
+        self.threads = threads
+        self.values = Values(library)
+        self.out = ExecutionPlan(library)
+        self._places: dict[SSAValue, Place] = {}
+        self._last: dict[SSAValue, int] = {}
+
+    def plan(self, function: FuncOp, ops: list[Operation], fuse: bool) -> ExecutionPlan:
+        for number, argument in enumerate(function.body.blocks[0].args):
+            place = self._new(argument, Owner.INPUT, number)
+            self._places[argument] = place
+            self.out.inputs.append(place)
+        groups = group_ops(ops, self.values, fuse=fuse)
+        self._liveness = Liveness(ops)
+        for number, group in enumerate(groups):
+            for op in group.ops:
+                for operand in op.operands:
+                    self._last[self._liveness.root(operand)] = number
+        for number, group in enumerate(groups):
+            self._number = number
+            self._group(group)
+        self._results(next(op for op in reversed(ops) if isinstance(op, ReturnOp)))
+        self._lay_out()
+        return self.out
+
+    # Places -----------------------------------------------------------------------------------------------------
+
+    def _buffer(
+        self, size: int, owner: Owner = Owner.ARENA, number: int = 0, array: Array | None = None
+    ) -> Buffer:
+        buffer = Buffer(size, owner, number, array, index=len(self.out.buffers))
+        self.out.buffers.append(buffer)
+        return buffer
+
+    def _new(self, value: SSAValue, owner: Owner = Owner.ARENA, number: int = 0) -> Place:
+        layout, dtype = layout_at_run_time(value.type), dtype_of(value.type)
+        if layout.first_address < 0:
+            raise LayoutError(f"{layout} uses addresses below its buffer")
+        size = max(layout.extent, 1) * storage(dtype).itemsize
+        return Place(self._buffer(size, owner, number), layout, dtype)
+
+    def _place(self, value: SSAValue) -> Place:
+        """Where a value lies; a constant is stored when it is first asked for."""
+        if value not in self._places:
+            op = value.owner
+            assert isinstance(op, nn.ConstantOp)
+            tensor = SEMANTICS[nn.ConstantOp](op)
+            stored = _aligned_copy(np.ascontiguousarray(tensor.buffer))
+            buffer = self._buffer(stored.nbytes, Owner.CONSTANT, array=stored)
+            self._places[value] = Place(buffer, tensor.layout, tensor.dtype)
+        return self._places[value]
+
+    def _alike_over(self, group: Group) -> SSAValue | None:
+        """An operand over whose memory an elementwise group may write its result."""
+        op = group.ops[0]
+        if not isinstance(op, nn.ElementwiseOp) or group.primitive is None:
+            return None
+        result = self.values.layout(group.result)
+        used = [operand.value for operand in group.operands.values() if operand.value is not None]
+        first = group.operands[Argument.SRC].value
+        if first is None or sum(self._liveness.root(v) is self._liveness.root(first) for v in used) != 1:
+            return None
+        return first if self._may_write_over(first, result) else None
+
+    def _may_write_over(self, value: SSAValue, layout: Layout) -> bool:
+        root = self._liveness.root(value)
+        buffer = self._place(value).buffer
+        return (
+            buffer.owner is Owner.ARENA
+            and root is value
+            and self._last.get(root, -1) <= self._number
+            and op_primitives.lie_alike(self.values.layout(value), layout)
+        )
+
+    # Steps ------------------------------------------------------------------------------------------------------
+
+    def _group(self, group: Group) -> None:
+        op = group.ops[-1]
+        if isinstance(op, nn.ConstantOp | ReturnOp):
+            return
+        if group.primitive is not None:
+            self._primitive(group)
+        elif isinstance(op, VIEWS):
+            self._view(op)
+        elif not self._moves(op):
+            operands = tuple(self._place(value) for value in op.operands)
+            results = tuple(self._new(value) for value in op.results)
+            self._places.update(zip(op.results, results, strict=True))
+            self.out.steps.append(ReferenceStep(op, operands, results))
+
+    def _view(self, op: Operation) -> None:
+        source = self._place(op.operands[0])
+        result = layout_at_run_time(op.results[0].type)
+        if isinstance(op, ViewOp) and op.is_bare:
+            seen = op.view(source.layout)
+            if not seen.same_map(result):
+                target = self._new(op.results[0])
+                self._places[op.results[0]] = target
+                self._move(op, [(Place(source.buffer, seen, source.dtype), target)])
+                return
+            result = seen
+        self._places[op.results[0]] = Place(source.buffer, result, source.dtype)
+
+    def _moves(self, op: Operation) -> bool:
+        """Plans an op that only moves elements as compiled reorders, where there are such; whether it has."""
+        try:
+            moves = self._moves_of(op)
+        except LayoutError:
+            return False
+        if moves is None:
+            return False
+        target = self._new(op.results[0])
+        self._places[op.results[0]] = target
+        conversion = op.conversion if isinstance(op, ReorderOp) else None
+        pairs = [(source, replace_layout(target, layout)) for source, layout in moves]
+        try:
+            self._move(op, pairs, conversion)
+        except LayoutError:
+            del self._places[op.results[0]]
+            self.out.buffers.remove(target.buffer)
+            return False
+        return True
+
+    def _moves_of(self, op: Operation) -> list[tuple[Place, Layout]] | None:
+        """What is moved where: places, and layouts in the result; None for an op that is no move."""
+        result = self.values.layout(op.results[0])
+        if isinstance(op, ReorderOp | FillPadsOp):
+            return [(self._place(op.input), result)]
+        if result.is_padded or any(not self.values.layout(v).nelems for v in (*op.operands, *op.results)):
+            return None
+        if isinstance(op, nn.SliceOp) and all(step > 0 for step in op.steps):
+            source = self._place(op.operands[0])
+            return [(replace_layout(source, source.layout.slice(op.starts, op.sizes, op.steps)), result)]
+        if isinstance(op, nn.ConcatOp):
+            pairs: list[tuple[Place, Layout]] = []
+            at = 0
+            for value in op.operands:
+                source = self._place(value)
+                starts = tuple(at if d == op.axis else 0 for d in range(result.rank))
+                pairs.append((source, result.slice(starts, source.layout.shape)))
+                at += source.layout.shape[op.axis]
+            return pairs
+        if isinstance(op, nn.ExpandOp):
+            source = self._place(op.operands[0])
+            wide = source.layout
+            if wide.rank < result.rank:
+                wide = wide.reshape((1,) * (result.rank - wide.rank) + wide.shape)
+            return [(replace_layout(source, wide.broadcast(result.shape)), result)]
+        return None
+
+    def _move(
+        self, op: Operation, pairs: Sequence[tuple[Place, Place]], conversion: Conversion | None = None
+    ) -> None:
+        moves: list[tuple[Reorder, Place, Place]] = []
+        for source, target in pairs:
+            if source.layout.swizzle is not None or target.layout.swizzle is not None:
+                raise LayoutError("no kernel reads or writes a swizzle")
+            what = conversion or Conversion(source.dtype, target.dtype)
+            kernel = compile_reorder(source.layout, target.layout, conversion=what, threads=self.threads)
+            moves.append((kernel, source, target))
+        self.out.steps.append(KernelStep(op, tuple(moves)))
+
+    def _primitive(self, group: Group) -> None:
+        assert group.primitive is not None and group.descriptor is not None
+        over = group.over or self._alike_over(group)
+        if over is None:
+            target = self._new(group.result)
+        else:
+            target = Place(self._place(over).buffer, self.values.layout(group.result), "f32")
+        arguments = [
+            self._argument(group.ops[0], number, operand, group.descriptor)
+            for number, operand in group.operands.items()
+        ]
+        arguments.append(MemoryArgument(Argument.DST, group.primitive.result, target.buffer, target.offset))
+        size = group.descriptor.scratchpad_size
+        if size:
+            scratchpad = self._buffer(size)
+            scratchpad.first = scratchpad.last = len(self.out.steps)
+            arguments.append(MemoryArgument(Argument.SCRATCHPAD, group.descriptor.scratchpad(), scratchpad))
+        self._places[group.result] = target
+        self.out.bytes_not_moved += group.bytes_not_moved
+        step = PrimitiveStep(
+            group, group.descriptor.primitive(), tuple(arguments), group.descriptor.implementation
+        )
+        self.out.steps.append(step)
+
+    def _argument(
+        self, op: Operation, number: int, operand: Operand, descriptor: PrimitiveDescriptor
+    ) -> MemoryArgument:
+        if operand.value is not None:
+            assert operand.descriptor is not None
+            place = self._place(operand.value)
+            if operand.moved is not None:
+                size = max(operand.moved.extent, 1) * storage(place.dtype).itemsize
+                moved = Place(self._buffer(size), operand.moved, place.dtype)
+                self._move(op, [(place, moved)])
+                place = moved
+            return MemoryArgument(number, operand.descriptor, place.buffer, place.offset)
+        assert operand.constant is not None
+        wanted = operand.descriptor or descriptor.descriptor(number)
+        buffer = self._pack(operand.constant, wanted)
+        return MemoryArgument(number, wanted, buffer)
+
+    def _pack(self, constant: Array, wanted: MemoryDescriptor) -> Buffer:
+        """A buffer with a constant as `wanted` has it."""
+        plain = descriptors.row_major(self.library, constant.shape)
+        source = _aligned_copy(np.ascontiguousarray(constant, np.float32))
+        if self.library.api.dnnl_memory_desc_equal(plain.handle, wanted.handle):
+            return self._buffer(source.nbytes, Owner.CONSTANT, array=source)
+        packed = _aligned(wanted.nbytes)
+        packed[...] = 0
+        ReorderPrimitive(plain, wanted)(source.ctypes.data, packed.ctypes.data)
+        return self._buffer(packed.nbytes, Owner.CONSTANT, array=packed)
+
+    # The end ----------------------------------------------------------------------------------------------------
+
+    def _results(self, op: ReturnOp) -> None:
+        """A result that is row-major and a buffer of the arena of its own is written where the caller gets it."""
+        for number, value in enumerate(op.operands):
+            place = self._place(value)
+            layout, buffer = place.layout, place.buffer
+            own = buffer.owner is Owner.ARENA and is_row_major(layout) and not layout.is_padded
+            if own and layout.nelems * storage(place.dtype).itemsize == buffer.size:
+                buffer.owner, buffer.number = Owner.RESULT, number
+            self.out.results.append(place)
+
+    def _lay_out(self) -> None:
+        """Gives each buffer of the arena its lifetime and its offset."""
+        out = self.out
+        born: set[Buffer] = set()
+        for number, step in enumerate(out.steps):
+            for buffer in buffers_of(step):
+                if buffer not in born:
+                    born.add(buffer)
+                    buffer.first = number
+                buffer.last = max(buffer.last, number)
+        for place in out.results:
+            place.buffer.last = len(out.steps)
+        own = [buffer for buffer in out.buffers if buffer.owner is Owner.ARENA]
+        out.arena = plan_arena([Lifetime(b.size, b.first, b.last) for b in own])
+        out.offsets = dict(zip(own, out.arena.offsets, strict=True))
+
+
+def buffers_of(step: Step) -> list[Buffer]:
+    """The buffers that a step reads or writes."""
+    match step:
+        case PrimitiveStep():
+            return [argument.buffer for argument in step.arguments]
+        case KernelStep():
+            return [place.buffer for _, source, target in step.moves for place in (source, target)]
+        case ReferenceStep():
+            return [place.buffer for place in (*step.operands, *step.results)]
+
+
+def replace_layout(place: Place, layout: Layout) -> Place:
+    """The same buffer under another layout."""
+    return Place(place.buffer, layout, place.dtype)
+
+
+def _aligned(size: int) -> Array:
+    """Bytes that begin on a cache line."""
+    raw = np.empty(size + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size]
+
+
+def _aligned_copy(array: Array) -> Array:
+    """The bytes of an array, on a cache line."""
+    copy = _aligned(max(array.nbytes, 1))
+    copy[: array.nbytes] = array.reshape(-1).view(np.uint8)
+    return copy

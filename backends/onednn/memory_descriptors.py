@@ -1,0 +1,143 @@
+"""Layouts as memory descriptors of the library, and the descriptors that it asks for.
+
+A descriptor holds no address: the offset of a layout is added to the address of its buffer. What a descriptor cannot
+say (halos, chunks, blocks with holes around them) is refused, and such a value is computed on by other means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ctypes import POINTER, byref, c_int, c_int64, c_void_p
+from dataclasses import replace
+from functools import lru_cache
+
+from layout_ir.algebra.layout import Layout
+from layout_ir.backends.onednn.library import Handle, Library, Refused, dims
+from layout_ir.elements.element_types import element_type
+from layout_ir.errors import LayoutError
+from layout_ir.notations.onednn import BlockingDesc
+
+_ANY = 1
+
+# Values of dnnl_query_t, which are part of the ABI of version 3.
+_STRIDES, _NUMBER_OF_DIMS, _DIMS, _OFFSET, _PADDED, _PADDED_OFFSETS = 14, 256, 257, 259, 260, 261
+_INNER_COUNT, _INNER_BLOCKS, _INNER_DIMS = 263, 264, 265
+
+
+class MemoryDescriptor:
+    """A memory descriptor: dims, element type, and where the elements lie. Destroyed with this object."""
+
+    def __init__(self, library: Library, handle: c_void_p) -> None:
+        self.library = library
+        self._owner = Handle(handle, library.api.dnnl_memory_desc_destroy)
+
+    @property
+    def handle(self) -> c_void_p:
+        """What calls of the library take."""
+        return self._owner.value
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that a buffer needs."""
+        return self.library.api.dnnl_memory_desc_get_size(self.handle)
+
+    def blocking(self) -> BlockingDesc:
+        """What the descriptor says, as numbers. Raises Refused for one that has no strides."""
+        return blocking_of(self.library, self.handle)
+
+    @staticmethod
+    def copied(library: Library, handle: c_void_p) -> MemoryDescriptor:
+        """A descriptor equal to one that the library owns."""
+        copy = c_void_p()
+        library.check(library.api.dnnl_memory_desc_clone(byref(copy), handle), "memory descriptor")
+        return MemoryDescriptor(library, copy)
+
+
+def any_format(library: Library, extents: Sequence[int], dtype: str = "f32") -> MemoryDescriptor:
+    """A descriptor that leaves to the library how the elements lie."""
+    handle = c_void_p()
+    call = library.api.dnnl_memory_desc_create_with_tag
+    status = call(byref(handle), len(extents), dims(extents), element_type(dtype).onednn, _ANY)
+    library.check(status, "memory descriptor")
+    return MemoryDescriptor(library, handle)
+
+
+def strided(
+    library: Library, extents: Sequence[int], strides: Sequence[int], dtype: str = "f32"
+) -> MemoryDescriptor:
+    """A descriptor of elements `strides` apart. Raises Refused where the library takes none such."""
+    handle = c_void_p()
+    call = library.api.dnnl_memory_desc_create_with_strides
+    status = call(byref(handle), len(extents), dims(extents), element_type(dtype).onednn, dims(strides))
+    library.check(status, f"strides {tuple(strides)} of {tuple(extents)}")
+    return MemoryDescriptor(library, handle)
+
+
+def row_major(library: Library, extents: Sequence[int], dtype: str = "f32") -> MemoryDescriptor:
+    """A descriptor of dense elements in row-major order."""
+    return strided(library, extents, row_major_strides(extents), dtype)
+
+
+def row_major_strides(extents: Sequence[int]) -> tuple[int, ...]:
+    """The strides of dense elements in row-major order."""
+    strides: list[int] = []
+    running = 1
+    for extent in reversed(extents):
+        strides.append(running)
+        running *= max(extent, 1)
+    return tuple(reversed(strides))
+
+
+@lru_cache(maxsize=4096)
+def descriptor_of(library: Library, layout: Layout, dtype: str) -> MemoryDescriptor:
+    """The descriptor of `layout`, its offset left out.
+
+    Raises Refused where no descriptor says it.
+    """
+    if layout.swizzle is not None or any(layout.lo) or layout.axes or not layout.rank:
+        raise Refused(f"no memory descriptor says {layout}")
+    try:
+        desc = BlockingDesc.of(replace(layout, offset=0))
+    except LayoutError as error:
+        raise Refused(str(error)) from None
+    if not desc.inner_blks:
+        if desc.padded_dims != desc.dims:
+            raise Refused(f"no memory descriptor says {layout}")
+        return strided(library, desc.padded_dims, desc.strides, dtype)
+    order = sorted(
+        range(layout.rank), key=lambda d: (-desc.strides[d], desc.padded_dims[d] == desc.blocks[d], d)
+    )
+    blocked = set(desc.inner_idxs)
+    letters = "abcdefghijkl"
+    tag = "".join(letters[d].upper() if d in blocked else letters[d] for d in order)
+    tag += "".join(f"{size}{letters[d]}" for size, d in zip(desc.inner_blks, desc.inner_idxs, strict=True))
+    handle = c_void_p()
+    call = library.api.dnnl_memory_desc_create_with_string_tag
+    code = element_type(dtype).onednn
+    library.check(call(byref(handle), layout.rank, dims(desc.dims), code, tag.encode()), f"tag {tag}")
+    found = MemoryDescriptor(library, handle)
+    said = found.blocking()
+    # A tag is dense, and pads to whole blocks and no further.
+    if said.padded_dims != desc.padded_dims or not said.layout().same_store(desc.layout()):
+        raise Refused(f"no memory descriptor says {layout}")
+    return found
+
+
+def blocking_of(library: Library, handle: c_void_p) -> BlockingDesc:
+    """The numbers of a blocked descriptor. Raises Refused for one that has none."""
+
+    def number(what: int) -> int:
+        value = c_int64() if what == _OFFSET else c_int()
+        library.check(library.api.dnnl_memory_desc_query(handle, what, byref(value)), "memory descriptor")
+        return int(value.value)
+
+    def vector(what: int, count: int) -> tuple[int, ...]:
+        value = POINTER(c_int64)()
+        library.check(library.api.dnnl_memory_desc_query(handle, what, byref(value)), "memory descriptor")
+        return tuple(int(value[k]) for k in range(count))
+
+    n, blocks = number(_NUMBER_OF_DIMS), number(_INNER_COUNT)
+    return BlockingDesc(
+        vector(_DIMS, n), vector(_PADDED, n), vector(_PADDED_OFFSETS, n), number(_OFFSET), vector(_STRIDES, n),
+        vector(_INNER_BLOCKS, blocks), vector(_INNER_DIMS, blocks),
+    )  # fmt: skip

@@ -1,0 +1,686 @@
+"""Which primitive computes an op on operands in given layouts.
+
+For each op there are candidates, the one that is expected to be fastest first: the library takes the first for which
+it has an implementation that is not its reference. Constant operands have no layout here: they are packed into what
+the implementation asks for. What is left without a candidate runs by the NumPy reference.
+
+A descriptor with pads promises zeros there, so an operand with pads is taken where its type promises them too, and a
+result with pads, in which the library writes zeros, where its type promises zeros or nothing. Elementwise ops on
+tensors that lie alike have no such bound: they are computed on the whole buffers, pads included, as the reference does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from math import inf, isinf, prod
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
+from layout_ir.backends.onednn import memory_descriptors as descriptors
+from layout_ir.backends.onednn.library import Library, Refused, dims
+from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
+from layout_ir.backends.onednn.primitives import (
+    GLOBAL_STATISTICS,
+    INFERENCE,
+    WITH_SCALE,
+    WITH_SHIFT,
+    Algorithm,
+    Argument,
+    EltwisePostOp,
+    PostOp,
+    Request,
+    descriptor_array,
+)
+from layout_ir.backends.reference.semantics import layout_at_run_time, literal_array
+from layout_ir.backends.reference.tensor import same_box
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import dtype_of
+from layout_ir.dialects.nn.source_positions import nearest_positions, resize_positions, resize_scales
+from layout_ir.elements.numpy_types import Array
+from layout_ir.errors import LayoutError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operand:
+    """An argument of an execution: a value of the program, or a constant that is packed as the primitive asks."""
+
+    value: SSAValue | None
+    descriptor: MemoryDescriptor | None
+    """How the value lies; of a constant None where the primitive is to choose."""
+    constant: Array | None = None
+    """The elements of a constant, in the extents that the primitive knows."""
+    moved: Layout | None = None
+    """The layout into which the value is brought first, where the primitive does not take it as it lies."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpPrimitive:
+    """A primitive for an op: what to ask the library for, and its arguments by number, the result left out."""
+
+    request: Request
+    operands: dict[int, Operand]
+    result: MemoryDescriptor
+    extents: tuple[int, ...]
+    """The extents of the result, as the primitive knows them: a matmul may take all batches as rows. Empty where its
+    dims stand in another order, so that no constant is broadcast to it."""
+    post_ops: tuple[PostOp, ...] = ()
+
+
+class Values:
+    """What is known of values at compile time: layouts, element types, constants."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+
+    def layout(self, value: SSAValue) -> Layout:
+        """The layout in which a value lies."""
+        return layout_at_run_time(value.type)
+
+    def constant(self, value: SSAValue) -> Array | None:
+        """The elements of a constant in their shape; None for any other value."""
+        op = value.owner
+        if not isinstance(op, nn.ConstantOp):
+            return None
+        return np.broadcast_to(literal_array(op), self.layout(value).shape)
+
+    def scalar(self, value: SSAValue) -> float | None:
+        """The number that all elements of a constant are, where it has one element or is a splat."""
+        op = value.owner
+        if not isinstance(op, nn.ConstantOp):
+            return None
+        array = literal_array(op)
+        return float(array.reshape(-1)[0]) if array.size == 1 else None
+
+    def descriptor(
+        self, value: SSAValue, shape: Sequence[int] | None = None, *, writes: bool = False
+    ) -> MemoryDescriptor:
+        """The descriptor of `value`, seen as `shape`. Raises Refused where there is none, or its pads are not zero."""
+        layout = self.layout(value)
+        if layout.is_padded and layout.pad != "zero" and not (writes and layout.pad == "undef"):
+            raise Refused(f"the pads of {layout} are not zero")
+        if shape is not None and tuple(shape) != layout.shape:
+            try:
+                layout = layout.reshape(shape)
+            except LayoutError as error:
+                raise Refused(str(error)) from None
+        return descriptors.descriptor_of(self.library, layout, dtype_of(value.type))
+
+    def operand(
+        self, value: SSAValue, shape: Sequence[int] | None = None, *, chosen: bool = False
+    ) -> tuple[Operand, MemoryDescriptor]:
+        """An operand seen as `shape`, and its descriptor; `chosen`: a constant lies as the primitive likes, else
+        row-major."""
+        constant = self.constant(value)
+        if constant is None:
+            found = self.descriptor(value, shape)
+            return Operand(value, found), found
+        return self.packed(constant.reshape(shape if shape is not None else constant.shape), chosen=chosen)
+
+    def packed(self, constant: Array, *, chosen: bool = False) -> tuple[Operand, MemoryDescriptor]:
+        """A constant operand, and its descriptor."""
+        make = descriptors.any_format if chosen else descriptors.row_major
+        found = make(self.library, constant.shape)
+        return Operand(None, None if chosen else found, constant), found
+
+
+Candidates = Iterator[OpPrimitive]
+Builder = Callable[[Any, Values], Candidates]
+
+
+def candidates(op: Operation, values: Values) -> Candidates:
+    """The primitives to ask for, best first; none for an op that the library lacks, or other elements than f32.
+
+    Raises Refused from one that the library cannot say: there may be others behind it.
+    """
+    builder = _BUILDERS.get(type(op))
+    tensors = (*op.operands, *op.results)
+    if builder is None or any(dtype_of(value.type) != "f32" for value in tensors):
+        return
+    if any(not values.layout(value).nelems for value in tensors):
+        return
+    for build in builder:
+        try:
+            yield from build(op, values)
+        except Refused:
+            continue
+
+
+# Convolution ----------------------------------------------------------------------------------------------------------
+
+
+def _convolution(op: nn.ConvOp, values: Values) -> Candidates:
+    """On the operand as it lies; where no kernel takes that beside the result, with it brought into the order of the
+    result first, or into row-major order."""
+    with suppress(Refused):
+        yield _convolution_of(op, values, Operand(op.x, values.descriptor(op.x)))
+    x = values.layout(op.x)
+    for fmt in (values.layout(op.result).format, Format.row_major(x.names)):
+        with suppress(Refused, LayoutError):
+            moved = fmt.with_pad("undef").bind(x.shape)
+            moved = fmt.with_pad("zero").bind(x.shape) if moved.is_padded else moved
+            descriptor = descriptors.descriptor_of(values.library, moved, "f32")
+            # Dims of one element may stand anywhere: the same memory, which kernels take in one of the orders alone.
+            same = moved.same_map(x) and not x.is_padded
+            yield _convolution_of(op, values, Operand(op.x, descriptor, moved=None if same else moved))
+
+
+def _convolution_of(op: nn.ConvOp, values: Values, source: Operand) -> OpPrimitive:
+    rank = len(op.strides)
+    shape = values.layout(op.w).shape
+    group = () if op.group == 1 else (op.group,)
+    weights, wanted = values.operand(op.w, (*group, shape[0] // op.group, *shape[1:]), chosen=True)
+    y = values.descriptor(op.result, writes=True)
+    operands: dict[int, Operand] = {Argument.SRC: source, Argument.WEIGHTS: weights}
+    bias: MemoryDescriptor | None = None
+    if op.b is not None:
+        operands[Argument.BIAS], bias = values.operand(op.b)
+    windows = (
+        dims(op.strides), dims(d - 1 for d in op.dilations), dims(op.pads[:rank]), dims(op.pads[rank:])
+    )  # fmt: skip
+    given = (source.descriptor, wanted, bias, y, *windows)
+    request = Request("convolution_forward", (INFERENCE, Algorithm.CONVOLUTION, *given), (windows,))
+    return OpPrimitive(request, operands, y, values.layout(op.result).shape)
+
+
+def _deconvolution(op: nn.ConvTransposeOp, values: Values) -> Candidates:
+    """Weights (C, O / group, space) are (group, O / group, C / group, space) there; output padding shortens pads."""
+    rank = len(op.strides)
+    constant = values.constant(op.w)
+    if constant is None:
+        return
+    c, o = constant.shape[:2]
+    grouped = constant.reshape(op.group, c // op.group, o, *constant.shape[2:]).swapaxes(1, 2)
+    weights, wanted = values.packed(grouped if op.group > 1 else grouped[0], chosen=True)
+    x, y = values.descriptor(op.x), values.descriptor(op.result, writes=True)
+    operands: dict[int, Operand] = {Argument.SRC: Operand(op.x, x), Argument.WEIGHTS: weights}
+    bias: MemoryDescriptor | None = None
+    if op.b is not None:
+        operands[Argument.BIAS], bias = values.operand(op.b)
+    ends = [end - more for end, more in zip(op.pads[rank:], op.output_padding, strict=True)]
+    windows = (dims(op.strides), dims(d - 1 for d in op.dilations), dims(op.pads[:rank]), dims(ends))
+    request = Request(
+        "deconvolution_forward",
+        (INFERENCE, Algorithm.DECONVOLUTION, x, wanted, bias, y, *windows),
+        (windows,),
+    )
+    yield OpPrimitive(request, operands, y, values.layout(op.result).shape)
+
+
+# Matrix products ------------------------------------------------------------------------------------------------------
+
+
+def _matmul(op: nn.MatmulOp, values: Values) -> Candidates:
+    """All batches as rows of one product where the right operand is one matrix; else batch by batch."""
+    left, right = values.layout(op.a).shape, values.layout(op.b).shape
+    result = values.layout(op.result).shape
+    k = left[-1]
+    columns = right[-1] if len(right) > 1 else 1
+    if len(right) <= 2:
+        rows = prod(left[:-1])
+        with suppress(Refused):
+            yield _product(op, values, (rows, k), (k, columns), (rows, columns))
+    rows = left[-2] if len(left) > 1 else 1
+    batches = result[: len(result) - (len(left) > 1) - (len(right) > 1)]
+    lead = (1,) * (len(batches) - max(len(left) - 2, 0)) + left[:-2]
+    trail = (1,) * (len(batches) - max(len(right) - 2, 0)) + right[:-2]
+    extents = (*lead, rows, k), (*trail, k, columns), (*batches, rows, columns)
+    yield _product(op, values, *extents)
+    yield _transposed_product(op, values, *extents)
+
+
+def _product(
+    op: nn.MatmulOp, values: Values, left: tuple[int, ...], right: tuple[int, ...], result: tuple[int, ...]
+) -> OpPrimitive:
+    """The product of operands seen as these extents."""
+    a, a_wanted = values.operand(op.a, left)
+    b, b_wanted = values.operand(op.b, right, chosen=True)
+    y = values.descriptor(op.result, result, writes=True)
+    operands: dict[int, Operand] = {Argument.SRC: a, Argument.WEIGHTS: b}
+    return OpPrimitive(Request("matmul", (a_wanted, b_wanted, None, y)), operands, y, result)
+
+
+def _transposed_product(
+    op: nn.MatmulOp, values: Values, left: tuple[int, ...], right: tuple[int, ...], result: tuple[int, ...]
+) -> OpPrimitive:
+    """The same for a result whose columns are dense: its transpose is the product of the transposes, in turn."""
+    a, a_wanted = _transposed_operand(values, op.a, left, chosen=True)
+    b, b_wanted = _transposed_operand(values, op.b, right, chosen=False)
+    y = _transposed(values.descriptor(op.result, result, writes=True))
+    operands: dict[int, Operand] = {Argument.SRC: b, Argument.WEIGHTS: a}
+    # Without extents no constant is broadcast to it as a post-op: its dims are other ones.
+    return OpPrimitive(Request("matmul", (b_wanted, a_wanted, None, y)), operands, y, ())
+
+
+def _transposed_operand(
+    values: Values, value: SSAValue, shape: tuple[int, ...], *, chosen: bool
+) -> tuple[Operand, MemoryDescriptor]:
+    constant = values.constant(value)
+    if constant is not None:
+        return values.packed(constant.reshape(shape).swapaxes(-1, -2), chosen=chosen)
+    descriptor = _transposed(values.descriptor(value, shape))
+    return Operand(value, descriptor), descriptor
+
+
+def _gemm(op: nn.GemmOp, values: Values) -> Candidates:
+    """A' * B' with C as bias or post-op; K may run in any order in which the left operand happens to lie, if the right
+    one is a constant, whose rows are packed in the same order."""
+    m, n = values.layout(op.result).shape
+    c = None if op.c is None else values.constant(op.c)
+    if op.alpha != 1 or (op.c is not None and c is None and op.beta != 1):
+        return
+    right = values.constant(op.b)
+    order: Array | None = None
+    try:
+        x = _transposed(values.descriptor(op.a)) if op.trans_a else values.descriptor(op.a)
+    except Refused:
+        order = None if op.trans_a or right is None else _dense_rows(values.layout(op.a))
+        if order is None:
+            raise
+        x = descriptors.row_major(values.library, (m, len(order)))
+    if right is not None:
+        matrix = right.T if op.trans_b else right
+        weights, wanted = values.packed(matrix if order is None else matrix[order], chosen=True)
+    else:
+        plain = values.descriptor(op.b)
+        wanted = _transposed(plain) if op.trans_b else plain
+        weights = Operand(op.b, wanted)
+    operands: dict[int, Operand] = {Argument.SRC: Operand(op.a, x), Argument.WEIGHTS: weights}
+    y = values.descriptor(op.result, writes=True)
+    bias: MemoryDescriptor | None = None
+    if c is not None:
+        addend = np.asarray(c * np.float32(op.beta), np.float32)
+        shape = (1,) * (2 - addend.ndim) + addend.shape
+        if shape[0] != 1:
+            return
+        row = np.broadcast_to(addend.reshape(shape), (1, n))
+        operands[Argument.BIAS], bias = values.packed(row)
+    elif op.c is not None:
+        shape = values.layout(op.c).shape
+        if shape not in ((n,), (1, n)):
+            return
+        operands[Argument.BIAS], bias = values.operand(op.c, (1, n))
+    request = Request("matmul", (x, wanted, bias, y))
+    yield OpPrimitive(request, operands, y, (m, n))
+
+
+def _transposed(descriptor: MemoryDescriptor) -> MemoryDescriptor:
+    desc = descriptor.blocking()
+    if desc.inner_blks:
+        raise Refused("a matrix in blocks has no transpose")
+    extents, strides = ((*given[:-2], given[-1], given[-2]) for given in (desc.dims, desc.strides))
+    return descriptors.strided(descriptor.library, extents, strides)
+
+
+def _dense_rows(layout: Layout) -> Array | None:
+    """The column that lies at each place of a row, where each row is dense and row-major behind the one before."""
+    rows, columns = layout.shape
+    if layout.is_padded or layout.chunk_rank or layout.swizzle is not None or layout.axes:
+        return None
+    if rows > 1 and any(layout.offsets(0) != np.arange(rows) * columns):
+        return None
+    places = layout.offsets(1)
+    if sorted(places.tolist()) != list(range(columns)):
+        return None
+    return np.argsort(places)
+
+
+# Windows --------------------------------------------------------------------------------------------------------------
+
+
+def _pool(op: nn.MaxPoolOp | nn.AvgPoolOp, values: Values) -> Candidates:
+    x, y = values.layout(op.x).shape, values.layout(op.result).shape
+    rank = len(op.kernel)
+    ends: list[int] = []
+    for d in range(rank):
+        reach = (y[2 + d] - 1) * op.strides[d] + (op.kernel[d] - 1) * op.dilations[d] + 1
+        ends.append(max(op.pads[rank + d], reach - x[2 + d] - op.pads[d]))
+    algorithm = Algorithm.MAX_POOL
+    if isinstance(op, nn.AvgPoolOp):
+        padded = op.count_include_pad and any(op.pads)
+        if padded and ends != list(op.pads[rank:]):
+            return  # what ceil_mode adds takes no part, and would be counted
+        algorithm = Algorithm.AVG_POOL_WITH_PADDING if padded else Algorithm.AVG_POOL
+    yield _pooling(op, values, algorithm, op.kernel, op.strides, op.dilations, op.pads[:rank], ends)
+
+
+def _global_pool(op: nn.GlobalAvgPoolOp | nn.GlobalMaxPoolOp, values: Values) -> Candidates:
+    x = values.layout(op.x).shape
+    none, ones = (0,) * (len(x) - 2), (1,) * (len(x) - 2)
+    algorithm = Algorithm.AVG_POOL if isinstance(op, nn.GlobalAvgPoolOp) else Algorithm.MAX_POOL
+    yield _pooling(op, values, algorithm, x[2:], ones, ones, none, none)
+
+
+def _pooling(
+    op: Any, values: Values, algorithm: Algorithm, kernel: Sequence[int], strides: Sequence[int],
+    dilations: Sequence[int], begins: Sequence[int], ends: Sequence[int], result: Sequence[int] | None = None,
+) -> OpPrimitive:  # fmt: skip
+    x, y = values.descriptor(op.x), _like_operand(op, values, result)
+    windows = (dims(strides), dims(kernel), dims(d - 1 for d in dilations), dims(begins), dims(ends))
+    request = Request("pooling_forward", (INFERENCE, algorithm, x, y, *windows), (windows,))
+    return OpPrimitive(request, {Argument.SRC: Operand(op.x, x)}, y, values.layout(op.result).shape)
+
+
+def _like_operand(op: Any, values: Values, result: Sequence[int] | None) -> MemoryDescriptor:
+    """The descriptor of the result with the order of dims of the operand, where that is the same memory.
+
+    Dims of one element may stand anywhere, but kernels look for operand and result in one order.
+    """
+    y = values.layout(op.result)
+    shape = y.shape if result is None else tuple(result)
+    with suppress(LayoutError):
+        seen = values.layout(op.x).format.bind(shape)
+        same = seen.same_map(y if result is None else y.reshape(shape))
+        if same and not y.is_padded and not y.offset:
+            return descriptors.descriptor_of(values.library, seen, "f32")
+    return values.descriptor(op.result, result, writes=True)
+
+
+def _resampling(op: nn.ResizeOp, values: Values) -> Candidates:
+    """Where the library's rule of coordinates gives the positions that the op asks for."""
+    x, y = values.layout(op.x).shape, values.layout(op.result).shape
+    if not 3 <= len(x) <= 5 or x[:2] != y[:2]:
+        return
+    scales = resize_scales(x, op.sizes, op.scales)
+    for extent, size, scale in zip(x[2:], y[2:], scales[2:], strict=True):
+        wanted = resize_positions(size, extent, scale, op.coordinates)
+        own = resize_positions(size, extent, size / extent, "half_pixel")
+        if op.mode == "nearest":
+            wanted = nearest_positions(wanted, extent, op.nearest_mode)
+            own = nearest_positions(own, extent, "round_prefer_ceil")
+        if not np.allclose(wanted, own, rtol=0, atol=1e-6):
+            return
+    algorithm = Algorithm.NEAREST if op.mode == "nearest" else Algorithm.LINEAR_RESAMPLING
+    source, target = values.descriptor(op.x), values.descriptor(op.result, writes=True)
+    request = Request("resampling_forward", (INFERENCE, algorithm, None, source, target))
+    yield OpPrimitive(request, {Argument.SRC: Operand(op.x, source)}, target, y)
+
+
+# Normalizations and reductions ----------------------------------------------------------------------------------------
+
+
+def _softmax(op: nn.SoftmaxOp | nn.LogSoftmaxOp, values: Values) -> Candidates:
+    if op.axis in values.layout(op.x).padded_dims():
+        return  # its pads hold -inf
+    x, y = values.descriptor(op.x), values.descriptor(op.result, writes=True)
+    algorithm = Algorithm.SOFTMAX if isinstance(op, nn.SoftmaxOp) else Algorithm.LOG_SOFTMAX
+    request = Request("softmax_forward", (INFERENCE, algorithm, x, y, op.axis))
+    yield OpPrimitive(request, {Argument.SRC: Operand(op.x, x)}, y, values.layout(op.result).shape)
+
+
+def _layer_norm(op: nn.LayerNormOp, values: Values) -> Candidates:
+    """Over the last dims, which the primitive sees as one."""
+    shape = values.layout(op.x).shape
+    first = len(shape) - len(op.axes)
+    if sorted(op.axes) != list(range(first, len(shape))):
+        return
+    rows, columns = prod(shape[:first]), prod(shape[first:])
+    x = values.descriptor(op.x, (rows, columns))
+    y = values.descriptor(op.result, (rows, columns), writes=True)
+    operands: dict[int, Operand] = {Argument.SRC: Operand(op.x, x)}
+    flags = WITH_SCALE
+    for argument, value in ((Argument.SCALE, op.scale), (Argument.SHIFT, op.bias)):
+        if value is None:
+            continue
+        constant = values.constant(value)
+        if constant is not None and (constant.ndim <= len(op.axes) or constant.size == 1):
+            wide = np.broadcast_to(constant, shape[first:]) if constant.size > 1 else constant.reshape(-1)
+            operands[argument], _ = values.packed(np.broadcast_to(wide.reshape(-1), (columns,)))
+        elif values.layout(value).shape == shape[first:]:
+            operands[argument], _ = values.operand(value, (columns,))
+        else:
+            return
+        flags |= WITH_SHIFT if argument == Argument.SHIFT else 0
+    statistics = descriptors.row_major(values.library, (rows,))
+    request = Request("layer_normalization_forward", (INFERENCE, x, y, statistics, op.epsilon, flags))
+    yield OpPrimitive(request, operands, y, (rows, columns))
+
+
+def _batch_norm(op: nn.BatchNormOp, values: Values) -> Candidates:
+    x, y = values.descriptor(op.x), values.descriptor(op.result, writes=True)
+    operands: dict[int, Operand] = {Argument.SRC: Operand(op.x, x)}
+    for argument, value in (
+        (Argument.SCALE, op.scale), (Argument.SHIFT, op.bias), (Argument.MEAN, op.mean), (Argument.VARIANCE, op.var)
+    ):  # fmt: skip
+        operands[argument], _ = values.operand(value)
+    flags = GLOBAL_STATISTICS | WITH_SCALE | WITH_SHIFT
+    request = Request("batch_normalization_forward", (INFERENCE, x, y, op.epsilon, flags))
+    yield OpPrimitive(request, operands, y, values.layout(op.result).shape)
+
+
+def _lrn(op: nn.LrnOp, values: Values) -> Candidates:
+    """An even window is not symmetric, which the library's is."""
+    if op.size % 2 == 0:
+        return
+    x, y = values.descriptor(op.x), values.descriptor(op.result, writes=True)
+    arguments = (INFERENCE, Algorithm.LRN, x, y, op.size, op.alpha, op.beta, op.bias)
+    operands: dict[int, Operand] = {Argument.SRC: Operand(op.x, x)}
+    yield OpPrimitive(Request("lrn_forward", arguments), operands, y, values.layout(op.result).shape)
+
+
+_REDUCTIONS: dict[type[nn.ReduceOp], Algorithm] = {
+    nn.ReduceSumOp: Algorithm.REDUCE_SUM,
+    nn.ReduceMeanOp: Algorithm.REDUCE_MEAN,
+    nn.ReduceMaxOp: Algorithm.REDUCE_MAX,
+    nn.ReduceMinOp: Algorithm.REDUCE_MIN,
+    nn.ReduceProdOp: Algorithm.REDUCE_MUL,
+}
+
+
+def _reduction_as_pool(op: nn.ReduceOp, values: Values) -> Candidates:
+    """A mean or maximum over all of space is a pool of one window, for which there are better kernels."""
+    x = values.layout(op.x).shape
+    algorithms: dict[type[nn.ReduceOp], Algorithm] = {
+        nn.ReduceMeanOp: Algorithm.AVG_POOL,
+        nn.ReduceMaxOp: Algorithm.MAX_POOL,
+    }
+    if type(op) not in algorithms or not 3 <= len(x) <= 5 or sorted(op.axes) != list(range(2, len(x))):
+        return
+    none, ones = (0,) * (len(x) - 2), (1,) * (len(x) - 2)
+    pool = _pooling(op, values, algorithms[type(op)], x[2:], ones, ones, none, none, (*x[:2], *ones))
+    yield replace(pool, extents=(*x[:2], *ones))
+
+
+def _reduction(op: nn.ReduceOp, values: Values) -> Candidates:
+    x = values.layout(op.x)
+    if set(op.axes) & set(x.padded_dims()):
+        return
+    kept = tuple(1 if d in op.axes else extent for d, extent in enumerate(x.shape))
+    source, target = values.descriptor(op.x), values.descriptor(op.result, kept, writes=True)
+    request = Request("reduction", (_REDUCTIONS[type(op)], source, target, 0.0, 0.0))
+    yield OpPrimitive(request, {Argument.SRC: Operand(op.x, source)}, target, kept)
+
+
+# Elementwise ops ------------------------------------------------------------------------------------------------------
+
+
+def _gelu(op: nn.GeluOp) -> EltwisePostOp:
+    return EltwisePostOp(Algorithm.GELU_TANH if op.approximate == "tanh" else Algorithm.GELU_ERF)
+
+
+_FUNCTIONS: dict[type[Operation], Callable[[Any], EltwisePostOp]] = {
+    nn.ReluOp: lambda op: EltwisePostOp(Algorithm.RELU),
+    nn.LeakyReluOp: lambda op: EltwisePostOp(Algorithm.RELU, op.alpha),
+    nn.EluOp: lambda op: EltwisePostOp(Algorithm.ELU, op.alpha),
+    nn.TanhOp: lambda op: EltwisePostOp(Algorithm.TANH),
+    nn.AbsOp: lambda op: EltwisePostOp(Algorithm.ABS),
+    nn.SqrtOp: lambda op: EltwisePostOp(Algorithm.SQRT),
+    nn.NegOp: lambda op: EltwisePostOp(Algorithm.LINEAR, -1.0, 0.0),
+    nn.ReciprocalOp: lambda op: EltwisePostOp(Algorithm.POW, 1.0, -1.0),
+    nn.ExpOp: lambda op: EltwisePostOp(Algorithm.EXP),
+    nn.LogOp: lambda op: EltwisePostOp(Algorithm.LOG),
+    nn.ClipOp: lambda op: EltwisePostOp(Algorithm.CLIP, op.min, op.max),
+    nn.SigmoidOp: lambda op: EltwisePostOp(Algorithm.LOGISTIC),
+    nn.SwishOp: lambda op: EltwisePostOp(Algorithm.SWISH, op.alpha),
+    nn.HardSigmoidOp: lambda op: EltwisePostOp(Algorithm.HARD_SIGMOID, op.alpha, op.beta),
+    nn.HardSwishOp: lambda op: EltwisePostOp(Algorithm.HARD_SWISH, 1 / 6, 0.5),
+    nn.SoftplusOp: lambda op: EltwisePostOp(Algorithm.SOFT_RELU, 1.0),
+    nn.MishOp: lambda op: EltwisePostOp(Algorithm.MISH),
+    nn.GeluOp: _gelu,
+    nn.RoundOp: lambda op: EltwisePostOp(Algorithm.ROUND),
+}
+"""The function of the library that a unary op is."""
+
+
+def function_of(op: Operation, values: Values) -> tuple[SSAValue, EltwisePostOp] | None:
+    """The one operand of which `op` is a function of the library, and that function; a constant number is part of it.
+
+    None where `op` is none.
+    """
+    make = _FUNCTIONS.get(type(op))
+    if make is not None:
+        return op.operands[0], make(op)
+    if not isinstance(op, nn.BinaryOp):
+        return None
+    for constant, value in ((op.rhs, op.lhs), (op.lhs, op.rhs)):
+        number = values.scalar(constant)
+        if number is None or values.layout(value).shape != values.layout(op.result).shape:
+            continue
+        found = _with_number(op, number, constant is op.lhs)
+        if found is not None:
+            return value, found
+    return None
+
+
+def _with_number(op: nn.BinaryOp, number: float, is_first: bool) -> EltwisePostOp | None:
+    """The function of x that a binary op of x and a number is; `is_first`: the number stands in front."""
+    if number != number or isinf(number):
+        return None
+    match op:
+        case nn.AddOp():
+            return EltwisePostOp(Algorithm.LINEAR, 1.0, number)
+        case nn.MulOp():
+            return EltwisePostOp(Algorithm.LINEAR, number, 0.0)
+        case nn.SubOp():
+            return EltwisePostOp(Algorithm.LINEAR, *((-1.0, number) if is_first else (1.0, -number)))
+        case nn.DivOp() if is_first:
+            return EltwisePostOp(Algorithm.POW, number, -1.0)
+        case nn.DivOp() if 1e-30 < abs(number) < 1e30:
+            return EltwisePostOp(Algorithm.LINEAR, 1 / number, 0.0)
+        case nn.MaxOp():
+            return EltwisePostOp(Algorithm.CLIP, number, inf)
+        case nn.MinOp():
+            return EltwisePostOp(Algorithm.CLIP, -inf, number)
+        case nn.PowOp() if not is_first and number == 2:
+            return EltwisePostOp(Algorithm.SQUARE)
+        case nn.PowOp() if not is_first and number == 0.5:
+            return EltwisePostOp(Algorithm.SQRT)
+        case _:
+            return None
+
+
+BINARY: dict[type[Operation], Algorithm] = {
+    nn.AddOp: Algorithm.ADD,
+    nn.SubOp: Algorithm.SUB,
+    nn.MulOp: Algorithm.MUL,
+    nn.DivOp: Algorithm.DIV,
+    nn.MaxOp: Algorithm.MAX,
+    nn.MinOp: Algorithm.MIN,
+}
+COMMUTATIVE = (nn.AddOp, nn.MulOp, nn.MaxOp, nn.MinOp)
+
+
+def lie_alike(first: Layout, second: Layout) -> bool:
+    """Whether two layouts are one dense box, so that an elementwise op may run over the whole buffers."""
+    return (
+        same_box(first, second) and first.is_dense() and first.swizzle is None and first.extent == first.span
+    )
+
+
+def _eltwise(op: nn.ElementwiseOp, values: Values) -> Candidates:
+    found = function_of(op, values)
+    if found is None:
+        return
+    value, function = found
+    x, y = values.layout(value), values.layout(op.result)
+    if lie_alike(x, y):
+        source = target = descriptors.row_major(values.library, (y.extent,))
+        extents: tuple[int, ...] = (y.extent,)
+    else:
+        source, target = values.descriptor(value), values.descriptor(op.result, writes=True)
+        extents = y.shape
+    arguments = (INFERENCE, function.algorithm, source, target, function.alpha, function.beta)
+    yield OpPrimitive(
+        Request("eltwise_forward", arguments), {Argument.SRC: Operand(value, source)}, target, extents
+    )
+
+
+def _binary_alike(op: nn.BinaryOp, values: Values) -> Candidates:
+    """On whole buffers, pads included."""
+    y = values.layout(op.result)
+    if not all(
+        lie_alike(values.layout(value), y) and values.constant(value) is None for value in op.operands
+    ):
+        return
+    flat = descriptors.row_major(values.library, (y.extent,))
+    request = Request("binary", (BINARY[type(op)], flat, flat, flat))
+    operands: dict[int, Operand] = {
+        Argument.SRC: Operand(op.lhs, flat),
+        Argument.SRC_1: Operand(op.rhs, flat),
+    }
+    yield OpPrimitive(request, operands, flat, (y.extent,))
+
+
+def _binary(op: nn.BinaryOp, values: Values) -> Candidates:
+    """The first operand of the shape of the result, the second broadcast to it."""
+    shape = values.layout(op.result).shape
+    lhs, rhs = op.lhs, op.rhs
+    if values.layout(lhs).shape != shape or (
+        values.constant(lhs) is not None and isinstance(op, COMMUTATIVE)
+    ):
+        lhs, rhs = rhs, lhs
+        if not isinstance(op, COMMUTATIVE):
+            return
+    if values.layout(lhs).shape != shape or not shape:
+        return
+    y = values.descriptor(op.result, writes=True)
+    x, source = values.operand(lhs)
+    other = values.layout(rhs).shape
+    second, wanted = values.operand(rhs, (1,) * (len(shape) - len(other)) + other)
+    request = Request("binary", (BINARY[type(op)], source, wanted, y))
+    yield OpPrimitive(request, {Argument.SRC: x, Argument.SRC_1: second}, y, shape)
+
+
+# Concat ---------------------------------------------------------------------------------------------------------------
+
+
+def _concat(op: nn.ConcatOp, values: Values) -> Candidates:
+    axis = op.axis
+    if any(axis in values.layout(value).padded_dims() for value in op.operands):
+        return
+    y = values.descriptor(op.result, writes=True)
+    given = [values.operand(value) for value in op.operands]
+    sources = descriptor_array([descriptor for _, descriptor in given])
+    request = Request("concat", (y, len(given), axis, sources), (given,))
+    operands: dict[int, Operand] = {
+        Argument.MULTIPLE_SRC + k: operand for k, (operand, _) in enumerate(given)
+    }
+    yield OpPrimitive(request, operands, y, values.layout(op.result).shape)
+
+
+_BUILDERS: dict[type[Operation], tuple[Builder, ...]] = {
+    nn.ConvOp: (_convolution,),
+    nn.ConvTransposeOp: (_deconvolution,),
+    nn.MatmulOp: (_matmul,),
+    nn.GemmOp: (_gemm,),
+    nn.MaxPoolOp: (_pool,),
+    nn.AvgPoolOp: (_pool,),
+    nn.GlobalAvgPoolOp: (_global_pool,),
+    nn.GlobalMaxPoolOp: (_global_pool,),
+    nn.ResizeOp: (_resampling,),
+    nn.SoftmaxOp: (_softmax,),
+    nn.LogSoftmaxOp: (_softmax,),
+    nn.LayerNormOp: (_layer_norm,),
+    nn.BatchNormOp: (_batch_norm,),
+    nn.LrnOp: (_lrn,),
+    nn.ConcatOp: (_concat,),
+    **dict.fromkeys(_REDUCTIONS, (_reduction_as_pool, _reduction)),
+    **dict.fromkeys(_FUNCTIONS, (_eltwise,)),
+    **dict.fromkeys(BINARY, (_eltwise, _binary_alike, _binary)),
+    nn.PowOp: (_eltwise,),
+}

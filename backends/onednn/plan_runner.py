@@ -1,0 +1,258 @@
+"""A plan as a callable on arrays, for any number of threads at a time.
+
+Each call takes an activation of its own: an arena, the memory objects over it, the argument lists of all steps, made
+once and kept for later calls. A primitive is one call into the library, in which the GIL is released.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from ctypes import c_void_p
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from layout_ir.backends.onednn.execution_plan import (
+    Buffer,
+    ExecutionPlan,
+    KernelStep,
+    Owner,
+    Place,
+    PrimitiveStep,
+    ReferenceStep,
+    Step,
+    ops_of,
+)
+from layout_ir.backends.onednn.library import ExecutionArgument, Handle
+from layout_ir.backends.onednn.lifetime_plan import ALIGNMENT
+from layout_ir.backends.reference.interpreter import ReferenceFunctions
+from layout_ir.backends.reference.opaque_nodes import run_opaque
+from layout_ir.backends.reference.registered_ops import run_registered, semantics_of
+from layout_ir.backends.reference.semantics import SEMANTICS, layout_at_run_time
+from layout_ir.backends.reference.tensor import Tensor
+from layout_ir.diagnostics import name_of_op
+from layout_ir.dialects import nn
+from layout_ir.elements.numpy_types import Array, storage
+from layout_ir.errors import LayoutError
+
+_GUARD = 4096
+"""Bytes before and behind an arena that is checked, which nothing may write."""
+
+_CANARY, _POISON = 0xA5, 0xFF
+"""The bytes of the guards, and of a checked arena before each call: a float of all ones is a NaN."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """What one step of a call was, how many bytes it read and wrote, and how long it took."""
+
+    ops: tuple[str, ...]
+    """Names of the ops that it computes."""
+    implementation: str
+    """The implementation of the library, `reorder` of a compiled one, `reference` of NumPy."""
+    layouts: tuple[str, ...]
+    """Formats of its operands that are no constants, then of its result."""
+    nbytes: int
+    nanoseconds: int
+
+
+class PlanRunner:
+    """Runs a plan; re-entrant. With `checked`, the arena holds NaN before each call, and what lies around it must not
+    change: LayoutError says where it did."""
+
+    def __init__(self, plan: ExecutionPlan, *, threads: int, checked: bool = False) -> None:
+        self.plan = plan
+        self.threads = threads
+        self.checked = checked
+        self._idle: deque[_Activation] = deque()
+
+    def __call__(self, inputs: Sequence[Tensor], times: list[StepTime] | None = None) -> list[Array]:
+        """The results, in their logical shapes. `times` is given an entry per step."""
+        try:
+            activation = self._idle.pop()
+        except IndexError:
+            activation = _Activation(self.plan, self.checked)
+        try:
+            return activation.run(inputs, self.threads, times)
+        finally:
+            self._idle.append(activation)
+
+
+class _Activation:
+    """What one call at a time needs."""
+
+    def __init__(self, plan: ExecutionPlan, checked: bool) -> None:
+        self.plan = plan
+        self.library = plan.library
+        self.checked = checked
+        self.stream = self.library.new_stream()
+        guard = _GUARD if checked else 0
+        self.raw = np.empty(plan.arena.size + 2 * guard + ALIGNMENT, np.uint8)
+        start = guard + -(self.raw.ctypes.data + guard) % ALIGNMENT
+        self.arena = self.raw[start : start + plan.arena.size]
+        self.bytes: dict[Buffer, Array] = {}
+        for buffer in plan.buffers:
+            if buffer.owner is Owner.ARENA:
+                offset = plan.offsets[buffer]
+                self.bytes[buffer] = self.arena[offset : offset + buffer.size]
+            elif buffer.owner is Owner.CONSTANT:
+                assert buffer.array is not None
+                self.bytes[buffer] = buffer.array.reshape(-1).view(np.uint8)
+        self.lent = [buffer for buffer in plan.buffers if buffer.owner in (Owner.INPUT, Owner.RESULT)]
+        self.external: dict[Buffer, list[tuple[c_void_p, int]]] = {}
+        self._keep: list[Any] = []
+        self.calls = [(step, self._prepared(step)) for step in plan.steps]
+
+    # Preparing --------------------------------------------------------------------------------------------------
+
+    def _prepared(self, step: Step) -> Callable[[], Any]:
+        match step:
+            case PrimitiveStep():
+                return self._primitive(step)
+            case KernelStep():
+                return partial(self._move, step)
+            case ReferenceStep():
+                return partial(self._reference, step)
+
+    def _primitive(self, step: PrimitiveStep) -> Callable[[], Any]:
+        block = (ExecutionArgument * len(step.arguments))()
+        for k, argument in enumerate(step.arguments):
+            held = self.bytes.get(argument.buffer)
+            address = 0 if held is None else held.ctypes.data + argument.offset
+            memory: Handle = self.library.new_memory(argument.descriptor.handle, address)
+            if held is None:
+                self.external.setdefault(argument.buffer, []).append((memory.value, argument.offset))
+            block[k].argument, block[k].memory = argument.number, memory.value
+            self._keep.append(memory)
+        self._keep.append(block)
+        api = self.library.api
+        return partial(api.dnnl_primitive_execute, step.primitive.value, self.stream.value, len(block), block)
+
+    # Running ----------------------------------------------------------------------------------------------------
+
+    def run(self, inputs: Sequence[Tensor], threads: int, times: list[StepTime] | None) -> list[Array]:
+        if self.checked:
+            self.raw[...] = _CANARY
+            self.arena[...] = _POISON
+        results = self._bind(inputs)
+        self.library.use_threads(threads)
+        if times is not None:
+            self._timed(times)
+        else:
+            for step, call in self.calls:
+                if call():
+                    self._failed(step)
+        self._wait()
+        if self.checked:
+            self._check()
+        outputs = [self._result(k, place, results) for k, place in enumerate(self.plan.results)]
+        for buffer in self.lent:
+            del self.bytes[buffer]  # whose arrays are the caller's
+        return outputs
+
+    def _timed(self, times: list[StepTime]) -> None:
+        for step, call in self.calls:
+            start = perf_counter_ns()
+            if call():
+                self._failed(step)
+            self._wait()
+            taken = perf_counter_ns() - start
+            times.append(_described(step, taken))
+
+    def _failed(self, step: Step) -> None:
+        raise LayoutError(f"{self.library} failed on {name_of_op(ops_of(step)[0])}")
+
+    def _bind(self, inputs: Sequence[Tensor]) -> dict[int, Array]:
+        """Points memory objects at this call's inputs and results; the arrays of the results, by number."""
+        plan, results = self.plan, dict[int, Array]()
+        for place, tensor in zip(plan.inputs, inputs, strict=True):
+            self.bytes[place.buffer] = np.ascontiguousarray(tensor.buffer).view(np.uint8)
+        for number, place in enumerate(plan.results):
+            if place.buffer.owner is Owner.RESULT and place.buffer.number == number:
+                array = results[number] = np.empty(place.layout.shape, storage(place.dtype))
+                if self.checked:
+                    array.reshape(-1).view(np.uint8)[...] = _POISON
+                self.bytes[place.buffer] = array.reshape(-1).view(np.uint8)
+        set_handle = self.library.api.dnnl_memory_set_data_handle
+        for buffer, memories in self.external.items():
+            address = self.bytes[buffer].ctypes.data
+            for memory, offset in memories:
+                set_handle(memory, address + offset)
+        return results
+
+    def _tensor(self, place: Place) -> Tensor:
+        kind = storage(place.dtype)
+        held = self.bytes[place.buffer]
+        return Tensor(
+            held[: held.nbytes // kind.itemsize * kind.itemsize].view(kind), place.layout, place.dtype
+        )
+
+    def _wait(self) -> None:
+        if not self.library.is_synchronous:
+            self.library.api.dnnl_stream_wait(self.stream.value)
+
+    def _move(self, step: KernelStep) -> None:
+        self._wait()
+        for kernel, source, target in step.moves:
+            kernel(self.bytes[source.buffer].ctypes.data, self.bytes[target.buffer].ctypes.data)
+
+    def _reference(self, step: ReferenceStep) -> None:
+        self._wait()
+        given = _run_reference(step.op, [self._tensor(place) for place in step.operands])
+        for place, value in zip(step.results, given, strict=True):
+            target = self._tensor(place).buffer
+            target[: len(value.buffer)] = value.buffer
+
+    def _result(self, number: int, place: Place, results: dict[int, Array]) -> Array:
+        if number in results:
+            return results.pop(number)
+        return np.array(self._tensor(place).logical())
+
+    def _check(self) -> None:
+        """Raises LayoutError where something was written around the arena."""
+        start = self.arena.ctypes.data - self.raw.ctypes.data
+        around = np.concatenate([self.raw[:start], self.raw[start + self.arena.nbytes :]])
+        if (around != _CANARY).any():
+            raise LayoutError("something was written outside of the arena")
+
+
+def _run_reference(op: Operation, operands: list[Tensor]) -> Sequence[Tensor]:
+    """The results of an op by the reference. Raises LocatedError, naming the op, where it fails."""
+    if isinstance(op, nn.OpaqueOp):
+        return run_opaque(op, operands)
+    semantics = semantics_of(op)
+    if type(op) not in SEMANTICS and semantics is not None:
+        return run_registered(op, semantics, operands)
+    return (ReferenceFunctions().run(op, operands),)
+
+
+def _described(step: Step, nanoseconds: int) -> StepTime:
+    ops = tuple(name_of_op(op) for op in ops_of(step))
+    match step:
+        case PrimitiveStep():
+            implementation = step.implementation
+            nbytes = sum(a.descriptor.nbytes for a in step.arguments if a.descriptor.nbytes)
+            inside = {id(op) for op in step.group.ops}
+            values = [
+                value
+                for op in step.group.ops
+                for value in op.operands
+                if not isinstance(value.owner, nn.ConstantOp) and id(value.owner) not in inside
+            ]
+            places = [*values, step.group.result]
+            layouts = [layout_at_run_time(value.type) for value in places]
+        case KernelStep():
+            implementation = "reorder"
+            nbytes = sum(place.layout.nbytes(place.dtype) for _, *pair in step.moves for place in pair)
+            layouts = [step.moves[0][1].layout, step.moves[0][2].layout]
+        case ReferenceStep():
+            implementation = "reference"
+            places = (*step.operands, *step.results)
+            nbytes = sum(place.layout.nbytes(place.dtype) for place in places)
+            layouts = [place.layout for place in places]
+    return StepTime(ops, implementation, tuple(str(layout.format) for layout in layouts), nbytes, nanoseconds)

@@ -1,0 +1,293 @@
+"""Which ops are computed together: a primitive takes the elementwise ops behind it as post-ops.
+
+    conv, relu                      the activation is applied to numbers that are still in registers
+    conv, add(other), relu          the same for a residual: read once, and where nobody needs it later, the result is
+                                    written over it
+    matmul, add(vector), gelu       a bias that the op itself does not have
+
+An op joins the one before it where that has no other user, both results lie alike, and the library has an
+implementation for the two that is no slower kind than the one for the first alone. The measure that each of them makes
+smaller is the bytes that are moved: the result of the first is neither written nor read again (`bytes_not_moved`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from layout_ir.backends.onednn import op_primitives
+from layout_ir.backends.onednn.library import Refused
+from layout_ir.backends.onednn.op_primitives import BINARY, COMMUTATIVE, Operand, OpPrimitive, Values
+from layout_ir.backends.onednn.primitives import (
+    POST_OP_STEP,
+    Argument,
+    BinaryPostOp,
+    PostOp,
+    PrimitiveDescriptor,
+    SumPostOp,
+)
+from layout_ir.dialects import layout, nn
+from layout_ir.dialects.layout import dtype_of
+
+VIEWS = (layout.PermuteOp, layout.ReshapeOp, layout.SliceOp, layout.CastOp)
+"""Ops whose result is the memory of their operand."""
+
+_SMALL = 4096
+"""Elements of operands and result up to which the library's reference is taken: it computes one in some nanoseconds,
+and NumPy takes some ten microseconds for any op."""
+
+
+class Liveness:
+    """Which op of a block uses the memory of a value last; views share the memory of what they view."""
+
+    def __init__(self, ops: Sequence[Operation]) -> None:
+        self._roots: dict[SSAValue, SSAValue] = {}
+        self._last: dict[SSAValue, int] = {}
+        self.index = {op: number for number, op in enumerate(ops)}
+        for number, op in enumerate(ops):
+            for operand in op.operands:
+                self._last[self.root(operand)] = number
+            if isinstance(op, VIEWS):
+                self._roots[op.results[0]] = self.root(op.operands[0])
+
+    def root(self, value: SSAValue) -> SSAValue:
+        """The value whose memory `value` is."""
+        return self._roots.get(value, value)
+
+    def dies_at(self, value: SSAValue, op: Operation) -> bool:
+        """Whether no op behind `op` uses the memory of `value`, which an op of the block computes."""
+        root = self.root(value)
+        owner = root.owner
+        is_computed = isinstance(owner, Operation) and not isinstance(owner, nn.ConstantOp)
+        return is_computed and self._last.get(root, -1) <= self.index[op]
+
+
+@dataclass(eq=False)
+class Group:
+    """Ops that are computed together: by one primitive, or a single op without one."""
+
+    ops: list[Operation]
+    primitive: OpPrimitive | None = None
+    descriptor: PrimitiveDescriptor | None = None
+    over: SSAValue | None = None
+    """The value over whose memory the result is written."""
+    bytes_not_moved: int = 0
+    operands: dict[int, Operand] = field(default_factory=dict[int, Operand])
+
+    @property
+    def result(self) -> SSAValue:
+        """What the last op computes."""
+        return self.ops[-1].results[0]
+
+
+def group_ops(ops: Sequence[Operation], values: Values, *, fuse: bool = True) -> list[Group]:
+    """The ops of a block in groups, each at the place of its last op; without `fuse`, one op in each."""
+    fusion = _Fusion(ops, values)
+    while True:
+        groups = fusion.groups(fuse)
+        late = _overwritten_too_early(groups, fusion.liveness)
+        if late is None:
+            return groups
+        fusion.kept.add(late)
+
+
+def _overwritten_too_early(groups: Sequence[Group], liveness: Liveness) -> SSAValue | None:
+    """A value over which a result is written while a later group still reads it: a group is as late as its last op."""
+    last: dict[SSAValue, int] = {}
+    for number, group in enumerate(groups):
+        for op in group.ops:
+            last.update((liveness.root(operand), number) for operand in op.operands)
+    for number, group in enumerate(groups):
+        if group.over is not None and last[liveness.root(group.over)] > number:
+            return group.over
+    return None
+
+
+class _Fusion:
+    def __init__(self, ops: Sequence[Operation], values: Values) -> None:
+        self.ops = ops
+        self.values = values
+        self.liveness = Liveness(ops)
+        self.kept: set[SSAValue] = set()
+        """Values over which nothing may be written."""
+        self.taken: set[Operation] = set()
+
+    def groups(self, fuse: bool) -> list[Group]:
+        """All groups, in the order of their last ops."""
+        self.taken = set()
+        groups: dict[Operation, Group] = {}
+        for op in self.ops:
+            if op in self.taken:
+                continue
+            group = _started(op, self.values)
+            self.taken.add(op)
+            if fuse and group.primitive is not None:
+                while self._extend(group):
+                    self.taken.add(group.ops[-1])
+            groups[group.ops[-1]] = group
+        return [groups[op] for op in self.ops if op in groups]
+
+    def _extend(self, group: Group) -> bool:
+        """Takes the one user of the group's result into the group, if that can be; whether it was."""
+        values, liveness = self.values, self.liveness
+        value = group.result
+        uses = list(value.uses)
+        if len(uses) != 1:
+            return False
+        op = uses[0].operation
+        if op not in liveness.index or op in self.taken or not isinstance(op, nn.ElementwiseOp):
+            return False
+        if dtype_of(op.result.type) != "f32" or any(
+            dtype_of(operand.type) != "f32" for operand in op.operands
+        ):
+            return False
+        before, after = values.layout(value), values.layout(op.result)
+        if not op_primitives.lie_alike(before, after):
+            return False
+        assert group.primitive is not None and group.descriptor is not None
+        if _scale_constants(group, op, value, values):
+            group.ops.append(op)
+            group.bytes_not_moved += 2 * before.nbytes("f32")
+            return True
+        whole = group.primitive.extents == (before.extent,) != before.shape
+        if not whole and after.is_padded and after.pad not in ("zero", "undef"):
+            return False
+        for post_op, operand in self._post_ops(group, op, value, whole):
+            chain = (*group.primitive.post_ops, post_op)
+            try:
+                descriptor = PrimitiveDescriptor(values.library, group.primitive.request, chain)
+            except Refused:
+                continue
+            if descriptor.is_slow and not group.descriptor.is_slow:
+                continue
+            if isinstance(post_op, SumPostOp):
+                assert operand is not None
+                group.over = operand.value
+            elif operand is not None:
+                group.operands[Argument.SRC_OF_POST_OP + (len(chain) - 1) * POST_OP_STEP] = operand
+            group.primitive = replace(group.primitive, post_ops=chain)
+            group.descriptor = descriptor
+            group.ops.append(op)
+            group.bytes_not_moved += 2 * before.nbytes("f32")
+            return True
+        return False
+
+    def _post_ops(
+        self, group: Group, op: nn.ElementwiseOp, value: SSAValue, whole: bool
+    ) -> list[tuple[PostOp, Operand | None]]:
+        """The post-ops that `op` may be, best first, and the operand of each."""
+        values, liveness = self.values, self.liveness
+        function = op_primitives.function_of(op, values)
+        if function is not None:
+            return [(function[1], None)] if function[0] is value else []
+        algorithm = BINARY.get(type(op))
+        if algorithm is None or (op.operands[0] is not value and not isinstance(op, COMMUTATIVE)):
+            return []
+        other = op.operands[1] if op.operands[0] is value else op.operands[0]
+        if other is value:
+            return []
+        primitive = group.primitive
+        assert primitive is not None
+        shape = values.layout(other).shape
+        found: list[tuple[PostOp, Operand | None]] = []
+        constant = values.constant(other)
+        if constant is not None:
+            extents = None if whole else _seen(shape, values.layout(value).shape, primitive.extents)
+            if extents is None:
+                return []
+            operand, descriptor = values.packed(np.broadcast_to(constant, shape).reshape(extents))
+            return [(BinaryPostOp(algorithm, descriptor), operand)]
+        if not op_primitives.lie_alike(values.layout(other), values.layout(value)):
+            return []
+        operand = Operand(other, primitive.result)
+        read = {liveness.root(o.value) for o in group.operands.values() if o.value is not None}
+        has_sum = any(isinstance(post_op, SumPostOp) for post_op in primitive.post_ops)
+        if (
+            isinstance(op, nn.AddOp)
+            and not whole
+            and not has_sum
+            and liveness.root(other) not in read
+            and liveness.root(other) is other
+            and liveness.dies_at(other, op)
+            and other not in self.kept
+        ):
+            found.append((SumPostOp(), operand))
+        return [*found, (BinaryPostOp(algorithm, primitive.result), operand)]
+
+
+def _started(op: Operation, values: Values) -> Group:
+    """The op with the first primitive that is no reference of the library's, else with none."""
+    group = Group([op])
+    for candidate in op_primitives.candidates(op, values):
+        try:
+            descriptor = PrimitiveDescriptor(values.library, candidate.request)
+        except Refused:
+            continue
+        small = not isinstance(op, nn.ConvOp | nn.ConvTransposeOp | nn.MatmulOp | nn.GemmOp)
+        small = small and sum(values.layout(v).nelems for v in (*op.operands, *op.results)) <= _SMALL
+        if not descriptor.is_slow or small:
+            group.primitive, group.descriptor = candidate, descriptor
+            group.operands = dict(candidate.operands)
+            return group
+    return group
+
+
+def _scale_constants(group: Group, op: nn.ElementwiseOp, value: SSAValue, values: Values) -> bool:
+    """Multiplies or shifts the constants of a convolution or normalization by those of `op`, one per channel; whether
+    that is what `op` is."""
+    head = group.ops[0]
+    if not isinstance(op, nn.AddOp | nn.MulOp) or not isinstance(head, nn.ConvOp | nn.BatchNormOp):
+        return False
+    assert group.primitive is not None
+    shape = values.layout(value).shape
+    other = op.operands[1] if op.operands[0] is value else op.operands[0]
+    constant = values.constant(other)
+    if constant is None or group.primitive.post_ops:
+        return False
+    wide = constant.reshape((1,) * (len(shape) - constant.ndim) + constant.shape)
+    if any(extent != 1 for d, extent in enumerate(wide.shape) if d != 1):
+        return False
+    channels = np.broadcast_to(wide.reshape(-1), shape[1:2])
+    shift = Argument.BIAS if isinstance(head, nn.ConvOp) else Argument.SHIFT
+    scaled = Argument.WEIGHTS if isinstance(head, nn.ConvOp) else Argument.SCALE
+    if isinstance(op, nn.AddOp):
+        old = group.operands.get(shift)
+        if old is None or old.constant is None:
+            return False
+        group.operands[shift] = replace(old, constant=old.constant + channels)
+        return True
+    touched = [argument for argument in (scaled, shift) if argument in group.operands]
+    if any(group.operands[argument].constant is None for argument in touched):
+        return False
+    for argument in touched:
+        old = group.operands[argument]
+        assert old.constant is not None
+        lead = (
+            (head.group, -1)
+            if isinstance(head, nn.ConvOp) and head.group > 1 and argument is scaled
+            else (-1,)
+        )
+        factor = channels.reshape(*lead, *(1,) * (old.constant.ndim - len(lead)))
+        group.operands[argument] = replace(old, constant=old.constant * factor)
+    return True
+
+
+def _seen(
+    shape: tuple[int, ...], result: tuple[int, ...], extents: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """A tensor of `shape`, broadcast to `result`, as extents that broadcast to those that the primitive knows.
+
+    None where there are none, or the primitive has dims of its own."""
+    wide = (1,) * (len(result) - len(shape)) + shape
+    if not extents:
+        return None
+    if extents == result:
+        return wide
+    if all(extent == 1 for extent in wide):
+        return (1,) * len(extents)
+    if all(extent == 1 for extent in wide[:-1]) and result[-1] == extents[-1]:
+        return (*(1 for _ in extents[:-1]), wide[-1])
+    return None

@@ -1,0 +1,245 @@
+"""Primitive descriptors and primitives of the library, with their post-ops.
+
+A request says which primitive, on which memory descriptors; the library answers with an implementation or refuses.
+Scratchpads are given by the caller at every execution, so that one primitive may run in any number of threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import byref, c_char_p, c_void_p
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from layout_ir.backends.onednn.library import Handle, Library
+from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
+
+
+class Argument(IntEnum):
+    """Numbers of execution arguments (`DNNL_ARG_*`)."""
+
+    SRC = 1
+    SRC_1 = 2
+    DST = 17
+    WEIGHTS = 33
+    BIAS = 41
+    MEAN = 49
+    VARIANCE = 50
+    SCALE = 51
+    SHIFT = 52
+    SCRATCHPAD = 80
+    MULTIPLE_SRC = 1024
+    SRC_OF_POST_OP = 32768 | 2
+    """That of post-op 0; each later one is `POST_OP_STEP` further."""
+
+
+POST_OP_STEP = 32768
+
+
+class Algorithm(IntEnum):
+    """Values of dnnl_alg_kind_t, which are part of the ABI of version 3."""
+
+    CONVOLUTION = 3
+    DECONVOLUTION = 10
+    RELU = 0x20
+    TANH = 0x21
+    ELU = 0x22
+    SQUARE = 0x23
+    ABS = 0x24
+    SQRT = 0x25
+    LINEAR = 0x26
+    SOFT_RELU = 0x27
+    HARD_SIGMOID = 0x28
+    LOGISTIC = 0x29
+    EXP = 0x2A
+    GELU_TANH = 0x2B
+    SWISH = 0x2C
+    LOG = 0x2D
+    CLIP = 0x2E
+    POW = 0x30
+    GELU_ERF = 0x31
+    ROUND = 0x32
+    MISH = 0x33
+    HARD_SWISH = 0x34
+    MAX_POOL = 0x1FF
+    AVG_POOL_WITH_PADDING = 0x2FF
+    AVG_POOL = 0x3FF
+    LRN = 0xAFF
+    ADD = 0x1FFF0
+    MUL = 0x1FFF1
+    MAX = 0x1FFF2
+    MIN = 0x1FFF3
+    DIV = 0x1FFF4
+    SUB = 0x1FFF5
+    NEAREST = 0x2FFF0
+    LINEAR_RESAMPLING = 0x2FFF1
+    REDUCE_MAX = 0x2FFF2
+    REDUCE_MIN = 0x2FFF3
+    REDUCE_SUM = 0x2FFF4
+    REDUCE_MUL = 0x2FFF5
+    REDUCE_MEAN = 0x2FFF6
+    SOFTMAX = 0x30000
+    LOG_SOFTMAX = 0x30001
+
+
+INFERENCE = 96
+GLOBAL_STATISTICS, WITH_SCALE, WITH_SHIFT = 1, 2, 4
+
+_IMPLEMENTATION, _SCRATCHPAD, _OF_ARGUMENT, _USER_SCRATCHPAD = 8, 136, 255, 1
+
+
+@dataclass(frozen=True, slots=True)
+class EltwisePostOp:
+    """A function of one number, applied to each element of the result."""
+
+    algorithm: Algorithm
+    alpha: float = 0.0
+    beta: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryPostOp:
+    """The result and another tensor, broadcast to it, become a new result."""
+
+    algorithm: Algorithm
+    other: MemoryDescriptor
+
+
+@dataclass(frozen=True, slots=True)
+class SumPostOp:
+    """What the buffer of the result held before is added to it."""
+
+
+PostOp = EltwisePostOp | BinaryPostOp | SumPostOp
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A primitive to ask for: the name in `dnnl_NAME_primitive_desc_create`, and the arguments behind the engine."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    """Numbers, arrays of extents, and memory descriptors."""
+    keep: tuple[Any, ...] = field(default=(), compare=False)
+    """What `arguments` point to."""
+
+
+class PrimitiveDescriptor:
+    """An implementation that the library has for a request. Raises Refused where it has none."""
+
+    def __init__(self, library: Library, request: Request, post_ops: Sequence[PostOp] = ()) -> None:
+        self.library = library
+        self.request = request
+        self.post_ops = tuple(post_ops)
+        attributes = _attributes(library, post_ops)
+        create = getattr(library.api, f"dnnl_{request.name}_primitive_desc_create")
+        given = [a.handle if isinstance(a, MemoryDescriptor) else a for a in request.arguments]
+        pd = c_void_p()
+        library.check(create(byref(pd), library.engine, *given, attributes.value), request.name)
+        self._owner = Handle(pd, library.api.dnnl_primitive_desc_destroy)
+
+    @property
+    def implementation(self) -> str:
+        """The name that the library has for it, as `brgconv:avx512_core`."""
+        name = c_char_p()
+        query = self.library.api.dnnl_primitive_desc_query
+        self.library.check(query(self._owner.value, _IMPLEMENTATION, 0, byref(name)), "implementation")
+        return (name.value or b"").decode()
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether it is the library's reference: one element after the other, addresses computed for each."""
+        return "ref" in self.implementation.replace("any", "")
+
+    def descriptor(self, argument: int) -> MemoryDescriptor:
+        """The memory descriptor of an execution argument: what was given, or chosen for `any`."""
+        found = self.library.api.dnnl_primitive_desc_query_md(self._owner.value, _OF_ARGUMENT, argument)
+        return MemoryDescriptor.copied(self.library, c_void_p(found))
+
+    @property
+    def scratchpad_size(self) -> int:
+        """Bytes of the scratchpad that an execution needs."""
+        found = self.library.api.dnnl_primitive_desc_query_md(self._owner.value, _SCRATCHPAD, 0)
+        return self.library.api.dnnl_memory_desc_get_size(c_void_p(found)) if found else 0
+
+    def scratchpad(self) -> MemoryDescriptor:
+        """The memory descriptor of the scratchpad."""
+        found = self.library.api.dnnl_primitive_desc_query_md(self._owner.value, _SCRATCHPAD, 0)
+        return MemoryDescriptor.copied(self.library, c_void_p(found))
+
+    def primitive(self) -> Handle:
+        """The compiled primitive."""
+        primitive = c_void_p()
+        api = self.library.api
+        self.library.check(api.dnnl_primitive_create(byref(primitive), self._owner.value), self.request.name)
+        return Handle(primitive, api.dnnl_primitive_destroy)
+
+
+class ReorderPrimitive:
+    """The library's own reorder, by which constants are packed into formats that only it knows."""
+
+    def __init__(self, source: MemoryDescriptor, destination: MemoryDescriptor) -> None:
+        library = self.library = source.library
+        self._sides = source, destination
+        pd, primitive = c_void_p(), c_void_p()
+        create = library.api.dnnl_reorder_primitive_desc_create
+        status = create(byref(pd), source.handle, library.engine, destination.handle, library.engine, None)
+        library.check(status, "reorder")
+        owner = Handle(pd, library.api.dnnl_primitive_desc_destroy)
+        library.check(library.api.dnnl_primitive_create(byref(primitive), owner.value), "reorder")
+        self._primitive = Handle(primitive, library.api.dnnl_primitive_destroy)
+
+    def __call__(self, source: int, destination: int) -> None:
+        """Reorders between the buffers at two addresses."""
+        stream = self.library.new_stream()
+        memories = [
+            self.library.new_memory(side.handle, address)
+            for side, address in zip(self._sides, (source, destination), strict=True)
+        ]
+        execute(
+            self.library, self._primitive, stream, [(Argument.SRC, memories[0]), (Argument.DST, memories[1])]
+        )
+
+
+def execute(
+    library: Library, primitive: Handle, stream: Handle, arguments: Sequence[tuple[int, Handle]]
+) -> None:
+    """Runs a primitive and waits for it."""
+    from layout_ir.backends.onednn.library import ExecutionArgument
+
+    block = (ExecutionArgument * len(arguments))(*(ExecutionArgument(k, m.value) for k, m in arguments))
+    api = library.api
+    library.check(api.dnnl_primitive_execute(primitive.value, stream.value, len(block), block), "execution")
+    library.check(api.dnnl_stream_wait(stream.value), "execution")
+
+
+def descriptor_array(descriptors: Sequence[MemoryDescriptor]) -> ctypes.Array[Any]:
+    """Descriptors as the array of pointers that a concat takes."""
+    return (c_void_p * len(descriptors))(*(d.handle for d in descriptors))
+
+
+def _attributes(library: Library, post_ops: Sequence[PostOp]) -> Handle:
+    """The attributes of a primitive: scratchpads from the caller, and its post-ops."""
+    api, attributes = library.api, c_void_p()
+    library.check(api.dnnl_primitive_attr_create(byref(attributes)), "attributes")
+    owner = Handle(attributes, api.dnnl_primitive_attr_destroy)
+    status = api.dnnl_primitive_attr_set_scratchpad_mode(attributes, _USER_SCRATCHPAD)
+    library.check(status, "attributes")
+    if not post_ops:
+        return owner
+    chain = c_void_p()
+    library.check(api.dnnl_post_ops_create(byref(chain)), "post-ops")
+    chain_owner = Handle(chain, api.dnnl_post_ops_destroy)
+    for post_op in post_ops:
+        match post_op:
+            case EltwisePostOp(algorithm, alpha, beta):
+                status = api.dnnl_post_ops_append_eltwise(chain, algorithm, alpha, beta)
+            case BinaryPostOp(algorithm, other):
+                status = api.dnnl_post_ops_append_binary(chain, algorithm, other.handle)
+            case SumPostOp():
+                status = api.dnnl_post_ops_append_sum(chain, 1.0, 0, 0)
+        library.check(status, "post-op")
+    library.check(api.dnnl_primitive_attr_set_post_ops(attributes, chain_owner.value), "post-ops")
+    return owner

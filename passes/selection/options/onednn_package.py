@@ -1,0 +1,71 @@
+"""Where the installed packages of oneDNN have put their libraries, and how they are loaded.
+
+Two packages bring it: `onednn-cpu-gomp` (OpenMP), whose calls cost a microsecond and whose threads are those that the
+caller asks for, and `onednn` (SYCL), whose calls cost some thirteen and which runs on all CPUs of the process. Both
+install a `libdnnl.so.3`, one over the other; the file with the version in its name is each package's own. The one that
+networks are run by is the one that is asked for formats.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+
+PACKAGES = ("onednn-cpu-gomp", "onednn")
+"""The packages, the one that is taken first where both are installed in front."""
+
+# What the SYCL build needs and, having no RPATH, does not find; in the order in which they need each other.
+_DEPENDENCIES = (
+    "libimf.so", "libintlc.so.5", "libsvml.so", "libirng.so", "libhwloc.so.15", "libtbb.so.12",
+    "libumf.so.1", "libur_loader.so.0", "libsycl.so.9",
+)  # fmt: skip
+
+
+@lru_cache(maxsize=4)
+def locate(package: str) -> Path | None:
+    """The library that a package has installed; None where it is not installed, or has left none."""
+    try:
+        distribution = metadata.distribution(package)
+    except metadata.PackageNotFoundError:
+        return None
+    names = {Path(str(file)).name for file in distribution.files or ()}
+    versioned = sorted(name for name in names if re.fullmatch(r"libdnnl\.so\.\d+\.\d+", name))
+    # Data files lie in the environment, which is some folders above the packages.
+    packages = Path(str(distribution.locate_file(""))).resolve()
+    for folder in (packages, *packages.parents):
+        for name in versioned:
+            if (folder / "lib" / name).exists():
+                return folder / "lib" / name
+    return None
+
+
+def installed() -> Iterator[Path]:
+    """The libraries of the packages that are installed, the one to take first in front."""
+    for package in PACKAGES:
+        path = locate(package)
+        if path is not None:
+            yield path
+
+
+def is_sycl(path: Path) -> bool:
+    """Whether the library is that of the package `onednn`, which is built for SYCL."""
+    return path == locate("onednn")
+
+
+@lru_cache(maxsize=4)
+def load(path: Path) -> ctypes.CDLL:
+    """The library, with its symbols to itself: torch carries a oneDNN along as well. Raises OSError."""
+    if is_sycl(path):
+        # Without the name of the driver there, this build has no CPU engine.
+        driver = path.parent / "libintelocl.so"
+        if driver.exists():
+            os.environ.setdefault("OCL_ICD_FILENAMES", str(driver))
+        for name in _DEPENDENCIES:
+            if (path.parent / name).exists():
+                ctypes.CDLL(str(path.parent / name), mode=ctypes.RTLD_GLOBAL)
+    return ctypes.CDLL(str(path), mode=getattr(os, "RTLD_DEEPBIND", 0) | ctypes.RTLD_LOCAL)

@@ -1,0 +1,202 @@
+"""Networks as callables: outputs equal to ONNX Runtime's, one program per size of a batch, errors of callers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+import layout_ir as li
+from layout_ir.errors import LayoutError
+from tests import networks
+from tests.backends.onednn.small_programs import Program, needs_library, numbers
+
+pytestmark = needs_library
+
+QUICK = ("squeezenet", "shufflenet")
+
+
+def outputs_of(model: Any, feeds: dict[str, np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+    """What ONNX Runtime computes."""
+    runtime = pytest.importorskip("onnxruntime")
+    options = runtime.SessionOptions()
+    options.log_severity_level = 4
+    return runtime.InferenceSession(model.SerializeToString(), options).run(None, feeds)
+
+
+def check_network(name: str) -> None:
+    model = networks.randomized(name)
+    title, shape = networks.input_shape(model)
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    executable = li.compile(model, checked=True)
+    assert executable.fallbacks == {}
+    assert executable.output_names == [value.name for value in model.graph.output]
+    for ours, theirs in zip(executable({title: x}), outputs_of(model, {title: x}), strict=True):
+        assert np.max(np.abs(ours - theirs)) <= 1e-4 * np.max(np.abs(theirs))
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_network_computes_what_onnx_runtime_does(name: str):
+    check_network(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in networks.NAMES if name not in QUICK])
+def test_every_network_of_the_onnx_package_computes_what_onnx_runtime_does(name: str):
+    check_network(name)
+
+
+def open_model() -> Any:
+    """A convolution and a product, of any batch."""
+    onnx = pytest.importorskip("onnx")
+    helper, floats = onnx.helper, onnx.TensorProto.FLOAT
+    weights = [("w", (8, 3, 3, 3)), ("m", (8, 5))]
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"]), helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("GlobalAveragePool", ["b"], ["c"]), helper.make_node("Flatten", ["c"], ["d"]),
+        helper.make_node("MatMul", ["d", "m"], ["y"]),
+    ]  # fmt: skip
+    graph = helper.make_graph(
+        nodes, "open",
+        [helper.make_tensor_value_info("x", floats, ["N", 3, 8, 8])],
+        [helper.make_tensor_value_info("y", floats, ["N", 5])],
+        [onnx.numpy_helper.from_array(numbers(shape, 3), name) for name, shape in weights],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 9
+    return model
+
+
+def attention_model() -> Any:
+    """A block of a transformer: four heads, a residual, a normalization, a feed-forward part."""
+    onnx = pytest.importorskip("onnx")
+    helper, floats = onnx.helper, onnx.TensorProto.FLOAT
+    weights = {name: numbers((32, 32), k, -0.3, 0.3) for k, name in enumerate(("q", "k", "v", "o"))}
+    weights |= {"f": numbers((32, 64), 5, -0.3, 0.3), "g": numbers((64, 32), 6, -0.3, 0.3)}
+    weights |= {
+        "fb": numbers((64,), 7),
+        "s": numbers((32,), 8),
+        "b": numbers((32,), 9),
+        "r": np.array([0.35], np.float32),
+    }
+    shapes = {"heads": np.array([2, 10, 4, 8]), "flat": np.array([2, 10, 32])}
+    node = helper.make_node
+    nodes: list[Any] = []
+    for name, perm in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
+        nodes.append(node("MatMul", ["x", name], [f"{name}1"]))
+        nodes.append(node("Reshape", [f"{name}1", "heads"], [f"{name}2"]))
+        nodes.append(node("Transpose", [f"{name}2"], [f"{name}3"], perm=perm))
+    nodes += [
+        node("MatMul", ["q3", "k3"], ["a1"]), node("Mul", ["a1", "r"], ["a2"]), node("Softmax", ["a2"], ["a3"]),
+        node("MatMul", ["a3", "v3"], ["a4"]), node("Transpose", ["a4"], ["a5"], perm=[0, 2, 1, 3]),
+        node("Reshape", ["a5", "flat"], ["a6"]), node("MatMul", ["a6", "o"], ["a7"]), node("Add", ["a7", "x"], ["a8"]),
+        node("LayerNormalization", ["a8", "s", "b"], ["n"]), node("MatMul", ["n", "f"], ["f1"]),
+        node("Add", ["f1", "fb"], ["f2"]), node("Gelu", ["f2"], ["f3"]), node("MatMul", ["f3", "g"], ["f4"]),
+        node("Add", ["f4", "n"], ["y"]),
+    ]  # fmt: skip
+    tensors = [onnx.numpy_helper.from_array(array, name) for name, array in {**weights, **shapes}.items()]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "block", [value("x", floats, [2, 10, 32])], [value("y", floats, [2, 10, 32])], tensors
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+    model.ir_version = 9
+    return model
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_block_of_a_transformer_computes_what_onnx_runtime_does(threads: int):
+    model = attention_model()
+    x = numbers((2, 10, 32))
+    executable = li.compile(model, threads=threads, checked=True)
+    (found,) = executable([x])
+    np.testing.assert_allclose(found, outputs_of(model, {"x": x})[0], rtol=0, atol=1e-4)
+    assert executable.fallbacks == {}
+    products = [step.ops for step in executable.profile([x]) if "nn.matmul" in step.ops]
+    assert ("nn.matmul", "nn.add", "nn.gelu") in products
+
+
+def test_an_open_batch_is_compiled_once_for_each_size(monkeypatch: pytest.MonkeyPatch):
+    import layout_ir.api.compiling as compiling
+
+    model, compiled = open_model(), list[Any]()
+    imported: Any = compiling._imported  # pyright: ignore[reportPrivateUsage]
+
+    def counted(settings: Any, source: Any, shapes: Any) -> Any:
+        compiled.append(shapes)
+        return imported(settings, source, shapes)
+
+    monkeypatch.setattr(compiling, "_imported", counted)
+    executable = li.compile(model)
+    assert executable.input_names == ["x"]
+    for batch in (1, 4, 1, 4):
+        x = numbers((batch, 3, 8, 8), batch)
+        (found,) = executable({"x": x})
+        np.testing.assert_allclose(found, outputs_of(model, {"x": x})[0], rtol=0, atol=1e-4)
+    assert compiled == [{"x": (1, 3, 8, 8)}, {"x": (4, 3, 8, 8)}]
+
+
+def test_a_model_with_given_shapes_is_compiled_at_once():
+    executable = li.compile(open_model(), shapes={"x": (2, 3, 8, 8)})
+    assert executable.output_names == ["y"]
+    with pytest.raises(LayoutError, match="2x3x8x8"):
+        executable([numbers((1, 3, 8, 8))])
+
+
+def test_negative_an_open_model_cannot_be_described_before_a_call():
+    executable = li.compile(open_model())
+    for ask in (executable.describe, lambda: executable.fallbacks, lambda: executable.output_names):
+        with pytest.raises(LayoutError, match="compiled at its first call"):
+            ask()
+    with pytest.raises(LayoutError, match="input 'x' is missing"):
+        executable({})
+    with pytest.raises(LayoutError, match="takes 1 input, given are 2"):
+        executable([numbers((1,)), numbers((1,))])
+
+
+def relu_module() -> ModuleOp:
+    from layout_ir.dialects import nn
+
+    program = Program((2, 3))
+    return program.module(program.add(nn.ReluOp, program.argument(0)))
+
+
+def test_a_module_stays_as_it_is():
+    module = relu_module()
+    before = li.to_text(module)
+    executable = li.compile(module, threads=2)
+    x = numbers((2, 3))
+    assert np.array_equal(executable([x])[0], np.maximum(x, 0))
+    assert (li.to_text(module), executable.threads) == (before, 2)
+
+
+def test_layouts_that_are_open_are_chosen():
+    model = networks.randomized("squeezenet")
+    module = li.from_onnx(model)
+    before = li.to_text(module)
+    description = li.compile(module, "channels-last").describe()
+    assert "reference    none" in description and "arena" in description
+    assert li.to_text(module) == before
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5, None])
+def test_negative_threads_are_a_number_from_one_on(threads: Any):
+    with pytest.raises(LayoutError, match="expected a whole number from 1 on"):
+        li.compile(relu_module(), threads=threads)
+
+
+def test_negative_shapes_of_a_module_are_in_its_types():
+    with pytest.raises(LayoutError, match="shapes are for ONNX models"):
+        li.compile(relu_module(), shapes={"x": (2, 3)})
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [([], "takes 1 input"), ([np.zeros((2, 3))], "tensor<2x3xf32>, the array given is 2x3 of float64"),
+     ({"z": np.zeros((2, 3), np.float32)}, "'arg0' is missing")],
+)  # fmt: skip
+def test_negative_inputs_that_do_not_fit(inputs: Any, message: str):
+    with pytest.raises(LayoutError, match=message):
+        li.compile(relu_module())(inputs)

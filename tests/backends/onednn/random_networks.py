@@ -1,0 +1,129 @@
+"""Small networks of random ops, shapes and formats."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import format_of
+from layout_ir.dialects.nn.tensor_types import shape_of
+from tests.backends.onednn.small_programs import Program, numbers
+
+LAYOUTS = (None, "nchw", "nhwc", "nChw8c", "nChw16c", "(n, c, h, w) : [n, h, c, w]")
+UNARY = (nn.ReluOp, nn.SigmoidOp, nn.TanhOp, nn.AbsOp, nn.SinOp, nn.HardSwishOp, nn.NegOp, nn.SoftsignOp)
+BINARY = (nn.AddOp, nn.MulOp, nn.SubOp, nn.MaxOp, nn.MinOp)
+
+
+FEW = ((2, 17, 5, 4), (1, 16, 6, 6))
+"""Shapes of networks that are to be quick: reorders are compiled once for each shape and pair of formats."""
+
+
+def random_network(seed: int, *, few: bool = False) -> tuple[ModuleOp, list[np.ndarray[Any, Any]]]:
+    """A network of activations (N, C, H, W), each in a format of its own, and inputs for it; `few`: of few shapes."""
+    draw = random.Random(seed)
+    shape = (
+        draw.randint(1, 3),
+        draw.choice((1, 3, 8, 13, 16, 17, 32)),
+        draw.randint(1, 9),
+        draw.randint(1, 9),
+    )
+    shape = FEW[seed % len(FEW)] if few else shape
+    program = Program(shape, shape)
+    values = [program.argument(k, draw.choice(LAYOUTS)) for k in range(2)]
+    for step in range(draw.randint(3, 9)):
+        values.append(_step(program, values, draw, seed * 100 + step))
+    returned = [values[-1], *draw.sample(values, draw.randint(0, 2))]
+    return program.module(*returned), [numbers(shape, seed), numbers(shape, seed + 1)]
+
+
+def _step(program: Program, values: list[SSAValue], draw: random.Random, seed: int) -> SSAValue:
+    x = draw.choice(values[-3:])
+    shape = shape_of(x)
+    layout = _layout(x)
+    kind = draw.choice(
+        ("conv", "conv", "depthwise", "grouped", "unary", "unary", "binary", "binary", "channels", "pool", "concat",
+         "norm", "softmax", "reduce", "reorder", "slice", "transposed", "mean")
+    )  # fmt: skip
+    match kind:
+        case "conv" | "depthwise" | "grouped":
+            return _convolution(program, x, draw, seed, kind)
+        case "unary":
+            return program.add(draw.choice(UNARY), x, format=layout)
+        case "binary":
+            same = [value for value in values if shape_of(value) == shape]
+            other = (
+                program.reordered(draw.choice(same), layout) if layout else _plain(program, draw.choice(same))
+            )
+            return program.add(draw.choice(BINARY), x, other, format=layout)
+        case "channels":
+            extents: list[tuple[int, ...]] = [(shape[1], 1, 1), (1,), (1, shape[1], 1, 1), (shape[3],)]
+            return program.add(
+                draw.choice(BINARY), x, program.constant(numbers(draw.choice(extents), seed)), format=layout
+            )
+        case "pool":
+            kernel = (draw.randint(1, min(3, shape[2])), draw.randint(1, min(3, shape[3])))
+            op = draw.choice((nn.MaxPoolOp, nn.AvgPoolOp))
+            strides = (draw.randint(1, 2), draw.randint(1, 2))
+            return program.add(
+                op, x, kernel=kernel, strides=strides, format=layout, ceil_mode=draw.random() < 0.3
+            )
+        case "concat":
+            same = [value for value in values if shape_of(value) == shape]
+            plain = [_plain(program, value) for value in (x, draw.choice(same))]
+            return program.add(nn.ConcatOp, *plain, axis=draw.randint(0, 3))
+        case "norm":
+            parameters = [program.constant(numbers((shape[1],), seed + k, 0.5, 1.5)) for k in range(4)]
+            return program.add(nn.BatchNormOp, x, *parameters, format=layout)
+        case "softmax":
+            return program.add(nn.SoftmaxOp, _plain(program, x), axis=draw.randint(0, 3))
+        case "reduce":
+            op = draw.choice((nn.ReduceSumOp, nn.ReduceMaxOp, nn.ReduceMeanOp, nn.ReduceL2Op))
+            axes = tuple(sorted(draw.sample(range(4), draw.randint(1, 2))))
+            return program.add(op, _plain(program, x), axes=axes)
+        case "slice":
+            starts = tuple(draw.randint(0, extent - 1) for extent in shape)
+            sizes = tuple(draw.randint(1, e - s) for e, s in zip(shape, starts, strict=True))
+            return program.add(nn.SliceOp, _plain(program, x), starts=starts, sizes=sizes)
+        case "transposed":
+            w = program.constant(numbers((shape[1], 4, 2, 2), seed, -0.3, 0.3))
+            return program.add(nn.ConvTransposeOp, _plain(program, x), w, strides=(2, 1))
+        case "mean":
+            return program.add(nn.GlobalAvgPoolOp, x, format=layout)
+        case _:
+            return program.reordered(x, draw.choice(LAYOUTS[1:]))
+
+
+def _convolution(program: Program, x: SSAValue, draw: random.Random, seed: int, kind: str) -> SSAValue:
+    found = format_of(x.type)
+    if found is not None and found.bind(shape_of(x)).is_padded:
+        x = program.reordered(x, str(found.with_pad("zero")))
+    _, channels, height, width = shape_of(x)
+    group = channels if kind == "depthwise" else 2 if kind == "grouped" and channels % 2 == 0 else 1
+    outputs = channels if kind == "depthwise" else draw.choice((2, 6, 16, 24))
+    kernel = (draw.randint(1, min(3, height)), draw.randint(1, min(3, width)))
+    scale = (channels // group * kernel[0] * kernel[1]) ** -0.5
+    w = program.constant(numbers((outputs, channels // group, *kernel), seed, -scale, scale))
+    more = [program.constant(numbers((outputs,), seed + 1))] if draw.random() < 0.5 else []
+    pads = tuple(draw.randint(0, k - 1) for k in (*kernel, *kernel))
+    layout = draw.choice((_layout(x), "nhwc", None))
+    attributes: dict[str, Any] = {
+        "group": group,
+        "pads": pads,
+        "strides": (draw.randint(1, 2), draw.randint(1, 2)),
+    }
+    return program.add(nn.ConvOp, x, w, *more, format=layout, **attributes)
+
+
+def _layout(value: SSAValue) -> str | None:
+    """The format of a value, in whose pads nothing is promised."""
+    found = format_of(value.type)
+    return None if found is None else str(found.with_pad("undef"))
+
+
+def _plain(program: Program, value: SSAValue) -> SSAValue:
+    return program.reordered(value, "nchw")

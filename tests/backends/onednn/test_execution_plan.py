@@ -1,0 +1,111 @@
+"""Steps, and the memory that they run on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import layout_ir as li
+from layout_ir.backends.onednn.execution_plan import ExecutionPlan, KernelStep, Owner, ReferenceStep
+from layout_ir.dialects import nn
+from layout_ir.errors import LayoutError
+from tests.backends.onednn.small_programs import Program, compare, needs_library, numbers
+from tests.programs import parse
+
+pytestmark = needs_library
+
+SHAPE = (2, 16, 6, 5)
+
+
+def plan_of(executable: li.Executable) -> ExecutionPlan:
+    program: Any = executable._static  # pyright: ignore[reportPrivateUsage]
+    return program.plan
+
+
+def test_a_chain_of_functions_runs_in_place():
+    program = Program(SHAPE)
+    x = program.argument(0, "nhwc")
+    for op in (nn.TanhOp, nn.AbsOp, nn.ExpOp):
+        x = program.add(op, x, format="nhwc")
+    plan = plan_of(compare(program.module(x), numbers(SHAPE), fuse=False))
+    assert plan.arena.size == plan.arena.lower_bound <= 4 * 960 + 64
+
+
+def test_negative_a_value_that_is_needed_later_is_not_written_over():
+    program = Program(SHAPE)
+    x = program.argument(0, "nhwc")
+    y = program.add(nn.TanhOp, x, format="nhwc")
+    compare(program.module(program.add(nn.AddOp, x, y, format="nhwc")), numbers(SHAPE))
+
+
+@pytest.mark.parametrize("steps", [(1, 1), (2, 3)])
+def test_slices_concats_and_expansions_are_compiled_reorders(steps: tuple[int, int]):
+    program = Program(SHAPE)
+    x = program.argument(0, "nhwc")
+    sizes = (2, 16, 3, 2) if steps != (1, 1) else (2, 16, 4, 3)
+    y = program.add(
+        nn.SliceOp, x, starts=(0, 0, 1, 0), sizes=(2, 16, sizes[2], sizes[3] if steps == (1, 1) else 2),
+        steps=(1, 1, *steps) if steps == (1, 1) else (1, 1, 2, 3), format="nhwc",
+    )  # fmt: skip
+    plan = plan_of(compare(program.module(y), numbers(SHAPE)))
+    assert not any(isinstance(step, ReferenceStep) for step in plan.steps)
+
+
+def test_a_concat_of_other_elements_is_a_reorder_into_each_part():
+    module = parse(
+        "func.func @main(%x: tensor<3x2xi64>, %y: tensor<3x4xi64>) -> tensor<3x6xi64> {\n"
+        "  %z = nn.concat %x, %y axis = 1 : (tensor<3x2xi64>, tensor<3x4xi64>) -> tensor<3x6xi64>\n"
+        "  func.return %z : tensor<3x6xi64>\n}"
+    )
+    inputs = np.arange(6).reshape(3, 2), np.arange(12).reshape(3, 4)
+    plan = plan_of(compare(module, *inputs))
+    assert [type(step) for step in plan.steps] == [KernelStep]
+
+
+def test_an_expansion_is_a_reorder_of_a_broadcast():
+    program = Program((5, 1))
+    compare(program.module(program.add(nn.ExpandOp, program.argument(0), shape=(2, 5, 3))), numbers((5, 1)))
+
+
+def test_views_are_no_steps_and_permutations_without_formats_are_moves():
+    module = parse(
+        "func.func @main(%x: tensor<3x4xf32>) -> tensor<2x6xf32> {\n"
+        "  %y = layout.permute %x perm = [1, 0] : tensor<3x4xf32> -> tensor<4x3xf32>\n"
+        "  %z = layout.reshape %y : tensor<4x3xf32> -> tensor<2x6xf32>\n"
+        "  func.return %z : tensor<2x6xf32>\n}"
+    )
+    plan = plan_of(compare(module, numbers((3, 4))))
+    assert [type(step) for step in plan.steps] == [KernelStep]
+
+
+def test_results_are_written_where_the_caller_gets_them():
+    program = Program(SHAPE)
+    y = program.add(nn.ReluOp, program.argument(0))
+    plan = plan_of(compare(program.module(y), numbers(SHAPE)))
+    assert [place.buffer.owner for place in plan.results] == [Owner.RESULT]
+    assert plan.arena.size == 0
+
+
+def test_negative_one_value_that_is_returned_twice_is_two_arrays():
+    program = Program(SHAPE)
+    y = program.add(nn.ReluOp, program.argument(0))
+    first, second = compare(program.module(y, y), numbers(SHAPE))([numbers(SHAPE)])
+    assert not np.shares_memory(first, second)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("%y = nn.relu %x : (tensor<3xf32>) -> tensor<3xf32>\n  cf.br ^end\n^end:\n  func.return %y : tensor<3xf32>",
+         "has 2 blocks"),
+        ("%y = func.call @main(%x) : (tensor<3xf32>) -> tensor<3xf32>\n  func.return %y : tensor<3xf32>",
+         "not func.call: use layout_ir.run"),
+        ("%c = arith.constant 1 : index\n  func.return %x : tensor<3xf32>", "not arith.constant"),
+    ],
+)  # fmt: skip
+def test_negative_what_is_no_network_is_refused(body: str, message: str):
+    module = parse(f"func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {{\n  {body}\n}}")
+    with pytest.raises(LayoutError, match=message):
+        li.compile(module)

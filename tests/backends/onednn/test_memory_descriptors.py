@@ -1,0 +1,60 @@
+"""A descriptor says the layout that it was made of, in the library's own numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from layout_ir.algebra.format import Format
+from layout_ir.backends.onednn.library import Refused, library
+from layout_ir.backends.onednn.memory_descriptors import any_format, descriptor_of, row_major, strided
+from tests.backends.onednn.small_programs import needs_library
+
+pytestmark = needs_library
+
+TAGS = ("nchw", "nhwc", "nChw8c", "nChw16c", "OIhw8i8o", "OIhw4i16o4i", "Ohwi16o", "hwio")
+
+
+@pytest.mark.parametrize("tag", TAGS)
+@pytest.mark.parametrize("shape", [(2, 17, 5, 4), (16, 32, 1, 3), (1, 1, 1, 1)])
+def test_a_descriptor_says_the_layout(tag: str, shape: tuple[int, ...]):
+    layout = Format.from_tag(tag).with_pad("undef").bind(shape)
+    found = descriptor_of(library(), layout, "f32")
+    said = found.blocking().layout()
+    assert said.shape == shape
+    assert replace(said, pad="undef", names=layout.names).same_map(layout)
+    assert found.nbytes == layout.nbytes("f32")
+
+
+def test_strides_with_holes_are_kept_and_an_offset_is_left_out():
+    layout = Format.from_tag("nchw").bind((2, 6, 5, 4)).slice((0, 2, 1, 0), (2, 3, 4, 4))
+    said = descriptor_of(library(), layout, "f32").blocking()
+    assert (said.dims, said.strides, said.offset0) == ((2, 3, 4, 4), (120, 20, 4, 1), 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("(n, c) : [n, c*1, c:3*4]", (2, 12)),  # coarse digits below fine ones
+        ("(a, b) : [a, b], lo = [1, 0], size = [4, 5]", (2, 5)),
+    ],
+)
+def test_negative_what_no_descriptor_says_is_refused(text: str, shape: tuple[int, ...]):
+    try:
+        layout = Format.parse(text).bind(shape)
+    except ValueError:
+        layout = replace(Format.parse("(a, b) : [a, b]").bind(shape), lo=(1, 0))
+    with pytest.raises(Refused):
+        descriptor_of(library(), layout, "f32")
+
+
+def test_negative_overlapping_strides_are_refused():
+    with pytest.raises(Refused, match="strides"):
+        strided(library(), (4, 4), (2, 1))
+
+
+def test_an_open_descriptor_is_none_of_a_layout():
+    lib = library()
+    made = any_format(lib, (2, 3))
+    assert not lib.api.dnnl_memory_desc_equal(made.handle, row_major(lib, (2, 3)).handle)

@@ -1,0 +1,157 @@
+"""Which ops join the one before them, and that the result is the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import layout_ir as li
+from layout_ir.dialects import nn
+from tests.backends.onednn.small_programs import Program, compare, needs_library, numbers
+
+pytestmark = needs_library
+
+SHAPE = (2, 16, 6, 5)
+
+
+def convolution(program: Program, x: Any, seed: int = 1, layout: str = "nhwc") -> Any:
+    """A 3x3 convolution of 16 channels with a bias, of the shape of its operand."""
+    w = program.constant(numbers((16, 16, 3, 3), seed, -0.2, 0.2))
+    b = program.constant(numbers((16,), seed + 50))
+    return program.add(nn.ConvOp, x, w, b, pads=(1, 1, 1, 1), format=layout)
+
+
+def steps(executable: li.Executable, *inputs: np.ndarray[Any, Any]) -> list[tuple[str, ...]]:
+    """The ops of each step, reorders left out."""
+    return [time.ops for time in executable.profile(inputs) if time.implementation != "reorder"]
+
+
+@pytest.mark.parametrize("layout", ["nhwc", "nChw16c"])
+@pytest.mark.parametrize(
+    ("op", "attributes"),
+    [(nn.ReluOp, {}), (nn.ClipOp, {"min": 0.0, "max": 6.0}), (nn.SigmoidOp, {}), (nn.GeluOp, {})],
+)
+def test_an_activation_joins_a_convolution(layout: str, op: Any, attributes: dict[str, Any]):
+    program = Program(SHAPE)
+    y = program.add(
+        op, convolution(program, program.argument(0, layout), layout=layout), format=layout, **attributes
+    )
+    executable = compare(program.module(y), numbers(SHAPE))
+    assert steps(executable, numbers(SHAPE)) == [("nn.conv", op.name)]
+
+
+def test_a_residual_is_added_where_it_lies():
+    """relu(conv(relu(x)) + relu(x)): nobody needs the first relu later."""
+    program = Program(SHAPE)
+    x = program.add(nn.ReluOp, program.argument(0, "nhwc"), format="nhwc")
+    first = convolution(program, x)
+    second = convolution(program, first, 2)
+    z = program.add(nn.AddOp, second, x, format="nhwc")
+    executable = compare(program.module(program.add(nn.ReluOp, z, format="nhwc")), numbers(SHAPE))
+    assert steps(executable, numbers(SHAPE)) == [("nn.relu",), ("nn.conv",), ("nn.conv", "nn.add", "nn.relu")]
+    assert "bytes not moved" in executable.describe()
+
+
+def test_a_residual_that_is_needed_later_is_kept():
+    program = Program(SHAPE)
+    x = program.add(nn.ReluOp, program.argument(0, "nhwc"), format="nhwc")
+    z = program.add(nn.AddOp, convolution(program, convolution(program, x), 2), x, format="nhwc")
+    w = program.add(nn.MulOp, z, x, format="nhwc")
+    compare(program.module(w), numbers(SHAPE))
+
+
+def test_a_residual_that_the_convolution_reads_itself_is_kept():
+    program = Program(SHAPE)
+    x = program.add(nn.ReluOp, program.argument(0, "nhwc"), format="nhwc")
+    z = program.add(nn.AddOp, convolution(program, x), x, format="nhwc")
+    compare(program.module(z), numbers(SHAPE))
+
+
+def test_a_residual_that_a_later_group_reads_is_kept():
+    """conv(x) and its activations stand, as one step, behind the sum that could have been written over x."""
+    program = Program(SHAPE)
+    x = program.add(nn.ReluOp, program.argument(0, "nhwc"), format="nhwc")
+    main = convolution(program, program.argument(0, "nhwc"))
+    side = convolution(program, x, 2)
+    z = program.add(nn.AddOp, main, x, format="nhwc")
+    late = program.add(nn.ReluOp, side, format="nhwc")
+    compare(program.module(z, late), numbers(SHAPE))
+
+
+def test_two_branches_that_are_added_join_one_of_them():
+    program = Program(SHAPE)
+    x = program.argument(0, "nhwc")
+    z = program.add(nn.AddOp, convolution(program, x), convolution(program, x, 2), format="nhwc")
+    executable = compare(program.module(program.add(nn.ReluOp, z, format="nhwc")), numbers(SHAPE))
+    assert sorted(steps(executable, numbers(SHAPE)), key=len) == [
+        ("nn.conv",),
+        ("nn.conv", "nn.add", "nn.relu"),
+    ]
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_numbers_per_channel_become_part_of_the_weights(bias: bool):
+    program = Program(SHAPE)
+    w = program.constant(numbers((16, 4, 3, 3), 1))
+    more = [program.constant(numbers((16,), 2))] if bias else []
+    y = program.add(nn.ConvOp, program.argument(0), w, *more, group=4)
+    y = program.add(nn.MulOp, y, program.constant(numbers((16, 1, 1), 3)))
+    y = program.add(nn.AddOp, y, program.constant(numbers((1, 16, 1, 1), 4)))
+    executable = compare(program.module(y), numbers(SHAPE))
+    assert steps(executable, numbers(SHAPE)) == [("nn.conv", "nn.mul", "nn.add")]
+
+
+def test_numbers_per_channel_become_part_of_a_normalization():
+    program = Program(SHAPE)
+    parameters = [program.constant(numbers((16,), k, 0.5, 2.0)) for k in range(4)]
+    y = program.add(nn.BatchNormOp, program.argument(0, "nhwc"), *parameters, format="nhwc")
+    y = program.add(nn.MulOp, y, program.constant(numbers((16, 1, 1), 7)), format="nhwc")
+    y = program.add(nn.AddOp, y, program.constant(numbers((16, 1, 1), 8)), format="nhwc")
+    y = program.add(nn.ReluOp, y, format="nhwc")
+    executable = compare(program.module(y), numbers(SHAPE))
+    assert steps(executable, numbers(SHAPE)) == [("nn.batch_norm", "nn.mul", "nn.add", "nn.relu")]
+
+
+@pytest.mark.parametrize("addend", [(6,), (1, 1, 6), (), (2, 3, 6)])
+def test_an_addend_and_an_activation_join_a_product(addend: tuple[int, ...]):
+    program = Program((2, 3, 8))
+    y = program.add(nn.MatmulOp, program.argument(0), program.constant(numbers((8, 6), 1)))
+    y = program.add(nn.AddOp, y, program.constant(numbers(addend, 2)))
+    y = program.add(nn.GeluOp, y)
+    executable = compare(program.module(y), numbers((2, 3, 8)))
+    expected = [("nn.matmul", "nn.add", "nn.gelu")] if addend != (2, 3, 6) else None
+    assert expected is None or steps(executable, numbers((2, 3, 8))) == expected
+
+
+def test_negative_a_result_with_two_users_is_kept():
+    program = Program(SHAPE)
+    y = convolution(program, program.argument(0, "nhwc"))
+    z = program.add(nn.ReluOp, y, format="nhwc")
+    executable = compare(program.module(z, y), numbers(SHAPE))
+    assert ("nn.conv",) in steps(executable, numbers(SHAPE))
+
+
+def test_negative_a_result_in_another_format_is_kept():
+    program = Program(SHAPE)
+    y = convolution(program, program.argument(0, "nhwc"))
+    z = program.add(nn.ReluOp, program.reordered(y, "nchw"), format="nchw")
+    executable = compare(program.module(z), numbers(SHAPE))
+    assert steps(executable, numbers(SHAPE)) == [("nn.conv",), ("nn.relu",)]
+
+
+def test_negative_nothing_joins_where_it_is_not_wanted():
+    program = Program(SHAPE)
+    y = program.add(nn.ReluOp, convolution(program, program.argument(0, "nhwc")), format="nhwc")
+    executable = compare(program.module(y), numbers(SHAPE), fuse=False)
+    assert steps(executable, numbers(SHAPE)) == [("nn.conv",), ("nn.relu",)]
+    assert "0 bytes not moved" in executable.describe()
+
+
+def test_negative_a_difference_is_joined_from_its_left_side_alone():
+    program = Program(SHAPE, SHAPE)
+    y = convolution(program, program.argument(0, "nhwc"))
+    z = program.add(nn.SubOp, program.argument(1, "nhwc"), y, format="nhwc")
+    inputs = numbers(SHAPE), numbers(SHAPE, 9)
+    assert steps(compare(program.module(z), *inputs), *inputs) == [("nn.conv",), ("nn.sub",)]

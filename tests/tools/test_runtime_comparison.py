@@ -1,0 +1,131 @@
+"""`layout-ir run --with onednn,...`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from layout_ir.backends.onednn import library as module
+from layout_ir.tools.layout_ir import main
+from tests.api.test_compiling import open_model
+from tests.backends.onednn.small_programs import needs_library
+
+PROGRAM = """\
+func.func @main(%x: tensor<2x16x6x5xf32>) -> tensor<2x16x6x5xf32> {
+  %a = nn.relu %x : tensor<2x16x6x5xf32>
+  %b = nn.sin %a : tensor<2x16x6x5xf32>
+  func.return %b : tensor<2x16x6x5xf32>
+}
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    path = tmp_path / "p.mlir"
+    path.write_text(PROGRAM)
+    return str(path)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(open_model().SerializeToString())
+    return str(path)
+
+
+def run(*arguments: str) -> int:
+    return main(["run", *arguments, "--repeat-seconds", "0", "--threads", "1"])
+
+
+@needs_library
+def test_a_program_runs_beside_the_reference(program: str, capsys: pytest.CaptureFixture[str]):
+    assert run(program, "--with", "onednn,reference") == 0
+    out = capsys.readouterr().out
+    assert "onednn agrees with reference" in out
+    assert "reference    1 nn.sin" in out
+    assert "nn.relu" in out and "share" in out
+
+
+@needs_library
+def test_a_model_runs_in_all_three(model: str, capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("onnxruntime")
+    names = ["onednn", "onnxruntime", "reference"]
+    assert run(model, "--shape", "x=2x3x8x8", "--with", ",".join(names), "--json") == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert found["agree"] and found["compared_with"] == "reference" and list(found["runtimes"]) == names
+    assert found["runtimes"]["reference"]["ratio"]["median"] == 1
+    assert all(found["runtimes"][name]["median_ns"] > 0 for name in names)
+    assert [output["name"] for output in found["runtimes"]["onnxruntime"]["outputs"]] == ["y"]
+    assert found["fallbacks"] == {}
+    assert [step["ops"] for step in found["profile"] if "nn.conv" in step["ops"]] == [["nn.conv", "nn.relu"]]
+
+
+@needs_library
+def test_inputs_come_from_a_file(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "inputs.npz"
+    np.savez(path, x=np.ones((2, 16, 6, 5), np.float32))
+    assert run(program, "--with", "onednn", "--inputs", str(path)) == 0
+    np.savez(path, x=np.ones((2, 16), np.float32))
+    assert run(program, "--with", "onednn", "--inputs", str(path)) == 1
+    assert "the array given is 2x16" in capsys.readouterr().err
+
+
+@needs_library
+def test_negative_outputs_that_differ_are_named(
+    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    from layout_ir.api.compiling import Executable
+
+    right = Executable.__call__
+
+    def wrong(executable: Executable, inputs: Any) -> list[Any]:
+        return [1.5 * y for y in right(executable, inputs)]
+
+    monkeypatch.setattr(Executable, "__call__", wrong)
+    assert run(model, "--with", "onednn,reference") == 1
+    out = capsys.readouterr().out
+    assert "onednn DIFFERS in 1 of 1 outputs with reference" in out and "  y: they differ by" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--with", "tvm"], "unknown runtime 'tvm': runtimes are onednn, onnxruntime, reference"),
+        (["--with", "reference,reference"], "runtime 'reference' is named twice"),
+        (["--with", "reference", "--against", "x.onnx"], "give --with onnxruntime alone"),
+        (["--with", "reference", "--optimization-level", "all"], "give --with onnxruntime alone"),
+        (["--with", "reference", "--target", "avx2"], "add onednn to --with"),
+        (["--with", "reference", "--repeat-seconds", "nan"], "--repeat-seconds is nan"),
+        (["--with", "reference", "--repeat-seconds", "-1"], "--repeat-seconds is -1"),
+        (["--with", "reference", "--threads", "0"], "--threads is 0: this process may use 1 to"),
+        (["--with", "reference", "--inputs", "i.npz", "--shape", "x=1"], "--shape is for random inputs"),
+        (["--with", "onnxruntime,reference"], "ONNX Runtime runs ONNX models"),
+        (["--with", "reference", "--shape", "x=1x2"], "--shape x=1x2 is for inputs of ONNX models"),
+    ],
+)
+def test_negative_options_that_do_not_go_together(
+    program: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+):
+    try:
+        status = main(["run", program, *arguments])
+    except SystemExit as end:
+        status = end.code
+    assert status
+    assert message in capsys.readouterr().err
+
+
+def test_negative_without_the_library_the_error_says_what_to_install(
+    program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    found: Any = module._found  # pyright: ignore[reportPrivateUsage]
+    found.cache_clear()
+    monkeypatch.setattr(module, "installed", lambda: iter(()))
+    try:
+        assert main(["run", program, "--with", "onednn"]) == 1
+    finally:
+        found.cache_clear()
+    assert "pip install 'layout-ir[run]'" in capsys.readouterr().err
