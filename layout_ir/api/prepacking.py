@@ -77,11 +77,23 @@ class Prepack:
 
     def __init__(self, packings: Sequence[WeightPacking], threads: int) -> None:
         with loading:
+            from layout_ir.backends.llvm.machine.machine import host
             from layout_ir.backends.llvm.runtime.task_list import TaskList
 
         self.packings = tuple(packings)
+        volume = 0
+        for number, packing in enumerate(self.packings):
+            with _naming(number):
+                volume += sum(
+                    desc.layout.nbytes(desc.dtype) for desc in (packing.source, packing.destination)
+                )
+        cold = volume > host().l3
         self._tasks = TaskList(
-            [task for k, packing in enumerate(self.packings) for task in _tasks_of(k, packing, threads)],
+            [
+                task
+                for k, packing in enumerate(self.packings)
+                for task in _tasks_of(k, packing, threads, cold=cold)
+            ],
             threads,
         )
         self._sizes = [packing.sizes for packing in self.packings]
@@ -145,7 +157,7 @@ class Prepack:
             written = max(written, (stop, name)) if writes else written
 
 
-def _tasks_of(number: int, packing: WeightPacking, threads: int) -> list[Task]:
+def _tasks_of(number: int, packing: WeightPacking, threads: int, *, cold: bool) -> list[Task]:
     """The tasks of weight `number`. Raises LayoutError, which names the weight."""
     with loading:
         from layout_ir.backends.llvm.runtime.weight_tasks import weight_tasks
@@ -180,7 +192,7 @@ def _tasks_of(number: int, packing: WeightPacking, threads: int) -> list[Task]:
             for k, name in enumerate(x for x in COMPENSATIONS if x in packing.compensation)
         }
         sums = at.get("s8s8"), at.get("zero_point")
-        return list(weight_tasks(number, src, dst, conversion, values, channels, sums, threads))
+        return list(weight_tasks(number, src, dst, conversion, values, channels, sums, threads, cold=cold))
 
 
 def _conversion(packing: WeightPacking, channels: int) -> tuple[Conversion, dict[str, Array]]:

@@ -31,6 +31,7 @@ def _tasks(
     return list(weight_tasks(0, *sides, conversion, values, (channel,), sums, 2))
 
 
+@pytest.mark.parametrize("cold", [False, True])
 @pytest.mark.parametrize(
     ("src", "dst", "shape", "conversion"),
     [
@@ -48,7 +49,7 @@ def _tasks(
     ids=str,
 )  # fmt: skip
 def test_tasks_write_the_bytes_of_the_reference(
-    src: str, dst: str, shape: tuple[int, ...], conversion: Conversion
+    src: str, dst: str, shape: tuple[int, ...], conversion: Conversion, cold: bool
 ):
     rng = np.random.default_rng(0)
     x = (
@@ -62,7 +63,9 @@ def test_tasks_write_the_bytes_of_the_reference(
     memory[source.addresses()] = x
     out = np.full(target.nbytes(conversion.dst), 0x55, np.uint8)
     tasks = list(
-        weight_tasks(0, source, target, conversion, values, (1 if len(shape) == 2 else 0,), (None, None), 2)
+        weight_tasks(
+            0, source, target, conversion, values, (1 if len(shape) == 2 else 0,), (None, None), 2, cold=cold
+        )
     )
     TaskList(tasks, 2).run([memory.ctypes.data], [out.ctypes.data])
     wanted = converted(x, conversion, values)
