@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from layout_ir.api.memory import NONE, Memory
     from layout_ir.api.mlir_export import to_mlir
     from layout_ir.api.optimizing import optimize_onnx
+    from layout_ir.api.prepacking import WeightPacking, compile_prepack, prepack
     from layout_ir.api.program_layouts import formats, layout_of
     from layout_ir.api.program_text import ProgramError, context, parse, to_text
     from layout_ir.api.program_text import print as print
@@ -60,9 +61,11 @@ _WHERE = {
     "ProgramError": "api.program_text",
     "TensorDesc": "arrays.descriptor",
     "ascontiguousarray": "api.array_copies",
+    "WeightPacking": "api.prepacking",
     "collect_remarks": "diagnostics",
     "compile": "api.compiling",
     "compile_object": "api.ahead_of_time",
+    "compile_prepack": "api.prepacking",
     "compile_reorder": "api.reordering",
     "compose": "algebra.concat",
     "concat": "algebra.concat",
@@ -77,6 +80,7 @@ _WHERE = {
     "optimize_onnx": "api.optimizing",
     "parse": "api.program_text",
     "peel": "algebra.refinement",
+    "prepack": "api.prepacking",
     "print": "api.program_text",
     "refine": "algebra.refinement",
     "reorder": "api.reordering",
@@ -108,8 +112,10 @@ __all__ = [
     "ProgramError",
     "TensorDesc",
     "ascontiguousarray",
+    "WeightPacking",
     "collect_remarks",
     "compile_object",
+    "compile_prepack",
     "compile_reorder",
     "compose",
     "concat",
@@ -126,6 +132,7 @@ __all__ = [
     "optimize_onnx",
     "parse",
     "peel",
+    "prepack",
     "refine",
     "reorder",
     "run",

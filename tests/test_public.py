@@ -51,6 +51,11 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
         {"out": None, "shape": None, "dtype": None, "scale": None, "zero_point": None, "beta": None, "dim": None},
     ),
     "compile_reorder": (li.compile_reorder, (DESC, DESC), {"dtype": None, "scale": None, "dim": None, "threads": None}),
+    "prepack": (
+        li.prepack, ([X], "cba"),
+        {"dtype": None, "source_dtype": None, "scales": None, "compensation": None, "out": None, "threads": None},
+    ),
+    "compile_prepack": (li.compile_prepack, ([li.WeightPacking(DESC, DESC)],), {"threads": None}),
     "concat": (li.concat, ([LAYOUT, LAYOUT], 0), {}),
     "compose": (li.compose, (LAYOUT, LAYOUT), {}),
     "split": (li.split, (LAYOUT, [1, 1], 0), {}),

@@ -115,10 +115,15 @@ def describe_arithmetic(conversion: Conversion) -> list[str]:
         lines.insert(0, f"in {conversion.computes}, each step rounded:")
     if dst == "i1":
         return [*lines, "an element is 1 where that is not 0"]
-    if element_type(dst).is_float:
+    element = element_type(dst)
+    if element.is_float:
+        beyond = "infinity" if element.nonfinite == "ieee" else "NaN"
+        if element.is_narrow_float and (conversion.saturate or not element.may_saturate):
+            beyond = "the greatest number, infinity too"
+        nan = "becomes the greatest number" if element.nonfinite == "none" else "stays NaN"
         return [
             *lines,
-            f"rounded to the nearest {dst}, ties to even; too large becomes infinity, NaN stays NaN",
+            f"rounded to the nearest {dst}, ties to even; too large becomes {beyond}, NaN {nan}",
         ]
     return [
         *lines,

@@ -1,6 +1,6 @@
 """Conversions between element types in NumPy, operation by operation as `layout_ir.elements.quantization` defines them.
 
-Elements of 4 bits are stored one per int8 or uint8.
+Elements of 4 bits are stored one per int8 or uint8, floats of 8 bits as their bits.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from layout_ir.elements.element_types import element_type
+from layout_ir.elements.narrow_floats import decoded, encoded
 from layout_ir.elements.numpy_types import Array, convert, saturated, storage, widen
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError
@@ -28,7 +29,7 @@ def converted(
     destination before, for beta. Raises LayoutError where one of them is missing.
     """
     if not conversion.parameters:
-        return _stored(stored, conversion.src, conversion.dst)
+        return _stored(stored, conversion.src, conversion.dst, saturate=conversion.saturate)
     number = storage(conversion.computes)
 
     def parameter(name: str) -> Array | None:
@@ -59,18 +60,24 @@ def converted(
             y = y + beta * (held if dst_zero is None else held - dst_zero)
         if dst_zero is not None:
             y = y + dst_zero
-    return _stored(y, conversion.computes, conversion.dst)
+    return _stored(y, conversion.computes, conversion.dst, saturate=conversion.saturate)
 
 
 def _numbers(stored: Array, dtype: str) -> Array:
     if dtype == "i1":
         return stored.view(np.uint8) != 0
+    if element_type(dtype).is_narrow_float:
+        return decoded(stored, dtype)
     return widen(stored, _BYTES.get(dtype, dtype))
 
 
-def _stored(array: Array, src: str, dst: str) -> Array:
+def _stored(array: Array, src: str, dst: str, *, saturate: bool) -> Array:
     if src == dst:
         return array
+    if element_type(src).is_narrow_float:
+        return _stored(decoded(array, src), "f32", dst, saturate=saturate)
+    if element_type(dst).is_narrow_float:
+        return encoded(_numbers(array, src), dst, saturate=saturate)
     source = _BYTES.get(src, src)
     if src == "i1":
         array = array.view(np.uint8) != 0

@@ -320,11 +320,11 @@ def element_types_page() -> str:
     rows = [
         (
             f"`{t.name}`", ", ".join(f"`{name}`" for name in t.spellings[1:]), str(t.bits), t.kind,
-            f"`{t.storage}`", "moved" if t.is_moved_only else "moved, converted",
+            f"`{t.storage}`",
         )
         for t in ELEMENT_TYPES
     ]  # fmt: skip
-    head = ("type", "is read as well as", "bits in memory", "kind", "NumPy arrays of", "compiled reorders")
+    head = ("type", "is read as well as", "bits in memory", "kind", "NumPy arrays of")
     return (
         "# Element types\n\n"
         "The names are those of MLIR. Elements of 4 bits share a byte. Where NumPy has no such type, arrays hold its "

@@ -34,6 +34,7 @@ from layout_ir.arrays.interop import ArrayInterop
 from layout_ir.arrays.protocols import element_type_of, layout_and_row, storage_of, strides_of
 from layout_ir.arrays.storage import Storage, allocate, gather, row_of, scatter
 from layout_ir.elements.element_types import bits_of, element_type
+from layout_ir.elements.narrow_floats import decoded, encoded
 from layout_ir.elements.numpy_types import narrow, widen
 from layout_ir.elements.quantization import to_real, to_stored
 from layout_ir.errors import LayoutError, public_methods
@@ -44,6 +45,11 @@ Mode = Literal["r", "w", "rw"]
 
 _LARGE = 1 << 18
 """Elements from which a compiled reorder (10 ms, 0.4 ns each) wins against tables of addresses (20 ns each)."""
+
+
+def _encoded(numbers: Array, dtype: str) -> Array:
+    """Floats as the bits of the nearest where NumPy has no such type; what is too large is infinity, or NaN."""
+    return narrow(numbers, dtype) if dtype == "bf16" else encoded(numbers, dtype, saturate=False)
 
 
 class _None:
@@ -197,7 +203,8 @@ class Memory(ArrayInterop):
     def set(self, values: Any) -> None:
         """Writes the tensor from an array of its logical shape (or one that broadcasts to it), and its pads.
 
-        Values are converted as NumPy's assignment does, floats to the nearest bf16; see `set_real` for quantization.
+        Values are converted as NumPy's assignment does, floats to the nearest bf16, f8 or f4; see `set_real` for
+        quantization.
         Raises LayoutError where the layout keeps several elements at one address, since all but one would be lost.
         """
         with self._storage.using(self._what):
@@ -207,9 +214,7 @@ class Memory(ArrayInterop):
         array = np.asarray(values)
         element = element_type(self.desc.dtype)
         if array.dtype.kind == "f" and element.is_float and element.storage != element.array_name:
-            if element.is_moved_only:
-                raise LayoutError(f"numbers are not converted to {self.desc.dtype}: give its bits as uint8")
-            array = narrow(array, "bf16")
+            array = _encoded(array, self.desc.dtype)
         shape = self.desc.layout.shape
         try:
             array = np.broadcast_to(array, shape)
@@ -268,10 +273,9 @@ class Memory(ArrayInterop):
 
     def _stored(self, value: Any) -> Any:
         """One number as it is stored."""
-        if self.desc.dtype == "bf16":
-            return narrow(np.asarray(value, np.float64), "bf16")
-        if element_type(self.desc.dtype).is_moved_only and value:
-            raise LayoutError(f"pad = {value} of {self.desc.dtype} is not supported: zero and undef are")
+        element = element_type(self.desc.dtype)
+        if element.is_float and element.storage != element.array_name:
+            return _encoded(np.asarray(value, np.float64), self.desc.dtype)
         return value
 
     # Chunks ---------------------------------------------------------------------------------------------------
@@ -305,13 +309,17 @@ class Memory(ArrayInterop):
     def real(self) -> NDArray[np.float32]:
         """The real numbers: (stored - zero_point) * scale, f32, a copy of the logical shape."""
         stored = self.numpy()
+        if element_type(self.desc.dtype).is_narrow_float:
+            stored = decoded(stored, self.desc.dtype)
         if self.desc.dtype == "bf16":
             return widen(stored, "bf16")
         return to_real(stored, self.desc.scale or 1.0, self.desc.zero_point)
 
     def set_real(self, values: Any) -> None:
         """Writes real numbers: divided by scale, shifted by the zero point, rounded to nearest even, saturated."""
-        self.set(to_stored(values, self.desc.dtype, self.desc.scale or 1.0, self.desc.zero_point))
+        dtype = self.desc.dtype
+        stored = to_stored(values, dtype, self.desc.scale or 1.0, self.desc.zero_point)
+        self.set(encoded(stored, dtype, saturate=True) if element_type(dtype).is_narrow_float else stored)
 
     # Views ----------------------------------------------------------------------------------------------------
 

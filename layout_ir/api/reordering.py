@@ -37,9 +37,7 @@ if TYPE_CHECKING:
     from layout_ir.dialects.kernel.plan import Plan
 
 _NAMES = {
-    known.array_name: known.name
-    for known in ELEMENT_TYPES
-    if not (known.is_packed or known.is_moved_only or known.name == "ui16")
+    known.array_name: known.name for known in ELEMENT_TYPES if not (known.is_packed or known.name == "ui16")
 }
 """The element types of NumPy's types. Arrays of uint16 may hold ui16 or the bits of bf16: an argument says which."""
 
@@ -90,6 +88,7 @@ def reorder(
     zero_point: Any = None,
     beta: Any = None,
     dim: int | None = None,
+    saturate: bool = False,
     threads: int | None = None,
 ) -> NDArray[Any]:
     """The tensor `x`, which lies in `source`, in `destination`: an array of its physical shape.
@@ -101,13 +100,14 @@ def reorder(
     `dtype` names the elements of the result (those of `x`, if not given), `source_dtype` those of `x` where NumPy has
     no type of its own: bf16 in uint16 (which `dtype="bf16"` alone means as well). Elements of 4 bits are a row of
     bytes, two in each, on either side. `scale`, `zero_point` and `beta` are what
-    `layout_ir.elements.quantization.conversion_between` takes: numbers, or one for each channel along `dim`.
+    `layout_ir.elements.quantization.conversion_between` takes: numbers, or one for each channel along `dim`. With
+    `saturate` what is too large for a float of 8 bits becomes its greatest number, not infinity or NaN.
 
     Arrays in another byte order than this machine's are converted first.
 
     Raises LayoutError where shapes, formats, arrays or numbers do not fit.
     """
-    if shape is None and source_dtype is None and beta is None and dim is None and threads is None:
+    if not (saturate or any(x is not None for x in (shape, source_dtype, beta, dim, threads))):
         try:
             known = _known(source, destination, x.shape, x.dtype, dtype, scale, zero_point)
         except (TypeError, AttributeError):  # an array among the numbers; what is no array
@@ -126,7 +126,19 @@ def reorder(
                 except LayoutError:
                     pass  # an array that is not contiguous, say: the long way copies it, or says what is wrong
     return _reorder(
-        x, source, destination, shape, out, dtype, source_dtype, scale, zero_point, beta, dim, threads
+        x,
+        source,
+        destination,
+        shape,
+        out,
+        dtype,
+        source_dtype,
+        scale,
+        zero_point,
+        beta,
+        dim,
+        saturate,
+        threads,
     )
 
 
@@ -143,6 +155,7 @@ def _reorder(
     zero_point: Any,
     beta: Any,
     dim: int | None,
+    saturate: bool,
     threads: int | None,
 ) -> NDArray[Any]:
     """What `reorder` gives, for whatever arguments."""
@@ -158,7 +171,9 @@ def _reorder(
     src = source.bind(_logical_shape(x, source) if shape is None else shape)
     dst = destination.bind(src.shape)
     buffer = x.reshape(-1) if bits_of(src_name) < 8 else _checked_source(x, src)
-    kernel = _bound_kernel(src, dst, (src_name, dst_name), (scale, zero_point, beta), dim, threads=threads)
+    kernel = _bound_kernel(
+        src, dst, (src_name, dst_name), (scale, zero_point, beta), dim, saturate=saturate, threads=threads
+    )
     kind = x.dtype if dst_name == src_name else storage_of(dst_name)
     packed = bits_of(dst_name) < 8
     if out is None:
@@ -223,6 +238,7 @@ def compile_reorder(
     zero_point: Any = None,
     beta: Any = None,
     dim: int | None = None,
+    saturate: bool = False,
     threads: int | None = None,
     target: Machine | str | None = None,
     tune: bool = False,
@@ -231,9 +247,9 @@ def compile_reorder(
 
     Descriptors bring their element type, scale and zero point; of bare layouts `dtype` names the source's elements
     (f32 without it) and `dst_dtype` the destination's (those of the source without it). Where types or quantization
-    differ, elements are converted as `layout_ir.elements.quantization` defines. `scale`, `zero_point` and `beta` are
-    what `conversion_between` takes there. Numbers are compiled in; where arrays are given, the result is a
-    `ScaledReorder`, whose calls may bring others. Where extents of the descriptors are None, the kernel serves every
+    differ, elements are converted as `layout_ir.elements.quantization` defines. `scale`, `zero_point`, `beta` and
+    `saturate` are what `conversion_between` takes there. Numbers are compiled in; where arrays are given, the result is
+    a `ScaledReorder`, whose calls may bring others. Where extents of the descriptors are None, the kernel serves every
     size of them, and its numbers must be compiled in; see `layout_ir.backends.llvm.runtime.dynamic_call.DynamicKernel`.
 
     Raises LayoutError where descriptors and arguments disagree, and where no kernel moves the layouts.
@@ -243,20 +259,35 @@ def compile_reorder(
     if any(isinstance(side, TensorDesc) and None in side.shape for side in (source, destination)):
         numbers = (*quantization_of_sides(source, destination, scale, zero_point), beta)
         return _dynamic_kernel(
-            source, destination, (src_name, dst_name), numbers, dim, threads=threads, target=target
+            source,
+            destination,
+            (src_name, dst_name),
+            numbers,
+            dim,
+            saturate=saturate,
+            threads=threads,
+            target=target,
         )
     src, dst = (side.layout if isinstance(side, TensorDesc) else side for side in (source, destination))
     if dst.pad == "zp" and isinstance(destination, TensorDesc):
         dst = replace(dst, pad=destination.zero_point)
     parameters = (*quantization_of_sides(source, destination, scale, zero_point), beta)
     return _bound_kernel(
-        src, dst, (src_name, dst_name), parameters, dim, threads=threads, target=target, tune=tune
+        src,
+        dst,
+        (src_name, dst_name),
+        parameters,
+        dim,
+        saturate=saturate,
+        threads=threads,
+        target=target,
+        tune=tune,
     )
 
 
 def _bound_kernel(
     src: Layout, dst: Layout, dtypes: tuple[str, str], parameters: tuple[Any, Any, Any], dim: int | None = None, *,
-    threads: int | None = None, target: Machine | str | None = None, tune: bool = False,
+    saturate: bool = False, threads: int | None = None, target: Machine | str | None = None, tune: bool = False,
 ) -> Reorder | ScaledReorder:  # fmt: skip
     """The kernel between layouts; `parameters` are scale, zero point and beta, as `conversion_between` takes them."""
     with loading:
@@ -266,7 +297,13 @@ def _bound_kernel(
 
     def convert(scale: Any, zero_point: Any, beta: Any) -> tuple[Conversion, dict[str, NDArray[Any]]]:
         return conversion_between(
-            *dtypes, scale=scale, zero_point=zero_point, beta=beta, dim=dim, channels=channels
+            *dtypes,
+            scale=scale,
+            zero_point=zero_point,
+            beta=beta,
+            dim=dim,
+            channels=channels,
+            saturate=saturate,
         )
 
     conversion, values = convert(*parameters)
@@ -281,6 +318,7 @@ def _dynamic_kernel(
     parameters: tuple[Any, Any, Any],
     dim: int | None,
     *,
+    saturate: bool,
     threads: int | None,
     target: Machine | str | None,
 ) -> Reorder | ScaledReorder | DynamicKernel:
@@ -308,8 +346,9 @@ def _dynamic_kernel(
     if None not in shape:
         extents = [x for x in shape if x is not None]
         return _bound_kernel(
-            src.bind(extents), dst.bind(extents), dtypes, parameters, dim, threads=threads, target=target
-        )
+            src.bind(extents), dst.bind(extents), dtypes, parameters, dim, saturate=saturate, threads=threads,
+            target=target,
+        )  # fmt: skip
     channels = _channels(shape, dim)
     if channels is None:
         raise LayoutError(
@@ -317,7 +356,7 @@ def _dynamic_kernel(
         )
     scale, zero_point, beta = parameters
     conversion, _ = conversion_between(
-        *dtypes, scale=scale, zero_point=zero_point, beta=beta, dim=dim, channels=channels
+        *dtypes, scale=scale, zero_point=zero_point, beta=beta, dim=dim, channels=channels, saturate=saturate
     )
     return compile_dynamic(src, dst, shape, conversion=conversion, threads=threads, target=target)
 

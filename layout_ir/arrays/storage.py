@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.arrays.protocols import storage_of
-from layout_ir.elements.element_types import bits_of
+from layout_ir.elements.element_types import bits_of, element_type
 from layout_ir.errors import LayoutError
 
 Array = NDArray[Any]
@@ -141,7 +141,7 @@ def gather(row: Array, where: NDArray[np.int64], dtype: str) -> Array:
     if bits_of(dtype) >= 8:
         return row[where]
     half = (row[where >> 1] >> ((where & 1) * 4)).astype(np.uint8) & 15
-    return half if dtype == "ui4" else ((half ^ 8).astype(np.int8) - 8).astype(np.int8)
+    return half if not element_type(dtype).is_signed else ((half ^ 8).astype(np.int8) - 8).astype(np.int8)
 
 
 def scatter(row: Array, where: NDArray[np.int64], values: Any, dtype: str) -> None:

@@ -39,6 +39,11 @@ class ElementType:
     """oneDNN's dnnl_data_type_t; 0 where it has no such type."""
     mantissa: int = 0
     """Of a float, the bits of its mantissa that are stored; the exponent has the others but for the sign."""
+    bias: int = 0
+    """Of a float of 8 bits or fewer, what is subtracted from the stored exponent."""
+    nonfinite: Literal["ieee", "nan", "negative zero", "none"] = "ieee"
+    """Of a float, which bits stand for no finite number: the greatest exponent for infinity and NaN, as IEEE 754 has
+    it; all ones for NaN alone; those of -0 for NaN alone, so that there is one zero; or none."""
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -61,9 +66,49 @@ class ElementType:
         return self.bits < 8
 
     @property
-    def is_moved_only(self) -> bool:
-        """Whether elements are moved, but not converted: floats of 8 bits."""
-        return self.is_float and self.bits == 8
+    def is_narrow_float(self) -> bool:
+        """Whether the elements are floats of 8 bits or fewer, which nothing computes in: they are converted."""
+        return self.is_float and self.bits <= 8
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether a scale that is given for one side alone is meant for these elements: integers, narrow floats."""
+        return self.is_narrow_float or self.kind in ("signed", "unsigned")
+
+    @property
+    def largest_code(self) -> int:
+        """Of a narrow float, the bits of its greatest finite number."""
+        ones = (1 << self.bits - 1) - 1
+        return ones - {"ieee": 1 << self.mantissa, "nan": 1}.get(self.nonfinite, 0)
+
+    @property
+    def nan_code(self) -> int | None:
+        """Of a narrow float, the bits that NaN becomes; None where there are none. The sign is beside them, but for
+        types whose NaN is negative zero."""
+        match self.nonfinite:
+            case "ieee":
+                return (1 << self.bits - 1) - 1 - (1 << self.mantissa - 1) + 1
+            case "nan":
+                return (1 << self.bits - 1) - 1
+            case "negative zero":
+                return 1 << self.bits - 1
+            case "none":
+                return None
+
+    @property
+    def overflow_code(self) -> int:
+        """Of a narrow float, the bits that a number beyond the greatest becomes where it does not saturate.
+
+        Infinity, else NaN, else the greatest number.
+        """
+        if self.nonfinite == "ieee":
+            return self.largest_code + 1
+        return self.largest_code if self.nan_code is None else self.nan_code
+
+    @property
+    def may_saturate(self) -> bool:
+        """Whether there are two ways to convert a number beyond the greatest: to it, or to `overflow_code`."""
+        return self.is_narrow_float and self.overflow_code != self.largest_code
 
     @property
     def range(self) -> tuple[float, float]:
@@ -85,13 +130,46 @@ class ElementType:
 
 
 ELEMENT_TYPES = (
-    # name, bits, kind, array name, short names, storage, kinds of arrays, DLPack and oneDNN codes, mantissa
+    # name, bits, kind, array name, short names, storage, kinds of arrays, DLPack and oneDNN codes, mantissa, bias, ...
     ElementType("f64", 64, "float", "float64", (), "float64", "f", 2, 7, 52),
     ElementType("f32", 32, "float", "float32", (), "float32", "f", 2, 3, 23),
     ElementType("f16", 16, "float", "float16", (), "float16", "f", 2, 1, 10),
     ElementType("bf16", 16, "float", "bfloat16", (), "uint16", "ui", 4, 2, 7),
-    ElementType("f8E4M3FN", 8, "float", "float8_e4m3fn", ("f8_e4m3", "f8e4m3fn"), "uint8", "ui", 10, 10, 3),
-    ElementType("f8E5M2", 8, "float", "float8_e5m2", ("f8_e5m2", "f8e5m2"), "uint8", "ui", 12, 9, 2),
+    ElementType(
+        "f8E4M3FN", 8, "float", "float8_e4m3fn", ("f8_e4m3", "f8e4m3fn"), "uint8", "ui", 10, 10, 3, 7, "nan"
+    ),
+    ElementType("f8E5M2", 8, "float", "float8_e5m2", ("f8_e5m2", "f8e5m2"), "uint8", "ui", 12, 9, 2, 15),
+    ElementType(
+        "f8E4M3FNUZ",
+        8,
+        "float",
+        "float8_e4m3fnuz",
+        ("f8e4m3fnuz",),
+        "uint8",
+        "ui",
+        11,
+        0,
+        3,
+        8,
+        "negative zero",
+    ),
+    ElementType(
+        "f8E5M2FNUZ",
+        8,
+        "float",
+        "float8_e5m2fnuz",
+        ("f8e5m2fnuz",),
+        "uint8",
+        "ui",
+        13,
+        0,
+        2,
+        16,
+        "negative zero",
+    ),
+    ElementType(
+        "f4E2M1FN", 4, "float", "float4_e2m1fn", ("f4_e2m1", "f4e2m1fn"), "uint8", "ui", 17, 14, 1, 1, "none"
+    ),
     ElementType("i64", 64, "signed", "int64", ("s64",), "int64", "i", 0),
     ElementType("i32", 32, "signed", "int32", ("s32",), "int32", "i", 0, 4),
     ElementType("i16", 16, "signed", "int16", ("s16",), "int16", "i", 0),

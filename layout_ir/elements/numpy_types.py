@@ -19,7 +19,7 @@ Array = NDArray[Any]
 _STORAGE = {
     known.name: np.dtype(known.storage)
     for known in ELEMENT_TYPES
-    if not (known.is_packed or known.is_moved_only)
+    if not (known.is_packed or known.is_narrow_float)
 }
 HALVES = ("f16", "bf16")
 

@@ -7,6 +7,7 @@ definition; `backends.reference` computes it in NumPy, the kernels of `backends.
 **Without scales, zero points and beta** a conversion is one exact step, rounded once:
 
     to a float          to nearest, ties to even, subnormals kept; too large becomes infinity; NaN stays a quiet NaN
+    to a narrow float   the same; too large, after rounding, is as `saturate` says (below), infinity too
     float to integer    to nearest, ties to even; out of range, infinities too, becomes the nearest bound; NaN becomes 0
     integer to integer  out of range becomes the nearest bound, nothing wraps around
     to i1               whether it is not 0 (NaN is not 0); from i1: 0 or 1 (any byte but 0 is 1)
@@ -28,8 +29,15 @@ destination has scale 1 and zero point 0, and only there. NaN becomes 0 here, of
 saturates i32 at 2147483520, the greatest f32 below the bound, and flushes subnormals of bf16; here they are numbers
 like all others.
 
+**Narrow floats** have 8 bits or 4. What is beyond their greatest number becomes that number with `saturate`, as ONNX's
+Cast and QuantizeLinear do unless told otherwise; without, infinity (f8E5M2) or NaN (the other f8), as in oneDNN,
+ml_dtypes and MLIR's arith.truncf. f4E2M1FN has neither, so it saturates always, and NaN becomes its greatest number, 6,
+with the sign that it had, as in oneDNN. Infinity is a number beyond the greatest. FNUZ types have one zero: -0 becomes
+0. All are rounded once from what they come from; oneDNN (3.13) rounds f32 to f16 first, which differs next to ties, and
+drops the sign of what becomes 0.
+
 Elements of 4 bits lie two in a byte, the even address in the low half; i4 is -8 to 7 in two's complement. These are
-oneDNN's s4 and u4, too.
+oneDNN's s4, u4 and f4_e2m1, too.
 """
 
 from __future__ import annotations
@@ -39,7 +47,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from layout_ir.elements.element_types import ELEMENT_TYPES, element_type
+from layout_ir.elements.element_types import element_type
 from layout_ir.errors import LayoutError
 
 if TYPE_CHECKING:
@@ -52,9 +60,6 @@ call passes as one number or as one per channel."""
 
 PARAMETERS = ("src_zero", "ratio", "beta", "dst_zero")
 """The parameters of a conversion, in the order in which they act."""
-
-
-_MOVED_ONLY = frozenset(known.name for known in ELEMENT_TYPES if known.is_moved_only)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +76,13 @@ class Conversion:
     """The dim along which there are channels, if a parameter has one number for each."""
     channels: int = 0
     """How many."""
+    saturate: bool = False
+    """Whether what is beyond the greatest number of `dst`, a narrow float with infinity or NaN, becomes that number.
+    Integers, and f4E2M1FN, saturate without it."""
 
     def __post_init__(self) -> None:
-        for dtype in (self.src, self.dst):
-            if dtype in _MOVED_ONLY and not self.is_identity:
-                raise LayoutError(
-                    f"elements of {dtype} are moved, but not converted: {self.src} to {self.dst}"
-                )
+        if self.saturate and not element_type(self.dst).may_saturate:
+            raise LayoutError(f"{self.src} to {self.dst}: only floats of 8 bits may saturate or not")
         if any(map(is_per_channel, self.parameters.values())) != (self.dim is not None):
             raise LayoutError(
                 "one number per channel needs the dim of the channels, and the dim such a number"
@@ -112,7 +117,8 @@ class Conversion:
         return computing_type(self.src, self.dst, shifts=self.ratio is None and self.beta is None)
 
     def __str__(self) -> str:
-        steps = "".join(f", {name} {_parameter_text(value)}" for name, value in self.parameters.items())
+        steps = ", saturate" if self.saturate else ""
+        steps += "".join(f", {name} {_parameter_text(value)}" for name, value in self.parameters.items())
         return f"{self.src} to {self.dst}{steps}" + (
             "" if self.dim is None else f", dim {self.dim} of {self.channels}"
         )
@@ -158,13 +164,15 @@ def conversion_between(
     beta: Any = None,
     dim: int | None = None,
     channels: int = 0,
+    saturate: bool = False,
 ) -> tuple[Conversion, dict[str, NDArray[Any]]]:
     """The conversion that scales and zero points of two sides make, and the values of its run-time parameters.
 
-    `scale` and `zero_point` belong to the only side of integers, or are a tuple (source's, destination's), None for
-    none. A Python number is compiled in, and so is, for a side of such a tuple, a tuple of one for each of the
-    `channels` along `dim`. An array of rank 0 is a run-time parameter; a list or an array of rank 1 is one with a
-    number for each channel. `beta` is a number or an array of rank 0.
+    `scale` and `zero_point` belong to the only side of integers or narrow floats, or are a tuple (source's,
+    destination's), None for none. `saturate` is asked of narrow floats that could become infinity or NaN; other
+    narrow types saturate anyway. A Python number is compiled in, and so is, for a side of such a tuple, a tuple of one
+    for each of the `channels` along `dim`. An array of rank 0 is a run-time parameter; a list or an array of rank 1 is
+    one with a number for each channel. `beta` is a number or an array of rank 0.
 
     Raises LayoutError where it is open which side is meant, where a scale is not positive, where a zero point is no
     element of its side, or where a vector is not as long as there are channels.
@@ -224,11 +232,23 @@ def conversion_between(
             one_per_channel = isinstance(x, tuple)
             numbers = [rounded(y, number) for y in cast("tuple[float, ...]", x if one_per_channel else (x,))]
             found[name] = tuple(numbers) if one_per_channel else numbers[0]
+    found["saturate"] = _saturates(saturate, src, dst)
     if not any(map(is_per_channel, found.values())):
         return Conversion(src, dst, **found), values
     if dim is None:
         raise LayoutError("one number per channel needs the dim of the channels: give dim")
     return Conversion(src, dst, **found, dim=dim, channels=channels), values
+
+
+def _saturates(asked: bool, src: str, dst: str) -> bool:
+    """Whether a conversion saturates that need not. Raises LayoutError for wide floats, which never do."""
+    element = element_type(dst)
+    if asked and element.is_float and not element.is_narrow_float:
+        raise LayoutError(
+            f"saturate for {src} to {dst}: integers and floats of 8 bits or fewer saturate, what is too large for "
+            f"{dst} becomes infinity"
+        )
+    return asked and element.may_saturate
 
 
 def _first_but(value: Any, fits: Any) -> str | None:
@@ -274,8 +294,8 @@ def _given(value: Any, what: str, channels: int) -> Any:
 def sides_of(given: Any, src: str, dst: str, what: str) -> tuple[Any, Any]:
     """`given` as a pair (source's, destination's), None for a side without.
 
-    A tuple is that pair. Anything else belongs to the only side of integers; LayoutError where there is none or two.
-    `what` names it in messages.
+    A tuple is that pair. Anything else belongs to the only side of integers or narrow floats; LayoutError where there
+    is none or two. `what` names it in messages.
     """
     if isinstance(given, tuple):
         pair = cast("tuple[Any, ...]", given)
@@ -287,12 +307,21 @@ def sides_of(given: Any, src: str, dst: str, what: str) -> tuple[Any, Any]:
         return pair[0], pair[1]
     if given is None:
         return None, None
-    to_float = element_type(dst).is_float
-    if element_type(src).is_float == to_float:
+    side = quantized_side(src, dst)
+    if side is None:
         raise LayoutError(
             f"a {what} for {src} to {dst} may be meant for either side: give a tuple (source's, destination's)"
         )
-    return (given, None) if to_float else (None, given)
+    return (None, given) if side else (given, None)
+
+
+def quantized_side(src: str, dst: str) -> int | None:
+    """The only side that is quantized: 0 for the source, 1 for the destination; None where both are, or neither is.
+
+    Integers are quantized, and so are narrow floats and truth values beside wider floats.
+    """
+    sides = [element_type(dtype).is_quantized or element_type(dtype).kind == "bool" for dtype in (src, dst)]
+    return None if sides[0] == sides[1] else int(sides[1])
 
 
 def check_quantization(dtype: str, scale: float | None, zero_point: int) -> None:

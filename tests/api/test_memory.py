@@ -316,9 +316,23 @@ def test_numbers_become_bf16_in_one_rounding():
     assert memory.numpy().tolist() == [0x3F80, 0x3F81]
 
 
-def test_negative_numbers_for_eight_bit_floats():
-    with pytest.raises(LayoutError, match="numbers are not converted to f8E5M2: give its bits as uint8"):
-        Memory(TensorDesc((3,), "f8E5M2")).set(np.ones(3))
+def test_eight_bit_floats_take_numbers_and_bits():
+    memory = Memory(TensorDesc((3, 3), "f8E4M3FN", "aB2b", pad=1.5))
+    memory.set(np.full((3, 3), 1.0625))
+    assert (memory.real() == 1.0).all() and (_pads(memory) == 0x3C).all()
+    memory.set(np.full((3, 3), 0x40, np.uint8))
+    assert (memory.real() == 2.0).all()
+    memory.set([[np.inf, 1e9, -465.0]] * 3)
+    assert np.isnan(memory.real()).all()
+
+
+def test_real_numbers_saturate_as_narrow_floats():
+    memory = Memory(TensorDesc((4,), "f8E5M2", scale=0.5))
+    memory.set_real([1.0, -1e9, 3.0, np.inf])
+    assert memory.real().tolist() == [1.0, -28672.0, 3.0, 28672.0]
+    memory = Memory(TensorDesc((4,), "f4E2M1FN", scale=2.0))
+    memory.set_real([1.0, -1e9, 3.0, 12.0])
+    assert memory.real().tolist() == [1.0, -12.0, 3.0, 12.0]
 
 
 # --- Quantization ---

@@ -49,7 +49,10 @@ def test_no_name_means_two_types():
         # MLIR, NumPy and its kin, oneDNN, XLA
         ("f64 float64 f64 f64", "f64"), ("f32 float32 f32 f32", "f32"), ("f16 float16 f16 f16", "f16"),
         ("bf16 bfloat16 bf16 bf16", "bf16"), ("f8E4M3FN float8_e4m3fn f8_e4m3 f8e4m3fn", "f8E4M3FN"),
-        ("f8E5M2 float8_e5m2 f8_e5m2 f8e5m2", "f8E5M2"), ("i64 int64 s64", "i64"), ("i32 int32 s32 s32", "i32"),
+        ("f8E5M2 float8_e5m2 f8_e5m2 f8e5m2", "f8E5M2"),
+        ("f8E4M3FNUZ float8_e4m3fnuz f8e4m3fnuz", "f8E4M3FNUZ"),
+        ("f8E5M2FNUZ float8_e5m2fnuz f8e5m2fnuz", "f8E5M2FNUZ"),
+        ("f4E2M1FN float4_e2m1fn f4_e2m1 f4e2m1fn", "f4E2M1FN"), ("i64 int64 s64", "i64"), ("i32 int32 s32 s32", "i32"),
         ("i16 int16 s16", "i16"), ("i8 int8 s8 s8", "i8"), ("i4 int4 s4 s4", "i4"), ("i1 bool boolean pred", "i1"),
         ("ui64 uint64 u64", "ui64"), ("ui32 uint32 u32", "ui32"), ("ui16 uint16 u16", "ui16"),
         ("ui8 uint8 u8 u8", "ui8"), ("ui4 uint4 u4 u4", "ui4"),
@@ -131,7 +134,7 @@ def test_pytorch_has_the_name_and_the_code_of_dlpack(known: ElementType):
     assert (code, bits) == (known.dlpack, known.bits)
 
 
-@pytest.mark.parametrize("known", [known for known in ELEMENT_TYPES if not known.is_moved_only], ids=_name)
+@pytest.mark.parametrize("known", [known for known in ELEMENT_TYPES if not known.is_narrow_float], ids=_name)
 def test_mlir_has_the_name(known: ElementType):
     attribute = attribute_of(known.name)
     assert str(attribute) == known.name

@@ -104,6 +104,30 @@ def test_negative_numbers_that_mean_nothing_are_refused(src: str, dst: str, give
         conversion_between(src, dst, **given)
 
 
+def test_one_number_belongs_to_the_only_side_of_narrow_floats():
+    assert sides_of(5, "f8E5M2", "f32", "scale") == (5, None)
+    assert sides_of(5, "bf16", "f4E2M1FN", "scale") == (None, 5)
+    assert conversion_between("f32", "f8E4M3FN", scale=0.5)[0] == Conversion("f32", "f8E4M3FN", ratio=2.0)
+
+
+def test_negative_one_number_between_two_quantized_sides():
+    for src, dst in (("i8", "f8E5M2"), ("f8E4M3FN", "f8E5M2"), ("f32", "bf16")):
+        with pytest.raises(LayoutError, match="either side"):
+            sides_of(5, src, dst, "scale")
+
+
+def test_saturating_is_asked_of_floats_that_could_be_infinity_or_nan():
+    assert conversion_between("f32", "f8E5M2", saturate=True)[0] == Conversion("f32", "f8E5M2", saturate=True)
+    # What saturates anyway is the same conversion.
+    for dst in ("f4E2M1FN", "i8"):
+        assert conversion_between("f32", dst, saturate=True) == conversion_between("f32", dst)
+
+
+def test_negative_wide_floats_do_not_saturate():
+    with pytest.raises(LayoutError, match="becomes infinity"):
+        conversion_between("f32", "f16", saturate=True)
+
+
 def test_one_number_belongs_to_the_only_side_of_integers():
     assert sides_of(5, "i8", "f32", "scale") == (5, None) and sides_of(5, "f32", "i8", "scale") == (None, 5)
     assert sides_of((1, 2), "i8", "i8", "scale") == (1, 2) and sides_of(None, "i8", "i8", "scale") == (

@@ -31,6 +31,7 @@ from layout_ir.backends.llvm import compile_many
 from layout_ir.backends.llvm.machine.machine import Machine, host, llvm
 from layout_ir.backends.reference.conversions import converted
 from layout_ir.elements.element_types import bits_of, element_type
+from layout_ir.elements.narrow_floats import decoded
 from layout_ir.elements.quantization import Conversion, computing_type, is_per_channel, rounded
 from layout_ir.symbolic.symint import Size
 from tests.backends.llvm.cases import random_case
@@ -38,6 +39,7 @@ from tests.fuzz.kinds import Kind, Wrong
 
 DTYPES = (
     "f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "i4", "i1", "ui64", "ui32", "ui16", "ui8", "ui4",
+    "f8E4M3FN", "f8E5M2", "f8E4M3FNUZ", "f8E5M2FNUZ", "f4E2M1FN",
 )  # fmt: skip
 PAIRS = tuple(product(DTYPES, DTYPES))
 _INFINITY = {"f64": 0x7FF << 52, "f32": 0xFF << 23, "f16": 0x1F << 10, "bf16": 0xFF << 7}
@@ -124,8 +126,9 @@ def random_conversion(
     rng: Random, src: str, dst: str, shape: tuple[int, ...]
 ) -> tuple[Conversion, dict[str, Array]]:
     """A conversion of tensors of `shape`, and the values that a call brings along."""
+    saturate = element_type(dst).may_saturate and rng.random() < 0.5
     if rng.random() < 0.5:
-        return Conversion(src, dst), {}
+        return Conversion(src, dst, saturate=saturate), {}
     dim = rng.randrange(len(shape)) if shape else None
     channels, number = (0 if dim is None else shape[dim]), computing_type(src, dst)
     found: dict[str, Any] = {}
@@ -151,8 +154,8 @@ def random_conversion(
             found[name] = kind
             values[name] = np.array(drawn, np.float32 if number == "f32" else np.float64)
     if any(map(is_per_channel, found.values())):
-        return Conversion(src, dst, **found, dim=dim, channels=channels), values
-    return Conversion(src, dst, **found), values
+        return Conversion(src, dst, **found, dim=dim, channels=channels, saturate=saturate), values
+    return Conversion(src, dst, **found, saturate=saturate), values
 
 
 def numbers(rng: Random, dtype: str, count: int) -> Array:
@@ -181,6 +184,8 @@ def row(raw: Array, dtype: str) -> Array:
 
 def same(ours: Array, theirs: Array, dtype: str) -> bool:
     """Equal bits, or NaN in the same places."""
+    if element_type(dtype).is_narrow_float:
+        return np.array_equal(decoded(ours, dtype), decoded(theirs, dtype), equal_nan=True)
     if dtype not in _INFINITY:
         return np.array_equal(ours, theirs)
     a, b = (np.ascontiguousarray(x).view(f"u{bits_of(dtype) // 8}") for x in (ours, theirs))

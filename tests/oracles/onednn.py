@@ -51,7 +51,7 @@ class Described:
 
 
 @lru_cache(maxsize=1)
-def _load() -> ctypes.CDLL:
+def library() -> ctypes.CDLL:
     folder = Path(sys.prefix) / "lib"
     # Other builds of oneDNN install over libdnnl.so.3; the file with the version in its name is this package's own.
     versions = {path: int(path.suffix[1:]) for path in folder.glob("libdnnl.so.3.*")}
@@ -77,13 +77,13 @@ def _load() -> ctypes.CDLL:
 def available() -> str | None:
     """None, or why the library cannot be used here."""
     try:
-        _load()
+        library()
     except OSError as error:
         return str(error)
     return None
 
 
-def _check(status: int, what: str) -> None:
+def check(status: int, what: str) -> None:
     if status:
         raise OneDNNError(f"{what}: status {status}")
 
@@ -93,7 +93,7 @@ def tags() -> dict[str, int]:
     """Every format tag the installed library knows, by canonical name (a, b, c letters)."""
     result: dict[str, int] = {}
     for value in range(2, 4096):
-        name = _load().dnnl_fmt_tag2str(value).decode()
+        name = library().dnnl_fmt_tag2str(value).decode()
         if name in ("unknown fmt_tag", "any", "undef", "format_tag_last"):
             if name == "format_tag_last" or name.startswith("unknown"):
                 break
@@ -102,7 +102,7 @@ def tags() -> dict[str, int]:
     return result
 
 
-def _array(values: Sequence[int]) -> ctypes.Array[c_int64]:
+def array(values: Sequence[int]) -> ctypes.Array[c_int64]:
     return (c_int64 * MAX_NDIMS)(*values)
 
 
@@ -113,15 +113,15 @@ class Desc:
         self.handle = handle
 
     def __del__(self):
-        _load().dnnl_memory_desc_destroy(self.handle)
+        library().dnnl_memory_desc_destroy(self.handle)
 
     @classmethod
     def from_tag(cls, dims: Sequence[int], tag: str, dtype: str = "f32") -> Desc:
         """By a canonical tag name (see `tags`). Raises OneDNNError where the library refuses."""
         handle = c_void_p()
-        call = _load().dnnl_memory_desc_create_with_tag
-        _check(
-            call(byref(handle), len(dims), _array(dims), DTYPES[dtype], tags()[tag]),
+        call = library().dnnl_memory_desc_create_with_tag
+        check(
+            call(byref(handle), len(dims), array(dims), DTYPES[dtype], tags()[tag]),
             f"tag {tag} of {tuple(dims)}",
         )
         return cls(handle)
@@ -130,9 +130,9 @@ class Desc:
     def from_string_tag(cls, dims: Sequence[int], tag: str, dtype: str = "f32") -> Desc:
         """By any text of the tag grammar, in the list of tags or not (an entry point of the library's own tests)."""
         handle = c_void_p()
-        call = _load().dnnl_memory_desc_create_with_string_tag
-        _check(
-            call(byref(handle), len(dims), _array(dims), DTYPES[dtype], tag.encode()),
+        call = library().dnnl_memory_desc_create_with_string_tag
+        check(
+            call(byref(handle), len(dims), array(dims), DTYPES[dtype], tag.encode()),
             f"tag {tag} of {tuple(dims)}",
         )
         return cls(handle)
@@ -141,25 +141,25 @@ class Desc:
     def from_strides(cls, dims: Sequence[int], strides: Sequence[int], dtype: str = "f32") -> Desc:
         """By strides in elements."""
         handle = c_void_p()
-        call = _load().dnnl_memory_desc_create_with_strides
-        status = call(byref(handle), len(dims), _array(dims), DTYPES[dtype], _array(strides))
-        _check(status, f"strides {tuple(strides)} of {tuple(dims)}")
+        call = library().dnnl_memory_desc_create_with_strides
+        status = call(byref(handle), len(dims), array(dims), DTYPES[dtype], array(strides))
+        check(status, f"strides {tuple(strides)} of {tuple(dims)}")
         return cls(handle)
 
     def submemory(self, dims: Sequence[int], offsets: Sequence[int]) -> Desc:
         """The box of extents `dims` at `offsets`. Raises OneDNNError where the library refuses."""
         handle = c_void_p()
-        call = _load().dnnl_memory_desc_create_submemory
-        _check(
-            call(byref(handle), self.handle, _array(dims), _array(offsets)),
+        call = library().dnnl_memory_desc_create_submemory
+        check(
+            call(byref(handle), self.handle, array(dims), array(offsets)),
             f"submemory {tuple(dims)} at {tuple(offsets)}",
         )
         return Desc(handle)
 
     def reshape(self, dims: Sequence[int]) -> Desc:
         handle = c_void_p()
-        _check(
-            _load().dnnl_memory_desc_reshape(byref(handle), self.handle, len(dims), _array(dims)),
+        check(
+            library().dnnl_memory_desc_reshape(byref(handle), self.handle, len(dims), array(dims)),
             f"reshape to {tuple(dims)}",
         )
         return Desc(handle)
@@ -168,8 +168,8 @@ class Desc:
         """Dim d of this descriptor becomes dim perm[d] of the result."""
         handle = c_void_p()
         axes = (c_int * MAX_NDIMS)(*perm)
-        _check(
-            _load().dnnl_memory_desc_permute_axes(byref(handle), self.handle, axes),
+        check(
+            library().dnnl_memory_desc_permute_axes(byref(handle), self.handle, axes),
             f"permute_axes {tuple(perm)}",
         )
         return Desc(handle)
@@ -177,21 +177,21 @@ class Desc:
     @property
     def size(self) -> int:
         """Bytes, by the library's own rule."""
-        return int(_load().dnnl_memory_desc_get_size(self.handle))
+        return int(library().dnnl_memory_desc_get_size(self.handle))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Desc) and bool(_load().dnnl_memory_desc_equal(self.handle, other.handle))
+        return isinstance(other, Desc) and bool(library().dnnl_memory_desc_equal(self.handle, other.handle))
 
     __hash__ = None  # type: ignore[assignment]
 
     def _number(self, what: int) -> int:
         value = c_int64() if what == _OFFSET else c_int()
-        _check(_load().dnnl_memory_desc_query(self.handle, what, byref(value)), f"query {what}")
+        check(library().dnnl_memory_desc_query(self.handle, what, byref(value)), f"query {what}")
         return int(value.value)
 
     def _vector(self, what: int, count: int) -> tuple[int, ...]:
         value = POINTER(c_int64)()
-        _check(_load().dnnl_memory_desc_query(self.handle, what, byref(value)), f"query {what}")
+        check(library().dnnl_memory_desc_query(self.handle, what, byref(value)), f"query {what}")
         return tuple(int(value[k]) for k in range(count))
 
     def described(self) -> Described:
@@ -204,10 +204,10 @@ class Desc:
 
 
 @lru_cache(maxsize=1)
-def _engine() -> tuple[c_void_p, c_void_p]:
+def engine() -> tuple[c_void_p, c_void_p]:
     engine, stream = c_void_p(), c_void_p()
-    _check(_load().dnnl_engine_create(byref(engine), 1, c_uint64(0)), "engine")
-    _check(_load().dnnl_stream_create(byref(stream), engine, 1), "stream")
+    check(library().dnnl_engine_create(byref(engine), 1, c_uint64(0)), "engine")
+    check(library().dnnl_stream_create(byref(stream), engine, 1), "stream")
     return engine, stream
 
 
@@ -216,7 +216,7 @@ def executes() -> str | None:
     if (reason := available()) is not None:
         return reason
     try:
-        _engine()
+        engine()
     except OneDNNError as error:
         return f"libdnnl offers no CPU engine: {error}"
     return None
@@ -242,27 +242,27 @@ _SRC, _DST, _SCALES, _ZEROS = 1, 17, 4096, 8192
 
 def _made(attributes: Attributes) -> tuple[c_void_p, dict[int, NDArray[np.generic]]]:
     """The attribute object, and the arguments that go with it."""
-    library, made = _load(), c_void_p()
-    _check(library.dnnl_primitive_attr_create(byref(made)), "attributes")
+    api, made = library(), c_void_p()
+    check(api.dnnl_primitive_attr_create(byref(made)), "attributes")
     given: dict[int, NDArray[np.generic]] = {}
     for arg, scale, zero in (
         (_SRC, attributes.src_scale, attributes.src_zero),
         (_DST, attributes.dst_scale, attributes.dst_zero),
     ):
         if scale is not None:
-            _check(library.dnnl_primitive_attr_set_scales_mask(made, arg, scale[0]), "scales")
+            check(api.dnnl_primitive_attr_set_scales_mask(made, arg, scale[0]), "scales")
             given[_SCALES | arg] = scale[1]
         if zero is not None:
-            _check(library.dnnl_primitive_attr_set_zero_points_mask(made, arg, 0), "zero points")
+            check(api.dnnl_primitive_attr_set_zero_points_mask(made, arg, 0), "zero points")
             given[_ZEROS | arg] = np.array([zero], np.int32)
     if attributes.beta is not None:
         ops = c_void_p()
-        _check(library.dnnl_post_ops_create(byref(ops)), "post-ops")
-        append = library.dnnl_post_ops_append_sum
+        check(api.dnnl_post_ops_create(byref(ops)), "post-ops")
+        append = api.dnnl_post_ops_append_sum
         append.argtypes = [c_void_p, ctypes.c_float, ctypes.c_int32, c_int]
-        _check(append(ops, attributes.beta, 0, 0), "sum")
-        _check(library.dnnl_primitive_attr_set_post_ops(made, ops), "post-ops")
-        library.dnnl_post_ops_destroy(ops)
+        check(append(ops, attributes.beta, 0, 0), "sum")
+        check(api.dnnl_primitive_attr_set_post_ops(made, ops), "post-ops")
+        api.dnnl_post_ops_destroy(ops)
     return made, given
 
 
@@ -277,6 +277,64 @@ def _with_room(buffer: NDArray[np.generic]) -> NDArray[np.uint8]:
     return room
 
 
+class Primitive:
+    """The library's reorder between two buffers, which can be called again and again; released by `close`.
+
+    Raises OneDNNError where the library has none, or a buffer is too small.
+    """
+
+    def __init__(
+        self,
+        src: Desc,
+        data: NDArray[np.generic],
+        dst: Desc,
+        out: NDArray[np.generic],
+        attributes: Attributes | None = None,
+    ) -> None:
+        for what, desc, buffer in (("source", src, data), ("destination", dst, out)):
+            if buffer.nbytes < desc.size:
+                raise OneDNNError(f"a {what} of {buffer.nbytes} bytes for a descriptor of {desc.size}")
+        api = library()
+        cpu, self._stream = engine()
+        made, given = _made(attributes or Attributes())
+        self._pd, self._primitive = c_void_p(), c_void_p()
+        status = api.dnnl_reorder_primitive_desc_create(
+            byref(self._pd), src.handle, cpu, dst.handle, cpu, made
+        )
+        api.dnnl_primitive_attr_destroy(made)
+        check(status, "reorder primitive descriptor")
+        check(api.dnnl_primitive_create(byref(self._primitive), self._pd), "reorder primitive")
+        buffers: dict[int, tuple[Desc, NDArray[Any]]] = {_SRC: (src, data), _DST: (dst, out)}
+        for arg, numbers in given.items():
+            dtype = "i32" if arg & _ZEROS else "f32"
+            buffers[arg] = Desc.from_strides((numbers.size,), (1,), dtype), numbers
+        self._memories: list[c_void_p] = []
+        self._args = (_Arg * len(buffers))()
+        for place, (arg, (desc, buffer)) in enumerate(buffers.items()):
+            memory = c_void_p()
+            check(
+                api.dnnl_memory_create(byref(memory), desc.handle, cpu, c_void_p(buffer.ctypes.data)),
+                "memory",
+            )
+            self._memories.append(memory)
+            self._args[place] = _Arg(arg, memory)
+        self._keep = buffers
+
+    def __call__(self) -> None:
+        api = library()
+        check(
+            api.dnnl_primitive_execute(self._primitive, self._stream, len(self._args), self._args), "execute"
+        )
+        check(api.dnnl_stream_wait(self._stream), "wait")
+
+    def close(self) -> None:
+        api = library()
+        for memory in self._memories:
+            api.dnnl_memory_destroy(memory)
+        api.dnnl_primitive_destroy(self._primitive)
+        api.dnnl_primitive_desc_destroy(self._pd)
+
+
 def reorder(
     src: Desc,
     data: NDArray[np.generic],
@@ -288,39 +346,10 @@ def reorder(
     for what, desc, buffer in (("source", src, data), ("destination", dst, out)):
         if buffer.nbytes < desc.size:
             raise OneDNNError(f"a {what} of {buffer.nbytes} bytes for a descriptor of {desc.size}")
-    library = _load()
-    engine, stream = _engine()
-    made, given = _made(attributes or Attributes())
-    pd, primitive = c_void_p(), c_void_p()
-    status = library.dnnl_reorder_primitive_desc_create(
-        byref(pd), src.handle, engine, dst.handle, engine, made
-    )
-    library.dnnl_primitive_attr_destroy(made)
-    _check(status, "reorder primitive descriptor")
-    _check(library.dnnl_primitive_create(byref(primitive), pd), "reorder primitive")
     target = _with_room(out)
-    buffers: dict[int, tuple[Desc, NDArray[Any]]] = {_SRC: (src, _with_room(data)), _DST: (dst, target)}
-    for arg, numbers in given.items():
-        dtype = "i32" if arg & _ZEROS else "f32"
-        buffers[arg] = Desc.from_strides((numbers.size,), (1,), dtype), numbers
-    memories: list[c_void_p] = []
-    args = (_Arg * len(buffers))()
+    primitive = Primitive(src, _with_room(data), dst, target, attributes)
     try:
-        for place, (arg, (desc, buffer)) in enumerate(buffers.items()):
-            if buffer.nbytes < desc.size:
-                raise OneDNNError(f"buffer of {buffer.nbytes} bytes for a descriptor of {desc.size}")
-            memory = c_void_p()
-            _check(
-                library.dnnl_memory_create(byref(memory), desc.handle, engine, c_void_p(buffer.ctypes.data)),
-                "memory",
-            )
-            memories.append(memory)
-            args[place] = _Arg(arg, memory)
-        _check(library.dnnl_primitive_execute(primitive, stream, len(args), args), "execute")
-        _check(library.dnnl_stream_wait(stream), "wait")
+        primitive()
         out.reshape(-1, copy=False).view(np.uint8)[:] = target[: out.nbytes]
     finally:
-        for memory in memories:
-            library.dnnl_memory_destroy(memory)
-        library.dnnl_primitive_destroy(primitive)
-        library.dnnl_primitive_desc_destroy(pd)
+        primitive.close()

@@ -168,6 +168,27 @@ class Builder:
         )
         self.label(exit_)
 
+    def total(self, count: int, vector: str, term: Callable[[Value], str]) -> str:
+        """The sum of `term(i)`, integers of type `vector`, for every i in [0, count); `count` is not 0."""
+        if count == 1:
+            return term(0)
+        head, exit_, index, sum_ = self.name("sum"), self.name("exit"), self.name("i"), self.name("sum")
+        before = self._block
+        self.do(f"br label {head}")
+        self.label(head)
+        at = len(self.lines)
+        self.lines.append("")
+        after = self.put(f"add {vector} {sum_}, {term(index)}")
+        following = self.put(f"add nuw nsw i64 {index}, 1")
+        again = self.put(f"icmp slt i64 {following}, {count}")
+        self.do(f"br i1 {again}, label {head}, label {exit_}")
+        self.lines[at] = (
+            f"  {index} = phi i64 [ 0, %{before} ], [ {following}, %{self._block} ]\n"
+            f"  {sum_} = phi {vector} [ zeroinitializer, %{before} ], [ {after}, %{self._block} ]"
+        )
+        self.label(exit_)
+        return after
+
     @contextmanager
     def either(self, flag: str) -> Generator[Callable[[], None]]:
         """The code before a call of the yielded function runs if `flag`, the code after it if not."""

@@ -47,7 +47,8 @@ def check_kind(dtype: np.dtype[Any], side: str, element: str | None) -> None:
     if element is None:
         fits = typeless or dtype.kind in _PLAIN or dtype.isbuiltin == 2
     elif dtype.isbuiltin == 2:  # a type that a library adds: of 4 bits, it takes a byte for each
-        fits = element_type(element).is_float and dtype.name == element_type(element).array_name
+        known = element_type(element)
+        fits = known.is_float and not known.is_packed and dtype.name == known.array_name
     else:
         fits = typeless or dtype.kind in element_type(element).array_kinds
     if not fits:

@@ -309,13 +309,16 @@ def read_conversion(parser: AttrParser) -> Conversion:
         parser.parse_keyword("to")
         dst = _read_dtype(parser)
         found: dict[str, Parameter] = {}
-        dim, channels = None, 0
+        dim, channels, saturate = None, 0, False
         while parser.parse_optional_punctuation(",") is not None:
             if parser.parse_optional_keyword("dim") is not None:
                 dim = read_integer(parser)
                 parser.parse_keyword("of")
                 channels = read_integer(parser)
                 break
+            if parser.parse_optional_keyword("saturate") is not None:
+                saturate = True
+                continue
             name = parser.parse_identifier("a parameter")
             if name not in PARAMETERS:
                 parser.raise_error(f"unknown parameter '{name}', expected {', '.join(PARAMETERS)}")
@@ -324,7 +327,7 @@ def read_conversion(parser: AttrParser) -> Conversion:
         try:
             return Conversion(
                 src, dst, found.get("src_zero"), found.get("ratio"), found.get("beta"), found.get("dst_zero"),
-                dim, channels,
+                dim, channels, saturate,
             )  # fmt: skip
         except LayoutError as error:
             parser.raise_error(str(error))

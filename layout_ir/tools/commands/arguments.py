@@ -58,11 +58,13 @@ def add_layout_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_quantization_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds `--to-dtype`, `--scale`, `--zero-point`, `--dim` and `--beta` to `parser`."""
+    """Adds `--to-dtype`, `--scale`, `--zero-point`, `--dim`, `--beta` and `--saturate` to `parser`."""
     parser.add_argument(
         "--to-dtype", metavar="TYPE", help="the element type to convert to (default: no other)"
     )
-    parser.add_argument("--scale", metavar="S", help="scale of the side with integers, or SRC:DST; see below")
+    parser.add_argument(
+        "--scale", metavar="S", help="scale of the side with integers or narrow floats, or SRC:DST; see below"
+    )
     parser.add_argument("--zero-point", metavar="Z", help="zero point of the side with integers, or SRC:DST")
     parser.add_argument(
         "--dim", type=int, metavar="D", help="the dim, from 0, along which channels have numbers"
@@ -71,4 +73,9 @@ def add_quantization_arguments(parser: argparse.ArgumentParser) -> None:
         "--beta",
         metavar="B",
         help="add B times what the destination holds; a number, or tensor for any call's",
+    )
+    parser.add_argument(
+        "--saturate",
+        action="store_true",
+        help="what is too large for a float of 8 bits becomes its greatest number, not infinity or NaN",
     )

@@ -1,6 +1,6 @@
 """Quantization parameters on the command line: scale, zero point and beta, compiled in or given at run time.
 
-    --scale 0.05              per-tensor, of the only side of integers; compiled in
+    --scale 0.05              per-tensor, of the only side of integers or narrow floats; compiled in
     --scale 0.5:0.25          of the source and of the destination; either may be left out
     --scale 0.1,0.2,0.4       per-channel: one for each index of --dim
     --scale @scales.npy       the same from a file, NumPy's or text
@@ -16,8 +16,8 @@ import io
 from collections.abc import Sequence
 from typing import Any, cast
 
-from layout_ir.elements.element_types import canonical_name, element_type
-from layout_ir.elements.quantization import Conversion, conversion_between
+from layout_ir.elements.element_types import canonical_name
+from layout_ir.elements.quantization import Conversion, conversion_between, quantized_side
 from layout_ir.errors import LayoutError
 from layout_ir.files import read_bounded
 
@@ -49,7 +49,14 @@ def conversion_of(args: argparse.Namespace, dtype: str, shape: Sequence[int | No
             f"--scale {args.scale}: a call brings the ratio of both scales along, as --scale tensor or channel"
         )
     conversion, _ = conversion_between(
-        dtype, dst, scale=scale, zero_point=zero_point, beta=beta, dim=dim, channels=channels
+        dtype,
+        dst,
+        scale=scale,
+        zero_point=zero_point,
+        beta=beta,
+        dim=dim,
+        channels=channels,
+        saturate=args.saturate,
     )
     if dim is not None and not _has_channels(scale, zero_point):
         raise LayoutError(
@@ -83,13 +90,13 @@ def _sides(
     value = _value(text, option, channels, dim)
     if option == "--scale" and not _is_compiled(value):
         return None, value  # the ratio of both
-    to_float = element_type(dst).is_float
-    if element_type(src).is_float == to_float:
+    side = quantized_side(src, dst)
+    if side is None:
         raise LayoutError(
             f"{option} {text} may be meant for either side of {src} to {dst}: say which, as {option} {text}: "
             f"for the source or {option} :{text} for the destination"
         )
-    return (value, None) if to_float else (None, value)
+    return (None, value) if side else (value, None)
 
 
 def _value(text: str, option: str, channels: int, dim: int | None) -> Any:

@@ -127,6 +127,18 @@ def test_arithmetic_has_a_line_for_every_parameter_in_the_order_it_is_computed()
     assert "i8" in lines[-1] and "saturated" in lines[-1]
 
 
+@pytest.mark.parametrize(
+    ("dst", "saturate", "beyond"),
+    [
+        ("f16", False, "infinity"), ("f8E5M2", False, "infinity"), ("f8E4M3FN", False, "NaN"),
+        ("f8E5M2", True, "the greatest number"), ("f4E2M1FN", False, "the greatest number"),
+    ],
+)  # fmt: skip
+def test_it_is_said_what_becomes_of_what_is_too_large(dst: str, saturate: bool, beyond: str):
+    [line] = describe_arithmetic(Conversion("f32", dst, saturate=saturate))
+    assert f"too large becomes {beyond}" in line
+
+
 def test_negative_what_stays_what_it_is_has_no_arithmetic():
     assert describe_arithmetic(Conversion("f32", "f32")) == describe_conversion(None) == []
     assert len(describe_conversion(Conversion("i4", "i4"))) == 1  # two in a byte

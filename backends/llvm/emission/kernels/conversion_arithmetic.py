@@ -9,12 +9,15 @@ one exception is f32 to bytes on x86 without masks (`saturating_packs`).
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from layout_ir.backends.llvm.emission.kernels.lanes import Lanes, has_halves, literal
+from layout_ir.backends.llvm.emission.kernels.narrow_float_arithmetic import (
+    narrow_of_single,
+    single_of_narrow,
+)
 from layout_ir.backends.llvm.emission.kernels.saturating_packs import packed, saturates_by_packs
-from layout_ir.backends.llvm.emission.llvm_builder import Builder, shuffle
+from layout_ir.backends.llvm.emission.llvm_builder import shuffle
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.elements.element_types import bits_of, element_type
 from layout_ir.elements.quantization import Conversion
@@ -28,30 +31,13 @@ def lane_type(dtype: str) -> str:
     return f"i{max(bits_of(dtype), 8)}"
 
 
-def literal(value: float, dtype: str) -> str:
-    """The number of `dtype` next to `value` as LLVM writes it, which is by the bits of an f64 for both types."""
-    if dtype == "f32":
-        [value] = struct.unpack(">f", struct.pack(">f", value))
-    return f"0x{int.from_bytes(struct.pack('>d', value)):016X}"
-
-
-def has_halves(machine: Machine) -> bool:
-    """Whether f16 to f32 and back are instructions: with AVX2 there is F16C."""
-    return machine.vector >= 32 or machine.triple.startswith("aarch64")
-
-
 def has_rounding(machine: Machine) -> bool:
     """Whether rounding to an integer is an instruction."""
     return machine.vector >= 32 or machine.triple.startswith("aarch64")
 
 
-@dataclass(slots=True)
-class Arithmetic:
+class Arithmetic(Lanes):
     """Emits arithmetic on vectors of `size` lanes."""
-
-    b: Builder
-    machine: Machine
-    size: int
 
     def converted(
         self, value: str, conversion: Conversion, parameters: Mapping[str, str], old: str | None
@@ -62,7 +48,7 @@ class Arithmetic:
         """
         src, dst = conversion.src, conversion.dst
         if not conversion.parameters:
-            return self.cast(value, src, dst)
+            return self.cast(value, src, dst, saturate=conversion.saturate)
         number, b = conversion.computes, self.b
         vector = self.vector(_FLOATS[number][0])
         y = self.widened(value, src, number)
@@ -79,9 +65,9 @@ class Arithmetic:
             y = b.put(f"fadd {vector} {y}, {held}")
         if "dst_zero" in parameters:
             y = b.put(f"fadd {vector} {y}, {parameters['dst_zero']}")
-        return self.narrowed(y, number, dst)
+        return self.narrowed(y, number, dst, saturate=conversion.saturate)
 
-    def cast(self, value: str, src: str, dst: str) -> str:
+    def cast(self, value: str, src: str, dst: str, *, saturate: bool = False) -> str:
         """The same numbers, as near as `dst` can; exact where it can."""
         if src == dst:
             return value
@@ -93,7 +79,7 @@ class Arithmetic:
         if (src, dst) == ("bf16", "f32"):
             return self.quiet(value)
         number = "f64" if wide or (src in ("i32", "ui32") and dst == "bf16") else "f32"
-        return self.narrowed(self.widened(value, src, number), number, dst)
+        return self.narrowed(self.widened(value, src, number), number, dst, saturate=saturate)
 
     def quiet(self, value: str) -> str:
         """bf16 as f32. The bits are those of bf16, but for a signalling NaN, which no arithmetic makes quiet here."""
@@ -161,7 +147,7 @@ class Arithmetic:
         return b.put(f"{verb} {from_} {value} to {vector}")
 
     def single(self, value: str, src: str) -> str:
-        """f32, f16 or bf16 as f32."""
+        """f32, or a float of fewer bits, as f32."""
         b, word, single = self.b, self.vector("i32"), self.vector("float")
         if src == "f32":
             return b.put(f"bitcast {word} {value} to {single}")
@@ -169,6 +155,8 @@ class Arithmetic:
             wide = b.put(f"zext {self.vector('i16')} {value} to {word}")
             wide = b.put(f"shl {word} {wide}, {self.splat('i32', 16)}")
             return b.put(f"bitcast {word} {wide} to {single}")
+        if src != "f16":
+            return single_of_narrow(self, value, src)
         if has_halves(self.machine):
             half = b.put(f"bitcast {self.vector('i16')} {value} to {self.vector('half')}")
             return b.put(f"fpext {self.vector('half')} {half} to {single}")
@@ -185,8 +173,8 @@ class Arithmetic:
         result = self.choose(self.compare("uge", magnitude, 0x0F800000), "i32", special, finite)
         return b.put(f"bitcast {word} {b.put(f'or {word} {result}, {sign}')} to {single}")
 
-    def narrowed(self, y: str, number: str, dst: str) -> str:
-        """f32 or f64 as elements."""
+    def narrowed(self, y: str, number: str, dst: str, *, saturate: bool = False) -> str:
+        """f32 or f64 as elements; `saturate` says what narrow floats make of what is too large."""
         b, (float_, bits, _) = self.b, _FLOATS[number]
         vector = self.vector(float_)
         if dst == number:
@@ -201,6 +189,8 @@ class Arithmetic:
             return b.put(f"bitcast {self.vector('float')} {single} to {self.vector('i32')}")
         if element_type(dst).is_float:
             single = y if number == "f32" else self.rounded_to_odd(y)
+            if element_type(dst).is_narrow_float:
+                return narrow_of_single(self, single, dst, saturate=saturate)
             return self.bf16(single) if dst == "bf16" else self.half(single)
         if bits_of(dst) < 32 or (bits_of(dst) == 32 and bits == 64):
             return self.small_integer(y, number, dst)
@@ -339,26 +329,3 @@ class Arithmetic:
         chosen = self.choose(fits, "i64", value, kept)
         verb = "sitofp" if element_type(src).is_signed else "uitofp"
         return b.put(f"{verb} {vector} {chosen} to {self.vector('double')}")
-
-    # Spelling ---------------------------------------------------------------------------------------------------
-
-    def vector(self, element: str) -> str:
-        """The type of a vector of all lanes."""
-        return f"<{self.size} x {element}>"
-
-    def splat(self, element: str, value: int | str) -> str:
-        """The constant with `value` in every lane, written without its type."""
-        return f"splat ({element} {value})"
-
-    def bits(self, verb: str, value: str, constant: int, element: str = "i32") -> str:
-        """The binary instruction `verb` of every lane and a constant."""
-        return self.b.put(f"{verb} {self.vector(element)} {value}, {self.splat(element, constant)}")
-
-    def compare(self, relation: str, value: str, constant: int, element: str = "i32") -> str:
-        """Flags: how every lane compares with a constant."""
-        return self.b.put(f"icmp {relation} {self.vector(element)} {value}, {self.splat(element, constant)}")
-
-    def choose(self, flags: str, element: str, yes: str, no: str) -> str:
-        """Lanes of `yes` where the flag is set, else of `no`."""
-        vector = self.vector(element)
-        return self.b.put(f"select {self.vector('i1')} {flags}, {vector} {yes}, {vector} {no}")

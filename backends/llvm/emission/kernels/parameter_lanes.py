@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from layout_ir.backends.llvm.emission.kernels.conversion_arithmetic import literal
+from layout_ir.backends.llvm.emission.kernels.lanes import literal
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, shuffle
 from layout_ir.elements.quantization import Conversion
 from layout_ir.symbolic.symint import Size

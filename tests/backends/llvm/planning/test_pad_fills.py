@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from layout_ir.backends.llvm.planning.pad_fills import pad_bits
+from layout_ir.elements.element_types import ELEMENT_TYPES
+from layout_ir.elements.narrow_floats import encoded
 from layout_ir.errors import LayoutError
 
 NUMBERS = [0.0, -0.0, 1.0, -0.5, 3.14159, 1e-40, -1e-7, 65504.0, 65520.0, -1e38, 1e300, math.inf, -math.inf]
@@ -75,7 +77,24 @@ def test_negative_numbers_that_an_integer_type_does_not_have(number: float, dtyp
         pad_bits(number, dtype)
 
 
-@pytest.mark.parametrize("number", [1.0, -0.0])
-def test_negative_small_floats_have_pads_of_zero_alone(number: float):
-    with pytest.raises(LayoutError, match="f8E4M3FN"):
-        pad_bits(number, "f8E4M3FN")
+@pytest.mark.parametrize("dtype", [known.name for known in ELEMENT_TYPES if known.is_narrow_float])
+def test_narrow_floats_are_rounded_as_conversions_round(dtype: str):
+    numbers = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        2.5,
+        0.75,
+        1e-9,
+        -1e-9,
+        448.0,
+        463.0,
+        464.0,
+        61440.0,
+        1e30,
+        *(math.inf, -math.inf),
+    ]
+    numbers += [math.nan, *(k / 32 for k in range(-200, 200)), *(2.0**-k for k in range(20))]
+    wanted = encoded(np.array(numbers), dtype, saturate=False).tolist()
+    assert [pad_bits(number, dtype) for number in numbers] == wanted

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from layout_ir.backends.llvm.emission.kernels.conversion_arithmetic import (
     Arithmetic,
-    has_halves,
     has_rounding,
     lane_type,
-    literal,
 )
+from layout_ir.backends.llvm.emission.kernels.lanes import has_halves, literal
 from layout_ir.backends.llvm.emission.llvm_builder import Builder
 from layout_ir.backends.llvm.machine.known_cpus import machine_named
 from tests.backends.llvm.cases import machine_here

@@ -1,0 +1,291 @@
+"""All weights of a model into the layouts of its kernels, in one native call.
+
+    packed = li.prepack(weights, "OhwI64o4i", dtype="i8", scales=scales, compensation=("s8s8",))
+
+A weight on its own is small: a call for each leaves threads without work at its end, and pays for dispatching them at
+its beginning. Here the parts of all weights are one list, which the threads share. Elements are converted on the way,
+and where kernels for 8-bit integers take compensation sums (`channel_sums`), those are computed while the weights are
+in the cache. They lie behind the weights as oneDNN has them: an i32 for each channel, pads included, first those of
+"s8s8", then those of "zero_point".
+
+Of a weight with sums, a task is some of its outermost blocks of channels; of any other, a part of its reorder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layout_ir.algebra.format import Format
+from layout_ir.api.reordering import quantization_of_sides
+from layout_ir.arrays.descriptor import TensorDesc
+from layout_ir.arrays.protocols import element_type_of, storage_of
+from layout_ir.elements.element_types import canonical_name
+from layout_ir.elements.quantization import Conversion, conversion_between, sides_of
+from layout_ir.errors import LayoutError, public, public_methods
+from layout_ir.forking import loading
+
+if TYPE_CHECKING:
+    from layout_ir.backends.llvm.runtime.task_list import Task
+
+Compensation = Literal["s8s8", "zero_point"]
+COMPENSATIONS: tuple[Compensation, ...] = ("s8s8", "zero_point")
+"""The sums that may stand behind weights of i8, in the order in which they do: -128 times the sum of each channel, for
+kernels that make a source of s8 one of u8; minus the sum, for sources with a zero point."""
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class WeightPacking:
+    """What becomes of one weight.
+
+    `scale` belongs to the side that is quantized, one number or one for each channel (an array, or a list); None is
+    none. `channels` are the dims of output channels, which a number for each and the sums need: (0,) of (o, i, h, w),
+    (0, 1) of (g, o, i, h, w), (1,) of a matmul's (k, n). `saturate` is that of `compile_reorder`.
+    """
+
+    source: TensorDesc
+    destination: TensorDesc
+    scale: Any = None
+    channels: tuple[int, ...] = ()
+    compensation: tuple[Compensation, ...] = ()
+    saturate: bool = False
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Bytes of source and destination, those of the sums included."""
+        src, dst = self.source, self.destination
+        sums = 4 * len(self.compensation) * self.channel_count if self.compensation else 0
+        return src.layout.nbytes(src.dtype), dst.layout.nbytes(dst.dtype) + sums
+
+    @property
+    def channel_count(self) -> int:
+        """Sums of one kind behind the weights: the product of the padded extents of `channels`."""
+        return prod(self.destination.layout.padded_shape[dim] for dim in self.channels)
+
+
+@public_methods
+class Prepack:
+    """A compiled list of weights: `prepack(sources, destinations)`; see `compile_prepack`."""
+
+    def __init__(self, packings: Sequence[WeightPacking], threads: int) -> None:
+        with loading:
+            from layout_ir.backends.llvm.machine.machine import host
+            from layout_ir.backends.llvm.runtime.task_list import TaskList
+
+        self.packings = tuple(packings)
+        volume = 0
+        for number, packing in enumerate(self.packings):
+            with _naming(number):
+                volume += sum(
+                    desc.layout.nbytes(desc.dtype) for desc in (packing.source, packing.destination)
+                )
+        cold = volume > host().l3
+        self._tasks = TaskList(
+            [
+                task
+                for k, packing in enumerate(self.packings)
+                for task in _tasks_of(k, packing, threads, cold=cold)
+            ],
+            threads,
+        )
+        self._sizes = [packing.sizes for packing in self.packings]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all sources and destinations."""
+        return sum(map(sum, self._sizes))
+
+    def __call__(self, sources: Sequence[Array], destinations: Sequence[Array]) -> None:
+        """Packs `sources`, the buffers of the weights in their order, into `destinations`.
+
+        All are contiguous NumPy arrays of the elements of their side, at least as long as `WeightPacking.sizes`; no
+        destination overlaps another buffer. Raises LayoutError for what does not fit, before anything is written.
+        """
+        if not len(sources) == len(destinations) == len(self.packings):
+            raise LayoutError(
+                f"{len(sources)} sources and {len(destinations)} destinations for {len(self.packings)} weights"
+            )
+        places: tuple[list[int], list[int]] = [], []
+        for k, pair in enumerate(zip(sources, destinations, strict=True)):
+            for writes, array in enumerate(pair):
+                places[writes].append(self._address(k, array, writes=bool(writes)))
+        self._check_apart(*places)
+        self._tasks.run(*places)
+
+    def _address(self, number: int, array: Array, *, writes: bool) -> int:
+        """Where a buffer begins. Raises LayoutError where it does not fit."""
+        packing, size = self.packings[number], self._sizes[number][writes]
+        side, desc = ("destination", packing.destination) if writes else ("source", packing.source)
+        name = f"{side} {number}"
+        if not isinstance(array, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise LayoutError(f"{name} is of type {type(array).__name__}, expected a NumPy array")
+        if array.itemsize != storage_of(desc.dtype).itemsize or array.dtype.hasobject:
+            raise LayoutError(f"{name} has elements of {array.dtype}, expected those of {desc.dtype}")
+        if not array.dtype.isnative:
+            raise LayoutError(f"{name} is in the other byte order ({array.dtype}): convert it first")
+        if not array.flags.c_contiguous:
+            raise LayoutError(f"{name} is not contiguous: strides {array.strides}")
+        if array.nbytes < size:
+            raise LayoutError(f"{name} has {array.nbytes} bytes, expected {size}")
+        if writes and not array.flags.writeable:
+            raise LayoutError(f"{name} is read-only")
+        return int(array.ctypes.data)
+
+    def _check_apart(self, sources: list[int], destinations: list[int]) -> None:
+        """Raises LayoutError where a destination overlaps another buffer. Sources may be shared."""
+        spans = [
+            (start, start + sizes[writes], writes, number)
+            for writes, starts in enumerate((sources, destinations))
+            for number, (start, sizes) in enumerate(zip(starts, self._sizes, strict=True))
+            if sizes[writes]
+        ]
+        reached = written = (0, "")  # where all buffers, and where the destinations, have ended so far
+        for start, stop, writes, number in sorted(spans):
+            name = f"{('source', 'destination')[writes]} {number}"
+            before = reached if writes else written
+            if start < before[0]:
+                raise LayoutError(f"{before[1]} and {name} overlap: packing needs buffers of their own")
+            reached = max(reached, (stop, name))
+            written = max(written, (stop, name)) if writes else written
+
+
+def _tasks_of(number: int, packing: WeightPacking, threads: int, *, cold: bool) -> list[Task]:
+    """The tasks of weight `number`. Raises LayoutError, which names the weight."""
+    with loading:
+        from layout_ir.backends.llvm.runtime.weight_tasks import weight_tasks
+
+    with _naming(number):
+        source, destination, channels = packing.source, packing.destination, packing.channels
+        src, dst = source.layout, destination.layout
+        if source.shape != destination.shape:
+            raise LayoutError(
+                f"packing keeps the shape: source has {source.shape}, destination has {destination.shape}"
+            )
+        if list(channels) != list(
+            range(min(channels, default=0), len(channels) + min(channels, default=0))
+        ) or any(not 0 <= dim < src.rank for dim in channels):
+            raise LayoutError(f"channels {channels} are no dims of {source.shape}, one behind the other")
+        if unknown := [name for name in packing.compensation if name not in COMPENSATIONS]:
+            raise LayoutError(f"unknown compensation {unknown[0]!r}: known are {', '.join(COMPENSATIONS)}")
+        if packing.compensation and not channels:
+            raise LayoutError("compensation sums need the dims of the channels: give channels")
+        if not src.nelems:
+            if packing.compensation:
+                raise LayoutError(f"compensation sums of a weight without elements, {source.shape}")
+            return []
+        if len(channels) > 1 and np.ndim(packing.scale) == 1:
+            # Numbers per channel belong to one dim, so the channels of all groups are made one.
+            src, dst = (layout.merge_dims(channels[0], len(channels)) for layout in (src, dst))
+            channels = channels[:1]
+        conversion, values = _conversion(packing, src.shape[channels[0]] if channels else 0)
+        start, size = dst.nbytes(conversion.dst), 4 * packing.channel_count
+        at = {
+            name: start + k * size
+            for k, name in enumerate(x for x in COMPENSATIONS if x in packing.compensation)
+        }
+        sums = at.get("s8s8"), at.get("zero_point")
+        return list(weight_tasks(number, src, dst, conversion, values, channels, sums, threads, cold=cold))
+
+
+def _conversion(packing: WeightPacking, channels: int) -> tuple[Conversion, dict[str, Array]]:
+    """What becomes of the elements, and its runtime parameters: all numbers, so that equal weights are one kernel."""
+    sides = packing.source, packing.destination
+    scale, zero_point = quantization_of_sides(*sides, packing.scale, None)
+    dtypes = packing.source.dtype, packing.destination.dtype
+    scales = tuple(
+        None if x is None else np.asarray(x, np.float64) for x in sides_of(scale, *dtypes, "scale")
+    )
+    conversion, values = conversion_between(
+        *dtypes, scale=scales, zero_point=zero_point, dim=packing.channels[0] if packing.channels else None,
+        channels=channels, saturate=packing.saturate,
+    )  # fmt: skip
+    number = np.float32 if conversion.computes == "f32" else np.float64
+    return conversion, {name: np.ascontiguousarray(x, number) for name, x in values.items()}
+
+
+@contextmanager
+def _naming(number: int) -> Generator[None]:
+    """What is raised inside names the weight."""
+    try:
+        yield
+    except LayoutError as error:
+        raise LayoutError(f"weight {number}: {error}") from error
+
+
+@public
+def compile_prepack(packings: Sequence[WeightPacking], *, threads: int | None = None) -> Prepack:
+    """A callable that packs weights: all that `packings` say, in one call, on up to `threads` threads (None: as many
+    as there are CPUs to run on). It may be called any number of times, from any number of threads.
+
+    Raises LayoutError, which names the weight, where descriptors disagree, where no kernel moves the layouts, where
+    sums are asked for of other elements than i8 or of pads that may not be zero, and where numbers do not fit.
+    """
+    with loading:
+        from layout_ir.backends.llvm.runtime.thread_pool import cpus
+
+    if threads is not None and threads < 1:
+        raise LayoutError(f"weights cannot be packed on {threads} threads")
+    return Prepack(packings, threads or cpus())
+
+
+@public
+def prepack(
+    weights: Sequence[Array],
+    formats: Format | str | Sequence[Format | str],
+    *,
+    dtype: str | None = None,
+    source_dtype: str | None = None,
+    scales: Sequence[Any] | None = None,
+    channels: int | Sequence[int] = 0,
+    compensation: Sequence[Compensation] = (),
+    out: Sequence[Array] | None = None,
+    threads: int | None = None,
+) -> list[Array]:
+    """`weights`, NumPy arrays in the order of their dims, each in its format: a row of stored elements for each.
+
+    `formats` is one for each weight, or one for all. `dtype` names the elements of the results (those of the weights
+    without it), `source_dtype` those of arrays for which NumPy has no type. `scales` has for each weight None, a
+    number, or one for each of its output channels, which are the dims `channels` of every weight. With `compensation`,
+    i8 weights are followed by sums of each channel (`COMPENSATIONS`), as bytes of the same array. `out` are arrays to
+    write to, else there are new ones; `threads` share the whole list (None: as many as there are CPUs to run on).
+
+    Weights that are not contiguous are copied first. Raises LayoutError, which names the weight, for what does not fit.
+    """
+    count = len(weights)
+    each = [formats] * count if isinstance(formats, Format | str) else list(formats)
+    given = [None] * count if scales is None else list(scales)
+    for what, found in (("formats", each), ("scales", given), ("out", weights if out is None else out)):
+        if len(found) != count:
+            raise LayoutError(f"{what} has {len(found)} entries, expected {count}, one for each weight")
+    dims = (channels,) if isinstance(channels, int) else tuple(channels)
+    arrays = [np.ascontiguousarray(weight) for weight in weights]
+    packings: list[WeightPacking] = []
+    for number, (array, fmt, scale) in enumerate(zip(arrays, each, given, strict=True)):
+        with _naming(number):
+            name = element_type_of(array.dtype).name if source_dtype is None else canonical_name(source_dtype)
+            packings.append(
+                WeightPacking(
+                    TensorDesc(array.shape, name), TensorDesc(array.shape, dtype or name, Format.of(fmt)),
+                    scale, dims, tuple(compensation),
+                )
+            )  # fmt: skip
+    prepared = compile_prepack(packings, threads=threads)
+    results = [_fresh(packing) for packing in packings] if out is None else list(out)
+    prepared(arrays, results)
+    return results
+
+
+def _fresh(packing: WeightPacking) -> Array:
+    """A row for the destination; zeros where something in it is not written."""
+    layout, kind = packing.destination.layout, storage_of(packing.destination.dtype)
+    written = layout.is_dense() and (not layout.is_padded or layout.pad != "undef")
+    size = -(-packing.sizes[1] // kind.itemsize)
+    return np.empty(size, kind) if written else np.zeros(size, kind)
