@@ -30,12 +30,6 @@ from layout_ir.elements.element_types import bits_of, canonical_name
 from layout_ir.elements.quantization import PARAMETERS, Conversion
 from layout_ir.errors import LayoutError, shape_text
 
-_LEAST_PART_TO_WAKE = 2 << 20
-"""Bytes of source and destination per thread from which on sleeping threads are woken: that can take 50 us."""
-
-_LEAST_PART = 80 << 10
-"""Bytes of source and destination per thread from which on dispatching a part to a spinning thread pays."""
-
 Values = Mapping[str, Any]
 """Runtime parameters: quantization parameters that are given with a call, by name."""
 
@@ -137,7 +131,7 @@ class _Checked:
         self.code = code  # keeps the machine code
         self.call = _SIGNATURE(code.address(name))
         self.sizes = index(plan.src_bytes), index(plan.dst_bytes)
-        no_wake = threads > 1 and sum(self.sizes) < threads * _LEAST_PART_TO_WAKE
+        no_wake = threads > 1 and sum(self.sizes) < threads * host().profile.wake_bytes
         self.threads = threads + thread_pool.NO_WAKE if no_wake else threads
         self.kernel = code.address(name)
 
@@ -282,7 +276,7 @@ def _threads_for(plan: Plan, threads: int) -> int:
 
 def threads_for(size: int, threads: int) -> int:
     """How many of `threads` share `size` bytes of source and destination, so that dispatching no part costs more."""
-    return thread_pool.available(min(threads, max(1, size // _LEAST_PART)))
+    return thread_pool.available(min(threads, max(1, size // host().profile.dispatch_bytes)))
 
 
 def choose_plan(
