@@ -44,9 +44,10 @@ class MachineProfile:
     memory_streamed_ns: float
     """Nanoseconds to copy a line past the caches, source and destination in memory (38 GB/s)."""
     l1_conflict_ns: float
-    """Nanoseconds more per line where the lines between two neighbours overfill their sets of L1."""
+    """Nanoseconds more per line where the lines between two neighbours overfill their sets of L1
+    (64 places 4096 bytes apart, 2.9 ns, and 4160 bytes apart, 1.6 ns)."""
     l2_conflict_ns: float
-    """Nanoseconds more per line where they overfill their sets of L2 too (a 64-byte copy per 64 KiB: 11 GB/s)."""
+    """Nanoseconds more per line where they overfill their sets of L2 too (128 KiB apart)."""
     page_ns: float
     """Nanoseconds more per line where more pages lie between two neighbours than the first TLB has entries."""
     sequences: int
@@ -112,8 +113,8 @@ def built_in_profile(l2: int, l3: int) -> MachineProfile:
         memory_ns=4.4,
         memory_streamed_ns=3.4,
         l1_conflict_ns=1.3,
-        l2_conflict_ns=4.0,
-        page_ns=1.0,
+        l2_conflict_ns=0.8,
+        page_ns=0.2,
         sequences=4,
         prefetch_distance=256,
         hardware_prefetch=2048,

@@ -46,17 +46,23 @@ PAGE = 4096
 LONG_PIECE = 2 * LINE
 """Bytes from which on pieces are as good as few sequences: the processor prefetches, and lines follow each other."""
 
-_IN_FLIGHT = 64
+_WRITES_IN_FLIGHT, _READS_IN_FLIGHT = 64, 32
 """Lines that are on their way at a time: so many must find a place, even where none is asked for again."""
 
 _READS = 0.5
 """Of what a conflict costs a write, what it costs a read: only what was prefetched is lost."""
 
+_JUMP = 0.1
+"""Of what a line costs through the caches, what a jump costs that meets no conflict: a stream begins anew."""
+
+_STREAMED_CONFLICT = 0.4
+"""Of what a conflict in L1 costs a store through the caches, what it costs one past them."""
+
 _TLB_ENTRIES = 64
 """Pages that the first TLB knows, on the processors of the last ten years: 64 to 96."""
 
 _STAGING_PART = 0.25
-"""Of what a cached line costs, what a line costs that takes the way through a staging buffer in L1."""
+"""Of what a line costs, what it costs more by the way through a staging buffer, for which short pieces are read."""
 
 Walk = list[tuple[int, int]]
 """(count, stride) of loops, the innermost first."""
@@ -98,32 +104,36 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     else:
         line = profile.cached_ns if volume <= limit else profile.memory_ns
     if isinstance(step.kernel, Staged):
-        line += _STAGING_PART * profile.cached_ns
+        line += _STAGING_PART * line
     lines_read, lines_written = _volume(reads) / LINE, _volume(writes) / LINE
     return (
         line * (lines_read + lines_written) / 2
-        + (0 if _prefetches(work.kernel) else _READS) * _jump_cost(read, machine, streams=False) * lines_read
-        + _jump_cost(written, machine, streams=step.kernel.streaming) * lines_written
+        + (0 if _prefetches(step, work.kernel) else _READS)
+        * _jump_cost(read, machine, _READS_IN_FLIGHT)
+        * lines_read
+        + _jump_cost(written, machine, _WRITES_IN_FLIGHT, streams=step.kernel.streaming) * lines_written
     )
 
 
-def _prefetches(kernel: Kernel) -> bool:
-    return isinstance(kernel, Tile) and bool(kernel.prefetch_distance)
+def _prefetches(step: Step, kernel: Kernel) -> bool:
+    """Whether the source is asked for in time, wherever it lies."""
+    return step.prefetch is not None or (isinstance(kernel, Tile) and bool(kernel.prefetch_distance))
 
 
-def _jump_cost(side: Side, machine: Machine, *, streams: bool) -> float:
+def _jump_cost(side: Side, machine: Machine, in_flight: int, *, streams: bool = False) -> float:
     """Nanoseconds per line, beside those of the line itself."""
-    profile, cost = machine.profile, 0.0
+    profile = machine.profile
     if side.jumps == 1:
         return 0.0
-    lines = min(side.jumps, _IN_FLIGHT) if side.piece >= LINE else side.jumps
-    prices = profile.l1_conflict_ns, profile.l2_conflict_ns
-    for (way, ways), price in zip(machine.ways, prices, strict=True):
-        sets = way // max(gcd(side.stride, way), LINE)
-        if lines > ways * sets:
-            cost += price
-        if streams:
-            break  # the lines of a store that bypasses the caches are in L1's buffers only
+    l1, l2 = (ways * (way // max(gcd(side.stride, way), LINE)) for way, ways in machine.ways)
+    few = min(side.jumps, in_flight) if side.piece >= LINE else side.jumps
+    cost = _JUMP * profile.cached_ns
+    if few > l1:
+        cost += profile.l1_conflict_ns * (_STREAMED_CONFLICT if streams else 1)
+    if streams and few > l1 and side.jumps > l2:
+        cost += profile.l1_conflict_ns
+    if few > l2 and not streams:
+        cost += profile.l2_conflict_ns
     if side.stride >= PAGE and side.jumps > _TLB_ENTRIES:
         cost += profile.page_ns
     if streams and side.piece < LINE:

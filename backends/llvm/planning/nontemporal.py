@@ -125,16 +125,18 @@ def streamed(steps: Sequence[Step], pair: ElementPair, machine: Machine) -> list
     return [part for new, old in zip(direct, steps, strict=True) for part in new or [old]]
 
 
-def streamed_copies(steps: Sequence[Step], pair: ElementPair) -> list[Step]:
-    """`steps` in their orders, those of them with nontemporal stores that copy whole lines."""
+def streamed_in_order(steps: Sequence[Step], pair: ElementPair) -> list[Step]:
+    """`steps` in their orders, those of them with nontemporal stores that copy whole lines or empty a buffer."""
     return [
-        replace(step, kernel=replace(step.kernel, streaming=True)) if _copies_lines(step, pair) else step
+        replace(step, kernel=replace(step.kernel, streaming=True)) if _writes_lines(step, pair) else step
         for step in steps
     ]
 
 
-def _copies_lines(step: Step, pair: ElementPair) -> bool:
+def _writes_lines(step: Step, pair: ElementPair) -> bool:
     kernel = step.kernel
+    if isinstance(kernel, Staged):
+        return True
     if not isinstance(kernel, Copy) or pair.dst_packed or step.dst % LINE:
         return False
     strides = [loop.dst if isinstance(loop, Loop) else 1 for loop in (*step.loops, kernel.inner)]

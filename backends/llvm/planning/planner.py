@@ -29,7 +29,7 @@ from layout_ir.backends.llvm.planning.index_splitting import (
     split,
 )
 from layout_ir.backends.llvm.planning.loop_blocking import other_orders
-from layout_ir.backends.llvm.planning.nontemporal import streamed, streamed_copies, streaming_limit
+from layout_ir.backends.llvm.planning.nontemporal import streamed, streamed_in_order, streaming_limit
 from layout_ir.backends.llvm.planning.out_of_cache import out_of_cache
 from layout_ir.backends.llvm.planning.parallel import for_threads
 from layout_ir.backends.llvm.planning.schedule import element_steps, fill_step
@@ -70,6 +70,8 @@ def candidates(
             for k, step in enumerate(plain)
             for parts in [[step], *reordered(step, pair, machine)]
         ]
+        if machine.streams:
+            orders += [streamed(work.steps, pair, machine), *(streamed_in_order(x, pair) for x in orders)]
         plans += [replace(first, steps=tuple(_for_threads(steps, threads))) for steps in orders]
     return list(dict.fromkeys(plans))
 
@@ -143,19 +145,26 @@ def _scheduled(
 ) -> list[Step]:
     """The steps in the orders, and with the stores, that are expected to take the least time."""
     steps, volume = work.steps, work.volume
-    by_volume = machine.streams and volume > streaming_limit(work.moving, pair, machine, threads)
-    if not (stream or volume > machine.l2 or by_volume):
-        return [in_cache(step, machine) for step in steps]
-    past = streamed(steps, pair, machine)
-    through = [out_of_cache(step, pair, machine) for step in steps]
     may_stream = machine.streams and stream is not False
+    by_volume = may_stream and (stream or volume > streaming_limit(work.moving, pair, machine, threads))
+    # What costs less is no guard that a symbolic volume could have: it goes by the volume alone.
+    if by_volume and isinstance(volume, SymInt):
+        return streamed(steps, pair, machine)
+    if not (by_volume or volume > machine.l2):
+        return [in_cache(step, machine) for step in steps]
+    through = [out_of_cache(step, pair, machine) for step in steps]
     if isinstance(volume, SymInt):
-        return past if may_stream and (stream or by_volume) else through
+        return through
+    past = streamed(steps, pair, machine)
     cost = partial(steps_cost, volume=volume, pair=pair, machine=machine, threads=threads)
-    cached = [part for step in through for part in _cheapest([[step], *reordered(step, pair, machine)], cost)]
+    orders = [[[step], *reordered(step, pair, machine)] for step in through]
+    cached = [part for options in orders for part in _cheapest(options, cost)]
     if not may_stream:
         return cached
-    past = _cheapest([past, streamed_copies(cached, pair)], cost)
+    in_order = [[streamed_in_order(option, pair) for option in options] for options in orders]
+    other = [part for options in in_order for part in _cheapest(options, cost)]
+    if any(step.kernel.streaming for step in other):
+        past = _cheapest([past, other], cost)
     return past if stream else _cheapest([past, cached] if by_volume else [cached, past], cost)
 
 

@@ -23,6 +23,7 @@ from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.llvm.runtime.array_kinds import check_kind
 from layout_ir.backends.llvm.runtime.entry import entry
 from layout_ir.backends.llvm.runtime.jit import Code
+from layout_ir.backends.llvm.runtime.profile_file import measured_once
 from layout_ir.backends.llvm.runtime.tuning import Choice, choose
 from layout_ir.caches import keeps_kernels
 from layout_ir.dialects.kernel.plan import Plan
@@ -249,10 +250,12 @@ def compile_reorder(
     """
     if threads is not None and threads < 1:
         raise LayoutError(f"a reorder cannot run on {threads} threads")
-    machine = runnable(target)
     if conversion is None:
         name = canonical_name(dtype)
         conversion = Conversion(name, name if dst_dtype is None else canonical_name(dst_dtype))
+    if target is None:
+        measured_once((src.extent * bits_of(conversion.src) + dst.extent * bits_of(conversion.dst)) // 8)
+    machine = runnable(target)
     return _prepared(src, dst, conversion, threads or thread_pool.cpus(), machine, tune)
 
 

@@ -146,7 +146,7 @@ def test_what_lies_in_few_sequences_is_cached_up_to_twice_the_volume():
     assert not streamed("nchw", "nhwc", 14, 3, 224, 224)
     assert streamed("nchw", "nhwc", 28, 3, 224, 224)
     assert not streamed("nChw8c", "nChw16c", 12, 64, 56, 56)
-    assert streamed("nhwc", "nChw8c", 12, 64, 56, 56)
+    assert streamed("nchw", "nhwc", 12, 64, 56, 56)
     assert streamed("nChw8c", "nchw", 12, 64, 56, 56)
 
 
