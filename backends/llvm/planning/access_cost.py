@@ -213,13 +213,13 @@ def _kernel_walks(kernel: Kernel, pair: ElementPair) -> tuple[Walk, Walk]:
 
 
 def _tile_walks(tile: Tile, pair: ElementPair) -> tuple[Walk, Walk]:
-    src, dst = (tile.width, tile.width) if pair.conversion is None else (max(pair.src, 1), max(pair.dst, 1))
+    src, dst = (tile.width, tile.width) if pair.conversion is None else (pair.src, pair.dst)
     row = index(tile.rows.stride)
     high, wide = index(tile.block("rows")), index(tile.block("cols"))
     reads: Walk = [(wide * src, 1), (tile.valid or high, row)]
     # Columns that are folded have had all their turns before the next rows have theirs.
-    columns = tile.cols.loops if tile.cols.fold else ((wide, tile.cols.stride),)
-    writes: Walk = [(high * dst, 1), *((index(count), index(stride)) for count, stride in columns)]
+    columns = [(index(count), index(stride)) for count, stride in tile.cols.loops]
+    writes: Walk = [(high * dst, 1), *(columns if tile.cols.fold else [(wide, index(tile.cols.stride))])]
     extents = {"rows": index(tile.rows.count), "cols": index(tile.cols.count)}
     blocks: list[tuple[str, int, int]] = []
     for blocking in tile.schedule:
