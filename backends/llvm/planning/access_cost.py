@@ -126,7 +126,8 @@ def _jump_cost(side: Side, machine: Machine, in_flight: int, *, streams: bool = 
     if side.jumps == 1:
         return 0.0
     l1, l2 = (ways * (way // max(gcd(side.stride, way), LINE)) for way, ways in machine.ways)
-    few = min(side.jumps, in_flight) if side.piece >= LINE else side.jumps
+    # Begun lines must stay until they are whole, beside those of the other side.
+    few = min(side.jumps, in_flight) if side.piece >= LINE else 2 * side.jumps
     cost = _JUMP * profile.cached_ns
     if few > l1:
         cost += profile.l1_conflict_ns * (_STREAMED_CONFLICT if streams else 1)
