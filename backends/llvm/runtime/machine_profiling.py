@@ -46,6 +46,9 @@ _PIECES = 64
 _BELIEVED = 8.0
 """By what factor a price may differ from the built-in one; beyond that something else was measured."""
 
+_DISTURBED = 1.5
+"""By what factor lines that meet no conflict may take longer than those of a plain copy."""
+
 _AHEAD = 1.02
 """How much faster streamed stores must be to win."""
 
@@ -149,11 +152,13 @@ class _Measurement:
         strides = l1_way, l1_way + LINE, l2_way // 2, 4 * l1_way + LINE
         plans = [_scattered_lines(volume // 2, stride, _PIECES) for stride in strides]
         many = _scattered_lines(volume // 2, l1_way + LINE, 4 * _PIECES)
-        l1, free, l2, free_far, pages = self._seconds([*plans, many])
+        l1, free, l2, free_far, pages = self._seconds([*plans, many], 3 * _ROUNDS)
         lines = [index(plan.dst_bytes) / LINE for plan in (*plans, many)]
         l1, free, l2, free_far, pages = (
             1e9 * t / n for t, n in zip((l1, free, l2, free_far, pages), lines, strict=True)
         )
+        if free > _DISTURBED * profile.cached_ns:
+            return profile  # lines without conflicts take no longer than others: something else ran
         return replace(
             profile,
             l1_conflict_ns=_believed(l1 - free, profile.l1_conflict_ns),
@@ -174,9 +179,9 @@ class _Measurement:
             plans.append(make_plan(layouts[0], layouts[1], ElementPair(4, 4), 0, machine, stream=False))
         if len(set(plans)) < len(plans):
             return profile
-        times = self._seconds(plans)
+        times = self._seconds(plans, 2 * _ROUNDS)
         best = min(range(len(times)), key=times.__getitem__)
-        chosen = distances[best] if times[best] < 0.97 * times[0] else profile.prefetch_distance
+        chosen = distances[best] if times[best] < 0.95 * times[0] else profile.prefetch_distance
         return replace(profile, prefetch_distance=chosen)
 
     def _dispatch(self, profile: MachineProfile) -> MachineProfile:
