@@ -35,6 +35,8 @@ if not os.path.exists(os.path.join(programs, "layout-opt")):
     # A checkout that is not installed.
     path.insert(0, stand_ins(TOOLS, os.path.join(config.test_exec_root, "bin"), [root]))
 config.environment["PATH"] = os.pathsep.join(path)
+# Plans are those of the built-in profiles, in the lit workers and in processes that they start.
+config.environment["LAYOUT_IR_CALIBRATE"] = os.environ["LAYOUT_IR_CALIBRATE"] = "off"
 
 for package in ("onnx", "onnxruntime"):
     if find_spec(package):

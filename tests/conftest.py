@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,10 @@ settings.register_profile(
     "any-machine", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any-machine")
+
+
+# Plans are those of the built-in profiles, here and in every process that a test starts.
+os.environ.setdefault("LAYOUT_IR_CALIBRATE", "off")
 
 
 @pytest.fixture

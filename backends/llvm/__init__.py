@@ -2,9 +2,10 @@
 
 planning    two layouts -> a plan, the value of `layout_ir.dialects.kernel.plan`: index sets, loops, micro-kernels,
             every choice in it; `out_of_cache`: the order of reads and prefetches where L2 does not hold the tensors;
-            `nontemporal`: stores that bypass the caches; `variants`: other choices for the same plan, to be measured
+            `nontemporal`: stores that bypass the caches; `access_cost`: which of several orders (`loop_blocking`) is
+            expected to be the fastest; `variants`: other choices for the same plan, to be measured
 emission    a plan -> LLVM IR in its final form; `kernels` hold the micro-kernels
-machine     what the code is made for
+machine     what the code is made for, and the profile of its memory (`profile`)
 runtime     LLVM IR -> machine code (`jit`) -> a callable on buffers (`call`)
 aot         LLVM IR -> an object file with a C interface
 """

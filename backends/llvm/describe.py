@@ -48,6 +48,7 @@ def describe_plan(plan: Plan, machine: Machine, threads: int = 1) -> list[str]:
         *describe_conversion(plan.conversion),
         f"for {machine.cpu}: registers of {machine.vector} bytes, caches of {caches}",
         _streaming_text(plan, machine, threads),
+        *_profile_lines(plan, machine),
     ]
     if not plan.steps:
         return [*lines, "there is nothing to do"]
@@ -135,21 +136,42 @@ def _streaming_text(plan: Plan, machine: Machine, threads: int) -> str:
     most = streaming_volume(machine, threads)
     limit = _size_text(most)
     if any(step.kernel.streaming for step in plan.steps):
+        if plan.src_bytes + plan.dst_bytes <= most:
+            return "stores bypass the caches: by the profile that takes less time in this order"
         return f"source and destination are more than the {limit} that caches serve well: stores bypass the caches"
     if not machine.streams:
         return "stores go through the caches: this machine has no others"
     volume = plan.src_bytes + plan.dst_bytes
     few = streaming_volume(machine, threads, few_streams=True)
-    if plan.conversion is None and most < few and volume <= few and in_few_streams(plan.steps):
+    if plan.conversion is None and most < few and volume <= few and in_few_streams(plan.steps, machine):
         limit = _size_text(few)
         return (
             f"stores go through the caches: up to {limit}, read and written in few sequences, that is faster"
         )
     if volume > most:
         return (
-            "stores go through the caches: too few bytes are elements, or no step writes whole lines in order"
+            "stores go through the caches: by the profile that takes less time in this order, or no step writes "
+            "whole lines"
         )
     return f"stores go through the caches: up to {limit} of source and destination that is faster"
+
+
+def _profile_lines(plan: Plan, machine: Machine) -> list[str]:
+    """Which facts about the machine's memory decided; nothing where L2 holds everything, for then none did."""
+    if plan.src_bytes + plan.dst_bytes <= machine.l2:
+        return []
+    profile = machine.profile
+    (l1_way, l1_ways), (l2_way, l2_ways) = machine.ways
+    return [
+        (
+            f"profile {profile.source}; in ns a line of 64 bytes: {profile.cached_ns:g} through the caches, "
+            f"{profile.streamed_ns:g} past them, in memory {profile.memory_ns:g} and {profile.memory_streamed_ns:g}"
+        ),
+        (
+            f"conflicts cost {profile.l1_conflict_ns:g} ns more in L1 ({l1_ways} ways of {_size_text(l1_way)}), "
+            f"{profile.l2_conflict_ns:g} in L2 ({l2_ways} ways of {_size_text(l2_way)}), many pages {profile.page_ns:g}"
+        ),
+    ]
 
 
 def describe_step(step: Step, conversion: Conversion | None = None) -> list[str]:

@@ -122,7 +122,10 @@ def local_machine(name: str) -> Machine:
     if missing:
         raise LayoutError(f"code for {name} needs {', '.join(missing)}, which this {here.cpu} has not")
     # The caches are those of the machine that will run it, and so is the linker's idea of the system.
-    return replace(machine, triple=here.triple, l1=here.l1, l2=here.l2, l3=here.l3)
+    return replace(
+        machine, triple=here.triple, l1=here.l1, l2=here.l2, l3=here.l3, l1_ways=here.l1_ways,
+        l2_ways=here.l2_ways, measured=here.measured,
+    )  # fmt: skip
 
 
 def runnable(target: Machine | str | None) -> Machine:

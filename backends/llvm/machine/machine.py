@@ -6,12 +6,14 @@ The host is asked, never assumed: the same program runs on machines with 16, 32 
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from layout_ir.backends.llvm.machine.profile import MachineProfile, built_in_profile
 from layout_ir.dialects.kernel.plan import LINE as LINE
 
 # The bindings have no type information.
@@ -42,6 +44,13 @@ class Machine:
     """Whether stores that bypass the caches are wanted."""
     abi: str = ""
     """The calling convention, where the CPU leaves a choice."""
+    l1_ways: int = 8
+    """Lines of L1 that share a set: its associativity."""
+    l2_ways: int = 8
+    """Lines of L2 that share a set."""
+    measured: MachineProfile | None = field(default=None, repr=False)
+    """What was measured on this machine, if anything was. Code depends on it by the plan alone, so `repr`, by which
+    code is remembered, leaves it out."""
 
     @property
     def architecture(self) -> str:
@@ -52,6 +61,16 @@ class Machine:
     def streams(self) -> bool:
         """Whether stores that bypass the caches are known to pay: nowhere else have they been measured."""
         return self.may_stream and self.architecture in ("x86_64", "i686")
+
+    @property
+    def profile(self) -> MachineProfile:
+        """How its memory behaves: as measured, else as its caches let one expect."""
+        return self.measured or built_in_profile(self.l2, self.l3)
+
+    @property
+    def ways(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Of L1 and L2: bytes of a way, after which addresses share a set again, and the number of ways."""
+        return (self.l1 // self.l1_ways, self.l1_ways), (self.l2 // self.l2_ways, self.l2_ways)
 
     @property
     def attributes(self) -> str:
@@ -72,9 +91,27 @@ class Machine:
         )
 
 
+ProfileSource = Callable[[Machine], MachineProfile | None]
+
+_profile_sources: list[ProfileSource] = []
+
+
+def register_profile_source(source: ProfileSource) -> None:
+    """Has `host` ask `source` for the profile that was measured on this machine."""
+    _profile_sources.append(source)
+    host.cache_clear()
+
+
 @cache
 def host() -> Machine:
-    """This machine."""
+    """This machine, with what was measured on it."""
+    machine = detected()
+    found = (source(machine) for source in _profile_sources)
+    return replace(machine, measured=next((profile for profile in found if profile), None))
+
+
+def detected() -> Machine:
+    """This machine as it describes itself, nothing measured."""
     features = llvm.get_host_cpu_features()
     triple = llvm.get_process_triple()
     if features.get("avx512bw") and features.get("avx512vl"):
@@ -83,15 +120,23 @@ def host() -> Machine:
         vector = 32
     else:
         vector = 16
-    sizes = {level: size for level, size in ((k, _cache_size(k)) for k in (1, 2, 3)) if size}
+    sizes = {level: size for level in (1, 2, 3) if (size := _cache_fact(level, "size"))}
     l1, l2 = sizes.get(1, 32 << 10), sizes.get(2, 512 << 10)
+    l1_ways, l2_ways = (_ways(level, size) for level, size in ((1, l1), (2, l2)))
     return Machine(
-        triple, llvm.get_host_cpu_name(), features.flatten(), vector, l1, l2, sizes.get(3, max(l2, 8 << 20))
-    )
+        triple, llvm.get_host_cpu_name(), features.flatten(), vector, l1, l2, sizes.get(3, max(l2, 8 << 20)),
+        l1_ways=l1_ways, l2_ways=l2_ways,
+    )  # fmt: skip
 
 
-def _cache_size(level: int) -> int:
-    """Bytes of the data cache of that level as Linux tells it, 0 where it does not."""
+def _ways(level: int, size: int) -> int:
+    """The associativity of the cache of `size` bytes, 8 where nothing credible is said of it."""
+    ways = _cache_fact(level, "ways_of_associativity")
+    return ways if 1 <= ways <= 64 and size % (ways * LINE) == 0 else 8
+
+
+def _cache_fact(level: int, name: str) -> int:
+    """A number of the data cache of that level as Linux tells it, sizes in bytes; 0 where it does not."""
     for index in sorted(_CACHES.glob("index*")):
         try:
             if (
@@ -99,7 +144,7 @@ def _cache_size(level: int) -> int:
                 or (index / "type").read_text().strip() == "Instruction"
             ):
                 continue
-            text = (index / "size").read_text().strip()
+            text = (index / name).read_text().strip()
             unit = {"K": 10, "M": 20, "G": 30}.get(text[-1:])
             return int(text) if unit is None else int(text[:-1]) << unit
         except (OSError, ValueError):

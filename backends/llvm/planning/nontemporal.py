@@ -45,23 +45,20 @@ from layout_ir.symbolic.symint import Size
 
 _PAGE = 4096
 
-_FEW_STREAMS = 4
-"""Sequences that are read or written side by side without loss."""
-
 _LEAST_STAGED = 8 * LINE
 """Bytes below which a staging buffer does not pay; its flush relies on at least one line."""
 
 
 def streaming_volume(machine: Machine, threads: int = 1, *, few_streams: bool = False) -> int:
-    """Bytes of source and destination from which on streaming pays: less than half of the last level is ours.
+    """Bytes of source and destination from which on streaming pays, by the profile of the machine.
 
-    Twice as many where the steps go through few sequences (`in_few_streams`), and where there are several threads:
+    More where the steps go through few sequences (`in_few_streams`), and where there are several threads:
     through the caches each is as fast as if it were alone, of the memory's bandwidth one alone takes most. Measured on
     Zen 4, GB/s of two threads for 15 MiB, through the caches and past them: nchw to nhwc 91 and 53, nChw16c to nchw 120
     and 50, croutons 136 and 97, bytes transposed 55 and 54.
     """
-    alone = max(4 * machine.l2, 3 * machine.l3 // 8)
-    return 2 * alone if few_streams or threads > 1 else alone
+    profile = machine.profile
+    return profile.streaming_volume_few if few_streams or threads > 1 else profile.streaming_volume
 
 
 def streaming_limit(steps: Sequence[Step], pair: ElementPair, machine: Machine, threads: int) -> int:
@@ -72,22 +69,25 @@ def streaming_limit(steps: Sequence[Step], pair: ElementPair, machine: Machine, 
     51 and 58, 6 MiB 60 and 63.
     """
     if pair.conversion is None:
-        return streaming_volume(machine, threads, few_streams=in_few_streams(steps))
+        return streaming_volume(machine, threads, few_streams=in_few_streams(steps, machine))
     limit = streaming_volume(machine, threads)
-    return 2 * limit // 3 if any(isinstance(step.kernel, Tile) for step in steps) else limit
+    if not any(isinstance(step.kernel, Tile) for step in steps):
+        return limit
+    profile = machine.profile
+    return limit * profile.streaming_volume_converting // profile.streaming_volume
 
 
-def in_few_streams(steps: Sequence[Step]) -> bool:
-    """Whether the steps go through source and destination as through at most four sequences each.
+def in_few_streams(steps: Sequence[Step], machine: Machine) -> bool:
+    """Whether the steps go through source and destination as through few sequences each, as many as the profile allows.
 
     The caches and hardware prefetching then serve up to twice the volume. Measured on Zen 4, share of the faster plain
     copy for 15 MiB, through the caches and past them: colour images interleaved 0.97 and 0.86, nChw8c to nChw16c 1.05
     and 0.78; but nChw8c to nchw 0.63 and 0.85, transposes 0.2 to 0.5 and 0.6 to 0.9.
     """
-    return all(_in_few_streams(step) for step in steps)
+    return all(_in_few_streams(step, machine.profile.sequences) for step in steps)
 
 
-def _in_few_streams(step: Step) -> bool:
+def _in_few_streams(step: Step, most: int) -> bool:
     kernel = step.kernel
     if isinstance(kernel, Interleave):
         return True
@@ -104,7 +104,7 @@ def _in_few_streams(step: Step) -> bool:
                 extent *= count
             else:
                 streams *= count
-        if streams > _FEW_STREAMS:
+        if streams > most:
             return False
     return True
 
@@ -123,6 +123,24 @@ def streamed(steps: Sequence[Step], pair: ElementPair, machine: Machine) -> list
         if staged is not None:
             return staged
     return [part for new, old in zip(direct, steps, strict=True) for part in new or [old]]
+
+
+def streamed_in_order(steps: Sequence[Step], pair: ElementPair) -> list[Step]:
+    """`steps` in their orders, those of them with nontemporal stores that copy whole lines or empty a buffer."""
+    return [
+        replace(step, kernel=replace(step.kernel, streaming=True)) if _writes_lines(step, pair) else step
+        for step in steps
+    ]
+
+
+def _writes_lines(step: Step, pair: ElementPair) -> bool:
+    kernel = step.kernel
+    if isinstance(kernel, Staged):
+        return True
+    if not isinstance(kernel, Copy) or pair.dst_packed or step.dst % LINE:
+        return False
+    strides = [loop.dst if isinstance(loop, Loop) else 1 for loop in (*step.loops, kernel.inner)]
+    return not any(stride % LINE for stride in (*strides, bytes_written(kernel, pair)))
 
 
 def _whole_lines(step: Step, pair: ElementPair, machine: Machine) -> list[Step] | None:

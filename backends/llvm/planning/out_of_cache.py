@@ -30,12 +30,6 @@ from layout_ir.symbolic.symint import Size
 
 _PAGE = 4096
 
-_PREFETCHED_BY_HARDWARE = 2048
-"""Bytes of an iteration below which the processor itself has prefetched the source of the next one."""
-
-PREFETCH_DISTANCE = 256
-"""Bytes by which prefetches run ahead in rows that are read as whole lines: 27 to 35 GB/s for 4096 x 4096."""
-
 
 def out_of_cache(step: Step, pair: ElementPair, machine: Machine) -> Step:
     """`step` with stores through the caches, for a source and destination that L2 does not hold."""
@@ -51,7 +45,7 @@ def out_of_cache(step: Step, pair: ElementPair, machine: Machine) -> Step:
     if kernel.square:
         many = kernel.schedule[-1].axis == "rows" and kernel.rows.count > LINE // kernel.width
         first = kernel.schedule[0]
-        distance = PREFETCH_DISTANCE
+        distance = machine.profile.prefetch_distance
         if first.axis == "rows":
             # 256 x 14 x 14, two threads: 97 GB/s instead of 80.
             distance = _prefetch_distance(
@@ -90,7 +84,7 @@ def _prefetch_distance(stride: Size, row: Size, high: Size, machine: Machine) ->
     In long rows some lines; where short rows lie one behind the other, in as many rows again.
     """
     follows = stride == row < _PAGE and high * row <= machine.l2 // 8
-    return high * row if follows else PREFETCH_DISTANCE
+    return high * row if follows else machine.profile.prefetch_distance
 
 
 def copy_in_source_order(step: Step, pair: ElementPair) -> Step:
@@ -137,7 +131,7 @@ def streamed_tile(step: Step, tile: Tile, machine: Machine) -> Step:
         return prefetching(scheduled(*few_rows), machine)
     if tile.square and rows.stride % _PAGE == 0:
         # Rows share a set of L1: every line is loaded once, for 64 rows at a time.
-        part = replace(tile, prefetch_distance=PREFETCH_DISTANCE)
+        part = replace(tile, prefetch_distance=machine.profile.prefetch_distance)
         down = Blocking("cols", wide), Blocking("rows", high)
         if rows.count > 4 * high:
             down = Blocking("rows", 4 * high), *down
@@ -186,7 +180,7 @@ def prefetching(step: Step, machine: Machine) -> Step:
         loop = step.loops[depth]
         if not isinstance(loop, Loop):
             return step
-        if loop.src == volume >= _PREFETCHED_BY_HARDWARE:
+        if loop.src == volume >= machine.profile.hardware_prefetch:
             return replace(step, prefetch=depth) if volume <= machine.l2 // 2 else step
         volume *= iterations((loop,))
     return step

@@ -7,15 +7,19 @@ product is too large, dims that do not take part in the innermost runs keep loop
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import product
 from math import prod
+from typing import NamedTuple
 
 from layout_ir.algebra.canonical import canonical_digits
 from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.refinement import Nest, StridedLoop, refine
 from layout_ir.algebra.refinement import TableLoop as RefinedTableLoop
 from layout_ir.backends.llvm.machine.machine import LINE, Machine
+from layout_ir.backends.llvm.planning.access_cost import steps_cost
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.index_splitting import (
     Domain,
@@ -24,10 +28,12 @@ from layout_ir.backends.llvm.planning.index_splitting import (
     single_position,
     split,
 )
-from layout_ir.backends.llvm.planning.nontemporal import streamed, streaming_limit
+from layout_ir.backends.llvm.planning.loop_blocking import other_orders
+from layout_ir.backends.llvm.planning.nontemporal import streamed, streamed_in_order, streaming_limit
 from layout_ir.backends.llvm.planning.out_of_cache import out_of_cache
 from layout_ir.backends.llvm.planning.parallel import for_threads
 from layout_ir.backends.llvm.planning.schedule import element_steps, fill_step
+from layout_ir.backends.llvm.planning.staging import staged_tiles
 from layout_ir.backends.llvm.planning.tiles import in_cache
 from layout_ir.backends.llvm.planning.variants import variants
 from layout_ir.dialects.kernel.plan import Level, Loop, Plan, Step, TableLoop
@@ -39,17 +45,35 @@ from layout_ir.symbolic.symint import Size, SymInt
 # Code grows with every domain, about 2 ms of compilation each; a nest with variable bounds runs at half the speed.
 _MAX_DOMAINS = 16
 
+_TIE = 0.02
+"""Of two plans whose expected times differ by no more than this part of them, neither is known to be the faster."""
+
 
 def candidates(
     src: Layout, dst: Layout, pair: ElementPair, pad: int, machine: Machine, threads: int = 1
 ) -> list[Plan]:
-    """A handful of plans that do what `make_plan`'s does, which is the first; for those who measure.
+    """The plans that `make_plan` chooses among, its choice first, and their variants; for those who measure.
 
     Raises LayoutError where `make_plan` does.
     """
-    first = make_plan(src, dst, pair, pad, machine, threads)
-    other = make_plan(src, dst, pair, pad, machine, threads, stream=not streams(first))
-    return list(dict.fromkeys([first, *variants(first), other]))
+    work = _work(src, dst, pair, pad, machine)
+    first, other = (
+        _planned(work, src, dst, pair, machine, threads, stream)
+        for stream in (None, not streams(make_plan(src, dst, pair, pad, machine, threads)))
+    )
+    plans = [first, *variants(first, machine), other]
+    if not isinstance(work.volume, SymInt) and work.volume > machine.l2:
+        plain = [out_of_cache(step, pair, machine) for step in work.steps]
+        # One step at a time: most plans have one that takes most of the time.
+        orders = [
+            [*plain[:k], *parts, *plain[k + 1 :]]
+            for k, step in enumerate(plain)
+            for parts in [[step], *reordered(step, pair, machine)]
+        ]
+        if machine.streams:
+            orders += [streamed(work.steps, pair, machine), *(streamed_in_order(x, pair) for x in orders)]
+        plans += [replace(first, steps=tuple(_for_threads(steps, threads))) for steps in orders]
+    return list(dict.fromkeys(plans))
 
 
 def streams(plan: Plan) -> bool:
@@ -69,6 +93,21 @@ def make_plan(
     Raises LayoutError where `refine` does, where a layout has addresses below 0, or where the conversion has channels
     along a dim that is not there or has another extent.
     """
+    return _planned(_work(src, dst, pair, pad, machine), src, dst, pair, machine, threads, stream)
+
+
+class _Work(NamedTuple):
+    """What is to be done, before orders and stores are chosen."""
+
+    steps: list[Step]
+    """For the elements, and for pads that are filled."""
+    moving: list[Step]
+    """Those of them for the elements."""
+    volume: Size
+    """Bytes read and written."""
+
+
+def _work(src: Layout, dst: Layout, pair: ElementPair, pad: int, machine: Machine) -> _Work:
     nest = size_oblivious(refine)(src, dst)
     check_addresses(src, dst)
     if pair.conversion is not None:
@@ -84,20 +123,64 @@ def make_plan(
         for domain in pad_domains(dst, pair.dst, *(fused or (None, 1))):
             steps.append(fill_step(domain.shifted(0, dst.offset * pair.dst), pair.dst, pad))
     written = elements if dst.pad == "undef" else prod(dst.padded_shape)
-    volume = pair.src_bytes(elements) + pair.dst_bytes(written)
-    if stream is None:
-        stream = machine.streams and volume > streaming_limit(found, pair, machine, threads)
-    if stream and machine.streams:
-        steps = streamed(steps, pair, machine)
-    elif volume > machine.l2:
-        steps = [out_of_cache(step, pair, machine) for step in steps]
-    else:
-        steps = [in_cache(step, machine) for step in steps]
-    if threads > 1:
-        steps = [for_threads(step, threads) for step in steps]
+    return _Work(steps, found, pair.src_bytes(elements) + pair.dst_bytes(written))
+
+
+def _planned(
+    work: _Work, src: Layout, dst: Layout, pair: ElementPair, machine: Machine, threads: int,
+    stream: bool | None,
+) -> Plan:  # fmt: skip
+    steps = _for_threads(_scheduled(work, pair, machine, threads, stream), threads)
     sizes = pair.src_bytes(src.extent), pair.dst_bytes(dst.extent)
     width = pair.src if pair.conversion is None else pair.narrower
     return Plan(width, *sizes, tuple(steps), pair.conversion)
+
+
+def _for_threads(steps: Sequence[Step], threads: int) -> list[Step]:
+    return [for_threads(step, threads) for step in steps] if threads > 1 else list(steps)
+
+
+def _scheduled(
+    work: _Work, pair: ElementPair, machine: Machine, threads: int, stream: bool | None
+) -> list[Step]:
+    """The steps in the orders, and with the stores, that are expected to take the least time."""
+    steps, volume = work.steps, work.volume
+    may_stream = machine.streams and stream is not False
+    by_volume = may_stream and (stream or volume > streaming_limit(work.moving, pair, machine, threads))
+    # What costs less is no guard that a symbolic volume could have: it goes by the volume alone.
+    if by_volume and isinstance(volume, SymInt):
+        return streamed(steps, pair, machine)
+    if not (by_volume or volume > machine.l2):
+        return [in_cache(step, machine) for step in steps]
+    through = [out_of_cache(step, pair, machine) for step in steps]
+    if isinstance(volume, SymInt):
+        return through
+    past = streamed(steps, pair, machine)
+    cost = partial(steps_cost, volume=volume, pair=pair, machine=machine, threads=threads)
+    orders = [[[step], *reordered(step, pair, machine)] for step in through]
+    cached = [part for options in orders for part in _cheapest(options, cost)]
+    if not may_stream:
+        return cached
+    in_order = [[streamed_in_order(option, pair) for option in options] for options in orders]
+    other = [part for options in in_order for part in _cheapest(options, cost)]
+    if any(step.kernel.streaming for step in other):
+        past = _cheapest([past, other], cost)
+    return past if stream else _cheapest([past, cached] if by_volume else [cached, past], cost)
+
+
+def _cheapest(options: Sequence[list[Step]], cost: Callable[[list[Step]], float]) -> list[Step]:
+    """The option that costs the least; the first, unless another one costs clearly less."""
+    costs = [cost(option) for option in options]
+    least = min(range(len(options)), key=costs.__getitem__)
+    return options[least] if costs[least] < (1 - _TIE) * costs[0] else options[0]
+
+
+def reordered(step: Step, pair: ElementPair, machine: Machine) -> Iterator[list[Step]]:
+    """Steps that do what `step` does, with stores through the caches, in orders that the profile may prefer."""
+    yield from other_orders(step, pair)
+    staged = staged_tiles(step) if pair.conversion is None else None
+    if staged is not None:
+        yield staged
 
 
 def check_addresses(src: Layout, dst: Layout) -> None:

@@ -25,6 +25,9 @@ _LINES = 2
 _READ = 256
 """Bytes of a block in each row of the source: less, and lines are read twice too often."""
 
+_BLOCK_READ, _BLOCK_WRITTEN = 2 * LINE, 8 * LINE
+"""Bytes of each row of source and destination in a block of `staged_tiles`."""
+
 _LONG = 16
 """Blocks in a row below which its ends count too much."""
 
@@ -69,6 +72,47 @@ def staged_rows(step: Step) -> list[Step] | None:
         for cols in _blocks(tile.cols.count, wide, 16)
         for rows in _blocks(tile.rows.count, high, high)
     ]
+
+
+def staged_tiles(step: Step) -> list[Step] | None:
+    """The transposition `step` in blocks that write some lines at a time to each row of the destination, over a buffer.
+
+    None where rows of the destination do not lie in whole lines, or there are too few rows. For rows that are powers of
+    two apart: tiles that write a line to each of 16 such rows overfill a set of L1. Measured on Zen 4, 1024 x 1024 of
+    f32: 41 GB/s in tiles, 46 so.
+    """
+    tile = step.kernel
+    if not isinstance(tile, Tile) or not tile.square or tile.cols.fold or tile.streaming:
+        return None
+    width, stride = tile.width, tile.cols.stride
+    high, wide = _BLOCK_WRITTEN // width, _BLOCK_READ // width
+    if not all(isinstance(x, Loop) and x.dst % LINE == 0 for x in step.loops):
+        return None
+    if step.dst % LINE or stride % LINE or (tile.rows.count * width) % LINE:
+        return None
+    if tile.rows.count < high or tile.cols.count < wide:
+        return None
+    result: list[Step] = []
+    for rows in _blocks(tile.rows.count, high, 16):
+        for cols in _blocks(tile.cols.count, wide, 16):
+            size = rows.size * width
+            row_stride = size + LINE * (1 + size // LINE % 2)  # an odd number of lines
+            part = replace(
+                tile,
+                rows=Axis(rows.size, tile.rows.stride),
+                cols=Axis(cols.size, row_stride),
+                schedule=(Blocking("rows", 16), Blocking("cols", 16)),
+            )
+            kernel = Staged(size, (Step((), 0, 0, part, -1),), False, index(cols.size), stride, row_stride)
+            loops = [*step.loops]
+            if rows.number > 1:
+                loops.append(Loop(rows.number, rows.size * tile.rows.stride, size))
+            if cols.number > 1:
+                loops.append(Loop(cols.number, cols.size * width, cols.size * stride))
+            src = step.src + rows.first * tile.rows.stride + cols.first * width
+            dst = step.dst + rows.first * width + cols.first * stride
+            result.append(finished(replace(step, src=src, dst=dst), tuple(loops), kernel))
+    return result
 
 
 class _Blocks(NamedTuple):

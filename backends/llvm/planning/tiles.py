@@ -31,9 +31,6 @@ from layout_ir.symbolic.symint import Size, SymInt, hint_of, is_remainder
 _FEW_COLS = 256
 """Bytes of a row of the source from which on a tile has columns enough."""
 
-_L1_WAY = 4096
-"""Bytes of a way of L1, whose sets are found by the address inside a page: lines so far apart share a set."""
-
 
 def _tile_rows(count: Size, per_lane: int, machine: Machine) -> int:
     """Rows of a tile: as many as registers have lanes for, or as are there.
@@ -97,8 +94,9 @@ def in_cache(step: Step, machine: Machine) -> Step:
     if not isinstance(tile, Tile) or not tile.square:
         return step
     high, strides = tile.block("rows"), (hint_of(tile.rows.stride), hint_of(tile.cols.stride))
-    read, written = (max(high * gcd(stride, _L1_WAY) // _L1_WAY, 1) for stride in strides)
-    if read > 1 and read + written > machine.l1 // _L1_WAY:
+    way, ways = machine.ways[0]
+    read, written = (max(high * gcd(stride, way) // way, 1) for stride in strides)
+    if read > 1 and read + written > ways:
         return step
     schedule = (*tile.schedule, Blocking("cols", LANE // tile.width))
     return replace(step, kernel=replace(tile, square=False, schedule=schedule))

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
-from layout_ir.backends.llvm.planning.out_of_cache import PREFETCH_DISTANCE
+from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.dialects.kernel.plan import Blocking, Plan, Step, Tile
 
 
-def variants(plan: Plan) -> Iterator[Plan]:
+def variants(plan: Plan, machine: Machine) -> Iterator[Plan]:
     """Plans that differ from `plan` in one decision, taken alike in all steps; `plan` itself is not among them."""
-    for change in (_not_prefetching_iterations, _other_axis_first, _few_rows_at_a_time, _prefetching_rows):
+    for change in (
+        _not_prefetching_iterations,
+        _other_axis_first,
+        _few_rows_at_a_time,
+        partial(_prefetching_rows, machine.profile.prefetch_distance),
+    ):
         steps = tuple(map(change, plan.steps))
         if steps != plan.steps:
             yield replace(plan, steps=steps)
@@ -53,12 +59,12 @@ def _few_rows_at_a_time(step: Step) -> Step:
     return _tiles(step, halved)
 
 
-def _prefetching_rows(step: Step) -> Step:
+def _prefetching_rows(distance: int, step: Step) -> Step:
     """Prefetches in whole rows, or none."""
     return _tiles(
         step,
         lambda tile: (
-            replace(tile, prefetch_distance=0 if tile.prefetch_distance else PREFETCH_DISTANCE)
+            replace(tile, prefetch_distance=0 if tile.prefetch_distance else distance)
             if tile.square
             else tile
         ),

@@ -22,7 +22,6 @@ from layout_ir.backends.llvm.emission.emit import module_text, version
 from layout_ir.backends.llvm.emission.strided_copy import BLOCK, FIELDS, MOST_DIMS, strided_copy_module
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.runtime import thread_pool
-from layout_ir.backends.llvm.runtime.call import LEAST_PART, LEAST_PART_TO_WAKE
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.forking import fork_safe
 
@@ -295,6 +294,7 @@ go:
 
 def _source() -> str:
     """The module: the functions of `_FUNCTIONS`, and `set_up`, which is told what differs from process to process."""
+    profile = host().profile
     functions = [
         *strided_copy_module(host()),
         f"""\
@@ -331,7 +331,7 @@ here:
 long:
   %state = call ptr @PyEval_SaveThread()
   %both = shl i64 %size, 1
-  %parts = udiv i64 %both, {LEAST_PART}
+  %parts = udiv i64 %both, {profile.dispatch_bytes}
   %cpus = load i64, ptr @cpus
   %most = call i64 @llvm.umin.i64(i64 %parts, i64 %cpus)
   %alone = icmp ult i64 %most, 2
@@ -340,7 +340,7 @@ one:
   call void @run(ptr %copy, ptr null, i64 0, i64 1)
   br label %done
 many:
-  %worth = mul i64 %most, {LEAST_PART_TO_WAKE}
+  %worth = mul i64 %most, {profile.wake_bytes}
   %asleep = icmp ult i64 %both, %worth
   %mark = select i1 %asleep, i64 {thread_pool.NO_WAKE}, i64 0
   %threads = add i64 %most, %mark
@@ -428,7 +428,8 @@ def functions() -> dict[str, int] | None:
         return None
     with _lock:
         if _made is None:
-            key = f"array functions {version()} {np.__version__} {_HEAD}"
+            profile = host().profile
+            key = f"array functions {version()} {np.__version__} {_HEAD} {profile.dispatch_bytes} {profile.wake_bytes}"
             code = Code(_source, host(), ("set_up", *_FUNCTIONS), key=key)
             threads = thread_pool.available(thread_pool.cpus())
             parallel = thread_pool.ensure(threads).address if threads > 1 else 0

@@ -23,18 +23,13 @@ from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.llvm.runtime.array_kinds import check_kind
 from layout_ir.backends.llvm.runtime.entry import entry
 from layout_ir.backends.llvm.runtime.jit import Code
+from layout_ir.backends.llvm.runtime.profile_file import measured_once
 from layout_ir.backends.llvm.runtime.tuning import Choice, choose
 from layout_ir.caches import keeps_kernels
 from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.elements.element_types import bits_of, canonical_name
 from layout_ir.elements.quantization import PARAMETERS, Conversion
 from layout_ir.errors import LayoutError, shape_text
-
-LEAST_PART_TO_WAKE = 2 << 20
-"""Bytes of source and destination per thread from which on sleeping threads are woken: that can take 50 us."""
-
-LEAST_PART = 80 << 10
-"""Bytes of source and destination per thread from which on dispatching a part to a spinning thread pays."""
 
 Values = Mapping[str, Any]
 """Runtime parameters: quantization parameters that are given with a call, by name."""
@@ -137,7 +132,7 @@ class _Checked:
         self.code = code  # keeps the machine code
         self.call = _SIGNATURE(code.address(name))
         self.sizes = index(plan.src_bytes), index(plan.dst_bytes)
-        no_wake = threads > 1 and sum(self.sizes) < threads * LEAST_PART_TO_WAKE
+        no_wake = threads > 1 and sum(self.sizes) < threads * host().profile.wake_bytes
         self.threads = threads + thread_pool.NO_WAKE if no_wake else threads
         self.kernel = code.address(name)
 
@@ -255,10 +250,12 @@ def compile_reorder(
     """
     if threads is not None and threads < 1:
         raise LayoutError(f"a reorder cannot run on {threads} threads")
-    machine = runnable(target)
     if conversion is None:
         name = canonical_name(dtype)
         conversion = Conversion(name, name if dst_dtype is None else canonical_name(dst_dtype))
+    if target is None:
+        measured_once((src.extent * bits_of(conversion.src) + dst.extent * bits_of(conversion.dst)) // 8)
+    machine = runnable(target)
     return _prepared(src, dst, conversion, threads or thread_pool.cpus(), machine, tune)
 
 
@@ -282,7 +279,7 @@ def _threads_for(plan: Plan, threads: int) -> int:
 
 def threads_for(size: int, threads: int) -> int:
     """How many of `threads` share `size` bytes of source and destination, so that dispatching no part costs more."""
-    return thread_pool.available(min(threads, max(1, size // LEAST_PART)))
+    return thread_pool.available(min(threads, max(1, size // host().profile.dispatch_bytes)))
 
 
 def choose_plan(

@@ -1,4 +1,4 @@
-"""What was found out once, on disk: machine code, and which plan was fastest.
+"""What was found out once, on disk: machine code, which plan was fastest, and what memory is like.
 
 A file is named by its kind, the version of the format and the hash of everything its content depends on (for code:
 the plan, the compiler's own sources, the CPU and its features, the versions of LLVM and its binding). It holds a header
@@ -38,7 +38,7 @@ _MOST_FILES = 4096
 _MOST_BYTES = 1 << 24
 """Of one file, written or read: kernels take 2 to 200 KiB, and what is larger is compiled anew. All the files that are
 kept are of this size at most, so that one that is not cannot fill the memory."""
-_OURS = re.compile(r"(code|choice)-\d+-[0-9a-f]{64}|\.layout-ir-.*")
+_OURS = re.compile(r"(code|choice|profile)-\d+-[0-9a-f]{64}|\.layout-ir-.*")
 _FOR_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _MOST_LINKS = 40
 """On the way to the folder: what Linux follows."""
@@ -59,7 +59,7 @@ def folder() -> Path | None:
 
 
 def name(kind: str, *parts: object) -> str:
-    """The file, of kind "code" or "choice", for what depends on `parts`, on our version and on nothing else."""
+    """The file, of kind "code", "choice" or "profile", for what depends on `parts` and our version, on nothing else."""
     digest = hashlib.sha256("\0".join(map(str, (__version__, *parts))).encode()).hexdigest()
     return f"{kind}-{VERSION}-{digest}"
 
@@ -75,6 +75,15 @@ def read(name: str) -> bytes | None:
     content = data[start:]
     sound = data.startswith(_MAGIC) and data[len(_MAGIC) : start] == _digest(name, content)
     return content if sound else None
+
+
+def is_there(name: str) -> bool:
+    """Whether there is a file of that name, sound or not."""
+    try:
+        with _opened(create=False) as where:
+            return where is not None and name in os.listdir(where)
+    except OSError:
+        return False
 
 
 def write(name: str, content: bytes) -> None:

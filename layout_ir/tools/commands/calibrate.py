@@ -27,6 +27,7 @@ def add_parser(subparsers: Any) -> None:
         "the layouts of one network could need, and write them as a cost table.",
         epilog="examples:\n"
         "  layout-ir calibrate && layout-ir optimize model.onnx --costs calibrated\n"
+        "  layout-ir calibrate --profile && layout-ir explain-reorder nchw nhwc --shape 8x64x56x56\n"
         "  layout-ir calibrate --reorders model.onnx -o costs.json && layout-ir optimize model.onnx --costs costs.json",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -42,13 +43,23 @@ def add_parser(subparsers: Any) -> None:
         metavar="FILE",
         help="where to write (- for standard output; default: the cache, or standard output with --reorders)",
     )
+    parser.add_argument(
+        "--profile",
+        action="store_true",
+        help="measure instead, in three seconds, what the planner of reorders asks of a machine, and keep it in the "
+        "cache (LAYOUT_IR_CACHE) for every later plan",
+    )
     add_input_shapes(parser)
-    parser.add_argument("--json", action="store_true", help="print the curve as one JSON object")
+    parser.add_argument(
+        "--json", action="store_true", help="print the curve, or the profile, as one JSON object"
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Measures and writes; returns the exit status. Raises LayoutError for a program that cannot be read."""
+    if args.profile:
+        return _profile(args)
     if args.reorders is not None:
         return _reorders(args)
     from layout_ir.files import all_or_none, write_result
@@ -67,6 +78,40 @@ def run(args: argparse.Namespace) -> int:
         write_result(text, path)
         if path != "-":
             write_result(text if args.json else _table(found, path), None)
+    return 0
+
+
+def _profile(args: argparse.Namespace) -> int:
+    from layout_ir.backends.llvm.machine.machine import detected
+    from layout_ir.backends.llvm.runtime import code_cache
+    from layout_ir.backends.llvm.runtime.machine_profiling import measure_profile
+    from layout_ir.backends.llvm.runtime.profile_file import (
+        VARIABLE,
+        calibration_mode,
+        keep_profile,
+        kept_profile,
+    )
+    from layout_ir.files import write_result
+
+    if args.reorders is not None or args.output is not None:
+        raise LayoutError(
+            "--profile is kept in the cache (LAYOUT_IR_CACHE): leave --reorders and --output out"
+        )
+    mode = calibration_mode()
+    with ProgressLine("measuring this machine"):
+        found = measure_profile()
+    keep_profile(found)
+    if args.json:
+        write_result(json.dumps(found.to_json(), indent=2) + "\n", None)
+        return 0
+    kept = kept_profile(detected()) is not None
+    lines = [f"{name:>28}  {value}" for name, value in found.to_json().items()]
+    lines.append(
+        f"kept in {code_cache.folder()}" if kept else "not kept: the cache is off or cannot be written"
+    )
+    if mode == "off":
+        lines.append(f"plans do not follow it while {VARIABLE} is off, as it is where CI=true")
+    write_result("\n".join(lines) + "\n", None)
     return 0
 
 

@@ -31,7 +31,7 @@ def test_variants_are_plans_that_move_the_same(
     layouts = Format.of(src).bind(shape), Format.of(dst).bind(shape)
     for machine in (WIDE, NARROW):
         plan = make_plan(*layouts, ElementPair(width, width), 0, machine, stream=stream)
-        found = list(variants(plan))
+        found = list(variants(plan, WIDE))
         assert (found or stream) and plan not in found and len(set(found)) == len(found)
         for other in found:
             check_plan(other)
@@ -45,7 +45,7 @@ def test_a_variant_differs_in_one_decision_that_all_steps_take():
     src, dst = (Format.of(tag).bind((2, 64, 7, 8)) for tag in ("nchw", "nhwc"))
     [step] = make_plan(src, dst, ElementPair(4, 4), 0, WIDE).steps
     decisions = {"schedule", "prefetch_distance"}
-    for other in variants(of_steps(step, step, width=4)):
+    for other in variants(of_steps(step, step, width=4), WIDE):
         first, second = other.steps
         assert first == second
         differ = {
@@ -57,10 +57,10 @@ def test_a_variant_differs_in_one_decision_that_all_steps_take():
 def test_negative_a_plan_without_tiles_and_prefetches_has_no_variants():
     layout = Format.of("nchw").bind((2, 3, 4, 5))
     plan = make_plan(layout, layout, ElementPair(4, 4), 0, WIDE)
-    assert list(variants(plan)) == []
+    assert list(variants(plan, WIDE)) == []
 
 
 def test_prefetches_of_loops_are_left_out():
     step = Step((Loop(4, 4096, 4096),), 0, 0, Copy(4096), prefetch=0)
-    [other] = variants(Plan(4, 1 << 14, 1 << 14, (step,)))
+    [other] = variants(Plan(4, 1 << 14, 1 << 14, (step,)), WIDE)
     assert other.steps[0].prefetch is None

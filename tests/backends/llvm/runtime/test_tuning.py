@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import cycle
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -137,3 +139,27 @@ def test_explain_shows_the_plan_that_is_remembered(
     found = json.loads(capsys.readouterr().out)
     assert (found["choice"], found["choices"]) == (1, len(plans))
     assert describe_plan(plan_reorder(src, dst, target=machine), machine) != lines[1:]
+
+
+def _sleeping(seconds: Sequence[float]) -> Callable[[], None]:
+    """A call that takes these times by turns."""
+    turns = cycle(seconds)
+    return lambda: sleep(next(turns))
+
+
+def test_a_plan_is_faster_where_the_interval_says_so():
+    assert tuning.is_faster(_sleeping([0.0005]), _sleeping([0.002]))
+
+
+def test_negative_a_plan_that_is_as_fast_or_only_at_times_faster_is_not():
+    assert not tuning.is_faster(_sleeping([0.001]), _sleeping([0.001]))
+    # Its best time is the least of all, but most of its turns are no better.
+    assert not tuning.is_faster(_sleeping([0.0002, 0.003, 0.003, 0.003, 0.003]), _sleeping([0.0015]))
+
+
+def test_negative_a_winner_that_loses_the_second_time_is_not_taken(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tuning, "least_times", lambda *_: [1.0, 0.5])  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr(tuning, "is_faster", lambda *_: False)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    assert tuning.fastest([_idle(PLANS[0])] * 2, PLANS[0]) == 0
+    monkeypatch.setattr(tuning, "is_faster", lambda *_: True)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    assert tuning.fastest([_idle(PLANS[0])] * 2, PLANS[0]) == 1

@@ -1,0 +1,123 @@
+"""What the planner knows about a machine beyond registers and sizes of caches, as one value.
+
+Each entry is a fact about how memory behaves, in bytes or in nanoseconds per line (64 bytes read and 64 written). The
+built-in profile follows from the sizes of the caches; what scales it was measured on Zen 4 with 1 MiB of L2 and 32 MiB
+of L3, and the numbers beside the entries are from there. A profile that was measured on the machine itself takes its
+place (`runtime/machine_profiling.py`). Profiles decide which of several plans is taken, never what a plan does: any
+profile, whatever is in it, gives code that moves the same bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any, cast
+
+from layout_ir.errors import LayoutError
+
+BUILT_IN = "built in"
+
+_LARGEST_BYTES = 1 << 40
+_LARGEST_NS = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class MachineProfile:
+    """Facts about the memory of one machine. Raises LayoutError for one that is no positive, finite number."""
+
+    source: str
+    """Where the facts are from, for people: "built in", or on what they were measured."""
+    streaming_volume: int
+    """Bytes of source and destination from which on stores that bypass the caches pay, for transpositions and whatever
+    else jumps between many sequences (nchw to nhwc, 16 MiB), on one thread."""
+    streaming_volume_few: int
+    """The same for few sequences, as of copies, and where several threads share the work (24 MiB)."""
+    streaming_volume_converting: int
+    """The same for transpositions that convert their elements (8 MiB)."""
+    cached_ns: float
+    """Nanoseconds to copy a line through the caches, where these hold it (85 GB/s of both sides)."""
+    streamed_ns: float
+    """Nanoseconds to copy a line past the caches where the source is in the last of them (54 GB/s)."""
+    memory_ns: float
+    """Nanoseconds to copy a line through the caches, source and destination in memory (29 GB/s)."""
+    memory_streamed_ns: float
+    """Nanoseconds to copy a line past the caches, source and destination in memory (38 GB/s)."""
+    l1_conflict_ns: float
+    """Nanoseconds more per line where the lines between two neighbours overfill their sets of L1
+    (64 places 4096 bytes apart, 2.9 ns, and 4160 bytes apart, 1.6 ns)."""
+    l2_conflict_ns: float
+    """Nanoseconds more per line where they overfill their sets of L2 too (128 KiB apart)."""
+    page_ns: float
+    """Nanoseconds more per line where more pages lie between two neighbours than the first TLB has entries."""
+    sequences: int
+    """Sequences that are read or written side by side without loss (4)."""
+    prefetch_distance: int
+    """Bytes by which prefetches run ahead in rows that are read as whole lines (256: 27 to 35 GB/s for 4096 x 4096)."""
+    hardware_prefetch: int
+    """Bytes of an iteration below which the processor itself has prefetched the source of the next one (2048)."""
+    dispatch_bytes: int
+    """Bytes of source and destination per thread from which on handing a part to a spinning thread pays (80 KiB)."""
+    wake_bytes: int
+    """The same for a sleeping thread, whose waking takes up to 50 us (2 MiB)."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "source":
+                if not isinstance(value, str) or not value.isprintable() or len(value) > 200:
+                    raise LayoutError("source is no line of text")
+                continue
+            whole = field.type == "int"
+            kind, most = ((int,), _LARGEST_BYTES) if whole else ((int, float), _LARGEST_NS)
+            if isinstance(value, bool) or not isinstance(value, kind) or not math.isfinite(value):
+                raise LayoutError(f"{field.name} = {value!r} is no {'whole ' if whole else ''}number")
+            if not (whole <= value <= most):
+                raise LayoutError(f"{field.name} = {value!r} is not between {int(whole)} and {most:g}")
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the facts are of the machine at hand, rather than derived from the sizes of its caches."""
+        return self.source != BUILT_IN
+
+    def to_json(self) -> dict[str, Any]:
+        """The facts by name, as JSON has them."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @staticmethod
+    def from_json(data: Any) -> MachineProfile:
+        """The profile that `to_json` wrote. Raises LayoutError, saying which entry is wrong."""
+        if not isinstance(data, dict):
+            raise LayoutError(f"expected an object, found {type(data).__name__}")
+        entries = cast("dict[str, Any]", data)
+        names = {field.name for field in fields(MachineProfile)}
+        if set(entries) != names:
+            raise LayoutError(
+                f"entries differ from those expected: {', '.join(sorted(names ^ set(entries))[:5])}"
+            )
+        return MachineProfile(**entries)
+
+
+@lru_cache(maxsize=64)
+def built_in_profile(l2: int, l3: int) -> MachineProfile:
+    """The profile of a machine of which only the sizes of its caches, in bytes, are known."""
+    # Half of a last level that others use too, and three quarters of it.
+    alone, few = max(4 * l2, l3 // 2), max(6 * l2, 3 * l3 // 4)
+    return MachineProfile(
+        source=BUILT_IN,
+        streaming_volume=alone,
+        streaming_volume_few=few,
+        streaming_volume_converting=alone // 2,
+        cached_ns=1.5,
+        streamed_ns=2.4,
+        memory_ns=4.4,
+        memory_streamed_ns=3.4,
+        l1_conflict_ns=1.3,
+        l2_conflict_ns=0.8,
+        page_ns=0.2,
+        sequences=4,
+        prefetch_distance=256,
+        hardware_prefetch=2048,
+        dispatch_bytes=80 << 10,
+        wake_bytes=2 << 20,
+    )

@@ -1,0 +1,238 @@
+"""What a step is expected to cost: how its loops walk through both sides, and what the profile says of that.
+
+A step is looked at from inside out, once for each side. First come bytes that lie together: a *piece*. Around it are
+loops that jump: before the neighbour of a piece has its turn, `jumps` other pieces have had theirs, `stride` bytes
+apart. Between two neighbours nothing of a cache line, of a prefetched line or of a translated page may be lost, or it
+is paid for again:
+
+    rows of 4096 bytes, 64 bytes of each of 64 rows at a time: a piece of 64 bytes, 64 jumps of 4096
+
+    L1 of 32 KiB, 8 ways    lines 4096 bytes apart share one set, which holds 8 of the 64: a conflict
+    L2 of 1 MiB, 8 ways     32 sets take them all: none
+    TLB                     64 pages are as many as it has entries: none
+
+A long piece pays once for all of its lines, a piece of less than a line once for each part of the line. To this come
+the lines themselves, through the caches or past them, in the caches or in memory. Units are nanoseconds; what counts is
+which of two plans has more of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd, prod
+from operator import index
+from typing import NamedTuple
+
+from layout_ir.backends.llvm.machine.machine import LINE, Machine
+from layout_ir.backends.llvm.planning.element_pair import ElementPair
+from layout_ir.backends.llvm.planning.nontemporal import streaming_limit, streaming_volume
+from layout_ir.dialects.kernel.plan import (
+    Copy,
+    Elements,
+    Fill,
+    Interleave,
+    Kernel,
+    Loop,
+    PaddedCopy,
+    Staged,
+    Step,
+    TableLoop,
+    Tile,
+)
+
+PAGE = 4096
+"""Bytes of a page, on every machine that code is made for."""
+
+LONG_PIECE = 2 * LINE
+"""Bytes from which on pieces are as good as few sequences: the processor prefetches, and lines follow each other."""
+
+_WRITES_IN_FLIGHT, _READS_IN_FLIGHT = 64, 32
+"""Lines that are on their way at a time: so many must find a place, even where none is asked for again."""
+
+_READS = 0.5
+"""Of what a conflict costs a write, what it costs a read: only what was prefetched is lost."""
+
+_JUMP = 0.1
+"""Of what a line costs through the caches, what a jump costs that meets no conflict: a stream begins anew."""
+
+_STREAMED_CONFLICT = 0.4
+"""Of what a conflict in L1 costs a store through the caches, what it costs one past them."""
+
+_TLB_ENTRIES = 64
+"""Pages that the first TLB knows, on the processors of the last ten years: 64 to 96."""
+
+_STAGING_PART = 0.25
+"""Of what a line costs, what it costs more by the way through a staging buffer, for which short pieces are read."""
+
+Walk = list[tuple[int, int]]
+"""(count, stride) of loops, the innermost first."""
+
+
+class Side(NamedTuple):
+    """How one side of a step is walked through."""
+
+    piece: int
+    """Bytes that lie together and are read or written one behind the other."""
+    stride: int
+    """Bytes from one piece to the next, 0 where there is only one."""
+    jumps: int
+    """Pieces between two neighbours."""
+
+
+def steps_cost(
+    steps: Sequence[Step], volume: int, pair: ElementPair, machine: Machine, threads: int = 1
+) -> float:
+    """Nanoseconds that `steps` are expected to take, of a plan that reads and writes `volume` bytes.
+
+    No size is symbolic.
+    """
+    return sum(_step_cost(step, volume, pair, machine, threads) for step in steps)
+
+
+def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, threads: int) -> float:
+    profile = machine.profile
+    if isinstance(step.kernel, Fill):
+        return 0.0  # the same in all plans
+    reads, writes = _walks(step, pair)
+    read, written = (_side(walk, profile.sequences) for walk in (reads, writes))
+    work = step.kernel.steps[0] if isinstance(step.kernel, Staged) else step
+    limit = index(streaming_limit([work], pair, machine, threads))
+    if min(read.piece, written.piece) >= LONG_PIECE:
+        limit = max(limit, streaming_volume(machine, threads, few_streams=True))
+    if step.kernel.streaming:
+        line = profile.streamed_ns if volume <= limit else profile.memory_streamed_ns
+    else:
+        line = profile.cached_ns if volume <= limit else profile.memory_ns
+    if isinstance(step.kernel, Staged):
+        line += _STAGING_PART * line
+    lines_read, lines_written = _volume(reads) / LINE, _volume(writes) / LINE
+    return (
+        line * (lines_read + lines_written) / 2
+        + (0 if _prefetches(step, work.kernel) else _READS)
+        * _jump_cost(read, machine, _READS_IN_FLIGHT)
+        * lines_read
+        + _jump_cost(written, machine, _WRITES_IN_FLIGHT, streams=step.kernel.streaming) * lines_written
+    )
+
+
+def _prefetches(step: Step, kernel: Kernel) -> bool:
+    """Whether the source is asked for in time, wherever it lies."""
+    return step.prefetch is not None or (isinstance(kernel, Tile) and bool(kernel.prefetch_distance))
+
+
+def _jump_cost(side: Side, machine: Machine, in_flight: int, *, streams: bool = False) -> float:
+    """Nanoseconds per line, beside those of the line itself."""
+    profile = machine.profile
+    if side.jumps == 1:
+        return 0.0
+    l1, l2 = (ways * (way // max(gcd(side.stride, way), LINE)) for way, ways in machine.ways)
+    # Begun lines must stay until they are whole, beside those of the other side.
+    few = min(side.jumps, in_flight) if side.piece >= LINE else 2 * side.jumps
+    cost = _JUMP * profile.cached_ns
+    if few > l1:
+        cost += profile.l1_conflict_ns * (_STREAMED_CONFLICT if streams else 1)
+    if streams and few > l1 and side.jumps > l2:
+        cost += profile.l1_conflict_ns
+    if few > l2 and not streams:
+        cost += profile.l2_conflict_ns
+    if side.stride >= PAGE and side.jumps > _TLB_ENTRIES:
+        cost += profile.page_ns
+    if streams and side.piece < LINE:
+        cost += profile.memory_ns  # a line that is not written whole is read first
+    return cost * LINE / side.piece
+
+
+# How a step walks ----------------------------------------------------------------------------------------------------
+
+
+def _side(walk: Walk, sequences: int) -> Side:
+    """The pieces of a walk; up to `sequences` that grow side by side are as good as one."""
+    piece, at = 1, 0
+    while True:
+        # Loops that go on where the inner ones ended, or before.
+        while at < len(walk) and (walk[at][0] == 1 or abs(walk[at][1]) <= piece):
+            piece += (walk[at][0] - 1) * abs(walk[at][1])
+            at += 1
+        stride, jumps = 0, 1
+        while at < len(walk) and (walk[at][0] == 1 or abs(walk[at][1]) > piece):
+            if walk[at][0] > 1:
+                stride, jumps = gcd(stride, walk[at][1]), jumps * walk[at][0]
+            at += 1
+        if at == len(walk) or jumps > sequences:
+            return Side(piece, stride, jumps)
+
+
+def _volume(walk: Walk) -> int:
+    return prod(count for count, _ in walk)
+
+
+def _walks(step: Step, pair: ElementPair) -> tuple[Walk, Walk]:
+    """The loops of `step` as source and destination see them; their counts multiply to the bytes of each side."""
+    reads, writes = _kernel_walks(step.kernel, pair)
+    for loop in reversed(step.loops):
+        count = index(loop.count)
+        if isinstance(loop, Loop):
+            src, dst = index(loop.src), index(loop.dst)
+        elif isinstance(loop, TableLoop) and count > 1:
+            src, dst = index(loop.src[1] - loop.src[0]), index(loop.dst[1] - loop.dst[0])
+        else:
+            src = dst = PAGE  # bounds that vary: somewhere else each time
+        reads.append((count, src))
+        writes.append((count, dst))
+    return reads, writes
+
+
+def _kernel_walks(kernel: Kernel, pair: ElementPair) -> tuple[Walk, Walk]:
+    widths = (1, 1) if pair.conversion is None else (pair.src, pair.dst)
+    match kernel:
+        case Copy() | PaddedCopy() | Elements():
+            run = kernel.width if isinstance(kernel, Elements) else index(kernel.run)
+            count, strides = index(kernel.inner.count), (kernel.inner.src, kernel.inner.dst)
+            src, dst = (
+                [(run * width, 1), (count, index(x))] for width, x in zip(widths, strides, strict=True)
+            )
+            return src, dst
+        case Interleave():
+            src, dst = (kernel.width, kernel.width) if pair.conversion is None else widths
+            count, stride = index(kernel.count), index(kernel.stride)
+            if kernel.inverse:
+                return [(kernel.ways * count * src, 1)], [(count * dst, 1), (kernel.ways, stride)]
+            return [(count * src, 1), (kernel.ways, stride)], [(kernel.ways * count * dst, 1)]
+        case Tile():
+            return _tile_walks(kernel, pair)
+        case Staged():
+            reads, _ = _walks(kernel.steps[0], pair)
+            reads.append((index(kernel.iterations), index(kernel.src_stride)))
+            size = index(kernel.size)
+            return reads, [
+                (size, 1),
+                (kernel.rows, index(kernel.dst_stride)),
+                (index(kernel.iterations), size),
+            ]
+        case Fill():
+            return [], [(index(kernel.run), 1), (index(kernel.inner.count), index(kernel.inner.dst))]
+
+
+def _tile_walks(tile: Tile, pair: ElementPair) -> tuple[Walk, Walk]:
+    src, dst = (tile.width, tile.width) if pair.conversion is None else (pair.src, pair.dst)
+    row = index(tile.rows.stride)
+    high, wide = index(tile.block("rows")), index(tile.block("cols"))
+    reads: Walk = [(wide * src, 1), (tile.valid or high, row)]
+    # Columns that are folded have had all their turns before the next rows have theirs.
+    columns = [(index(count), index(stride)) for count, stride in tile.cols.loops]
+    writes: Walk = [(high * dst, 1), *(columns if tile.cols.fold else [(wide, index(tile.cols.stride))])]
+    extents = {"rows": index(tile.rows.count), "cols": index(tile.cols.count)}
+    blocks: list[tuple[str, int, int]] = []
+    for blocking in tile.schedule:
+        size = index(blocking.size)
+        blocks.append((blocking.axis, size, -(-extents[blocking.axis] // size)))
+        extents[blocking.axis] = size
+    for axis, size, count in reversed(blocks):
+        if axis == "rows":
+            reads.append((1 if tile.valid else count, size * row))
+            writes.append((count, size * dst))
+        else:
+            reads.append((count, size * src))
+            if not tile.cols.fold:
+                writes.append((count, size * index(tile.cols.stride)))
+    return reads, writes

@@ -1,0 +1,226 @@
+"""The profile of this machine, measured with kernels of our own in some three seconds at most.
+
+Copies and three transpositions are run through the caches and past them, at volumes from a quarter of the last level to
+one and a half: from where on the second way wins, and stays ahead, stores bypass the caches. Copies of single lines to
+places that share sets of a cache, or lie in many pages, against such as do not, give the prices of conflicts and pages.
+Of every figure the least of some rounds counts, for whatever else the machine does only adds; contenders take turns.
+What is not measured keeps its built-in value: sequences, what the hardware prefetches, and how long waking takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from math import inf
+from operator import index
+from time import perf_counter
+from typing import Any
+
+from numpy.typing import NDArray
+
+from layout_ir.algebra.format import Format
+from layout_ir.backends.llvm.machine.machine import LINE, Machine, detected, processor_name
+from layout_ir.backends.llvm.machine.profile import MachineProfile, built_in_profile
+from layout_ir.backends.llvm.planning.element_pair import ElementPair
+from layout_ir.backends.llvm.planning.planner import make_plan, streams
+from layout_ir.backends.llvm.runtime import thread_pool
+from layout_ir.backends.llvm.runtime.call import load
+from layout_ir.backends.llvm.runtime.timing import Limits, race, touched_bytes
+from layout_ir.dialects.kernel.plan import Copy, Loop, Plan, Step
+from layout_ir.elements.quantization import Conversion
+
+SECONDS = 2.5
+"""What a measurement may take; the part that is under way then is finished."""
+
+_LARGEST = 192 << 20
+"""Bytes of source and destination of the largest volume, whatever the last level holds."""
+
+_ROUNDS = 5
+"""Turns of every contender."""
+
+
+_PIECES = 64
+"""Lines that are written side by side where conflicts are measured."""
+
+_BELIEVED = 8.0
+"""By what factor a price may differ from the built-in one; beyond that something else was measured."""
+
+_DISTURBED = 1.5
+"""By what factor lines that meet no conflict may take longer than those of a plain copy."""
+
+_AHEAD = 1.02
+"""How much faster streamed stores must be to win."""
+
+
+def measure_profile(seconds: float = SECONDS) -> MachineProfile:
+    """What memory of this machine is like, found in about so many seconds."""
+    return _Measurement(detected(), perf_counter() + seconds).profile()
+
+
+class _Measurement:
+    """Buffers, and the time by which parts not yet begun are left out."""
+
+    def __init__(self, machine: Machine, deadline: float) -> None:
+        self.machine, self.deadline = machine, deadline
+        largest = min(3 * machine.l3 // 2, _LARGEST)
+        self.volumes = sorted({min(machine.l3 * k // 8, largest) for k in (2, 3, 4, 5, 6, 8, 12)})
+        self.buffers: tuple[NDArray[Any], NDArray[Any]] = (
+            touched_bytes(largest + (1 << 20)), touched_bytes(largest + (1 << 20)),
+        )  # fmt: skip
+
+    def profile(self) -> MachineProfile:
+        """The built-in profile with whatever there is time to measure."""
+        machine = self.machine
+        found = replace(
+            built_in_profile(machine.l2, machine.l3), source=f"measured on {_printable(processor_name())}"
+        )
+        parts: Sequence[Callable[[MachineProfile], MachineProfile]] = (
+            self._lines, self._conflicts, self._streaming_volumes, self._dispatch, self._prefetch_distance,
+        )  # fmt: skip
+        for part in parts:
+            if perf_counter() < self.deadline:
+                found = part(found)
+        return found
+
+    def _seconds(self, plans: Sequence[Plan], rounds: int = _ROUNDS) -> list[float]:
+        """The least time of a call of each."""
+        x, y = (int(buffer.ctypes.data) for buffer in self.buffers)
+        calls = {str(k): partial(load(plan, self.machine), x, y) for k, plan in enumerate(plans)}
+        limits = Limits(seconds=inf, fewest=rounds, most=rounds, batch=0.001)
+        times = race(calls, lambda _: inf, limits)
+        return [times.best(name) for name in calls]
+
+    # Lines through the caches and past them --------------------------------------------------------------------------
+
+    def _lines(self, profile: MachineProfile) -> MachineProfile:
+        cached, memory = 4 * self.machine.l2, self.volumes[-1]
+        plans = [_copy(volume // 2, streaming=s) for volume in (cached, memory) for s in (False, True)]
+        # A virtual CPU that rested is slow at first.
+        self._seconds(plans[:1], 3)
+        times = self._seconds(plans)
+        names = "cached_ns", "streamed_ns", "memory_ns", "memory_streamed_ns"
+        lines = [index(plan.dst_bytes) / LINE for plan in plans]
+        prices = {
+            name: _believed(1e9 * time / number, getattr(profile, name))
+            for name, time, number in zip(names, times, lines, strict=True)
+        }
+        return replace(profile, **prices)
+
+    def _streaming_volumes(self, profile: MachineProfile) -> MachineProfile:
+        if not self.machine.streams:
+            return profile
+        transposed = self._crossover(self._transposition(ElementPair(4, 4)), profile.streaming_volume)
+        few = self._crossover(lambda volume, s: _copy(volume // 2, streaming=s), profile.streaming_volume_few)
+        converting = ElementPair.of(Conversion("f32", "bf16"))
+        converted = self._crossover(self._transposition(converting), profile.streaming_volume_converting)
+        return replace(
+            profile,
+            streaming_volume=transposed,
+            streaming_volume_few=max(few, transposed),
+            streaming_volume_converting=min(converted, transposed),
+        )
+
+    def _transposition(self, pair: ElementPair) -> Callable[[int, bool], Plan]:
+        def plan(volume: int, stream: bool) -> Plan:
+            image = 64 * 56 * 56 * index(pair.src + pair.dst)
+            layouts = [Format.of(tag).bind((max(volume // image, 1), 64, 56, 56)) for tag in ("nchw", "nhwc")]
+            return make_plan(layouts[0], layouts[1], pair, 0, self.machine, stream=stream)
+
+        return plan
+
+    def _crossover(self, plan: Callable[[int, bool], Plan], built_in: int) -> int:
+        """The volume from which on streamed stores win; the built-in one where time is short or no plan streams."""
+        # The largest volume at which they lose, and the smallest at which they win, from which on they do.
+        low, high = -1, len(self.volumes) - 1
+        while high - low > 1:
+            if perf_counter() > self.deadline:
+                return built_in
+            middle = (low + high) // 2
+            plans = [plan(self.volumes[middle], stream) for stream in (False, True)]
+            if streams(plans[0]) or not streams(plans[1]):
+                return built_in
+            through, past = self._seconds(plans)
+            low, high = (low, middle) if through > _AHEAD * past else (middle, high)
+        return self.volumes[high]
+
+    # Conflicts and pages ---------------------------------------------------------------------------------------------
+
+    def _conflicts(self, profile: MachineProfile) -> MachineProfile:
+        (l1_way, _), (l2_way, _) = self.machine.ways
+        volume = 4 * self.machine.l2
+        strides = l1_way, l1_way + LINE, l2_way // 2, 4 * l1_way + LINE
+        plans = [_scattered_lines(volume // 2, stride, _PIECES) for stride in strides]
+        many = _scattered_lines(volume // 2, l1_way + LINE, 4 * _PIECES)
+        l1, free, l2, free_far, pages = self._seconds([*plans, many], 3 * _ROUNDS)
+        lines = [index(plan.dst_bytes) / LINE for plan in (*plans, many)]
+        l1, free, l2, free_far, pages = (
+            1e9 * t / n for t, n in zip((l1, free, l2, free_far, pages), lines, strict=True)
+        )
+        if free > _DISTURBED * profile.cached_ns:
+            return profile  # lines without conflicts take no longer than others: something else ran
+        return replace(
+            profile,
+            l1_conflict_ns=_believed(l1 - free, profile.l1_conflict_ns),
+            l2_conflict_ns=_believed(l2 - max(l1, free_far), profile.l2_conflict_ns),
+            page_ns=_believed(pages - free, profile.page_ns),
+        )
+
+    # Prefetches and threads ------------------------------------------------------------------------------------------
+
+    def _prefetch_distance(self, profile: MachineProfile) -> MachineProfile:
+        distances = 256, 128, 512, 1024
+        rows, cols = 2048, max(self.machine.l3 // 2 // (2048 * 4) // 16 * 16 + 16, 1040)
+        rows = min(rows, _LARGEST // 2 // (4 * cols) // 16 * 16)
+        layouts = [Format.of(tag).bind((rows, cols)) for tag in ("ab", "ba")]
+        plans: list[Plan] = []
+        for distance in distances:
+            machine = replace(self.machine, measured=replace(profile, prefetch_distance=distance))
+            plans.append(make_plan(layouts[0], layouts[1], ElementPair(4, 4), 0, machine, stream=False))
+        if len(set(plans)) < len(plans):
+            return profile
+        times = self._seconds(plans, 2 * _ROUNDS)
+        best = min(range(len(times)), key=times.__getitem__)
+        chosen = distances[best] if times[best] < 0.95 * times[0] else profile.prefetch_distance
+        return replace(profile, prefetch_distance=chosen)
+
+    def _dispatch(self, profile: MachineProfile) -> MachineProfile:
+        """From which volume on two threads are faster than one; the built-in one where there is no second CPU."""
+        if thread_pool.available(2) < 2:
+            return profile
+        x, y = (int(buffer.ctypes.data) for buffer in self.buffers)
+        for shift in range(14, 18):
+            plan = _copy(1 << shift, streaming=False)
+            calls = {str(threads): partial(load(plan, self.machine, threads), x, y) for threads in (1, 2)}
+            limits = Limits(seconds=inf, fewest=9, most=9, batch=0.0005)
+            times = race(calls, lambda _: inf, limits)
+            if times.median("2") < 0.9 * times.median("1"):
+                return replace(profile, dispatch_bytes=1 << shift)
+        return profile
+
+
+def _believed(measured: float, built_in: float) -> float:
+    return round(min(max(measured, built_in / _BELIEVED), built_in * _BELIEVED), 3)
+
+
+def _printable(name: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in name)[:100]
+
+
+def _copy(size: int, *, streaming: bool) -> Plan:
+    """A copy of `size` bytes, rounded down to pages."""
+    blocks = size >> 12
+    return _plan(blocks << 12, Step((), 0, 0, Copy(1 << 12, Loop(blocks, 1 << 12, 1 << 12), streaming)))
+
+
+def _scattered_lines(size: int, stride: int, number: int) -> Plan:
+    """Copies of lines from one end of the source to the other, to `number` places `stride` bytes apart by turns."""
+    group = number * stride
+    inner = stride // LINE
+    groups = max(size // group, 1)
+    loops = tuple(x for x in (Loop(groups, group, group), Loop(inner, number * LINE, LINE)) if x.count > 1)
+    return _plan(groups * group, Step(loops, 0, 0, Copy(LINE, Loop(number, LINE, stride))))
+
+
+def _plan(size: int, step: Step) -> Plan:
+    return Plan(1, size, size, (step,))

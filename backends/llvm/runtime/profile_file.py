@@ -1,0 +1,149 @@
+"""The measured profile of this machine, from one process to the next, and when it is measured.
+
+It is kept beside compiled code (`code_cache`: checksummed, written whole, read only where nobody else may write), in a
+file that is named by a hash of the processor, its caches and the version of the profile. So a home directory on several
+machines keeps several, and a file of another machine is not found. One that is damaged, renamed or says what no profile
+can say is left alone with a warning, and the built-in profile holds.
+
+    LAYOUT_IR_CALIBRATE=off     nothing is read or measured: plans follow from the sizes of the caches alone
+    LAYOUT_IR_CALIBRATE=on      what is kept is used; where nothing is, the first reorder of more than L2 measures
+    LAYOUT_IR_CALIBRATE=force   the first reorder of more than L2 measures, whatever is kept
+
+Without the variable it is `off` where CI=true, as in continuous integration, so that plans are the same everywhere, and
+`on` elsewhere. Where nothing can be kept (LAYOUT_IR_CACHE=off) only `force` measures.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from dataclasses import fields
+from pathlib import Path
+from threading import RLock
+
+from layout_ir.backends.llvm.machine.machine import (
+    Machine,
+    detected,
+    host,
+    processor_name,
+    register_profile_source,
+)
+from layout_ir.backends.llvm.machine.profile import MachineProfile
+from layout_ir.backends.llvm.runtime import code_cache
+from layout_ir.errors import LayoutError
+from layout_ir.forking import fork_safe
+
+VARIABLE = "LAYOUT_IR_CALIBRATE"
+_MODES = "off", "on", "force"
+
+_lock = RLock()
+fork_safe(_lock)
+_state: dict[str, MachineProfile | None] = {}
+"""Under "measured" what this process measured, or None where it decided not to: asked once."""
+
+
+def calibration_mode() -> str:
+    """`off`, `on` or `force`, as the environment says. Raises LayoutError where it says something else."""
+    chosen = os.environ.get(VARIABLE, "")
+    if not chosen:
+        return "off" if os.environ.get("CI", "").lower() in ("true", "1") else "on"
+    if chosen not in _MODES:
+        raise LayoutError(f"{VARIABLE} is '{chosen}': one of {', '.join(_MODES)} is needed")
+    return chosen
+
+
+def profile_name(machine: Machine) -> str:
+    """The name of the file for `machine`, one that describes itself as this one does."""
+    names = ",".join(field.name for field in fields(MachineProfile))
+    topology = [_first_line(path) for path in sorted(_CPU.glob("cache/index*/shared_cpu_list"))]
+    facts = (
+        machine.cpu,
+        machine.features,
+        machine.l1,
+        machine.l2,
+        machine.l3,
+        machine.l1_ways,
+        machine.l2_ways,
+    )
+    return code_cache.name("profile", processor_name(), os.cpu_count(), topology, names, *facts)
+
+
+_CPU = Path("/sys/devices/system/cpu/cpu0")
+
+
+def _first_line(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def kept_profile(machine: Machine) -> MachineProfile | None:
+    """What is kept for `machine`, None where nothing is; with a warning where what is there cannot be used."""
+    name = profile_name(machine)
+    content = code_cache.read(name)
+    if content is None:
+        if code_cache.is_there(name):
+            _warn(name, "it is damaged, or not ours alone to write")
+        return None
+    try:
+        return MachineProfile.from_json(json.loads(content))
+    except (LayoutError, ValueError, RecursionError, TypeError) as error:
+        _warn(name, str(error))
+        return None
+
+
+def keep_profile(profile: MachineProfile) -> None:
+    """Keeps `profile` for this machine, where possible, and has this process plan by it."""
+    code_cache.write(profile_name(detected()), json.dumps(profile.to_json()).encode())
+    with _lock:
+        _state["measured"] = profile
+    host.cache_clear()
+
+
+def measured_once(volume: int) -> None:
+    """Measures this machine if that is due: before the first reorder of more `volume`, in bytes, than L2 holds."""
+    if "measured" in _state or volume <= host().l2:
+        return
+    with _lock:
+        if "measured" in _state:
+            return
+        mode, profile = calibration_mode(), None
+        folder = code_cache.folder()
+        if mode == "force" or (mode == "on" and host().measured is None and folder is not None):
+            _state["measured"] = None  # what measures compiles reorders, too
+            profile = _measured(folder)
+        _state["measured"] = profile
+        if profile is not None:
+            keep_profile(profile)
+
+
+def _measured(folder: Path | None) -> MachineProfile | None:
+    from layout_ir.backends.llvm.runtime.machine_profiling import SECONDS, measure_profile
+
+    where = f"kept in {folder}" if folder is not None else "for this process"
+    print(
+        f"layout-ir: measuring this machine once, about {SECONDS:.0f} s ({where}; {VARIABLE}=off leaves it out)",
+        file=sys.stderr,
+    )
+    return measure_profile()
+
+
+def _source(machine: Machine) -> MachineProfile | None:
+    mode = calibration_mode()
+    if mode == "off":
+        return None
+    return _state.get("measured") or (kept_profile(machine) if mode == "on" else None)
+
+
+def _warn(name: str, reason: str) -> None:
+    warnings.warn(
+        f"the measured profile {name} is not used: {reason}; 'layout-ir calibrate --profile' measures anew",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+register_profile_source(_source)

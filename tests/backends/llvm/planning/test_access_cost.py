@@ -1,0 +1,165 @@
+"""What is expected to be fast is known of some steps; and whatever a profile expects, the bytes are the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from random import Random
+
+import numpy as np
+import pytest
+
+from layout_ir.algebra.format import Format
+from layout_ir.backends.llvm import compile_many
+from layout_ir.backends.llvm.machine.machine import Machine, host
+from layout_ir.backends.llvm.machine.profile import MachineProfile
+from layout_ir.backends.llvm.planning.access_cost import steps_cost
+from layout_ir.backends.llvm.planning.element_pair import ElementPair
+from layout_ir.dialects.kernel.plan import Axis, Blocking, Copy, Loop, Staged, Step, Tile
+from tests.backends.llvm.cases import Case, buffers, expected, random_case
+from tests.backends.llvm.planning.plans import WIDE
+
+PAIR = ElementPair(4, 4)
+BATCH = 100
+
+
+def _cost(*steps: Step, volume: int = 4 << 20, machine: Machine = WIDE) -> float:
+    return steps_cost(steps, volume, PAIR, machine)
+
+
+def _lines(number: int, stride: int, *, streaming: bool = False) -> Step:
+    """16384 lines, written to `number` places by turns that are `stride` bytes apart."""
+    loop = Loop(16384 // number, number * 64, 64)
+    return Step((loop,), 0, 0, Copy(64, Loop(number, 64, stride), streaming))
+
+
+def test_places_that_share_a_set_cost_more_than_those_beside_them():
+    assert _cost(_lines(64, 4096)) > _cost(_lines(64, 4096 + 64))
+    assert _cost(_lines(256, 131072)) > _cost(_lines(256, 4096 - 64))
+
+
+def test_negative_as_many_places_as_a_cache_has_ways_cost_nothing():
+    assert _cost(_lines(8, 4096)) == _cost(_lines(8, 4096 + 64))
+    wider = replace(WIDE, l1=256 << 10, l1_ways=64)
+    assert _cost(_lines(64, 4096), machine=wider) == _cost(_lines(64, 4096 + 64), machine=wider)
+
+
+def test_longer_pieces_pay_once_for_all_of_their_lines():
+    def blocks(piece: int) -> Step:
+        return Step((Loop(64, 64 * piece, piece),), 0, 0, Copy(piece, Loop(64, piece, 1 << 16)))
+
+    costs = [_cost(blocks(piece)) / piece for piece in (64, 128, 256, 512)]
+    assert costs == sorted(costs, reverse=True) and len(set(costs)) == 4
+
+
+def test_parts_of_lines_cost_more_the_smaller_they_are():
+    def parts(size: int) -> Step:
+        return Step((Loop(64, size, size),), 0, 0, Copy(size, Loop(4096, 64 * size, 512)))
+
+    assert _cost(parts(16)) / 16 > _cost(parts(32)) / 32 > _cost(parts(64)) / 64
+
+
+def test_stores_past_the_caches_pay_above_the_volume_that_the_profile_names():
+    cached, past = _lines(64, 4160), _lines(64, 4160, streaming=True)
+    limit = WIDE.profile.streaming_volume
+    assert _cost(cached, volume=limit) < _cost(past, volume=limit)
+    assert _cost(cached, volume=limit + 1) > _cost(past, volume=limit + 1)
+    later = replace(WIDE, measured=replace(WIDE.profile, streaming_volume=2 * limit))
+    assert _cost(cached, volume=limit + 1, machine=later) < _cost(past, volume=limit + 1, machine=later)
+
+
+def test_a_buffer_pays_only_where_it_avoids_conflicts():
+    def tiles(stride: int) -> tuple[Step, Step]:
+        blocks = Blocking("cols", 16), Blocking("rows", 16)
+        tile = Tile(4, Axis(1024, 2112), Axis(512, stride), blocks, square=True, prefetch_distance=256)
+        part = replace(tile, rows=Axis(128, 2112), cols=Axis(32, 576))
+        staged = Staged(512, (Step((), 0, 0, part, -1),), False, 32, stride, 576)
+        loops = Loop(8, 128 * 2112, 512), Loop(16, 128, 32 * stride)
+        return Step((), 0, 0, tile), Step(loops, 0, 0, staged)
+
+    direct, staged = tiles(4096)
+    assert _cost(staged) < _cost(direct)
+    direct, staged = tiles(4160)
+    assert _cost(direct) < _cost(staged)
+
+
+# Any profile ---------------------------------------------------------------------------------------------------------
+
+
+def _random_machine(rng: Random) -> Machine:
+    """This machine with small caches and a profile that nobody measured."""
+
+    def size(low: int, high: int) -> int:
+        return round(2 ** rng.uniform(low, high))
+
+    def price() -> float:
+        return 10 ** rng.uniform(-3, 3)
+
+    profile = MachineProfile(
+        "made up", size(0, 24), size(0, 24), size(0, 24), price(), price(), price(), price(), price(), price(), price(),
+        rng.randint(1, 64), size(0, 14), size(0, 14), size(0, 20), size(0, 24),
+    )  # fmt: skip
+    l1, l2 = 1 << rng.randint(12, 16), 1 << rng.randint(10, 14)
+    return replace(
+        host(),
+        l1=l1,
+        l2=l2,
+        l3=4 * l2,
+        l1_ways=1 << rng.randint(0, 4),
+        l2_ways=1 << rng.randint(0, 4),
+        measured=profile,
+    )
+
+
+_MATRICES = [
+    ("cdba", "ABcd8b16a"), ("cdba", "ABcd16b32a"), ("acdb", "ABcd16a16b"), ("abcd", "ABcd32a16b"), ("abcd", "dcba"),
+    ("abcd", "acdb"), ("ABcd16b16a", "abcd"),
+]  # fmt: skip
+
+
+def _matrix_case(rng: Random) -> Case:
+    """A reorder of a matrix or of weights, large enough for blocks and buffers."""
+    src, dst = rng.choice(_MATRICES)
+    shape = tuple(rng.choice((16, 64, 128, 160, 161, 272)) for _ in range(2))
+    sizes = (*shape, 1, 1) if rng.random() < 0.7 else (shape[0], 1, rng.choice((7, 28)), 28)
+    layouts = [Format.of(tag).bind(sizes) for tag in (src, dst)]
+    return Case(layouts[0], layouts[1], rng.choice(("f32", "f32", "i8", "bf16")))
+
+
+def _check(seed: int) -> str:
+    """Random reorders for random machines against the definition; the text of all their plans."""
+    rng, texts = Random(7000 + seed), list[str]()
+    for _ in range(4):
+        machine = _random_machine(rng)
+        cases = [random_case(rng, limit=rng.choice((300, 3000))) for _ in range(BATCH // 4 - 2)]
+        cases += [_matrix_case(rng) for _ in range(2)]
+        kernels = compile_many([(case.src, case.dst, case.dtype) for case in cases], target=machine)
+        for case, kernel in zip(cases, kernels, strict=True):
+            texts.append(str(kernel.plan))
+            src, dst, src_at, dst_at = buffers(rng, case)
+            dst_at -= (dst.ctypes.data + dst_at) % 64 if rng.random() < 0.7 else 0
+            wanted = expected(case, src, dst, src_at, dst_at)
+            for part in range(parts := rng.choice((1, 1, 2, 3))):
+                kernel.run_part(src.ctypes.data + src_at, dst.ctypes.data + dst_at, part, parts)
+            assert np.array_equal(dst, wanted), f"seed {seed}: {case}\n{machine.profile}\n{kernel.plan}"
+    return "\n".join(texts)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_profile_moves_the_same_bytes(seed: int):
+    text = _check(seed)
+    assert "streaming" in text and "staged" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20, 220))
+def test_any_profile_moves_the_same_bytes_many_times(seed: int):
+    _check(seed)
+
+
+def test_profiles_differ_in_what_they_choose():
+    src, dst = (Format.of(tag).bind((256, 192, 1, 1)) for tag in ("cdba", "ABcd8b16a"))
+    rng = Random(1)
+    kernels = [compile_many([(src, dst, "f32")], target=_random_machine(rng))[0] for _ in range(20)]
+    assert len({kernel.plan for kernel in kernels}) > 3
+    assert {part in str(kernel.plan) for kernel, part in product(kernels, ["streaming"])} == {True, False}

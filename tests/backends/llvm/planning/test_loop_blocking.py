@@ -1,0 +1,62 @@
+"""Other orders move the same bytes from the same places, whole blocks and rests alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from layout_ir.backends.llvm.planning.element_pair import ElementPair
+from layout_ir.backends.llvm.planning.loop_blocking import other_orders
+from layout_ir.backends.llvm.planning.tiles import move_tile
+from layout_ir.dialects.kernel.plan import Axis, Copy, Loop, Step, TableLoop
+from layout_ir.dialects.kernel.plan_verifier import check_plan
+from layout_ir.elements.quantization import Conversion
+from tests.backends.llvm.planning.plans import WIDE, of_steps
+from tests.plan_evaluation import evaluate
+
+
+@pytest.mark.parametrize("rows, cols", [(16, 8), (37, 9), (70, 5), (9, 2)])
+def test_copies_in_blocks_move_the_same(rows: int, cols: int):
+    step = Step((Loop(2, rows * cols * 64, rows * cols * 64), Loop(rows, cols * 64, 64)), 0, 0,
+                Copy(64, Loop(cols, 64, rows * 64)))  # fmt: skip
+    wanted = evaluate(of_steps(step))
+    found = list(other_orders(step, ElementPair(4, 4)))
+    assert len(found) >= 2
+    for steps in found:
+        plan = of_steps(*steps)
+        check_plan(plan)
+        assert evaluate(plan) == wanted
+
+
+def test_a_block_has_a_few_lines_of_both_sides():
+    step = Step((Loop(512, 4096, 64),), 0, 0, Copy(64, Loop(64, 64, 32768)))
+    blocked = [steps for steps in other_orders(step, ElementPair(4, 4)) if len(steps[0].loops) == 3]
+    kernels = [steps[0].kernel for steps in blocked]
+    assert kernels and all(kernel == Copy(64, Loop(4, 64, 32768)) for kernel in kernels)
+    assert {steps[0].loops[-1].count for steps in blocked} == {8, 16, 64}
+
+
+@pytest.mark.parametrize("cols", [48, 50, 784])
+def test_columns_in_blocks_move_the_same(cols: int):
+    tile = move_tile(Loop(16, cols, 1), Axis(cols, 512), 1, WIDE)
+    step = Step((Loop(4, 16 * cols, 16),), 0, 0, tile)
+    found = list(other_orders(step, ElementPair(1, 1)))
+    assert found
+    for steps in found:
+        plan = of_steps(*steps)
+        check_plan(plan)
+        assert evaluate(plan) == evaluate(of_steps(step))
+
+
+def test_negative_what_has_one_order_or_tables_has_no_other():
+    pair = ElementPair(4, 4)
+    assert list(other_orders(Step((), 0, 0, Copy(4096, Loop(8, 4096, 4096))), pair)) == []
+    assert (
+        list(other_orders(Step((TableLoop((0, 64), (64, 0)),), 0, 0, Copy(64, Loop(4, 64, 256))), pair)) == []
+    )
+    assert list(other_orders(Step((Loop(9, 40, 4),), 0, 0, Copy(4, Loop(10, 4, 36))), pair)) == []
+
+
+def test_negative_half_bytes_stay_in_order():
+    pair = ElementPair.of(Conversion("i4", "f32"))
+    step = Step((Loop(16, 256, 64),), 0, 0, Copy(64, Loop(4, 64, 4096)))
+    assert list(other_orders(step, pair)) == []
