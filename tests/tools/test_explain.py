@@ -262,7 +262,8 @@ def test_negative_no_text_is_a_defect(text: str, shape: str):
 def test_negative_two_dashes_are_no_value(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     # argparse takes the dashes for the end of the options and leaves an empty list.
     assert main(["explain", "nchw", "--shape", "1x1x1x1", f"{option}=--"]) == 1
-    assert f"{option} needs a value, '--' is none" in capsys.readouterr().err
+    # From Python 3.13 on argparse hands it to the command as the value, which is refused as any wrong one is.
+    assert "'--'" in capsys.readouterr().err
 
 
 def test_a_tvm_string_is_explained_in_the_order_of_its_array(capsys: pytest.CaptureFixture[str]):
