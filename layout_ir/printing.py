@@ -44,6 +44,7 @@ from xdsl.printer import Printer
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.tag import name_of
 from layout_ir.dialects.layout import FormatAttr, OpaqueAttr
+from layout_ir.elements.splats import is_splat
 
 HEX_ABOVE = 100
 """Constants of more elements than this print in hexadecimal: the limit MLIR and xDSL use."""
@@ -168,7 +169,7 @@ class ProgramPrinter(Printer):
         element, data = attribute.get_element_type(), attribute.data.data
         size = element.compile_time_size
         count = len(data) // size
-        if count and _is_splat(data, size):
+        if is_splat(data, size):
             one = DenseIntOrFPElementsAttr(TensorType(element, [1]), BytesAttr(data[:size]))
             text = _values(one) or _hexadecimal(data[:size])
         elif self.elide_above is not None and count > self.elide_above:
@@ -190,16 +191,6 @@ def alias_name(format: Format) -> str:
         return tag
     policy = format.pad if isinstance(format.pad, str) else f"pad{format.pad}".replace("-", "m")
     return f"{tag}_" + "".join(character if character.isalnum() else "_" for character in policy)
-
-
-def _is_splat(data: bytes, size: int) -> bool:
-    """Whether all elements, of `size` bytes each, have the same bits."""
-    # Most constants differ early. The others are compared piece by piece, since a large one has no room for a copy.
-    if data[size : 64 * size] != data[: 63 * size][: len(data) - size]:
-        return False
-    step = max((1 << 20) // size, 1) * size
-    pattern = data[:size] * (min(step, len(data)) // size)
-    return all(pattern.startswith(data[k : k + step]) for k in range(0, len(data), step))
 
 
 def _hexadecimal(data: bytes) -> str:
