@@ -39,7 +39,7 @@ def convert_to_linalg(
     op, where one has no physical form or no form in linalg."""
     if reorders not in REORDERS:
         raise LayoutError(f"reorders = {reorders} is unknown, expected one of {', '.join(REORDERS)}")
-    convert_to_physical(module, "call" if reorders == "call" else "ops", names)
+    convert_to_physical(module, "call" if reorders == "call" else "ops", names, inserts=True)
     if reorders == "pack":
         pack_reorders(module)
     write_program(module)

@@ -19,7 +19,7 @@ from layout_ir.passes.layout_pass import LayoutPass
 
 def convert_to_loops(module: ModuleOp) -> None:
     """Converts in place. Raises PassError or LocatedError, naming the op, where one has no form as loops."""
-    convert_to_physical(module)
+    convert_to_physical(module, inserts=True)
     write_program(module)
     write_loops(module)
 

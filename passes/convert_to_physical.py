@@ -12,6 +12,9 @@ transpose (`layout_ir.algebra.physical`). Ops work on the physical dims, with th
     constants              constants of the physical shape
     functions, regions     the same, of physical types. A signature in row-major order stays as it is.
 
+Pads are filled where an op reads them, or who gets the value by its type: a value that nobody reads the pads of keeps
+what is in them.
+
 A value that lies as in row-major order but for dims of extent 1 has its logical shape, and reshapes that only
 elementwise ops see are gone (`reshape_removal`).
 
@@ -36,9 +39,10 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
+from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from layout_ir.algebra.pads import pad_after
+from layout_ir.algebra.pads import PadPolicy, pad_after
 from layout_ir.algebra.physical import (
     PhysicalTensor,
     physical_tensor,
@@ -64,11 +68,13 @@ from layout_ir.dialects.layout.view_ops import ReshapeOp, SliceOp, ViewOp
 from layout_ir.errors import LayoutError
 from layout_ir.interfaces import CHOSEN, OPTIONS
 from layout_ir.passes.layout_pass import LayoutPass
+from layout_ir.passes.pad_queries import needed_pad
 from layout_ir.passes.physical.op_rewrites import REWRITES
 from layout_ir.passes.physical.physical_builder import (
     PhysicalBuilder,
     PhysicalValue,
     moves_nothing,
+    promises,
     unknown_pads,
 )
 from layout_ir.passes.physical.reshape_removal import remove_reshapes
@@ -86,14 +92,16 @@ _STRUCTURE = (
 
 
 def convert_to_physical(
-    module: ModuleOp, reorders: Reorders = "ops", names: Mapping[Operation, str] | None = None
-) -> None:
+    module: ModuleOp, reorders: Reorders = "ops", names: Mapping[Operation, str] | None = None, *,
+    inserts: bool = False,
+) -> None:  # fmt: skip
     """Converts in place. With reorders="call", those among the keys of `names` are calls of functions of these names.
 
+    `inserts` says that pads may be filled by tensor.insert_slice, for what knows that op of MLIR.
     Raises PassError, naming the op, where an op or a value has no physical form.
     """
     module.attributes.pop(CERTIFICATE, None)
-    conversion = _Conversion(module, reorders, names)
+    conversion = _Conversion(module, reorders, names, inserts=inserts)
     for op in list(module.walk()):
         try:
             conversion.convert(op)
@@ -147,12 +155,18 @@ def _physical_type(type: Attribute) -> Attribute:
 class _Conversion:
     """One run over a module.
 
+    What pads hold is known of each value by its physical tensor, which may be less than its type promises: kernels
+    write them, and other compilers' ops do not. They are filled where somebody reads them: an op that needs a number
+    there, or who gets the value by a promise (results of functions, calls, what loops carry).
+
     The ops that are replaced stay until the end, on their own operands, so that each can be asked for its shapes and
     attributes. A value that an op of `_STRUCTURE` defines gets its physical type at once, and a cast back to the type
     it had for those who still read that.
     """
 
-    def __init__(self, module: ModuleOp, reorders: Reorders, names: Mapping[Operation, str] | None):
+    def __init__(
+        self, module: ModuleOp, reorders: Reorders, names: Mapping[Operation, str] | None, *, inserts: bool
+    ):
         self.module = module
         self.reorders: Reorders = reorders
         self.names = names
@@ -160,6 +174,8 @@ class _Conversion:
         self.replaced: list[Operation] = []
         self.callees: dict[tuple[Any, ...], str] = {}
         self.declared: set[str] = set()
+        self.inserts = inserts
+        self.fills: dict[tuple[SSAValue, PhysicalTensor], PhysicalValue] = {}
 
     def finish(self) -> None:
         """Erases what was replaced, and constants and reshapes that served to make others."""
@@ -204,19 +220,59 @@ class _Conversion:
         known = [*results, *(self.values[x].tensor for x in op.operands if x in self.values)]
         if not results or len(results) != len(op.results) or all(_is_plain(tensor) for tensor in known):
             return False
-        made = rewrite_structured(PhysicalBuilder(op), op, self.values, results)
+        values = {x: self._read(op, number) for number, x in enumerate(op.operands) if x in self.values}
+        made = rewrite_structured(self._builder(op), op, values, results)
         if made is None:
             return False
         for result, value in zip(op.results, made, strict=True):
             value.value.name_hint = value.value.name_hint or result.name_hint
-            self.values[result] = value
+            kept = self._keeps_promises(op, values)
+            self.values[result] = value if kept else replace(value, tensor=unknown_pads(value.tensor))
         self.replaced.append(op)
         return True
 
     def _operand(self, op: Operation, number: int, in_order: bool) -> SSAValue:
-        """What operand `number` of an op that stays is now, in its logical dims if `in_order`."""
-        x = self.values[op.operands[number]]
-        return PhysicalBuilder(op).row_major(x, number).value if in_order else x.value
+        """What operand `number` of an op that stays is now, in its logical dims if `in_order`, else as it promises."""
+        value = op.operands[number]
+        if in_order:
+            return self._builder(op).row_major(self.values[value], number).value
+        return self._promised(value).value
+
+    def _builder(self, op: Operation) -> PhysicalBuilder:
+        return PhysicalBuilder(op, inserts=self.inserts)
+
+    # Pads ---------------------------------------------------------------------------------------------------
+
+    def _read(self, op: Operation, number: int) -> PhysicalValue:
+        """Operand `number` of `op`, with what the op needs in its pads."""
+        x = self._physical(op.operands[number])
+        needed = needed_pad(op, number)
+        return x if needed is None else self._filled(x, needed)
+
+    def _promised(self, value: SSAValue) -> PhysicalValue:
+        """What stands for `value`, with what its type promises of its pads."""
+        return self._filled(self.values[value], layout_of(value.type).pad)
+
+    def _filled(self, x: PhysicalValue, pad: PadPolicy) -> PhysicalValue:
+        """`x` with `pad` in its pads: `x` itself, or one for all who need that, made where `x` is."""
+        wanted = replace(x.tensor, pad=pad)
+        if promises(x.tensor, wanted):
+            return x
+        key = (x.value, wanted)
+        if key not in self.fills:
+            first = x.value.owner.next_op if isinstance(x.value.owner, Operation) else x.value.owner.first_op
+            assert first is not None
+            self.fills[key] = self._builder(first).reorder(x, wanted)
+        return self.fills[key]
+
+    def _keeps_promises(self, op: Operation, operands: Mapping[SSAValue, PhysicalValue]) -> bool:
+        """Whether the pads of all operands hold what their types promise, from which follows what `op` leaves in its
+        own. What a tensor.empty holds does not matter."""
+        return all(
+            promises(x.tensor, replace(x.tensor, pad=layout_of(value.type).pad))
+            for value, x in operands.items()
+            if not isinstance(value.owner, EmptyOp)
+        )
 
     def _retype(self, value: SSAValue, tensor: PhysicalTensor, in_order: bool) -> None:
         """Gives a value that an op which stays defines its physical type, or its logical one if `in_order`."""
@@ -230,25 +286,28 @@ class _Conversion:
         new.replace_uses_with_if(back.results[0], lambda use: use.operation is not back)
         insert_after(new, back)
         made = PhysicalValue(new, own)
-        self.values[back.results[0]] = PhysicalBuilder(back).reorder(made, tensor) if in_order else made
+        self.values[back.results[0]] = self._builder(back).reorder(made, tensor) if in_order else made
         self.replaced.append(back)
 
     def _replacement(
         self, op: nn.NNOp | ReorderOp | CastOp | FillPadsOp | ViewOp, result: PhysicalTensor
     ) -> PhysicalValue:
         """The value that stands for the result of `op`."""
-        build = PhysicalBuilder(op)
+        build = self._builder(op)
         if isinstance(op, nn.ConstantOp):
             return _constant(build, op, result)
-        operands = [self._physical(operand) for operand in op.operands]
+        operands = [self._read(op, number) for number in range(len(op.operands))]
         if isinstance(op, nn.NNOp):
             if type(op) not in REWRITES:
                 raise LayoutError("the pass does not know it")
-            return build.reorder(REWRITES[type(op)](build, op, operands, result), result)
+            made = REWRITES[type(op)](build, op, operands, result)
+            if not self._keeps_promises(op, dict(zip(op.operands, operands, strict=True))):
+                made = replace(made, tensor=unknown_pads(made.tensor))
+            return build.kept(made, result)
         if isinstance(op, ViewOp):
             return _view(build, op, operands[0], result)
         if isinstance(op, CastOp):
-            return build.reorder(operands[0], result)
+            return build.kept(operands[0], result)
         return self._reorder(build, op, operands[0], result)
 
     def _physical(self, value: SSAValue) -> PhysicalValue:
@@ -264,11 +323,13 @@ class _Conversion:
         converts = isinstance(op, ReorderOp) and not op.keeps_elements
         is_called = self.reorders == "call" and (self.names is None or op in self.names)
         if is_called and (converts or reorder_steps(x.tensor, result)):
+            # The function may rely on what the type of its operand says.
+            x = self._promised(op.input)
             to = _physical_type(op.result.type)
             call = CallOp(self._callee(op, x.value.type, to), [x.value], [to])
             return PhysicalValue(build.insert(call), result)
         if not isinstance(op, ReorderOp) or not converts:
-            return build.reorder(x, result)
+            return build.kept(x, result)
         properties = dict(op.properties)
         if op.dim is not None:
             dim = op.dim.value.data
@@ -315,7 +376,8 @@ def _view(build: PhysicalBuilder, op: ViewOp, x: PhysicalValue, result: Physical
     # The same memory, unless it is a part of it.
     if isinstance(op, SliceOp):
         raise LayoutError("a part of a buffer is no tensor of its own: use nn.slice")
-    return build.reorder(build.reshaped(x, physical_tensor(seen)), result)
+    same = replace(physical_tensor(seen), pad=x.tensor.pad)
+    return build.kept(build.reshaped(x, same), result)
 
 
 def _constant(build: PhysicalBuilder, op: nn.ConstantOp, result: PhysicalTensor) -> PhysicalValue:
@@ -329,6 +391,8 @@ def _constant(build: PhysicalBuilder, op: nn.ConstantOp, result: PhysicalTensor)
     plain = nn.ConstantOp.create(
         result_types=[strip_type(op.result.type)], properties=op.properties, attributes=op.attributes
     )
+    if plain.is_splat:
+        return build.splat(plain, result)
     return build.reorder(PhysicalValue(build.insert(plain), row_major(result.extents)), result)
 
 

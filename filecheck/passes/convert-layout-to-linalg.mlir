@@ -81,3 +81,59 @@ func.func @halves(%x : tensor<4x3xbf16>) -> tensor<4x3xbf16> {
   %z = nn.exp %x : tensor<4x3xbf16>
   func.return %z : tensor<4x3xbf16>
 }
+
+// -----
+
+// A fill writes the pads and nothing else; where it is a call, a function does.
+
+// CHECK:      func.func @fill(%x: tensor<2x3x5x4x8xf32>) -> tensor<2x3x5x4x8xf32> {
+// CHECK-NEXT:   %0 = tensor.extract_slice %x[0, 2, 0, 0, 1] [2, 1, 5, 4, 7] [1, 1, 1, 1, 1]
+// CHECK-NEXT:   %1 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:   %2 = linalg.fill ins(%1 : f32) outs(%0 : tensor<2x1x5x4x7xf32>)
+// CHECK-NEXT:   %3 = tensor.insert_slice %2 into %x[0, 2, 0, 0, 1] [2, 1, 5, 4, 7] [1, 1, 1, 1, 1]
+// CHECK-NEXT:   func.return %3
+
+// CALL:       func.func @fill(
+// CALL:         func.call @reorder_0(
+func.func @fill(%x : tensor<2x17x5x4xf32, #layout.format<(n, c, h, w) : [n, c, h, w, c:8]>>) -> tensor<2x17x5x4xf32, #layout.tag<nChw8c>> {
+  %y = layout.fill_pads %x : tensor<2x17x5x4xf32, #layout.format<(n, c, h, w) : [n, c, h, w, c:8]>> -> tensor<2x17x5x4xf32, #layout.tag<nChw8c>>
+  func.return %y : tensor<2x17x5x4xf32, #layout.tag<nChw8c>>
+}
+
+// -----
+
+// Two transpositions in a row are one.
+
+// CHECK:      func.func @twice(
+// CHECK:        linalg.transpose {{.*}} permutation = [3, 2, 1, 0]
+// CHECK-NOT:  linalg.transpose
+// CHECK:      func.return
+func.func @twice(%x : tensor<2x3x5x4xf32>) -> tensor<2x3x5x4xf32, #layout.format<(n, c, h, w) : [w, h, c, n]>> {
+  %a = layout.reorder %x : tensor<2x3x5x4xf32> -> tensor<2x3x5x4xf32, #layout.tag<nhwc>>
+  %y = layout.reorder %a : tensor<2x3x5x4xf32, #layout.tag<nhwc>> -> tensor<2x3x5x4xf32, #layout.format<(n, c, h, w) : [w, h, c, n]>>
+  func.return %y : tensor<2x3x5x4xf32, #layout.format<(n, c, h, w) : [w, h, c, n]>>
+}
+
+// -----
+
+// A transposition to where everything lies already is nothing.
+
+// CHECK:      func.func @renamed(%x: tensor<3x4xf32>) -> tensor<3x4xf32> {
+// CHECK-NEXT:   func.return %x
+func.func @renamed(%x : tensor<3x4xf32>) -> tensor<4x3xf32, #layout.format<(a, b) : [b, a]>> {
+  %e = tensor.empty() : tensor<4x3xf32, #layout.format<(a, b) : [b, a]>>
+  %y = linalg.transpose ins(%x : tensor<3x4xf32>) outs(%e : tensor<4x3xf32, #layout.format<(a, b) : [b, a]>>) permutation = [1, 0]
+  func.return %y : tensor<4x3xf32, #layout.format<(a, b) : [b, a]>>
+}
+
+// -----
+
+// One to another place is one.
+
+// CHECK:      func.func @negative_moved(
+// CHECK:        linalg.transpose
+func.func @negative_moved(%x : tensor<3x4xf32>) -> tensor<4x3xf32> {
+  %e = tensor.empty() : tensor<4x3xf32>
+  %y = linalg.transpose ins(%x : tensor<3x4xf32>) outs(%e : tensor<4x3xf32>) permutation = [1, 0]
+  func.return %y : tensor<4x3xf32>
+}

@@ -92,6 +92,42 @@ class PhysicalTensor:
         return replace(self, dims=dims, lo=(*self.lo[:dim], low, *self.lo[dim + 1 :]))
 
 
+def pad_boxes(tensor: PhysicalTensor) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """The boxes, each as where it starts and its sizes, that together are the pads of `tensor`; they may overlap.
+
+    Pads of a dim are positions in front of its elements and behind them: in mixed radix, at most one box per digit
+    for either end.
+
+    >>> layout = Format.from_tag("nChw8c").bind((2, 17, 5, 4))
+    >>> pad_boxes(physical_tensor(layout))
+    [((0, 2, 0, 0, 1), (2, 1, 5, 4, 7))]
+    """
+    boxes: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    shape = tensor.shape
+    if 0 in shape:
+        return []
+
+    def add(fixed: dict[int, int], at: int, low: int, high: int) -> None:
+        if low < high:
+            starts = tuple(low if k == at else fixed.get(k, 0) for k in range(len(shape)))
+            sizes = tuple(high - low if k == at else 1 if k in fixed else n for k, n in enumerate(shape))
+            boxes.append((starts, sizes))
+
+    for dim, extent in enumerate(tensor.extents):
+        end = tensor.lo[dim] + extent
+        front, behind = dict[int, int](), dict[int, int]()
+        before, rest = tensor.lo[dim], end
+        for number, at in enumerate(tensor.places(dim)):
+            unit, count = tensor.dims[at].unit, tensor.dims[at].count
+            if before:
+                front[at], before = divmod(before, unit)
+                add({k: front[k] for k in front if k != at}, at, 0, front[at])
+            if rest or not number:
+                behind[at], rest = divmod(rest, unit)
+                add({k: behind[k] for k in behind if k != at}, at, behind[at] + (rest > 0), count)
+    return boxes
+
+
 def row_major(extents: Sequence[int]) -> PhysicalTensor:
     """The physical tensor of a row-major value without pads: the value itself."""
     dims = tuple(PhysicalDim(dim, 1, extent) for dim, extent in enumerate(extents))

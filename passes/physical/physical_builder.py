@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import copysign, prod
 from typing import Any
 
-from xdsl.dialects.builtin import DenseResourceAttr, NoneAttr, TensorType
+from xdsl.dialects.builtin import DenseArrayBase, DenseResourceAttr, NoneAttr, TensorType, i64
+from xdsl.dialects.tensor import InsertSliceOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -21,6 +23,7 @@ from layout_ir.algebra.physical import (
     TensorStep,
     TransposeStep,
     evaluate,
+    pad_boxes,
     reorder_steps,
     row_major,
 )
@@ -47,10 +50,15 @@ class PhysicalValue:
 
 
 class PhysicalBuilder:
-    """Makes the ops that stand for `op`, in front of it and with its location."""
+    """Makes the ops that stand for `op`, in front of it and with its location.
 
-    def __init__(self, op: Operation):
+    `inserts` says that pads may be written by tensor.insert_slice, which writes them alone; else a tensor with other
+    pads is made by slices and pads of the whole.
+    """
+
+    def __init__(self, op: Operation, *, inserts: bool = False):
         self.op = op
+        self.inserts = inserts
 
     def insert(self, op: Operation) -> SSAValue:
         """Puts `op` in front; returns its result."""
@@ -81,7 +89,42 @@ class PhysicalBuilder:
 
     def reorder(self, x: PhysicalValue, tensor: PhysicalTensor) -> PhysicalValue:
         """The elements of `x` in the physical dims of `tensor`, pads as its policy says."""
-        return self.apply(reorder_steps(x.tensor, tensor), x, tensor)
+        if promises(x.tensor, tensor):
+            return PhysicalValue(x.value, tensor)
+        steps, owner = reorder_steps(x.tensor, tensor), x.value.owner
+        is_made_now = isinstance(owner, nn.ConstantOp) and _can_move(owner, steps, tensor)
+        if self.inserts and not is_made_now and _same_dims(x.tensor, tensor):
+            return self._with_pads(x, tensor)
+        return self.apply(steps, x, tensor)
+
+    def kept(self, x: PhysicalValue, tensor: PhysicalTensor) -> PhysicalValue:
+        """The elements of `x` in the physical dims of `tensor`; where these are those of `x`, it is `x` with the pads
+        that it has, which whoever reads them fills."""
+        if _same_dims(x.tensor, tensor):
+            return PhysicalValue(x.value, replace(tensor, pad=x.tensor.pad))
+        return self.reorder(x, tensor)
+
+    def _with_pads(self, x: PhysicalValue, tensor: PhysicalTensor) -> PhysicalValue:
+        """`x` with its pads overwritten as the policy of `tensor` says."""
+        number, dtype, value = pad_value(tensor.pad), dtype_of(x.value.type), x.value
+        for starts, sizes in pad_boxes(tensor):
+            type = TensorType(x.element, sizes)
+            pads = nn.ConstantOp(literal(type, _stored(number, dtype)), type)
+            properties = {
+                name: DenseArrayBase.from_list(i64, list(numbers))
+                for name, numbers in (
+                    ("static_offsets", starts),
+                    ("static_sizes", sizes),
+                    ("static_strides", (1,) * len(sizes)),
+                )
+            }
+            insert = InsertSliceOp(
+                operands=[self.insert(pads), value, [], [], []],
+                result_types=[value.type],
+                properties=properties,
+            )
+            value = self.insert(insert)
+        return PhysicalValue(value, tensor)
 
     def reshaped(self, x: PhysicalValue, tensor: PhysicalTensor) -> PhysicalValue:
         """The elements of the physical tensor of `x`, pads too, in row-major order under the shape of `tensor`."""
@@ -91,11 +134,7 @@ class PhysicalBuilder:
     def apply(self, steps: Sequence[TensorStep], x: PhysicalValue, tensor: PhysicalTensor) -> PhysicalValue:
         """`x` after `steps`, which make `tensor` of it; of a constant another constant, and of two reshapes one."""
         value = x.value
-        if (
-            steps
-            and isinstance(value.owner, nn.ConstantOp)
-            and not isinstance(value.owner.value, DenseResourceAttr)
-        ):
+        if steps and isinstance(value.owner, nn.ConstantOp) and _can_move(value.owner, steps, tensor):
             return PhysicalValue(self.insert(_moved(value.owner, steps, tensor)), tensor)
         for step in steps:
             if isinstance(step, ReshapeStep) and isinstance(value.owner, ReshapeOp):
@@ -104,6 +143,16 @@ class PhysicalBuilder:
                     continue
             value = self.insert(_op_of(step, value))
         return PhysicalValue(value, tensor)
+
+    def splat(self, op: nn.ConstantOp, tensor: PhysicalTensor) -> PhysicalValue:
+        """The constant `op`, one value everywhere, in the physical dims of `tensor`: its pads hold that value too."""
+        type = TensorType(op.infer_element(), tensor.shape)
+        data = op.literal.data.data
+        value = nn.ConstantOp.create(
+            result_types=[type], properties={"value": literal(type, data)}, attributes=op.attributes
+        )
+        promised = tensor.pad != "undef" and _stored(pad_value(tensor.pad), dtype_of(op.result.type)) == data
+        return PhysicalValue(self.insert(value), tensor if promised else unknown_pads(tensor))
 
     def padded(
         self, x: PhysicalValue, before: Mapping[int, int], after: Mapping[int, int], number: float,
@@ -174,6 +223,28 @@ class PhysicalBuilder:
         return self.reshaped(x, replace(x.tensor, dims=dims))
 
 
+LARGE_CONSTANT = 1 << 16
+"""Elements from which on a constant of one number everywhere is never written out, whatever its pads shall hold."""
+
+
+def promises(source: PhysicalTensor, tensor: PhysicalTensor) -> bool:
+    """Whether a value in `source` is one in `tensor`: the same dims, and pads that hold what the policy says."""
+    if not _same_dims(source, tensor):
+        return False
+    return tensor.pad == "undef" or prod(source.shape) == prod(source.extents) or _same_pads(source, tensor)
+
+
+def _same_dims(source: PhysicalTensor, tensor: PhysicalTensor) -> bool:
+    return (source.dims, source.lo) == (tensor.dims, tensor.lo)
+
+
+def _same_pads(source: PhysicalTensor, tensor: PhysicalTensor) -> bool:
+    held, wanted = pad_number(source.pad), pad_number(tensor.pad)
+    if held is None or wanted is None:
+        return source.pad == tensor.pad
+    return held == wanted and copysign(1, held) == copysign(1, wanted)
+
+
 def unknown_pads(tensor: PhysicalTensor) -> PhysicalTensor:
     """`tensor`, of whose pads nothing is known."""
     return replace(tensor, pad="undef")
@@ -199,15 +270,29 @@ def _where(tensor: PhysicalTensor) -> str:
     return f"{shape_text(tensor.extents)} in memory as {shape_text(tensor.shape)} (dims {', '.join(digits)})"
 
 
+def _can_move(op: nn.ConstantOp, steps: Sequence[TensorStep], tensor: PhysicalTensor) -> bool:
+    """Whether the constant `op` after `steps` is made now: its values are there, and it does not become large by it."""
+    if isinstance(op.value, DenseResourceAttr):
+        return False
+    return not op.is_splat or prod(tensor.shape) < LARGE_CONSTANT or _stays_splat(op, steps, tensor)
+
+
+def _stays_splat(op: nn.ConstantOp, steps: Sequence[TensorStep], tensor: PhysicalTensor) -> bool:
+    """Whether the one value of `op` is all that it has after `steps`: no other number comes as pads."""
+    if tensor.pad == "undef" or not any(isinstance(step, PadStep) for step in steps):
+        return True
+    return _stored(pad_value(tensor.pad), dtype_of(op.result.type)) == op.literal.data.data
+
+
 def _moved(op: nn.ConstantOp, steps: Sequence[TensorStep], tensor: PhysicalTensor) -> nn.ConstantOp:
-    """The constant `op` after `steps`. One value for all elements stays one, unless pads come to them."""
+    """The constant `op` after `steps`. One value for all elements stays one, unless others come as pads."""
     import numpy as np
 
     from layout_ir.elements.numpy_types import storage, stored_number
 
     type = TensorType(op.infer_element(), tensor.shape)
     data = op.literal.data.data
-    if not op.is_splat or any(isinstance(step, PadStep) for step in steps):
+    if not op.is_splat or not _stays_splat(op, steps, tensor):
         dtype = dtype_of(op.result.type)
         elements = np.frombuffer(data, storage(dtype).newbyteorder("<"))
         elements = np.broadcast_to(elements.reshape(() if op.is_splat else op.infer()), op.infer())
@@ -215,6 +300,13 @@ def _moved(op: nn.ConstantOp, steps: Sequence[TensorStep], tensor: PhysicalTenso
     return nn.ConstantOp.create(
         result_types=[type], properties={"value": literal(type, data)}, attributes=op.attributes
     )
+
+
+def _stored(number: float, dtype: str) -> bytes:
+    """`number` as the bytes of one element."""
+    from layout_ir.elements.numpy_types import stored_number
+
+    return stored_number(number, dtype).tobytes()
 
 
 def _op_of(step: TensorStep, x: SSAValue) -> Operation:

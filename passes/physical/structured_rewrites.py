@@ -7,15 +7,15 @@ An op that is loops (`layout_ir.foreign.structured`) becomes `linalg.generic` wi
 
 A dim that is read at a sum of loops lies in one physical dim, and its index is the same sum of digits. linalg.index is
 the number that the digits stand for. A tensor whose elements do not matter, a constant, and pack and unpack, which
-rename digits, have forms of their own. Elementwise ops of arith and math whose tensors have one structure stay as they
-are, on the tensors of the memory.
+rename digits, have forms of their own, and what copies every element to where it lies already is nothing at all.
+Elementwise ops of arith and math whose tensors have one structure stay as they are, on the tensors of the memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
@@ -26,16 +26,18 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
-from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
+from xdsl.dialects.linalg.ops import FillOp, GenericOp, IndexOp, YieldOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from layout_ir.algebra.pads import pad_number
 from layout_ir.algebra.physical import PhysicalDim, PhysicalTensor, row_major
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import strip_type
 from layout_ir.dialects.layout.types import tensor_type
+from layout_ir.dialects.nn.constant import element_size, literal
 from layout_ir.dialects.upstream import PackOp, RelayoutOp
+from layout_ir.elements.splats import is_splat
 from layout_ir.errors import LayoutError
 from layout_ir.foreign.scalar import constant_value
 from layout_ir.foreign.structured import ELEMENTWISE, Structured, loop_of, structured
@@ -56,7 +58,7 @@ def rewrite_structured(
     """
     if isinstance(op, tensor.EmptyOp):
         type = TensorType(tensor_type(op.results[0].type).element_type, results[0].shape)
-        return [PhysicalValue(build.insert(tensor.EmptyOp([], type)), results[0])]
+        return [PhysicalValue(build.insert(tensor.EmptyOp([], type)), unknown_pads(results[0]))]
     if isinstance(op, arith.ConstantOp) and isinstance(op.value, DenseIntOrFPElementsAttr):
         return [_constant(build, op, results[0])]
     if isinstance(op, RelayoutOp):
@@ -64,7 +66,9 @@ def rewrite_structured(
     if isinstance(op, tensor.ConcatOp):
         parts = [values[x] for x in op.inputs]
         made = concatenated(build, op.dim.value.data, parts, results[0])
-        return [build.reorder(made, results[0])]
+        return [build.kept(made, results[0])]
+    if isinstance(op, FillOp):
+        return [_fill(build, op, values[op.outputs[0]], results[0])]
     loops = structured(op)
     if loops is None:
         return None
@@ -78,13 +82,27 @@ def rewrite_structured(
 
 def _constant(build: PhysicalBuilder, op: arith.ConstantOp, result: PhysicalTensor) -> PhysicalValue:
     type = strip_type(op.result.type)
-    value = DenseIntOrFPElementsAttr(type, cast("DenseIntOrFPElementsAttr[Attribute]", op.value).data)  # pyright: ignore
+    # xDSL writes a small splat out when it reads one.
+    data, size = cast("DenseIntOrFPElementsAttr[Any]", op.value).data.data, element_size(type.element_type)
+    value = literal(type, data[:size] if is_splat(data, size) else data)
     plain = nn.ConstantOp.create(result_types=[type], properties={"value": value})
-    made = build.reorder(PhysicalValue(build.insert(plain), row_major(result.extents)), result)
+    if plain.is_splat:
+        made = build.splat(plain, result)
+    else:
+        made = build.reorder(PhysicalValue(build.insert(plain), row_major(result.extents)), result)
     owner = made.value.owner
     assert isinstance(owner, nn.ConstantOp)
     new = arith.ConstantOp(owner.literal, made.value.type)
-    return PhysicalValue(build.insert(new), result)
+    return PhysicalValue(build.insert(new), made.tensor)
+
+
+def _fill(build: PhysicalBuilder, op: FillOp, target: PhysicalValue, result: PhysicalTensor) -> PhysicalValue:
+    """linalg.fill of the memory, pads too."""
+    to = build.reorder(target, unknown_pads(result)).value
+    number = constant_value(op.inputs[0])
+    known = isinstance(number, int | float) and not isinstance(number, bool) and number == number
+    made = FillOp(op.inputs, [to], [to.type])
+    return PhysicalValue(build.insert(made), replace(result, pad=number if known else "undef"))
 
 
 def _elementwise(
@@ -184,6 +202,10 @@ def _generic(
         )
         split.append(apart)
     count = len(inputs)
+    if _is_renaming(loops, new_values, new_maps):
+        # Its pads are those of the input.
+        made = PhysicalValue(new_values[0], replace(split[-1], pad=split[0].pad))
+        return [build.reshaped(made, replace(results[0], pad=split[0].pad))]
     kinds = [
         IteratorTypeAttr(IteratorType.REDUCTION if loop in loops.reductions else IteratorType.PARALLEL)
         for loop, _ in order
@@ -198,6 +220,24 @@ def _generic(
         PhysicalValue(build.reshaped(y, tensor).value, tensor)
         for y, tensor in zip(made, results, strict=True)
     ]
+
+
+def _is_renaming(loops: Structured, values: Sequence[SSAValue], maps: Sequence[AffineMap]) -> bool:
+    """Whether every element of the one result is that of the one input at the same place of the memory: a
+    transposition between tensors whose memory it does not change."""
+    if len(maps) != 2 or maps[0] != maps[1] or values[0].type != values[1].type or loops.reductions:
+        return False
+    block, exprs = loops.block, maps[0].results
+    assert block is not None
+    (last, *others) = reversed(list(block.ops))
+    if others or list(last.operands) != [block.args[0]]:
+        return False
+    whole = [expr.position for expr in exprs if isinstance(expr, AffineDimExpr)]
+    shape = tensor_type(values[0].type).get_shape()
+    return len(set(whole)) == len(whole) and all(
+        isinstance(expr, AffineDimExpr) or (expr == AffineExpr.constant(0) and extent == 1)
+        for expr, extent in zip(exprs, shape, strict=True)
+    )
 
 
 def _readers(

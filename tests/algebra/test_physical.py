@@ -21,6 +21,7 @@ from layout_ir.algebra.physical import (
     SliceStep,
     TransposeStep,
     evaluate,
+    pad_boxes,
     physical_tensor,
     reorder_steps,
 )
@@ -90,6 +91,24 @@ def test_the_elements_of_a_physical_tensor_are_the_buffer(rng: Random):
     for index in itertools.islice(np.ndindex(*layout.shape), 50):
         at = [(index[d.dim] + tensor.lo[d.dim]) // d.unit % d.count for d in tensor.dims]
         assert places[tuple(at)] == layout.address(index)
+
+
+@settings(max_examples=200)
+@given(rngs)
+def test_boxes_of_pads_are_the_pads_and_nothing_else(rng: Random):
+    rank = rng.randint(0, 4)
+    layout = random_format(rng, rank, halo=True, chunked=True).bind(random_shape(rng, rank, 500))
+    tensor = physical_tensor(layout)
+    is_pad = np.ones(tensor.shape, bool)
+    for index in np.ndindex(*layout.shape):
+        is_pad[tuple((index[d.dim] + tensor.lo[d.dim]) // d.unit % d.count for d in tensor.dims)] = False
+    found = np.zeros(tensor.shape, bool)
+    boxes = pad_boxes(tensor)
+    for starts, sizes in boxes:
+        assert all(size > 0 for size in sizes)
+        found[tuple(slice(a, a + n) for a, n in zip(starts, sizes, strict=True))] = True
+    np.testing.assert_array_equal(found, is_pad)
+    assert len(boxes) <= 2 * len(tensor.dims)
 
 
 def test_strides_in_another_order_are_the_order_of_the_dims():

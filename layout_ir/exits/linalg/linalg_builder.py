@@ -308,7 +308,11 @@ class LinalgBuilder:
         return TensorValue(self.insert(op), x.dtype)
 
     def transposed(self, x: TensorValue, perm: Sequence[int]) -> TensorValue:
-        """Dim k of the result is dim `perm[k]` of `x`."""
+        """Dim k of the result is dim `perm[k]` of `x`; two transpositions in a row are one, or none."""
+        owner = x.value.owner
+        if isinstance(owner, TransposeOp):
+            inner = owner.permutation.get_values()
+            x, perm = TensorValue(owner.operands[0], x.dtype), [inner[dim] for dim in perm]
         if list(perm) == sorted(perm):
             return x
         init = self.empty([x.shape[dim] for dim in perm], x.dtype)

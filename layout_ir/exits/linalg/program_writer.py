@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     ArrayAttr,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
@@ -22,7 +23,7 @@ from xdsl.dialects.builtin import (
     UnrealizedConversionCastOp,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.dialects.linalg.ops import FillOp, GenericOp, TransposeOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -93,7 +94,7 @@ def write_program(module: ModuleOp) -> None:
     Raises LocatedError, naming the op, where one has no form in linalg, and where a tensor still has an encoding, which
     bufferization would drop.
     """
-    writer = _Writer()
+    writer = _Writer(module)
     for op in list(module.walk()):
         writer.write(op)
     writer.finish()
@@ -164,7 +165,8 @@ class _Writer:
     """One run. The ops that are replaced stay until the end, on their own operands, so that each can be asked for its
     shapes and attributes."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: ModuleOp) -> None:
+        self.module = module
         self.values: dict[SSAValue, TensorValue] = {}
         self.replaced: list[Operation] = []
 
@@ -200,6 +202,8 @@ class _Writer:
         op.operands = [self.values[x].value if x in self.values else x for x in op.operands]
         if isinstance(op, GenericOp):
             self._start_from_fill(op)
+        if isinstance(op, tensor.InsertSliceOp):
+            self._fill_slice(op)
         blocks = [block for region in op.regions for block in region.blocks]
         for value in [*op.results, *(arg for block in blocks for arg in block.args)]:
             type = _signless_type(value.type)
@@ -235,16 +239,41 @@ class _Writer:
             elif number < first and not op.body.block.args[number].uses:
                 op.operands[number] = build.empty(x.shape, x.dtype).value
 
+    def _fill_slice(self, op: tensor.InsertSliceOp) -> None:
+        """Lets the op insert what linalg.fill makes of that slice where it inserts a constant of one number: nothing
+        but the slice is written then."""
+        if not isinstance(op.source.owner, arith.ConstantOp | nn.ConstantOp) or not _is_plain(op):
+            return
+        x = self._now(op.source)
+        number = splat_number(x)
+        if number is None:
+            return
+        build = LinalgBuilder(op)
+        part = build.sliced(self._now(op.dest), op.static_offsets.get_values(), x.shape)
+        fill = FillOp([build.scalar(number, x.dtype)], [part.value], [part.value.type])
+        op.operands[0] = build.insert(fill)
+
     def finish(self) -> None:
-        """Erases what was replaced, and constants that nobody reads any more."""
+        """Erases what was replaced, and what only that read: constants, transpositions, tensors to be written to."""
         for op in reversed(self.replaced):
             op.detach()
             op.erase()
-        for value in self.values.values():
-            owner = value.value.owner
-            if isinstance(owner, arith.ConstantOp) and not value.value.uses and owner.parent is not None:
-                owner.detach()
-                owner.erase()
+        for op in reversed(list(self.module.walk())):
+            if isinstance(op, arith.ConstantOp | tensor.EmptyOp | FillOp | TransposeOp) and not any(
+                result.uses for result in op.results
+            ):
+                op.detach()
+                op.erase()
+
+
+def _is_plain(op: tensor.InsertSliceOp) -> bool:
+    """Whether the slice is of a static place, without steps, and keeps its dims."""
+    source, target = (cast("TensorType[Attribute]", x.type).get_shape() for x in (op.source, op.dest))
+    return (
+        DYNAMIC_INDEX not in (*target, *op.static_offsets.get_values())
+        and tuple(op.static_sizes.get_values()) == source
+        and all(step == 1 for step in op.static_strides.get_values())
+    )
 
 
 def _constant(op: nn.ConstantOp) -> TensorValue:

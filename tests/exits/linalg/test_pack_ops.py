@@ -30,6 +30,13 @@ module attributes {transform.with_named_sequence} {
 """How stock MLIR lowers the two, in words of the transform dialect."""
 
 
+def lower_pack(folder: Path) -> tuple[str, ...]:
+    """The passes of mlir-opt that do so; writes what they read into `folder`."""
+    library = folder / "lower_pack.mlir"
+    library.write_text(LOWER_PACK)
+    return f"--transform-preload-library=transform-library-paths={library}", "--transform-interpreter"
+
+
 def module_of(source: str, destination: str, shape: str = "2x17x5x4", dtype: str = "f32") -> ModuleOp:
     """A function that reorders."""
     types = [f"tensor<{shape}x{dtype}, #layout.{encoding}>" for encoding in (source, destination)]
@@ -68,11 +75,6 @@ def test_a_reorder_to_blocks_is_a_pack_and_the_way_back_an_unpack(name: str):
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "ui8", "i1"])
 def test_packs_move_the_same_bits_when_stock_mlir_lowers_them(dtype: str, tmp_path: Path):
-    (tmp_path / "lower_pack.mlir").write_text(LOWER_PACK)
-    lowering = (
-        f"--transform-preload-library=transform-library-paths={tmp_path / 'lower_pack.mlir'}",
-        "--transform-interpreter",
-    )
     rng = np.random.default_rng(0)
     stored = {"f32": np.float32, "bf16": np.uint16, "ui8": np.uint8, "i1": np.bool_}[dtype]
     x = rng.integers(0, 2 if dtype == "i1" else 200, (2, 17, 5, 4)).astype(stored)
@@ -84,7 +86,7 @@ def test_packs_move_the_same_bits_when_stock_mlir_lowers_them(dtype: str, tmp_pa
         programs,
         tmp_path,
         convert=lambda module: convert_to_linalg(module, "pack"),
-        before=lowering,
+        before=lower_pack(tmp_path),
         exact=True,
     )
 

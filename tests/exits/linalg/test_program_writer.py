@@ -143,6 +143,72 @@ def test_arithmetic_takes_every_type(dtype: str, tmp_path: Path):
     assert_agree({"arithmetic": (parse(text), inputs)}, tmp_path)
 
 
+# --- Pads ---
+
+FILLED = """
+#x = #layout.format<(n, c, h, w) : [{factors}]>
+#y = #layout.format<(n, c, h, w) : [{factors}], pad = {pad}>
+func.func @main(%x: tensor<2x17x5x4x{T}, #x>) -> tensor<2x17x5x4x{T}, #y> {{
+  %y = layout.fill_pads %x : tensor<2x17x5x4x{T}, #x> -> tensor<2x17x5x4x{T}, #y>
+  func.return %y : tensor<2x17x5x4x{T}, #y>
+}}
+"""
+
+
+@pytest.mark.parametrize("convert", WAYS.values(), ids=WAYS)
+def test_fills_write_pads_and_nothing_else(convert: Callable[[ModuleOp], None], tmp_path: Path):
+    from tests.exits.linalg.test_elementwise_forms import elements
+
+    programs: dict[str, Program] = {}
+    for number, factors in enumerate(("n, c, h, w, c:8", "c, h, w, n:4, c:2, c:3", "n, c:32, h:8, w")):
+        for dtype, pad in (("f32", "-inf"), ("bf16", "1.0"), ("ui8", "255"), ("i64", "-7"), ("i1", "1")):
+            text = FILLED.format(factors=factors, pad=pad, T=dtype)
+            x = (
+                elements("i32", (2, 17, 5, 4), number) > 0
+                if dtype == "i1"
+                else elements(dtype, (2, 17, 5, 4), number)
+            )
+            programs[f"fill_{number}_{dtype}"] = parse(text), [x]
+    assert_agree(programs, tmp_path, convert=convert, exact=True)
+    module = next(iter(programs.values()))[0]
+    convert_to_linalg(module)
+    assert not [op for op in module.walk() if op.name in ("linalg.transpose", "tensor.pad")]
+
+
+READERS = """
+#x = #layout.tag<nChw8c>
+#w = #layout.tag<OIhw8i8o>
+!X = tensor<1x20x6x6xf32, #x>
+!W = tensor<20x20x1x1xf32, #w>
+func.func @main(%x: !X, %w: !W) -> tensor<1x20x6x6xf32> {{
+  %a = nn.conv %x, %w : (!X, !W) -> !X
+  %b = nn.relu %a : !X
+  {reader}
+  %z = layout.reorder %{last} : !X -> tensor<1x20x6x6xf32>
+  func.return %z : tensor<1x20x6x6xf32>
+}}
+"""
+
+
+def inserted(reader: str, last: str) -> int:
+    """How many slices are written in the program."""
+    module = parse(READERS.format(reader=reader, last=last))
+    convert_to_linalg(module, "pack")
+    return sum(op.name == "tensor.insert_slice" for op in module.walk())
+
+
+def test_pads_are_filled_once_for_all_who_read_them():
+    reader = (
+        "%c = nn.conv %b, %w : (!X, !W) -> !X\n%d = nn.conv %b, %w : (!X, !W) -> !X\n%e = nn.add %c, %d : !X"
+    )
+    assert inserted(reader, "e") == 1
+
+
+def test_negative_pads_that_nobody_reads_are_not_filled():
+    assert inserted("", "b") == 0
+    assert inserted("%c = nn.sqrt %b : !X", "c") == 0
+
+
 # --- What does not go out -------------------------------------------------------------------------------------------
 
 
