@@ -42,7 +42,7 @@ PROGRAMS = {
     "xdsl-opt": "-m xdsl.tools.xdsl_opt",
 }
 """The programs of an environment in which this package is installed, by the arguments of Python that run them."""
-NEEDED = ("cc", "gcc", "mlir-opt", "mlir-opt-22")
+NEEDED = ("cc", "gcc", "mlir-opt", "mlir-opt-22", "mlir-runner")
 """Programs that a machine may not have: a page that runs them is read up to there."""
 SET_UP = re.compile(r"python3 -m venv \.venv && \.venv/bin/pip install -q -e '[^']+' && ")
 """The beginning of a command that sets up an environment of its own: what comes behind it is run in this one."""
@@ -81,8 +81,9 @@ class PageReader:
             path = folder / "bin" / program
             path.write_text(f"#!/bin/sh\nexec '{sys.executable}' {arguments} \"$@\"\n")
             path.chmod(0o755)
-        if shutil.which("mlir-opt") is None and (found := shutil.which("mlir-opt-22")):
-            (folder / "bin" / "mlir-opt").symlink_to(found)
+        for program in ("mlir-opt", "mlir-runner"):
+            if shutil.which(program) is None and (found := shutil.which(f"{program}-22")):
+                (folder / "bin" / program).symlink_to(found)
 
     def follow(self, block: Block) -> None:
         """Does what the block says. Fails, naming its line, where that does not work or prints something else."""
