@@ -11,14 +11,8 @@ from xdsl.dialects.func import CallOp
 
 import layout_ir as li
 from layout_ir.api.mlir_export import with_reorder_library
-from layout_ir.passes.convert_to_linalg import convert_to_linalg
-from layout_ir.passes.convert_to_loops import convert_to_loops
 from layout_ir.tools.layout_ir import main
-from tests import networks
-from tests.exits.linalg.agreement import Program, assert_agree
 from tests.exits.linalg.mlir_tools import execute, mlir_opt, tool
-from tests.exits.linalg.test_pack_ops import lower_pack
-from tests.passes.programs import random_program
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "channel_shuffle.mlir"
 
@@ -94,44 +88,3 @@ def test_negative_options_that_do_not_fit_are_one_error_and_no_file(
     said = capsys.readouterr()
     assert message in said.err and "Traceback" not in said.err
     assert list(tmp_path.iterdir()) == []
-
-
-# --- Whole networks and many programs, run by stock MLIR ---
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", networks.NAMES)
-def test_a_network_with_fewer_channels_computes_what_onnx_runtime_computes(name: str, tmp_path: Path):
-    onnx = pytest.importorskip("onnx")
-    runtime = pytest.importorskip("onnxruntime")
-    model = networks.randomized(name, 0, networks.shrunk(name, 32))
-    image, shape = networks.input_shape(model)
-    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    wanted = session.run(None, {image: x})
-    onnx.save(model, str(tmp_path / "network.onnx"))
-    module = li.from_onnx(tmp_path / "network.onnx")
-    li.optimize(module, "avx2")
-    got = execute(li.to_mlir(module), [x], tmp_path)
-    for each, want in zip(got, wanted, strict=True):
-        np.testing.assert_allclose(each, want, rtol=1e-5, atol=1e-5 * np.abs(want).max())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("target", ["avx2", "channels-last", "onednn"])
-def test_sixty_programs_compute_the_same_in_every_form(target: str, tmp_path: Path):
-    programs: dict[str, Program] = {}
-    for seed in range(20):
-        module, shape = random_program(7000 + seed, 12)
-        li.optimize(module, target)
-        x = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-        programs[f"program_{seed}"] = module, [x]
-    folders = {name: tmp_path / name for name in ("ops", "pack", "loops")}
-    for folder in folders.values():
-        folder.mkdir()
-    assert_agree(programs, folders["ops"])
-    assert_agree(
-        programs, folders["pack"], convert=lambda module: convert_to_linalg(module, "pack"),
-        before=lower_pack(folders["pack"]),
-    )  # fmt: skip
-    assert_agree(programs, folders["loops"], convert=convert_to_loops)
