@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 from layout_ir.api.program_text import ProgramError, parse_program
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.mlir.verify_module import verify_module
+from layout_ir.passes.convert_to_linalg import convert_to_linalg
 from layout_ir.passes.open_layouts import open_layouts
 from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.strip import strip
@@ -111,3 +112,17 @@ def test_nineteen_of_twenty_static_ones_are_optimized_and_taken_by_mlir_opt():
         generic_form(print_module(module), "--allow-unregistered-dialect")
 
     assert _share(list(_static()), there_and_back) > 0.95
+
+
+def test_nineteen_of_twenty_static_ones_go_out_as_linalg_without_encodings():
+    def out(text: str) -> None:
+        try:
+            module = parse_program(text, "custom.mlir")
+        except ProgramError:
+            module = _generic(text)
+        open_layouts(module)
+        optimize(module, "avx2")
+        convert_to_linalg(module)
+        generic_form(print_module(module), "--allow-unregistered-dialect")
+
+    assert _share(list(_static()), out) > 0.95

@@ -137,3 +137,17 @@ func.func @negative_moved(%x : tensor<3x4xf32>) -> tensor<4x3xf32> {
   %y = linalg.transpose ins(%x : tensor<3x4xf32>) outs(%e : tensor<4x3xf32>) permutation = [1, 0]
   func.return %y : tensor<4x3xf32>
 }
+
+// -----
+
+// Constants and elementwise ops of tosa are on the memory as well; pads of a constant hold its one number too.
+
+// CHECK:      func.func @tosa(%x: tensor<3x4x8xf32>) -> tensor<3x4x8xf32> {
+// CHECK:        "tosa.const"() <{values = dense<2.000000e+00> : tensor<3x4x8xf32>}>
+// CHECK:        tosa.maximum {{.*}} : (tensor<3x4x8xf32>, tensor<3x4x8xf32>) -> tensor<3x4x8xf32>
+#blocks = #layout.format<(a, b) : [a, b, a:8]>
+func.func @tosa(%x : tensor<17x4xf32, #blocks>) -> tensor<17x4xf32, #blocks> {
+  %c = "tosa.const"() <{values = dense<2.0> : tensor<17x4xf32>}> : () -> tensor<17x4xf32, #blocks>
+  %y = tosa.maximum %x, %c : (tensor<17x4xf32, #blocks>, tensor<17x4xf32, #blocks>) -> tensor<17x4xf32, #blocks>
+  func.return %y : tensor<17x4xf32, #blocks>
+}

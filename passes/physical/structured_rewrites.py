@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
-from xdsl.dialects import arith, tensor
+from xdsl.dialects import arith, tensor, tosa
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     DenseIntOrFPElementsAttr,
@@ -60,7 +60,9 @@ def rewrite_structured(
         type = TensorType(tensor_type(op.results[0].type).element_type, results[0].shape)
         return [PhysicalValue(build.insert(tensor.EmptyOp([], type)), unknown_pads(results[0]))]
     if isinstance(op, arith.ConstantOp) and isinstance(op.value, DenseIntOrFPElementsAttr):
-        return [_constant(build, op, results[0])]
+        return [_constant(build, op, op.value, results[0])]
+    if isinstance(op, tosa.ConstOp):
+        return [_constant(build, op, op.values, results[0])]
     if isinstance(op, RelayoutOp):
         return [_relayout(build, op, values[op.source], results[0])]
     if isinstance(op, tensor.ConcatOp):
@@ -73,17 +75,23 @@ def rewrite_structured(
     if loops is None:
         return None
     operands = [values.get(x, x) for x in op.operands]
-    if isinstance(op, ELEMENTWISE):
+    if isinstance(op, ELEMENTWISE) or _is_elementwise(loops):
         return [_elementwise(build, op, operands, results[0])]
+    if loops.block is None and loops.function is None and len(operands) == 1:
+        (x,) = operands
+        assert isinstance(x, PhysicalValue)
+        return [_permuted(build, loops, x, results[0])]
     if loops.block is None:
         raise LayoutError("it has no body to be written on blocks")
     return _generic(build, loops, operands, results)
 
 
-def _constant(build: PhysicalBuilder, op: arith.ConstantOp, result: PhysicalTensor) -> PhysicalValue:
-    type = strip_type(op.result.type)
+def _constant(
+    build: PhysicalBuilder, op: Operation, values: DenseIntOrFPElementsAttr[Any], result: PhysicalTensor
+) -> PhysicalValue:
+    type = strip_type(op.results[0].type)
     # xDSL writes a small splat out when it reads one.
-    data, size = cast("DenseIntOrFPElementsAttr[Any]", op.value).data.data, element_size(type.element_type)
+    data, size = values.data.data, element_size(type.element_type)
     value = literal(type, data[:size] if is_splat(data, size) else data)
     plain = nn.ConstantOp.create(result_types=[type], properties={"value": value})
     if plain.is_splat:
@@ -92,8 +100,27 @@ def _constant(build: PhysicalBuilder, op: arith.ConstantOp, result: PhysicalTens
         made = build.reorder(PhysicalValue(build.insert(plain), row_major(result.extents)), result)
     owner = made.value.owner
     assert isinstance(owner, nn.ConstantOp)
-    new = arith.ConstantOp(owner.literal, made.value.type)
+    is_tosa = isinstance(op, tosa.ConstOp)
+    new = tosa.ConstOp(owner.literal) if is_tosa else arith.ConstantOp(owner.literal, made.value.type)
     return PhysicalValue(build.insert(new), made.tensor)
+
+
+def _is_elementwise(loops: Structured) -> bool:
+    """Whether it is an op without a body (tosa) that reads every operand where it writes the result."""
+    (target, *others) = loops.result_maps
+    return loops.function is not None and not others and all(source == target for source in loops.maps)
+
+
+def _permuted(
+    build: PhysicalBuilder, loops: Structured, x: PhysicalValue, result: PhysicalTensor
+) -> PhysicalValue:
+    """A copy from dims to dims: digits get the numbers of the dims of the result, and move where they lie apart."""
+    (source,), (target,) = loops.maps, loops.result_maps
+    dim_of = {loop_of(expr): dim for dim, expr in enumerate(target)}
+    to = [dim_of[loop_of(expr)] for expr in source]
+    dims = tuple(replace(place, dim=to[place.dim]) for place in x.tensor.dims)
+    lo = tuple(x.tensor.lo[to.index(dim)] for dim in range(len(to)))
+    return build.kept(PhysicalValue(x.value, PhysicalTensor(result.extents, dims, lo, x.tensor.pad)), result)
 
 
 def _fill(build: PhysicalBuilder, op: FillOp, target: PhysicalValue, result: PhysicalTensor) -> PhysicalValue:

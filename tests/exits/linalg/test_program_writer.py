@@ -11,6 +11,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from layout_ir.algebra.format import Format
+from layout_ir.api.program_text import parse_program
 from layout_ir.diagnostics import LocatedError, PassError
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import PermuteOp, ReorderOp, ReshapeOp
@@ -288,3 +289,32 @@ def test_negative_groups_that_cut_through_blocks_are_an_error_that_names_the_op(
         PassError, match=r"nn\.conv has no physical form: parts of 12 in dim 1 cut through its blocks"
     ):
         convert_to_linalg(parse(text))
+
+
+TURNED = """
+#x = #layout.format<(a, b, c) : [{source}]>
+#y = #layout.format<(a, b, c) : [{result}]>
+func.func @main(%x: tensor<13x20x3xf32, #x>) -> tensor<3x13x20xf32, #y> {{
+  %y = tosa.transpose %x {{perms = array<i32: 2, 0, 1>}} : (tensor<13x20x3xf32, #x>) -> tensor<3x13x20xf32, #y>
+  func.return %y : tensor<3x13x20xf32, #y>
+}}
+"""
+
+
+def test_a_transposition_of_tosa_names_the_digits_anew_and_moves_those_that_lie_apart(tmp_path: Path):
+    x = np.random.default_rng(0).standard_normal((13, 20, 3)).astype(np.float32)
+    ways = {
+        "nothing_moves": ("a, b, c", "b, c, a"),
+        "nor_in_blocks": ("a, b, c, b:8", "b, c, a, c:8"),
+        "moves": ("a, b, c", "c, a, b"),
+        "from_blocks_to_others": ("a, b, c, a:4, b:8", "a, c, b, c:5"),
+    }
+    programs: dict[str, Program] = {}
+    for name, (source, result) in ways.items():
+        module = parse_program(TURNED.format(source=source, result=result), "turned.mlir")
+        programs[name] = module, [x]
+        converted = module.clone()
+        convert_to_linalg(converted)
+        moves = any(op.name == "linalg.transpose" for op in converted.walk())
+        assert moves == (name in ("moves", "from_blocks_to_others"))
+    assert_agree(programs, tmp_path, exact=True)
