@@ -235,21 +235,21 @@ def test_no_reference_is_kept_or_lost() -> None:
     assert counts() == before
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        lambda a: (a[:3], a[:2]),
-        lambda a: (a, a[None, None]),
-        lambda a: (a[:1], a),
-        lambda a: (a.astype("i4"), a),
-        lambda a: (np.broadcast_to(a, (2, *a.shape)), a),
-        lambda a: (a.tolist(), a),
-        lambda a: (a,),
-        lambda a: (a, a, "same_kind", True, 5),
-        lambda a: (a, object()),
-    ],
-)
-def test_errors_are_those_of_numpy(arguments: Callable[[np.ndarray], tuple[Any, ...]]) -> None:
+WRONG: list[Callable[[Any], tuple[Any, ...]]] = [
+    lambda a: (a[:3], a[:2]),
+    lambda a: (a, a[None, None]),
+    lambda a: (a[:1], a),
+    lambda a: (a.astype("i4"), a),
+    lambda a: (np.broadcast_to(a, (2, *a.shape)), a),
+    lambda a: (a.tolist(), a),
+    lambda a: (a,),
+    lambda a: (a, a, "same_kind", True, 5),
+    lambda a: (a, object()),
+]
+
+
+@pytest.mark.parametrize("arguments", WRONG)
+def test_errors_are_those_of_numpy(arguments: Callable[[Any], tuple[Any, ...]]) -> None:
     a = np.arange(12.0).reshape(3, 4)
     found: list[Any] = []
     for function in (np.copyto, copyto):

@@ -217,7 +217,7 @@ def _tile_walks(tile: Tile, pair: ElementPair) -> tuple[Walk, Walk]:
     src, dst = (tile.width, tile.width) if pair.conversion is None else (pair.src, pair.dst)
     row = index(tile.rows.stride)
     high, wide = index(tile.block("rows")), index(tile.block("cols"))
-    reads: Walk = [(wide * src, 1), (tile.valid or high, row)]
+    reads: Walk = [(wide * src, 1), (index(tile.valid or high), row)]
     # Columns that are folded have had all their turns before the next rows have theirs.
     columns = [(index(count), index(stride)) for count, stride in tile.cols.loops]
     writes: Walk = [(high * dst, 1), *(columns if tile.cols.fold else [(wide, index(tile.cols.stride))])]

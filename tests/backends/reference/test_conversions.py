@@ -166,7 +166,7 @@ def test_onednn_writes_the_same(src: str, dst: str):
             )
         except onednn.OneDNNError:
             continue
-        channels = {"dim": 1, "channels": 6} if "channel" in steps.values() else {}
+        channels: dict[str, Any] = {"dim": 1, "channels": 6} if "channel" in steps.values() else {}
         values = {"ratio": attributes.src_scale[1]} if channels and attributes.src_scale else {}
         ours = converted(x, Conversion(src, dst, **steps, **channels), values, old)
         assert np.array_equal(ours, out.T), f"{steps}"
