@@ -68,13 +68,13 @@ def views(
     return np.ndarray(shape, f"V{width}", base.data, offset, strides)
 
 
-def typed(view: np.ndarray) -> np.ndarray:
+def typed(view: Any) -> np.ndarray:
     """`view` as numbers or text, where there are some of its width: records and voids go to NumPy."""
     kind = {1: "u1", 2: ">u2", 4: "f4", 8: "f8", 16: "c16", 3: "S3", 5: "S5"}[view.dtype.itemsize]
     return np.ndarray(view.shape, kind, view.base.data, offset_of(view), view.strides)
 
 
-def offset_of(view: np.ndarray) -> int:
+def offset_of(view: Any) -> int:
     return view.__array_interface__["data"][0] - view.base.__array_interface__["data"][0]
 
 
@@ -169,7 +169,7 @@ THINGS = (
 
 
 def things() -> dict[str, Any]:
-    masked = np.ma.masked_array(np.arange(6.0).reshape(2, 3), mask=[[0, 1, 0], [1, 0, 0]])
+    masked = np.ma.masked_array(np.arange(6.0).reshape(2, 3), mask=np.array([[0, 1, 0], [1, 0, 0]], bool))
     return {
         "objects": np.array([[1, "a"], [None, {}], [(), 2]], object),
         "records": np.zeros((3, 4), RECORD),
