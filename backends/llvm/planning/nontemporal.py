@@ -153,7 +153,7 @@ def _whole_lines(step: Step, pair: ElementPair, machine: Machine) -> list[Step] 
     if isinstance(kernel, Copy):
         return _whole_line_copies(step, kernel, pair)
     if isinstance(kernel, PaddedCopy):
-        whole = kernel.run == LINE
+        whole = kernel.run == LINE and kernel.inner.dst % LINE == 0
     elif isinstance(kernel, Interleave):
         width = kernel.width if pair.conversion is None else pair.dst
         whole = kernel.block * width % LINE == 0 and kernel.count % kernel.block == 0
@@ -343,7 +343,7 @@ def _end(step: Step) -> Size | None:
     elif isinstance(kernel, Interleave):
         loops.append(Loop(kernel.ways, 0, kernel.stride if kernel.inverse else kernel.width * kernel.count))
         at += kernel.width * kernel.count
-    elif isinstance(kernel, Copy | Fill | Elements):
+    elif isinstance(kernel, Copy | Fill | PaddedCopy | Elements):
         loops.append(kernel.inner)
         at += kernel.width if isinstance(kernel, Elements) else kernel.run
     for item in loops:

@@ -16,6 +16,7 @@ from layout_ir.backends.llvm.machine.profile import MachineProfile
 from layout_ir.backends.llvm.planning.access_cost import steps_cost
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.dialects.kernel.plan import Axis, Blocking, Copy, Loop, Staged, Step, Tile
+from layout_ir.dialects.kernel.plan_verifier import check_plan
 from tests.backends.llvm.cases import Case, buffers, expected, random_case
 from tests.backends.llvm.planning.plans import WIDE
 
@@ -136,6 +137,7 @@ def _check(seed: int) -> str:
         kernels = compile_many([(case.src, case.dst, case.dtype) for case in cases], target=machine)
         for case, kernel in zip(cases, kernels, strict=True):
             texts.append(str(kernel.plan))
+            check_plan(kernel.plan)
             src, dst, src_at, dst_at = buffers(rng, case)
             dst_at -= (dst.ctypes.data + dst_at) % 64 if rng.random() < 0.7 else 0
             wanted = expected(case, src, dst, src_at, dst_at)

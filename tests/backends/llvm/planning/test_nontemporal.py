@@ -91,6 +91,15 @@ def test_negative_a_destination_that_begins_inside_of_a_line_is_not_streamed_dir
         assert all(isinstance(step.kernel, Staged) for step in plan.steps if step.kernel.streaming)
 
 
+def test_negative_lines_with_pads_are_not_streamed_where_the_next_one_is_not_aligned():
+    src = Format.of("(a, b) : [b, a*177, b:8], pad = zero").bind((31, 5))
+    for stride, streams_lines in ((130, False), (144, True)):
+        dst = Format.of(f"(a, b) : [b, a*{stride}, b:16], pad = zero").bind((31, 5))
+        plan = make_plan(src, dst, ElementPair(4, 4), 0, SMALL, stream=True)
+        check_plan(plan)
+        assert streams(plan) == streams_lines, plan
+
+
 def test_a_larger_volume_is_cached_for_threads_and_few_streams_but_not_for_conversions():
     alone = streaming_volume(WIDE)
     assert WIDE.l2 < alone < WIDE.l3
