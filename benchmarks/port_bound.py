@@ -29,7 +29,7 @@ from typing import Any
 
 from layout_ir.backends.llvm.emission.emit import emit_module
 from layout_ir.backends.llvm.machine.machine import Machine
-from layout_ir.backends.llvm.runtime.call import load
+from layout_ir.backends.llvm.runtime.compiled_plan import load
 from layout_ir.backends.llvm.runtime.jit import assembly
 from layout_ir.backends.llvm.runtime.timing import least_times, touched_bytes
 from layout_ir.dialects.kernel.plan import Fill, Loop, Plan, Step

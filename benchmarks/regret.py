@@ -30,7 +30,7 @@ from layout_ir.backends.llvm.machine.machine import host, processor_name
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.pad_fills import pad_bits
 from layout_ir.backends.llvm.planning.planner import candidates
-from layout_ir.backends.llvm.runtime.call import load
+from layout_ir.backends.llvm.runtime.compiled_plan import load
 from layout_ir.backends.llvm.runtime.timing import Limits, race, touched_bytes
 from layout_ir.dialects.kernel.plan import Plan
 from layout_ir.elements.element_types import bits_of

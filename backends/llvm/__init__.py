@@ -12,13 +12,8 @@ aot         LLVM IR -> an object file with a C interface
 
 from __future__ import annotations
 
-from layout_ir.backends.llvm.runtime.call import (
-    Reorder,
-    compile_many,
-    compile_reorder,
-    plan_reorder,
-    reorder,
-)
+from layout_ir.backends.llvm.runtime.call import compile_many, compile_reorder, plan_reorder, reorder
+from layout_ir.backends.llvm.runtime.compiled_plan import Reorder
 from layout_ir.caches import forget
 
 __all__ = ["Reorder", "compile_many", "compile_reorder", "forget", "plan_reorder", "reorder"]

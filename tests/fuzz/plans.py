@@ -22,7 +22,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from layout_ir.backends.llvm import plan_reorder
 from layout_ir.backends.llvm.machine.known_cpus import known_cpus, machine_named
 from layout_ir.backends.llvm.machine.machine import host
-from layout_ir.backends.llvm.runtime.call import load
+from layout_ir.backends.llvm.runtime.compiled_plan import load
 from layout_ir.backends.llvm.runtime.dynamic_call import compile_dynamic
 from layout_ir.dialects.kernel.ops import DynamicOp, KernelDialect, PlanOp
 from layout_ir.dialects.kernel.plan_parser import parse_plan

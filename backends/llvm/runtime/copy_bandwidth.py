@@ -8,7 +8,7 @@ from typing import Any
 
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.runtime import thread_pool
-from layout_ir.backends.llvm.runtime.call import Reorder, load
+from layout_ir.backends.llvm.runtime.compiled_plan import Reorder, load
 from layout_ir.dialects.kernel.plan import Copy, Loop, Plan, Step
 
 _BLOCK = 1 << 12

@@ -28,7 +28,8 @@ from layout_ir.backends.llvm.planning.dynamic_shapes import (
 )
 from layout_ir.backends.llvm.planning.planner import check_addresses
 from layout_ir.backends.llvm.runtime import thread_pool
-from layout_ir.backends.llvm.runtime.call import check_buffer, compile_reorder, threads_for
+from layout_ir.backends.llvm.runtime.call import compile_reorder, threads_for
+from layout_ir.backends.llvm.runtime.compiled_plan import check_buffer
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.caches import keeps_kernels
 from layout_ir.elements.element_types import bits_of, canonical_name

@@ -25,7 +25,7 @@ from layout_ir.backends.llvm.machine.profile import MachineProfile, built_in_pro
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.planner import make_plan, streams
 from layout_ir.backends.llvm.runtime import thread_pool
-from layout_ir.backends.llvm.runtime.call import load
+from layout_ir.backends.llvm.runtime.compiled_plan import load
 from layout_ir.backends.llvm.runtime.timing import Limits, race, touched_bytes
 from layout_ir.dialects.kernel.plan import Copy, Loop, Plan, Step
 from layout_ir.elements.quantization import Conversion

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.runtime import thread_pool
-from layout_ir.backends.llvm.runtime.call import Reorder
+from layout_ir.backends.llvm.runtime.compiled_plan import Reorder
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.backends.llvm.runtime.timing import touched_bytes
 from layout_ir.elements.quantization import PARAMETERS

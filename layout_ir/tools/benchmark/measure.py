@@ -19,7 +19,7 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.api.reordering import ScaledReorder, compile_reorder
 from layout_ir.arrays.descriptor import TensorDesc
 from layout_ir.backends.llvm.machine.machine import Machine
-from layout_ir.backends.llvm.runtime.call import Reorder
+from layout_ir.backends.llvm.runtime.compiled_plan import Reorder
 from layout_ir.backends.llvm.runtime.copy_bandwidth import plain_copy, streaming_copy
 from layout_ir.backends.llvm.runtime.dynamic_call import DynamicKernel
 from layout_ir.backends.llvm.runtime.thread_pool import available

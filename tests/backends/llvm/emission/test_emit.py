@@ -11,7 +11,7 @@ import pytest
 from layout_ir.backends.llvm.emission.emit import version
 from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.planning import planner
-from layout_ir.backends.llvm.runtime.call import load
+from layout_ir.backends.llvm.runtime.compiled_plan import load
 from layout_ir.dialects.kernel import plan
 from layout_ir.dialects.kernel.plan_parser import parse_plan
 from tests.plan_evaluation import Moved, evaluate

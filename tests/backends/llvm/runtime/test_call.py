@@ -18,7 +18,7 @@ from layout_ir.backends.llvm.machine.known_cpus import local_machine, machine_na
 from layout_ir.backends.llvm.machine.machine import Machine, host, llvm
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.planner import make_plan
-from layout_ir.backends.llvm.runtime.call import load
+from layout_ir.backends.llvm.runtime.compiled_plan import load
 from layout_ir.dialects.kernel.plan import Staged, VariableBoundLoops
 from layout_ir.errors import LayoutError
 from tests.backends.llvm.cases import WIDTHS, buffers, expected, random_case

@@ -20,7 +20,8 @@ from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.pad_fills import pad_bits
 from layout_ir.backends.llvm.planning.planner import candidates
 from layout_ir.backends.llvm.runtime import code_cache, tuning
-from layout_ir.backends.llvm.runtime.call import Reorder, choose_plan, plan_reorder
+from layout_ir.backends.llvm.runtime.call import choose_plan, plan_reorder
+from layout_ir.backends.llvm.runtime.compiled_plan import Reorder
 from layout_ir.backends.llvm.runtime.tuning import choose, preferred
 from layout_ir.dialects.kernel.plan import Copy, Plan, Step
 from layout_ir.errors import LayoutError

@@ -9,7 +9,7 @@ import pytest
 
 from layout_ir.backends.llvm.emission.kernels.runs import pieces
 from layout_ir.backends.llvm.machine.machine import host
-from layout_ir.backends.llvm.runtime.call import load
+from layout_ir.backends.llvm.runtime.compiled_plan import load
 from layout_ir.dialects.kernel.plan import Copy, Loop, Plan, Step
 from layout_ir.elements.quantization import Conversion
 

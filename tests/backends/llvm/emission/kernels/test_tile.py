@@ -18,7 +18,8 @@ from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.planner import make_plan
 from layout_ir.backends.llvm.runtime import jit
-from layout_ir.backends.llvm.runtime.call import load, plan_reorder
+from layout_ir.backends.llvm.runtime.call import plan_reorder
+from layout_ir.backends.llvm.runtime.compiled_plan import load
 from layout_ir.dialects.kernel.plan import Axis, Blocking, Plan, Step, Tile
 from layout_ir.elements.quantization import Conversion
 from tests.backends.llvm.cases import machine_here
