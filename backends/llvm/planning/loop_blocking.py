@@ -32,7 +32,7 @@ def other_orders(step: Step, pair: ElementPair) -> Iterator[list[Step]]:
     if isinstance(step.kernel, Copy):
         yield from _orders_of_copies(step, step.kernel, pair)
     elif isinstance(step.kernel, Tile):
-        yield from _orders_of_tiles(step, step.kernel)
+        yield from _orders_of_tiles(step, step.kernel, pair)
 
 
 # Copies --------------------------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def _moved(step: Step, loop: Loop, iterations: int) -> Step:
 # Tiles ---------------------------------------------------------------------------------------------------------------
 
 
-def _orders_of_tiles(step: Step, tile: Tile) -> Iterator[list[Step]]:
+def _orders_of_tiles(step: Step, tile: Tile, pair: ElementPair) -> Iterator[list[Step]]:
     """The columns in blocks, a loop over which stands before the loops that go on inside of a line."""
     rows, cols = tile.rows, tile.cols
     if cols.fold or cols.channel or rows.channel or tile.streaming or tile.block("cols") >= cols.count:
@@ -121,7 +121,7 @@ def _orders_of_tiles(step: Step, tile: Tile) -> Iterator[list[Step]]:
     ]
     if not inside:
         return
-    width = tile.width
+    width = tile.width if pair.conversion is None else pair.src
     for wide in (LANE, LINE):
         wide = max(wide, tile.block("cols"))
         if wide >= cols.count:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from operator import index
+
 import pytest
 
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.loop_blocking import other_orders
 from layout_ir.backends.llvm.planning.tiles import move_tile
-from layout_ir.dialects.kernel.plan import Axis, Copy, Loop, Step, TableLoop
+from layout_ir.dialects.kernel.plan import Axis, Copy, Loop, Step, TableLoop, Tile
 from layout_ir.dialects.kernel.plan_verifier import check_plan
 from layout_ir.elements.quantization import Conversion
 from tests.backends.llvm.planning.plans import WIDE, of_steps
@@ -45,6 +47,26 @@ def test_columns_in_blocks_move_the_same(cols: int):
         plan = of_steps(*steps)
         check_plan(plan)
         assert evaluate(plan) == evaluate(of_steps(step))
+
+
+def test_columns_of_a_conversion_lie_apart_as_elements_of_the_source_do():
+    tile = move_tile(Loop(16, 2 * 50, 1), Axis(50, 512), 1, WIDE)
+    step = Step((Loop(4, 2 * 16 * 50, 16),), 0, 0, tile)
+    found = list(other_orders(step, ElementPair.of(Conversion("bf16", "f8E4M3FN"))))
+    assert found
+    for steps in found:
+        places: list[int] = []
+        for part in steps:
+            assert isinstance(part.kernel, Tile)
+            blocks = [loop for loop in part.loops if isinstance(loop, Loop) and loop.dst >= 512] or [
+                Loop(1, 0, 0)
+            ]
+            places += [
+                part.src + block * blocks[0].src + 2 * col
+                for block in range(index(blocks[0].count))
+                for col in range(index(part.kernel.cols.count))
+            ]
+        assert sorted(places) == [2 * k for k in range(50)]
 
 
 def test_negative_what_has_one_order_or_tables_has_no_other():
