@@ -62,7 +62,7 @@ def test_columns_of_a_conversion_lie_apart_as_elements_of_the_source_do():
                 Loop(1, 0, 0)
             ]
             places += [
-                part.src + block * blocks[0].src + 2 * col
+                index(part.src + block * blocks[0].src) + 2 * col
                 for block in range(index(blocks[0].count))
                 for col in range(index(part.kernel.cols.count))
             ]
