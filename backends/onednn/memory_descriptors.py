@@ -98,7 +98,7 @@ def conventional_strides(extents: Sequence[int], strides: Sequence[int]) -> tupl
     out of line, and has matmuls fail into one row whose stride is less than its length.
     """
     given, rank = tuple(strides), len(extents)
-    best: tuple[tuple[bool, bool], tuple[int, ...]] | None = None
+    fitting: list[tuple[tuple[bool, bool], tuple[int, ...]]] = []
     channels_last = sorted(range(rank), key=lambda d: (d > 0) + (d == 1))
     for order in (range(rank), channels_last):
         if not _descend([given[d] for d in order if extents[d] > 1]):
@@ -108,9 +108,8 @@ def conventional_strides(extents: Sequence[int], strides: Sequence[int]) -> tupl
             found[d] = inner if extents[d] == 1 else given[d]
             inner = found[d] * extents[d]
         distance = (tuple(found) != given, not _descend([given[d] for d in order]))
-        if best is None or distance < best[0]:
-            best = distance, tuple(found)
-    return given if best is None else best[1]
+        fitting.append((distance, tuple(found)))
+    return min(fitting, key=lambda fit: fit[0])[1] if fitting else given
 
 
 def _descend(numbers: Sequence[int]) -> bool:
