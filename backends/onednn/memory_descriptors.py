@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from ctypes import POINTER, byref, c_int, c_int64, c_void_p
 from dataclasses import replace
 from functools import lru_cache
+from itertools import pairwise
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.onednn.library import Handle, Library, Refused, dims
@@ -88,6 +89,33 @@ def row_major_strides(extents: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def conventional_strides(extents: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """The same memory with the strides of a row-major or channels-last tensor, where only dims of one element stand
+    elsewhere; else `strides`.
+
+    The stride of a dim of one element is never multiplied, but kernels read the order of dims and the lengths of rows
+    off all strides: 3.2 broadcasts the second operand of a binary primitive along other dims than it has where one is
+    out of line, and has matmuls fail into one row whose stride is less than its length.
+    """
+    given, rank = tuple(strides), len(extents)
+    fitting: list[tuple[tuple[bool, bool], tuple[int, ...]]] = []
+    channels_last = sorted(range(rank), key=lambda d: (d > 0) + (d == 1))
+    for order in (range(rank), channels_last):
+        if not _descend([given[d] for d in order if extents[d] > 1]):
+            continue
+        found, inner = list(given), 1
+        for d in reversed(order):
+            found[d] = inner if extents[d] == 1 else given[d]
+            inner = found[d] * extents[d]
+        distance = (tuple(found) != given, not _descend([given[d] for d in order]))
+        fitting.append((distance, tuple(found)))
+    return min(fitting, key=lambda fit: fit[0])[1] if fitting else given
+
+
+def _descend(numbers: Sequence[int]) -> bool:
+    return all(left >= right for left, right in pairwise(numbers))
+
+
 @lru_cache(maxsize=4096)
 def descriptor_of(library: Library, layout: Layout, dtype: str) -> MemoryDescriptor:
     """The descriptor of `layout`, its offset left out.
@@ -103,7 +131,8 @@ def descriptor_of(library: Library, layout: Layout, dtype: str) -> MemoryDescrip
     if not desc.inner_blks:
         if desc.padded_dims != desc.dims:
             raise Refused(f"no memory descriptor says {layout}")
-        return strided(library, desc.padded_dims, desc.strides, dtype)
+        strides = conventional_strides(desc.padded_dims, desc.strides)
+        return strided(library, desc.padded_dims, strides, dtype)
     order = sorted(
         range(layout.rank), key=lambda d: (-desc.strides[d], desc.padded_dims[d] == desc.blocks[d], d)
     )

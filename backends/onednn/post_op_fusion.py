@@ -8,6 +8,9 @@
 An op joins the one before it where that has no other user, both results lie alike, and the library has an
 implementation for the two that is no slower kind than the one for the first alone. The measure that each of them makes
 smaller is the bytes that are moved: the result of the first is neither written nor read again (`bytes_not_moved`).
+
+A function of one number joins any primitive that accepts it. An op with a second tensor joins those primitives alone
+that are known to compute it right (`_TAKES_SUM`, `_TAKES_TENSOR`, `_takes_broadcast`): the library accepts more.
 """
 
 from __future__ import annotations
@@ -38,6 +41,27 @@ VIEWS = (layout.PermuteOp, layout.ReshapeOp, layout.SliceOp, layout.CastOp)
 _SMALL = 4096
 """Elements of operands and result up to which the library's reference is taken: it computes one in some nanoseconds,
 and NumPy takes some ten microseconds for any op."""
+
+_TAKES_SUM = frozenset({"convolution_forward", "deconvolution_forward", "matmul", "binary", "reduction"})
+"""Primitives that add what the result held before. A pool or resampling by loops of C++ accepts the post-op and leaves
+it out (3.2)."""
+
+_TAKES_TENSOR = _TAKES_SUM | {"eltwise_forward", "softmax_forward"}
+"""Primitives that combine their result with a tensor that lies like it. In 3.2 a pool by `jit` on NCHW, which works on
+blocks of channels, reads that tensor by their addresses, behind its end too; a resampling by `simple` reads it by those
+of an NCHW tensor, whatever the format."""
+
+
+def _takes_broadcast(name: str, extents: Sequence[int]) -> bool:
+    """Whether the primitive `name` combines its result with a constant of `extents`, broadcast to it.
+
+    A convolution does, and the product of two matrices with a row. In 3.2 others compute something else for some shapes
+    (a binary primitive per channel on one pixel, a softmax per channel on NCHW, pools and resamplings along space), and
+    products in batches that do not lie in row-major order crash.
+    """
+    if name == "matmul":
+        return len(extents) == 2 and extents[0] == 1
+    return name in ("convolution_forward", "deconvolution_forward")
 
 
 class Liveness:
@@ -148,13 +172,13 @@ class _Fusion:
         if not op_primitives.lie_alike(before, after):
             return False
         assert group.primitive is not None and group.descriptor is not None
+        whole = group.primitive.extents == (before.extent,) != before.shape
+        if not whole and after.is_padded and after.pad not in ("zero", "undef"):
+            return False
         if _scale_constants(group, op, value, values):
             group.ops.append(op)
             group.bytes_not_moved += 2 * before.nbytes("f32")
             return True
-        whole = group.primitive.extents == (before.extent,) != before.shape
-        if not whole and after.is_padded and after.pad not in ("zero", "undef"):
-            return False
         for post_op, operand in self._post_ops(group, op, value, whole):
             chain = (*group.primitive.post_ops, post_op)
             try:
@@ -191,22 +215,26 @@ class _Fusion:
             return []
         primitive = group.primitive
         assert primitive is not None
+        name = primitive.request.name
         shape = values.layout(other).shape
         found: list[tuple[PostOp, Operand | None]] = []
         constant = values.constant(other)
         if constant is not None:
             extents = None if whole else _seen(shape, values.layout(value).shape, primitive.extents)
-            if extents is None:
+            if extents is None or not _takes_broadcast(name, extents):
                 return []
             operand, descriptor = values.packed(np.broadcast_to(constant, shape).reshape(extents))
             return [(BinaryPostOp(algorithm, descriptor), operand)]
-        if not op_primitives.lie_alike(values.layout(other), values.layout(value)):
+        if name not in _TAKES_TENSOR or not op_primitives.lie_alike(
+            values.layout(other), values.layout(value)
+        ):
             return []
         operand = Operand(other, primitive.result)
         read = {liveness.root(o.value) for o in group.operands.values() if o.value is not None}
         has_sum = any(isinstance(post_op, SumPostOp) for post_op in primitive.post_ops)
         if (
             isinstance(op, nn.AddOp)
+            and name in _TAKES_SUM
             and not whole
             and not has_sum
             and liveness.root(other) not in read

@@ -8,7 +8,13 @@ import pytest
 
 from layout_ir.algebra.format import Format
 from layout_ir.backends.onednn.library import Refused, library
-from layout_ir.backends.onednn.memory_descriptors import any_format, descriptor_of, row_major, strided
+from layout_ir.backends.onednn.memory_descriptors import (
+    any_format,
+    conventional_strides,
+    descriptor_of,
+    row_major,
+    strided,
+)
 from tests.backends.onednn.small_programs import needs_library
 
 pytestmark = needs_library
@@ -31,6 +37,34 @@ def test_strides_with_holes_are_kept_and_an_offset_is_left_out():
     layout = Format.from_tag("nchw").bind((2, 6, 5, 4)).slice((0, 2, 1, 0), (2, 3, 4, 4))
     said = descriptor_of(library(), layout, "f32").blocking()
     assert (said.dims, said.strides, said.offset0) == ((2, 3, 4, 4), (120, 20, 4, 1), 0)
+
+
+@pytest.mark.parametrize(
+    ("extents", "strides", "expected"),
+    [
+        ((2, 3, 1, 4), (12, 4, 12, 1), (12, 4, 4, 1)),  # [n, h, c, w] is row-major
+        ((2, 1, 3, 4), (12, 24, 4, 1), (12, 12, 4, 1)),  # [c, n, h, w] as well
+        ((2, 3, 1, 4), (12, 1, 24, 3), (12, 1, 12, 3)),  # [h, n, w, c] is channels-last
+        ((2, 8, 1, 1), (8, 1, 8, 8), (8, 1, 8, 8)),  # both: as it stands
+        ((2, 8, 1, 1), (8, 1, 1, 1), (8, 1, 1, 1)),
+        ((1, 7), (1, 1), (7, 1)),  # one row of a matrix by columns
+        ((2, 3, 1, 4), (120, 20, 1, 1), (120, 20, 4, 1)),  # holes are kept
+        ((1,), (5,), (1,)),
+        ((), (), ()),
+    ],
+)
+def test_dims_of_one_element_stand_where_a_usual_tensor_has_them(
+    extents: tuple[int, ...], strides: tuple[int, ...], expected: tuple[int, ...]
+):
+    assert conventional_strides(extents, strides) == expected
+
+
+@pytest.mark.parametrize(
+    ("extents", "strides"),
+    [((2, 3, 5, 4), (60, 4, 12, 1)), ((2, 3, 1, 4), (1, 8, 24, 2)), ((2, 3), (1, 2))],
+)
+def test_negative_another_order_of_dims_is_kept(extents: tuple[int, ...], strides: tuple[int, ...]):
+    assert conventional_strides(extents, strides) == strides
 
 
 @pytest.mark.parametrize(

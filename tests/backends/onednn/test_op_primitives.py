@@ -381,3 +381,22 @@ def test_pads_that_a_type_promises_to_be_zero_are(op: Any, attributes: dict[str,
     y = program.add(op, x, *more, format=layout, **attributes)
     z = program.add(nn.ConvOp, y, program.constant(numbers((16, 17, 1, 1), 3)), format=layout)
     compare(program.module(z), numbers((2, 17, 6, 5)))
+
+
+@pytest.mark.parametrize("order", ["[n, h, c, w]", "[h, n, c, w]", "[c, n, h, w]", "[n, h, w, c]"])
+@pytest.mark.parametrize("shape", [(2, 3, 1, 4), (1, 3, 1, 4), (2, 1, 3, 4)])
+def test_a_broadcast_beside_dims_of_one_element(order: str, shape: tuple[int, ...]):
+    for other in ((shape[1], 1, 1), (shape[3],), (shape[0], shape[1], 1, 1)):
+        program, layout = Program(shape), f"(n, c, h, w) : {order}"
+        x = program.argument(0, layout)
+        y = program.add(nn.SubOp, x, program.constant(numbers(other, 1)), format=layout)
+        compare(program.module(y), numbers(shape))
+
+
+@pytest.mark.parametrize("columns", [1, 7])
+def test_a_product_of_one_row_that_lies_by_columns(columns: int):
+    program, layout = Program((1, 4)), "(h, w) : [w, h]"
+    y = program.add(
+        nn.MatmulOp, program.argument(0), program.constant(numbers((4, columns), 1)), format=layout
+    )
+    compare(program.module(y), numbers((1, 4)))

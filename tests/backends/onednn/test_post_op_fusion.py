@@ -125,6 +125,69 @@ def test_an_addend_and_an_activation_join_a_product(addend: tuple[int, ...]):
     assert expected is None or steps(executable, numbers((2, 3, 8))) == expected
 
 
+@pytest.mark.parametrize("layout", ["nchw", "nhwc", "nChw8c"])
+@pytest.mark.parametrize("op", [nn.MaxPoolOp, nn.AvgPoolOp])
+@pytest.mark.parametrize("other", [SHAPE, (1, 16, 6, 1), (6, 5)])
+def test_negative_no_tensor_joins_a_pool(op: Any, layout: str, other: tuple[int, ...]):
+    program = Program(SHAPE, SHAPE)
+    y = program.add(op, program.argument(0, layout), kernel=(1, 1), format=layout)
+    second = program.argument(1, layout) if other == SHAPE else program.constant(numbers(other, 3))
+    y = program.add(nn.MaxOp, y, second, format=layout)
+    executable = compare(program.module(y), numbers(SHAPE), numbers(SHAPE, 2))
+    assert all(len(ops) == 1 for ops in steps(executable, numbers(SHAPE), numbers(SHAPE, 2)))
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (1, 13, 3, 3)])
+@pytest.mark.parametrize("function", [False, True])
+def test_negative_a_residual_is_not_added_where_a_pool_writes(shape: tuple[int, ...], function: bool):
+    """Some of its kernels would leave the sum out."""
+    program = Program(shape)
+    x = program.add(nn.TanhOp, program.argument(0, "nchw"), format="nchw")
+    y = program.add(nn.MaxPoolOp, program.argument(0, "nchw"), kernel=(1, 1), format="nchw")
+    y = program.add(nn.SigmoidOp, y, format="nchw") if function else y
+    compare(program.module(program.add(nn.AddOp, y, x, format="nchw")), numbers(shape))
+
+
+def test_an_activation_joins_a_pool():
+    program = Program(SHAPE)
+    y = program.add(nn.MaxPoolOp, program.argument(0, "nhwc"), kernel=(2, 2), format="nhwc")
+    y = program.add(nn.SigmoidOp, y, format="nhwc")
+    executable = compare(program.module(y), numbers(SHAPE))
+    assert steps(executable, numbers(SHAPE)) == [("nn.max_pool", "nn.sigmoid")]
+
+
+@pytest.mark.parametrize("other", [(2, 3, 8, 10), (8, 10)])
+def test_negative_no_tensor_joins_a_resampling(other: tuple[int, ...]):
+    shape = (2, 3, 4, 5)
+    program = Program(shape, (2, 3, 8, 10))
+    y = program.add(
+        nn.ResizeOp, program.argument(0, "nhwc"), sizes=(2, 3, 8, 10), mode="nearest", coordinates="half_pixel",
+        nearest_mode="round_prefer_ceil", format="nhwc",
+    )  # fmt: skip
+    second = program.argument(1, "nhwc") if len(other) == 4 else program.constant(numbers(other, 3))
+    y = program.add(nn.MaxOp, y, second, format="nhwc")
+    compare(program.module(y), numbers(shape), numbers((2, 3, 8, 10), 2))
+
+
+def test_negative_numbers_per_channel_do_not_join_a_softmax_or_a_sum():
+    for shape, op, attributes in (((2, 17, 5, 4), nn.SoftmaxOp, {"axis": 3}), ((2, 16, 1, 1), nn.AddOp, {})):
+        program = Program(shape)
+        more = [program.constant(numbers((shape[1], 1, 1), 1))] if op is nn.AddOp else []
+        y = program.add(op, program.argument(0, "nchw"), *more, format="nchw", **attributes)
+        y = program.add(nn.MulOp, y, program.constant(numbers((shape[1], 1, 1), 2)), format="nchw")
+        compare(program.module(y), numbers(shape))
+
+
+def test_negative_a_row_does_not_join_products_in_batches_that_are_permuted():
+    shape, layout = (2, 17, 5, 4), "(n, c, h, w) : [n, h, c, w]"
+    program = Program(shape)
+    y = program.add(
+        nn.MatmulOp, program.argument(0, layout), program.constant(numbers((4, 7), 1)), format=layout
+    )
+    y = program.add(nn.MaxOp, y, program.constant(numbers((7,), 2)), format=layout)
+    compare(program.module(y), numbers(shape))
+
+
 def test_negative_a_result_with_two_users_is_kept():
     program = Program(SHAPE)
     y = convolution(program, program.argument(0, "nhwc"))
