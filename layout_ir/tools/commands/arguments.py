@@ -7,6 +7,9 @@ quantization parameters by `quantization_options`.
 from __future__ import annotations
 
 import argparse
+import math
+
+from layout_ir.errors import LayoutError
 
 FORMAT_HELP = (
     "a tag (nChw8c), a format ('(n, c) : [n, c, c:8]'), or a foreign notation behind its name ('xla:{1,0:T(8,128)}', "
@@ -79,3 +82,18 @@ def add_quantization_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="what is too large for a float of 8 bits becomes its greatest number, not infinity or NaN",
     )
+
+
+def check_timed_run(args: argparse.Namespace) -> None:
+    """Raises LayoutError where threads, seconds or inputs of a run that is timed are none that there can be."""
+    from layout_ir.backends.llvm.runtime.thread_pool import cpus
+
+    if args.threads is not None and not 1 <= args.threads <= cpus():
+        raise LayoutError(f"--threads is {args.threads}: this process may use 1 to {cpus()}")
+    seconds = args.repeat_seconds
+    if seconds is not None and not (math.isfinite(seconds) and seconds >= 0):
+        raise LayoutError(
+            f"--repeat-seconds is {seconds}: expected a number of seconds, 0 for the fewest samples"
+        )
+    if args.inputs is not None and args.shapes:
+        raise LayoutError("--shape is for random inputs: the arrays of --inputs have their shapes")

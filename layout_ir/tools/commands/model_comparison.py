@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import tempfile
 from collections.abc import Generator, Mapping
@@ -13,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.errors import LayoutError, printable
+from layout_ir.tools.commands.arguments import check_timed_run
 from layout_ir.tools.commands.optimize import MODEL_TARGETS, time_text
 from layout_ir.tools.progress_line import ProgressLine
 
@@ -69,7 +69,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Raises LayoutError for options that contradict each other or are for programs."""
-    from layout_ir.backends.llvm.runtime.thread_pool import cpus
     from layout_ir.tools.commands.model_optimization import check_options
     from layout_ir.tools.program import is_model
 
@@ -86,15 +85,7 @@ def _check(args: argparse.Namespace) -> None:
             f"the target {args.target} gives no ONNX model for ONNX Runtime: expected {' or '.join(MODEL_TARGETS)}"
         )
     check_options(args)
-    if args.inputs is not None and args.shapes:
-        raise LayoutError("--shape is for random inputs: the arrays of --inputs have their shapes")
-    if args.threads is not None and not 1 <= args.threads <= cpus():
-        raise LayoutError(f"--threads is {args.threads}: this process may use 1 to {cpus()}")
-    seconds = args.repeat_seconds
-    if seconds is not None and not (math.isfinite(seconds) and seconds >= 0):
-        raise LayoutError(
-            f"--repeat-seconds is {seconds}: expected a number of seconds, 0 for the fewest samples"
-        )
+    check_timed_run(args)
 
 
 @contextmanager

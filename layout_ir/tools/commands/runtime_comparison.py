@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.errors import LayoutError, printable
+from layout_ir.tools.commands.arguments import check_timed_run
 from layout_ir.tools.commands.optimize import time_text
 from layout_ir.tools.progress_line import ProgressLine
 
@@ -76,7 +76,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Raises LayoutError for options that contradict each other, before anything that takes long."""
-    from layout_ir.backends.llvm.runtime.thread_pool import cpus
     from layout_ir.tools.program import is_model
 
     if args.against is not None:
@@ -87,15 +86,7 @@ def _check(args: argparse.Namespace) -> None:
         )
     if args.target is not None and "onednn" not in args.runtime:
         raise LayoutError("--target is what layouts are chosen for: add onednn to --with")
-    if args.threads is not None and not 1 <= args.threads <= cpus():
-        raise LayoutError(f"--threads is {args.threads}: this process may use 1 to {cpus()}")
-    seconds = args.repeat_seconds
-    if seconds is not None and not (math.isfinite(seconds) and seconds >= 0):
-        raise LayoutError(
-            f"--repeat-seconds is {seconds}: expected a number of seconds, 0 for the fewest samples"
-        )
-    if args.inputs is not None and args.shapes:
-        raise LayoutError("--shape is for random inputs: the arrays of --inputs have their shapes")
+    check_timed_run(args)
     if "onednn" in args.runtime:
         from layout_ir.backends.onednn.library import library
 
