@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Sequence
 from itertools import cycle
 from pathlib import Path
-from time import sleep
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.pad_fills import pad_bits
 from layout_ir.backends.llvm.planning.planner import candidates
-from layout_ir.backends.llvm.runtime import code_cache, tuning
+from layout_ir.backends.llvm.runtime import code_cache, timing, tuning
 from layout_ir.backends.llvm.runtime.call import choose_plan, plan_reorder
 from layout_ir.backends.llvm.runtime.compiled_plan import Reorder
 from layout_ir.backends.llvm.runtime.tuning import choose, preferred
@@ -142,20 +141,42 @@ def test_explain_shows_the_plan_that_is_remembered(
     assert describe_plan(plan_reorder(src, dst, target=machine), machine) != lines[1:]
 
 
-def _sleeping(seconds: Sequence[float]) -> Callable[[], None]:
-    """A call that takes these times by turns."""
-    turns = cycle(seconds)
-    return lambda: sleep(next(turns))
+Taking = Callable[[Sequence[float]], Callable[[], None]]
+TICK = 2.0**-11
+"""About half a millisecond."""
 
 
-def test_a_plan_is_faster_where_the_interval_says_so():
-    assert tuning.is_faster(_sleeping([0.0005]), _sleeping([0.002]))
+@pytest.fixture
+def taking(monkeypatch: pytest.MonkeyPatch) -> Taking:
+    """Makes calls that take these times by turns, on a clock that nothing else moves.
+
+    Times are multiples of a power of two, so that sums and differences of them are exact.
+    """
+    now = 0.0
+
+    def calls(seconds: Sequence[float]) -> Callable[[], None]:
+        turns = cycle(seconds)
+
+        def call() -> None:
+            nonlocal now
+            now += next(turns)
+
+        return call
+
+    monkeypatch.setattr(timing, "perf_counter", lambda: now)
+    return calls
 
 
-def test_negative_a_plan_that_is_as_fast_or_only_at_times_faster_is_not():
-    assert not tuning.is_faster(_sleeping([0.001]), _sleeping([0.001]))
+def test_a_plan_is_faster_where_the_interval_says_so(taking: Taking):
+    assert tuning.is_faster(taking([TICK]), taking([2 * TICK]))
+    # One turn in five is disturbed, and more than undoes what the others gain.
+    assert tuning.is_faster(taking([*[3 * TICK] * 4, 30 * TICK]), taking([4 * TICK]))
+
+
+def test_negative_a_plan_that_is_as_fast_or_only_at_times_faster_is_not(taking: Taking):
+    assert not tuning.is_faster(taking([2 * TICK]), taking([2 * TICK]))
     # Its best time is the least of all, but most of its turns are no better.
-    assert not tuning.is_faster(_sleeping([0.0002, 0.003, 0.003, 0.003, 0.003]), _sleeping([0.0015]))
+    assert not tuning.is_faster(taking([TICK, *[6 * TICK] * 4]), taking([4 * TICK]))
 
 
 def test_negative_a_winner_that_loses_the_second_time_is_not_taken(monkeypatch: pytest.MonkeyPatch):
