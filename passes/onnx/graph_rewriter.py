@@ -325,6 +325,9 @@ class GraphRewriter:
             before, after = (channels_second(o) if is_blocked(o) else o for o in (before, after))
             if before != after:
                 self._move_units(source, before, name, after, shape)
+                # Inference makes up a new name for the extent that a Reshape leaves open.
+                if any(isinstance(n, str) for n in shape):
+                    self._state_type(name, shape, self.graph.element_type(root), after)
             elif name in self.taken:
                 self.out.add("Identity", [source], name)
             else:
@@ -433,17 +436,22 @@ class GraphRewriter:
 
     def _state_types(self, node: Node, option: NodeOption, outputs: Sequence[str]) -> None:
         """States the types of results of an operator that ONNX's shape inference does not know."""
+        for name, order, written in zip(node.outputs, option.outs, outputs, strict=True):
+            shape = self.graph.shape(name)
+            if name and shape is not None:
+                self._state_type(written, shape, self.graph.element_type(name), order)
+
+    def _state_type(self, name: str, shape: Shape, element: int, order: Order) -> None:
+        """States that tensor `name` is one of this shape in this order, where its element type is known."""
         import onnx.helper
 
-        for name, order, written in zip(node.outputs, option.outs, outputs, strict=True):
-            shape, element = self.graph.shape(name), self.graph.element_type(name)
-            if name and shape is not None and element:
-                # Names that inference made up for extents (unk__0) mean nothing in a file.
-                named = [None if str(n).startswith("unk__") else n for n in shape]
-                extents = [named[d] for d in (channels_second(order) if is_blocked(order) else order)]
-                if is_blocked(order):
-                    extents[1] = padded_channels(extents[1], self.plan.problem.consumer.block)
-                self.types.append(onnx.helper.make_tensor_value_info(written, element, extents))
+        if element:
+            # Names that inference made up for extents (unk__0) mean nothing in a file.
+            named = [None if str(n).startswith("unk__") else n for n in shape]
+            extents = [named[d] for d in (channels_second(order) if is_blocked(order) else order)]
+            if is_blocked(order):
+                extents[1] = padded_channels(extents[1], self.plan.problem.consumer.block)
+            self.types.append(onnx.helper.make_tensor_value_info(name, element, extents))
 
     def _input(self, name: str, order: Order) -> str:
         if not name:

@@ -2,7 +2,8 @@
 
 It looks at a copy of the graph in which large initializers are inputs, and which says nothing of inner values: a file
 may say of them what is not so, and what is rewritten for such a shape would compute something else. What a file says
-beyond what can be inferred (of the result of a custom operator) is believed where it contradicts nothing.
+beyond what can be inferred (of the result of a custom operator) is believed where it contradicts nothing. Of a Reshape
+to extents that are computed, at least the rank is found out.
 """
 
 from __future__ import annotations
@@ -94,17 +95,91 @@ def inferred_types(
         {n: t for n, t in said.items() if (n in stated or not shapes) and _adds(t, types.get(n), named)}
         for said, types in zip(claims, found, strict=True)
     ]
+    told: set[str] = set()
     if not any(believed):
-        return found
-    for graph, said in zip(lights, believed, strict=True):
-        results = {value.name for value in graph.output}
-        for value in graph.output:
-            if value.name in said:
-                value.type.CopyFrom(said[value.name])
-        for name, type in said.items():
-            if name not in results:
-                graph.value_info.add(name=name, type=type)
-    return [_types(graph) for graph in graphs_in(_inferred(light).graph)]
+        believed = list(map(_reshaped, lights, found))
+    while any(believed):
+        for graph, said in zip(lights, believed, strict=True):
+            _state(graph, said)
+            told |= said.keys()
+        found = [_types(graph) for graph in graphs_in(_inferred(light).graph)]
+        # What is known of one may be what another follows from.
+        believed = [_reshaped(graph, types, told) for graph, types in zip(lights, found, strict=True)]
+    return found
+
+
+def _state(graph: onnx.GraphProto, types: Mapping[str, onnx.TypeProto]) -> None:
+    """Lets a graph say these types of its values."""
+    results = {value.name for value in graph.output}
+    for value in graph.output:
+        if value.name in types:
+            value.type.CopyFrom(types[value.name])
+    for name, type in types.items():
+        if name not in results:
+            graph.value_info.add(name=name, type=type)
+
+
+def _reshaped(
+    graph: onnx.GraphProto, types: Mapping[str, onnx.TypeProto], told: Container[str] = ()
+) -> dict[str, onnx.TypeProto]:
+    """The types of results of Reshape of whose rank inference says nothing, by name, without those that are `told`.
+
+    Their extents are computed; before version 13 of the operators inference looks through no Concat of them.
+    """
+    nodes = [
+        node
+        for node in graph.node
+        if node.op_type == "Reshape"
+        and not domain_of(node.domain)
+        and len(node.input) == 2
+        and node.input[0] in types
+        and node.output[0] not in told
+        and not (node.output[0] in types and types[node.output[0]].tensor_type.HasField("shape"))
+    ]
+    if not nodes:
+        return {}
+    makers = {name: node for node in graph.node for name in node.output}
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    found: dict[str, onnx.TypeProto] = {}
+    for node in nodes:
+        extents = _extents(node.input[1], types, makers, constants)
+        if extents:
+            operand = types[node.input[0]]
+            result = found[node.output[0]] = type(operand)()
+            result.tensor_type.elem_type = operand.tensor_type.elem_type
+            for extent in extents:
+                dim = result.tensor_type.shape.dim.add()
+                if extent is not None and extent > 0:  # 0 is that of the operand, -1 what is left
+                    dim.dim_value = extent
+    return found
+
+
+def _extents(
+    name: str,
+    types: Mapping[str, onnx.TypeProto],
+    makers: Mapping[str, onnx.NodeProto],
+    constants: Mapping[str, onnx.TensorProto],
+) -> list[int | None] | None:
+    """The elements of a vector as far as constants say them; None where not even their number is known."""
+    import onnx.numpy_helper
+
+    pieces: list[int | None] = []
+    maker = makers.get(name)
+    for piece in maker.input if maker is not None and maker.op_type == "Concat" else [name]:
+        source = piece
+        while source in makers and makers[source].op_type == "Cast":
+            source = makers[source].input[0]
+        tensor = constants.get(source)
+        if source in makers and makers[source].op_type == "Constant" and makers[source].attribute:
+            tensor = makers[source].attribute[0].t
+        if tensor is not None and tensor.data_type in (tensor.INT32, tensor.INT64):
+            pieces += onnx.numpy_helper.to_array(tensor).ravel().tolist()
+            continue
+        dims = types[piece].tensor_type.shape.dim if piece in types else ()
+        if len(dims) != 1 or not 0 < dims[0].dim_value <= SMALL:
+            return None
+        pieces += [None] * dims[0].dim_value
+    return pieces
 
 
 def inferred_results(
@@ -277,7 +352,7 @@ def _adds(said: onnx.TypeProto, found: onnx.TypeProto | None, named: set[str]) -
         a.HasField("dim_value") and b.HasField("dim_value") and a.dim_value != b.dim_value for a, b in pairs
     ):
         return False
-    return any(a.WhichOneof("value") and not _is_known(b, named) for a, b in pairs)
+    return any(_is_known(a, named) and not _is_known(b, named) for a, b in pairs)
 
 
 def _is_known(dim: onnx.TensorShapeProto.Dimension, named: set[str]) -> bool:

@@ -158,3 +158,44 @@ def test_what_onnx_runtime_fuses_is_known_in_subgraphs_too():
     model = model_of(nodes, [value("x", 2, 3), value("c", dtype=9)], [value("y", 3, 2)])
     tables = inferred_types(model, frozenset(), {}, {}, {})
     assert [_shape(table["i"]) for table in tables[1:]] == [[3, 2], [3, 2]]
+
+
+def _reshaping_to(*extents: str, opset: int = 12) -> onnx.ModelProto:
+    """x [N, 6, 4] transposed, brought to the extents that a Concat puts together, and transposed."""
+    nodes = [
+        oh.make_node("Shape", ["x"], ["sizes"]),
+        oh.make_node("Slice", ["sizes", "zero", "one"], ["batch"]),
+        oh.make_node("Cast", ["four"], ["cast"], to=onnx.TensorProto.INT64),
+        oh.make_node("Concat", [*extents], ["extents"], axis=0),
+        transpose("x", "a", 0, 2, 1),
+        oh.make_node("Reshape", ["a", "extents"], ["b"]),
+        oh.make_node("Relu", ["b"], ["c"]),
+        transpose("c", "y", 0, *range(len(extents) - 1, 0, -1)),
+    ]
+    given = {"zero": [0], "one": [1], "rest": [-1]}
+    constants = [initializer(name, elements) for name, elements in given.items()]
+    constants.append(initializer("four", np.array([4], np.int32)))
+    return model_of(nodes, [value("x", "N", 6, 4)], [UNKNOWN], constants, opset=opset)
+
+
+@pytest.mark.parametrize("opset", [11, 12, 13, 18])
+@pytest.mark.parametrize("extents", [("batch", "cast", "rest"), ("batch", "cast", "one", "rest")])
+def test_a_reshape_to_computed_extents_has_as_many_dims(extents: tuple[str, ...], opset: int):
+    model = _reshaping_to(*extents, opset=opset)
+    (types,) = inferred_types(model, frozenset(), {}, {}, {})
+    for name in "bc":
+        shape = _shape(types[name])
+        assert (len(shape), shape[1]) == (len(extents), 4)
+    feeds = {"x": np.arange(48, dtype=np.float32).reshape(2, 6, 4)}
+    (wanted,), (found,) = (session_results(m, feeds) for m in (model, li.optimize_onnx(model).model))
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_negative_a_reshape_to_extents_of_unknown_number_stays_of_unknown_rank():
+    model = _reshaping_to("given", "cast", "rest")
+    model.graph.input.append(value("given", "M", dtype=onnx.TensorProto.INT64))
+    (types,) = inferred_types(model, frozenset(), {}, {}, {})
+    assert "b" not in types or not types["b"].tensor_type.HasField("shape")
+    feeds = {"x": np.ones((2, 6, 4), np.float32), "given": np.array([2], np.int64)}
+    (wanted,), (found,) = (session_results(m, feeds) for m in (model, li.optimize_onnx(model).model))
+    np.testing.assert_array_equal(found, wanted)
