@@ -23,8 +23,7 @@ from layout_ir.passes.onnx.orders import Order, Shape, same_memory
 from layout_ir.selection.solver.selection_problem import FORBIDDEN
 
 KIBIBYTE = 1 << 12
-"""The cost of reading and writing a kibibyte in another order, and of a Transpose besides: of choices that move as many
-bytes, the one with fewest Transposes is taken."""
+"""The cost of reading and writing a kibibyte in another order."""
 SMALL_NODE = 1 << 4
 """The cost of a node that moves next to nothing: a Reshape, a Gather of a shape."""
 CHANGED_NODE = 1
@@ -44,6 +43,9 @@ class Consumer:
     """Channels of a block, where it has blocked channels; 0 where it has none."""
     starters: frozenset[str] = frozenset()
     """Operators, named as in `models`, that have blocked results of their own accord."""
+    transpose_kib: int = 1
+    """The kibibytes that a Transpose counts as besides those that it reads and writes: of choices that move as many,
+    the one with fewest Transposes is taken."""
 
     def reorder_cost(self, source: Order, target: Order, shape: Shape | None, nbytes: int) -> int:
         """The cost of moving `nbytes` bytes, read and written, from one order of dims to another."""
@@ -65,7 +67,7 @@ class Consumer:
 
     def transpose_cost(self, nbytes: int) -> int:
         """The cost of a Transpose that reads and writes `nbytes` bytes."""
-        return (-(-nbytes // 1024) + 1) * KIBIBYTE
+        return (-(-nbytes // 1024) + self.transpose_kib) * KIBIBYTE
 
     def move_cost(self, source: Order, target: Order, shape: Shape | None, nbytes: int) -> int:
         """The cost of the one node that reads and writes `nbytes` bytes: a Transpose, or a reorder of blocks."""

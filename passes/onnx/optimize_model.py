@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.import_error import quoted
@@ -27,7 +27,7 @@ from layout_ir.passes.onnx.constant_folding import (
     fold_constant_transposes,
     has_open_results,
 )
-from layout_ir.passes.onnx.consumers import Consumer, consumer_named
+from layout_ir.passes.onnx.consumers import KIBIBYTE, Consumer, consumer_named
 from layout_ir.passes.onnx.equal_extents import name_equal_extents
 from layout_ir.passes.onnx.fixed_point import is_fixed_point
 from layout_ir.passes.onnx.graph_check import check_names, check_shapes
@@ -243,11 +243,17 @@ class _Task:
         else:
             before, transposed, reached = self.stated[0], frozenset[str](), [self.stated[1]]
         plans, solution, certificate, notes = self._planned(reached)
-        self.plans = plans
         after = self._left(plans)
+        # More Transposes than there were are no gain to everybody, however few bytes they move.
+        while after.count > before.count and self.consumer.transpose_kib * 1024 <= before.nbytes:
+            before = self._weigh_more(before)
+            plans, solution, certificate, notes = self._planned(reached)
+            after = self._left(plans)
+        self.plans = plans
         is_blocked = any(plan.has_blocks for plan in plans)
         # Where much is left, there is another look at the model, and they are those that it finds.
-        is_last = is_blocked or after.count <= 2 or after.cost >= before.cost
+        is_better = self._is_better(after, before)
+        is_last = is_blocked or after.count <= 2 or not is_better
         remaining = _sorted_remaining(plans) if is_last else []
         obligations = _obligations(plans[0])
         result = OptimizedModel(
@@ -259,7 +265,7 @@ class _Task:
                 f"an order that names a dim twice has it in blocks of {self.consumer.block}: a reorder into blocks or "
                 f"out of them counts as a Transpose"
             )
-        if after.cost < before.cost or is_blocked:
+        if is_better or is_blocked:
             places: dict[str, Place] = {}
             rewriters = [GraphRewriter(plan) for plan in plans]
             for rewriter in reversed(rewriters):
@@ -286,6 +292,17 @@ class _Task:
         """
         known = all(plan.graph.shape(root) is not None for root in plan.values.orders)
         return known and solution.is_optimal and not self.certificate and not self.shapes
+
+    def _weigh_more(self, traffic: Traffic) -> Traffic:
+        """Lets each Transpose count as more bytes from now on; returns traffic with what it costs then."""
+        kib = self.consumer.transpose_kib
+        self.consumer = replace(self.consumer, transpose_kib=8 * kib)
+        return replace(traffic, cost=traffic.cost + traffic.count * 7 * kib * KIBIBYTE)
+
+    def _is_better(self, after: Traffic, before: Traffic) -> bool:
+        """Whether Transposes cost less, and move no more where they were weighed for the sake of their number."""
+        is_weighed = self.consumer.transpose_kib > Consumer.transpose_kib
+        return after.cost < before.cost and (not is_weighed or after.nbytes <= before.nbytes)
 
     def remaining_for_good(self) -> list[Remaining] | None:
         """The Transposes of the model, where another round is known to leave them as they are; None where it is not."""
@@ -324,11 +341,16 @@ class _Task:
         inputs, outputs = inputs if self.free_inputs else [], outputs if self.free_outputs else []
         problem, parts = model_problem(reached, self.consumer, free_inputs=inputs, free_outputs=outputs)
         omitted = tuple(what for part in parts for what in part.reached.omitted)
-        origin = {"target": self.consumer.name, "costs": None}
+        origin = {"target": self.consumer.name, "costs": None, "transpose_kib": self.consumer.transpose_kib}
         found = problem.solve(certificate=self.certificate, extra={"origin": origin, "omitted": len(omitted)})
         solution = replace(found.numbers, omitted=omitted)
         plans = [Plan.chosen(part, found) for part in parts]
         notes = [note for plan in plans for note in plan.open_extents()]
+        if self.consumer.transpose_kib > Consumer.transpose_kib:
+            notes.append(
+                f"a Transpose counts as {self.consumer.transpose_kib} KiB besides what it moves: at less, more of them "
+                f"than the model came with would move fewer bytes"
+            )
         return plans, solution, found.certificate, list(dict.fromkeys(notes))
 
 
@@ -379,10 +401,19 @@ def check_model(
     from layout_ir.passes.selection.translation.origin import compare_problems
 
     model, folder = read_model(source)
-    consumer = consumer_named(target)
+    consumer = replace(consumer_named(target), transpose_kib=_transpose_kib(certificate))
     graphs = _graphs(model, folder, shapes, {}, {}, {})
     problem, _ = model_problem(_reached(graphs, OrderPropagation(consumer)), consumer)
     compare_problems(certificate, problem.numbers())
+
+
+def _transpose_kib(certificate: dict[str, Any]) -> int:
+    """What a Transpose counts as in a certificate. Raises LayoutError for what is no such number."""
+    origin = certificate.get("origin")
+    kib: object = cast("dict[str, Any]", origin).get("transpose_kib", 1) if isinstance(origin, dict) else 1
+    if not isinstance(kib, int) or isinstance(kib, bool) or not 0 < kib < 1 << 32:
+        raise LayoutError(f"origin: transpose_kib = {kib!r} is no number from 1 to {(1 << 32) - 1}")
+    return kib
 
 
 def _free_names(graph: Graph) -> tuple[list[str], list[str]]:

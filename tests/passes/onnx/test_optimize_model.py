@@ -16,6 +16,7 @@ import pytest
 
 import layout_ir as li
 from layout_ir.errors import LayoutError
+from layout_ir.passes.onnx import optimize_model
 from tests.passes.onnx.operators import CASES, Case
 from tests.passes.onnx.optimized import (
     FLOAT,
@@ -144,6 +145,39 @@ def test_outputs_that_are_one_tensor_or_an_input_or_a_constant():
     model = model_of(nodes, [value("x", 2, 3)], outputs, [initializer("w", [[1.0, 2, 3], [4, 5, 6]])])
     for freedom in ("keep", "free"):
         check_optimized(model, outputs=freedom)
+
+
+def _three_in_front_of_one() -> onnx.ModelProto:
+    """One Transpose behind a Concat with a constant, which three of the others would replace in fewer bytes."""
+    nodes = [oh.make_node("Relu", [name], [f"{name}r"]) for name in "abc"]
+    nodes += [
+        oh.make_node("Concat", ["ar", "w", "br", "w", "cr"], ["j"], axis=0),
+        transpose("j", "y", 1, 2, 0),
+    ]
+    weights = initializer("w", np.ones((9, 16, 16), np.float32))
+    return model_of(nodes, [value(name, 8, 16, 16) for name in "abc"], [value("y", 16, 16, 42)], [weights])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_negative_fewer_bytes_in_more_transposes_are_no_gain(target: str):
+    model = _three_in_front_of_one()
+    # Each Relu but one gives its result transposed, where its operand comes so.
+    turned = [transpose(f"{name}t", name, 2, 0, 1) for name in "ab"]
+    mixed = model_of(
+        [*turned, *model.graph.node],
+        [value("at", 16, 16, 8), value("bt", 16, 16, 8), value("c", 8, 16, 16)],
+        list(model.graph.output),
+        list(model.graph.initializer),
+    )
+    assert check_optimized(mixed, target=target).after.count == 1
+    result = check_optimized(model, target=target, certificate=True)
+    assert (result.after.count, op_types(result.model)) == (1, op_types(model))
+    assert any("KiB" in note for note in result.notes)
+    assert result.certificate is not None
+    optimize_model.check_model(result.certificate, result.model, target, {})
+    result.certificate["origin"]["transpose_kib"] = -1
+    with pytest.raises(LayoutError, match="transpose_kib = -1"):
+        optimize_model.check_model(result.certificate, result.model, target, {})
 
 
 # Extents of the run time ------------------------------------------------------------------------------------------

@@ -53,6 +53,27 @@ def test_a_constant_stays_the_right_operand_for_onnx_runtime():
     assert check_optimized(model, target="onnx").after.nbytes == 2 * 4 * 64 * 40
 
 
+@pytest.mark.parametrize("stack", [(), (2,), (2, 3)])
+def test_an_operand_is_transposed_by_a_flag_where_the_product_is_cheap(stack: tuple[int, ...]):
+    rank = len(stack) + 2
+    swapped = (*range(rank - 2), rank - 1, rank - 2)
+    nodes = [transpose("x", "a", *swapped), oh.make_node("MatMul", ["a", "w"], ["y"])]
+    weights = initializer("w", np.random.default_rng(0).standard_normal((6, 5)))
+    model = model_of(nodes, [value("x", *stack, 6, 4)], [value("y", *stack, 4, 5)], [weights])
+    assert op_types(check_optimized(model, target="ort-cpu").model) == ["FusedMatMul"]
+
+
+def test_negative_a_flag_that_would_slow_a_long_product_down_is_not_set():
+    nodes = [transpose("x", "a", 0, 2, 1), oh.make_node("MatMul", ["a", "w"], ["y"])]
+    model = model_of(
+        nodes,
+        [value("x", 1, 384, 196)],
+        [value("y", 1, 196, 1536)],
+        [initializer("w", np.ones((384, 1536), np.float32))],
+    )
+    assert op_types(check_optimized(model, target="ort-cpu").model) == ["Transpose", "MatMul"]
+
+
 def test_equations_of_einsum_say_any_order():
     nodes = [transpose("x", "a", 2, 0, 1), oh.make_node("Einsum", ["a", "w"], ["c"], equation="abc,cd->bad")]
     nodes.append(transpose("c", "y", 2, 1, 0))
