@@ -16,7 +16,7 @@ What the library has no fast implementation for runs on floats: tensors are conv
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from xdsl.rewriter import Rewriter
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.onednn import memory_descriptors as descriptors
+from layout_ir.backends.onednn.dequantization import Dequantized, dequantized, quantizing
 from layout_ir.backends.onednn.library import Library, Refused
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
 from layout_ir.backends.onednn.op_primitives import (
@@ -48,46 +49,6 @@ from layout_ir.dialects.layout import FormatAttr, ReorderOp, dtype_of, is_any, w
 from layout_ir.dialects.nn.tensor_types import shape_of
 from layout_ir.elements.numpy_types import Array
 from layout_ir.passes.selection.options.conv_kernels import activation
-
-_BYTES = ("i8", "ui8")
-
-
-@dataclass(frozen=True, slots=True)
-class Dequantized:
-    """Real numbers that are stored as integers: (stored - zero_point) * scale."""
-
-    stored: SSAValue
-    scale: tuple[float, ...]
-    """One number, or one per index of `dim`."""
-    zero_point: tuple[float, ...]
-    dim: int | None
-
-
-def dequantized(value: SSAValue) -> Dequantized | None:
-    """What `value` is dequantized from, 8-bit integers; None for any other value."""
-    op = value.owner
-    if not isinstance(op, ReorderOp) or dtype_of(value.type) != "f32" or dtype_of(op.input.type) not in _BYTES:
-        return None
-    scale, zero_point = _side(op, "scale", 0), _side(op, "zero_point", 0)
-    if _side(op, "scale", 1) != (1.0,) or _side(op, "zero_point", 1) != (0.0,):
-        return None
-    return Dequantized(op.input, scale, zero_point, None if op.dim is None else op.dim.value.data)
-
-
-def quantizing(op: Operation) -> tuple[float, float] | None:
-    """Scale and zero point of the 8-bit integers as which `op` stores real numbers; None for any other op."""
-    if not isinstance(op, ReorderOp) or dtype_of(op.result.type) not in _BYTES:
-        return None
-    if dtype_of(op.input.type) != "f32" or op.dim is not None:
-        return None
-    if _side(op, "scale", 0) != (1.0,) or _side(op, "zero_point", 0) != (0.0,):
-        return None
-    return _side(op, "scale", 1)[0], _side(op, "zero_point", 1)[0]
-
-
-def _side(op: ReorderOp, name: str, side: int) -> tuple[float, ...]:
-    found = op.quantization_parameter(name)[side]
-    return found if isinstance(found, tuple) else (found,)
 
 
 class _StoredValues(Values):
@@ -141,7 +102,7 @@ def integer_candidates(op: Operation, library: Library) -> Iterator[OpPrimitive]
 def _products(op: nn.ConvOp | nn.MatmulOp | nn.GemmOp, library: Library) -> Iterator[OpPrimitive]:
     left, right = op.operands[:2]
     x, w = dequantized(left), dequantized(right)
-    if x is None or w is None or len(x.scale) > 1 or len(x.zero_point) > 1:
+    if x is None or w is None or not x.is_per_tensor:
         return
     if isinstance(op, nn.GemmOp) and op.alpha != 1:
         w = replace(w, scale=tuple(scale * op.alpha for scale in w.scale))
@@ -198,14 +159,16 @@ def op_library(primitive: OpPrimitive) -> Library:
 def vector(library: Library, numbers: Sequence[float], dtype: Any) -> Operand:
     """An argument of an execution that holds `numbers`."""
     array = np.asarray(numbers, dtype)
-    return Operand(None, descriptors.row_major(library, array.shape, descriptors.dtype_of_array(array)), array)
+    return Operand(
+        None, descriptors.row_major(library, array.shape, descriptors.dtype_of_array(array)), array
+    )
 
 
 def _binary(op: nn.BinaryOp, library: Library) -> Iterator[OpPrimitive]:
     """Of two tensors that lie alike: sums and differences have one constant, of both zero points; factors have none."""
     sides = [dequantized(value) for value in op.operands]
     first, second = sides
-    if first is None or second is None or any(len(s.scale) > 1 or len(s.zero_point) > 1 for s in (first, second)):
+    if first is None or second is None or not (first.is_per_tensor and second.is_per_tensor):
         return
     shift = 0.0
     a, b = first.zero_point[0] * first.scale[0], second.zero_point[0] * second.scale[0]
@@ -250,8 +213,10 @@ def quantized_result(
         return None  # that of floats writes integers wrong (binary) or slowly
     name = primitive.request.name
     whole = primitive.extents == (layout.extent,) != layout.shape
-    result = retyped(primitive.result, dtype) if not whole else descriptors.row_major(
-        library, (layout.extent,), dtype
+    result = (
+        retyped(primitive.result, dtype)
+        if not whole
+        else descriptors.row_major(library, (layout.extent,), dtype)
     )
     arguments = tuple(result if a is primitive.result else a for a in primitive.request.arguments)
     request = replace(primitive.request, arguments=arguments)

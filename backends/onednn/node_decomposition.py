@@ -5,8 +5,8 @@
     ConvInteger, MatMulInteger             the same with scales of 1, where no sum leaves what f32 counts exactly
     FusedConv, FusedGemm, FusedMatMul      the op, and what ONNX Runtime fused into it
 
-The ops say what the nodes compute; that integers are multiplied in the end is up to `integer_primitives`. A node that is
-used otherwise than described here (parameters that are computed, blocks of their own scales, an unknown activation)
+The ops say what the nodes compute; that integers are multiplied in the end is up to `integer_primitives`. A node that
+is used otherwise than described here (parameters that are computed, blocks of their own scales, an unknown activation)
 stays opaque.
 """
 
@@ -205,9 +205,7 @@ class _Node:
             assert dim is not None
             properties["dim"] = IntegerAttr(dim, i64)
         type = TensorType(attribute_of(dtype), shape_of(value), self._encoding)
-        return self.insert(
-            ReorderOp.create(operands=[value], result_types=[type], properties=properties)
-        )
+        return self.insert(ReorderOp.create(operands=[value], result_types=[type], properties=properties))
 
 
 def _elements(value: SSAValue) -> Array | None:
@@ -421,9 +419,7 @@ _ACTIVATIONS: dict[str, tuple[type[nn.UnaryOp], tuple[str, ...]]] = {
 def _fused_conv(node: _Node) -> SSAValue:
     w = node.input(1)
     windows = _windows(node, len(shape_of(w)) - 2)
-    y = node.apply(
-        nn.ConvOp, node.input(0), w, node.optional(2), group=node.attribute("group", 1), **windows
-    )
+    y = node.apply(nn.ConvOp, node.input(0), w, node.optional(2), group=node.attribute("group", 1), **windows)
     addend = node.optional(3)
     return _activated(node, y if addend is None else node.apply(nn.AddOp, y, addend))
 

@@ -153,7 +153,8 @@ def candidates(op: Operation, values: Values) -> Candidates:
     """
     builders = builders_of(op)
     tensors = (*op.operands, *op.results)
-    if not builders or any(dtype_of(value.type) != "f32" for value in tensors):
+    types = {dtype_of(value.type) for value in tensors}
+    if not builders or not (types == {"f32"} or (isinstance(op, nn.MaxPoolOp) and types <= {"i8", "ui8"})):
         return
     if any(not values.layout(value).nelems for value in tensors):
         return
@@ -395,7 +396,7 @@ def _like_operand(op: Any, values: Values, result: Sequence[int] | None) -> Memo
         seen = values.layout(op.x).format.bind(shape)
         same = seen.same_map(y if result is None else y.reshape(shape))
         if same and not y.is_padded and not y.offset:
-            return descriptors.descriptor_of(values.library, seen, "f32")
+            return descriptors.descriptor_of(values.library, seen, values.dtype(op.result))
     return values.descriptor(op.result, result, writes=True)
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain as chain_of
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -166,13 +165,33 @@ class _Fusion:
         for op in self.ops:
             if op in self.taken:
                 continue
-            group = _started(op, self.values)
-            self.taken.add(op)
-            if fuse and group.primitive is not None:
-                while self._extend(group) or self._quantize(group):
-                    self.taken.add(group.ops[-1])
+            group = self._on_integers(op, fuse) or self._grown(_started(op, self.values), fuse)
+            self.taken.update(group.ops)
             groups[group.ops[-1]] = group
         return [groups[op] for op in self.ops if op in groups]
+
+    def _on_integers(self, op: Operation, fuse: bool) -> Group | None:
+        """The group of an op that is computed on the integers that its operands are dequantized from.
+
+        None where there is none, or only by the library's reference: some primitives are compiled for results that are
+        integers as well, and for no others.
+        """
+        for candidate in integer_primitives.integer_candidates(op, self.values.library):
+            try:
+                group = Group([op], candidate, _asked(self.values.library, candidate))
+            except Refused:
+                continue
+            group.operands = dict(candidate.operands)
+            self._grown(group, fuse)
+            if group.descriptor is not None and not group.descriptor.is_slow:
+                return group
+        return None
+
+    def _grown(self, group: Group, fuse: bool) -> Group:
+        """The group with all ops behind it that join it."""
+        while fuse and group.primitive is not None and (self._extend(group) or self._quantize(group)):
+            pass
+        return group
 
     def _extend(self, group: Group) -> bool:
         """Takes the one user of the group's result into the group, if that can be; whether it was."""
@@ -295,8 +314,7 @@ class _Fusion:
 def _started(op: Operation, values: Values) -> Group:
     """The op with the first primitive that is no reference of the library's, else with none."""
     group = Group([op])
-    integers = integer_primitives.integer_candidates(op, values.library)
-    for candidate in chain_of(integers, op_primitives.candidates(op, values)):
+    for candidate in op_primitives.candidates(op, values):
         try:
             descriptor = _asked(values.library, candidate)
         except Refused:

@@ -238,9 +238,7 @@ def descriptor_array(descriptors: Sequence[MemoryDescriptor]) -> ctypes.Array[An
     return (c_void_p * len(descriptors))(*(d.handle for d in descriptors))
 
 
-def _attributes(
-    library: Library, post_ops: Sequence[PostOp], quantization: Sequence[Quantization]
-) -> Handle:
+def _attributes(library: Library, post_ops: Sequence[PostOp], quantization: Sequence[Quantization]) -> Handle:
     """The attributes of a primitive: scratchpads from the caller, scales and zero points, its post-ops."""
     api, attributes = library.api, c_void_p()
     library.check(api.dnnl_primitive_attr_create(byref(attributes)), "attributes")

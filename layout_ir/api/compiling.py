@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from layout_ir.api.execute import Inputs, arguments_of, entry_point, input_names, result_names
+from layout_ir.backends.onednn.dequantization import sink_dequantizations
 from layout_ir.backends.onednn.execution_plan import (
     ExecutionPlan,
     KernelStep,
@@ -77,6 +78,7 @@ class _Settings:
         function = entry_point(module, entry)
         decompose_nodes(module)
         if is_open(module):
+            sink_dequantizations(module)
             fix_integer_layouts(module)
             optimize(module, self.target)
         plan = plan_execution(function, library(), threads=self.threads, fuse=self.fuse)
