@@ -30,10 +30,12 @@ from layout_ir.backends.onednn.execution_plan import (
     ReferenceStep,
     plan_execution,
 )
+from layout_ir.backends.onednn.gather_views import replace_gathers
 from layout_ir.backends.onednn.integer_primitives import fix_integer_layouts
 from layout_ir.backends.onednn.library import library
 from layout_ir.backends.onednn.node_decomposition import decompose_nodes
 from layout_ir.backends.onednn.plan_runner import PlanRunner, StepTime
+from layout_ir.backends.onednn.recognized_functions import recognize_functions
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.diagnostics import name_of_op
 from layout_ir.elements.numpy_types import Array
@@ -78,6 +80,8 @@ class _Settings:
         function = entry_point(module, entry)
         decompose_nodes(module)
         if is_open(module):
+            replace_gathers(module)
+            recognize_functions(module)
             sink_dequantizations(module)
             fix_integer_layouts(module)
             optimize(module, self.target)
