@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from layout_ir.backends.onednn import op_primitives
-from layout_ir.backends.onednn.library import Refused
+from layout_ir.backends.onednn import integer_primitives, op_primitives
+from layout_ir.backends.onednn.library import Library, Refused
 from layout_ir.backends.onednn.op_primitives import BINARY, COMMUTATIVE, Operand, OpPrimitive, Values
 from layout_ir.backends.onednn.primitives import (
     POST_OP_STEP,
@@ -123,6 +123,13 @@ class Group:
         """What the last op computes."""
         return self.ops[-1].results[0]
 
+    def read(self) -> list[SSAValue]:
+        """The values that it reads, and the one over which it writes: those of its ops, or of its primitive."""
+        if self.primitive is None:
+            return list(self.ops[0].operands)
+        given = [operand.value for operand in self.operands.values()]
+        return [value for value in (*given, self.over) if value is not None]
+
 
 def group_ops(ops: Sequence[Operation], values: Values, *, fuse: bool = True) -> list[Group]:
     """The ops of a block in groups, each at the place of its last op; without `fuse`, one op in each."""
@@ -131,16 +138,28 @@ def group_ops(ops: Sequence[Operation], values: Values, *, fuse: bool = True) ->
         groups = fusion.groups(fuse)
         late = _overwritten_too_early(groups, fusion.liveness)
         if late is None:
-            return groups
+            return _needed(groups)
         fusion.kept.add(late)
+
+
+def _needed(groups: Sequence[Group]) -> list[Group]:
+    """The groups without conversions and views whose results no group reads: integers are taken as they are stored."""
+    found: list[Group] = []
+    read: set[SSAValue] = set()
+    for group in reversed(groups):
+        idle = group.primitive is None and isinstance(group.ops[0], (layout.ReorderOp, *VIEWS))
+        if idle and group.result not in read:
+            continue
+        read.update(group.read())
+        found.append(group)
+    return found[::-1]
 
 
 def _overwritten_too_early(groups: Sequence[Group], liveness: Liveness) -> SSAValue | None:
     """A value over which a result is written while a later group still reads it: a group is as late as its last op."""
     last: dict[SSAValue, int] = {}
     for number, group in enumerate(groups):
-        for op in group.ops:
-            last.update((liveness.root(operand), number) for operand in op.operands)
+        last.update((liveness.root(value), number) for value in group.read())
     for number, group in enumerate(groups):
         if group.over is not None and last[liveness.root(group.over)] > number:
             return group.over
@@ -163,23 +182,40 @@ class _Fusion:
         for op in self.ops:
             if op in self.taken:
                 continue
-            group = _started(op, self.values)
-            self.taken.add(op)
-            if fuse and group.primitive is not None:
-                while self._extend(group):
-                    self.taken.add(group.ops[-1])
+            group = self._on_integers(op, fuse) or self._grown(_started(op, self.values), fuse)
+            self.taken.update(group.ops)
             groups[group.ops[-1]] = group
         return [groups[op] for op in self.ops if op in groups]
 
+    def _on_integers(self, op: Operation, fuse: bool) -> Group | None:
+        """The group of an op that is computed on the integers that its operands are dequantized from.
+
+        None where there is none, or only by the library's reference: some primitives are compiled for results that are
+        integers as well, and for no others.
+        """
+        for candidate in integer_primitives.integer_candidates(op, self.values.library):
+            try:
+                group = Group([op], candidate, _asked(self.values.library, candidate))
+            except Refused:
+                continue
+            group.operands = dict(candidate.operands)
+            self._grown(group, fuse)
+            if group.descriptor is not None and not group.descriptor.is_slow:
+                return group
+        return None
+
+    def _grown(self, group: Group, fuse: bool) -> Group:
+        """The group with all ops behind it that join it."""
+        while fuse and group.primitive is not None and (self._extend(group) or self._quantize(group)):
+            pass
+        return group
+
     def _extend(self, group: Group) -> bool:
         """Takes the one user of the group's result into the group, if that can be; whether it was."""
-        values, liveness = self.values, self.liveness
+        values = self.values
         value = group.result
-        uses = list(value.uses)
-        if len(uses) != 1:
-            return False
-        op = uses[0].operation
-        if op not in liveness.index or op in self.taken or not isinstance(op, nn.ElementwiseOp):
+        op = self._one_user(group)
+        if not isinstance(op, nn.ElementwiseOp):
             return False
         if dtype_of(op.result.type) != "f32" or any(
             dtype_of(operand.type) != "f32" for operand in op.operands
@@ -201,7 +237,7 @@ class _Fusion:
         for post_op, operand in self._post_ops(group, op, value, whole):
             chain = (*group.primitive.post_ops, post_op)
             try:
-                descriptor = PrimitiveDescriptor(values.library, group.primitive.request, chain)
+                descriptor = _asked(values.library, replace(group.primitive, post_ops=chain))
             except Refused:
                 continue
             if descriptor.is_slow and not group.descriptor.is_slow:
@@ -217,6 +253,35 @@ class _Fusion:
             group.bytes_not_moved += 2 * before.nbytes("f32")
             return True
         return False
+
+    def _quantize(self, group: Group) -> bool:
+        """Has the primitive of the group store its result as the integers that the one user makes of it, if it can;
+        whether it does."""
+        op = self._one_user(group)
+        given = None if op is None else integer_primitives.quantizing(op)
+        if given is None or not isinstance(op, layout.ReorderOp):
+            return False
+        assert group.primitive is not None and group.descriptor is not None
+        try:
+            whole = replace(group.primitive, operands=group.operands)
+            found = integer_primitives.quantized_result(whole, op, *given)
+            if found is None:
+                return False
+            descriptor = _asked(self.values.library, found)
+        except Refused:
+            return False
+        if group.over is not None or (descriptor.is_slow and not group.descriptor.is_slow):
+            return False
+        group.bytes_not_moved += 2 * self.values.layout(group.result).nbytes("f32")
+        group.primitive, group.descriptor, group.operands = found, descriptor, dict(found.operands)
+        group.ops.append(op)
+        return True
+
+    def _one_user(self, group: Group) -> Operation | None:
+        """The one op that uses the result of a group, if it may join; None where there are more, or none."""
+        uses = list(group.result.uses)
+        op = uses[0].operation if len(uses) == 1 else None
+        return None if op not in self.liveness.index or op in self.taken else op
 
     def _post_ops(
         self, group: Group, op: nn.ElementwiseOp, value: SSAValue, whole: bool
@@ -270,7 +335,7 @@ def _started(op: Operation, values: Values) -> Group:
     group = Group([op])
     for candidate in op_primitives.candidates(op, values):
         try:
-            descriptor = PrimitiveDescriptor(values.library, candidate.request)
+            descriptor = _asked(values.library, candidate)
         except Refused:
             continue
         small = not isinstance(op, nn.ConvOp | nn.ConvTransposeOp | nn.MatmulOp | nn.GemmOp)
@@ -280,6 +345,11 @@ def _started(op: Operation, values: Values) -> Group:
             group.operands = dict(candidate.operands)
             return group
     return group
+
+
+def _asked(library: Library, primitive: OpPrimitive) -> PrimitiveDescriptor:
+    """The implementation of a primitive with its post-ops. Raises Refused where there is none."""
+    return PrimitiveDescriptor(library, primitive.request, primitive.post_ops, primitive.quantization)
 
 
 def _scale_constants(group: Group, op: nn.ElementwiseOp, value: SSAValue, values: Values) -> bool:
@@ -292,7 +362,7 @@ def _scale_constants(group: Group, op: nn.ElementwiseOp, value: SSAValue, values
     shape = values.layout(value).shape
     other = op.operands[1] if op.operands[0] is value else op.operands[0]
     constant = values.constant(other)
-    if constant is None or group.primitive.post_ops:
+    if constant is None or group.primitive.post_ops or group.primitive.quantization:
         return False
     wide = constant.reshape((1,) * (len(shape) - constant.ndim) + constant.shape)
     if any(extent != 1 for d, extent in enumerate(wide.shape) if d != 1):
