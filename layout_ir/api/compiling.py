@@ -134,6 +134,14 @@ class Executable:
         return result_names(self._latest().function)
 
     @property
+    def plan(self) -> ExecutionPlan:
+        """What a call executes, step by step, and where its values lie.
+
+        Raises LayoutError before the first call of a model with open sizes.
+        """
+        return self._latest().plan
+
+    @property
     def fallbacks(self) -> dict[str, int]:
         """The ops that run by the NumPy reference, by name, and how many there are of each.
 
