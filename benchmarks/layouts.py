@@ -50,6 +50,7 @@ from layout_ir.passes.selection.options.conv_kernels import (
     ConvShape,
     Target,
     activation,
+    weight,
 )
 from layout_ir.passes.selection.options.targets import find_target
 from layout_ir.tools.program import shipped_network
@@ -86,7 +87,8 @@ def convolutions_in(pairs: Callable[[ConvShape], Sequence[tuple[Format, Format]]
                     continue
                 # A kernel that the target does not offer has the price of those in the same format of the output.
                 rates = [kernel.rate for kernel in priced.values() if kernel.y == answer.y]
-                found = ConvKernel(answer.x, answer.w, answer.y, max(rates, default=79))
+                w = answer.w or weight(conv.spatial_rank, "oiS")
+                found = ConvKernel(answer.x, w, answer.y, max(rates, default=79))
             if found.rate > 1:
                 yield found
                 return
