@@ -96,6 +96,13 @@ class PlanRunner:
         finally:
             self._idle.append(activation)
 
+    def steps_on(self, inputs: Sequence[Tensor]) -> Callable[[], None]:
+        """All steps of a call on `inputs`, without what is done before and behind them: what is repeated to be timed.
+
+        The results stay where the steps write them.
+        """
+        return _Activation(self.plan, checked=False).repeated(inputs, self.threads)
+
 
 class _Activation:
     """What one call at a time needs."""
@@ -225,6 +232,21 @@ class _Activation:
         for buffer in self.lent:
             del self.bytes[buffer]  # whose arrays are the caller's
         return outputs
+
+    def repeated(self, inputs: Sequence[Tensor], threads: int) -> Callable[[], None]:
+        """The steps on `inputs`, as a call that may be made again and again."""
+        results = self._bind(inputs)
+        kept = dict(self.bytes)  # which hold the inputs and results
+
+        def call() -> None:
+            self.library.use_threads(threads)
+            for step, run in self.calls:
+                if run():
+                    self._failed(step)
+            self._wait()
+
+        call.__dict__["keeps"] = inputs, results, kept
+        return call
 
     def _timed(self, times: list[StepTime]) -> None:
         for number, step in enumerate(self.plan.steps):
