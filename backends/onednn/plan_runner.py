@@ -240,10 +240,8 @@ class _Activation:
 
         def call() -> None:
             self.library.use_threads(threads)
-            for step, run in self.calls:
-                if run():
-                    self._failed(step)
-            self._wait()
+            for run in self.calls:
+                run()
 
         call.__dict__["keeps"] = inputs, results, kept
         return call
