@@ -139,6 +139,7 @@ class _Activation:
         self._first.append(len(self._records))
         self._await()
         self.records = np.array(self._records, np.int64).reshape(-1, WORDS)
+        self._first_record = self.records.ctypes.data
         self.calls = list(self._calls())
 
     # Preparing --------------------------------------------------------------------------------------------------
@@ -258,7 +259,7 @@ class _Activation:
 
     def _walk(self, first: int, end: int) -> None:
         """Runs the records from `first` to before `end`. Raises LayoutError naming the op whose step failed."""
-        reached = self._driver(self.records.ctypes.data, first, end)
+        reached = self._driver(self._first_record, first, end)
         if reached < end:
             step = self.plan.steps[min(bisect(self._first, reached), len(self.plan.steps)) - 1]
             raise LayoutError(f"{self.library} failed on {name_of_op(ops_of(step)[0])}")
