@@ -9,7 +9,7 @@ arena, as the plan of lifetimes says.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
@@ -24,6 +24,7 @@ from layout_ir.backends.onednn.library import Handle, Library
 from layout_ir.backends.onednn.lifetime_plan import ArenaPlan, Lifetime, plan_arena
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
 from layout_ir.backends.onednn.op_primitives import Operand, Values
+from layout_ir.backends.onednn.placement import Part, part_of_slice, part_offset, parts_of_concats, sharing
 from layout_ir.backends.onednn.post_op_fusion import VIEWS, Group, Liveness, group_ops
 from layout_ir.backends.onednn.primitives import Argument, PrimitiveDescriptor, ReorderPrimitive
 from layout_ir.backends.reference.registered_ops import semantics_of
@@ -75,11 +76,13 @@ class Place:
     buffer: Buffer
     layout: Layout
     dtype: str
+    start: int = 0
+    """Bytes from the beginning of the buffer to that of the value, which may be a part of it."""
 
     @property
     def offset(self) -> int:
         """Bytes from the beginning of the buffer to position 0 of the layout."""
-        return self.layout.offset * storage(self.dtype).itemsize
+        return self.start + self.layout.offset * storage(self.dtype).itemsize
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -193,14 +196,20 @@ class _Planner:
         self.out = ExecutionPlan(library)
         self._places: dict[SSAValue, Place] = {}
         self._last: dict[SSAValue, int] = {}
+        self._parts: dict[SSAValue, Part] = {}
+        """Values that are written into a part of another's buffer."""
+        self._wholes: set[Buffer] = set()
+        """Buffers that hold parts, over which nothing is written."""
 
     def plan(self, function: FuncOp, ops: list[Operation], fuse: bool) -> ExecutionPlan:
         for number, argument in enumerate(function.body.blocks[0].args):
             place = self._new(argument, Owner.INPUT, number)
             self._places[argument] = place
             self.out.inputs.append(place)
-        groups = group_ops(ops, self.values, fuse=fuse)
+        self._parts = parts_of_concats(ops, self.values)
         self._liveness = Liveness(ops)
+        kept = {self._liveness.root(value) for value in sharing(ops, self._parts)}
+        groups = group_ops(ops, self.values, fuse=fuse, kept=kept)
         for number, group in enumerate(groups):
             for value in group.read():
                 self._last[self._liveness.root(value)] = number
@@ -221,11 +230,24 @@ class _Planner:
         return buffer
 
     def _new(self, value: SSAValue, owner: Owner = Owner.ARENA, number: int = 0) -> Place:
+        """Memory for a value: a buffer of its own, or its part of another value's."""
         layout, dtype = layout_at_run_time(value.type), dtype_of(value.type)
+        part = self._parts.get(value)
+        if part is not None and owner is Owner.ARENA:
+            return self._part(part, value)
         if layout.first_address < 0:
             raise LayoutError(f"{layout} uses addresses below its buffer")
         size = max(layout.extent, 1) * storage(dtype).itemsize
         return Place(self._buffer(size, owner, number), layout, dtype)
+
+    def _part(self, part: Part, value: SSAValue) -> Place:
+        """The place of a part; memory for the whole is made with its first part."""
+        if part.whole not in self._places:
+            self._places[part.whole] = self._new(part.whole)
+        whole = self._places[part.whole]
+        self._wholes.add(whole.buffer)
+        layout, dtype = layout_at_run_time(value.type), dtype_of(value.type)
+        return Place(whole.buffer, layout, dtype, whole.start + part.offset * storage(dtype).itemsize)
 
     def _place(self, value: SSAValue) -> Place:
         """Where a value lies; a constant is stored when it is first asked for."""
@@ -245,7 +267,7 @@ class _Planner:
     def _alike_over(self, group: Group) -> SSAValue | None:
         """An operand over whose memory an elementwise group may write its result."""
         op = group.ops[0]
-        if not isinstance(op, nn.ElementwiseOp) or group.primitive is None:
+        if not isinstance(op, nn.ElementwiseOp) or group.primitive is None or group.result in self._parts:
             return None
         result = self.values.layout(group.result)
         used = [operand.value for operand in group.operands.values() if operand.value is not None]
@@ -260,6 +282,7 @@ class _Planner:
         buffer = self._place(value).buffer
         return (
             buffer.owner is Owner.ARENA
+            and buffer not in self._wholes
             and root is value
             and self._last.get(root, -1) <= self._number
             and op_primitives.lie_alike(self.values.layout(value), layout)
@@ -273,7 +296,13 @@ class _Planner:
             return
         if isinstance(op, ReorderOp) and self.values.constant(op.result) is not None:
             return  # stored when it is first asked for
-        if group.primitive is not None:
+        if isinstance(op, nn.ConcatOp) and self._joined(op):
+            return
+        part = part_of_slice(op, self.values)
+        if part is not None:
+            self._place(part.whole)
+            self._places[op.results[0]] = self._part(part, op.results[0])
+        elif group.primitive is not None:
             self._primitive(group)
         elif isinstance(op, VIEWS):
             self._view(op)
@@ -283,6 +312,26 @@ class _Planner:
             self._places.update(zip(op.results, results, strict=True))
             self.out.steps.append(ReferenceStep(op, operands, results))
 
+    def _joined(self, op: nn.ConcatOp) -> bool:
+        """Moves what does not yet lie in the result of a concat, where something does; whether it does."""
+        whole = self._places.get(op.result)
+        if whole is None:
+            return False
+        layout, pairs, at = self.values.layout(op.result), list[tuple[Place, Place]](), 0
+        for value in op.operands:
+            place = self._place(value)
+            starts = tuple(at if d == op.axis else 0 for d in range(layout.rank))
+            at += place.layout.shape[op.axis]
+            offset = part_offset(layout, place.layout, starts)
+            if offset is not None and self._parts.get(value) == Part(op.result, offset):
+                there = whole.start + offset * storage(place.dtype).itemsize
+                if (place.buffer, place.start) == (whole.buffer, there):
+                    continue
+            pairs.append((place, replace_layout(whole, layout.slice(starts, place.layout.shape))))
+        if pairs:
+            self._move(op, pairs)
+        return True
+
     def _view(self, op: Operation) -> None:
         source = self._place(op.operands[0])
         result = layout_at_run_time(op.results[0].type)
@@ -291,10 +340,10 @@ class _Planner:
             if not seen.same_map(result):
                 target = self._new(op.results[0])
                 self._places[op.results[0]] = target
-                self._move(op, [(Place(source.buffer, seen, source.dtype), target)])
+                self._move(op, [(replace_layout(source, seen), target)])
                 return
             result = seen
-        self._places[op.results[0]] = Place(source.buffer, result, source.dtype)
+        self._places[op.results[0]] = replace_layout(source, result)
 
     def _moves(self, op: Operation) -> bool:
         """Plans an op that only moves elements as compiled reorders, where there are such; whether it has."""
@@ -312,7 +361,8 @@ class _Planner:
             self._move(op, pairs, conversion)
         except LayoutError:
             del self._places[op.results[0]]
-            self.out.buffers.remove(target.buffer)
+            if target.buffer not in self._wholes:
+                self.out.buffers.remove(target.buffer)
             return False
         return True
 
@@ -362,7 +412,8 @@ class _Planner:
             target = self._new(group.result)
         else:
             result = group.result
-            target = Place(self._place(over).buffer, self.values.layout(result), dtype_of(result.type))
+            layout = self.values.layout(result)
+            target = replace(self._place(over), layout=layout, dtype=dtype_of(result.type))
         arguments = [
             self._argument(group.ops[0], number, operand, group.descriptor)
             for number, operand in group.operands.items()
@@ -450,7 +501,7 @@ def buffers_of(step: Step) -> list[Buffer]:
 
 def replace_layout(place: Place, layout: Layout) -> Place:
     """The same buffer under another layout."""
-    return Place(place.buffer, layout, place.dtype)
+    return replace(place, layout=layout)
 
 
 def _aligned(size: int) -> Array:

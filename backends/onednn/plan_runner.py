@@ -126,8 +126,8 @@ class _Activation:
                 self.bytes[buffer] = buffer.array.reshape(-1).view(np.uint8)
         self.lent = [buffer for buffer in plan.buffers if buffer.owner in (Owner.INPUT, Owner.RESULT)]
         self.external: dict[Buffer, list[tuple[c_void_p, int]]] = {}
-        self.patched: dict[Buffer, list[tuple[int, int]]] = {}
-        """Of memory that the caller has: the records that hold its address, and the word."""
+        self.patched: dict[Buffer, list[tuple[int, int, int]]] = {}
+        """Of memory that the caller has: the records that hold an address in it, the word, and the offset."""
         self._keep: list[Any] = []
         self._driver = step_driver()
         self._team = team_functions().ctypes.data if self.library.is_synchronous else 0
@@ -210,9 +210,9 @@ class _Activation:
         for word, place in zip(places, (source, target), strict=True):
             held = self.bytes.get(place.buffer)
             if held is None:
-                self.patched.setdefault(place.buffer, []).append((len(self._records) - 1, word))
+                self.patched.setdefault(place.buffer, []).append((len(self._records) - 1, word, place.start))
             else:
-                self._records[-1][word] = held.ctypes.data
+                self._records[-1][word] = held.ctypes.data + place.start
 
     # Running ----------------------------------------------------------------------------------------------------
 
@@ -282,13 +282,13 @@ class _Activation:
                 set_handle(memory, address + offset)
         for buffer, words in self.patched.items():
             address = self.bytes[buffer].ctypes.data
-            for record, word in words:
-                self.records[record, word] = address
+            for record, word, start in words:
+                self.records[record, word] = address + start
         return results
 
     def _tensor(self, place: Place) -> Tensor:
         kind = storage(place.dtype)
-        held = self.bytes[place.buffer]
+        held = self.bytes[place.buffer][place.start :]
         return Tensor(
             held[: held.nbytes // kind.itemsize * kind.itemsize].view(kind), place.layout, place.dtype
         )

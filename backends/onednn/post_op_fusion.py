@@ -15,7 +15,7 @@ that are known to compute it right (`_TAKES_SUM`, `_TAKES_TENSOR`, `_takes_broad
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -131,9 +131,14 @@ class Group:
         return [value for value in (*given, self.over) if value is not None]
 
 
-def group_ops(ops: Sequence[Operation], values: Values, *, fuse: bool = True) -> list[Group]:
-    """The ops of a block in groups, each at the place of its last op; without `fuse`, one op in each."""
+def group_ops(
+    ops: Sequence[Operation], values: Values, *, fuse: bool = True, kept: Iterable[SSAValue] = ()
+) -> list[Group]:
+    """The ops of a block in groups, each at the place of its last op; without `fuse`, one op in each.
+
+    No result is written over the values `kept`."""
     fusion = _Fusion(ops, values)
+    fusion.kept.update(kept)
     while True:
         groups = fusion.groups(fuse)
         late = _overwritten_too_early(groups, fusion.liveness)
