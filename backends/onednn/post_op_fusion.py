@@ -8,6 +8,7 @@
 An op joins the one before it where that has no other user, both results lie alike, and the library has an
 implementation for the two that is no slower kind than the one for the first alone. The measure that each of them makes
 smaller is the bytes that are moved: the result of the first is neither written nor read again (`bytes_not_moved`).
+Floats of 16 bits are rounded once, behind the last post-op. A quantization is the last op of a group on integers.
 
 A function of one number joins any primitive that accepts it. An op with a second tensor joins those primitives alone
 that are known to compute it right (`_TAKES_SUM`, `_TAKES_TENSOR`, `_takes_broadcast`): the library accepts more.
@@ -22,6 +23,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from layout_ir.backends.onednn import integer_primitives, op_primitives
+from layout_ir.backends.onednn.dequantization import quantizing
 from layout_ir.backends.onednn.library import Library, Refused
 from layout_ir.backends.onednn.op_primitives import BINARY, COMMUTATIVE, Operand, OpPrimitive, Values
 from layout_ir.backends.onednn.primitives import (
@@ -200,8 +202,9 @@ class _Fusion:
         op = self._one_user(group)
         if not isinstance(op, nn.ElementwiseOp):
             return False
-        if dtype_of(op.result.type) != "f32" or any(
-            dtype_of(operand.type) != "f32" for operand in op.operands
+        dtype = dtype_of(value.type)
+        if dtype not in op_primitives.FLOATS or any(
+            dtype_of(other.type) != dtype for other in (*op.operands, op.result)
         ):
             return False
         before, after = values.layout(value), values.layout(op.result)
@@ -213,7 +216,7 @@ class _Fusion:
             return False
         if _scale_constants(group, op, value, values):
             group.ops.append(op)
-            group.bytes_not_moved += 2 * before.nbytes("f32")
+            group.bytes_not_moved += 2 * before.nbytes(dtype)
             return True
         for post_op, operand in self._post_ops(group, op, value, whole):
             chain = (*group.primitive.post_ops, post_op)
@@ -231,7 +234,7 @@ class _Fusion:
             group.primitive = replace(group.primitive, post_ops=chain)
             group.descriptor = descriptor
             group.ops.append(op)
-            group.bytes_not_moved += 2 * before.nbytes("f32")
+            group.bytes_not_moved += 2 * before.nbytes(dtype)
             return True
         return False
 
@@ -239,7 +242,7 @@ class _Fusion:
         """Has the primitive of the group store its result as the integers that the one user makes of it, if it can;
         whether it does."""
         op = self._one_user(group)
-        given = None if op is None else integer_primitives.quantizing(op)
+        given = None if op is None else quantizing(op)
         if given is None or not isinstance(op, layout.ReorderOp):
             return False
         assert group.primitive is not None and group.descriptor is not None

@@ -31,7 +31,8 @@ from layout_ir.backends.onednn.execution_plan import (
     plan_execution,
 )
 from layout_ir.backends.onednn.gather_views import replace_gathers
-from layout_ir.backends.onednn.integer_primitives import fix_integer_layouts
+from layout_ir.backends.onednn.half_floats import widen_half_floats
+from layout_ir.backends.onednn.integer_primitives import state_integer_options
 from layout_ir.backends.onednn.library import library
 from layout_ir.backends.onednn.node_decomposition import decompose_nodes
 from layout_ir.backends.onednn.plan_runner import PlanRunner, StepTime
@@ -79,11 +80,12 @@ class _Settings:
         """The module, which becomes ours, with its layouts chosen, compiled."""
         function = entry_point(module, entry)
         decompose_nodes(module)
+        widen_half_floats(function, library())
         if is_open(module):
             replace_gathers(module)
             recognize_functions(module)
             sink_dequantizations(module)
-            fix_integer_layouts(module)
+            state_integer_options(module)
             optimize(module, self.target)
         plan = plan_execution(function, library(), threads=self.threads, fuse=self.fuse)
         return _Program(module, function, PlanRunner(plan, threads=self.threads, checked=self.checked))
