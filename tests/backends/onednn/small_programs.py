@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 import layout_ir as li
@@ -92,6 +92,10 @@ class Program:
         return self._builder.insert(
             ReorderOp.create(operands=[value], result_types=[made], properties=properties)
         ).result
+
+    def insert(self, op: Operation) -> SSAValue:
+        """The result of `op`, behind the others."""
+        return self._builder.insert(op).results[0]
 
     def add(self, op: Any, *operands: SSAValue, format: str | None = None, **attributes: Any) -> SSAValue:
         """The result of an `nn` op, in `format`."""
