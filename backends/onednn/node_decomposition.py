@@ -115,7 +115,8 @@ class _Node:
             case StringAttr() as found:
                 return found.data
             case DenseArrayBase() as found:
-                return tuple(found.get_values())  # pyright: ignore[reportUnknownVariableType]
+                numbers: Any = found
+                return tuple(numbers.get_values())
             case _:
                 raise _Unsupported
 

@@ -79,16 +79,22 @@ class _Settings:
     def program(self, module: ModuleOp, entry: str) -> _Program:
         """The module, which becomes ours, with its layouts chosen, compiled."""
         function = entry_point(module, entry)
-        decompose_nodes(module)
-        widen_half_floats(function, library())
+        _rewrite(module, function)
         if is_open(module):
-            replace_gathers(module)
-            recognize_functions(module)
-            sink_dequantizations(module)
-            state_integer_options(module)
             optimize(module, self.target)
         plan = plan_execution(function, library(), threads=self.threads, fuse=self.fuse)
         return _Program(module, function, PlanRunner(plan, threads=self.threads, checked=self.checked))
+
+
+def _rewrite(module: ModuleOp, function: FuncOp) -> None:
+    """Says the program, in place, in ops that there are kernels for, before layouts are chosen for them."""
+    decompose_nodes(module)
+    widen_half_floats(function, library())
+    if is_open(module):
+        replace_gathers(module)
+        recognize_functions(module)
+        sink_dequantizations(module)
+        state_integer_options(module)
 
 
 @public_methods

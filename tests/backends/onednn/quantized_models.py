@@ -15,7 +15,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 Array = np.ndarray[Any, Any]
 
-SCALES: dict[str, Array] = {
+SCALES: dict[str, Any] = {
     "s1": np.float32(0.03), "z1": np.uint8(120), "s2": np.float32(0.05), "z2": np.uint8(7),
     "s3": np.float32(0.06), "z3": np.uint8(100), "signed": np.int8(-3), "symmetric": np.int8(0),
 }  # fmt: skip
@@ -42,7 +42,7 @@ def integers(shape: Sequence[int], seed: int, dtype: Any = np.uint8) -> Array:
     return np.random.default_rng(seed).integers(0, 256, tuple(shape)).astype(np.uint8).view(dtype)
 
 
-def weights(shape: Sequence[int], outputs: int, seed: int = 1) -> dict[str, Array]:
+def weights(shape: Sequence[int], outputs: int, seed: int = 1) -> dict[str, Any]:
     """Symmetric weights `w`, with scales `ws` along dim `outputs`, zero points `wz`, and a bias `b`."""
     draw = np.random.default_rng(seed)
     count = shape[outputs]

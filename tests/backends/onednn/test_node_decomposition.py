@@ -37,7 +37,7 @@ def opaque_nodes(made: Any) -> list[str]:
 
 def test_a_qlinear_conv():
     x, given = integers((2, 8, 6, 5), 0), weights((6, 8, 3, 3), 0)
-    given |= {"c": np.arange(-300, 300, 100, np.int32)}
+    given |= {"c": np.arange(-300, 300, 100).astype(np.int32)}
     inputs = ("x", "s1", "z1", "w", "ws", "wz", "s3", "z3", "c")
     made = model([node("QLinearConv", inputs, "y", pads=[1, 1, 1, 1])], {"x": x}, given, "y")
     assert not opaque_nodes(made)
@@ -107,7 +107,7 @@ def test_negative_a_quantized_pool_of_channels_last_stays_opaque():
 @pytest.mark.parametrize("quantized", [False, True])
 def test_a_qgemm(quantized: bool):
     x, given = integers((5, 9), 0), weights((6, 9), 0)
-    given |= {"c": np.arange(-300, 300, 100, np.int32)}
+    given |= {"c": np.arange(-300, 300, 100).astype(np.int32)}
     inputs = ("x", "s1", "z1", "w", "ws", "wz", "c", *(("s3", "z3") if quantized else ()))
     nodes = [node("QGemm", inputs, "y", domain=MICROSOFT, transB=1, alpha=1.0)]
     made = model(nodes, {"x": x}, given, "y", MICROSOFT)
@@ -152,7 +152,7 @@ def test_tensors_are_quantized_per_channel(dtype: Any):
 
 
 def test_negative_scales_that_are_computed_stay_with_their_node():
-    inputs = {"x": numbers((2, 3)), "s": np.float32(0.1)}
+    inputs = {"x": numbers((2, 3)), "s": np.array(0.1, np.float32)}
     made = model([quantize("x", "s", "z1", "y")], inputs, {}, "y")
     assert opaque_nodes(made) == ["QuantizeLinear"]
     (found,) = li.compile(made)(inputs)
