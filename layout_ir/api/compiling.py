@@ -35,6 +35,7 @@ from layout_ir.backends.onednn.half_floats import widen_half_floats
 from layout_ir.backends.onednn.integer_primitives import state_integer_options
 from layout_ir.backends.onednn.library import library
 from layout_ir.backends.onednn.node_decomposition import decompose_nodes
+from layout_ir.backends.onednn.pad_folding import fold_pads
 from layout_ir.backends.onednn.plan_runner import PlanRunner, StepTime
 from layout_ir.backends.onednn.recognized_functions import recognize_functions
 from layout_ir.backends.reference.tensor import Tensor
@@ -93,6 +94,7 @@ def _rewrite(module: ModuleOp, function: FuncOp) -> None:
     if is_open(module):
         replace_gathers(module)
         recognize_functions(module)
+        fold_pads(module)
         sink_dequantizations(module)
         state_integer_options(module)
 
