@@ -138,6 +138,29 @@ def test_convolutions_and_products_with_what_onnx_runtime_fuses():
         compare(made, inputs)
 
 
+@pytest.mark.parametrize(
+    "equation",
+    ["bhid,bhjd->bhij", "bhij,bhjd->bihd", "ij,jk->ik", "ij,kj->ki", "bij,jk->bik", "ijk->ki", "ij->i", "ijk,ilk->ljk",
+     "abc,cd->d", "i,j->ij", "ij,ij->"],
+)  # fmt: skip
+def test_an_einsum(equation: str):
+    extents = dict(zip("abcdhijkl", (2, 3, 4, 5, 2, 6, 3, 4, 7), strict=True))
+    terms = equation.partition("->")[0].split(",")
+    inputs = {f"x{k}": numbers([extents[name] for name in term], k) for k, term in enumerate(terms)}
+    made = model([node("Einsum", tuple(inputs), "y", equation=equation)], inputs, {}, "y")
+    assert not opaque_nodes(made)
+    compare(made, inputs)
+
+
+@pytest.mark.parametrize("equation", ["ii->i", "ij,jk", "...j,jk->...k", "ij,jk,kl->il"])
+def test_negative_other_einsums_stay_opaque(equation: str):
+    terms = equation.partition("->")[0].split(",")
+    inputs = {f"x{k}": numbers([3] * len(term.replace("...", "a")), k) for k, term in enumerate(terms)}
+    assert opaque_nodes(model([node("Einsum", tuple(inputs), "y", equation=equation)], inputs, {}, "y")) == [
+        "Einsum"
+    ]
+
+
 def per_channel(zero: Array) -> Any:
     x = {"x": numbers((2, 3, 4))}
     constants = {"s": np.array([0.02, 0.5, 0.1], np.float32), "z": zero}
