@@ -11,6 +11,7 @@ pad_folding          pads of their own -> pads of convolutions and pools
 dequantization       moves of dequantized tensors -> moves of integers
 op_primitives        one op -> the primitive that computes it in given layouts
 integer_primitives   the same on the integers that operands are dequantized from
+recurrent_primitives the same for LSTM and GRU nodes
 post_op_fusion       which ops behind a primitive become its post-ops, and the bytes that are not moved
 lifetime_plan        where in one arena each value lies while it lives
 execution_plan       a function -> steps over buffers

@@ -54,6 +54,9 @@ _PRIMITIVE_ARGUMENTS: dict[str, list[Any]] = {
     "reduction": [c_int, c_void_p, c_void_p, c_float, c_float],
     "resampling_forward": [c_int, c_int, c_void_p, c_void_p, c_void_p],
     "concat": [c_void_p, c_int, c_int, c_void_p],
+    "lstm_forward": [c_int, c_int, *[c_void_p] * 11, c_uint],
+    "gru_forward": [c_int, c_int, *[c_void_p] * 7, c_uint],
+    "lbr_gru_forward": [c_int, c_int, *[c_void_p] * 7, c_uint],
     "lrn_forward": [c_int, c_int, c_void_p, c_void_p, c_int64, c_float, c_float, c_float],
 }
 """Types of the arguments of `dnnl_*_primitive_desc_create` between the engine and the attributes."""

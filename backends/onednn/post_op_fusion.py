@@ -16,13 +16,13 @@ that are known to compute it right (`_TAKES_SUM`, `_TAKES_TENSOR`, `_takes_broad
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from layout_ir.backends.onednn import integer_primitives, op_primitives
+from layout_ir.backends.onednn import integer_primitives, op_primitives, recurrent_primitives
 from layout_ir.backends.onednn.dequantization import quantizing
 from layout_ir.backends.onednn.library import Library, Refused
 from layout_ir.backends.onednn.op_primitives import BINARY, COMMUTATIVE, Operand, OpPrimitive, Values
@@ -317,7 +317,7 @@ class _Fusion:
 def _started(op: Operation, values: Values) -> Group:
     """The op with the first primitive that is no reference of the library's, else with none."""
     group = Group([op])
-    for candidate in op_primitives.candidates(op, values):
+    for candidate in _candidates(op, values):
         try:
             descriptor = _asked(values.library, candidate)
         except Refused:
@@ -329,6 +329,12 @@ def _started(op: Operation, values: Values) -> Group:
             group.operands = dict(candidate.operands)
             return group
     return group
+
+
+def _candidates(op: Operation, values: Values) -> Iterator[OpPrimitive]:
+    if isinstance(op, nn.OpaqueOp):
+        return recurrent_primitives.recurrent_candidates(op, values)
+    return op_primitives.candidates(op, values)
 
 
 def _asked(library: Library, primitive: OpPrimitive) -> PrimitiveDescriptor:
