@@ -99,7 +99,7 @@ def _new_evaluator(op: OpaqueOp) -> tuple[Any, list[str]]:
             )
     try:
         try:
-            return ReferenceEvaluator(model), names
+            return ReferenceEvaluator(model, new_ops=_own_operators()), names
         except Exception:
             if op.domain.data:
                 raise
@@ -110,6 +110,33 @@ def _new_evaluator(op: OpaqueOp) -> tuple[Any, list[str]]:
         raise LayoutError(
             f"the onnx package {onnx.__version__} has no reference for {op.title}: {message}"
         ) from error
+
+
+def _own_operators() -> list[Any]:
+    """Operators in place of those of the onnx package that fail on what the standard allows."""
+    from onnx.reference.op_run import OpRun
+    from onnx.reference.ops.op_grid_sample import GridSample as NewGridSample
+
+    class GatherElements(OpRun):
+        """Along dims of any extent (up to 1.23 of the package no more than 64), of indices that are fewer elsewhere."""
+
+        op_domain = ""
+
+        def _run(self, data: Array, indices: Array, axis: int = 0) -> tuple[Array]:
+            axis %= data.ndim
+            box = tuple(slice(None if d == axis else extent) for d, extent in enumerate(indices.shape))
+            return (np.take_along_axis(data[box], indices.astype(np.int64), axis),)
+
+    class GridSample(NewGridSample):
+        """With the names that modes have before opset 20, too."""
+
+        op_domain = ""
+
+        def _run(self, X: Array, grid: Array, mode: str = "linear", **others: Any) -> Any:  # noqa: N803
+            new = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+            return super()._run(X, grid, mode=new, **others)
+
+    return [GatherElements, GridSample]
 
 
 def _array(tensor: Tensor, type: Attribute) -> Array:
