@@ -132,9 +132,17 @@ def _own_operators() -> list[Any]:
 
         op_domain = ""
 
-        def _run(self, X: Array, grid: Array, mode: str = "linear", **others: Any) -> Any:  # noqa: N803
+        def _run(  # pyright: ignore[reportIncompatibleMethodOverride]
+            self,
+            X: Any,  # noqa: N803
+            grid: Any,
+            mode: Any = None,
+            padding_mode: Any = None,
+            align_corners: Any = None,
+        ) -> Any:
             new = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
-            return super()._run(X, grid, mode=new, **others)
+            run: Any = super()._run
+            return run(X, grid, mode=new, padding_mode=padding_mode, align_corners=align_corners)
 
     return [GatherElements, GridSample]
 

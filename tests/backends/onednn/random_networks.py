@@ -68,7 +68,7 @@ def _quantized(program: Program, x: SSAValue, draw: random.Random, seed: int) ->
     w = numbers((outputs, channels, *kernel), seed, -127, 127).round()
     scales = [float(s) for s in numbers((outputs,), seed + 1, 0.0005, 0.001)]
     integers = program.converted(program.constant(w), "i8")
-    sides = {"scale": (scales, 1.0), "zero_point": (0.0, 0.0), "dim": 0}
+    sides: dict[str, Any] = {"scale": (scales, 1.0), "zero_point": (0.0, 0.0), "dim": 0}
     weights = (
         program.converted(integers, "f32", **sides)
         if draw.random() < 0.5

@@ -15,7 +15,7 @@ from tests.backends.onednn.small_programs import Program, compare, needs_library
 
 LOWEST = float(np.finfo(np.float32).min)
 SHAPE = 2, 7, 6, 3
-AROUND = {"pads": (0, 1, 0, 0, 0, 0, 2, 0)}
+AROUND: dict[str, Any] = {"pads": (0, 1, 0, 0, 0, 0, 2, 0)}
 """A row before and two columns behind, of (N, H, W, C)."""
 
 

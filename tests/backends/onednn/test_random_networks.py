@@ -18,8 +18,11 @@ def check(seed: int) -> None:
     module, inputs = random_network(seed, few=seed < 200)
     expected = li.run(module, inputs, reorders="reference")
     executable = li.compile(module, checked=True, threads=1 + (seed % 10 == 1), fuse=seed % 5 > 0)
+    before = executable(inputs)
     for _ in range(2):
-        for ours, theirs in zip(executable(inputs), expected, strict=True):
+        found = executable(inputs)
+        assert all(np.array_equal(*pair, equal_nan=True) for pair in zip(found, before, strict=True))
+        for ours, theirs in zip(found, expected, strict=True):
             scale = max(float(np.max(np.abs(theirs), initial=0.0)), 1e-3)
             np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-4 * scale, err_msg=f"seed {seed}")
 
