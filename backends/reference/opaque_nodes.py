@@ -141,8 +141,8 @@ def _own_operators() -> list[Any]:
             align_corners: Any = None,
         ) -> Any:
             new = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
-            run: Any = super()._run
-            return run(X, grid, mode=new, padding_mode=padding_mode, align_corners=align_corners)
+            run: Any = NewGridSample._run  # pyright: ignore[reportUnknownMemberType]
+            return run(self, X, grid, mode=new, padding_mode=padding_mode, align_corners=align_corners)
 
     return [GatherElements, GridSample]
 
