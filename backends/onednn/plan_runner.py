@@ -15,12 +15,15 @@ from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.ir import Operation
 
+from layout_ir.backends.llvm.loops.compiled_loop import check_indices
 from layout_ir.backends.onednn.execution_plan import (
     Buffer,
     ExecutionPlan,
     KernelStep,
+    LoopStep,
     Owner,
     Place,
     PrimitiveStep,
@@ -54,7 +57,7 @@ class StepTime:
     ops: tuple[str, ...]
     """Names of the ops that it computes."""
     implementation: str
-    """The implementation of the library, `reorder` of a compiled one, `reference` of NumPy."""
+    """The implementation of the library, `reorder` of a compiled one, `loop`, or `reference` of NumPy."""
     layouts: tuple[str, ...]
     """Formats of its operands that are no constants, then of its result."""
     nbytes: int
@@ -105,6 +108,8 @@ class _Activation:
                 self.bytes[buffer] = buffer.array.reshape(-1).view(np.uint8)
         self.lent = [buffer for buffer in plan.buffers if buffer.owner in (Owner.INPUT, Owner.RESULT)]
         self.external: dict[Buffer, list[tuple[c_void_p, int]]] = {}
+        self.loop_arguments: dict[Buffer, list[tuple[NDArray[np.uint64], int]]] = {}
+        """Where the arguments of loops have the addresses of buffers that the caller has."""
         self._keep: list[Any] = []
         self.calls = [(step, self._prepared(step)) for step in plan.steps]
 
@@ -116,8 +121,28 @@ class _Activation:
                 return self._primitive(step)
             case KernelStep():
                 return partial(self._move, step)
+            case LoopStep():
+                return self._loop(step)
             case ReferenceStep():
                 return partial(self._reference, step)
+
+    def _loop(self, step: LoopStep) -> Callable[[], Any]:
+        arguments = step.kernel.arguments()
+        for k, place in enumerate((*step.operands, step.result)):
+            held = self.bytes.get(place.buffer)
+            if held is None:
+                self.loop_arguments.setdefault(place.buffer, []).append((arguments, k))
+            else:
+                arguments[k] = held.ctypes.data
+        address = int(arguments.ctypes.data)
+
+        def call() -> None:
+            self._wait()
+            step.kernel(address)
+            if arguments[-2]:
+                check_indices(arguments, name_of_op(step.group.ops[-1]))
+
+        return call
 
     def _primitive(self, step: PrimitiveStep) -> Callable[[], Any]:
         block = (ExecutionArgument * len(step.arguments))()
@@ -183,6 +208,10 @@ class _Activation:
             address = self.bytes[buffer].ctypes.data
             for memory, offset in memories:
                 set_handle(memory, address + offset)
+        for buffer, places in self.loop_arguments.items():
+            address = self.bytes[buffer].ctypes.data
+            for arguments, k in places:
+                arguments[k] = address
         return results
 
     def _tensor(self, place: Place) -> Tensor:
@@ -250,6 +279,11 @@ def _described(step: Step, nanoseconds: int) -> StepTime:
             implementation = "reorder"
             nbytes = sum(place.layout.nbytes(place.dtype) for _, *pair in step.moves for place in pair)
             layouts = [step.moves[0][1].layout, step.moves[0][2].layout]
+        case LoopStep():
+            implementation = "loop"
+            places = (*step.operands, step.result)
+            nbytes = sum(place.layout.nbytes(place.dtype) for place in places)
+            layouts = [place.layout for place in places]
         case ReferenceStep():
             implementation = "reference"
             places = (*step.operands, *step.results)

@@ -15,7 +15,7 @@ that are known to compute it right (`_TAKES_SUM`, `_TAKES_TENSOR`, `_takes_broad
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -23,6 +23,7 @@ from xdsl.ir import Operation, SSAValue
 
 from layout_ir.backends.onednn import op_primitives
 from layout_ir.backends.onednn.library import Refused
+from layout_ir.backends.onednn.op_loops import OpLoop
 from layout_ir.backends.onednn.op_primitives import BINARY, COMMUTATIVE, Operand, OpPrimitive, Values
 from layout_ir.backends.onednn.primitives import (
     POST_OP_STEP,
@@ -99,6 +100,8 @@ class Group:
     over: SSAValue | None = None
     """The value over whose memory the result is written."""
     bytes_not_moved: int = 0
+    loop: OpLoop | None = None
+    """The compiled loop that computes the ops, where that is not a primitive."""
     operands: dict[int, Operand] = field(default_factory=dict[int, Operand])
 
     @property
@@ -107,11 +110,21 @@ class Group:
         return self.ops[-1].results[0]
 
 
-def group_ops(ops: Sequence[Operation], values: Values, *, fuse: bool = True) -> list[Group]:
-    """The ops of a block in groups, each at the place of its last op; without `fuse`, one op in each."""
+Join = Callable[[Sequence[Group], Liveness], list[Group]]
+
+
+def group_ops(
+    ops: Sequence[Operation], values: Values, *, fuse: bool = True, join: Join | None = None
+) -> list[Group]:
+    """The ops of a block in groups, each at the place of its last op; without `fuse`, one op in each.
+
+    `join` makes one group of several that are computed together without a primitive.
+    """
     fusion = _Fusion(ops, values)
     while True:
         groups = fusion.groups(fuse)
+        if fuse and join is not None:
+            groups = join(groups, fusion.liveness)
         late = _overwritten_too_early(groups, fusion.liveness)
         if late is None:
             return groups

@@ -5,8 +5,8 @@
     print(executable.describe())
 
 Every op becomes a primitive of the library in the formats that were chosen for it; elementwise ops behind it become
-its post-ops. Reorders are our compiled kernels. What the library has no primitive for runs by the NumPy reference, and
-is named in `fallbacks`. Weights are packed once.
+its post-ops. Reorders are our compiled kernels, and so are loops for what the library has no primitive for. What has
+neither runs by the NumPy reference, and is named in `fallbacks`. Weights are packed once.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from layout_ir.api.execute import Inputs, arguments_of, entry_point, input_names
 from layout_ir.backends.onednn.execution_plan import (
     ExecutionPlan,
     KernelStep,
+    LoopStep,
     PrimitiveStep,
     ReferenceStep,
     plan_execution,
@@ -140,6 +141,7 @@ class Executable:
         plan = self._latest().plan
         primitives = [step for step in plan.steps if isinstance(step, PrimitiveStep)]
         reorders = sum(isinstance(step, KernelStep) for step in plan.steps)
+        loops = [step for step in plan.steps if isinstance(step, LoopStep)]
         fused = sum(len(step.group.ops) - 1 for step in primitives)
         by = Counter(step.implementation for step in primitives).most_common()
         lines = [
@@ -151,6 +153,7 @@ class Executable:
             ),
             *(f"             {count:4} {name}" for name, count in by),
             f"reorders     {reorders}",
+            f"loops        {len(loops)}, of {_count(sum(len(step.group.ops) for step in loops), 'op')}",
             f"arena        {_bytes(plan.arena.size)}, at least {_bytes(plan.arena.lower_bound)}",
             f"constants    {_bytes(plan.constant_bytes)}",
         ]
