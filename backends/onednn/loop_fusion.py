@@ -44,7 +44,25 @@ def join_loops(groups: Sequence[Group], values: Values, liveness: Liveness, thre
         saved = sum(2 * values.layout(value).nbytes(dtype_of(value.type)) for value in between)
         saved += sum(group.bytes_not_moved for group in members)
         joined[root] = Group(ops, loop=loop, bytes_not_moved=saved)
-    return [joined.get(group, group) for group in groups if group in joined or group not in taken]
+    result = [joined.get(group, group) for group in groups if group in joined or group not in taken]
+    return [_without_slow_primitive(group, threads) for group in result]
+
+
+def _without_slow_primitive(group: Group, threads: int) -> Group:
+    """A single op by a loop, where the library would compute one element after the other."""
+    descriptor = group.descriptor
+    if descriptor is None or len(group.ops) > 1 or not isinstance(group.ops[0], _LOOPED):
+        return group
+    if not (descriptor.is_slow or "simple" in descriptor.implementation):
+        return group
+    loop = loop_of(group.ops, threads)
+    return group if loop is None else Group(group.ops, loop=loop)
+
+
+_LOOPED = (nn.ElementwiseOp, nn.ReduceOp, nn.SoftmaxOp, nn.LogSoftmaxOp, nn.LayerNormOp, nn.BatchNormOp)
+"""Ops of which the loop is better than a primitive that is no kernel for vectors (`ref`, `simple`). Measured on a Zen 4,
+the mean of 128 rows of 768: 5 us, and 79 by `simple_nchw`."""
+
 
 
 def _is_elementwise(group: Group) -> bool:

@@ -133,8 +133,8 @@ class _Space:
         """The loop that writes `graph` to the result of `op`, which lies as `rows` say (None: as its layout)."""
         value = op.results[0]
         layout, dtype = layout_at_run_time(value.type), dtype_of(value.type)
-        if layout.is_injective() is False:
-            raise LayoutError(f"{layout} has two elements at one address")
+        if layout.is_injective() is not True:
+            raise LayoutError(f"{layout} may have two elements at one address")
         result = _tensor(_rows(layout) if rows is None else rows, layout.offset, dtype)
         found = (*_fills(layout, dtype), *fills)
         program = LoopProgram((*self.tensors, result), graph, frozenset(axes), found)
@@ -361,9 +361,10 @@ def _gather(op: nn.GatherOp) -> _Found:
     space = _Space((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
     none = [np.zeros(e, np.int64) for e in space.shape]
     first, last = axis, axis + indices.rank
-    graph = space.add(
-        op.x, [*rows[:axis], *none[first:last], *rows[axis + 1 :]], gathered=(1, tuple(rows[axis].tolist()))
-    )
+    begin = int(rows[axis][0])
+    offsets = tuple((rows[axis] - begin).tolist())
+    around = [*rows[:axis], *none[first:last], *rows[axis + 1 :]]
+    graph = space.add(op.x, around, begin, gathered=(1, offsets))
     space.add(op.indices, [*none[:first], *_rows(indices), *none[last:]])
     return space.loop(op, graph)
 

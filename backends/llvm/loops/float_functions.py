@@ -35,22 +35,16 @@ _ELEMENT = {"f32": "float", "f64": "double"}
 _EXP = (0.5, 0.166665137, 0.0416664146, 0.00836952683, 0.00139396288)
 """(exp(r) - 1 - r) / r^2 for |r| <= ln(2) / 2."""
 
-_LOG = (
-    0.333333135, -0.250000089, 0.200020716, -0.166679904, 0.142203629, -0.124062084, 0.118834712, -0.116701826,
-    0.0674953908,
-)  # fmt: skip
+_LOG = (0.333333313, -0.250008196, 0.200012401, -0.166234076, 0.142016277, -0.131596833, 0.127618611, -0.0763575062)
 """(log(1 + f) - f + f^2 / 2) / f^3 for 1 + f from the root of 1/2 to that of 2."""
 
-_TANH = (-0.333333313, 0.133332223, -0.053948462, 0.0217087492, -0.00819508638, 0.00215763575)
+_TANH = (-0.333332837, 0.133314848, -0.0537430048, 0.0206491034, -0.00571549917)
 """(tanh(x) / x - 1) / x^2 of x^2, for |x| < 0.625."""
 
-_ERF = (0.128379166, -0.376131147, 0.112900838, -0.027171541, 0.00589227164, -0.00152083999, 0.000354796532)
+_ERF = (0.128379151, -0.376124978, 0.112818271, -0.0267662313, 0.00499176187, -0.000598021375)
 """erf(x) / x - 1 of x^2, for |x| < 0.92."""
 
-_ERFC = (
-    -8.39853456e-05, 1.12896788, 0.634784818, 0.106120162, -0.0230777971, 0.0029127528, 7.08241423e-05,
-    -0.000106290579, 1.82828462e-05, -1.13744466e-06,
-)  # fmt: skip
+_ERFC = (0.000166413112, 1.12779737, 0.636975944, 0.104113705, -0.0223151594, 0.00306545431, -0.000198213005)
 """-log(1 - erf(x)) for x from 0.92 to 4."""
 
 
@@ -149,14 +143,19 @@ class FloatFunctions(Arithmetic):
         """e^x, within 1e-7."""
         x = self.at_least(self.at_most(x, 89.0), -104.0)
         p, bits = self._exp_parts(x)
-        # In two factors, since 2^128 is no float, and what lies below 2^-126 is rounded once.
-        n = self.bits("sub", bits, _ROUNDER_BITS["f32"])
-        half = self.bits("ashr", n, 1)
-        rest = self.b.put(f"sub {self.vector('i32')} {n}, {half}")
-        y = self.binary("fadd", p, 1.0)
-        return self.binary(
-            "fmul", self.binary("fmul", y, self._power_of_two(half)), self._power_of_two(rest)
-        )
+        # In two factors, since 2^128 is no float, and what lies below 2^-126 is to be rounded once.
+        half = self.bits("ashr", bits, 1)
+        rest = self.b.put(f"sub {self.vector('i32')} {bits}, {half}")
+        return self._times_power(self._times_power(self.binary("fadd", p, 1.0), half), rest)
+
+    def _exp_of_small(self, x: str) -> str:
+        """e^x where both it and its parts are normal numbers: |x| < 87."""
+        p, bits = self._exp_parts(x)
+        return self._times_power(self.binary("fadd", p, 1.0), bits)
+
+    def _times_power(self, y: str, bits: str) -> str:
+        """y * 2^n, where that is the exponent of a normal number; what made the integer n is shifted out of its bits."""
+        return self.binary("fmul", y, self.of_bits(self.bits("add", self.bits("shl", bits, 23), 127 << 23)))
 
     def expm1(self, x: str) -> str:
         """e^x - 1, within 2e-7."""
@@ -175,7 +174,8 @@ class FloatFunctions(Arithmetic):
         size = self.unary("fabs", x)
         u = self.binary("fmul", x, x)
         small = self.fma(self.binary("fmul", size, u), self.polynomial(u, _TANH), size)
-        e = self.exp(self.binary("fadd", size, size))
+        bounded = self.at_most(size, 10.0)
+        e = self._exp_of_small(self.binary("fadd", bounded, bounded))
         quotient = self.binary("fdiv", self.constant(2.0), self.binary("fadd", e, 1.0))
         large = self.binary("fsub", self.constant(1.0), quotient)
         return self.with_sign(self.pick(self.flags("olt", size, 0.625), small, large), x)
@@ -186,7 +186,7 @@ class FloatFunctions(Arithmetic):
         u = self.binary("fmul", x, x)
         small = self.fma(size, self.polynomial(u, _ERF), size)
         bounded = self.at_most(size, 4.0)
-        e = self.exp(self.minus(self.polynomial(bounded, _ERFC)))
+        e = self._exp_of_small(self.minus(self.polynomial(bounded, _ERFC)))
         large = self.binary("fsub", self.constant(1.0), e)
         return self.with_sign(self.pick(self.flags("olt", size, 0.92), small, large), x)
 

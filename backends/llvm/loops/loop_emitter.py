@@ -60,7 +60,7 @@ class LoopTensor:
     """A tensor of a kernel: of each dim of the index space the offsets of its indices (`loop_nest`), in elements.
 
     One that is chosen from is `gathered`: the number of the tensor of indices, and of the dim that they are of, the
-    offset of each index. One of `positions` is no memory: its elements are their own offsets.
+    offset of each index, 0 of the first. One of `positions` is no memory: its elements are their own offsets.
     """
 
     rows: tuple[Rows, ...]
@@ -130,6 +130,7 @@ class _Emitter:
         self.passes = folds_of(program.graph)
         widths = [bits_of(node.dtype_name) for node in _nodes(program.graph)]
         widths += [bits_of(tensor.dtype) for tensor in program.tensors]
+        self.kept = _kept(program.graph, self.passes, self.tensors[-1].dtype)
         self.natural = max(self.machine.vector * 8 // max(8, *widths), 1)
         """Lanes of a register."""
 
@@ -145,13 +146,13 @@ class _Emitter:
         for nest, value in program.fills:
             self._fill(nest, value, pointers[-1])
         rank = len(self.tensors[0].rows)
+        axes = program.axes if self.passes else frozenset[int]()
         rows = [np.stack([tensor.rows[d][0] for tensor in self.tensors]) for d in range(rank)]
         starts = [tensor.start for tensor in self.tensors]
-        kept = [row if d not in program.axes else row[:, :1] for d, row in enumerate(rows)]
-        # Of a folded dim that is empty, the rest still has results.
-        kept = [row if row.shape[1] or d not in program.axes else np.zeros((len(row), 1), np.int64)
-                for d, row in enumerate(kept)]  # fmt: skip
-        inner = [row - row[:, :1] for d, row in enumerate(rows) if d in program.axes]
+        # Of a folded dim that is empty, the others still have results.
+        one = [row[:, :1] if row.size else np.zeros((len(row), 1), np.int64) for row in rows]
+        kept = [one[d] if d in axes else row for d, row in enumerate(rows)]
+        inner = [row - one[d] for d, row in enumerate(rows) if d in axes]
         folded = list(nests(inner, [0] * len(starts))) if inner else [Nest((0,) * len(starts), ())]
         for nest in nests(kept, starts):
             self._nest(nest, folded, pointers)
@@ -440,6 +441,13 @@ class _Emitter:
 
         return load
 
+    def _reloaded(self, lanes: FloatFunctions, cursor: _Cursor) -> dict[Symbolic, Vector]:
+        """What the last fold left in the place of the result."""
+        if self.kept is None:
+            return {}
+        stored = self._loaded(lanes, self.result, cursor)
+        return {self.kept: of_stored(lanes, stored, self.tensors[self.result].dtype)}
+
     def _element(self, cursor: _Cursor, size: int) -> None:
         """The result at lanes of elements, where nothing is folded."""
         lanes = FloatFunctions(self.b, self.machine, size)
@@ -470,7 +478,7 @@ class _Emitter:
         seeds = self._seeds(lanes, [graph], rows)
 
         def body(at: _Cursor) -> None:
-            value = evaluated(graph, dict(seeds), self._operand(lanes, at))
+            value = evaluated(graph, seeds | self._reloaded(lanes, at), self._operand(lanes, at))
             self._stored(lanes, as_stored(value, dtype), at)
 
         for nest in inner:
@@ -542,6 +550,8 @@ class _Emitter:
         result: list[list[Vector]] = []
         for fold, state in zip(folds, states, strict=True):
             given = [evaluated(argument, known, load) for argument in fold.nodes]
+            if self.kept is not None and fold.nodes[0] is self.kept:
+                self._stored(lanes, as_stored(given[0], self.tensors[self.result].dtype), cursor)
             new = _combined(fold, state, given)
             if cursor.mask and lanes.size > 1 and self._masks_elements:
                 mask = Vector(lanes, cursor.mask, "i1")
@@ -579,7 +589,7 @@ class _Emitter:
             def body(at: _Cursor, width: int) -> None:
                 here = FloatFunctions(b, self.machine, width)
                 own = seeds if width == size else self._splats(here, found)
-                value = evaluated(graph, dict(own), self._operand(here, at))
+                value = evaluated(graph, own | self._reloaded(here, at), self._operand(here, at))
                 self._stored(here, as_stored(value, dtype), at)
 
             def loop(at: _Cursor, vector: Loop | None = vector, body: Callable[[_Cursor, int], None] = body) -> None:
@@ -673,7 +683,8 @@ def _numbers(lanes: FloatFunctions) -> Callable[[Symbolic], Vector]:
     return load
 
 
-def _nodes(graph: Symbolic) -> Iterator[Symbolic]:
+def _nodes(graph: Symbolic, *, through_folds: bool = True) -> Iterator[Symbolic]:
+    """The nodes of a graph; without `through_folds`, not what folds go over."""
     seen: set[Symbolic] = set()
     left = [graph]
     while left:
@@ -681,7 +692,8 @@ def _nodes(graph: Symbolic) -> Iterator[Symbolic]:
         if node not in seen:
             seen.add(node)
             yield node
-            left.extend(node.nodes)
+            if through_folds or not node.fold:
+                left.extend(node.nodes)
 
 
 def _frontier(wanted: Sequence[Symbolic]) -> list[Symbolic]:
@@ -701,6 +713,21 @@ def _frontier(wanted: Sequence[Symbolic]) -> list[Symbolic]:
         else:
             left.extend(node.nodes)
     return list(found)
+
+
+def _kept(graph: Symbolic, passes: Sequence[Sequence[Symbolic]], dtype: str) -> Symbolic | None:
+    """What the last folds go over and elements are computed from again, if memory of `dtype` holds it exactly.
+
+    It is stored in the place of the result meanwhile: the exponential of a softmax is computed once.
+    """
+    if graph.is_row or not passes:
+        return None
+    again = set(_nodes(graph, through_folds=False))
+    for fold in passes[-1]:
+        x = fold.nodes[0]
+        if fold.fold not in ARGUMENT_FOLDS and x in again and x.function is not None and x.dtype_name == dtype:
+            return x
+    return None
 
 
 def _combined(fold: Symbolic, state: list[Vector], given: list[Vector]) -> list[Vector]:
