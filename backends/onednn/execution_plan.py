@@ -1,9 +1,9 @@
 """A function of one block as steps over buffers: what is executed, on which memory, in which order.
 
-A step is a primitive of the library, a compiled reorder, a compiled loop, or an op by the NumPy reference. Views are no steps: their
-result is their operand's buffer under another layout. Constants are stored once, those of primitives as the primitives
-ask. An input is read where the caller has it, and a result is written where the caller gets it; all else lies in one
-arena, as the plan of lifetimes says.
+A step is a primitive of the library, a compiled reorder, a compiled loop, or an op by the NumPy reference. Views are no
+steps: their result is their operand's buffer under another layout. Constants are stored once, those of primitives as
+the primitives ask. An input is read where the caller has it, and a result is written where the caller gets it; all else
+lies in one arena, as the plan of lifetimes says.
 """
 
 from __future__ import annotations

@@ -30,7 +30,12 @@ from layout_ir.backends.reference.semantics import layout_at_run_time, literal_a
 from layout_ir.backends.reference.tensor import policy_element, same_box
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of
-from layout_ir.dialects.nn.source_positions import nearest_positions, pad_sources, resize_positions, resize_scales
+from layout_ir.dialects.nn.source_positions import (
+    nearest_positions,
+    pad_sources,
+    resize_positions,
+    resize_scales,
+)
 from layout_ir.elements.numpy_types import Array, stored_number, widen
 from layout_ir.errors import LayoutError
 
@@ -58,7 +63,7 @@ def loop_of(ops: Sequence[Operation], threads: int) -> OpLoop | None:
         if isinstance(op, nn.ElementwiseOp):
             found = _elementwise(ops)
         else:
-            build = _reduction if isinstance(op, nn.ReduceOp) else _BUILDERS.get(type(op))
+            build = _BUILDERS.get(type(op))
             found = None if build is None else build(op)
         return None if found is None else OpLoop(compile_loop(found[0], threads=threads), found[1])
     except LayoutError:
@@ -74,7 +79,9 @@ def _rows(layout: Layout) -> list[Array]:
 
 
 def _tensor(rows: Iterable[Array], start: int, dtype: str, **options: Any) -> LoopTensor:
-    return LoopTensor(tuple(np.asarray(row, np.int64).reshape(1, -1) for row in rows), start, dtype, **options)
+    return LoopTensor(
+        tuple(np.asarray(row, np.int64).reshape(1, -1) for row in rows), start, dtype, **options
+    )
 
 
 def _broadcast_rows(layout: Layout, shape: Sequence[int]) -> list[Array]:
@@ -91,10 +98,8 @@ def _broadcast_rows(layout: Layout, shape: Sequence[int]) -> list[Array]:
 
 def _fills(layout: Layout, dtype: str) -> tuple[tuple[Nest, int], ...]:
     """The pads of a result, and what its type says that they hold."""
-    if not layout.is_padded or layout.pad == "undef" or not layout.nelems:
-        # Without elements nothing is promised that somebody could read.
-        if not layout.is_padded or layout.pad == "undef":
-            return ()
+    if not layout.is_padded or layout.pad == "undef":
+        return ()
     rows: list[Rows] = [layout.offsets(dim, padded=True).reshape(1, -1) for dim in range(layout.rank)]
     bits = _bits(policy_element(layout, dtype))
     return tuple((nest, bits) for nest in pad_nests(rows, layout.lo, layout.shape, layout.offset))
@@ -118,7 +123,9 @@ class _Space:
     operands: list[SSAValue] = field(default_factory=list[SSAValue])
     np: Any = field(default_factory=SymbolicNumPy)
 
-    def add(self, value: SSAValue, rows: Iterable[Array] | None = None, start: int = 0, **options: Any) -> Symbolic:
+    def add(
+        self, value: SSAValue, rows: Iterable[Array] | None = None, start: int = 0, **options: Any
+    ) -> Symbolic:
         """An operand, which lies as `rows` say (None: as its layout, broadcast), `start` elements further."""
         layout, dtype = layout_at_run_time(value.type), dtype_of(value.type)
         found = _broadcast_rows(layout, self.shape) if rows is None else rows
@@ -226,19 +233,25 @@ def _softmax(op: nn.SoftmaxOp | nn.LogSoftmaxOp) -> _Found:
 def _axes_norm(op: nn.LayerNormOp | nn.RmsNormOp) -> _Found:
     space = _space_of(op, op.axes)
     x, scale, *bias = [_number(value) or space.add(value) for value in op.operands]
-    graph = array_ops.layer_norm(
-        space.np, x, scale, bias[0] if bias else None, op.axes, op.epsilon, centered=isinstance(op, nn.LayerNormOp)
+    graph: Symbolic = array_ops.layer_norm(
+        space.np,
+        x,
+        scale,
+        bias[0] if bias else None,
+        op.axes,
+        op.epsilon,
+        centered=isinstance(op, nn.LayerNormOp),
     )
     return space.loop(op, graph, axes=op.axes)
 
 
 def _batch_norm(op: nn.BatchNormOp) -> _Found:
     space = _space_of(op, ())
-    x, *parameters = [
-        space.add(value, None if k == 0 else _channel_rows(value, space.shape))
-        for k, value in enumerate(op.operands)
-    ]
-    return space.loop(op, array_ops.batch_norm(space.np, x, *parameters, op.epsilon))
+    parameters = (op.scale, op.bias, op.mean, op.var)
+    x = space.add(op.x)
+    scale, bias, mean, var = (space.add(value, _channel_rows(value, space.shape)) for value in parameters)
+    graph: Symbolic = array_ops.batch_norm(space.np, x, scale, bias, mean, var, op.epsilon)
+    return space.loop(op, graph)
 
 
 def _channel_rows(value: SSAValue, shape: Sequence[int]) -> list[Array]:
@@ -263,7 +276,9 @@ def _group_norm(op: nn.GroupNormOp) -> _Found:
         return [rows[0], first, inside, *rows[2:]]
 
     x, scale, bias = [
-        space.add(value, apart(_rows(layout_at_run_time(value.type)) if k == 0 else _channel_rows(value, shape)))
+        space.add(
+            value, apart(_rows(layout_at_run_time(value.type)) if k == 0 else _channel_rows(value, shape))
+        )
         for k, value in enumerate(op.operands)
     ]
     graph = array_ops.group_norm(space.np, x, scale, bias, op.groups, op.epsilon)
@@ -320,7 +335,9 @@ def _resize(op: nn.ResizeOp) -> _Found | None:
     for extent, size, scale in zip(shape, sizes, scales, strict=True):
         position = resize_positions(size, extent, scale, op.coordinates)
         indices.append(
-            np.arange(size) if size == extent and scale == 1 else nearest_positions(position, extent, op.nearest_mode)
+            np.arange(size)
+            if size == extent and scale == 1
+            else nearest_positions(position, extent, op.nearest_mode)
         )
     return _chosen(op, indices)
 
@@ -335,7 +352,10 @@ def _pad(op: nn.PadOp) -> _Found:
     lows = [max(begin, 0) for begin, _, _ in ends]
     sources = [np.arange(max(-begin, 0), extent + min(end, 0)) for begin, extent, end in ends]
     inside = [row[low : low + len(of)] for row, low, of in zip(_rows(layout), lows, sources, strict=True)]
-    rows = [row[of] if len(of) else of for row, of in zip(_rows(layout_at_run_time(op.x.type)), sources, strict=True)]
+    rows = [
+        row[of] if len(of) else of
+        for row, of in zip(_rows(layout_at_run_time(op.x.type)), sources, strict=True)
+    ]
     space = _Space(tuple(map(len, sources)))
     border = pad_nests(
         [row.reshape(1, -1) for row in _rows(layout)], lows, [len(of) for of in sources], layout.offset
@@ -370,6 +390,7 @@ def _gather(op: nn.GatherOp) -> _Found:
 
 
 _BUILDERS: dict[type[Operation], Callable[[Any], _Found | None]] = {
+    **{op: _reduction for op in nn.NN.operations if issubclass(op, nn.ReduceOp)},
     nn.SoftmaxOp: _softmax,
     nn.LogSoftmaxOp: _softmax,
     nn.LayerNormOp: _axes_norm,

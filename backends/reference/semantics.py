@@ -174,7 +174,9 @@ def _batch_norm(op: nn.BatchNormOp, *operands: Tensor) -> Tensor:
 def _axes_norm(op: nn.LayerNormOp | nn.RmsNormOp, *operands: Tensor) -> Tensor:
     x, scale, *bias = map(elements, operands)
     centered = isinstance(op, nn.LayerNormOp)
-    values = array_ops.layer_norm(np, x, scale, bias[0] if bias else None, op.axes, op.epsilon, centered=centered)
+    values = array_ops.layer_norm(
+        np, x, scale, bias[0] if bias else None, op.axes, op.epsilon, centered=centered
+    )
     return _computed_result(op, values)
 
 

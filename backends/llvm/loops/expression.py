@@ -14,29 +14,38 @@ is a graph with two folds, of which the second has the first in it: a kernel rea
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, cast
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, cast
 
-from layout_ir.backends.llvm.loops.vector_numpy import Number, Vector, VectorNumPy, VectorType, converted, rounded
+from layout_ir.backends.llvm.loops.vector_numpy import (
+    Number,
+    Vector,
+    VectorNumPy,
+    VectorType,
+    converted,
+    rounded,
+)
 from layout_ir.elements.element_types import element_type
 from layout_ir.errors import LayoutError
 
-FOLDS = ("add", "multiply", "maximum", "minimum")
-"""The names of the NumPy functions of two numbers that rows are folded by."""
+python: Any = operator
+"""The operators of Python: some of their stubs have no types."""
 
 
 @dataclass(eq=False)
 class Symbolic:
     """An array of which only the element type is known, computed in `dtype_name`: a node of the graph.
 
-    It is operand number `operand`, a `number`, a fold of its arguments, or `function` of NumPy for vectors and the
-    arguments.
+    It is operand number `operand`, a `number`, a fold of its arguments, or a `function` of the
+    arguments, numbers of Python among them.
     """
 
     dtype_name: str
     arguments: tuple[Symbolic | Number, ...] = ()
-    function: Callable[..., Vector] | None = None
+    function: Callable[..., Any] | None = None
     operand: int = -1
     number: Number | None = None
     fold: str = ""
@@ -83,67 +92,67 @@ class Symbolic:
 
     def astype(self, dtype: VectorType) -> Symbolic:
         """Integers as integers of another type, with wrap-around."""
-        return _applied(lambda _np, x: x.astype(dtype), self, dtype=dtype.name)
+        return _applied(partial(converted, dtype=dtype.name), self, dtype=dtype.name)
 
     def __add__(self, other: Symbolic | Number) -> Symbolic:
-        return _applied(lambda _np, x, y: x + y, self, other)
+        return _applied(python.add, self, other)
 
     def __radd__(self, other: Number) -> Symbolic:
-        return _applied(lambda _np, x, y: x + y, self, other)
+        return _applied(python.add, other, self)
 
     def __sub__(self, other: Symbolic | Number) -> Symbolic:
-        return _applied(lambda _np, x, y: x - y, self, other)
+        return _applied(python.sub, self, other)
 
     def __rsub__(self, other: Number) -> Symbolic:
-        return _applied(lambda _np, x, y: y - x, self, other)
+        return _applied(python.sub, other, self)
 
     def __mul__(self, other: Symbolic | Number) -> Symbolic:
-        return _applied(lambda _np, x, y: x * y, self, other)
+        return _applied(python.mul, self, other)
 
     def __rmul__(self, other: Number) -> Symbolic:
-        return _applied(lambda _np, x, y: x * y, self, other)
+        return _applied(python.mul, other, self)
+
+    def __floordiv__(self, other: Symbolic | Number) -> Symbolic:
+        return _applied(python.floordiv, self, other)
+
+    def __and__(self, other: Symbolic | Number) -> Symbolic:
+        return _applied(python.and_, self, other)
+
+    def __or__(self, other: Symbolic | Number) -> Symbolic:
+        return _applied(python.or_, self, other)
 
     def __truediv__(self, other: Symbolic | Number) -> Symbolic:
         x = self
         if isinstance(other, Double) and self.dtype.kind != "f":
-            x = _applied(lambda _np, x: converted(x, "f64"), self, dtype="f64")
-        return _applied(lambda _np, x, y: x / y, x, other)
+            x = _applied(partial(converted, dtype="f64"), self, dtype="f64")
+        return _applied(python.truediv, x, other)
 
     def __rtruediv__(self, other: Number) -> Symbolic:
-        return _applied(lambda _np, x, y: y / x, self, other)
-
-    def __floordiv__(self, other: Symbolic | Number) -> Symbolic:
-        return _applied(lambda _np, x, y: x // y, self, other)
+        return _applied(python.truediv, other, self)
 
     def __pow__(self, power: int) -> Symbolic:
-        return _applied(lambda _np, x: x**power, self)
+        return _applied(python.pow, self, power)
 
     def __neg__(self) -> Symbolic:
-        return _applied(lambda _np, x: -x, self)
-
-    def __and__(self, other: Symbolic | Number) -> Symbolic:
-        return _applied(lambda _np, x, y: x & y, self, other)
-
-    def __or__(self, other: Symbolic | Number) -> Symbolic:
-        return _applied(lambda _np, x, y: x | y, self, other)
+        return _applied(python.neg, self)
 
     def __lt__(self, other: Symbolic | Number) -> Symbolic:
-        return _applied(lambda _np, x, y: x < y, self, other, dtype="i1")
+        return _applied(python.lt, self, other, dtype="i1")
 
     def __le__(self, other: Symbolic | Number) -> Symbolic:
-        return _applied(lambda _np, x, y: x <= y, self, other, dtype="i1")
+        return _applied(python.le, self, other, dtype="i1")
 
     def __gt__(self, other: Symbolic | Number) -> Symbolic:
-        return _applied(lambda _np, x, y: x > y, self, other, dtype="i1")
+        return _applied(python.gt, self, other, dtype="i1")
 
     def __ge__(self, other: Symbolic | Number) -> Symbolic:
-        return _applied(lambda _np, x, y: x >= y, self, other, dtype="i1")
+        return _applied(python.ge, self, other, dtype="i1")
 
     def __eq__(self, other: object) -> Symbolic:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return _applied(lambda _np, x, y: x == y, self, cast("Symbolic | Number", other), dtype="i1")
+        return _applied(python.eq, self, cast("Symbolic | Number", other), dtype="i1")
 
     def __ne__(self, other: object) -> Symbolic:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return _applied(lambda _np, x, y: x != y, self, cast("Symbolic | Number", other), dtype="i1")
+        return _applied(python.ne, self, cast("Symbolic | Number", other), dtype="i1")
 
 
 class Double(float):
@@ -151,9 +160,9 @@ class Double(float):
 
 
 def _applied(
-    function: Callable[..., Vector], *arguments: Symbolic | Number, dtype: str | None = None
+    function: Callable[..., Any], *arguments: Symbolic | Number, dtype: str | None = None
 ) -> Symbolic:
-    """A node, of the element type of the first argument that is no number."""
+    """A node: a function of vectors, of the element type of the first argument that is no number."""
     known = next(argument for argument in arguments if isinstance(argument, Symbolic))
     return Symbolic(dtype or known.dtype_name, arguments, function)
 
@@ -164,11 +173,10 @@ class _Fold:
 
     name: str
     identity: int | None
-    function: Callable[..., Vector] | None = None
+    function: Callable[..., Any]
 
     def __call__(self, x: Symbolic, y: Symbolic | Number) -> Symbolic:
-        assert self.function is not None
-        return _applied(lambda np, a, b: getattr(np, self.name)(a, b), x, y)
+        return _applied(self.function, x, y)
 
     def reduce(self, x: Symbolic, **_options: Any) -> Symbolic:
         """All elements of a row as one."""
@@ -180,10 +188,10 @@ class SymbolicNumPy:
     """What stands for NumPy in the definitions. `count` is the number of elements of a row."""
 
     count: int = 1
-    add: _Fold = field(default_factory=lambda: _Fold("add", 0))
-    multiply: _Fold = field(default_factory=lambda: _Fold("multiply", 1))
-    maximum: _Fold = field(default_factory=lambda: _Fold("maximum", None, VectorNumPy.maximum))
-    minimum: _Fold = field(default_factory=lambda: _Fold("minimum", None, VectorNumPy.minimum))
+    add: ClassVar[_Fold] = _Fold("add", 0, python.add)
+    multiply: ClassVar[_Fold] = _Fold("multiply", 1, python.mul)
+    maximum: ClassVar[_Fold] = _Fold("maximum", None, VectorNumPy.maximum)
+    minimum: ClassVar[_Fold] = _Fold("minimum", None, VectorNumPy.minimum)
     float64 = Double
 
     def sum(self, x: Symbolic, **_options: Any) -> Symbolic:
@@ -223,17 +231,17 @@ class SymbolicNumPy:
         """`x` where the condition is true, else `y`; one of the two is no number."""
         known = x if isinstance(x, Symbolic) else y
         assert isinstance(known, Symbolic)
-        return _applied(lambda np, c, a, b: np.where(c, a, b), condition, x, y, dtype=known.dtype_name)
+        return _applied(VectorNumPy.where, condition, x, y, dtype=known.dtype_name)
 
     @staticmethod
     def isfinite(x: Symbolic) -> Symbolic:
         """Whether x is neither infinite nor NaN."""
-        return _applied(lambda np, a: np.isfinite(a), x, dtype="i1")
+        return _applied(VectorNumPy.isfinite, x, dtype="i1")
 
     @staticmethod
     def clip(x: Symbolic, low: Number, high: Number) -> Symbolic:
         """`x` within the bounds."""
-        return _applied(lambda np, a: np.clip(a, low, high), x)
+        return _applied(partial(VectorNumPy.clip, low=low, high=high), x)
 
     @staticmethod
     def power(x: Symbolic, y: Symbolic | Number) -> Symbolic:
@@ -241,11 +249,16 @@ class SymbolicNumPy:
         power = y.number if isinstance(y, Symbolic) else y
         if power in (1, 2, 3, 4) and x.dtype.kind == "f":
             return x ** int(power)
-        return _applied(lambda np, a, b: np.power(a, b), x, y)
+        return _applied(VectorNumPy.power, x, y)
 
 
 def _unary(name: str) -> Any:
-    return staticmethod(lambda x: _applied(lambda np, a: getattr(np, name)(a), x))  # pyright: ignore
+    function: Callable[..., Any] = getattr(VectorNumPy, name)
+
+    def apply(x: Symbolic) -> Symbolic:
+        return _applied(function, x)
+
+    return staticmethod(apply)
 
 
 for _name in (
@@ -258,14 +271,14 @@ for _name in (
 def cast_to(x: Symbolic, dtype: str) -> Symbolic:
     """`x` as nn.cast has it."""
     target = "f32" if dtype in ("f16", "bf16") else dtype
-    return _applied(lambda _np, a: converted(a, dtype), x, dtype=target)
+    return _applied(partial(converted, dtype=dtype), x, dtype=target)
 
 
 def rounded_to(x: Symbolic, dtype: str) -> Symbolic:
     """`x` as it would come back from memory of `dtype`: f16 and bf16 are computed in f32."""
     if dtype not in ("f16", "bf16"):
         return x
-    return _applied(lambda _np, a: rounded(a, dtype), x)
+    return _applied(partial(rounded, dtype=dtype), x)
 
 
 def neutral(fold: str, dtype: str) -> float:
@@ -308,9 +321,7 @@ def folds_of(result: Symbolic) -> list[list[Symbolic]]:
     return [folds for folds in passes if folds]
 
 
-def evaluated(
-    node: Symbolic, known: dict[Symbolic, Vector], operand: Callable[[Symbolic], Vector]
-) -> Vector:
+def evaluated(node: Symbolic, known: dict[Symbolic, Vector], operand: Callable[[Symbolic], Vector]) -> Vector:
     """The code of a node: `known` are those that there is code for, which grows; `operand` gives those of operands and
     numbers.
 
@@ -331,5 +342,5 @@ def evaluated(
             known[top] = operand(top)
             continue
         arguments = [known[a] if isinstance(a, Symbolic) else a for a in top.arguments]
-        known[top] = top.function(VectorNumPy, *arguments)
+        known[top] = top.function(*arguments)
     return known[node]

@@ -35,7 +35,16 @@ _ELEMENT = {"f32": "float", "f64": "double"}
 _EXP = (0.5, 0.166665137, 0.0416664146, 0.00836952683, 0.00139396288)
 """(exp(r) - 1 - r) / r^2 for |r| <= ln(2) / 2."""
 
-_LOG = (0.333333313, -0.250008196, 0.200012401, -0.166234076, 0.142016277, -0.131596833, 0.127618611, -0.0763575062)
+_LOG = (
+    0.333333313,
+    -0.250008196,
+    0.200012401,
+    -0.166234076,
+    0.142016277,
+    -0.131596833,
+    0.127618611,
+    -0.0763575062,
+)
 """(log(1 + f) - f + f^2 / 2) / f^3 for 1 + f from the root of 1/2 to that of 2."""
 
 _TANH = (-0.333332837, 0.133314848, -0.0537430048, 0.0206491034, -0.00571549917)
@@ -154,7 +163,7 @@ class FloatFunctions(Arithmetic):
         return self._times_power(self.binary("fadd", p, 1.0), bits)
 
     def _times_power(self, y: str, bits: str) -> str:
-        """y * 2^n, where that is the exponent of a normal number; what made the integer n is shifted out of its bits."""
+        """y * 2^n, n the exponent of a normal number; what made an integer of it is shifted out of its bits."""
         return self.binary("fmul", y, self.of_bits(self.bits("add", self.bits("shl", bits, 23), 127 << 23)))
 
     def expm1(self, x: str) -> str:
@@ -291,9 +300,7 @@ class FloatFunctions(Arithmetic):
         y = self.pick(odd, cosine, sine, "f64")
         turned = self.bits("shl", self.bits("and", bits, 2, "i64"), 62, "i64")
         y = self._single(
-            self.of_bits(
-                self.b.put(f"xor {self.vector('i64')} {self.as_bits(y, 'f64')}, {turned}"), "f64"
-            )
+            self.of_bits(self.b.put(f"xor {self.vector('i64')} {self.as_bits(y, 'f64')}, {turned}"), "f64")
         )
         if not quarters:
             sign = self.bits("and", self.as_bits(x), -(1 << 31))
@@ -317,9 +324,7 @@ class FloatFunctions(Arithmetic):
         exponent = self.bits("ashr", above, 52, "i64")
         kept = self.bits("and", above, (1 << 52) - 1, "i64")
         m = self.of_bits(self.bits("add", kept, _ROOT_BITS, "i64"), "f64")
-        s = self.binary(
-            "fdiv", self.binary("fsub", m, 1.0, "f64"), self.binary("fadd", m, 1.0, "f64"), "f64"
-        )
+        s = self.binary("fdiv", self.binary("fsub", m, 1.0, "f64"), self.binary("fadd", m, 1.0, "f64"), "f64")
         u = self.binary("fmul", s, s, "f64")
         # 2 atanh(s), |s| < 0.172: the first term that is left out is below 2^-50.
         odd = tuple(2 * _LOG2E / (2 * k + 1) for k in range(10))
@@ -350,7 +355,9 @@ class FloatFunctions(Arithmetic):
         nan = self.flags("uno", x, y)
         t = self.pick(one, 0.0, t, "f64")
         result = self._single(self._exp2(t))
-        is_one = self.b.put(f"or {self.vector('i1')} {self.flags('oeq', x, 1.0)}, {self.flags('oeq', y, 0.0)}")
+        is_one = self.b.put(
+            f"or {self.vector('i1')} {self.flags('oeq', x, 1.0)}, {self.flags('oeq', y, 0.0)}"
+        )
         result = self.pick(nan, math.nan, result)
         whole = self.b.put(f"fcmp oeq {vector} {self.unary('trunc', y)}, {y}")
         half = self.binary("fmul", y, 0.5)

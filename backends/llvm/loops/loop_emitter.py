@@ -32,7 +32,6 @@ from layout_ir.backends.llvm.loops.vector_numpy import (
     Vector,
     VectorNumPy,
     as_stored,
-    computed_dtype,
     constant,
     of_stored,
     register_element,
@@ -123,7 +122,7 @@ class _Emitter:
     b: Builder = field(init=False)
 
     def __post_init__(self) -> None:
-        self.b = Builder(1 if self.machine.unaligned else 1)
+        self.b = Builder()
         program = self.program
         self.tensors = program.tensors
         self.result = len(program.tensors) - 1
@@ -211,7 +210,9 @@ class _Emitter:
         if largest is None or along < 0:
             return True
         folding = _FOLDED * sum(map(len, self.passes)) / max(largest.iterations, 1)
-        return self._cost(loops[across], self.natural) < self._cost(largest.loops[along], self.natural) + folding
+        return (
+            self._cost(loops[across], self.natural) < self._cost(largest.loops[along], self.natural) + folding
+        )
 
     # Loops ------------------------------------------------------------------------------------------------------
 
@@ -386,7 +387,9 @@ class _Emitter:
         """The vector with `scalar` in every lane."""
         vector = lanes.vector(element)
         one = self.b.put(f"insertelement {vector} poison, {element} {scalar}, i64 0")
-        return one if lanes.size == 1 else shuffle(self.b, element, one, "poison", lanes.size, [0] * lanes.size)
+        return (
+            one if lanes.size == 1 else shuffle(self.b, element, one, "poison", lanes.size, [0] * lanes.size)
+        )
 
     def _stored(self, lanes: FloatFunctions, value: str, cursor: _Cursor) -> None:
         """Writes elements of the result, as they are stored."""
@@ -402,7 +405,9 @@ class _Emitter:
             return
         mask = f"{lanes.vector('i1')} {cursor.mask or 'splat (i1 true)'}"
         if step != 1:
-            at = b.put(f"getelementptr i8, ptr {pointer}, {lanes.vector('i64')} {self._offsets(lanes, k, cursor)}")
+            at = b.put(
+                f"getelementptr i8, ptr {pointer}, {lanes.vector('i64')} {self._offsets(lanes, k, cursor)}"
+            )
             name = f"llvm.masked.scatter.v{lanes.size}{element}.v{lanes.size}p0"
             b.do(f"call void @{name}({vector} {value}, {lanes.vector('ptr')} {at}, i32 {align}, {mask})")
         elif cursor.mask:
@@ -437,7 +442,9 @@ class _Emitter:
         def load(node: Symbolic) -> Vector:
             if node.number is not None:
                 return constant(lanes, node.number, node.dtype_name)
-            return of_stored(lanes, self._loaded(lanes, node.operand, cursor), self.tensors[node.operand].dtype)
+            return of_stored(
+                lanes, self._loaded(lanes, node.operand, cursor), self.tensors[node.operand].dtype
+            )
 
         return load
 
@@ -592,7 +599,9 @@ class _Emitter:
                 value = evaluated(graph, own | self._reloaded(here, at), self._operand(here, at))
                 self._stored(here, as_stored(value, dtype), at)
 
-            def loop(at: _Cursor, vector: Loop | None = vector, body: Callable[[_Cursor, int], None] = body) -> None:
+            def loop(
+                at: _Cursor, vector: Loop | None = vector, body: Callable[[_Cursor, int], None] = body
+            ) -> None:
                 if vector is None:
                     body(at, 1)
                 else:
@@ -725,7 +734,12 @@ def _kept(graph: Symbolic, passes: Sequence[Sequence[Symbolic]], dtype: str) -> 
     again = set(_nodes(graph, through_folds=False))
     for fold in passes[-1]:
         x = fold.nodes[0]
-        if fold.fold not in ARGUMENT_FOLDS and x in again and x.function is not None and x.dtype_name == dtype:
+        if (
+            fold.fold not in ARGUMENT_FOLDS
+            and x in again
+            and x.function is not None
+            and x.dtype_name == dtype
+        ):
             return x
     return None
 

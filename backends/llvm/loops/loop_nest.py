@@ -160,5 +160,3 @@ def ordered(loops: Sequence[Loop], by: Sequence[int]) -> list[Loop]:
         return tuple(-(1 << 62) if step is None else -abs(step) for step in steps)
 
     return merged([replace(loop, dim=0) for loop in sorted(loops, key=distance)])
-
-

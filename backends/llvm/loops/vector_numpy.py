@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from layout_ir.backends.llvm.emission.kernels.conversion_arithmetic import has_rounding, lane_type
-from layout_ir.backends.llvm.emission.kernels.lanes import literal
 from layout_ir.backends.llvm.loops.float_functions import FloatFunctions
 from layout_ir.elements.element_types import ElementType, element_type
 from layout_ir.errors import LayoutError
@@ -317,7 +316,10 @@ def _function(name: str, *operands: Vector) -> Vector:
 
 
 def _unary(name: str) -> Any:
-    return staticmethod(lambda x: _function(name, x))  # pyright: ignore[reportUnknownLambdaType,reportUnknownArgumentType]
+    def apply(x: Vector) -> Vector:
+        return _function(name, x)
+
+    return staticmethod(apply)
 
 
 for _name in ("exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf"):

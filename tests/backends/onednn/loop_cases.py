@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import NoneAttr, TensorType
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from layout_ir.algebra.factors import Factor
 from layout_ir.algebra.format import Format
@@ -69,7 +69,7 @@ def make_op(
 
     plain = [TensorType(attribute_of(d), tuple(s)) for d, s in zip(dtypes, shapes, strict=True)]
     types = [typed(t, f) for t, f in zip(plain, formats, strict=True)]
-    operands = list(Block(arg_types=types).args)
+    operands: list[SSAValue] = list(Block(arg_types=types).args)
     for k, array in (constants or {}).items():
         operands[k] = nn.ConstantOp(literal(plain[k], array.tobytes()), types[k]).result
     made = op(*operands, **attributes)

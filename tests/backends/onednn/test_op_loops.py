@@ -129,11 +129,17 @@ def test_reductions_over_every_subset_of_dims(op: Any):
         source = random_format(rng, 3)
         result = random_format(rng, 3 if keepdims else 3 - len(axes), pad="undef")
         # Reductions read pads, which hold the neutral element: here there are none.
-        source = Format(source.names, tuple(f for f in source.factors if f.size is None), offset=source.offset)
+        source = Format(
+            source.names, tuple(f for f in source.factors if f.size is None), offset=source.offset
+        )
         made = make_op(op, [shape], [dtype], [source], result, axes=axes, keepdims=keepdims)
         x = values_of(rng, shape, dtype)
         if dtype in ("f32", "f16", "bf16"):
-            x = np.nan_to_num(x.astype(np.float32), nan=1, posinf=2, neginf=-2) if dtype != "bf16" else x & 0xBFFF
+            x = (
+                np.nan_to_num(x.astype(np.float32), nan=1, posinf=2, neginf=-2)
+                if dtype != "bf16"
+                else x & 0xBFFF
+            )
             x = (np.abs(x) + 0.5 if op is nn.ReduceLogSumOp and dtype != "bf16" else x).astype(storage(dtype))
         if dtype == "bf16" and op is nn.ReduceLogSumOp:
             x = x & 0x3FFF
