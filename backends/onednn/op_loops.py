@@ -23,7 +23,7 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm.loops.compiled_loop import CompiledLoop, compile_loop
 from layout_ir.backends.llvm.loops.expression import Symbolic, SymbolicNumPy, cast_to, rounded_to
 from layout_ir.backends.llvm.loops.loop_emitter import LoopProgram, LoopTensor, pad_nests
-from layout_ir.backends.llvm.loops.loop_nest import Nest, Rows, check
+from layout_ir.backends.llvm.loops.loop_nest import DimOffsets, Nest, check
 from layout_ir.backends.llvm.loops.vector_numpy import COMPUTED, computed_dtype
 from layout_ir.backends.reference import array_ops
 from layout_ir.backends.reference.semantics import layout_at_run_time, literal_array
@@ -73,36 +73,38 @@ def loop_of(ops: Sequence[Operation], threads: int) -> OpLoop | None:
 # Tensors --------------------------------------------------------------------------------------------------------------
 
 
-def _rows(layout: Layout) -> list[Array]:
+def _offsets(layout: Layout) -> list[Array]:
     """Per dim, the offset of each index."""
     return [layout.offsets(dim) for dim in range(layout.rank)]
 
 
-def _tensor(rows: Iterable[Array], start: int, dtype: str, **options: Any) -> LoopTensor:
+def _tensor(offsets: Iterable[Array], start: int, dtype: str, **options: Any) -> LoopTensor:
     return LoopTensor(
-        tuple(np.asarray(row, np.int64).reshape(1, -1) for row in rows), start, dtype, **options
+        tuple(np.asarray(row, np.int64).reshape(1, -1) for row in offsets), start, dtype, **options
     )
 
 
-def _broadcast_rows(layout: Layout, shape: Sequence[int]) -> list[Array]:
-    """The rows of a layout broadcast to a shape."""
+def _broadcast_offsets(layout: Layout, shape: Sequence[int]) -> list[Array]:
+    """The offsets of a layout broadcast to a shape."""
     first = len(shape) - layout.rank
-    rows = [np.zeros(extent, np.int64) for extent in shape]
-    for dim, row in enumerate(_rows(layout)):
+    offsets = [np.zeros(extent, np.int64) for extent in shape]
+    for dim, row in enumerate(_offsets(layout)):
         if layout.shape[dim] == shape[first + dim]:
-            rows[first + dim] = row
+            offsets[first + dim] = row
         else:  # its one index, of the padded box the first that is an element
-            rows[first + dim] = np.full(shape[first + dim], row[0], np.int64)
-    return rows
+            offsets[first + dim] = np.full(shape[first + dim], row[0], np.int64)
+    return offsets
 
 
 def _fills(layout: Layout, dtype: str) -> tuple[tuple[Nest, int], ...]:
     """The pads of a result, and what its type says that they hold."""
     if not layout.is_padded or layout.pad == "undef":
         return ()
-    rows: list[Rows] = [layout.offsets(dim, padded=True).reshape(1, -1) for dim in range(layout.rank)]
+    offsets: list[DimOffsets] = [
+        layout.offsets(dim, padded=True).reshape(1, -1) for dim in range(layout.rank)
+    ]
     bits = _bits(policy_element(layout, dtype))
-    return tuple((nest, bits) for nest in pad_nests(rows, layout.lo, layout.shape, layout.offset))
+    return tuple((nest, bits) for nest in pad_nests(offsets, layout.lo, layout.shape, layout.offset))
 
 
 def _bits(element: Any) -> int:
@@ -124,25 +126,25 @@ class _Space:
     np: Any = field(default_factory=SymbolicNumPy)
 
     def add(
-        self, value: SSAValue, rows: Iterable[Array] | None = None, start: int = 0, **options: Any
+        self, value: SSAValue, offsets: Iterable[Array] | None = None, start: int = 0, **options: Any
     ) -> Symbolic:
-        """An operand, which lies as `rows` say (None: as its layout, broadcast), `start` elements further."""
+        """An operand, which lies as `offsets` say (None: as its layout, broadcast), `start` elements further."""
         layout, dtype = layout_at_run_time(value.type), dtype_of(value.type)
-        found = _broadcast_rows(layout, self.shape) if rows is None else rows
+        found = _broadcast_offsets(layout, self.shape) if offsets is None else offsets
         self.tensors.append(_tensor(found, layout.offset + start, dtype, **options))
         self.operands.append(value)
         return Symbolic(computed_dtype(dtype), operand=len(self.tensors) - 1, shape=layout.shape)
 
     def loop(
-        self, op: Operation, graph: Symbolic, rows: Iterable[Array] | None = None, *,
+        self, op: Operation, graph: Symbolic, offsets: Iterable[Array] | None = None, *,
         axes: Iterable[int] = (), fills: Sequence[tuple[Nest, int]] = (),
     ) -> _Found:  # fmt: skip
-        """The loop that writes `graph` to the result of `op`, which lies as `rows` say (None: as its layout)."""
+        """The loop that writes `graph` to the result of `op`, which lies as `offsets` say (None: as its layout)."""
         value = op.results[0]
         layout, dtype = layout_at_run_time(value.type), dtype_of(value.type)
         if layout.is_injective() is not True:
             raise LayoutError(f"{layout} may have two elements at one address")
-        result = _tensor(_rows(layout) if rows is None else rows, layout.offset, dtype)
+        result = _tensor(_offsets(layout) if offsets is None else offsets, layout.offset, dtype)
         found = (*_fills(layout, dtype), *fills)
         program = LoopProgram((*self.tensors, result), graph, frozenset(axes), found)
         return program, tuple(self.operands)
@@ -189,8 +191,8 @@ def _elementwise(ops: Sequence[Operation]) -> _Found:
         boxes = [[each.offsets(dim, padded=True) for dim in range(each.rank)] for each in (*lying, layout)]
         types = [*(dtype_of(value.type) for value in space.operands), dtype]
         tensors = [
-            _tensor(rows, each.offset, of)
-            for rows, each, of in zip(boxes, (*lying, layout), types, strict=True)
+            _tensor(offsets, each.offset, of)
+            for offsets, each, of in zip(boxes, (*lying, layout), types, strict=True)
         ]
         return LoopProgram(tuple(tensors), known[root]), tuple(space.operands)
     return space.loop(ops[-1], known[root])
@@ -199,13 +201,13 @@ def _elementwise(ops: Sequence[Operation]) -> _Found:
 # Folds ----------------------------------------------------------------------------------------------------------------
 
 
-def _reduced_rows(op: Any, axes: Iterable[int], keepdims: bool) -> list[Array]:
-    """The rows of a result without, or with one index of, the dims `axes` of its operand."""
+def _reduced_offsets(op: Any, axes: Iterable[int], keepdims: bool) -> list[Array]:
+    """The offsets of a result without, or with one index of, the dims `axes` of its operand."""
     shape, layout = layout_at_run_time(op.x.type).shape, layout_at_run_time(op.results[0].type)
-    rows, axes = _rows(layout), set(axes)
+    offsets, axes = _offsets(layout), set(axes)
     kept = [d for d in range(len(shape)) if keepdims or d not in axes]
     found = [np.zeros(extent, np.int64) for extent in shape]
-    for row, dim in zip(rows, kept, strict=True):
+    for row, dim in zip(offsets, kept, strict=True):
         found[dim] = np.full(shape[dim], row[0], np.int64) if dim in axes else row
     return found
 
@@ -214,8 +216,8 @@ def _reduction(op: nn.ReduceOp) -> _Found:
     space = _space_of(op, op.axes)
     graph = op.compute(space.np, space.add(op.x))
     dtype = dtype_of(op.results[0].type)
-    rows = _reduced_rows(op, op.axes, op.keepdims)
-    return space.loop(op, rounded_to(graph, dtype), rows, axes=op.axes)
+    offsets = _reduced_offsets(op, op.axes, op.keepdims)
+    return space.loop(op, rounded_to(graph, dtype), offsets, axes=op.axes)
 
 
 def _space_of(op: Any, axes: Iterable[int]) -> _Space:
@@ -249,14 +251,14 @@ def _batch_norm(op: nn.BatchNormOp) -> _Found:
     space = _space_of(op, ())
     parameters = (op.scale, op.bias, op.mean, op.var)
     x = space.add(op.x)
-    scale, bias, mean, var = (space.add(value, _channel_rows(value, space.shape)) for value in parameters)
+    scale, bias, mean, var = (space.add(value, _channel_offsets(value, space.shape)) for value in parameters)
     graph: Symbolic = array_ops.batch_norm(space.np, x, scale, bias, mean, var, op.epsilon)
     return space.loop(op, graph)
 
 
-def _channel_rows(value: SSAValue, shape: Sequence[int]) -> list[Array]:
-    """The rows of a vector of channels, dim 1 of a shape."""
-    [row] = _rows(layout_at_run_time(value.type))
+def _channel_offsets(value: SSAValue, shape: Sequence[int]) -> list[Array]:
+    """The offsets of a vector of channels, dim 1 of a shape."""
+    [row] = _offsets(layout_at_run_time(value.type))
     return [row if dim == 1 else np.zeros(extent, np.int64) for dim, extent in enumerate(shape)]
 
 
@@ -266,40 +268,41 @@ def _group_norm(op: nn.GroupNormOp) -> _Found:
     count = op.group_size * prod(shape[2:])
     space = _Space((shape[0], op.groups, op.group_size, *shape[2:]), np=SymbolicNumPy(count))
 
-    def apart(rows: list[Array]) -> list[Array]:
-        channels = rows[1].reshape(op.groups, op.group_size)
+    def apart(offsets: list[Array]) -> list[Array]:
+        channels = offsets[1].reshape(op.groups, op.group_size)
         if not channels.size:
             raise LayoutError("a tensor without channels has no groups")
         first, inside = channels[:, 0], channels[0] - channels[0, 0]
         if (channels != first[:, None] + inside).any():
             raise LayoutError("the channels of a group do not lie alike in all groups")
-        return [rows[0], first, inside, *rows[2:]]
+        return [offsets[0], first, inside, *offsets[2:]]
 
     x, scale, bias = [
         space.add(
-            value, apart(_rows(layout_at_run_time(value.type)) if k == 0 else _channel_rows(value, shape))
+            value,
+            apart(_offsets(layout_at_run_time(value.type)) if k == 0 else _channel_offsets(value, shape)),
         )
         for k, value in enumerate(op.operands)
     ]
     graph = array_ops.group_norm(space.np, x, scale, bias, op.groups, op.epsilon)
-    rows = apart(_rows(layout_at_run_time(op.result.type)))
-    return space.loop(op, graph, rows, axes=axes)
+    offsets = apart(_offsets(layout_at_run_time(op.result.type)))
+    return space.loop(op, graph, offsets, axes=axes)
 
 
 def _arg_reduction(op: nn.ArgMaxOp | nn.ArgMinOp) -> _Found:
     space = _space_of(op, (op.axis,))
     x, extent = space.add(op.x), space.shape[op.axis]
     index = np.arange(extent)[:: -1 if op.select_last else 1]
-    rows = [index if d == op.axis else np.zeros(e, np.int64) for d, e in enumerate(space.shape)]
+    offsets = [index if d == op.axis else np.zeros(e, np.int64) for d, e in enumerate(space.shape)]
     # Not a tensor of the program: its elements are where they would lie.
-    space.tensors.append(_tensor(rows, 0, "i64", positions=True))
+    space.tensors.append(_tensor(offsets, 0, "i64", positions=True))
     space.operands.append(op.x)
     position = Symbolic("i64", operand=1)
     fold = "arg_maximum" if isinstance(op, nn.ArgMaxOp) else "arg_minimum"
     graph = Symbolic("i64", (x, position), fold=fold)
     if op.select_last:
         graph = extent - 1 - graph
-    return space.loop(op, graph, _reduced_rows(op, (op.axis,), op.keepdims), axes=(op.axis,))
+    return space.loop(op, graph, _reduced_offsets(op, (op.axis,), op.keepdims), axes=(op.axis,))
 
 
 # Chosen elements ------------------------------------------------------------------------------------------------------
@@ -309,8 +312,10 @@ def _chosen(op: Any, indices: Sequence[Array]) -> _Found:
     """The elements of x at these indices of each dim."""
     layout = layout_at_run_time(op.x.type)
     space = _Space(tuple(map(len, indices)))
-    rows = [row[index] if len(index) else index for row, index in zip(_rows(layout), indices, strict=True)]
-    return space.loop(op, space.add(op.x, rows))
+    offsets = [
+        row[index] if len(index) else index for row, index in zip(_offsets(layout), indices, strict=True)
+    ]
+    return space.loop(op, space.add(op.x, offsets))
 
 
 def _slice(op: nn.SliceOp) -> _Found:
@@ -351,41 +356,41 @@ def _pad(op: nn.PadOp) -> _Found:
     # What is left of x, which may lose elements at either end, and where that lies in the result.
     lows = [max(begin, 0) for begin, _, _ in ends]
     sources = [np.arange(max(-begin, 0), extent + min(end, 0)) for begin, extent, end in ends]
-    inside = [row[low : low + len(of)] for row, low, of in zip(_rows(layout), lows, sources, strict=True)]
-    rows = [
+    inside = [row[low : low + len(of)] for row, low, of in zip(_offsets(layout), lows, sources, strict=True)]
+    offsets = [
         row[of] if len(of) else of
-        for row, of in zip(_rows(layout_at_run_time(op.x.type)), sources, strict=True)
+        for row, of in zip(_offsets(layout_at_run_time(op.x.type)), sources, strict=True)
     ]
     space = _Space(tuple(map(len, sources)))
     border = pad_nests(
-        [row.reshape(1, -1) for row in _rows(layout)], lows, [len(of) for of in sources], layout.offset
+        [row.reshape(1, -1) for row in _offsets(layout)], lows, [len(of) for of in sources], layout.offset
     )
     bits = _bits(stored_number(op.value, dtype))
-    return space.loop(op, space.add(op.x, rows), inside, fills=[(nest, bits) for nest in border])
+    return space.loop(op, space.add(op.x, offsets), inside, fills=[(nest, bits) for nest in border])
 
 
 def _gather(op: nn.GatherOp) -> _Found:
     x, indices = layout_at_run_time(op.x.type), layout_at_run_time(op.indices.type)
     axis, extent = op.axis, x.shape[op.axis]
-    rows = _rows(x)
+    offsets = _offsets(x)
     constant = op.indices.owner
     if isinstance(constant, nn.ConstantOp) and indices.rank <= 1 and indices.nelems:
         chosen = np.broadcast_to(literal_array(constant), indices.shape).astype(np.int64)
         if ((chosen >= -extent) & (chosen < extent)).all():
-            places = rows[axis][chosen % extent]
+            places = offsets[axis][chosen % extent]
             space = _Space((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
-            around = [*rows[:axis], *([places] if indices.rank else []), *rows[axis + 1 :]]
+            around = [*offsets[:axis], *([places] if indices.rank else []), *offsets[axis + 1 :]]
             return space.loop(op, space.add(op.x, around, 0 if indices.rank else int(places)))
     if not extent:
         raise LayoutError("no index is one of a dim without elements")
     space = _Space((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
     none = [np.zeros(e, np.int64) for e in space.shape]
     first, last = axis, axis + indices.rank
-    begin = int(rows[axis][0])
-    offsets = tuple((rows[axis] - begin).tolist())
-    around = [*rows[:axis], *none[first:last], *rows[axis + 1 :]]
-    graph = space.add(op.x, around, begin, gathered=(1, offsets))
-    space.add(op.indices, [*none[:first], *_rows(indices), *none[last:]])
+    begin = int(offsets[axis][0])
+    choices = tuple((offsets[axis] - begin).tolist())
+    around = [*offsets[:axis], *none[first:last], *offsets[axis + 1 :]]
+    graph = space.add(op.x, around, begin, gathered=(1, choices))
+    space.add(op.indices, [*none[:first], *_offsets(indices), *none[last:]])
     return space.loop(op, graph)
 
 

@@ -72,15 +72,15 @@ def compile_loop(program: LoopProgram, *, threads: int = 1, target: Machine | No
     """
     machine = target or host()
     text = f'target triple = "{machine.triple}"\n{emit_loops("loops", program, machine)}\n'
-    sizes = [_nbytes(tensor.rows, tensor.bytes) for tensor in program.tensors if not tensor.positions]
+    sizes = [_nbytes(tensor.offsets, tensor.bytes) for tensor in program.tensors if not tensor.positions]
     return CompiledLoop(_code(text, machine), len(program.tensors), sum(sizes), threads)
 
 
-def _nbytes(rows: Sequence[NDArray[np.int64]], width: int) -> int:
+def _nbytes(offsets: Sequence[NDArray[np.int64]], width: int) -> int:
     """Bytes that a tensor has in the index space, each element counted once."""
     total = width
-    for row in rows:
-        total *= row.shape[1] if row.any() else 1
+    for each in offsets:
+        total *= each.shape[1] if each.any() else 1
     return total
 
 

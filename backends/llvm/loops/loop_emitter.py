@@ -27,7 +27,7 @@ from layout_ir.backends.llvm.emission.kernels.conversion_arithmetic import lane_
 from layout_ir.backends.llvm.emission.llvm_builder import Builder, Value, shuffle
 from layout_ir.backends.llvm.loops.expression import Symbolic, combined, evaluated, folds_of, neutral
 from layout_ir.backends.llvm.loops.float_functions import FloatFunctions
-from layout_ir.backends.llvm.loops.loop_nest import Loop, Nest, Rows, nests, ordered
+from layout_ir.backends.llvm.loops.loop_nest import DimOffsets, Loop, Nest, nests, ordered
 from layout_ir.backends.llvm.loops.vector_numpy import (
     Vector,
     VectorNumPy,
@@ -62,7 +62,7 @@ class LoopTensor:
     offset of each index, 0 of the first. One of `positions` is no memory: its elements are their own offsets.
     """
 
-    rows: tuple[Rows, ...]
+    offsets: tuple[DimOffsets, ...]
     start: int
     dtype: str
     gathered: tuple[int, tuple[int, ...]] | None = None
@@ -144,14 +144,14 @@ class _Emitter:
         )
         for nest, value in program.fills:
             self._fill(nest, value, pointers[-1])
-        rank = len(self.tensors[0].rows)
+        rank = len(self.tensors[0].offsets)
         axes = program.axes if self.passes else frozenset[int]()
-        rows = [np.stack([tensor.rows[d][0] for tensor in self.tensors]) for d in range(rank)]
+        offsets = [np.stack([tensor.offsets[d][0] for tensor in self.tensors]) for d in range(rank)]
         starts = [tensor.start for tensor in self.tensors]
         # Of a folded dim that is empty, the others still have results.
-        one = [row[:, :1] if row.size else np.zeros((len(row), 1), np.int64) for row in rows]
-        kept = [one[d] if d in axes else row for d, row in enumerate(rows)]
-        inner = [row - one[d] for d, row in enumerate(rows) if d in axes]
+        one = [each[:, :1] if each.size else np.zeros((len(each), 1), np.int64) for each in offsets]
+        kept = [one[d] if d in axes else each for d, each in enumerate(offsets)]
+        inner = [each - one[d] for d, each in enumerate(offsets) if d in axes]
         folded = list(nests(inner, [0] * len(starts))) if inner else [Nest((0,) * len(starts), ())]
         for nest in nests(kept, starts):
             self._nest(nest, folded, pointers)
@@ -625,7 +625,7 @@ class _Emitter:
         outer, vector = self._with_lanes(nest)
         moved = replace(cursor, pointers=self._moved(cursor.pointers, nest.starts))
         # One element alone is a loop of one iteration.
-        vector = vector or Loop(0, 1, (1,) * len(self.tensors))
+        vector = vector or Loop(1, (1,) * len(self.tensors))
         blocks, rest = divmod(vector.count, size)
 
         def body(at: _Cursor, held: list[list[Vector]]) -> list[list[Vector]]:
@@ -785,15 +785,17 @@ def _mask(size: int, count: int) -> str:
     return f"<{', '.join(f'i1 {str(lane < count).lower()}' for lane in range(size))}>"
 
 
-def pad_nests(rows: Sequence[Rows], lo: Sequence[int], shape: Sequence[int], start: int) -> list[Nest]:
+def pad_nests(
+    offsets: Sequence[DimOffsets], lo: Sequence[int], shape: Sequence[int], start: int
+) -> list[Nest]:
     """The nests over the positions of a padded box that are no element: dims before one inside of the tensor, that one
     in its pads, those behind anywhere."""
     result: list[Nest] = []
     insides = [slice(low, low + extent) for low, extent in zip(lo, shape, strict=True)]
-    for dim, row in enumerate(rows):
+    for dim, row in enumerate(offsets):
         ends = row[:, : lo[dim]], row[:, lo[dim] + shape[dim] :]
         for outside in ends:
             if outside.shape[1]:
-                box = [r[:, inside] for r, inside in zip(rows[:dim], insides, strict=False)]
-                result += nests([*box, outside, *rows[dim + 1 :]], [start])
+                box = [r[:, inside] for r, inside in zip(offsets[:dim], insides, strict=False)]
+                result += nests([*box, outside, *offsets[dim + 1 :]], [start])
     return result

@@ -1,9 +1,9 @@
 """The loops over the indices that several tensors share, however each of them lies.
 
-Where a tensor has the element of an index is a sum with one term per dim (`Layout.offsets`), so a dim is known by a row
-of offsets for each tensor. Rows in which neighbours are equally far apart are a loop with a step per tensor. Those that
-break, as rows of blocked layouts do, break at multiples of a block: they are a loop over blocks around one inside of a
-block, and what is left behind the last whole block is a part of its own. What breaks anywhere is a loop with a table.
+Where a tensor has the element of an index is a sum with one term per dim (`Layout.offsets`), so a dim is known by the
+offsets of its indices in each tensor. Where neighbours are equally far apart, it is a loop with a step per tensor. In
+blocked layouts the distance changes at multiples of a block: that is a loop over blocks around one inside of a block,
+and what is left behind the last whole block is a part of its own. Where it changes anywhere, the loop has a table.
 
     c of 20 in blocks of 8, beside c of 20 with stride 1         two parts: 2 x 8 indices, and 4
 
@@ -24,18 +24,17 @@ from numpy.typing import NDArray
 from layout_ir.algebra.layout import Layout
 from layout_ir.errors import LayoutError
 
-Rows = NDArray[np.int64]
-"""Of one dim: a row per tensor, the offsets in elements of its indices."""
+DimOffsets = NDArray[np.int64]
+"""Of one dim: per tensor, the offsets in elements of its indices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """`count` iterations over (a part of) dim number `dim`.
+    """`count` iterations over a dim, or a part of one, or several that continue each other.
 
     Of each tensor, how many elements further an iteration is than the one before, or, as a tuple, where each begins.
     """
 
-    dim: int
     count: int
     steps: tuple[int | tuple[int, ...], ...]
 
@@ -63,17 +62,6 @@ class Nest:
         return int(np.prod([loop.count for loop in self.loops], dtype=np.int64))
 
 
-def rows_of(layouts: Sequence[Layout], *, padded: bool = False) -> list[Rows]:
-    """The rows of all dims of layouts of one shape; with `padded`, of one padded box. Offsets of layouts are not in it.
-
-    Raises LayoutError for layouts whose elements are not where a sum over dims says, or on other axes than memory.
-    """
-    for layout in layouts:
-        check(layout)
-    rank = layouts[0].rank
-    return [np.stack([layout.offsets(dim, padded=padded) for layout in layouts]) for dim in range(rank)]
-
-
 def check(layout: Layout) -> None:
     """Raises LayoutError for a layout that loops cannot address."""
     if layout.swizzle is not None:
@@ -82,9 +70,9 @@ def check(layout: Layout) -> None:
         raise LayoutError(f"{layout} has places on other axes than memory")
 
 
-def nests(rows: Sequence[Rows], starts: Sequence[int]) -> Iterator[Nest]:
+def nests(offsets: Sequence[DimOffsets], starts: Sequence[int]) -> Iterator[Nest]:
     """The nests over all indices, none twice; loops in the order of dims. None where a dim is empty."""
-    parts = [_parts(dim, row) for dim, row in enumerate(rows)]
+    parts = [_parts(each) for each in offsets]
     for chosen in product(*parts):
         begins = np.asarray(starts, np.int64)
         for at, _ in chosen:
@@ -93,52 +81,37 @@ def nests(rows: Sequence[Rows], starts: Sequence[int]) -> Iterator[Nest]:
         yield Nest(tuple(begins.tolist()), loops)
 
 
-def _parts(dim: int, rows: Rows) -> list[tuple[Rows, tuple[Loop, ...]]]:
+def _parts(offsets: DimOffsets) -> list[tuple[DimOffsets, tuple[Loop, ...]]]:
     """Of one dim: where each part begins, and its loops."""
-    extent = rows.shape[1]
+    extent = offsets.shape[1]
     if not extent:
         return []
-    begin = rows[:, 0]
+    begin = offsets[:, 0]
     if extent == 1:
         return [(begin, ())]
-    differences = np.diff(rows, axis=1)
+    differences = np.diff(offsets, axis=1)
     breaks = np.flatnonzero((differences != differences[:, :1]).any(axis=0)) + 1
     if not len(breaks):
-        return [(begin, (Loop(dim, extent, tuple(differences[:, 0].tolist())),))]
+        return [(begin, (Loop(extent, tuple(differences[:, 0].tolist())),))]
     block = int(np.gcd.reduce(breaks))
     if block == 1:
-        return [(begin, (_table(dim, rows),))]
+        return [(begin, (_table(offsets),))]
     whole = extent // block * block
-    inner = Loop(dim, block, tuple(differences[:, 0].tolist()))
-    parts = [(at, (*outer, inner)) for at, outer in _parts(dim, rows[:, :whole:block])]
+    inner = Loop(block, tuple(differences[:, 0].tolist()))
+    parts = [(at, (*outer, inner)) for at, outer in _parts(offsets[:, :whole:block])]
     if whole < extent:
-        parts += _parts(dim, rows[:, whole:])
+        parts += _parts(offsets[:, whole:])
     return parts
 
 
-def _table(dim: int, rows: Rows) -> Loop:
-    """A loop in which those tensors have tables whose rows break."""
+def _table(offsets: DimOffsets) -> Loop:
+    """A loop in which those tensors have tables whose offsets are not equally far apart."""
     steps: list[int | tuple[int, ...]] = []
-    for row in rows - rows[:, :1]:
+    for row in offsets - offsets[:, :1]:
         differences = np.diff(row)
         even = bool((differences == differences[0]).all())
         steps.append(int(differences[0]) if even else tuple(row.tolist()))
-    return Loop(dim, rows.shape[1], tuple(steps))
-
-
-def merged(loops: Sequence[Loop]) -> list[Loop]:
-    """Loops, outermost first, where two that continue each other in every tensor become one, of the dim of the first.
-
-    Loops of one dim number only are merged where `dim` says what may not be mixed: see `ordered`.
-    """
-    result: list[Loop] = []
-    for loop in loops:
-        last = result[-1] if result else None
-        if last is not None and last.dim == loop.dim and _continues(last, loop):
-            result[-1] = replace(loop, count=last.count * loop.count)
-        else:
-            result.append(loop)
-    return result
+    return Loop(offsets.shape[1], tuple(steps))
 
 
 def _continues(outer: Loop, inner: Loop) -> bool:
@@ -150,13 +123,19 @@ def _continues(outer: Loop, inner: Loop) -> bool:
 
 
 def ordered(loops: Sequence[Loop], by: Sequence[int]) -> list[Loop]:
-    """Loops by the distance of their iterations in the tensors `by`, the first of which decides first; merged.
+    """Loops by the distance of their iterations in the tensors `by`, the first of which decides first.
 
-    The largest distance is outermost. The dims of the loops are forgotten: all are of dim 0.
+    The largest distance is outermost. Two that continue each other in every tensor become one.
     """
 
     def distance(loop: Loop) -> tuple[int, ...]:
         steps = [loop.step(tensor) for tensor in by]
         return tuple(-(1 << 62) if step is None else -abs(step) for step in steps)
 
-    return merged([replace(loop, dim=0) for loop in sorted(loops, key=distance)])
+    result: list[Loop] = []
+    for loop in sorted(loops, key=distance):
+        if result and _continues(result[-1], loop):
+            result[-1] = replace(loop, count=result[-1].count * loop.count)
+        else:
+            result.append(loop)
+    return result

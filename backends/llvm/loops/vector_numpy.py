@@ -251,7 +251,9 @@ class VectorNumPy:
     @staticmethod
     def rint(x: Vector) -> Vector:
         """The nearest integer, the even one of two."""
-        return Vector(x.lanes, x.lanes.rint(x.value, x.dtype_name), x.dtype_name)
+        near = Vector(x.lanes, x.lanes.rint(x.value, x.dtype_name), x.dtype_name)
+        # Where it is no instruction, a zero has lost its sign.
+        return near if has_rounding(x.lanes.machine) else _with_sign(near, x)
 
     @classmethod
     def trunc(cls, x: Vector) -> Vector:
