@@ -9,7 +9,7 @@ import pytest
 
 from layout_ir.backends.llvm.loops.compiled_loop import check_indices, compile_loop
 from layout_ir.errors import LayoutError
-from tests.backends.llvm.loops.loop_runs import program_of
+from tests.backends.llvm.loops.loop_runs import Array, program_of
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -28,7 +28,12 @@ def test_threads_of_python_may_call_one_kernel():
     x = np.random.default_rng(0).standard_normal(100_000).astype(np.float32)
     kernel = compile_loop(program_of(lambda np, x: x * x, x.size, "f32"), threads=2)
     outs = [np.zeros_like(x) for _ in range(6)]
-    callers = [Thread(target=lambda out=out: [kernel.run(x, out) for _ in range(20)]) for out in outs]
+
+    def call(out: Array) -> None:
+        for _ in range(20):
+            kernel.run(x, out)
+
+    callers = [Thread(target=call, args=(out,)) for out in outs]
     for caller in callers:
         caller.start()
     for caller in callers:

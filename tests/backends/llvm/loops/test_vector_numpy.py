@@ -51,20 +51,20 @@ def test_nan_wins_against_every_number_and_zeros_are_equal(width: int):
     values = np.array([np.nan, 0.0, -0.0, np.inf, -np.inf, 2.5, -2.5], np.float32)
     x, y = (np.ascontiguousarray(a.ravel()) for a in np.meshgrid(values, values))
     machine = replace(host(), vector=width)
-    for name in ("maximum", "minimum"):
+    cases: list[tuple[Compute, Any]] = [
+        (lambda np, x, y: np.maximum(x, y), np.maximum(x, y)),
+        (lambda np, x, y: np.minimum(x, y), np.minimum(x, y)),
+    ]
+    for compute, expected in cases:
         out = np.zeros_like(x)
-        compile_loop(
-            program_of(lambda np, x, y, name=name: getattr(np, name)(x, y), x.size, "f32", "f32"),
-            target=machine,
-        ).run(x, y, out)
-        np.testing.assert_array_equal(out, getattr(np, name)(x, y))
+        compile_loop(program_of(compute, x.size, "f32", "f32"), target=machine).run(x, y, out)
+        np.testing.assert_array_equal(out, expected)
 
 
 def test_negative_a_comparison_with_nan_is_false_but_for_its_opposite():
     x = np.array([np.nan, 1.0], np.float32)
-    equal: Compute = lambda np, x: x == x
-    differs: Compute = lambda np, x: x != x
-    for compute, expected in ((equal, [0, 1]), (differs, [1, 0])):
+    cases: list[tuple[Compute, list[int]]] = [(lambda np, x: x == x, [0, 1]), (lambda np, x: x != x, [1, 0])]
+    for compute, expected in cases:
         out = np.zeros(2, np.bool_)
         compile_loop(program_of(compute, 2, "f32", result="i1")).run(x, out)
         np.testing.assert_array_equal(out, expected)
