@@ -220,9 +220,8 @@ class _Planner:
         )
         self._liveness = Liveness(ops)
         for number, group in enumerate(groups):
-            for op in group.ops:
-                for operand in op.operands:
-                    self._last[self._liveness.root(operand)] = number
+            for value in group.read():
+                self._last[self._liveness.root(value)] = number
         for number, group in enumerate(groups):
             self._number = number
             self._group(group)
@@ -250,8 +249,12 @@ class _Planner:
         """Where a value lies; a constant is stored when it is first asked for."""
         if value not in self._places:
             op = value.owner
-            assert isinstance(op, nn.ConstantOp)
-            tensor = SEMANTICS[nn.ConstantOp](op)
+            if isinstance(op, ReorderOp):
+                assert isinstance(op.input.owner, nn.ConstantOp)
+                tensor = SEMANTICS[ReorderOp](op, SEMANTICS[nn.ConstantOp](op.input.owner))
+            else:
+                assert isinstance(op, nn.ConstantOp)
+                tensor = SEMANTICS[nn.ConstantOp](op)
             stored = _aligned_copy(np.ascontiguousarray(tensor.buffer))
             buffer = self._buffer(stored.nbytes, Owner.CONSTANT, array=stored)
             self._places[value] = Place(buffer, tensor.layout, tensor.dtype)
@@ -267,7 +270,8 @@ class _Planner:
         first = group.operands[Argument.SRC].value
         if first is None or sum(self._liveness.root(v) is self._liveness.root(first) for v in used) != 1:
             return None
-        return first if self._may_write_over(first, result) else None
+        alike = dtype_of(first.type) == dtype_of(group.result.type)
+        return first if alike and self._may_write_over(first, result) else None
 
     def _may_write_over(self, value: SSAValue, layout: Layout) -> bool:
         root = self._liveness.root(value)
@@ -285,6 +289,8 @@ class _Planner:
         op = group.ops[-1]
         if isinstance(op, nn.ConstantOp | ReturnOp):
             return
+        if isinstance(op, ReorderOp) and self.values.constant(op.result) is not None:
+            return  # stored when it is first asked for
         if group.primitive is not None:
             self._primitive(group)
         elif isinstance(op, VIEWS):
@@ -384,7 +390,8 @@ class _Planner:
         if over is None:
             target = self._new(group.result)
         else:
-            target = Place(self._place(over).buffer, self.values.layout(group.result), "f32")
+            result = group.result
+            target = Place(self._place(over).buffer, self.values.layout(result), dtype_of(result.type))
         arguments = [
             self._argument(group.ops[0], number, operand, group.descriptor)
             for number, operand in group.operands.items()
@@ -421,8 +428,8 @@ class _Planner:
 
     def _pack(self, constant: Array, wanted: MemoryDescriptor) -> Buffer:
         """A buffer with a constant as `wanted` has it."""
-        plain = descriptors.row_major(self.library, constant.shape)
-        source = _aligned_copy(np.ascontiguousarray(constant, np.float32))
+        plain = descriptors.row_major(self.library, constant.shape, descriptors.dtype_of_array(constant))
+        source = _aligned_copy(np.ascontiguousarray(constant))
         if self.library.api.dnnl_memory_desc_equal(plain.handle, wanted.handle):
             return self._buffer(source.nbytes, Owner.CONSTANT, array=source)
         packed = _aligned(wanted.nbytes)

@@ -157,6 +157,8 @@ def _declare(api: Any) -> None:
     api.dnnl_primitive_attr_create.argtypes = [c_void_p]
     api.dnnl_primitive_attr_set_scratchpad_mode.argtypes = [c_void_p, c_int]
     api.dnnl_primitive_attr_set_post_ops.argtypes = [c_void_p, c_void_p]
+    api.dnnl_primitive_attr_set_scales_mask.argtypes = [c_void_p, c_int, c_int]
+    api.dnnl_primitive_attr_set_zero_points_mask.argtypes = [c_void_p, c_int, c_int]
     api.dnnl_post_ops_create.argtypes = [c_void_p]
     api.dnnl_post_ops_append_eltwise.argtypes = [c_void_p, c_int, c_float, c_float]
     api.dnnl_post_ops_append_binary.argtypes = [c_void_p, c_int, c_void_p]

@@ -34,13 +34,14 @@ from layout_ir.backends.onednn.primitives import (
     Argument,
     EltwisePostOp,
     PostOp,
+    Quantization,
     Request,
     descriptor_array,
 )
-from layout_ir.backends.reference.semantics import layout_at_run_time, literal_array
+from layout_ir.backends.reference.semantics import SEMANTICS, layout_at_run_time, literal_array
 from layout_ir.backends.reference.tensor import same_box
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import dtype_of
+from layout_ir.dialects.layout import ReorderOp, dtype_of
 from layout_ir.dialects.nn.source_positions import nearest_positions, resize_positions, resize_scales
 from layout_ir.elements.numpy_types import Array
 from layout_ir.errors import LayoutError
@@ -70,6 +71,8 @@ class OpPrimitive:
     """The extents of the result, as the primitive knows them: a matmul may take all batches as rows. Empty where its
     dims stand in another order, so that no constant is broadcast to it."""
     post_ops: tuple[PostOp, ...] = ()
+    quantization: tuple[Quantization, ...] = ()
+    """Scales and zero points, which are arguments among the operands."""
 
 
 class Values:
@@ -77,14 +80,24 @@ class Values:
 
     def __init__(self, library: Library) -> None:
         self.library = library
+        self._converted: dict[SSAValue, Array] = {}
 
     def layout(self, value: SSAValue) -> Layout:
         """The layout in which a value lies."""
         return layout_at_run_time(value.type)
 
+    def dtype(self, value: SSAValue) -> str:
+        """The type of the elements of a value."""
+        return dtype_of(value.type)
+
     def constant(self, value: SSAValue) -> Array | None:
-        """The elements of a constant in their shape; None for any other value."""
+        """The elements of a constant in their shape, and those of one that is converted; None for any other value."""
         op = value.owner
+        if isinstance(op, ReorderOp) and isinstance(op.input.owner, nn.ConstantOp) and not op.keeps_elements:
+            if value not in self._converted:
+                stored = SEMANTICS[nn.ConstantOp](op.input.owner)
+                self._converted[value] = SEMANTICS[ReorderOp](op, stored).logical()
+            return self._converted[value]
         if not isinstance(op, nn.ConstantOp):
             return None
         return np.broadcast_to(literal_array(op), self.layout(value).shape)
@@ -109,7 +122,7 @@ class Values:
                 layout = layout.reshape(shape)
             except LayoutError as error:
                 raise Refused(str(error)) from None
-        return descriptors.descriptor_of(self.library, layout, dtype_of(value.type))
+        return descriptors.descriptor_of(self.library, layout, self.dtype(value))
 
     def operand(
         self, value: SSAValue, shape: Sequence[int] | None = None, *, chosen: bool = False
@@ -125,7 +138,7 @@ class Values:
     def packed(self, constant: Array, *, chosen: bool = False) -> tuple[Operand, MemoryDescriptor]:
         """A constant operand, and its descriptor."""
         make = descriptors.any_format if chosen else descriptors.row_major
-        found = make(self.library, constant.shape)
+        found = make(self.library, constant.shape, descriptors.dtype_of_array(constant))
         return Operand(None, None if chosen else found, constant), found
 
 
@@ -138,17 +151,23 @@ def candidates(op: Operation, values: Values) -> Candidates:
 
     Raises Refused from one that the library cannot say: there may be others behind it.
     """
-    builder = _BUILDERS.get(type(op))
+    builders = builders_of(op)
     tensors = (*op.operands, *op.results)
-    if builder is None or any(dtype_of(value.type) != "f32" for value in tensors):
+    types = {dtype_of(value.type) for value in tensors}
+    if not builders or not (types == {"f32"} or (isinstance(op, nn.MaxPoolOp) and types <= {"i8", "ui8"})):
         return
     if any(not values.layout(value).nelems for value in tensors):
         return
-    for build in builder:
+    for build in builders:
         try:
             yield from build(op, values)
         except Refused:
             continue
+
+
+def builders_of(op: Operation) -> tuple[Builder, ...]:
+    """What gives primitives for ops like `op`, the builder of the best first."""
+    return _BUILDERS.get(type(op), ())
 
 
 # Convolution ----------------------------------------------------------------------------------------------------------
@@ -164,7 +183,7 @@ def _convolution(op: nn.ConvOp, values: Values) -> Candidates:
         with suppress(Refused, LayoutError):
             moved = fmt.with_pad("undef").bind(x.shape)
             moved = fmt.with_pad("zero").bind(x.shape) if moved.is_padded else moved
-            descriptor = descriptors.descriptor_of(values.library, moved, "f32")
+            descriptor = descriptors.descriptor_of(values.library, moved, values.dtype(op.x))
             # Dims of one element may stand anywhere: the same memory, which kernels take in one of the orders alone.
             same = moved.same_map(x) and not x.is_padded
             yield _convolution_of(op, values, Operand(op.x, descriptor, moved=None if same else moved))
@@ -377,7 +396,7 @@ def _like_operand(op: Any, values: Values, result: Sequence[int] | None) -> Memo
         seen = values.layout(op.x).format.bind(shape)
         same = seen.same_map(y if result is None else y.reshape(shape))
         if same and not y.is_padded and not y.offset:
-            return descriptors.descriptor_of(values.library, seen, "f32")
+            return descriptors.descriptor_of(values.library, seen, values.dtype(op.result))
     return values.descriptor(op.result, result, writes=True)
 
 

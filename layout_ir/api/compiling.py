@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from layout_ir.api.execute import Inputs, arguments_of, entry_point, input_names, result_names
+from layout_ir.backends.onednn.dequantization import sink_dequantizations
 from layout_ir.backends.onednn.execution_plan import (
     ExecutionPlan,
     KernelStep,
@@ -30,8 +31,12 @@ from layout_ir.backends.onednn.execution_plan import (
     ReferenceStep,
     plan_execution,
 )
+from layout_ir.backends.onednn.gather_views import replace_gathers
+from layout_ir.backends.onednn.integer_primitives import fix_integer_layouts
 from layout_ir.backends.onednn.library import library
+from layout_ir.backends.onednn.node_decomposition import decompose_nodes
 from layout_ir.backends.onednn.plan_runner import PlanRunner, StepTime
+from layout_ir.backends.onednn.recognized_functions import recognize_functions
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.diagnostics import name_of_op
 from layout_ir.elements.numpy_types import Array
@@ -74,7 +79,12 @@ class _Settings:
     def program(self, module: ModuleOp, entry: str) -> _Program:
         """The module, which becomes ours, with its layouts chosen, compiled."""
         function = entry_point(module, entry)
+        decompose_nodes(module)
         if is_open(module):
+            replace_gathers(module)
+            recognize_functions(module)
+            sink_dequantizations(module)
+            fix_integer_layouts(module)
             optimize(module, self.target)
         plan = plan_execution(function, library(), threads=self.threads, fuse=self.fuse)
         return _Program(module, function, PlanRunner(plan, threads=self.threads, checked=self.checked))
@@ -123,6 +133,14 @@ class Executable:
     def output_names(self) -> list[str]:
         """The names of the outputs. Raises LayoutError before the first call of a model with open sizes."""
         return result_names(self._latest().function)
+
+    @property
+    def plan(self) -> ExecutionPlan:
+        """What a call executes, step by step, and where its values lie.
+
+        Raises LayoutError before the first call of a model with open sizes.
+        """
+        return self._latest().plan
 
     @property
     def fallbacks(self) -> dict[str, int]:
@@ -250,7 +268,7 @@ def _imported(
     from layout_ir.frontends.onnx import from_onnx
 
     assert model is not None
-    return settings.program(from_onnx(model, shapes=shapes), "main")
+    return settings.program(from_onnx(model, shapes=shapes, keep_quantized=True), "main")
 
 
 def _tensors(function: FuncOp, inputs: Inputs) -> list[Tensor]:

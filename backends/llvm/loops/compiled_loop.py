@@ -20,22 +20,30 @@ from layout_ir.errors import LayoutError
 _SIGNATURE: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
+_SHARED = 64 << 10
+"""Bytes of all tensors from which on threads share a call: a part costs some microseconds, in which one thread does that
+many."""
+
+
 class CompiledLoop:
     """The code of a program, for `threads` threads. Any number of threads may call it, each with arguments of its own.
 
     The GIL is released meanwhile.
     """
 
-    def __init__(self, code: Code, tensors: int, nbytes: int, threads: int) -> None:
+    def __init__(self, code: Code, program: LoopProgram, threads: int) -> None:
         self._code = code  # keeps the machine code
-        self.tensors = tensors
+        self.tensors = len(program.tensors)
         """How many addresses a call takes, the result's last."""
+        self.has_indices = any(tensor.gathered is not None for tensor in program.tensors)
+        """Whether a call may meet an index that is outside of its dim."""
         self.address = code.address("loops")
-        """Where the machine code begins."""
+        """Where the machine code begins: a function of the arguments, 0, a part and the number of parts."""
+        sizes = [_nbytes(tensor.offsets, tensor.bytes) for tensor in program.tensors if not tensor.positions]
         threads = thread_pool.available(threads)
-        no_wake = threads > 1 and nbytes < threads * host().profile.wake_bytes
-        self._threads = threads + thread_pool.NO_WAKE if no_wake else threads
-        self._call = _SIGNATURE(self.address) if threads == 1 else None
+        self.threads = threads if sum(sizes) >= _SHARED else 1
+        """How many threads a call takes."""
+        self._no_wake = thread_pool.NO_WAKE * (sum(sizes) < threads * host().profile.wake_bytes)
 
     def arguments(self) -> NDArray[np.uint64]:
         """A row of numbers for calls, in which the addresses are to be filled in."""
@@ -43,11 +51,12 @@ class CompiledLoop:
 
     def __call__(self, arguments: int) -> None:
         """Runs on the tensors whose addresses the row at address `arguments` has."""
-        if self._call is not None:
-            self._call(arguments, 0, 0, 1)
+        if self.threads == 1:
+            _SIGNATURE(self.address)(arguments, 0, 0, 1)
         else:
-            pool = thread_pool.ensure(self._threads % thread_pool.NO_WAKE)
-            pool.parallel(self.address, arguments, 0, self._threads)
+            thread_pool.ensure(self.threads).parallel(
+                self.address, arguments, 0, self.threads + self._no_wake
+            )
 
     def run(self, *arrays: NDArray[Any]) -> None:
         """Runs on arrays, each the buffer of a tensor. Raises LayoutError where an index was outside of its dim."""
@@ -72,8 +81,7 @@ def compile_loop(program: LoopProgram, *, threads: int = 1, target: Machine | No
     """
     machine = target or host()
     text = f'target triple = "{machine.triple}"\n{emit_loops("loops", program, machine)}\n'
-    sizes = [_nbytes(tensor.offsets, tensor.bytes) for tensor in program.tensors if not tensor.positions]
-    return CompiledLoop(_code(text, machine), len(program.tensors), sum(sizes), threads)
+    return CompiledLoop(_code(text, machine), program, threads)
 
 
 def _nbytes(offsets: Sequence[NDArray[np.int64]], width: int) -> int:

@@ -97,10 +97,10 @@ def test_negative_a_write_outside_of_the_arena_is_seen(monkeypatch: pytest.Monke
     activation: Any = runner._idle[0]  # pyright: ignore[reportPrivateUsage]
     start = activation.arena.ctypes.data - activation.raw.ctypes.data
 
-    def writes_too_far(step: Any) -> None:
+    def writes_too_far() -> None:
         activation.raw[start + activation.arena.nbytes] = 0
 
-    activation.calls.append((activation.calls[-1][0], lambda: writes_too_far(None)))
+    activation.calls.append(writes_too_far)
     with pytest.raises(LayoutError, match="outside of the arena"):
         runner([tensor])
 
