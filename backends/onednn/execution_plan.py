@@ -307,10 +307,20 @@ class _Planner:
 
     def _loop(self, group: Group, loop: OpLoop) -> None:
         operands = tuple(self._place(value) for value in loop.operands)
-        target = self._new(group.result)
+        target = self._over_operand(group, loop) or self._new(group.result)
         self._places[group.result] = target
         self.out.bytes_not_moved += group.bytes_not_moved
         self.out.steps.append(LoopStep(group, loop.kernel, operands, target))
+
+    def _over_operand(self, group: Group, loop: OpLoop) -> Place | None:
+        """The result of a loop in the memory of an operand that lies like it and that nobody needs later."""
+        layout, dtype = self.values.layout(group.result), dtype_of(group.result.type)
+        roots = [self._liveness.root(value) for value in set(loop.operands)]
+        for value in loop.operands if loop.is_in_place_safe else ():
+            alone = roots.count(self._liveness.root(value)) == 1 and dtype_of(value.type) == dtype
+            if alone and self._may_write_over(value, layout):
+                return Place(self._place(value).buffer, layout, dtype)
+        return None
 
     def _view(self, op: Operation) -> None:
         source = self._place(op.operands[0])

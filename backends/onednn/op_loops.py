@@ -46,6 +46,8 @@ class OpLoop:
 
     kernel: CompiledLoop
     operands: tuple[SSAValue, ...]
+    is_in_place_safe: bool = False
+    """Whether the result may be written over an operand that lies like it."""
 
 
 def loop_of(ops: Sequence[Operation], threads: int) -> OpLoop | None:
@@ -65,9 +67,19 @@ def loop_of(ops: Sequence[Operation], threads: int) -> OpLoop | None:
         else:
             build = _BUILDERS.get(type(op))
             found = None if build is None else build(op)
-        return None if found is None else OpLoop(compile_loop(found[0], threads=threads), found[1])
+        return (
+            None
+            if found is None
+            else OpLoop(compile_loop(found[0], threads=threads), found[1], isinstance(op, _IN_PLACE_SAFE))
+        )
     except LayoutError:
         return None
+
+
+_IN_PLACE_SAFE = (
+    nn.ElementwiseOp, nn.BatchNormOp, nn.SoftmaxOp, nn.LogSoftmaxOp, nn.LayerNormOp, nn.RmsNormOp, nn.GroupNormOp
+)  # fmt: skip
+"""Ops whose result has the indices of its operand: of a row, all is read before an element is written."""
 
 
 # Tensors --------------------------------------------------------------------------------------------------------------

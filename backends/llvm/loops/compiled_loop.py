@@ -21,7 +21,7 @@ _SIGNATURE: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctype
 
 
 _SHARED = 64 << 10
-"""Bytes of all tensors from which on threads share a call: a part costs some microseconds, in which one thread does that
+"""Bytes of all tensors from which on threads share a call: a part costs microseconds, in which one thread does as
 many."""
 
 
