@@ -5,8 +5,8 @@
     print(executable.describe())
 
 Every op becomes a primitive of the library in the formats that were chosen for it; elementwise ops behind it become
-its post-ops. Reorders are our compiled kernels. What the library has no primitive for runs by the NumPy reference, and
-is named in `fallbacks`. Weights are packed once.
+its post-ops. Reorders are our compiled kernels, and so are loops for what the library has no primitive for. What has
+neither runs by the NumPy reference, and is named in `fallbacks`. Weights are packed once.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from layout_ir.backends.onednn.dequantization import sink_dequantizations
 from layout_ir.backends.onednn.execution_plan import (
     ExecutionPlan,
     KernelStep,
+    LoopStep,
     PrimitiveStep,
     ReferenceStep,
     plan_execution,
@@ -144,6 +145,14 @@ class Executable:
         return result_names(self._latest().function)
 
     @property
+    def plan(self) -> ExecutionPlan:
+        """What a call executes, step by step, and where its values lie.
+
+        Raises LayoutError before the first call of a model with open sizes.
+        """
+        return self._latest().plan
+
+    @property
     def fallbacks(self) -> dict[str, int]:
         """The ops that run by the NumPy reference, by name, and how many there are of each.
 
@@ -160,6 +169,7 @@ class Executable:
         plan = self._latest().plan
         primitives = [step for step in plan.steps if isinstance(step, PrimitiveStep)]
         reorders = sum(isinstance(step, KernelStep) for step in plan.steps)
+        loops = [step for step in plan.steps if isinstance(step, LoopStep)]
         fused = sum(len(step.group.ops) - 1 for step in primitives)
         by = Counter(step.implementation for step in primitives).most_common()
         lines = [
@@ -171,6 +181,7 @@ class Executable:
             ),
             *(f"             {count:4} {name}" for name, count in by),
             f"reorders     {reorders}",
+            f"loops        {len(loops)}, of {_count(sum(len(step.group.ops) for step in loops), 'op')}",
             f"arena        {_bytes(plan.arena.size)}, at least {_bytes(plan.arena.lower_bound)}",
             f"constants    {_bytes(plan.constant_bytes)}",
         ]

@@ -61,7 +61,7 @@ def test_a_model_runs_in_all_three(model: str, capsys: pytest.CaptureFixture[str
     assert all(found["runtimes"][name]["median_ns"] > 0 for name in names)
     assert [output["name"] for output in found["runtimes"]["onnxruntime"]["outputs"]] == ["y"]
     assert found["fallbacks"] == {}
-    assert [step["ops"] for step in found["profile"] if "nn.conv" in step["ops"]] == [["nn.conv", "nn.relu"]]
+    assert {"nn.conv", "nn.relu"} <= {op for step in found["profile"] for op in step["ops"]}
 
 
 @needs_library

@@ -49,7 +49,9 @@ def _asked(conv: ConvShape) -> tuple[ConvKernel, ...]:
     for fmt in wanted:
         answer = onednn_query.ask(conv, fmt, fmt)
         if answer is not None:
-            kernel = ConvKernel(answer.x, answer.w, answer.y, _rate(answer, conv))
+            # Weights without a name stay as they are until the network is compiled, where the library packs them.
+            w = weight(rank, "oiS") if answer.w is None else answer.w
+            kernel = ConvKernel(answer.x, w, answer.y, _rate(answer, conv))
             found = [
                 kernel,
                 *(k for k in found if (k.x, k.y) != (kernel.x, kernel.y) or k.rate > kernel.rate),
@@ -64,7 +66,9 @@ def _rate(answer: onednn_query.Answer, conv: ConvShape) -> int:
         return grouped_rate(62, conv.inputs_per_group, conv.outputs_per_group) if conv.group > 1 else 62
     last = activation(conv.spatial_rank, "nSc")
     rate = 100 if answer.x == last and answer.y == last else 79
-    return rate // 2 if conv.group > 1 else rate
+    if conv.is_depthwise:
+        return rate // 2
+    return grouped_rate(rate, conv.inputs_per_group, conv.outputs_per_group) if conv.group > 1 else rate
 
 
 def _by_rule(conv: ConvShape) -> Iterator[ConvKernel]:
