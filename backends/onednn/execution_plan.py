@@ -1,9 +1,9 @@
 """A function of one block as steps over buffers: what is executed, on which memory, in which order.
 
-A step is a primitive of the library, a compiled reorder, or an op by the NumPy reference. Views are no steps: their
-result is their operand's buffer under another layout. Constants are stored once, those of primitives as the primitives
-ask. An input is read where the caller has it, and a result is written where the caller gets it; all else lies in one
-arena, as the plan of lifetimes says.
+A step is a primitive of the library, a compiled reorder, a compiled loop, or an op by the NumPy reference. Views are no
+steps: their result is their operand's buffer under another layout. Constants are stored once, those of primitives as
+the primitives ask. An input is read where the caller has it, and a result is written where the caller gets it; all else
+lies in one arena, as the plan of lifetimes says.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from xdsl.ir import Operation, SSAValue
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm import Reorder, compile_reorder
+from layout_ir.backends.llvm.loops.compiled_loop import CompiledLoop
 from layout_ir.backends.onednn import memory_descriptors as descriptors
 from layout_ir.backends.onednn import op_primitives
 from layout_ir.backends.onednn.library import Handle, Library
 from layout_ir.backends.onednn.lifetime_plan import ArenaPlan, Lifetime, plan_arena
+from layout_ir.backends.onednn.loop_fusion import join_loops
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
+from layout_ir.backends.onednn.op_loops import OpLoop, loop_of
 from layout_ir.backends.onednn.op_primitives import Operand, Values
 from layout_ir.backends.onednn.placement import Part, part_of_slice, part_offset, parts_of_concats, sharing
 from layout_ir.backends.onednn.post_op_fusion import VIEWS, Group, Liveness, group_ops
@@ -114,6 +117,16 @@ class KernelStep:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class LoopStep:
+    """An op, or elementwise ops behind each other, by a compiled loop."""
+
+    group: Group
+    kernel: CompiledLoop
+    operands: tuple[Place, ...]
+    result: Place
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ReferenceStep:
     """An op by the NumPy reference."""
 
@@ -122,12 +135,12 @@ class ReferenceStep:
     results: tuple[Place, ...]
 
 
-Step = PrimitiveStep | KernelStep | ReferenceStep
+Step = PrimitiveStep | KernelStep | LoopStep | ReferenceStep
 
 
 def ops_of(step: Step) -> list[Operation]:
     """The ops that a step computes."""
-    return step.group.ops if isinstance(step, PrimitiveStep) else [step.op]
+    return step.group.ops if isinstance(step, PrimitiveStep | LoopStep) else [step.op]
 
 
 @dataclass(eq=False)
@@ -209,7 +222,13 @@ class _Planner:
         self._parts = parts_of_concats(ops, self.values)
         self._liveness = Liveness(ops)
         kept = {self._liveness.root(value) for value in sharing(ops, self._parts)}
-        groups = group_ops(ops, self.values, fuse=fuse, kept=kept)
+        groups = group_ops(
+            ops,
+            self.values,
+            fuse=fuse,
+            kept=kept,
+            join=lambda groups, liveness: join_loops(groups, self.values, liveness, self.threads),
+        )
         for number, group in enumerate(groups):
             for value in group.read():
                 self._last[self._liveness.root(value)] = number
@@ -306,7 +325,11 @@ class _Planner:
             self._primitive(group)
         elif isinstance(op, VIEWS):
             self._view(op)
-        elif not self._moves(op):
+        elif group.loop is None and self._moves(op):
+            return
+        elif (loop := group.loop or loop_of(group.ops, self.threads)) is not None:
+            self._loop(group, loop)
+        else:
             operands = tuple(self._place(value) for value in op.operands)
             results = tuple(self._new(value) for value in op.results)
             self._places.update(zip(op.results, results, strict=True))
@@ -331,6 +354,23 @@ class _Planner:
         if pairs:
             self._move(op, pairs)
         return True
+
+    def _loop(self, group: Group, loop: OpLoop) -> None:
+        operands = tuple(self._place(value) for value in loop.operands)
+        target = self._over_operand(group, loop) or self._new(group.result)
+        self._places[group.result] = target
+        self.out.bytes_not_moved += group.bytes_not_moved
+        self.out.steps.append(LoopStep(group, loop.kernel, operands, target))
+
+    def _over_operand(self, group: Group, loop: OpLoop) -> Place | None:
+        """The result of a loop in the memory of an operand that lies like it and that nobody needs later."""
+        layout, dtype = self.values.layout(group.result), dtype_of(group.result.type)
+        roots = [self._liveness.root(value) for value in set(loop.operands)]
+        for value in loop.operands if loop.is_in_place_safe else ():
+            alone = roots.count(self._liveness.root(value)) == 1 and dtype_of(value.type) == dtype
+            if alone and self._may_write_over(value, layout):
+                return replace(self._place(value), layout=layout)
+        return None
 
     def _view(self, op: Operation) -> None:
         source = self._place(op.operands[0])
@@ -495,6 +535,8 @@ def buffers_of(step: Step) -> list[Buffer]:
             return [argument.buffer for argument in step.arguments]
         case KernelStep():
             return [place.buffer for _, source, target in step.moves for place in (source, target)]
+        case LoopStep():
+            return [place.buffer for place in (*step.operands, step.result)]
         case ReferenceStep():
             return [place.buffer for place in (*step.operands, *step.results)]
 

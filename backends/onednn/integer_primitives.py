@@ -20,13 +20,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import Rewriter
 
+from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.tag import names_for
 from layout_ir.backends.onednn import memory_descriptors as descriptors
-from layout_ir.backends.onednn.dequantization import Dequantized, dequantized, quantizing
+from layout_ir.backends.onednn.dequantization import Dequantized, dequantized
 from layout_ir.backends.onednn.library import Library, Refused
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
 from layout_ir.backends.onednn.op_primitives import (
@@ -45,9 +46,10 @@ from layout_ir.backends.onednn.primitives import (
     Request,
 )
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import FormatAttr, ReorderOp, dtype_of, is_any, with_format
+from layout_ir.dialects.layout import OptionAttr, ReorderOp, dtype_of
 from layout_ir.dialects.nn.tensor_types import shape_of
 from layout_ir.elements.numpy_types import Array
+from layout_ir.interfaces import OPTIONS, LayoutOption
 from layout_ir.passes.selection.options.conv_kernels import activation
 
 
@@ -65,7 +67,10 @@ class _StoredValues(Values):
 
     def dtype(self, value: SSAValue) -> str:
         found = self._stored.get(value)
-        return super().dtype(value if found is None else found.stored)
+        if found is None:
+            return super().dtype(value)
+        # Constants are packed without their zero point, as s8.
+        return "i8" if isinstance(found.stored.owner, nn.ConstantOp) else super().dtype(found.stored)
 
     def constant(self, value: SSAValue) -> Array | None:
         found = self._stored.get(value)
@@ -111,9 +116,8 @@ def _products(op: nn.ConvOp | nn.MatmulOp | nn.GemmOp, library: Library) -> Iter
     if len(w.scale) > 1 and w.dim != outputs:
         return
     stored = _StoredValues(library, {left: x, right: w})
-    if stored.constant(right) is None and (
-        dtype_of(w.stored.type) != "i8" or any(w.zero_point) or stored.constant(left) is not None
-    ):
+    is_constant = isinstance(w.stored.owner, nn.ConstantOp)
+    if not is_constant and (dtype_of(w.stored.type) != "i8" or any(w.zero_point)):
         return
     for build in builders_of(op):
         try:
@@ -242,34 +246,19 @@ def retyped(descriptor: MemoryDescriptor, dtype: str) -> MemoryDescriptor:
     return descriptors.strided(descriptor.library, said.dims, said.strides, dtype)
 
 
-def fix_integer_layouts(module: ModuleOp) -> None:
-    """Fixes, in place, to channels last the open layouts around convolutions of quantized tensors.
+def state_integer_options(module: ModuleOp) -> None:
+    """Gives each convolution of quantized tensors, in place, the one option that the library has for it: channels last.
 
-    The library has compiled kernels on integers for no other order, while a target prices the convolution of floats
-    that the program says. What is fixed: the tensor that the convolution takes, its result, and what elementwise ops
-    make of that until it is quantized.
+    A target prices the convolution of floats that the program says, and there are compiled kernels on integers for no
+    other order. The cost of a single option decides nothing.
     """
     for op in list(module.walk()):
-        if not isinstance(op, nn.ConvOp) or not 3 <= len(shape_of(op.x)) <= 5:
+        if not isinstance(op, nn.ConvOp) or not 3 <= len(shape_of(op.x)) <= 5 or OPTIONS in op.attributes:
             continue
         x, w = dequantized(op.x), dequantized(op.w)
         if x is None or w is None or not isinstance(w.stored.owner, nn.ConstantOp):
             continue
-        chain = [x.stored, op.x, op.result]
-        while (user := _one_user(chain[-1])) is not None:
-            chain.append(user.results[0])
-            if isinstance(user, ReorderOp):
-                break
-        for value in chain:
-            if is_any(value.type):
-                fixed = activation(len(op.strides), "nSc").with_pad("undef")
-                Rewriter.replace_value_with_new_type(value, with_format(value.type, FormatAttr(fixed)))
-
-
-def _one_user(value: SSAValue) -> Operation | None:
-    """The one op that uses `value`, if it is elementwise on tensors of its shape, or quantizes."""
-    uses = list(value.uses)
-    op = uses[0].operation if len(uses) == 1 else None
-    if isinstance(op, nn.ElementwiseOp):
-        return op if shape_of(op.result) == shape_of(value) and dtype_of(op.result.type) == "f32" else None
-    return op if op is not None and quantizing(op) is not None else None
+        last = activation(len(op.strides), "nSc").with_pad("undef")
+        plain = [Format.row_major(names_for(len(shape_of(value)))) for value in op.operands[1:]]
+        option = LayoutOption((last, *plain), (last,), 1)
+        op.attributes[OPTIONS] = ArrayAttr([OptionAttr(option)])

@@ -4,6 +4,7 @@
     QLinearConv, QLinearMatMul, ...        dequantized operands, the op on floats, its result quantized
     ConvInteger, MatMulInteger             the same with scales of 1, where no sum leaves what f32 counts exactly
     FusedConv, FusedGemm, FusedMatMul      the op, and what ONNX Runtime fused into it
+    Einsum of one or two tensors           transpositions, sums and a product
 
 The ops say what the nodes compute; that integers are multiplied in the end is up to `integer_primitives`. A node that
 is used otherwise than described here (parameters that are computed, blocks of their own scales, an unknown activation)
@@ -41,6 +42,7 @@ from layout_ir.dialects.layout import (
     AnyAttr,
     PermuteOp,
     ReorderOp,
+    ReshapeOp,
     attribute_of,
     dtype_of,
     is_any,
@@ -115,7 +117,8 @@ class _Node:
             case StringAttr() as found:
                 return found.data
             case DenseArrayBase() as found:
-                return tuple(found.get_values())  # pyright: ignore[reportUnknownVariableType]
+                numbers: Any = found
+                return tuple(numbers.get_values())
             case _:
                 raise _Unsupported
 
@@ -451,6 +454,56 @@ def _fused_matmul(node: _Node) -> SSAValue:
     return node.apply(nn.MulOp, product, node.constant(np.array(alpha, np.float32)))
 
 
+# Einsum ---------------------------------------------------------------------------------------------------------------
+
+
+def _einsum(node: _Node) -> SSAValue:
+    """A product of matrices, in batches of the dims that both operands and the result have."""
+    left, arrow, out = node.attribute("equation").replace(" ", "").partition("->")
+    terms = left.split(",")
+    if not arrow or "." in left or len(terms) != len(node.inputs) or len(terms) > 2:
+        raise _Unsupported
+    if any(len(set(term)) != len(term) for term in (*terms, out)) or not set(out) <= set(left):
+        raise _Unsupported
+    sides: list[SSAValue] = []
+    for number, term in enumerate(terms):
+        # What one operand alone has, and the result has not, is summed first.
+        others = {name for other in terms if other is not term for name in other} | set(out)
+        axes = tuple(d for d, name in enumerate(term) if name not in others)
+        value = node.input(number)
+        sides.append(value if not axes else node.apply(nn.ReduceSumOp, value, axes=axes, keepdims=False))
+        terms[number] = "".join(name for name in term if name in others)
+    if len(terms) == 1:
+        return _ordered(node, sides[0], terms[0], out)
+    first, second = terms
+    given = [dict(zip(term, shape_of(side), strict=True)) for term, side in zip(terms, sides, strict=True)]
+    extents = given[0] | given[1]
+    if any(side[name] != extents[name] for side in given for name in side):
+        raise _Unsupported  # an extent of 1 is broadcast
+    both = [name for name in first if name in second]
+    batch = "".join(name for name in both if name in out)
+    summed = "".join(name for name in both if name not in out)
+    rows = "".join(name for name in first if name not in second)
+    columns = "".join(name for name in second if name not in first)
+
+    def size(names: str) -> int:
+        return prod(extents[name] for name in names)
+
+    a = _ordered(node, sides[0], first, batch + rows + summed)
+    b = _ordered(node, sides[1], second, batch + summed + columns)
+    lead = tuple(extents[name] for name in batch)
+    a = node.insert(ReshapeOp(a, (*lead, size(rows), size(summed))))
+    b = node.insert(ReshapeOp(b, (*lead, size(summed), size(columns))))
+    product = node.apply(nn.MatmulOp, a, b)
+    names = batch + rows + columns
+    return _ordered(node, node.insert(ReshapeOp(product, [extents[name] for name in names])), names, out)
+
+
+def _ordered(node: _Node, value: SSAValue, names: str, wanted: str) -> SSAValue:
+    """`value`, whose dims have these names, with its dims in another order."""
+    return value if names == wanted else node.insert(PermuteOp(value, [names.index(name) for name in wanted]))
+
+
 Decomposition = Callable[[_Node], SSAValue]
 
 _DECOMPOSITIONS: dict[str, Decomposition] = {
@@ -472,6 +525,7 @@ _DECOMPOSITIONS: dict[str, Decomposition] = {
     "com.microsoft::QLinearLeakyRelu": _on_reals(
         lambda node, x: node.apply(nn.LeakyReluOp, x, alpha=node.attribute("alpha", 0.01))
     ),
+    "Einsum": _einsum,
     "com.microsoft::FusedConv": _fused_conv,
     "com.microsoft::FusedGemm": _fused_gemm,
     "com.microsoft::FusedMatMul": _fused_matmul,

@@ -17,14 +17,17 @@ from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.ir import Operation
 
+from layout_ir.backends.llvm.loops.compiled_loop import check_indices
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.llvm.runtime.compiled_plan import Reorder
 from layout_ir.backends.onednn.execution_plan import (
     Buffer,
     ExecutionPlan,
     KernelStep,
+    LoopStep,
     Owner,
     Place,
     PrimitiveStep,
@@ -68,7 +71,7 @@ class StepTime:
     ops: tuple[str, ...]
     """Names of the ops that it computes."""
     implementation: str
-    """The implementation of the library, `reorder` of a compiled one, `reference` of NumPy."""
+    """The implementation of the library, `reorder` of a compiled one, `loop`, or `reference` of NumPy."""
     layouts: tuple[str, ...]
     """Formats of its operands that are no constants, then of its result."""
     nbytes: int
@@ -128,6 +131,10 @@ class _Activation:
         self.external: dict[Buffer, list[tuple[c_void_p, int]]] = {}
         self.patched: dict[Buffer, list[tuple[int, int, int]]] = {}
         """Of memory that the caller has: the records that hold an address in it, the word, and the offset."""
+        self.loop_arguments: dict[Buffer, list[tuple[NDArray[np.uint64], int, int]]] = {}
+        """Where the arguments of loops have addresses in such memory, and the offset."""
+        self.with_indices: list[tuple[LoopStep, NDArray[np.uint64]]] = []
+        """Loops that note indices outside of their dim, and where."""
         self._keep: list[Any] = []
         self._driver = step_driver()
         self._team = team_functions().ctypes.data if self.library.is_synchronous else 0
@@ -152,6 +159,9 @@ class _Activation:
                 self._await()
                 for kernel, source, target in step.moves:
                     self._kernel(kernel, source, target)
+            case LoopStep():
+                self._await()
+                self._loop(step)
             case ReferenceStep():
                 self._await()
 
@@ -198,21 +208,38 @@ class _Activation:
 
     def _kernel(self, kernel: Reorder, source: Place, target: Place) -> None:
         """A compiled kernel: alone, on the threads of OpenMP where the library has them, else on our own."""
-        threads = kernel.threads
-        places = A, B
-        if threads == 1:
-            self._record(PLAIN, kernel.address, 0, 0, 0, 1)
-        elif self.library.is_synchronous:
-            self._record(threads, kernel.address)
-        else:
-            self._record(PLAIN, thread_pool.ensure(threads).address, kernel.address, 0, 0, threads)
-            places = B, C
+        places = self._parallel(kernel.address, kernel.threads)
         for word, place in zip(places, (source, target), strict=True):
             held = self.bytes.get(place.buffer)
             if held is None:
                 self.patched.setdefault(place.buffer, []).append((len(self._records) - 1, word, place.start))
             else:
                 self._records[-1][word] = held.ctypes.data + place.start
+
+    def _parallel(self, address: int, threads: int) -> tuple[int, int]:
+        """Adds the record of a function with two arguments and its part; the words of the record that these are."""
+        if threads == 1:
+            self._record(PLAIN, address, 0, 0, 0, 1)
+        elif self.library.is_synchronous:
+            self._record(threads, address)
+        else:
+            self._record(PLAIN, thread_pool.ensure(threads).address, address, 0, 0, threads)
+            return B, C
+        return A, B
+
+    def _loop(self, step: LoopStep) -> None:
+        arguments = step.kernel.arguments()
+        for k, place in enumerate((*step.operands, step.result)):
+            held = self.bytes.get(place.buffer)
+            if held is None:
+                self.loop_arguments.setdefault(place.buffer, []).append((arguments, k, place.start))
+            else:
+                arguments[k] = held.ctypes.data + place.start
+        self._keep.append(arguments)
+        first, _ = self._parallel(step.kernel.address, step.kernel.threads)
+        self._records[-1][first] = arguments.ctypes.data
+        if step.kernel.has_indices:
+            self.with_indices.append((step, arguments))
 
     # Running ----------------------------------------------------------------------------------------------------
 
@@ -227,6 +254,8 @@ class _Activation:
                 call()
         else:
             self._timed(times)
+        for step, arguments in self.with_indices:
+            check_indices(arguments, name_of_op(step.group.ops[-1]))
         if self.checked:
             self._check()
         outputs = [self._result(k, place, results) for k, place in enumerate(self.plan.results)]
@@ -284,6 +313,10 @@ class _Activation:
             address = self.bytes[buffer].ctypes.data
             for record, word, start in words:
                 self.records[record, word] = address + start
+        for buffer, places in self.loop_arguments.items():
+            address = self.bytes[buffer].ctypes.data
+            for arguments, k, start in places:
+                arguments[k] = address + start
         return results
 
     def _tensor(self, place: Place) -> Tensor:
@@ -348,6 +381,11 @@ def _described(step: Step, nanoseconds: int) -> StepTime:
             implementation = "reorder"
             nbytes = sum(place.layout.nbytes(place.dtype) for _, *pair in step.moves for place in pair)
             layouts = [step.moves[0][1].layout, step.moves[0][2].layout]
+        case LoopStep():
+            implementation = "loop"
+            places = (*step.operands, step.result)
+            nbytes = sum(place.layout.nbytes(place.dtype) for place in places)
+            layouts = [place.layout for place in places]
         case ReferenceStep():
             implementation = "reference"
             places = (*step.operands, *step.results)

@@ -8,6 +8,7 @@
 An op joins the one before it where that has no other user, both results lie alike, and the library has an
 implementation for the two that is no slower kind than the one for the first alone. The measure that each of them makes
 smaller is the bytes that are moved: the result of the first is neither written nor read again (`bytes_not_moved`).
+Floats of 16 bits are rounded once, behind the last post-op. A quantization is the last op of a group on integers.
 
 A function of one number joins any primitive that accepts it. An op with a second tensor joins those primitives alone
 that are known to compute it right (`_TAKES_SUM`, `_TAKES_TENSOR`, `_takes_broadcast`): the library accepts more.
@@ -15,14 +16,16 @@ that are known to compute it right (`_TAKES_SUM`, `_TAKES_TENSOR`, `_takes_broad
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from layout_ir.backends.onednn import integer_primitives, op_primitives
+from layout_ir.backends.onednn import integer_primitives, op_primitives, recurrent_primitives
+from layout_ir.backends.onednn.dequantization import quantizing
 from layout_ir.backends.onednn.library import Library, Refused
+from layout_ir.backends.onednn.op_loops import OpLoop
 from layout_ir.backends.onednn.op_primitives import BINARY, COMMUTATIVE, Operand, OpPrimitive, Values
 from layout_ir.backends.onednn.primitives import (
     POST_OP_STEP,
@@ -116,6 +119,8 @@ class Group:
     over: SSAValue | None = None
     """The value over whose memory the result is written."""
     bytes_not_moved: int = 0
+    loop: OpLoop | None = None
+    """The compiled loop that computes the ops, where that is not a primitive."""
     operands: dict[int, Operand] = field(default_factory=dict[int, Operand])
 
     @property
@@ -124,23 +129,37 @@ class Group:
         return self.ops[-1].results[0]
 
     def read(self) -> list[SSAValue]:
-        """The values that it reads, and the one over which it writes: those of its ops, or of its primitive."""
+        """The values that it reads, and the one over which it writes: those of its ops, its loop, or its primitive."""
+        if self.loop is not None:
+            return list(self.loop.operands)
         if self.primitive is None:
             return list(self.ops[0].operands)
         given = [operand.value for operand in self.operands.values()]
         return [value for value in (*given, self.over) if value is not None]
 
 
+Join = Callable[[Sequence[Group], Liveness], list[Group]]
+
+
 def group_ops(
-    ops: Sequence[Operation], values: Values, *, fuse: bool = True, kept: Iterable[SSAValue] = ()
+    ops: Sequence[Operation],
+    values: Values,
+    *,
+    fuse: bool = True,
+    kept: Iterable[SSAValue] = (),
+    join: Join | None = None,
 ) -> list[Group]:
     """The ops of a block in groups, each at the place of its last op; without `fuse`, one op in each.
 
-    No result is written over the values `kept`."""
+    No result is written over the values `kept`. `join` makes one group of several that are computed together without a
+    primitive.
+    """
     fusion = _Fusion(ops, values)
     fusion.kept.update(kept)
     while True:
         groups = fusion.groups(fuse)
+        if fuse and join is not None:
+            groups = join(groups, fusion.liveness)
         late = _overwritten_too_early(groups, fusion.liveness)
         if late is None:
             return _needed(groups)
@@ -222,8 +241,9 @@ class _Fusion:
         op = self._one_user(group)
         if not isinstance(op, nn.ElementwiseOp):
             return False
-        if dtype_of(op.result.type) != "f32" or any(
-            dtype_of(operand.type) != "f32" for operand in op.operands
+        dtype = dtype_of(value.type)
+        if dtype not in op_primitives.FLOATS or any(
+            dtype_of(other.type) != dtype for other in (*op.operands, op.result)
         ):
             return False
         before, after = values.layout(value), values.layout(op.result)
@@ -235,7 +255,7 @@ class _Fusion:
             return False
         if _scale_constants(group, op, value, values):
             group.ops.append(op)
-            group.bytes_not_moved += 2 * before.nbytes("f32")
+            group.bytes_not_moved += 2 * before.nbytes(dtype)
             return True
         if not (whole or _takes_post_ops(group.descriptor)):
             return False
@@ -255,7 +275,7 @@ class _Fusion:
             group.primitive = replace(group.primitive, post_ops=chain)
             group.descriptor = descriptor
             group.ops.append(op)
-            group.bytes_not_moved += 2 * before.nbytes("f32")
+            group.bytes_not_moved += 2 * before.nbytes(dtype)
             return True
         return False
 
@@ -263,7 +283,7 @@ class _Fusion:
         """Has the primitive of the group store its result as the integers that the one user makes of it, if it can;
         whether it does."""
         op = self._one_user(group)
-        given = None if op is None else integer_primitives.quantizing(op)
+        given = None if op is None else quantizing(op)
         if given is None or not isinstance(op, layout.ReorderOp):
             return False
         assert group.primitive is not None and group.descriptor is not None
@@ -338,7 +358,7 @@ class _Fusion:
 def _started(op: Operation, values: Values) -> Group:
     """The op with the first primitive that is no reference of the library's, else with none."""
     group = Group([op])
-    for candidate in op_primitives.candidates(op, values):
+    for candidate in _candidates(op, values):
         try:
             descriptor = _asked(values.library, candidate)
         except Refused:
@@ -350,6 +370,12 @@ def _started(op: Operation, values: Values) -> Group:
             group.operands = dict(candidate.operands)
             return group
     return group
+
+
+def _candidates(op: Operation, values: Values) -> Iterator[OpPrimitive]:
+    if isinstance(op, nn.OpaqueOp):
+        return recurrent_primitives.recurrent_candidates(op, values)
+    return op_primitives.candidates(op, values)
 
 
 def _asked(library: Library, primitive: OpPrimitive) -> PrimitiveDescriptor:

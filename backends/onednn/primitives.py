@@ -22,8 +22,10 @@ class Argument(IntEnum):
 
     SRC = 1
     SRC_1 = 2
+    SRC_2 = 3
     DST = 17
     WEIGHTS = 33
+    WEIGHTS_1 = 34
     BIAS = 41
     MEAN = 49
     VARIANCE = 50

@@ -25,7 +25,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from layout_ir.backends.reference.semantics import literal_array
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of, is_any
-from layout_ir.dialects.nn.tensor_types import shape_of
+from layout_ir.dialects.nn.tensor_types import shape_of, tensor_type
 from layout_ir.elements.numpy_types import Array
 
 _MOST_OPS = 12
@@ -179,7 +179,7 @@ def _is_alike(values: Array, expected: Array) -> bool:
 
 def _replace(written: _Written, op: type[nn.UnaryOp], attributes: dict[str, Any]) -> None:
     root = written.ops[-1]
-    made = op(written.x, result_type=root.results[0].type, **attributes)
+    made = op(written.x, result_type=tensor_type(root.results[0]), **attributes)
     made.location = root.location
     Builder(InsertPoint.before(root)).insert(made)
     root.results[0].replace_all_uses_with(made.result)

@@ -5,8 +5,8 @@
     print(executable.describe())
 
 Every op becomes a primitive of the library in the formats that were chosen for it; elementwise ops behind it become
-its post-ops. Reorders are our compiled kernels. What the library has no primitive for runs by the NumPy reference, and
-is named in `fallbacks`. Weights are packed once.
+its post-ops. Reorders are our compiled kernels, and so are loops for what the library has no primitive for. What has
+neither runs by the NumPy reference, and is named in `fallbacks`. Weights are packed once.
 """
 
 from __future__ import annotations
@@ -27,15 +27,18 @@ from layout_ir.backends.onednn.dequantization import sink_dequantizations
 from layout_ir.backends.onednn.execution_plan import (
     ExecutionPlan,
     KernelStep,
+    LoopStep,
     Place,
     PrimitiveStep,
     ReferenceStep,
     plan_execution,
 )
 from layout_ir.backends.onednn.gather_views import replace_gathers
-from layout_ir.backends.onednn.integer_primitives import fix_integer_layouts
+from layout_ir.backends.onednn.half_floats import widen_half_floats
+from layout_ir.backends.onednn.integer_primitives import state_integer_options
 from layout_ir.backends.onednn.library import library
 from layout_ir.backends.onednn.node_decomposition import decompose_nodes
+from layout_ir.backends.onednn.pad_folding import fold_pads
 from layout_ir.backends.onednn.plan_runner import PlanRunner, StepTime
 from layout_ir.backends.onednn.recognized_functions import recognize_functions
 from layout_ir.backends.reference.tensor import Tensor, is_row_major
@@ -125,15 +128,23 @@ class _Settings:
     def program(self, module: ModuleOp, entry: str) -> _Program:
         """The module, which becomes ours, with its layouts chosen, compiled."""
         function = entry_point(module, entry)
-        decompose_nodes(module)
+        _rewrite(module, function)
         if is_open(module):
-            replace_gathers(module)
-            recognize_functions(module)
-            sink_dequantizations(module)
-            fix_integer_layouts(module)
             optimize(module, self.target)
         plan = plan_execution(function, library(), threads=self.threads, fuse=self.fuse)
         return _Program(module, function, PlanRunner(plan, threads=self.threads, checked=self.checked))
+
+
+def _rewrite(module: ModuleOp, function: FuncOp) -> None:
+    """Says the program, in place, in ops that there are kernels for, before layouts are chosen for them."""
+    decompose_nodes(module)
+    widen_half_floats(function, library())
+    if is_open(module):
+        replace_gathers(module)
+        recognize_functions(module)
+        fold_pads(module)
+        sink_dequantizations(module)
+        state_integer_options(module)
 
 
 @public_methods
@@ -205,6 +216,7 @@ class Executable:
         plan = self._latest().plan
         primitives = [step for step in plan.steps if isinstance(step, PrimitiveStep)]
         reorders = sum(isinstance(step, KernelStep) for step in plan.steps)
+        loops = [step for step in plan.steps if isinstance(step, LoopStep)]
         fused = sum(len(step.group.ops) - 1 for step in primitives)
         by = Counter(step.implementation for step in primitives).most_common()
         lines = [
@@ -216,6 +228,7 @@ class Executable:
             ),
             *(f"             {count:4} {name}" for name, count in by),
             f"reorders     {reorders}",
+            f"loops        {len(loops)}, of {_count(sum(len(step.group.ops) for step in loops), 'op')}",
             f"arena        {_bytes(plan.arena.size)}, at least {_bytes(plan.arena.lower_bound)}",
             f"constants    {_bytes(plan.constant_bytes)}",
         ]
