@@ -315,9 +315,10 @@ class _Planner:
             return
         if isinstance(op, ReorderOp) and self.values.constant(op.result) is not None:
             return  # stored when it is first asked for
-        if isinstance(op, nn.ConcatOp) and self._joined(op):
+        alone = group.loop is None and len(group.ops) == 1
+        if alone and isinstance(op, nn.ConcatOp) and self._joined(op):
             return
-        part = part_of_slice(op, self.values)
+        part = part_of_slice(op, self.values) if alone else None
         if part is not None:
             self._place(part.whole)
             self._places[op.results[0]] = self._part(part, op.results[0])
@@ -366,7 +367,7 @@ class _Planner:
         """The result of a loop in the memory of an operand that lies like it and that nobody needs later."""
         layout, dtype = self.values.layout(group.result), dtype_of(group.result.type)
         roots = [self._liveness.root(value) for value in set(loop.operands)]
-        for value in loop.operands if loop.is_in_place_safe else ():
+        for value in loop.operands if loop.is_in_place_safe and group.result not in self._parts else ():
             alone = roots.count(self._liveness.root(value)) == 1 and dtype_of(value.type) == dtype
             if alone and self._may_write_over(value, layout):
                 return replace(self._place(value), layout=layout)
