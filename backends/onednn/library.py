@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from layout_ir.errors import LayoutError
-from layout_ir.passes.selection.options.onednn_package import installed, is_sycl, load
+from layout_ir.passes.selection.options.onednn_package import installed, instruction_set, is_sycl, load
 
 MAX_NDIMS = 12
 
@@ -76,6 +76,8 @@ class Library:
         found = self.api.dnnl_version().contents
         self.version = f"{found.major}.{found.minor}.{found.patch}"
         """The release of the library, as 3.13.2."""
+        self.instruction_set = instruction_set(self.api)
+        """The instructions that its kernels use, as avx2 or avx512_core_bf16."""
 
     def __str__(self) -> str:
         return f"oneDNN {self.version} ({'OpenMP' if self.is_synchronous else 'SYCL'})"

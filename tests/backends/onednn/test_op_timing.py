@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from layout_ir.algebra.format import Format
 from layout_ir.backends.onednn import op_timing
-from layout_ir.backends.onednn.library import library
+from layout_ir.backends.onednn.execution_plan import ExecutionPlan, plan_execution
+from layout_ir.backends.onednn.library import Library, library
 from layout_ir.backends.onednn.op_timing import Call, measured, op_call, price_source, prices_of, reorder_call
 from layout_ir.dialects import nn
 from layout_ir.interfaces import LayoutOption
@@ -69,12 +71,12 @@ def test_what_the_library_lacks_is_timed_as_the_reference_runs_it(monkeypatch: p
     assert len(plans[0].steps) == 1
 
 
-def _planned(monkeypatch: pytest.MonkeyPatch) -> list[op_timing.ExecutionPlan]:
-    plans: list[op_timing.ExecutionPlan] = []
-    plan_execution = op_timing.plan_execution
+def _planned(monkeypatch: pytest.MonkeyPatch) -> list[ExecutionPlan]:
+    """The plans that are made from now on."""
+    plans: list[ExecutionPlan] = []
 
-    def watched(*args: object, **options: object) -> op_timing.ExecutionPlan:
-        plans.append(plan_execution(*args, **options))  # pyright: ignore[reportArgumentType]
+    def watched(function: FuncOp, library: Library, *, threads: int) -> ExecutionPlan:
+        plans.append(plan_execution(function, library, threads=threads))
         return plans[-1]
 
     monkeypatch.setattr(op_timing, "plan_execution", watched)
@@ -93,6 +95,7 @@ def test_the_source_says_machine_library_release_and_threads() -> None:
     source = price_source(library(), 2)
     assert source.machine == machine_name() and source.threads == 2
     assert source.runtime.startswith(f"oneDNN {library().version} (") and ", layout-ir " in source.runtime
+    assert f", {library().instruction_set}, " in source.runtime
 
 
 def test_what_takes_turns_is_one_op_and_each_answer_comes_with_its_key() -> None:
