@@ -14,7 +14,7 @@ from typing import Any
 
 from layout_ir.elements.element_types import element_type
 from layout_ir.errors import LayoutError
-from layout_ir.passes.selection.options.onednn_package import installed, is_sycl, load
+from layout_ir.passes.selection.options.onednn_package import installed, instruction_set, is_sycl, load
 
 MAX_NDIMS = 12
 
@@ -85,6 +85,8 @@ class Library:
         self._computes: dict[str, bool] = {}
         self.version = f"{found.major}.{found.minor}.{found.patch}"
         """The release of the library, as 3.13.2."""
+        self.instruction_set = instruction_set(self.api)
+        """The instructions that its kernels use, as avx2 or avx512_core_bf16."""
 
     def __str__(self) -> str:
         return f"oneDNN {self.version} ({'OpenMP' if self.is_synchronous else 'SYCL'})"

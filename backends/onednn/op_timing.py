@@ -55,7 +55,9 @@ _TURNS = 8
 
 def price_source(library: Library, threads: int) -> PriceSource:
     """Whose prices these are."""
-    return PriceSource(machine_name(), f"{library}, layout-ir {__version__}", threads)
+    return PriceSource(
+        machine_name(), f"{library}, {library.instruction_set}, layout-ir {__version__}", threads
+    )
 
 
 def measured(

@@ -153,7 +153,7 @@ def measured_costs(
                 )
                 settled = settled.then(more)
                 own.model = fitted_model(own.prices)
-                if not more.measured:
+                if not more.measured or clock() >= end:
                     break
     if keep and settled is not None and settled.measured:
         keep_prices(PriceTable({source: own.prices}))

@@ -53,8 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         action="append",
         help="a cost table in JSON; or measured prices, once for each file of them; or 'calibrated' or 'measured' for "
-        "what 'layout-ir calibrate', and with --ops, measured on this machine (default: built-in constants, the same "
-        "everywhere)",
+        "what 'layout-ir calibrate', and with --ops, measured on this machine; or 'onednn-avx2' or 'onednn-avx512', "
+        "fitted to prices that were measured elsewhere (default: constants of the target, the same everywhere)",
     )
     parser.add_argument(
         "--measure",

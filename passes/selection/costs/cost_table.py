@@ -37,6 +37,9 @@ from layout_ir.passes.selection.costs.price_table import (
 )
 from layout_ir.selection.solver.selection_problem import FORBIDDEN
 
+SHIPPED = ("onednn-avx2", "onednn-avx512")
+"""The names of the price models that come with the package."""
+
 MEASURED = "measured"
 """Stands for a file where the prices in the user's cache are meant."""
 
@@ -138,9 +141,9 @@ def _is(fmt: Format, layout: Layout) -> bool:
 def load_costs(path: str | Sequence[str], *, threads: int | None = None) -> CostModel:
     """The costs that a file says, a cost table or measured prices; several files are of prices, which are merged.
 
-    "calibrated" stands for the measured curve of this machine, and "measured" for the prices in the user's cache.
-    `threads` says which prices hold, where a file has those of several. Raises PassError, located in the file, that
-    names the entry which is wrong.
+    "calibrated" stands for the measured curve of this machine, "measured" for the prices in the user's cache, and the
+    names in `SHIPPED` for the price models that come with the package. `threads` says which prices hold, where a file
+    has those of several. Raises PassError, located in the file, that names the entry which is wrong.
     """
     paths = [path] if isinstance(path, str) else list(path)
     if paths == [CALIBRATED]:
@@ -151,6 +154,8 @@ def load_costs(path: str | Sequence[str], *, threads: int | None = None) -> Cost
         return measured
     if paths == [MEASURED]:
         return _kept(threads)
+    if len(paths) == 1 and paths[0] in SHIPPED:
+        return shipped_costs(paths[0])
     loaded = [_loaded(path) for path in paths]
     tables = [found for found in loaded if not isinstance(found, TableCosts)]
     if len(tables) == len(loaded) > 0:
@@ -161,6 +166,17 @@ def load_costs(path: str | Sequence[str], *, threads: int | None = None) -> Cost
     (table,) = loaded
     assert isinstance(table, TableCosts)
     return table
+
+
+def shipped_costs(name: str) -> CostModel:
+    """The costs by a price model that comes with the package. Raises LayoutError for another name."""
+    from layout_ir.passes.selection.costs.measured_costs import MeasuredCosts
+    from layout_ir.passes.selection.costs.price_model_file import shipped_model  # brings NumPy
+
+    model, source = shipped_model(name)
+    found = MeasuredCosts({}, source, model)
+    found.source = name
+    return found
 
 
 def _loaded(path: str) -> TableCosts | PriceTable:

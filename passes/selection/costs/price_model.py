@@ -17,6 +17,7 @@ whose errors exceed a factor of `WORST`, has no model.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -159,6 +160,12 @@ def _operations(key: PriceKey) -> int:
             shape = key.ins[0].shape or (1,)
             inner = shape[0] if "trans_a = true" in key.attributes and len(shape) == 2 else shape[-1]
             return 2 * result * inner
+        case "nn.max_pool" | "nn.avg_pool":
+            window = re.search(r"\bkernel = array<i64: ([\d, ]+)>", key.attributes)
+            extents = [] if window is None else [int(extent) for extent in window[1].split(",")[:3]]
+            return result * math.prod(extents)
+        case "nn.global_avg_pool" | "nn.global_max_pool" if key.ins:
+            return math.prod(key.ins[0].shape)
         case _:
             return max((math.prod(tensor.shape) for tensor in (*key.ins, *key.outs)), default=0)
 

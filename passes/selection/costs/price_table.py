@@ -28,7 +28,7 @@ from layout_ir.errors import LayoutError
 from layout_ir.files import read_bounded
 from layout_ir.passes.selection.costs.calibration import calibration_path, machine_name
 from layout_ir.passes.selection.costs.cost_model import COST_LIMIT
-from layout_ir.passes.selection.costs.json_checks import list_at, object_at, unique_keys
+from layout_ir.passes.selection.costs.json_checks import list_at, located, object_at, unique_keys
 from layout_ir.passes.selection.costs.price_keys import MOST_TEXT, PriceKey, TensorKey
 
 FORMAT = "layout-ir prices 1"
@@ -162,7 +162,7 @@ def table_from_json(data: Any) -> PriceTable:
     for number, entry in enumerate(list_at(whole, "tables", "")):
         where = f"tables[{number}]"
         table = object_at(entry, where, {"machine", "runtime", "threads", "prices"})
-        source = _source(table, where)
+        source = source_at(table, where)
         if source in found.prices:
             raise LayoutError(f"{where}: a second table of {source}: one is expected")
         own = found.prices[source] = {}
@@ -185,14 +185,17 @@ def read_prices(path: str) -> PriceTable:
         raise LayoutError(f"not a table of prices: {error}") from error
 
 
-def _source(table: Mapping[str, Any], where: str) -> PriceSource:
+def source_at(table: Mapping[str, Any], where: str) -> PriceSource:
+    """The source that an object names by `machine`, `runtime` and `threads`. Raises LayoutError, naming `where`."""
     names = [table.get(key) for key in ("machine", "runtime")]
     for key, name in zip(("machine", "runtime"), names, strict=True):
         if not isinstance(name, str) or not 0 < len(name) <= MOST_TEXT or not name.isprintable():
-            raise LayoutError(f"{where}: {key} = {name!r} is no name")
+            raise LayoutError(located(where, f"{key} = {name!r} is no name"))
     threads = table.get("threads")
     if not _is_count(threads) or not 1 <= threads <= _MOST_THREADS:
-        raise LayoutError(f"{where}: threads = {threads!r} is no whole number from 1 to {_MOST_THREADS}")
+        raise LayoutError(
+            located(where, f"threads = {threads!r} is no whole number from 1 to {_MOST_THREADS}")
+        )
     return PriceSource(cast("str", names[0]), cast("str", names[1]), threads)
 
 

@@ -5,14 +5,22 @@ that its version 3.13 follows on AVX2: nhwc activations, weights in blocks of 16
 
 What it is asked: everything `any`; input and output in nchw, in nhwc, in blocks of 8 and of 16. Rates go by
 the implementation that answers: 100 for compiled kernels on nhwc, 79 on blocks, 62 for a matrix product over unrolled
-windows, 1 for the reference (measured at 0.05 to 0.1 operations per ns, and rates are whole numbers).
+windows, 1 for the reference (measured at 0.05 to 0.1 operations per ns, and rates are whole numbers). What rates do not
+say, and they do not say much, is in the price model that comes with the package for the instructions of the kernels,
+which are the costs of this target (`LibraryCosts`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from xdsl.ir import Operation
+
+from layout_ir.algebra.layout import Layout
+from layout_ir.interfaces import LayoutOption
+from layout_ir.passes.selection.costs.cost_model import CostModel
+from layout_ir.passes.selection.costs.cost_table import shipped_costs
 from layout_ir.passes.selection.options import onednn_query
 from layout_ir.passes.selection.options.conv_kernels import (
     ConvKernel,
@@ -80,3 +88,30 @@ def _by_rule(conv: ConvShape) -> Iterator[ConvKernel]:
     else:
         yield ConvKernel(last, weight(rank, "oSi"), last, 50)
     yield row_major_kernel(conv, 62)
+
+
+class LibraryCosts(CostModel):
+    """The costs of the library's kernels: by the shipped price model of the instructions that they use here.
+
+    It is read when the first cost is asked for, and brings NumPy.
+    """
+
+    tells_constants = True
+
+    def for_op(self, op: Operation, option: LayoutOption, shapes: Sequence[tuple[int, ...]]) -> int:
+        """The price of running `op` as `option`, in nanoseconds."""
+        return shipped_prices().for_op(op, option, shapes)
+
+    def reorder(self, source: Layout, destination: Layout, dtype: str) -> int:
+        """The price of a reorder, in nanoseconds; 0 where a cast does it."""
+        return shipped_prices().reorder(source, destination, dtype)
+
+    def fill(self, layout: Layout, dtype: str) -> int:
+        """The price of writing the pads of a tensor."""
+        return shipped_prices().fill(layout, dtype)
+
+
+@lru_cache(maxsize=1)
+def shipped_prices() -> CostModel:
+    """The costs by the shipped price model for the instructions that the library uses on this machine."""
+    return shipped_costs(f"onednn-{onednn_query.vector_extension()}")

@@ -19,7 +19,7 @@ from layout_ir.elements.element_types import element_type
 from layout_ir.errors import LayoutError
 from layout_ir.notations.onednn import BlockingDesc
 from layout_ir.passes.selection.options.conv_kernels import ConvShape, activation, weight
-from layout_ir.passes.selection.options.onednn_package import installed, load
+from layout_ir.passes.selection.options.onednn_package import installed, instruction_set, load
 
 _NDIMS = 12
 # Values of the C enumerations, which are part of the ABI of version 3.
@@ -76,6 +76,13 @@ def unavailable() -> str | None:
     except _Refused:
         return "libdnnl offers no CPU engine"
     return None
+
+
+def vector_extension() -> str:
+    """avx2 or avx512: what the kernels of the installed library use; avx2 where it cannot be asked."""
+    if unavailable() is not None:
+        return "avx2"
+    return "avx512" if instruction_set(_library()[0]).startswith("avx512") else "avx2"
 
 
 def ask(conv: ConvShape, x: Format | None, y: Format | None) -> Answer | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation
 
+from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.diagnostics import name_of_op
 from layout_ir.dialects import nn
@@ -19,6 +20,7 @@ from layout_ir.dialects.layout import dtype_of
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.costs.measured_costs import End, MeasuredCosts, Origin
 from layout_ir.passes.selection.costs.price_keys import PriceKey, op_key, reorder_key
+from layout_ir.passes.selection.costs.price_table import Price
 from layout_ir.passes.selection.options.tensor_formats import shape_of
 from layout_ir.passes.selection.problem.selection import Selection
 from layout_ir.selection.solver.selection_problem import (
@@ -68,6 +70,7 @@ class PricedSelection:
         self.costs = costs
         self.questions: Questions = {}
         """All questions of the problem, those about ops in front."""
+        self._otherwise: dict[PriceKey, int] = {}
         self._options: list[list[_Priced | None]] = []
         self._arcs: list[dict[tuple[int, int], _Priced]] = []
         self._by_matrix: dict[object, dict[tuple[int, int], _Priced]] = {}
@@ -86,7 +89,7 @@ class PricedSelection:
                 yield None
                 continue
             self.questions.setdefault(key, OpQuestion(op, option))
-            yield _Priced(key, self.costs.base.op(name_of_op(op), option, shapes))
+            yield self._priced(key, self.costs.base.op(name_of_op(op), option, shapes))
 
     def _arcs_of(self, number: int) -> dict[tuple[int, int], _Priced]:
         value, node = self.selection.values[number], self.selection.problem.values[number]
@@ -96,24 +99,33 @@ class PricedSelection:
         known = (node.reorder, tuple((fmt, fmt.names) for fmt in formats), shape, dtype)
         if known not in self._by_matrix:
             layouts = [fmt.bind(shape) for fmt in formats]
-            self._by_matrix[known] = dict(self._arcs_between(node, layouts, dtype))
+            bare = [fmt.with_pad("undef") for fmt in formats]
+            self._by_matrix[known] = dict(self._arcs_between(node, bare, layouts, dtype))
         return self._by_matrix[known]
 
     def _arcs_between(
-        self, node: ValueNode, layouts: Sequence[Layout], dtype: str
+        self, node: ValueNode, bare: Sequence[Format], layouts: Sequence[Layout], dtype: str
     ) -> Iterator[tuple[tuple[int, int], _Priced]]:
         for f, source in enumerate(layouts):
             for g, destination in enumerate(layouts):
                 if not 0 < node.reorder[f][g] < FORBIDDEN:
                     continue
-                fills = source.same_map(destination)
+                fills = bare[f] == bare[g]  # one format, in two states of its pads
                 key = reorder_key(destination if fills else source, destination, dtype)
                 if key is None:
                     continue
                 self.questions.setdefault(key, ReorderQuestion(source, destination, dtype))
                 base = self.costs.base
                 cost = base.fill(destination, dtype) if fills else base.reorder(source, destination, dtype)
-                yield (f, g), _Priced(key, cost)
+                yield (f, g), self._priced(key, cost)
+
+    def _priced(self, key: PriceKey, otherwise: int) -> _Priced:
+        self._otherwise.setdefault(key, otherwise)
+        return _Priced(key, otherwise)
+
+    def price(self, key: PriceKey) -> Price:
+        """The price of a question with its interval, wherever it comes from."""
+        return self.costs.price(key, self._otherwise[key])[0]
 
     def cost(self, priced: _Priced, end: End) -> int:
         """The number at an end of its interval."""
