@@ -395,8 +395,9 @@ def main() -> int:
             print(f"{network}: no result, status {run.returncode}", file=sys.stderr)
             continue
         for found in json.loads(run.stdout):
-            choices = [Measured(**{**c, "ratio": tuple(c["ratio"])}) for c in found.pop("choices")]
-            rows.append(Row(**found, choices=choices))
+            for choice in found["choices"]:
+                choice["ratio"] = tuple(choice["ratio"])
+            rows.append(Row(**{**found, "choices": [Measured(**choice) for choice in found["choices"]]}))
     print(json.dumps([asdict(row) for row in rows], indent=2) if args.json else markdown(rows))
     return 0 if rows else 1
 

@@ -407,8 +407,9 @@ def main() -> int:
                         held = _child(f"--memory-of={runtime}", *settings)
                         if held is not None:
                             grown[runtime] = Memory(**held)
-                ratios = {peer: tuple(ratio) for peer, ratio in found["ratios"].items()}
-                rows.append(Row(**{**found, "ratios": ratios, "memory": grown}))
+                found["ratios"] = {peer: tuple(ratio) for peer, ratio in found["ratios"].items()}
+                found["memory"] = grown
+                rows.append(Row(**found))
                 print(f"{name} {batch} {count}: {found['times']}", file=sys.stderr, flush=True)
     print(json.dumps([asdict(row) for row in rows], indent=2) if args.json else markdown(rows, peers))
     return 0 if rows else 1
