@@ -397,7 +397,8 @@ def main() -> int:
         for found in json.loads(run.stdout):
             for choice in found["choices"]:
                 choice["ratio"] = tuple(choice["ratio"])
-            rows.append(Row(**{**found, "choices": [Measured(**choice) for choice in found["choices"]]}))
+            found["choices"] = [Measured(**choice) for choice in found["choices"]]
+            rows.append(Row(**found))
     print(json.dumps([asdict(row) for row in rows], indent=2) if args.json else markdown(rows))
     return 0 if rows else 1
 

@@ -46,7 +46,9 @@ def test_negative_parts_that_are_no_tensors_of_their_own_are_moved(layout: str):
     program = Program(shape)
     x = program.argument(0, layout)
     parts = [convolution(program, x, seed, layout) for seed in range(2)]
-    executable = compare(program.module(program.add(nn.ConcatOp, *parts, axis=1, format=layout)), numbers(shape))
+    executable = compare(
+        program.module(program.add(nn.ConcatOp, *parts, axis=1, format=layout)), numbers(shape)
+    )
     assert "nn.concat" in ran(executable, numbers(shape))
 
 
