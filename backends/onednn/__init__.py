@@ -14,6 +14,7 @@ integer_primitives   the same on the integers that operands are dequantized from
 recurrent_primitives the same for LSTM and GRU nodes
 post_op_fusion       which ops behind a primitive become its post-ops, and the bytes that are not moved
 lifetime_plan        where in one arena each value lies while it lives
+placement            which values lie in a part of another's memory: concats and slices
 execution_plan       a function -> steps over buffers
 step_driver          steps run one after the other by machine code
 plan_runner          a plan -> a callable on tensors
