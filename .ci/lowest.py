@@ -13,7 +13,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-EXTRAS = ("onnx", "draw", "oracles", "bench", "testing", "test", "docs")
+EXTRAS = ("onnx", "draw", "oracles", "bench", "openvino", "optimizers", "peers", "testing", "test", "docs")
 """What takes part in the tests, or in the site; the tools of development do not."""
 
 LOWEST = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[[a-z,]+\])?(?:>=|~=|==)(?P<version>[0-9][0-9.]*)")

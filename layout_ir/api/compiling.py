@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from layout_ir.api.execute import Inputs, arguments_of, entry_point, input_names, result_names
+from layout_ir.api.measured_selection import MEASURE_SECONDS, Measure, check_measure, optimize
 from layout_ir.backends.onednn.dequantization import sink_dequantizations
 from layout_ir.backends.onednn.execution_plan import (
     ExecutionPlan,
@@ -46,7 +47,6 @@ from layout_ir.diagnostics import name_of_op
 from layout_ir.elements.numpy_types import Array, storage
 from layout_ir.errors import LayoutError, public, public_methods
 from layout_ir.forking import fork_safe
-from layout_ir.passes.optimize_pipeline import optimize
 from layout_ir.passes.selection.translation.from_ir import is_open
 
 if TYPE_CHECKING:
@@ -124,13 +124,21 @@ class _Settings:
     threads: int
     fuse: bool
     checked: bool
+    measure: Measure
+    measure_seconds: float
 
     def program(self, module: ModuleOp, entry: str) -> _Program:
         """The module, which becomes ours, with its layouts chosen, compiled."""
         function = entry_point(module, entry)
         _rewrite(module, function)
         if is_open(module):
-            optimize(module, self.target)
+            optimize(
+                module,
+                self.target,
+                measure=self.measure,
+                measure_seconds=self.measure_seconds,
+                threads=self.threads,
+            )
         plan = plan_execution(function, library(), threads=self.threads, fuse=self.fuse)
         return _Program(module, function, PlanRunner(plan, threads=self.threads, checked=self.checked))
 
@@ -280,6 +288,8 @@ def compile(
     entry: str = "main",
     fuse: bool = True,
     checked: bool = False,
+    measure: Measure = "off",
+    measure_seconds: float = MEASURE_SECONDS,
 ) -> Executable:
     """A callable that computes function `entry` of a module, which stays as it is, or an ONNX model, by oneDNN.
 
@@ -288,12 +298,16 @@ def compile(
     is compiled for each size that it is called with. `fuse` lets elementwise ops join the op before them. With
     `checked`, memory holds NaN before each call, and a call that writes outside of its memory raises LayoutError.
 
+    With `measure` ("deciding" or "all"), layouts are chosen by prices that are measured first, on these threads and for
+    `measure_seconds` at most, as `layout_ir.optimize` does.
+
     Raises LayoutError where oneDNN is not installed, or the program has what cannot be executed.
     """
     if not isinstance(threads, int) or threads < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise LayoutError(f"threads = {threads!r} is no number of threads: expected a whole number from 1 on")
+    check_measure(measure, measure_seconds, threads)
     library()
-    settings = _Settings(target, threads, fuse, checked)
+    settings = _Settings(target, threads, fuse, checked, measure, measure_seconds)
     if isinstance(model, ModuleOp):
         if shapes is not None:
             raise LayoutError("shapes are for ONNX models: the types of a module say its shapes")

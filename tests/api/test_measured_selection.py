@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import layout_ir as li
@@ -110,6 +111,21 @@ def test_the_library_itself_is_measured_in_the_time_that_is_given() -> None:
     assert solution is not None and solution.is_optimal
     assert any(price.low < price.high for own in kept_prices().prices.values() for price in own.values())
     assert not any("any" in str(result.type) for op in module.walk() for result in op.results)
+
+
+def test_a_network_is_compiled_for_the_layouts_that_were_measured() -> None:
+    module = parse(RESIDUAL)
+    shape = (1, 3, 16, 16)
+    image = np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)
+    plain, measured = (
+        li.compile(module),
+        li.compile(module, measure="deciding", measure_seconds=20),
+    )
+    assert [source.threads for source in kept_prices().prices] == [1]
+    (expected,), (found,) = plain([image]), measured([image])
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+    with pytest.raises(LayoutError, match="measure = 'some' is none of off, deciding, all"):
+        li.compile(module, measure="some")  # pyright: ignore[reportArgumentType]
 
 
 def test_without_measuring_nothing_is_asked_of_the_library(
