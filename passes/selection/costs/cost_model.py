@@ -189,6 +189,10 @@ CALIBRATED = "calibrated"
 """Stands for a file where the costs of this machine are meant, as `layout-ir calibrate` measured them."""
 
 
+SHIPPED = ("onednn-avx2", "onednn-avx512")
+"""The names of the price models that come with the package, which stand for a file as well."""
+
+
 def proven_for(costs: CostModel | None, target: str) -> str:
     """What an optimum is proven for, in words: the costs and the target."""
     if costs is None or (costs.source is None and type(costs) is CostModel):

@@ -24,7 +24,14 @@ from layout_ir.errors import LayoutError
 from layout_ir.files import read_bounded
 from layout_ir.interfaces import LayoutOption
 from layout_ir.passes.selection.costs.calibration import machine_name
-from layout_ir.passes.selection.costs.cost_model import CALIBRATED, COST_LIMIT, CostModel, fill_ns, reorder_ns
+from layout_ir.passes.selection.costs.cost_model import (
+    CALIBRATED,
+    COST_LIMIT,
+    SHIPPED,
+    CostModel,
+    fill_ns,
+    reorder_ns,
+)
 from layout_ir.passes.selection.costs.json_checks import list_at, object_at, unique_keys
 from layout_ir.passes.selection.costs.price_table import (
     PriceTable,
@@ -36,9 +43,6 @@ from layout_ir.passes.selection.costs.price_table import (
     table_from_json,
 )
 from layout_ir.selection.solver.selection_problem import FORBIDDEN
-
-SHIPPED = ("onednn-avx2", "onednn-avx512")
-"""The names of the price models that come with the package."""
 
 MEASURED = "measured"
 """Stands for a file where the prices in the user's cache are meant."""

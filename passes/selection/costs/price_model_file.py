@@ -19,7 +19,7 @@ from typing import Any
 
 from layout_ir.errors import LayoutError
 from layout_ir.files import read_bounded
-from layout_ir.passes.selection.costs.cost_table import SHIPPED
+from layout_ir.passes.selection.costs.cost_model import SHIPPED
 from layout_ir.passes.selection.costs.json_checks import list_at, object_at, unique_keys
 from layout_ir.passes.selection.costs.price_keys import MOST_TEXT
 from layout_ir.passes.selection.costs.price_model import WORST, Group, GroupModel, PriceModel

@@ -10,7 +10,8 @@ import pytest
 
 from layout_ir.errors import LayoutError
 from layout_ir.passes.selection.costs import price_model_file
-from layout_ir.passes.selection.costs.cost_table import SHIPPED, load_costs
+from layout_ir.passes.selection.costs.cost_model import SHIPPED
+from layout_ir.passes.selection.costs.cost_table import load_costs
 from layout_ir.passes.selection.costs.measured_costs import End, MeasuredCosts, Origin
 from layout_ir.passes.selection.costs.price_keys import PriceKey, TensorKey
 from layout_ir.passes.selection.costs.price_model import GroupModel, PriceModel
