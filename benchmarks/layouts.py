@@ -38,8 +38,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import layout_ir as li
 from layout_ir.algebra.format import Format
+from layout_ir.api.compiling import state_for_library
+from layout_ir.api.execute import entry_point
 from layout_ir.backends.llvm.runtime.timing import Limits, Times, race
-from layout_ir.backends.onednn.execution_plan import KernelStep
+from layout_ir.backends.onednn.execution_plan import KernelStep, ops_of
 from layout_ir.backends.onednn.plan_runner import StepTime
 from layout_ir.frontends.onnx import from_onnx
 from layout_ir.passes.optimize_pipeline import optimize
@@ -194,6 +196,7 @@ def measure(path: str, name: str, batch: int, threads: int, seconds: float) -> R
     seen: dict[tuple[str, ...], str] = {}
     for chooser in (CHOOSERS[-1], *CHOOSERS[:-1]):
         module = from_onnx(path, shapes=shapes)
+        state_for_library(module, entry_point(module, "main"))
         solution = optimize(module, chooser.target(), chooser.solver)
         predicted[chooser.name] = 0.0 if solution is None else solution.cost / 1e6
         first = seen.setdefault(signature(module), chooser.name)
@@ -209,7 +212,9 @@ def measure(path: str, name: str, batch: int, threads: int, seconds: float) -> R
         ),
         Limits(precision=0.01, seconds=seconds, fewest=9, most=400),
     )
-    profiles = {name: _profile(executable, feeds) for name, executable in executables.items()}
+    profiles = {
+        name: _by_op(executable, _profile(executable, feeds)) for name, executable in executables.items()
+    }
     choices = [
         _measured(chooser.name, same[chooser.name], predicted[chooser.name], executables, times, profiles)
         for chooser in CHOOSERS
@@ -219,7 +224,7 @@ def measure(path: str, name: str, batch: int, threads: int, seconds: float) -> R
 
 def _measured(
     name: str, first: str, predicted: float, executables: dict[str, li.Executable], times: Times,
-    profiles: dict[str, list[StepTime]],
+    profiles: dict[str, ByOp],
 ) -> Measured:  # fmt: skip
     plan: Any = executables[first].plan
     reorders = [step for step in plan.steps if isinstance(step, KernelStep)]
@@ -242,9 +247,11 @@ def _measured(
     )
 
 
-def explained(ours: Sequence[StepTime], other: Sequence[StepTime]) -> str:
-    """The three ops in which `ours` loses the most time, with what computes them on either side."""
-    mine, theirs = _by_op(ours), _by_op(other)
+ByOp = dict[str, tuple[int, str]]
+
+
+def explained(mine: ByOp, theirs: ByOp) -> str:
+    """The three ops in which the first loses the most time, with what computes them on either side."""
     lost = sorted(mine.keys() | theirs.keys(), key=lambda op: _time(theirs, op) - _time(mine, op))
     return "; ".join(
         f"{op} {_time(mine, op) / 1e3:.0f} us by {_by(mine, op)}, "
@@ -254,26 +261,28 @@ def explained(ours: Sequence[StepTime], other: Sequence[StepTime]) -> str:
     )
 
 
-def _by_op(profile: Sequence[StepTime]) -> dict[str, tuple[int, str]]:
-    """Nanoseconds and implementation by the first op of a step, numbered among those of its name; reorders as one."""
-    found: dict[str, tuple[int, str]] = {}
+def _by_op(executable: li.Executable, profile: Sequence[StepTime]) -> ByOp:
+    """Nanoseconds and implementation of each step by its first op, numbered among those of its name in the program,
+    whose order is the same whatever the layouts; reorders as one."""
+    numbers: dict[Any, int] = {}
     seen = Counter[str]()
-    for step in profile:
-        if step.implementation == "reorder" and step.ops[0].startswith("layout."):
-            name = "all reorders"
-        else:
-            name = f"{step.ops[0]} {seen[step.ops[0]]}"
-        for op in step.ops:
-            seen[op] += 1
+    firsts = [ops_of(step)[0] for step in executable.plan.steps]
+    block = firsts[0].parent_block() if firsts else None
+    for op in () if block is None else block.ops:
+        numbers[op] = seen[op.name]
+        seen[op.name] += 1
+    found: ByOp = {}
+    for op, step in zip(firsts, profile, strict=True):
+        name = "all reorders" if op.name.startswith("layout.") else f"{op.name} {numbers[op]}"
         found[name] = (found.get(name, (0, ""))[0] + step.nanoseconds, step.implementation)
     return found
 
 
-def _time(found: dict[str, tuple[int, str]], op: str) -> int:
+def _time(found: ByOp, op: str) -> int:
     return found.get(op, (0, ""))[0]
 
 
-def _by(found: dict[str, tuple[int, str]], op: str) -> str:
+def _by(found: ByOp, op: str) -> str:
     return found.get(op, (0, "nothing"))[1]
 
 

@@ -130,7 +130,7 @@ class _Settings:
     def program(self, module: ModuleOp, entry: str) -> _Program:
         """The module, which becomes ours, with its layouts chosen, compiled."""
         function = entry_point(module, entry)
-        _rewrite(module, function)
+        state_for_library(module, function)
         if is_open(module):
             optimize(
                 module,
@@ -143,7 +143,7 @@ class _Settings:
         return _Program(module, function, PlanRunner(plan, threads=self.threads, checked=self.checked))
 
 
-def _rewrite(module: ModuleOp, function: FuncOp) -> None:
+def state_for_library(module: ModuleOp, function: FuncOp) -> None:
     """Says the program, in place, in ops that there are kernels for, before layouts are chosen for them."""
     decompose_nodes(module)
     widen_half_floats(function, library())

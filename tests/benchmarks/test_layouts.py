@@ -9,7 +9,6 @@ import pytest
 
 from benchmarks import layouts
 from benchmarks.layouts import CHOOSERS, OURS, Measured, Row, explained, markdown, measure
-from layout_ir.backends.onednn.plan_runner import StepTime
 from layout_ir.passes.selection.options.conv_kernels import activation
 from tests.backends.onednn.small_programs import needs_library
 from tests.benchmarks.small_models import picture, save
@@ -60,24 +59,11 @@ def test_a_network_is_measured_with_every_choice(tmp_path: Path, monkeypatch: py
     assert "picture" in markdown([row])
 
 
-def step(op: str, implementation: str, nanoseconds: int) -> StepTime:
-    return StepTime((op,), implementation, ("nchw",), 1, nanoseconds)
-
-
 def test_what_explains_a_difference_is_named_by_the_op_and_what_computes_it():
-    ours = [
-        step("nn.conv", "gemm", 9000),
-        step("nn.conv", "jit", 1000),
-        step("layout.reorder", "reorder", 500),
-    ]
-    other = [
-        step("nn.conv", "jit", 2000),
-        step("layout.reorder", "reorder", 300),
-        step("nn.conv", "jit", 1000),
-    ]
+    ours = {"nn.conv 0": (9000, "gemm"), "nn.conv 1": (1000, "jit"), "all reorders": (500, "reorder")}
+    other = {"nn.conv 0": (2000, "jit"), "nn.conv 1": (1000, "jit"), "nn.concat 0": (70, "simple")}
     found = explained(ours, other)
-    assert found.startswith("nn.conv 0 9 us by gemm, not 2 by jit")
-    assert "all reorders" in found and "nn.conv 1" not in found
+    assert found == "nn.conv 0 9 us by gemm, not 2 by jit; all reorders 0 us by reorder, not 0 by nothing"
 
 
 def test_a_table_says_where_another_choice_is_faster():
