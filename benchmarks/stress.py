@@ -6,9 +6,10 @@
                                                    machine code kept nowhere and on disk
     python benchmarks/stress.py --load 60          60 s of 8 threads that call while others compile, drop and fork
     python benchmarks/stress.py --forks 40         40 children while two threads compile and drop
+    python benchmarks/stress.py --executable 60    60 s of 8 threads on one network; 100 are dropped
 
-The last three do only that, in processes of their own (`tests.backends.llvm.concurrent_use`). Without them, 200
-distinct kernels are compiled and dropped, five times over, and a large reorder is watched: it may take source,
+The last four do only that, all but the very last in processes of their own (`tests.backends.llvm.concurrent_use`).
+Without them, 200 distinct kernels are compiled and dropped, five times over, and a large reorder is watched: it may take source,
 destination and 1 MiB. Ends with status 1 where a byte is wrong, a process ends badly or memory does not return.
 """
 
@@ -51,6 +52,19 @@ def in_processes(args: argparse.Namespace) -> int:
     return bad
 
 
+def of_an_executable(seconds: float, threads: int) -> int:
+    """Status 1 where threads on one executable get wrong bits, or executables that are dropped keep memory."""
+    from tests.backends.onednn import executable_stress
+
+    outcome = executable_stress.hammer(threads, seconds)
+    print(f"{threads} threads, one executable: {outcome.calls} calls, {outcome.wrong} wrong", flush=True)
+    levels = list(executable_stress.dropped(20, 5))
+    for memory, alive in levels:
+        print(f"20 executables compiled and dropped: {memory >> 10} KiB resident, {alive} alive")
+    kept = levels[-1][0] - levels[0][0] >= 10 << 20 or any(alive for _, alive in levels)
+    return int(outcome.wrong > 0 or outcome.calls == 0 or kept)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -61,7 +75,10 @@ def main() -> int:
     parser.add_argument("--first-use", type=int, metavar="RUNS")
     parser.add_argument("--load", type=int, metavar="SECONDS")
     parser.add_argument("--forks", type=int, metavar="CHILDREN")
+    parser.add_argument("--executable", type=float, metavar="SECONDS")
     args = parser.parse_args()
+    if args.executable:
+        return of_an_executable(args.executable, args.threads)
     if args.first_use or args.load or args.forks:
         return 1 if in_processes(args) else 0
     outcome = stress.hammer(args.threads, args.kernels, args.seconds)

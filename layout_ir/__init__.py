@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from layout_ir.api.compiling import compile as compile
     from layout_ir.api.execute import run
     from layout_ir.api.exporting import to_onnx
+    from layout_ir.api.measured_selection import optimize
     from layout_ir.api.memory import NONE, Memory
     from layout_ir.api.mlir_export import to_mlir
     from layout_ir.api.optimizing import optimize_onnx
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from layout_ir.frontends.onnx import from_onnx
     from layout_ir.passes.explain_reorders import explain
     from layout_ir.passes.open_layouts import open_layouts
-    from layout_ir.passes.optimize_pipeline import optimize
     from layout_ir.version import __version__ as __version__
 
 _WHERE = {
@@ -76,7 +76,7 @@ _WHERE = {
     "from_onnx": "frontends.onnx",
     "layout_of": "api.program_layouts",
     "open_layouts": "passes.open_layouts",
-    "optimize": "passes.optimize_pipeline",
+    "optimize": "api.measured_selection",
     "optimize_onnx": "api.optimizing",
     "parse": "api.program_text",
     "peel": "algebra.refinement",

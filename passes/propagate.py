@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from layout_ir.certificate.checking import ATTRIBUTE as CERTIFICATE
+from layout_ir.certificate.checking import seal
 from layout_ir.diagnostics import remark
 from layout_ir.errors import LayoutError
 from layout_ir.files import all_or_none, write_result
@@ -21,12 +22,14 @@ from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.layout_pass import LayoutPass
 from layout_ir.passes.selection.costs.cost_model import CostModel
 from layout_ir.passes.selection.costs.cost_table import load_costs
+from layout_ir.passes.selection.costs.measured_costs import MeasuredCosts
 from layout_ir.passes.selection.options.conv_kernels import Target
 from layout_ir.passes.selection.options.targets import find_target, target_named
 from layout_ir.passes.selection.problem.selection import Selection
 from layout_ir.passes.selection.translation.apply import apply
 from layout_ir.passes.selection.translation.from_ir import build, is_open
 from layout_ir.passes.selection.translation.origin import origin_of, text_of
+from layout_ir.passes.selection.translation.price_statement import price_statement
 from layout_ir.passes.selection.translation.program_solution import certify_program, solve_program
 from layout_ir.selection.solver.selection_problem import Problem, Solution
 from layout_ir.selection.solver.solve import SOLVERS
@@ -68,6 +71,9 @@ def propagate(
             program = text_of(module) if attach else None
             origin = origin_of(chosen.name, costs, program, chosen_by)
             solution, certificate = certify_program(selection, time_limit, origin)
+            if isinstance(costs, MeasuredCosts) and opened:
+                origin["prices"] = price_statement(selection, costs, solution.choices).to_json()
+                certificate["seal"] = seal(certificate)
             if attach:
                 text = json.dumps(certificate, separators=(",", ":"))
                 module.attributes[CERTIFICATE] = StringAttr(text)
@@ -117,8 +123,8 @@ LARGE = "some value may be needed in more formats at once than could be told apa
 @dataclass(frozen=True)
 class SelectingPass(LayoutPass):
     """Options: `target` (host, avx2, avx512, channels-last, ..., or "package:name"), `solver` (exact, greedy, naive),
-    `costs`, the file of a cost table (or `calibrated`), `time_limit` in seconds, `report`, a file for the certificate,
-    and `attach`: whether the module carries the certificate as an attribute."""
+    `costs`, the file of a cost table or of measured prices (or `calibrated`, `measured`), `time_limit` in seconds,
+    `report`, a file for the certificate, and `attach`: whether the module carries the certificate as an attribute."""
 
     target: str = "host"
     solver: str = "exact"

@@ -35,8 +35,11 @@ from layout_ir.passes.selection.costs.cost_model import (
     reorder_bytes,
     reorder_ns,
 )
+from layout_ir.passes.selection.costs.measured_costs import MeasuredCosts
 from layout_ir.passes.selection.options.conv_kernels import Target
 from layout_ir.passes.selection.options.targets import target_named
+from layout_ir.passes.selection.translation.from_ir import build
+from layout_ir.passes.selection.translation.price_statement import PriceStatement, price_statement
 from layout_ir.selection.solver.selection_problem import Solution
 
 
@@ -80,6 +83,8 @@ class Report:
     """What cost and bound are counted in."""
     cost_model: str = ""
     """The costs and target that the solution is proven optimal for, in words."""
+    prices: PriceStatement | None = None
+    """Whose prices these are, and whether the optimum depends on the noise in them; None for costs of another kind."""
 
     def to_json(self, model: str) -> dict[str, Any]:
         """The object that `layout-ir optimize --json` prints; times in microseconds."""
@@ -107,6 +112,7 @@ class Report:
             "cost_model": self.cost_model,
             "omitted": [] if self.solution is None else list(self.solution.omitted),
             "unit": self.unit,
+            **({} if self.prices is None else {"prices": self.prices.to_json()}),
             "remaining": [
                 {
                     "value": entry.value,
@@ -141,7 +147,12 @@ def compare(
     used = costs or machine.own_costs()
     unit = "ns" if used is None else used.unit
     cost_model = proven_for(costs, machine.name)
-    report = Report(machine.name, ops, traffic(naive), traffic(optimized), solution, unit, cost_model)
+    prices = (
+        price_statement(build(module, machine, costs), costs, solution.choices)
+        if isinstance(costs, MeasuredCosts) and solution is not None
+        else None
+    )
+    report = Report(machine.name, ops, traffic(naive), traffic(optimized), solution, unit, cost_model, prices)
     return report, naive, optimized
 
 

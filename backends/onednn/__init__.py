@@ -3,9 +3,19 @@
 library              the installed library, bound by ctypes: engine, streams, threads
 memory_descriptors   layouts as its memory descriptors
 primitives           primitive descriptors, their post-ops, and what they ask for
+node_decomposition   opaque nodes -> ops
+half_floats          f16 and bf16 -> f32, where the library has no kernels for them
+gather_views         gathers by one index -> slices
+recognized_functions elementwise ops -> the one function that they are
+pad_folding          pads of their own -> pads of convolutions and pools
+dequantization       moves of dequantized tensors -> moves of integers
 op_primitives        one op -> the primitive that computes it in given layouts
+integer_primitives   the same on the integers that operands are dequantized from
+recurrent_primitives the same for LSTM and GRU nodes
 post_op_fusion       which ops behind a primitive become its post-ops, and the bytes that are not moved
 lifetime_plan        where in one arena each value lies while it lives
+placement            which values lie in a part of another's memory: concats and slices
 execution_plan       a function -> steps over buffers
+step_driver          steps run one after the other by machine code
 plan_runner          a plan -> a callable on tensors
 """

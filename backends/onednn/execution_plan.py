@@ -1,15 +1,15 @@
 """A function of one block as steps over buffers: what is executed, on which memory, in which order.
 
-A step is a primitive of the library, a compiled reorder, or an op by the NumPy reference. Views are no steps: their
-result is their operand's buffer under another layout. Constants are stored once, those of primitives as the primitives
-ask. An input is read where the caller has it, and a result is written where the caller gets it; all else lies in one
-arena, as the plan of lifetimes says.
+A step is a primitive of the library, a compiled reorder, a compiled loop, or an op by the NumPy reference. Views are no
+steps: their result is their operand's buffer under another layout. Constants are stored once, those of primitives as
+the primitives ask. An input is read where the caller has it, and a result is written where the caller gets it; all else
+lies in one arena, as the plan of lifetimes says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
@@ -18,12 +18,16 @@ from xdsl.ir import Operation, SSAValue
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm import Reorder, compile_reorder
+from layout_ir.backends.llvm.loops.compiled_loop import CompiledLoop
 from layout_ir.backends.onednn import memory_descriptors as descriptors
 from layout_ir.backends.onednn import op_primitives
 from layout_ir.backends.onednn.library import Handle, Library
 from layout_ir.backends.onednn.lifetime_plan import ArenaPlan, Lifetime, plan_arena
+from layout_ir.backends.onednn.loop_fusion import join_loops
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
+from layout_ir.backends.onednn.op_loops import OpLoop, loop_of
 from layout_ir.backends.onednn.op_primitives import Operand, Values
+from layout_ir.backends.onednn.placement import Part, part_of_slice, part_offset, parts_of_concats, sharing
 from layout_ir.backends.onednn.post_op_fusion import VIEWS, Group, Liveness, group_ops
 from layout_ir.backends.onednn.primitives import Argument, PrimitiveDescriptor, ReorderPrimitive
 from layout_ir.backends.reference.registered_ops import semantics_of
@@ -75,11 +79,13 @@ class Place:
     buffer: Buffer
     layout: Layout
     dtype: str
+    start: int = 0
+    """Bytes from the beginning of the buffer to that of the value, which may be a part of it."""
 
     @property
     def offset(self) -> int:
         """Bytes from the beginning of the buffer to position 0 of the layout."""
-        return self.layout.offset * storage(self.dtype).itemsize
+        return self.start + self.layout.offset * storage(self.dtype).itemsize
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,6 +117,16 @@ class KernelStep:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class LoopStep:
+    """An op, or elementwise ops behind each other, by a compiled loop."""
+
+    group: Group
+    kernel: CompiledLoop
+    operands: tuple[Place, ...]
+    result: Place
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ReferenceStep:
     """An op by the NumPy reference."""
 
@@ -119,12 +135,12 @@ class ReferenceStep:
     results: tuple[Place, ...]
 
 
-Step = PrimitiveStep | KernelStep | ReferenceStep
+Step = PrimitiveStep | KernelStep | LoopStep | ReferenceStep
 
 
 def ops_of(step: Step) -> list[Operation]:
     """The ops that a step computes."""
-    return step.group.ops if isinstance(step, PrimitiveStep) else [step.op]
+    return step.group.ops if isinstance(step, PrimitiveStep | LoopStep) else [step.op]
 
 
 @dataclass(eq=False)
@@ -193,18 +209,29 @@ class _Planner:
         self.out = ExecutionPlan(library)
         self._places: dict[SSAValue, Place] = {}
         self._last: dict[SSAValue, int] = {}
+        self._parts: dict[SSAValue, Part] = {}
+        """Values that are written into a part of another's buffer."""
+        self._wholes: set[Buffer] = set()
+        """Buffers that hold parts, over which nothing is written."""
 
     def plan(self, function: FuncOp, ops: list[Operation], fuse: bool) -> ExecutionPlan:
         for number, argument in enumerate(function.body.blocks[0].args):
             place = self._new(argument, Owner.INPUT, number)
             self._places[argument] = place
             self.out.inputs.append(place)
-        groups = group_ops(ops, self.values, fuse=fuse)
+        self._parts = parts_of_concats(ops, self.values)
         self._liveness = Liveness(ops)
+        kept = {self._liveness.root(value) for value in sharing(ops, self._parts)}
+        groups = group_ops(
+            ops,
+            self.values,
+            fuse=fuse,
+            kept=kept,
+            join=lambda groups, liveness: join_loops(groups, self.values, liveness, self.threads),
+        )
         for number, group in enumerate(groups):
-            for op in group.ops:
-                for operand in op.operands:
-                    self._last[self._liveness.root(operand)] = number
+            for value in group.read():
+                self._last[self._liveness.root(value)] = number
         for number, group in enumerate(groups):
             self._number = number
             self._group(group)
@@ -222,18 +249,35 @@ class _Planner:
         return buffer
 
     def _new(self, value: SSAValue, owner: Owner = Owner.ARENA, number: int = 0) -> Place:
+        """Memory for a value: a buffer of its own, or its part of another value's."""
         layout, dtype = layout_at_run_time(value.type), dtype_of(value.type)
+        part = self._parts.get(value)
+        if part is not None and owner is Owner.ARENA:
+            return self._part(part, value)
         if layout.first_address < 0:
             raise LayoutError(f"{layout} uses addresses below its buffer")
         size = max(layout.extent, 1) * storage(dtype).itemsize
         return Place(self._buffer(size, owner, number), layout, dtype)
 
+    def _part(self, part: Part, value: SSAValue) -> Place:
+        """The place of a part; memory for the whole is made with its first part."""
+        if part.whole not in self._places:
+            self._places[part.whole] = self._new(part.whole)
+        whole = self._places[part.whole]
+        self._wholes.add(whole.buffer)
+        layout, dtype = layout_at_run_time(value.type), dtype_of(value.type)
+        return Place(whole.buffer, layout, dtype, whole.start + part.offset * storage(dtype).itemsize)
+
     def _place(self, value: SSAValue) -> Place:
         """Where a value lies; a constant is stored when it is first asked for."""
         if value not in self._places:
             op = value.owner
-            assert isinstance(op, nn.ConstantOp)
-            tensor = SEMANTICS[nn.ConstantOp](op)
+            if isinstance(op, ReorderOp):
+                assert isinstance(op.input.owner, nn.ConstantOp)
+                tensor = SEMANTICS[ReorderOp](op, SEMANTICS[nn.ConstantOp](op.input.owner))
+            else:
+                assert isinstance(op, nn.ConstantOp)
+                tensor = SEMANTICS[nn.ConstantOp](op)
             stored = _aligned_copy(np.ascontiguousarray(tensor.buffer))
             buffer = self._buffer(stored.nbytes, Owner.CONSTANT, array=stored)
             self._places[value] = Place(buffer, tensor.layout, tensor.dtype)
@@ -242,20 +286,22 @@ class _Planner:
     def _alike_over(self, group: Group) -> SSAValue | None:
         """An operand over whose memory an elementwise group may write its result."""
         op = group.ops[0]
-        if not isinstance(op, nn.ElementwiseOp) or group.primitive is None:
+        if not isinstance(op, nn.ElementwiseOp) or group.primitive is None or group.result in self._parts:
             return None
         result = self.values.layout(group.result)
         used = [operand.value for operand in group.operands.values() if operand.value is not None]
         first = group.operands[Argument.SRC].value
         if first is None or sum(self._liveness.root(v) is self._liveness.root(first) for v in used) != 1:
             return None
-        return first if self._may_write_over(first, result) else None
+        alike = dtype_of(first.type) == dtype_of(group.result.type)
+        return first if alike and self._may_write_over(first, result) else None
 
     def _may_write_over(self, value: SSAValue, layout: Layout) -> bool:
         root = self._liveness.root(value)
         buffer = self._place(value).buffer
         return (
             buffer.owner is Owner.ARENA
+            and buffer not in self._wholes
             and root is value
             and self._last.get(root, -1) <= self._number
             and op_primitives.lie_alike(self.values.layout(value), layout)
@@ -267,15 +313,65 @@ class _Planner:
         op = group.ops[-1]
         if isinstance(op, nn.ConstantOp | ReturnOp):
             return
-        if group.primitive is not None:
+        if isinstance(op, ReorderOp) and self.values.constant(op.result) is not None:
+            return  # stored when it is first asked for
+        alone = group.loop is None and len(group.ops) == 1
+        if alone and isinstance(op, nn.ConcatOp) and self._joined(op):
+            return
+        part = part_of_slice(op, self.values) if alone else None
+        if part is not None:
+            self._place(part.whole)
+            self._places[op.results[0]] = self._part(part, op.results[0])
+        elif group.primitive is not None:
             self._primitive(group)
         elif isinstance(op, VIEWS):
             self._view(op)
-        elif not self._moves(op):
+        elif group.loop is None and self._moves(op):
+            return
+        elif (loop := group.loop or loop_of(group.ops, self.threads)) is not None:
+            self._loop(group, loop)
+        else:
             operands = tuple(self._place(value) for value in op.operands)
             results = tuple(self._new(value) for value in op.results)
             self._places.update(zip(op.results, results, strict=True))
             self.out.steps.append(ReferenceStep(op, operands, results))
+
+    def _joined(self, op: nn.ConcatOp) -> bool:
+        """Moves what does not yet lie in the result of a concat, where something does; whether it does."""
+        whole = self._places.get(op.result)
+        if whole is None:
+            return False
+        layout, pairs, at = self.values.layout(op.result), list[tuple[Place, Place]](), 0
+        for value in op.operands:
+            place = self._place(value)
+            starts = tuple(at if d == op.axis else 0 for d in range(layout.rank))
+            at += place.layout.shape[op.axis]
+            offset = part_offset(layout, place.layout, starts)
+            if offset is not None and self._parts.get(value) == Part(op.result, offset):
+                there = whole.start + offset * storage(place.dtype).itemsize
+                if (place.buffer, place.start) == (whole.buffer, there):
+                    continue
+            pairs.append((place, replace_layout(whole, layout.slice(starts, place.layout.shape))))
+        if pairs:
+            self._move(op, pairs)
+        return True
+
+    def _loop(self, group: Group, loop: OpLoop) -> None:
+        operands = tuple(self._place(value) for value in loop.operands)
+        target = self._over_operand(group, loop) or self._new(group.result)
+        self._places[group.result] = target
+        self.out.bytes_not_moved += group.bytes_not_moved
+        self.out.steps.append(LoopStep(group, loop.kernel, operands, target))
+
+    def _over_operand(self, group: Group, loop: OpLoop) -> Place | None:
+        """The result of a loop in the memory of an operand that lies like it and that nobody needs later."""
+        layout, dtype = self.values.layout(group.result), dtype_of(group.result.type)
+        roots = [self._liveness.root(value) for value in set(loop.operands)]
+        for value in loop.operands if loop.is_in_place_safe and group.result not in self._parts else ():
+            alone = roots.count(self._liveness.root(value)) == 1 and dtype_of(value.type) == dtype
+            if alone and self._may_write_over(value, layout):
+                return replace(self._place(value), layout=layout)
+        return None
 
     def _view(self, op: Operation) -> None:
         source = self._place(op.operands[0])
@@ -285,10 +381,10 @@ class _Planner:
             if not seen.same_map(result):
                 target = self._new(op.results[0])
                 self._places[op.results[0]] = target
-                self._move(op, [(Place(source.buffer, seen, source.dtype), target)])
+                self._move(op, [(replace_layout(source, seen), target)])
                 return
             result = seen
-        self._places[op.results[0]] = Place(source.buffer, result, source.dtype)
+        self._places[op.results[0]] = replace_layout(source, result)
 
     def _moves(self, op: Operation) -> bool:
         """Plans an op that only moves elements as compiled reorders, where there are such; whether it has."""
@@ -306,7 +402,8 @@ class _Planner:
             self._move(op, pairs, conversion)
         except LayoutError:
             del self._places[op.results[0]]
-            self.out.buffers.remove(target.buffer)
+            if target.buffer not in self._wholes:
+                self.out.buffers.remove(target.buffer)
             return False
         return True
 
@@ -355,7 +452,9 @@ class _Planner:
         if over is None:
             target = self._new(group.result)
         else:
-            target = Place(self._place(over).buffer, self.values.layout(group.result), "f32")
+            result = group.result
+            layout = self.values.layout(result)
+            target = replace(self._place(over), layout=layout, dtype=dtype_of(result.type))
         arguments = [
             self._argument(group.ops[0], number, operand, group.descriptor)
             for number, operand in group.operands.items()
@@ -392,8 +491,8 @@ class _Planner:
 
     def _pack(self, constant: Array, wanted: MemoryDescriptor) -> Buffer:
         """A buffer with a constant as `wanted` has it."""
-        plain = descriptors.row_major(self.library, constant.shape)
-        source = _aligned_copy(np.ascontiguousarray(constant, np.float32))
+        plain = descriptors.row_major(self.library, constant.shape, descriptors.dtype_of_array(constant))
+        source = _aligned_copy(np.ascontiguousarray(constant))
         if self.library.api.dnnl_memory_desc_equal(plain.handle, wanted.handle):
             return self._buffer(source.nbytes, Owner.CONSTANT, array=source)
         packed = _aligned(wanted.nbytes)
@@ -437,13 +536,15 @@ def buffers_of(step: Step) -> list[Buffer]:
             return [argument.buffer for argument in step.arguments]
         case KernelStep():
             return [place.buffer for _, source, target in step.moves for place in (source, target)]
+        case LoopStep():
+            return [place.buffer for place in (*step.operands, step.result)]
         case ReferenceStep():
             return [place.buffer for place in (*step.operands, *step.results)]
 
 
 def replace_layout(place: Place, layout: Layout) -> Place:
     """The same buffer under another layout."""
-    return Place(place.buffer, layout, place.dtype)
+    return replace(place, layout=layout)
 
 
 def _aligned(size: int) -> Array:

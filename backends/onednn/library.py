@@ -12,12 +12,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from layout_ir.elements.element_types import element_type
 from layout_ir.errors import LayoutError
-from layout_ir.passes.selection.options.onednn_package import installed, is_sycl, load
+from layout_ir.passes.selection.options.onednn_package import installed, instruction_set, is_sycl, load
 
 MAX_NDIMS = 12
 
 _CPU, _IN_ORDER = 1, 1
+
+_IMPLEMENTATION = 8
+"""The query for the name of an implementation."""
 
 _STATUS = {1: "out of memory", 2: "invalid arguments", 3: "unimplemented", 5: "runtime error"}
 
@@ -42,6 +46,7 @@ _PRIMITIVE_ARGUMENTS: dict[str, list[Any]] = {
     "eltwise_forward": [c_int, c_int, c_void_p, c_void_p, c_float, c_float],
     "binary": [c_int, c_void_p, c_void_p, c_void_p],
     "pooling_forward": [c_int, c_int, *[c_void_p] * 7],
+    "prelu_forward": [c_int, c_void_p, c_void_p, c_void_p],
     "softmax_forward": [c_int, c_int, c_void_p, c_void_p, c_int],
     "layer_normalization_forward": [c_int, c_void_p, c_void_p, c_void_p, c_float, c_uint],
     "batch_normalization_forward": [c_int, c_void_p, c_void_p, c_float, c_uint],
@@ -49,6 +54,9 @@ _PRIMITIVE_ARGUMENTS: dict[str, list[Any]] = {
     "reduction": [c_int, c_void_p, c_void_p, c_float, c_float],
     "resampling_forward": [c_int, c_int, c_void_p, c_void_p, c_void_p],
     "concat": [c_void_p, c_int, c_int, c_void_p],
+    "lstm_forward": [c_int, c_int, *[c_void_p] * 11, c_uint],
+    "gru_forward": [c_int, c_int, *[c_void_p] * 7, c_uint],
+    "lbr_gru_forward": [c_int, c_int, *[c_void_p] * 7, c_uint],
     "lrn_forward": [c_int, c_int, c_void_p, c_void_p, c_int64, c_float, c_float, c_float],
 }
 """Types of the arguments of `dnnl_*_primitive_desc_create` between the engine and the attributes."""
@@ -74,8 +82,11 @@ class Library:
         if self.api.dnnl_engine_create(byref(self.engine), _CPU, 0):
             raise LayoutError(f"{path.name} offers no CPU engine")
         found = self.api.dnnl_version().contents
+        self._computes: dict[str, bool] = {}
         self.version = f"{found.major}.{found.minor}.{found.patch}"
         """The release of the library, as 3.13.2."""
+        self.instruction_set = instruction_set(self.api)
+        """The instructions that its kernels use, as avx2 or avx512_core_bf16."""
 
     def __str__(self) -> str:
         return f"oneDNN {self.version} ({'OpenMP' if self.is_synchronous else 'SYCL'})"
@@ -94,6 +105,31 @@ class Library:
         """Raises Refused where `status`, of the call that `what` names, is not success."""
         if status:
             raise Refused(f"{what}: {_STATUS.get(status, f'status {status}')}")
+
+    def computes(self, dtype: str) -> bool:
+        """Whether it has a compiled matrix product on floats of `dtype`, as the CPU must be able to."""
+        if dtype not in self._computes:
+            self._computes[dtype] = self._has_product(element_type(dtype).onednn)
+        return self._computes[dtype]
+
+    def _has_product(self, code: int) -> bool:
+        extents, strides = (32, 32), (32, 1)
+        owners: list[Handle] = []
+        try:
+            for _ in range(3):
+                handle = c_void_p()
+                call = self.api.dnnl_memory_desc_create_with_strides
+                self.check(call(byref(handle), 2, dims(extents), code, dims(strides)), "memory descriptor")
+                owners.append(Handle(handle, self.api.dnnl_memory_desc_destroy))
+            left, right, result = (owner.value for owner in owners)
+            found = c_void_p()
+            create = self.api.dnnl_matmul_primitive_desc_create
+            self.check(create(byref(found), self.engine, left, right, None, result, None), "matmul")
+        except Refused:
+            return False
+        owner, name = Handle(found, self.api.dnnl_primitive_desc_destroy), c_char_p()
+        self.check(self.api.dnnl_primitive_desc_query(owner.value, _IMPLEMENTATION, 0, byref(name)), "matmul")
+        return not (name.value or b"").startswith(b"ref")
 
     def new_stream(self) -> Handle:
         """A stream; executions on one stream are one after the other, so each thread has its own."""
@@ -157,6 +193,8 @@ def _declare(api: Any) -> None:
     api.dnnl_primitive_attr_create.argtypes = [c_void_p]
     api.dnnl_primitive_attr_set_scratchpad_mode.argtypes = [c_void_p, c_int]
     api.dnnl_primitive_attr_set_post_ops.argtypes = [c_void_p, c_void_p]
+    api.dnnl_primitive_attr_set_scales_mask.argtypes = [c_void_p, c_int, c_int]
+    api.dnnl_primitive_attr_set_zero_points_mask.argtypes = [c_void_p, c_int, c_int]
     api.dnnl_post_ops_create.argtypes = [c_void_p]
     api.dnnl_post_ops_append_eltwise.argtypes = [c_void_p, c_int, c_float, c_float]
     api.dnnl_post_ops_append_binary.argtypes = [c_void_p, c_int, c_void_p]

@@ -15,6 +15,7 @@ from itertools import pairwise
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.onednn.library import Handle, Library, Refused, dims
 from layout_ir.elements.element_types import element_type
+from layout_ir.elements.numpy_types import Array
 from layout_ir.errors import LayoutError
 from layout_ir.notations.onednn import BlockingDesc
 
@@ -77,6 +78,20 @@ def strided(
 def row_major(library: Library, extents: Sequence[int], dtype: str = "f32") -> MemoryDescriptor:
     """A descriptor of dense elements in row-major order."""
     return strided(library, extents, row_major_strides(extents), dtype)
+
+
+def dtype_of_array(array: Array) -> str:
+    """The element type of the arrays that constants are kept in: bf16 and f16 are bits there, as `storage` has them.
+
+    Raises Refused for elements that the library has no type for.
+    """
+    found = _ARRAYS.get(array.dtype.name)
+    if found is None:
+        raise Refused(f"the library has no elements of {array.dtype.name}")
+    return found
+
+
+_ARRAYS = {"float32": "f32", "int8": "i8", "uint8": "ui8", "int32": "i32", "float16": "f16", "uint16": "bf16"}
 
 
 def row_major_strides(extents: Sequence[int]) -> tuple[int, ...]:

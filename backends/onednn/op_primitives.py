@@ -28,21 +28,24 @@ from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
 from layout_ir.backends.onednn.primitives import (
     GLOBAL_STATISTICS,
     INFERENCE,
+    POST_OP_STEP,
     WITH_SCALE,
     WITH_SHIFT,
     Algorithm,
     Argument,
+    BinaryPostOp,
     EltwisePostOp,
     PostOp,
+    Quantization,
     Request,
     descriptor_array,
 )
-from layout_ir.backends.reference.semantics import layout_at_run_time, literal_array
+from layout_ir.backends.reference.semantics import SEMANTICS, layout_at_run_time, literal_array
 from layout_ir.backends.reference.tensor import same_box
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import dtype_of
+from layout_ir.dialects.layout import ReorderOp, dtype_of
 from layout_ir.dialects.nn.source_positions import nearest_positions, resize_positions, resize_scales
-from layout_ir.elements.numpy_types import Array
+from layout_ir.elements.numpy_types import Array, widen
 from layout_ir.errors import LayoutError
 
 
@@ -70,6 +73,8 @@ class OpPrimitive:
     """The extents of the result, as the primitive knows them: a matmul may take all batches as rows. Empty where its
     dims stand in another order, so that no constant is broadcast to it."""
     post_ops: tuple[PostOp, ...] = ()
+    quantization: tuple[Quantization, ...] = ()
+    """Scales and zero points, which are arguments among the operands."""
 
 
 class Values:
@@ -77,17 +82,32 @@ class Values:
 
     def __init__(self, library: Library) -> None:
         self.library = library
+        self._converted: dict[SSAValue, Array] = {}
 
     def layout(self, value: SSAValue) -> Layout:
         """The layout in which a value lies."""
         return layout_at_run_time(value.type)
 
+    def dtype(self, value: SSAValue) -> str:
+        """The type of the elements of a value."""
+        return dtype_of(value.type)
+
     def constant(self, value: SSAValue) -> Array | None:
-        """The elements of a constant in their shape; None for any other value."""
+        """The elements of a constant in their shape, and those of one that is converted; floats of 16 bits as f32.
+
+        None for any other value."""
         op = value.owner
+        if isinstance(op, ReorderOp) and isinstance(op.input.owner, nn.ConstantOp) and not op.keeps_elements:
+            if value not in self._converted:
+                stored = SEMANTICS[nn.ConstantOp](op.input.owner)
+                self._converted[value] = widened(
+                    SEMANTICS[ReorderOp](op, stored).logical(), dtype_of(value.type)
+                )
+            return self._converted[value]
         if not isinstance(op, nn.ConstantOp):
             return None
-        return np.broadcast_to(literal_array(op), self.layout(value).shape)
+        elements = widened(literal_array(op), dtype_of(value.type))
+        return np.broadcast_to(elements, self.layout(value).shape)
 
     def scalar(self, value: SSAValue) -> float | None:
         """The number that all elements of a constant are, where it has one element or is a splat."""
@@ -95,7 +115,7 @@ class Values:
         if not isinstance(op, nn.ConstantOp):
             return None
         array = literal_array(op)
-        return float(array.reshape(-1)[0]) if array.size == 1 else None
+        return float(widened(array.reshape(-1)[:1], dtype_of(value.type))[0]) if array.size == 1 else None
 
     def descriptor(
         self, value: SSAValue, shape: Sequence[int] | None = None, *, writes: bool = False
@@ -109,7 +129,7 @@ class Values:
                 layout = layout.reshape(shape)
             except LayoutError as error:
                 raise Refused(str(error)) from None
-        return descriptors.descriptor_of(self.library, layout, dtype_of(value.type))
+        return descriptors.descriptor_of(self.library, layout, self.dtype(value))
 
     def operand(
         self, value: SSAValue, shape: Sequence[int] | None = None, *, chosen: bool = False
@@ -120,54 +140,80 @@ class Values:
         if constant is None:
             found = self.descriptor(value, shape)
             return Operand(value, found), found
-        return self.packed(constant.reshape(shape if shape is not None else constant.shape), chosen=chosen)
+        seen = constant.reshape(shape if shape is not None else constant.shape)
+        return self.packed(seen, chosen=chosen, dtype=self.dtype(value))
 
-    def packed(self, constant: Array, *, chosen: bool = False) -> tuple[Operand, MemoryDescriptor]:
-        """A constant operand, and its descriptor."""
+    def packed(
+        self, constant: Array, *, chosen: bool = False, dtype: str | None = None
+    ) -> tuple[Operand, MemoryDescriptor]:
+        """A constant operand, stored as elements of `dtype`, and its descriptor."""
         make = descriptors.any_format if chosen else descriptors.row_major
-        found = make(self.library, constant.shape)
+        found = make(self.library, constant.shape, dtype or descriptors.dtype_of_array(constant))
         return Operand(None, None if chosen else found, constant), found
+
+
+def widened(elements: Array, dtype: str) -> Array:
+    """Stored elements, of floats of 16 bits as f32: what constants are scaled and compared in."""
+    return widen(elements, dtype).astype(np.float32) if dtype in ("f16", "bf16") else elements
 
 
 Candidates = Iterator[OpPrimitive]
 Builder = Callable[[Any, Values], Candidates]
 
 
+FLOATS = ("f32", "bf16", "f16")
+"""Element types that primitives compute on; which of them a library has, `Library.computes` says."""
+
+
 def candidates(op: Operation, values: Values) -> Candidates:
-    """The primitives to ask for, best first; none for an op that the library lacks, or other elements than f32.
+    """The primitives to ask for, best first; none for an op that the library lacks, or other elements than floats.
 
     Raises Refused from one that the library cannot say: there may be others behind it.
     """
-    builder = _BUILDERS.get(type(op))
+    builders = builders_of(op)
     tensors = (*op.operands, *op.results)
-    if builder is None or any(dtype_of(value.type) != "f32" for value in tensors):
+    types = {dtype_of(value.type) for value in tensors}
+    wanted = (*FLOATS, "i8", "ui8") if isinstance(op, nn.MaxPoolOp) else FLOATS
+    if not builders or len(types) > 1 or not types <= set(wanted):
         return
     if any(not values.layout(value).nelems for value in tensors):
         return
-    for build in builder:
+    for build in builders:
         try:
             yield from build(op, values)
         except Refused:
             continue
 
 
+def builders_of(op: Operation) -> tuple[Builder, ...]:
+    """What gives primitives for ops like `op`, the builder of the best first."""
+    return _BUILDERS.get(type(op), ())
+
+
 # Convolution ----------------------------------------------------------------------------------------------------------
 
 
 def _convolution(op: nn.ConvOp, values: Values) -> Candidates:
-    """On the operand as it lies; where no kernel takes that beside the result, with it brought into the order of the
+    """On the operand in each of the orders of `_sources`."""
+    for source in _sources(op, values):
+        with suppress(Refused):
+            yield _convolution_of(op, values, source)
+
+
+def _sources(op: nn.ConvOp | nn.ConvTransposeOp, values: Values) -> Iterator[Operand]:
+    """The operand as it lies; where no kernel takes that beside the result, with it brought into the order of the
     result first, or into row-major order."""
     with suppress(Refused):
-        yield _convolution_of(op, values, Operand(op.x, values.descriptor(op.x)))
+        yield Operand(op.x, values.descriptor(op.x))
     x = values.layout(op.x)
     for fmt in (values.layout(op.result).format, Format.row_major(x.names)):
         with suppress(Refused, LayoutError):
             moved = fmt.with_pad("undef").bind(x.shape)
             moved = fmt.with_pad("zero").bind(x.shape) if moved.is_padded else moved
-            descriptor = descriptors.descriptor_of(values.library, moved, "f32")
+            descriptor = descriptors.descriptor_of(values.library, moved, values.dtype(op.x))
             # Dims of one element may stand anywhere: the same memory, which kernels take in one of the orders alone.
             same = moved.same_map(x) and not x.is_padded
-            yield _convolution_of(op, values, Operand(op.x, descriptor, moved=None if same else moved))
+            yield Operand(op.x, descriptor, moved=None if same else moved)
 
 
 def _convolution_of(op: nn.ConvOp, values: Values, source: Operand) -> OpPrimitive:
@@ -196,20 +242,20 @@ def _deconvolution(op: nn.ConvTransposeOp, values: Values) -> Candidates:
         return
     c, o = constant.shape[:2]
     grouped = constant.reshape(op.group, c // op.group, o, *constant.shape[2:]).swapaxes(1, 2)
-    weights, wanted = values.packed(grouped if op.group > 1 else grouped[0], chosen=True)
-    x, y = values.descriptor(op.x), values.descriptor(op.result, writes=True)
-    operands: dict[int, Operand] = {Argument.SRC: Operand(op.x, x), Argument.WEIGHTS: weights}
+    weights, wanted = values.packed(
+        grouped if op.group > 1 else grouped[0], chosen=True, dtype=values.dtype(op.w)
+    )
+    y = values.descriptor(op.result, writes=True)
+    operands: dict[int, Operand] = {Argument.WEIGHTS: weights}
     bias: MemoryDescriptor | None = None
     if op.b is not None:
         operands[Argument.BIAS], bias = values.operand(op.b)
     ends = [end - more for end, more in zip(op.pads[rank:], op.output_padding, strict=True)]
     windows = (dims(op.strides), dims(d - 1 for d in op.dilations), dims(op.pads[:rank]), dims(ends))
-    request = Request(
-        "deconvolution_forward",
-        (INFERENCE, Algorithm.DECONVOLUTION, x, wanted, bias, y, *windows),
-        (windows,),
-    )
-    yield OpPrimitive(request, operands, y, values.layout(op.result).shape)
+    for source in _sources(op, values):
+        given = (source.descriptor, wanted, bias, y, *windows)
+        request = Request("deconvolution_forward", (INFERENCE, Algorithm.DECONVOLUTION, *given), (windows,))
+        yield OpPrimitive(request, {Argument.SRC: source, **operands}, y, values.layout(op.result).shape)
 
 
 # Matrix products ------------------------------------------------------------------------------------------------------
@@ -262,7 +308,8 @@ def _transposed_operand(
 ) -> tuple[Operand, MemoryDescriptor]:
     constant = values.constant(value)
     if constant is not None:
-        return values.packed(constant.reshape(shape).swapaxes(-1, -2), chosen=chosen)
+        turned = constant.reshape(shape).swapaxes(-1, -2)
+        return values.packed(turned, chosen=chosen, dtype=values.dtype(value))
     descriptor = _transposed(values.descriptor(value, shape))
     return Operand(value, descriptor), descriptor
 
@@ -271,10 +318,9 @@ def _gemm(op: nn.GemmOp, values: Values) -> Candidates:
     """A' * B' with C as bias or post-op; K may run in any order in which the left operand happens to lie, if the right
     one is a constant, whose rows are packed in the same order."""
     m, n = values.layout(op.result).shape
-    c = None if op.c is None else values.constant(op.c)
-    if op.alpha != 1 or (op.c is not None and c is None and op.beta != 1):
-        return
     right = values.constant(op.b)
+    # Of integers, the scales have it.
+    alpha = op.alpha if values.dtype(op.b) in FLOATS else 1.0
     order: Array | None = None
     try:
         x = _transposed(values.descriptor(op.a)) if op.trans_a else values.descriptor(op.a)
@@ -282,31 +328,63 @@ def _gemm(op: nn.GemmOp, values: Values) -> Candidates:
         order = None if op.trans_a or right is None else _dense_rows(values.layout(op.a))
         if order is None:
             raise
-        x = descriptors.row_major(values.library, (m, len(order)))
+        x = descriptors.row_major(values.library, (m, len(order)), values.dtype(op.a))
     if right is not None:
         matrix = right.T if op.trans_b else right
-        weights, wanted = values.packed(matrix if order is None else matrix[order], chosen=True)
+        matrix, alpha = (matrix, alpha) if alpha == 1 else (matrix * np.float32(alpha), 1.0)
+        rows = matrix if order is None else matrix[order]
+        weights, wanted = values.packed(rows, chosen=True, dtype=values.dtype(op.b))
     else:
         plain = values.descriptor(op.b)
         wanted = _transposed(plain) if op.trans_b else plain
         weights = Operand(op.b, wanted)
     operands: dict[int, Operand] = {Argument.SRC: Operand(op.a, x), Argument.WEIGHTS: weights}
     y = values.descriptor(op.result, writes=True)
-    bias: MemoryDescriptor | None = None
-    if c is not None:
-        addend = np.asarray(c * np.float32(op.beta), np.float32)
-        shape = (1,) * (2 - addend.ndim) + addend.shape
-        if shape[0] != 1:
-            return
-        row = np.broadcast_to(addend.reshape(shape), (1, n))
-        operands[Argument.BIAS], bias = values.packed(row)
-    elif op.c is not None:
-        shape = values.layout(op.c).shape
-        if shape not in ((n,), (1, n)):
-            return
-        operands[Argument.BIAS], bias = values.operand(op.c, (1, n))
+    bias, post_ops = _addend(op, values, alpha, operands, y)
     request = Request("matmul", (x, wanted, bias, y))
-    yield OpPrimitive(request, operands, y, (m, n))
+    yield OpPrimitive(request, operands, y, (m, n), post_ops)
+
+
+def _addend(
+    op: nn.GemmOp, values: Values, alpha: float, operands: dict[int, Operand], y: MemoryDescriptor
+) -> tuple[MemoryDescriptor | None, tuple[PostOp, ...]]:
+    """alpha * A * B + beta * C as a bias and post-ops behind A * B, whose operands are added to `operands`.
+
+    Raises Refused where there are none.
+    """
+    m, n = values.layout(op.result).shape
+    scaled = () if alpha == 1 else (EltwisePostOp(Algorithm.LINEAR, alpha, 0.0),)
+    if op.c is None or op.beta == 0:
+        return None, scaled
+    c, shape = values.constant(op.c), values.layout(op.c).shape
+    is_row = len(shape) == 0 or (shape[-1] in (1, n) and (len(shape) == 1 or shape[0] == 1))
+    if c is not None and alpha != 0 and is_row:
+        row = np.broadcast_to(np.asarray(c * np.float32(op.beta / alpha), np.float32), (1, n))
+        operands[Argument.BIAS], bias = values.packed(row)
+        return bias, scaled
+    if c is None and alpha == op.beta == 1 and shape in ((n,), (1, n)):
+        operands[Argument.BIAS], bias = values.operand(op.c, (1, n))
+        return bias, ()
+    if c is not None:
+        if y.blocking().strides != (n, 1):
+            raise Refused("a constant is added to results in row-major order")
+        matrix = np.broadcast_to(np.asarray(c * np.float32(op.beta), np.float32), (m, n))
+        operand, other = values.packed(matrix)
+        chain: tuple[PostOp, ...] = (*scaled, BinaryPostOp(Algorithm.ADD, other))
+        operands[Argument.SRC_OF_POST_OP + POST_OP_STEP * len(scaled)] = operand
+        return None, chain
+    if shape in ((n,), (1, n)):
+        operand, other = values.operand(op.c, (1, n))
+    elif lie_alike(values.layout(op.c), values.layout(op.result)):
+        operand, other = Operand(op.c, y), y
+    else:
+        raise Refused("the addend lies unlike the result")
+    # alpha * AB + beta * C = beta * (alpha / beta * AB + C)
+    ratio = alpha / op.beta
+    first = () if ratio == 1 else (EltwisePostOp(Algorithm.LINEAR, ratio, 0.0),)
+    last = () if op.beta == 1 else (EltwisePostOp(Algorithm.LINEAR, op.beta, 0.0),)
+    operands[Argument.SRC_OF_POST_OP + POST_OP_STEP * len(first)] = operand
+    return None, (*first, BinaryPostOp(Algorithm.ADD, other), *last)
 
 
 def _transposed(descriptor: MemoryDescriptor) -> MemoryDescriptor:
@@ -377,7 +455,7 @@ def _like_operand(op: Any, values: Values, result: Sequence[int] | None) -> Memo
         seen = values.layout(op.x).format.bind(shape)
         same = seen.same_map(y if result is None else y.reshape(shape))
         if same and not y.is_padded and not y.offset:
-            return descriptors.descriptor_of(values.library, seen, "f32")
+            return descriptors.descriptor_of(values.library, seen, values.dtype(op.result))
     return values.descriptor(op.result, result, writes=True)
 
 
@@ -432,7 +510,7 @@ def _layer_norm(op: nn.LayerNormOp, values: Values) -> Candidates:
             wide = np.broadcast_to(constant, shape[first:]) if constant.size > 1 else constant.reshape(-1)
             operands[argument], _ = values.packed(np.broadcast_to(wide.reshape(-1), (columns,)))
         elif values.layout(value).shape == shape[first:]:
-            operands[argument], _ = values.operand(value, (columns,))
+            operands[argument] = _parameter(value, values, (columns,))
         else:
             return
         flags |= WITH_SHIFT if argument == Argument.SHIFT else 0
@@ -441,13 +519,23 @@ def _layer_norm(op: nn.LayerNormOp, values: Values) -> Candidates:
     yield OpPrimitive(request, operands, y, (rows, columns))
 
 
+def _parameter(value: SSAValue, values: Values, shape: tuple[int, ...] | None = None) -> Operand:
+    """A factor or statistic, which the library takes as f32. Raises Refused where it is computed in another type."""
+    constant = values.constant(value)
+    if constant is not None:
+        return values.packed(constant)[0]
+    if values.dtype(value) != "f32":
+        raise Refused("factors and statistics are f32")
+    return values.operand(value, shape)[0]
+
+
 def _batch_norm(op: nn.BatchNormOp, values: Values) -> Candidates:
     x, y = values.descriptor(op.x), values.descriptor(op.result, writes=True)
     operands: dict[int, Operand] = {Argument.SRC: Operand(op.x, x)}
     for argument, value in (
         (Argument.SCALE, op.scale), (Argument.SHIFT, op.bias), (Argument.MEAN, op.mean), (Argument.VARIANCE, op.var)
     ):  # fmt: skip
-        operands[argument], _ = values.operand(value)
+        operands[argument] = _parameter(value, values)
     flags = GLOBAL_STATISTICS | WITH_SCALE | WITH_SHIFT
     request = Request("batch_normalization_forward", (INFERENCE, x, y, op.epsilon, flags))
     yield OpPrimitive(request, operands, y, values.layout(op.result).shape)
@@ -570,6 +658,10 @@ def _with_number(op: nn.BinaryOp, number: float, is_first: bool) -> EltwisePostO
             return EltwisePostOp(Algorithm.SQUARE)
         case nn.PowOp() if not is_first and number == 0.5:
             return EltwisePostOp(Algorithm.SQRT)
+        case nn.PowOp() if not is_first:
+            return EltwisePostOp(Algorithm.POW, 1.0, number)
+        case nn.PReluOp() if not is_first:
+            return EltwisePostOp(Algorithm.RELU, number)
         case _:
             return None
 
@@ -599,7 +691,7 @@ def _eltwise(op: nn.ElementwiseOp, values: Values) -> Candidates:
     value, function = found
     x, y = values.layout(value), values.layout(op.result)
     if lie_alike(x, y):
-        source = target = descriptors.row_major(values.library, (y.extent,))
+        source = target = descriptors.row_major(values.library, (y.extent,), values.dtype(op.result))
         extents: tuple[int, ...] = (y.extent,)
     else:
         source, target = values.descriptor(value), values.descriptor(op.result, writes=True)
@@ -617,7 +709,7 @@ def _binary_alike(op: nn.BinaryOp, values: Values) -> Candidates:
         lie_alike(values.layout(value), y) and values.constant(value) is None for value in op.operands
     ):
         return
-    flat = descriptors.row_major(values.library, (y.extent,))
+    flat = descriptors.row_major(values.library, (y.extent,), values.dtype(op.result))
     request = Request("binary", (BINARY[type(op)], flat, flat, flat))
     operands: dict[int, Operand] = {
         Argument.SRC: Operand(op.lhs, flat),
@@ -644,6 +736,18 @@ def _binary(op: nn.BinaryOp, values: Values) -> Candidates:
     second, wanted = values.operand(rhs, (1,) * (len(shape) - len(other)) + other)
     request = Request("binary", (BINARY[type(op)], source, wanted, y))
     yield OpPrimitive(request, {Argument.SRC: x, Argument.SRC_1: second}, y, shape)
+
+
+def _prelu(op: nn.PReluOp, values: Values) -> Candidates:
+    """Slopes broadcast to x; those that are no constant lie as the library takes them, row-major."""
+    shape = values.layout(op.result).shape
+    if values.layout(op.lhs).shape != shape or not shape:
+        return
+    x, y = values.descriptor(op.lhs), values.descriptor(op.result, writes=True)
+    other = values.layout(op.rhs).shape
+    slopes, wanted = values.operand(op.rhs, (1,) * (len(shape) - len(other)) + other, chosen=True)
+    request = Request("prelu_forward", (INFERENCE, x, wanted, y))
+    yield OpPrimitive(request, {Argument.SRC: Operand(op.lhs, x), Argument.WEIGHTS: slopes}, y, shape)
 
 
 # Concat ---------------------------------------------------------------------------------------------------------------
@@ -683,4 +787,5 @@ _BUILDERS: dict[type[Operation], tuple[Builder, ...]] = {
     **dict.fromkeys(_FUNCTIONS, (_eltwise,)),
     **dict.fromkeys(BINARY, (_eltwise, _binary_alike, _binary)),
     nn.PowOp: (_eltwise,),
+    nn.PReluOp: (_eltwise, _prelu),
 }

@@ -1,26 +1,33 @@
 """A plan as a callable on arrays, for any number of threads at a time.
 
 Each call takes an activation of its own: an arena, the memory objects over it, the argument lists of all steps, made
-once and kept for later calls. A primitive is one call into the library, in which the GIL is released.
+once and kept for later calls. Steps become records that machine code walks (`step_driver`): a call of the plan is one
+native call, in which the GIL is released, for all steps between two that NumPy computes.
 """
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import deque
-from collections.abc import Callable, Sequence
-from ctypes import c_void_p
+from collections.abc import Callable, Iterator, Sequence
+from ctypes import addressof, c_void_p, cast
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.ir import Operation
 
+from layout_ir.backends.llvm.loops.compiled_loop import check_indices
+from layout_ir.backends.llvm.runtime import thread_pool
+from layout_ir.backends.llvm.runtime.compiled_plan import Reorder
 from layout_ir.backends.onednn.execution_plan import (
     Buffer,
     ExecutionPlan,
     KernelStep,
+    LoopStep,
     Owner,
     Place,
     PrimitiveStep,
@@ -30,6 +37,16 @@ from layout_ir.backends.onednn.execution_plan import (
 )
 from layout_ir.backends.onednn.library import ExecutionArgument, Handle
 from layout_ir.backends.onednn.lifetime_plan import ALIGNMENT
+from layout_ir.backends.onednn.step_driver import (
+    PLAIN,
+    STATUS,
+    WORDS,
+    A,
+    B,
+    C,
+    step_driver,
+    team_functions,
+)
 from layout_ir.backends.reference.interpreter import ReferenceFunctions
 from layout_ir.backends.reference.opaque_nodes import run_opaque
 from layout_ir.backends.reference.registered_ops import run_registered, semantics_of
@@ -54,7 +71,7 @@ class StepTime:
     ops: tuple[str, ...]
     """Names of the ops that it computes."""
     implementation: str
-    """The implementation of the library, `reorder` of a compiled one, `reference` of NumPy."""
+    """The implementation of the library, `reorder` of a compiled one, `loop`, or `reference` of NumPy."""
     layouts: tuple[str, ...]
     """Formats of its operands that are no constants, then of its result."""
     nbytes: int
@@ -82,6 +99,13 @@ class PlanRunner:
         finally:
             self._idle.append(activation)
 
+    def steps_on(self, inputs: Sequence[Tensor]) -> Callable[[], None]:
+        """All steps of a call on `inputs`, without what is done before and behind them: what is repeated to be timed.
+
+        The results stay where the steps write them.
+        """
+        return _Activation(self.plan, checked=False).repeated(inputs, self.threads)
+
 
 class _Activation:
     """What one call at a time needs."""
@@ -105,21 +129,69 @@ class _Activation:
                 self.bytes[buffer] = buffer.array.reshape(-1).view(np.uint8)
         self.lent = [buffer for buffer in plan.buffers if buffer.owner in (Owner.INPUT, Owner.RESULT)]
         self.external: dict[Buffer, list[tuple[c_void_p, int]]] = {}
+        self.patched: dict[Buffer, list[tuple[int, int, int]]] = {}
+        """Of memory that the caller has: the records that hold an address in it, the word, and the offset."""
+        self.loop_arguments: dict[Buffer, list[tuple[NDArray[np.uint64], int, int]]] = {}
+        """Where the arguments of loops have addresses in such memory, and the offset."""
+        self.with_indices: list[tuple[LoopStep, NDArray[np.uint64]]] = []
+        """Loops that note indices outside of their dim, and where."""
         self._keep: list[Any] = []
-        self.calls = [(step, self._prepared(step)) for step in plan.steps]
+        self._driver = step_driver()
+        self._team = team_functions().ctypes.data if self.library.is_synchronous else 0
+        self._records: list[list[int]] = []
+        self._first: list[int] = []
+        for step in plan.steps:
+            self._first.append(len(self._records))
+            self._prepare(step)
+        self._first.append(len(self._records))
+        self._await()
+        self.records = np.array(self._records, np.int64).reshape(-1, WORDS)
+        self._first_record = self.records.ctypes.data
+        self.calls = list(self._calls())
 
     # Preparing --------------------------------------------------------------------------------------------------
 
-    def _prepared(self, step: Step) -> Callable[[], Any]:
+    def _prepare(self, step: Step) -> None:
         match step:
             case PrimitiveStep():
-                return self._primitive(step)
+                self._primitive(step)
             case KernelStep():
-                return partial(self._move, step)
+                self._await()
+                for kernel, source, target in step.moves:
+                    self._kernel(kernel, source, target)
+            case LoopStep():
+                self._await()
+                self._loop(step)
             case ReferenceStep():
-                return partial(self._reference, step)
+                self._await()
 
-    def _primitive(self, step: PrimitiveStep) -> Callable[[], Any]:
+    def _calls(self) -> Iterator[Callable[[], None]]:
+        """What a call of the plan is: walks over the records, and steps by the reference between them."""
+        first = 0
+        for number, step in enumerate(self.plan.steps):
+            if isinstance(step, ReferenceStep):
+                end = self._first[number + 1]
+                if end > first:
+                    yield partial(self._walk, first, end)
+                yield partial(self._reference, step)
+                first = end
+        if len(self._records) > first:
+            yield partial(self._walk, first, len(self._records))
+
+    def _record(self, kind: int, function: int, *arguments: int) -> None:
+        self._records.append([kind, function, *arguments, *[0] * (4 - len(arguments)), self._team])
+
+    def _await(self) -> None:
+        """Has the walk wait for what the library still executes, where its calls return before that."""
+        if not self.library.is_synchronous:
+            self._record(STATUS, self._address_of("dnnl_stream_wait"), _pointer(self.stream))
+
+    def _address_of(self, name: str) -> int:
+        address = cast(getattr(self.library.api, name), c_void_p).value
+        assert address is not None
+        return address
+
+    def _primitive(self, step: PrimitiveStep) -> None:
         block = (ExecutionArgument * len(step.arguments))()
         for k, argument in enumerate(step.arguments):
             held = self.bytes.get(argument.buffer)
@@ -130,8 +202,44 @@ class _Activation:
             block[k].argument, block[k].memory = argument.number, memory.value
             self._keep.append(memory)
         self._keep.append(block)
-        api = self.library.api
-        return partial(api.dnnl_primitive_execute, step.primitive.value, self.stream.value, len(block), block)
+        execute = self._address_of("dnnl_primitive_execute")
+        given = _pointer(step.primitive), _pointer(self.stream), len(block), addressof(block)
+        self._record(STATUS, execute, *given)
+
+    def _kernel(self, kernel: Reorder, source: Place, target: Place) -> None:
+        """A compiled kernel: alone, on the threads of OpenMP where the library has them, else on our own."""
+        places = self._parallel(kernel.address, kernel.threads)
+        for word, place in zip(places, (source, target), strict=True):
+            held = self.bytes.get(place.buffer)
+            if held is None:
+                self.patched.setdefault(place.buffer, []).append((len(self._records) - 1, word, place.start))
+            else:
+                self._records[-1][word] = held.ctypes.data + place.start
+
+    def _parallel(self, address: int, threads: int) -> tuple[int, int]:
+        """Adds the record of a function with two arguments and its part; the words of the record that these are."""
+        if threads == 1:
+            self._record(PLAIN, address, 0, 0, 0, 1)
+        elif self.library.is_synchronous:
+            self._record(threads, address)
+        else:
+            self._record(PLAIN, thread_pool.ensure(threads).address, address, 0, 0, threads)
+            return B, C
+        return A, B
+
+    def _loop(self, step: LoopStep) -> None:
+        arguments = step.kernel.arguments()
+        for k, place in enumerate((*step.operands, step.result)):
+            held = self.bytes.get(place.buffer)
+            if held is None:
+                self.loop_arguments.setdefault(place.buffer, []).append((arguments, k, place.start))
+            else:
+                arguments[k] = held.ctypes.data + place.start
+        self._keep.append(arguments)
+        first, _ = self._parallel(step.kernel.address, step.kernel.threads)
+        self._records[-1][first] = arguments.ctypes.data
+        if step.kernel.has_indices:
+            self.with_indices.append((step, arguments))
 
     # Running ----------------------------------------------------------------------------------------------------
 
@@ -141,13 +249,13 @@ class _Activation:
             self.arena[...] = _POISON
         results = self._bind(inputs)
         self.library.use_threads(threads)
-        if times is not None:
-            self._timed(times)
+        if times is None:
+            for call in self.calls:
+                call()
         else:
-            for step, call in self.calls:
-                if call():
-                    self._failed(step)
-        self._wait()
+            self._timed(times)
+        for step, arguments in self.with_indices:
+            check_indices(arguments, name_of_op(step.group.ops[-1]))
         if self.checked:
             self._check()
         outputs = [self._result(k, place, results) for k, place in enumerate(self.plan.results)]
@@ -155,17 +263,35 @@ class _Activation:
             del self.bytes[buffer]  # whose arrays are the caller's
         return outputs
 
-    def _timed(self, times: list[StepTime]) -> None:
-        for step, call in self.calls:
-            start = perf_counter_ns()
-            if call():
-                self._failed(step)
-            self._wait()
-            taken = perf_counter_ns() - start
-            times.append(_described(step, taken))
+    def repeated(self, inputs: Sequence[Tensor], threads: int) -> Callable[[], None]:
+        """The steps on `inputs`, as a call that may be made again and again."""
+        results = self._bind(inputs)
+        kept = dict(self.bytes)  # which hold the inputs and results
 
-    def _failed(self, step: Step) -> None:
-        raise LayoutError(f"{self.library} failed on {name_of_op(ops_of(step)[0])}")
+        def call() -> None:
+            self.library.use_threads(threads)
+            for run in self.calls:
+                run()
+
+        call.__dict__["keeps"] = inputs, results, kept
+        return call
+
+    def _timed(self, times: list[StepTime]) -> None:
+        for number, step in enumerate(self.plan.steps):
+            start = perf_counter_ns()
+            self._walk(self._first[number], self._first[number + 1])
+            if isinstance(step, ReferenceStep):
+                self._reference(step)
+            elif not self.library.is_synchronous:
+                self.library.api.dnnl_stream_wait(self.stream.value)
+            times.append(_described(step, perf_counter_ns() - start))
+
+    def _walk(self, first: int, end: int) -> None:
+        """Runs the records from `first` to before `end`. Raises LayoutError naming the op whose step failed."""
+        reached = self._driver(self._first_record, first, end)
+        if reached < end:
+            step = self.plan.steps[min(bisect(self._first, reached), len(self.plan.steps)) - 1]
+            raise LayoutError(f"{self.library} failed on {name_of_op(ops_of(step)[0])}")
 
     def _bind(self, inputs: Sequence[Tensor]) -> dict[int, Array]:
         """Points memory objects at this call's inputs and results; the arrays of the results, by number."""
@@ -183,26 +309,24 @@ class _Activation:
             address = self.bytes[buffer].ctypes.data
             for memory, offset in memories:
                 set_handle(memory, address + offset)
+        for buffer, words in self.patched.items():
+            address = self.bytes[buffer].ctypes.data
+            for record, word, start in words:
+                self.records[record, word] = address + start
+        for buffer, places in self.loop_arguments.items():
+            address = self.bytes[buffer].ctypes.data
+            for arguments, k, start in places:
+                arguments[k] = address + start
         return results
 
     def _tensor(self, place: Place) -> Tensor:
         kind = storage(place.dtype)
-        held = self.bytes[place.buffer]
+        held = self.bytes[place.buffer][place.start :]
         return Tensor(
             held[: held.nbytes // kind.itemsize * kind.itemsize].view(kind), place.layout, place.dtype
         )
 
-    def _wait(self) -> None:
-        if not self.library.is_synchronous:
-            self.library.api.dnnl_stream_wait(self.stream.value)
-
-    def _move(self, step: KernelStep) -> None:
-        self._wait()
-        for kernel, source, target in step.moves:
-            kernel(self.bytes[source.buffer].ctypes.data, self.bytes[target.buffer].ctypes.data)
-
     def _reference(self, step: ReferenceStep) -> None:
-        self._wait()
         given = _run_reference(step.op, [self._tensor(place) for place in step.operands])
         for place, value in zip(step.results, given, strict=True):
             target = self._tensor(place).buffer
@@ -219,6 +343,13 @@ class _Activation:
         around = np.concatenate([self.raw[:start], self.raw[start + self.arena.nbytes :]])
         if (around != _CANARY).any():
             raise LayoutError("something was written outside of the arena")
+
+
+def _pointer(handle: Handle) -> int:
+    """The address of an object of the library."""
+    address = handle.value.value
+    assert address is not None
+    return address
 
 
 def _run_reference(op: Operation, operands: list[Tensor]) -> Sequence[Tensor]:
@@ -250,6 +381,11 @@ def _described(step: Step, nanoseconds: int) -> StepTime:
             implementation = "reorder"
             nbytes = sum(place.layout.nbytes(place.dtype) for _, *pair in step.moves for place in pair)
             layouts = [step.moves[0][1].layout, step.moves[0][2].layout]
+        case LoopStep():
+            implementation = "loop"
+            places = (*step.operands, step.result)
+            nbytes = sum(place.layout.nbytes(place.dtype) for place in places)
+            layouts = [place.layout for place in places]
         case ReferenceStep():
             implementation = "reference"
             places = (*step.operands, *step.results)

@@ -8,6 +8,7 @@
 An op joins the one before it where that has no other user, both results lie alike, and the library has an
 implementation for the two that is no slower kind than the one for the first alone. The measure that each of them makes
 smaller is the bytes that are moved: the result of the first is neither written nor read again (`bytes_not_moved`).
+Floats of 16 bits are rounded once, behind the last post-op. A quantization is the last op of a group on integers.
 
 A function of one number joins any primitive that accepts it. An op with a second tensor joins those primitives alone
 that are known to compute it right (`_TAKES_SUM`, `_TAKES_TENSOR`, `_takes_broadcast`): the library accepts more.
@@ -15,14 +16,16 @@ that are known to compute it right (`_TAKES_SUM`, `_TAKES_TENSOR`, `_takes_broad
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from layout_ir.backends.onednn import op_primitives
-from layout_ir.backends.onednn.library import Refused
+from layout_ir.backends.onednn import integer_primitives, op_primitives, recurrent_primitives
+from layout_ir.backends.onednn.dequantization import quantizing
+from layout_ir.backends.onednn.library import Library, Refused
+from layout_ir.backends.onednn.op_loops import OpLoop
 from layout_ir.backends.onednn.op_primitives import BINARY, COMMUTATIVE, Operand, OpPrimitive, Values
 from layout_ir.backends.onednn.primitives import (
     POST_OP_STEP,
@@ -34,6 +37,7 @@ from layout_ir.backends.onednn.primitives import (
 )
 from layout_ir.dialects import layout, nn
 from layout_ir.dialects.layout import dtype_of
+from layout_ir.elements.numpy_types import Array
 
 VIEWS = (layout.PermuteOp, layout.ReshapeOp, layout.SliceOp, layout.CastOp)
 """Ops whose result is the memory of their operand."""
@@ -41,6 +45,9 @@ VIEWS = (layout.PermuteOp, layout.ReshapeOp, layout.SliceOp, layout.CastOp)
 _SMALL = 4096
 """Elements of operands and result up to which the library's reference is taken: it computes one in some nanoseconds,
 and NumPy takes some ten microseconds for any op."""
+
+_BIAS = 4
+"""Where the request for a convolution has its bias."""
 
 _TAKES_SUM = frozenset({"convolution_forward", "deconvolution_forward", "matmul", "binary", "reduction"})
 """Primitives that add what the result held before. A pool or resampling by loops of C++ accepts the post-op and leaves
@@ -62,6 +69,19 @@ def _takes_broadcast(name: str, extents: Sequence[int]) -> bool:
     if name == "matmul":
         return len(extents) == 2 and extents[0] == 1
     return name in ("convolution_forward", "deconvolution_forward")
+
+
+def _takes_post_ops(descriptor: PrimitiveDescriptor) -> bool:
+    """Whether an implementation applies post-ops to what is still in registers.
+
+    A convolution by matrix products over unrolled windows goes over its result again, one element after the other: in
+    3.2 a relu takes 1 ns per element there and a sum 5 ns, a primitive of its own 0.1 ns.
+    """
+    name = descriptor.implementation
+    return "gemm" not in name or descriptor.request.name not in (
+        "convolution_forward",
+        "deconvolution_forward",
+    )
 
 
 class Liveness:
@@ -99,6 +119,8 @@ class Group:
     over: SSAValue | None = None
     """The value over whose memory the result is written."""
     bytes_not_moved: int = 0
+    loop: OpLoop | None = None
+    """The compiled loop that computes the ops, where that is not a primitive."""
     operands: dict[int, Operand] = field(default_factory=dict[int, Operand])
 
     @property
@@ -106,24 +128,62 @@ class Group:
         """What the last op computes."""
         return self.ops[-1].results[0]
 
+    def read(self) -> list[SSAValue]:
+        """The values that it reads, and the one over which it writes: those of its ops, its loop, or its primitive."""
+        if self.loop is not None:
+            return list(self.loop.operands)
+        if self.primitive is None:
+            return list(self.ops[0].operands)
+        given = [operand.value for operand in self.operands.values()]
+        return [value for value in (*given, self.over) if value is not None]
 
-def group_ops(ops: Sequence[Operation], values: Values, *, fuse: bool = True) -> list[Group]:
-    """The ops of a block in groups, each at the place of its last op; without `fuse`, one op in each."""
+
+Join = Callable[[Sequence[Group], Liveness], list[Group]]
+
+
+def group_ops(
+    ops: Sequence[Operation],
+    values: Values,
+    *,
+    fuse: bool = True,
+    kept: Iterable[SSAValue] = (),
+    join: Join | None = None,
+) -> list[Group]:
+    """The ops of a block in groups, each at the place of its last op; without `fuse`, one op in each.
+
+    No result is written over the values `kept`. `join` makes one group of several that are computed together without a
+    primitive.
+    """
     fusion = _Fusion(ops, values)
+    fusion.kept.update(kept)
     while True:
         groups = fusion.groups(fuse)
+        if fuse and join is not None:
+            groups = join(groups, fusion.liveness)
         late = _overwritten_too_early(groups, fusion.liveness)
         if late is None:
-            return groups
+            return _needed(groups)
         fusion.kept.add(late)
+
+
+def _needed(groups: Sequence[Group]) -> list[Group]:
+    """The groups without conversions and views whose results no group reads: integers are taken as they are stored."""
+    found: list[Group] = []
+    read: set[SSAValue] = set()
+    for group in reversed(groups):
+        idle = group.primitive is None and isinstance(group.ops[0], (layout.ReorderOp, *VIEWS))
+        if idle and group.result not in read:
+            continue
+        read.update(group.read())
+        found.append(group)
+    return found[::-1]
 
 
 def _overwritten_too_early(groups: Sequence[Group], liveness: Liveness) -> SSAValue | None:
     """A value over which a result is written while a later group still reads it: a group is as late as its last op."""
     last: dict[SSAValue, int] = {}
     for number, group in enumerate(groups):
-        for op in group.ops:
-            last.update((liveness.root(operand), number) for operand in op.operands)
+        last.update((liveness.root(value), number) for value in group.read())
     for number, group in enumerate(groups):
         if group.over is not None and last[liveness.root(group.over)] > number:
             return group.over
@@ -146,26 +206,44 @@ class _Fusion:
         for op in self.ops:
             if op in self.taken:
                 continue
-            group = _started(op, self.values)
-            self.taken.add(op)
-            if fuse and group.primitive is not None:
-                while self._extend(group):
-                    self.taken.add(group.ops[-1])
+            group = self._on_integers(op, fuse) or self._grown(_started(op, self.values), fuse)
+            self.taken.update(group.ops)
             groups[group.ops[-1]] = group
         return [groups[op] for op in self.ops if op in groups]
 
+    def _on_integers(self, op: Operation, fuse: bool) -> Group | None:
+        """The group of an op that is computed on the integers that its operands are dequantized from.
+
+        None where there is none, or only by the library's reference: some primitives are compiled for results that are
+        integers as well, and for no others.
+        """
+        for candidate in integer_primitives.integer_candidates(op, self.values.library):
+            try:
+                group = Group([op], candidate, _asked(self.values.library, candidate))
+            except Refused:
+                continue
+            group.operands = dict(candidate.operands)
+            self._grown(group, fuse)
+            if group.descriptor is not None and not group.descriptor.is_slow:
+                return group
+        return None
+
+    def _grown(self, group: Group, fuse: bool) -> Group:
+        """The group with all ops behind it that join it."""
+        while fuse and group.primitive is not None and (self._extend(group) or self._quantize(group)):
+            pass
+        return group
+
     def _extend(self, group: Group) -> bool:
         """Takes the one user of the group's result into the group, if that can be; whether it was."""
-        values, liveness = self.values, self.liveness
+        values = self.values
         value = group.result
-        uses = list(value.uses)
-        if len(uses) != 1:
+        op = self._one_user(group)
+        if not isinstance(op, nn.ElementwiseOp):
             return False
-        op = uses[0].operation
-        if op not in liveness.index or op in self.taken or not isinstance(op, nn.ElementwiseOp):
-            return False
-        if dtype_of(op.result.type) != "f32" or any(
-            dtype_of(operand.type) != "f32" for operand in op.operands
+        dtype = dtype_of(value.type)
+        if dtype not in op_primitives.FLOATS or any(
+            dtype_of(other.type) != dtype for other in (*op.operands, op.result)
         ):
             return False
         before, after = values.layout(value), values.layout(op.result)
@@ -177,12 +255,14 @@ class _Fusion:
             return False
         if _scale_constants(group, op, value, values):
             group.ops.append(op)
-            group.bytes_not_moved += 2 * before.nbytes("f32")
+            group.bytes_not_moved += 2 * before.nbytes(dtype)
             return True
+        if not (whole or _takes_post_ops(group.descriptor)):
+            return False
         for post_op, operand in self._post_ops(group, op, value, whole):
             chain = (*group.primitive.post_ops, post_op)
             try:
-                descriptor = PrimitiveDescriptor(values.library, group.primitive.request, chain)
+                descriptor = _asked(values.library, replace(group.primitive, post_ops=chain))
             except Refused:
                 continue
             if descriptor.is_slow and not group.descriptor.is_slow:
@@ -195,9 +275,38 @@ class _Fusion:
             group.primitive = replace(group.primitive, post_ops=chain)
             group.descriptor = descriptor
             group.ops.append(op)
-            group.bytes_not_moved += 2 * before.nbytes("f32")
+            group.bytes_not_moved += 2 * before.nbytes(dtype)
             return True
         return False
+
+    def _quantize(self, group: Group) -> bool:
+        """Has the primitive of the group store its result as the integers that the one user makes of it, if it can;
+        whether it does."""
+        op = self._one_user(group)
+        given = None if op is None else quantizing(op)
+        if given is None or not isinstance(op, layout.ReorderOp):
+            return False
+        assert group.primitive is not None and group.descriptor is not None
+        try:
+            whole = replace(group.primitive, operands=group.operands)
+            found = integer_primitives.quantized_result(whole, op, *given)
+            if found is None:
+                return False
+            descriptor = _asked(self.values.library, found)
+        except Refused:
+            return False
+        if group.over is not None or (descriptor.is_slow and not group.descriptor.is_slow):
+            return False
+        group.bytes_not_moved += 2 * self.values.layout(group.result).nbytes("f32")
+        group.primitive, group.descriptor, group.operands = found, descriptor, dict(found.operands)
+        group.ops.append(op)
+        return True
+
+    def _one_user(self, group: Group) -> Operation | None:
+        """The one op that uses the result of a group, if it may join; None where there are more, or none."""
+        uses = list(group.result.uses)
+        op = uses[0].operation if len(uses) == 1 else None
+        return None if op not in self.liveness.index or op in self.taken else op
 
     def _post_ops(
         self, group: Group, op: nn.ElementwiseOp, value: SSAValue, whole: bool
@@ -249,9 +358,9 @@ class _Fusion:
 def _started(op: Operation, values: Values) -> Group:
     """The op with the first primitive that is no reference of the library's, else with none."""
     group = Group([op])
-    for candidate in op_primitives.candidates(op, values):
+    for candidate in _candidates(op, values):
         try:
-            descriptor = PrimitiveDescriptor(values.library, candidate.request)
+            descriptor = _asked(values.library, candidate)
         except Refused:
             continue
         small = not isinstance(op, nn.ConvOp | nn.ConvTransposeOp | nn.MatmulOp | nn.GemmOp)
@@ -261,6 +370,17 @@ def _started(op: Operation, values: Values) -> Group:
             group.operands = dict(candidate.operands)
             return group
     return group
+
+
+def _candidates(op: Operation, values: Values) -> Iterator[OpPrimitive]:
+    if isinstance(op, nn.OpaqueOp):
+        return recurrent_primitives.recurrent_candidates(op, values)
+    return op_primitives.candidates(op, values)
+
+
+def _asked(library: Library, primitive: OpPrimitive) -> PrimitiveDescriptor:
+    """The implementation of a primitive with its post-ops. Raises Refused where there is none."""
+    return PrimitiveDescriptor(library, primitive.request, primitive.post_ops, primitive.quantization)
 
 
 def _scale_constants(group: Group, op: nn.ElementwiseOp, value: SSAValue, values: Values) -> bool:
@@ -273,7 +393,7 @@ def _scale_constants(group: Group, op: nn.ElementwiseOp, value: SSAValue, values
     shape = values.layout(value).shape
     other = op.operands[1] if op.operands[0] is value else op.operands[0]
     constant = values.constant(other)
-    if constant is None or group.primitive.post_ops:
+    if constant is None or group.primitive.post_ops or group.primitive.quantization:
         return False
     wide = constant.reshape((1,) * (len(shape) - constant.ndim) + constant.shape)
     if any(extent != 1 for d, extent in enumerate(wide.shape) if d != 1):
@@ -283,6 +403,8 @@ def _scale_constants(group: Group, op: nn.ElementwiseOp, value: SSAValue, values
     scaled = Argument.WEIGHTS if isinstance(head, nn.ConvOp) else Argument.SCALE
     if isinstance(op, nn.AddOp):
         old = group.operands.get(shift)
+        if old is None and isinstance(head, nn.ConvOp):
+            return _add_bias(group, channels, values)
         if old is None or old.constant is None:
             return False
         group.operands[shift] = replace(old, constant=old.constant + channels)
@@ -300,6 +422,22 @@ def _scale_constants(group: Group, op: nn.ElementwiseOp, value: SSAValue, values
         )
         factor = channels.reshape(*lead, *(1,) * (old.constant.ndim - len(lead)))
         group.operands[argument] = replace(old, constant=old.constant * factor)
+    return True
+
+
+def _add_bias(group: Group, channels: Array, values: Values) -> bool:
+    """Gives a convolution that has none the bias `channels`; whether there is an implementation with one."""
+    assert group.primitive is not None
+    operand, bias = values.packed(np.ascontiguousarray(channels))
+    request = group.primitive.request
+    arguments = (*request.arguments[:_BIAS], bias, *request.arguments[_BIAS + 1 :])
+    request = replace(request, arguments=arguments)
+    try:
+        group.descriptor = PrimitiveDescriptor(values.library, request)
+    except Refused:
+        return False
+    group.primitive = replace(group.primitive, request=request)
+    group.operands[Argument.BIAS] = operand
     return True
 
 

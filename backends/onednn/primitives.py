@@ -22,8 +22,10 @@ class Argument(IntEnum):
 
     SRC = 1
     SRC_1 = 2
+    SRC_2 = 3
     DST = 17
     WEIGHTS = 33
+    WEIGHTS_1 = 34
     BIAS = 41
     MEAN = 49
     VARIANCE = 50
@@ -31,6 +33,9 @@ class Argument(IntEnum):
     SHIFT = 52
     SCRATCHPAD = 80
     MULTIPLE_SRC = 1024
+    SCALE_OF = 4096
+    """With the number of another argument: its scales; `ZERO_POINT_OF`: its zero points."""
+    ZERO_POINT_OF = 8192
     SRC_OF_POST_OP = 32768 | 2
     """That of post-op 0; each later one is `POST_OP_STEP` further."""
 
@@ -116,6 +121,15 @@ PostOp = EltwisePostOp | BinaryPostOp | SumPostOp
 
 
 @dataclass(frozen=True, slots=True)
+class Quantization:
+    """Scales or zero points that an execution is given, as argument `SCALE_OF` or `ZERO_POINT_OF` of another one."""
+
+    argument: int
+    mask: int
+    """Bit d: one for each index of dim d; 0: one for the tensor."""
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """A primitive to ask for: the name in `dnnl_NAME_primitive_desc_create`, and the arguments behind the engine."""
 
@@ -129,11 +143,17 @@ class Request:
 class PrimitiveDescriptor:
     """An implementation that the library has for a request. Raises Refused where it has none."""
 
-    def __init__(self, library: Library, request: Request, post_ops: Sequence[PostOp] = ()) -> None:
+    def __init__(
+        self,
+        library: Library,
+        request: Request,
+        post_ops: Sequence[PostOp] = (),
+        quantization: Sequence[Quantization] = (),
+    ) -> None:
         self.library = library
         self.request = request
         self.post_ops = tuple(post_ops)
-        attributes = _attributes(library, post_ops)
+        attributes = _attributes(library, post_ops, quantization)
         create = getattr(library.api, f"dnnl_{request.name}_primitive_desc_create")
         given = [a.handle if isinstance(a, MemoryDescriptor) else a for a in request.arguments]
         pd = c_void_p()
@@ -220,13 +240,22 @@ def descriptor_array(descriptors: Sequence[MemoryDescriptor]) -> ctypes.Array[An
     return (c_void_p * len(descriptors))(*(d.handle for d in descriptors))
 
 
-def _attributes(library: Library, post_ops: Sequence[PostOp]) -> Handle:
-    """The attributes of a primitive: scratchpads from the caller, and its post-ops."""
+def _attributes(library: Library, post_ops: Sequence[PostOp], quantization: Sequence[Quantization]) -> Handle:
+    """The attributes of a primitive: scratchpads from the caller, scales and zero points, its post-ops."""
     api, attributes = library.api, c_void_p()
     library.check(api.dnnl_primitive_attr_create(byref(attributes)), "attributes")
     owner = Handle(attributes, api.dnnl_primitive_attr_destroy)
     status = api.dnnl_primitive_attr_set_scratchpad_mode(attributes, _USER_SCRATCHPAD)
     library.check(status, "attributes")
+    for given in quantization:
+        is_scale = given.argument & Argument.SCALE_OF
+        call = (
+            api.dnnl_primitive_attr_set_scales_mask
+            if is_scale
+            else api.dnnl_primitive_attr_set_zero_points_mask
+        )
+        of = given.argument & ~(Argument.SCALE_OF | Argument.ZERO_POINT_OF)
+        library.check(call(attributes, of, given.mask), "scales" if is_scale else "zero points")
     if not post_ops:
         return owner
     chain = c_void_p()

@@ -7,6 +7,7 @@ reduces over a dim takes the pads of that dim too, as a kernel over whole blocks
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -52,7 +53,10 @@ def _readable(x: Array) -> Array:
 # Normalizations ---------------------------------------------------------------------------------------------------
 
 
-def softmax(x: Array, axis: int) -> Array:
+# They take NumPy itself, or what stands for it, and arrays of it.
+
+
+def softmax(np: Any, x: Any, axis: int) -> Any:
     """exp(x) / sum of exp(x) along `axis`, with the largest element subtracted first so that nothing overflows."""
     if not x.size:
         return x
@@ -60,7 +64,7 @@ def softmax(x: Array, axis: int) -> Array:
     return power / np.sum(power, axis=axis, keepdims=True)
 
 
-def log_softmax(x: Array, axis: int) -> Array:
+def log_softmax(np: Any, x: Any, axis: int) -> Any:
     """x - log(sum of exp(x)) along `axis`, without the overflow of the plain formula."""
     if not x.size:
         return x
@@ -68,7 +72,7 @@ def log_softmax(x: Array, axis: int) -> Array:
     return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
 
 
-def batch_norm(x: Array, scale: Array, bias: Array, mean: Array, var: Array, epsilon: float) -> Array:
+def batch_norm(np: Any, x: Any, scale: Any, bias: Any, mean: Any, var: Any, epsilon: float) -> Any:
     """(x - mean) / sqrt(var + epsilon) * scale + bias per channel (dim 1), as one product and one sum per element."""
     shape = (1, -1) + (1,) * (x.ndim - 2)
     factor = scale / np.sqrt(var + epsilon)
@@ -76,8 +80,8 @@ def batch_norm(x: Array, scale: Array, bias: Array, mean: Array, var: Array, eps
 
 
 def layer_norm(
-    x: Array, scale: Array, bias: Array | None, axes: tuple[int, ...], epsilon: float, *, centered: bool
-) -> Array:
+    np: Any, x: Any, scale: Any, bias: Any, axes: tuple[int, ...], epsilon: float, *, centered: bool
+) -> Any:
     """x over its deviation along `axes`, times scale plus bias, which broadcast.
 
     `centered` takes the deviation from the mean (layer normalization), not from 0 (RMS normalization).
@@ -91,12 +95,12 @@ def layer_norm(
     return result if bias is None else result + bias
 
 
-def group_norm(x: Array, scale: Array, bias: Array, groups: int, epsilon: float) -> Array:
+def group_norm(np: Any, x: Any, scale: Any, bias: Any, groups: int, epsilon: float) -> Any:
     """x normalized over each group of channels (dim 1) and space, times scale plus bias per channel."""
     if not x.size:
         return x
     apart = x.reshape(x.shape[0], groups, -1)
-    normal = layer_norm(apart, np.ones((), x.dtype), None, (2,), epsilon, centered=True).reshape(x.shape)
+    normal = layer_norm(np, apart, np.ones((), x.dtype), None, (2,), epsilon, centered=True).reshape(x.shape)
     shape = (1, -1) + (1,) * (x.ndim - 2)
     return normal * scale.reshape(shape) + bias.reshape(shape)
 

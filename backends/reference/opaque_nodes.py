@@ -99,7 +99,7 @@ def _new_evaluator(op: OpaqueOp) -> tuple[Any, list[str]]:
             )
     try:
         try:
-            return ReferenceEvaluator(model), names
+            return ReferenceEvaluator(model, new_ops=_own_operators()), names
         except Exception:
             if op.domain.data:
                 raise
@@ -110,6 +110,41 @@ def _new_evaluator(op: OpaqueOp) -> tuple[Any, list[str]]:
         raise LayoutError(
             f"the onnx package {onnx.__version__} has no reference for {op.title}: {message}"
         ) from error
+
+
+def _own_operators() -> list[Any]:
+    """Operators in place of those of the onnx package that fail on what the standard allows."""
+    from onnx.reference.op_run import OpRun
+    from onnx.reference.ops.op_grid_sample import GridSample as NewGridSample
+
+    class GatherElements(OpRun):
+        """Along dims of any extent (up to 1.23 of the package no more than 64), of indices that are fewer elsewhere."""
+
+        op_domain = ""
+
+        def _run(self, data: Array, indices: Array, axis: int = 0) -> tuple[Array]:
+            axis %= data.ndim
+            box = tuple(slice(None if d == axis else extent) for d, extent in enumerate(indices.shape))
+            return (np.take_along_axis(data[box], indices.astype(np.int64), axis),)
+
+    class GridSample(NewGridSample):
+        """With the names that modes have before opset 20, too."""
+
+        op_domain = ""
+
+        def _run(  # pyright: ignore[reportIncompatibleMethodOverride]
+            self,
+            X: Any,
+            grid: Any,
+            mode: Any = None,
+            padding_mode: Any = None,
+            align_corners: Any = None,
+        ) -> Any:
+            new = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+            run: Any = NewGridSample._run  # pyright: ignore[reportUnknownMemberType]
+            return run(self, X, grid, mode=new, padding_mode=padding_mode, align_corners=align_corners)
+
+    return [GatherElements, GridSample]
 
 
 def _array(tensor: Tensor, type: Attribute) -> Array:

@@ -168,19 +168,21 @@ def _along(dim: Callable[[Any], int], function: Callable[[Any, Array], Array]) -
 
 def _batch_norm(op: nn.BatchNormOp, *operands: Tensor) -> Tensor:
     x, scale, bias, mean, var = map(elements, operands)
-    return _computed_result(op, array_ops.batch_norm(x, scale, bias, mean, var, op.epsilon))
+    return _computed_result(op, array_ops.batch_norm(np, x, scale, bias, mean, var, op.epsilon))
 
 
 def _axes_norm(op: nn.LayerNormOp | nn.RmsNormOp, *operands: Tensor) -> Tensor:
     x, scale, *bias = map(elements, operands)
     centered = isinstance(op, nn.LayerNormOp)
-    values = array_ops.layer_norm(x, scale, bias[0] if bias else None, op.axes, op.epsilon, centered=centered)
+    values = array_ops.layer_norm(
+        np, x, scale, bias[0] if bias else None, op.axes, op.epsilon, centered=centered
+    )
     return _computed_result(op, values)
 
 
 def _group_norm(op: nn.GroupNormOp, *operands: Tensor) -> Tensor:
     x, scale, bias = map(elements, operands)
-    return _computed_result(op, array_ops.group_norm(x, scale, bias, op.groups, op.epsilon))
+    return _computed_result(op, array_ops.group_norm(np, x, scale, bias, op.groups, op.epsilon))
 
 
 # Shapes -----------------------------------------------------------------------------------------------------------
@@ -329,8 +331,8 @@ SEMANTICS: dict[type[Operation], Semantics] = {
     nn.RmsNormOp: _axes_norm,
     nn.GroupNormOp: _group_norm,
     nn.LrnOp: _along(_channels, lambda op, x: array_ops.lrn(x, op.size, op.alpha, op.beta, op.bias)),
-    nn.SoftmaxOp: _along(_axis, lambda op, x: array_ops.softmax(x, op.axis)),
-    nn.LogSoftmaxOp: _along(_axis, lambda op, x: array_ops.log_softmax(x, op.axis)),
+    nn.SoftmaxOp: _along(_axis, lambda op, x: array_ops.softmax(np, x, op.axis)),
+    nn.LogSoftmaxOp: _along(_axis, lambda op, x: array_ops.log_softmax(np, x, op.axis)),
     nn.GatherOp: _gather,
     nn.ArgMaxOp: _arg_reduce,
     nn.ArgMinOp: _arg_reduce,

@@ -189,6 +189,49 @@ class Builder:
         self.label(exit_)
         return after
 
+    def carried(
+        self,
+        low: Value,
+        high: Value,
+        initial: Sequence[tuple[str, str]],
+        body: Callable[[Value, list[str]], Sequence[str]],
+    ) -> list[str]:
+        """What `body(i, values)` makes of values, beginning with `initial`, for every i in [low, high) in turn.
+
+        `initial` has type and value of each. Where the range is empty they stay as they are.
+        """
+        if isinstance(low, int) and isinstance(high, int) and high - low <= 1:
+            return list(body(low, [value for _, value in initial])) if low < high else [v for _, v in initial]
+        head, exit_ = self.name("fold"), self.name("exit")
+        before = self._block
+        may_be_empty = not (isinstance(low, int) and isinstance(high, int))
+        if may_be_empty:
+            flag = self.put(f"icmp slt i64 {self.operand(low)}, {self.operand(high)}")
+            self.do(f"br i1 {flag}, label {head}, label {exit_}")
+        else:
+            self.do(f"br label {head}")
+        self.label(head)
+        index, after = self.name("i"), self.name("i")
+        values = [self.name("c") for _ in initial]
+        at = len(self.lines)
+        self.lines.append("")
+        results = body(index, values)
+        self.do(f"{after} = add nuw nsw i64 {index}, 1")
+        again = self.put(f"icmp slt i64 {after}, {self.operand(high)}")
+        self.do(f"br i1 {again}, label {head}, label {exit_}")
+        last = self._block
+        lines = [f"  {index} = phi i64 [ {self.operand(low)}, %{before} ], [ {after}, %{last} ]"]
+        for (type_, begin), value, result in zip(initial, values, results, strict=True):
+            lines.append(f"  {value} = phi {type_} [ {begin}, %{before} ], [ {result}, %{last} ]")
+        self.lines[at] = "\n".join(lines)
+        self.label(exit_)
+        if not may_be_empty:
+            return list(results)
+        return [
+            self.put(f"phi {type_} [ {begin}, %{before} ], [ {result}, %{last} ]")
+            for (type_, begin), result in zip(initial, results, strict=True)
+        ]
+
     @contextmanager
     def either(self, flag: str) -> Generator[Callable[[], None]]:
         """The code before a call of the yielded function runs if `flag`, the code after it if not."""

@@ -106,6 +106,11 @@ class Reorder:
             first = "const void *src, void *dst"
         return f"void reorder({first}, int64_t part, int64_t parts)"
 
+    @property
+    def threads(self) -> int:
+        """How many threads share a call."""
+        return self._checked.threads % thread_pool.NO_WAKE
+
     def run_part(self, src: int, dst: int, part: int, parts: int, values: Values | None = None) -> None:
         """Runs part number `part` of `parts` of the work, between trusted addresses."""
         places, _keep = self._checked.arguments(src, dst, values)

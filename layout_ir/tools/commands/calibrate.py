@@ -1,4 +1,4 @@
-"""`layout-ir calibrate`: what reorders cost on this machine, as a curve or reorder by reorder."""
+"""`layout-ir calibrate`: what reorders and ops cost on this machine, as a curve or one by one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from layout_ir.tools.progress_line import ProgressLine
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from layout_ir.api.measured_selection import Measurement
     from layout_ir.passes.selection.costs.calibration import Calibration
+    from layout_ir.passes.selection.costs.measured_costs import MeasuredCosts
+    from layout_ir.passes.selection.costs.price_table import PriceTable
     from layout_ir.passes.selection.problem.selection import Selection
 
 
@@ -24,10 +27,12 @@ def add_parser(subparsers: Any) -> None:
         help="measure what reorders cost on this machine",
         description="Measure compiled reorders and copies from the first cache to memory, and keep the curve in the "
         "user's cache directory, where --costs calibrated finds it. With --reorders, measure every reorder that "
-        "the layouts of one network could need, and write them as a cost table.",
+        "the layouts of one network could need, and write them as a cost table. With --ops, measure what every op of "
+        "a network takes in oneDNN, in all layouts that it could have, and its reorders: prices, which --costs takes.",
         epilog="examples:\n"
         "  layout-ir calibrate && layout-ir optimize model.onnx --costs calibrated\n"
         "  layout-ir calibrate --profile && layout-ir explain-reorder nchw nhwc --shape 8x64x56x56\n"
+        "  layout-ir calibrate --ops model.onnx && layout-ir optimize model.onnx --target onednn --costs measured\n"
         "  layout-ir calibrate --reorders model.onnx -o costs.json && layout-ir optimize model.onnx --costs costs.json",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -35,13 +40,30 @@ def add_parser(subparsers: Any) -> None:
         "--reorders", metavar="MODEL", help="measure the reorders that this network's layouts could need"
     )
     parser.add_argument(
-        "--target", default="host", metavar="NAME", help="whose layouts, with --reorders (default: host)"
+        "--ops",
+        metavar="MODEL",
+        help="measure what the ops and reorders of this network take in oneDNN; needs the extra 'run'",
+    )
+    parser.add_argument(
+        "--target",
+        metavar="NAME",
+        help="whose layouts, with --reorders (default: host) and --ops (default: onednn)",
+    )
+    parser.add_argument(
+        "--threads", type=int, metavar="N", help="on how many threads ops run, with --ops (default: 1)"
+    )
+    parser.add_argument(
+        "--measure-seconds",
+        type=float,
+        metavar="S",
+        help="measure for at most so long, with --ops (default: 600)",
     )
     parser.add_argument(
         "-o",
         "--output",
         metavar="FILE",
-        help="where to write (- for standard output; default: the cache, or standard output with --reorders)",
+        help="where to write (- for standard output; default: the cache, or standard output with --reorders); a file "
+        "of prices is added to",
     )
     parser.add_argument(
         "--profile",
@@ -58,6 +80,13 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measures and writes; returns the exit status. Raises LayoutError for a program that cannot be read."""
+    for name in ("threads", "measure_seconds"):
+        if getattr(args, name) is not None and args.ops is None:
+            raise LayoutError(f"--{name.replace('_', '-')} is for prices: add --ops MODEL")
+    if args.target is not None and args.ops is None and args.reorders is None:
+        raise LayoutError("--target says whose layouts are measured: add --ops or --reorders MODEL")
+    if args.ops is not None:
+        return _ops(args)
     if args.profile:
         return _profile(args)
     if args.reorders is not None:
@@ -139,7 +168,7 @@ def _reorders(args: argparse.Namespace) -> int:
     with all_or_none(args.output):
         module = load_program(args.reorders, shapes=args.shapes or ())
         try:
-            selection = build(module, target_named(args.target))
+            selection = build(module, target_named(args.target or "host"))
         except DiagnosticException as error:
             raise pass_error(error, args.reorders) from error
         with ProgressLine(f"measuring reorders of {printable(args.reorders)}") as line:
@@ -193,3 +222,103 @@ def measure_reorders(selection: Selection, progress: Callable[[int, int], None])
             found[key] = entry
         progress(k + 1, len(pairs))
     return list(found.values())
+
+
+# Op by op ------------------------------------------------------------------------------------------------------------
+
+OPS_SECONDS = 600.0
+"""For so long the prices of a network are measured at most, where nothing else is asked."""
+
+
+def _ops(args: argparse.Namespace) -> int:
+    from xdsl.utils.exceptions import DiagnosticException
+
+    from layout_ir.api.measured_selection import check_measure, keep_prices, measured_costs
+    from layout_ir.files import all_or_none, write_result
+    from layout_ir.passes.selection.costs.price_table import PriceTable
+    from layout_ir.tools.program import load_program, pass_error
+
+    if args.reorders is not None or args.profile:
+        raise LayoutError("--ops measures the reorders as well: leave --reorders and --profile out")
+    seconds = OPS_SECONDS if args.measure_seconds is None else args.measure_seconds
+    threads = 1 if args.threads is None else args.threads
+    check_measure("all", seconds, threads)
+    before = _prices_in(args.output)
+    with all_or_none(args.output):
+        module = load_program(args.ops, shapes=args.shapes or ())
+        try:
+            with ProgressLine(f"measuring ops of {printable(args.ops)}") as line:
+                found = measured_costs(
+                    module, args.target or "onednn", _first_costs(before, threads), "all", seconds=seconds,
+                    threads=threads, progress=line.count, keep=False,
+                )  # fmt: skip
+        except DiagnosticException as error:
+            raise pass_error(error, args.ops) from error
+        costs: MeasuredCosts = found.costs
+        table = PriceTable({costs.of_source: costs.prices})
+        if args.output is None:
+            keep_prices(table)
+        else:
+            before.merge(table)
+            write_result(before.text(), args.output)
+        if args.output != "-":
+            write_result(_prices_text(args, found) + "\n", None)
+    return 0
+
+
+def _prices_in(path: str | None) -> PriceTable:
+    """The prices in a file that is to be added to; none where there is no file yet. Raises LayoutError for a file of
+    another kind."""
+    import os
+
+    from layout_ir.passes.selection.costs.price_table import PriceTable, read_prices
+
+    if path is None or path == "-" or not os.path.isfile(path):
+        return PriceTable()
+    try:
+        return read_prices(path)
+    except LayoutError as error:
+        raise LayoutError(f"{path}: {error}: it is not replaced by prices") from error
+
+
+def _first_costs(before: PriceTable, threads: int) -> MeasuredCosts:
+    """The prices that need not be measured again: those of the file, or else of the cache."""
+    from layout_ir.api.measured_selection import kept_prices
+    from layout_ir.backends.onednn.library import library
+    from layout_ir.backends.onednn.op_timing import price_source
+    from layout_ir.passes.selection.costs.cost_table import MEASURED
+    from layout_ir.passes.selection.costs.measured_costs import costs_of
+
+    source = price_source(library(), threads)
+    known = before.of(source) or kept_prices().of(source)
+    return costs_of(dict(known), source, MEASURED)
+
+
+def _prices_text(args: argparse.Namespace, found: Measurement) -> str:
+    """What was measured, and how well the model that is fitted to it predicts what it was not shown."""
+    from layout_ir.passes.selection.costs.price_model import fitted_model
+    from layout_ir.passes.selection.costs.price_table import prices_path
+
+    costs, settled = found.costs, found.settled
+    measured = 0 if settled is None else settled.measured
+    failed = 0 if settled is None else settled.failed
+    where = args.output or prices_path()
+    lines = [
+        f"{printable(args.ops)}: {measured} prices measured, {len(costs.prices)} known of {costs.of_source}"
+    ]
+    if failed:
+        lines.append(f"{failed} options do not run here")
+    model = fitted_model(costs.prices)
+    groups = {} if model is None else dict(model.groups)
+    if groups:
+        lines += ["", "a model fitted to them, and its errors on prices that it was not fitted to:"]
+        lines.append(f"  {'prices':>6}  {'half within':>11}  {'9 in 10':>8}")
+    for group, fit in sorted(groups.items(), key=lambda item: -item[1].count)[:_SHOWN_GROUPS]:
+        name = ", ".join(part for part in group if part)
+        lines.append(f"  {fit.count:>6}  {fit.median - 1:>10.0%}  {fit.factor - 1:>8.0%}   {name}")
+    if len(groups) > _SHOWN_GROUPS:
+        lines.append(f"  ... and {len(groups) - _SHOWN_GROUPS} more groups")
+    return "\n".join([*lines, "", f"written to {where}"])
+
+
+_SHOWN_GROUPS = 20

@@ -68,6 +68,8 @@ def check_options(args: argparse.Namespace) -> None:
     """Raises LayoutError for options that are for programs."""
     for name, given in (
         ("--costs", args.costs is not None),
+        ("--measure", args.measure != "off"),
+        ("--measure-seconds", args.measure_seconds is not None),
         ("--solver", args.solver != "exact"),
         ("--elide-constants", getattr(args, "elide_constants", None) is not None),
         ("--allow-unregistered-dialect", args.allow_unregistered_dialect),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from layout_ir.passes.explain_reorders import Explanation
     from layout_ir.passes.reorder_report import Remaining, Report
+    from layout_ir.passes.selection.costs.cost_model import CostModel
 
 TARGETS = ("host", "avx2", "avx512", "channels-last", "onednn", "htp", "onnx", "megengine-cuda", "ort-nchwc")
 
@@ -50,10 +51,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--costs",
         metavar="FILE",
-        help="a cost table in JSON, or 'calibrated' for what 'layout-ir calibrate' measured on this machine "
-        "(default: built-in constants, the same everywhere)",
+        action="append",
+        help="a cost table in JSON; or measured prices, once for each file of them; or 'calibrated' or 'measured' for "
+        "what 'layout-ir calibrate', and with --ops, measured on this machine; or 'onednn-avx2' or 'onednn-avx512', "
+        "fitted to prices that were measured elsewhere (default: constants of the target, the same everywhere)",
     )
-
+    parser.add_argument(
+        "--measure",
+        choices=("off", "deciding", "all"),
+        default="off",
+        help="measure first, by the installed oneDNN, the prices that decide which layouts are chosen, or all; they "
+        "are kept for the next time (default: off)",
+    )
+    parser.add_argument(
+        "--measure-seconds",
+        type=float,
+        metavar="S",
+        help="measure for at most so long (default: 30)",
+    )
     parser.add_argument(
         "--allow-unregistered-dialect",
         action="store_true",
@@ -86,6 +101,12 @@ def add_parser(subparsers: Any) -> None:
     )
     add_arguments(parser)
     parser.set_defaults(target=None)
+    parser.add_argument(
+        "--threads",
+        type=int,
+        metavar="N",
+        help="on how many threads ops run whose prices are used or measured (default: 1)",
+    )
     parser.add_argument(
         "-o",
         "--output",
@@ -173,14 +194,15 @@ def run(args: argparse.Namespace) -> int:
             module = load_program(
                 args.model, allow_unregistered=args.allow_unregistered_dialect, shapes=args.shapes or ()
             )
+        costs = costs_for(module, args)
         with ProgressLine(f"optimizing {printable(args.model)}"):
-            report, naive, optimized = compared(module, args)
+            report, naive, optimized = compared(module, args, costs)
         if args.output is not None:
             text, code = _written(optimized, args)
             write_result(text, args.output)
             if code is not None:
                 write_result(code, object_file)
-        explanations = _explanations(optimized, args) if args.report or draws else []
+        explanations = _explanations(optimized, args, costs) if args.report or draws else []
         if draws:
             _draw(report, naive, optimized, explanations, args)
         text = (
@@ -272,7 +294,53 @@ def _draw(
         write_result(graph_svg(after), args.svg)
 
 
-def compared(module: ModuleOp, args: argparse.Namespace) -> tuple[Report, ModuleOp, ModuleOp]:
+def costs_for(module: ModuleOp, args: argparse.Namespace) -> CostModel | None:
+    """The costs that the arguments name, with what is measured for `module` if that is asked for; None for those of the
+    target. Warnings and remarks go to standard error."""
+    from xdsl.utils.exceptions import DiagnosticException
+
+    from layout_ir.diagnostics import collect
+    from layout_ir.passes.selection.costs.cost_table import load_costs
+    from layout_ir.rendering import Renderer
+    from layout_ir.tools.program import pass_error
+
+    threads = getattr(args, "threads", None)
+    with collect() as found:
+        try:
+            costs = None if args.costs is None else load_costs(args.costs, threads=threads)
+            if args.measure == "off":
+                if args.measure_seconds is not None:
+                    raise LayoutError("--measure-seconds is for --measure deciding or all")
+                return costs
+            return _measured(module, args, costs)
+        except DiagnosticException as error:
+            raise pass_error(error, args.model) from error
+        finally:
+            for diagnostic in dict.fromkeys(found):
+                Renderer(sys.stderr)(diagnostic)
+
+
+def _measured(module: ModuleOp, args: argparse.Namespace, costs: CostModel | None) -> CostModel:
+    from layout_ir.api.measured_selection import MEASURE_SECONDS, check_measure, measured_costs
+
+    threads = getattr(args, "threads", None) or 1
+    seconds = MEASURE_SECONDS if args.measure_seconds is None else args.measure_seconds
+    check_measure(args.measure, seconds, threads)
+    with ProgressLine(f"measuring what {printable(args.model)} may run as") as line:
+        found = measured_costs(
+            module, args.target, costs, args.measure, seconds=seconds, threads=threads, progress=line.count
+        )
+    if found.settled is not None and not found.settled.is_settled:
+        print(
+            f"measuring ended after {seconds:g} s, before all prices that decide were measured",
+            file=sys.stderr,
+        )
+    return found.costs
+
+
+def compared(
+    module: ModuleOp, args: argparse.Namespace, costs: CostModel | None
+) -> tuple[Report, ModuleOp, ModuleOp]:
     """The report, the naive and the optimized program.
 
     Warnings, and remarks without a place in the program, go to standard error.
@@ -281,13 +349,11 @@ def compared(module: ModuleOp, args: argparse.Namespace) -> tuple[Report, Module
 
     from layout_ir.diagnostics import Severity, collect
     from layout_ir.passes.reorder_report import compare
-    from layout_ir.passes.selection.costs.cost_table import load_costs
     from layout_ir.rendering import Renderer
     from layout_ir.tools.program import pass_error
 
     with collect() as found:
         try:
-            costs = None if args.costs is None else load_costs(args.costs)
             certificate = getattr(args, "certificate", None)
             return compare(module, args.target, args.solver, costs, certificate=certificate)
         except DiagnosticException as error:
@@ -299,12 +365,12 @@ def compared(module: ModuleOp, args: argparse.Namespace) -> tuple[Report, Module
                     Renderer(sys.stderr)(diagnostic)
 
 
-def _explanations(optimized: ModuleOp, args: argparse.Namespace) -> list[Explanation]:
+def _explanations(
+    optimized: ModuleOp, args: argparse.Namespace, costs: CostModel | None
+) -> list[Explanation]:
     """Why each reorder of an activation remains."""
     from layout_ir.passes.explain_reorders import explain
-    from layout_ir.passes.selection.costs.cost_table import load_costs
 
-    costs = None if args.costs is None else load_costs(args.costs)
     return explain(optimized, args.target, costs)
 
 
@@ -339,12 +405,14 @@ def _proof(report: Report) -> list[str]:
     if solution is None:
         return ["nothing was left to choose"]
     cost = f"cost {_cost(solution.cost, report.unit)} (ops and reorders)"
+    prices = [] if report.prices is None else report.prices.lines()
     if solution.is_optimal:
-        return [f"proven optimal for {report.cost_model}: {cost} equals the lower bound"]
+        return [f"proven optimal for {report.cost_model}: {cost} equals the lower bound", *prices]
     known = "no bound" if solution.bound is None else f"lower bound {_cost(solution.bound, report.unit)}"
     return [
         f"not proven optimal for {report.cost_model}: {cost}, {known}",
         *(f"  {what}" for what in solution.omitted),
+        *prices,
     ]
 
 

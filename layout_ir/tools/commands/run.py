@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.errors import LayoutError, printable
-from layout_ir.tools.commands.optimize import add_arguments, compared, time_text
+from layout_ir.tools.commands.optimize import add_arguments, compared, costs_for, time_text
 from layout_ir.tools.commands.runtime_comparison import runtimes
 from layout_ir.tools.progress_line import ProgressLine
 
@@ -110,8 +110,9 @@ def run(args: argparse.Namespace) -> int:
     function = entry_point(module, "main")
     check_types(module, function)
     inputs = _inputs(args, function, input_names(function))
+    costs = costs_for(module, args)
     with ProgressLine(f"optimizing {printable(args.model)}"):
-        report, naive, optimized = compared(module, args)
+        report, naive, optimized = compared(module, args, costs)
     with ProgressLine(f"running {printable(args.model)} as it is"):
         before, naive_times = _execute(naive, inputs)
     with ProgressLine(f"running {printable(args.model)} optimized"):

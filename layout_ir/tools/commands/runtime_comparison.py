@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from layout_ir.errors import LayoutError, printable
 from layout_ir.tools.commands.arguments import check_timed_run
-from layout_ir.tools.commands.optimize import time_text
+from layout_ir.tools.commands.optimize import costs_for, time_text
 from layout_ir.tools.progress_line import ProgressLine
 
 if TYPE_CHECKING:
@@ -154,8 +154,15 @@ def _program(args: argparse.Namespace) -> tuple[ModuleOp, dict[str, NDArray[Any]
 def _executable(args: argparse.Namespace, module: ModuleOp) -> Executable:
     from layout_ir.api.compiling import compile
     from layout_ir.backends.llvm.runtime.thread_pool import cpus
+    from layout_ir.passes.optimize_pipeline import optimize
 
-    return compile(module, args.target or "onednn", threads=args.threads or cpus())
+    args.target = args.target or "onednn"
+    args.threads = args.threads or cpus()
+    costs = costs_for(module, args)
+    if costs is not None:
+        module = module.clone()
+        optimize(module, args.target, costs=costs)
+    return compile(module, args.target, threads=args.threads)
 
 
 def _named(executable: Executable, feeds: dict[str, NDArray[Any]]) -> Callable[[], Mapping[str, Any]]:

@@ -60,7 +60,11 @@ def add_parser(subparsers: Any) -> None:
         "--target", metavar="NAME", help="the target (default: the one the certificate names)"
     )
     parser.add_argument(
-        "--costs", metavar="FILE", help="the cost table, or 'calibrated', if the choice was made with one"
+        "--costs",
+        metavar="FILE",
+        action="append",
+        help="the cost table or prices (once for each file), or 'calibrated' or 'measured', if the choice was made "
+        "with one",
     )
     parser.add_argument("--json", action="store_true", help="print an object instead of sentences")
     parser.set_defaults(run=run)

@@ -21,8 +21,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
+from xdsl.ir import Operation
+
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
+from layout_ir.diagnostics import name_of_op
 from layout_ir.dialects.layout.ops import cast_obstacle
 from layout_ir.errors import LayoutError, UnforeseenError
 from layout_ir.interfaces import LayoutOption
@@ -94,7 +97,11 @@ class CostModel:
     unit = "ns"
     source: str | None = None
     """The file of the cost table, as it was named; "calibrated" for measured costs, None for the built-in ones."""
+    speaks_of: str = ""
+    """Whose costs these are, in words, where a report is to say that instead of the file."""
     rates: Rates = BUILT_IN
+    tells_constants = False
+    """Whether costs depend on which operands are constants, so that ops are alike only where the same ones are."""
 
     def __init__(self, rates: Rates = BUILT_IN):
         self.rates = rates
@@ -111,6 +118,10 @@ class CostModel:
         """What an option of the op `name` costs; `shapes` are those of its tensor operands, then results."""
         return option.cost
 
+    def for_op(self, op: Operation, option: LayoutOption, shapes: Sequence[tuple[int, ...]]) -> int:
+        """What an option of `op` costs, for who asks more of it than its name, as its attributes: as `op` says."""
+        return self.op(name_of_op(op), option, shapes)
+
     def formats(self, shape: tuple[int, ...]) -> Sequence[Format]:
         """Formats that a reorder of a tensor of this shape may pass through although no op asks for them."""
         return ()
@@ -124,7 +135,7 @@ class CheckedCosts(CostModel):
 
     def __init__(self, model: CostModel):
         self.model = model
-        self.unit, self.source = model.unit, model.source
+        self.unit, self.source, self.tells_constants = model.unit, model.source, model.tells_constants
 
     def reorder(self, source: Layout, destination: Layout, dtype: str) -> int:
         """What the model says, checked."""
@@ -142,6 +153,13 @@ class CheckedCosts(CostModel):
     def op(self, name: str, option: LayoutOption, shapes: Sequence[tuple[int, ...]]) -> int:
         """What the model says, checked."""
         return self._checked(self._asked(lambda: self.model.op(name, option, shapes), "op", name), "op", name)
+
+    def for_op(self, op: Operation, option: LayoutOption, shapes: Sequence[tuple[int, ...]]) -> int:
+        """What the model says, checked."""
+        name = name_of_op(op)
+        return self._checked(
+            self._asked(lambda: self.model.for_op(op, option, shapes), "op", name), "op", name
+        )
 
     def formats(self, shape: tuple[int, ...]) -> Sequence[Format]:
         """What the model says."""
@@ -171,12 +189,18 @@ CALIBRATED = "calibrated"
 """Stands for a file where the costs of this machine are meant, as `layout-ir calibrate` measured them."""
 
 
+SHIPPED = ("onednn-avx2", "onednn-avx512")
+"""The names of the price models that come with the package, which stand for a file as well."""
+
+
 def proven_for(costs: CostModel | None, target: str) -> str:
     """What an optimum is proven for, in words: the costs and the target."""
     if costs is None or (costs.source is None and type(costs) is CostModel):
         return f"the cost model of target {target}"
     if costs.source == CALIBRATED:
         return f"the costs calibrated on this machine, target {target}"
+    if costs.speaks_of:
+        return f"{costs.speaks_of}, target {target}"
     name = (
         f"cost table {costs.source}" if costs.source else f"a cost model of its own ({type(costs).__name__})"
     )

@@ -19,12 +19,33 @@ from typing import Any, cast
 
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
-from layout_ir.diagnostics import Location, PassError
+from layout_ir.diagnostics import Diagnostic, Location, PassError, Severity, emit
 from layout_ir.errors import LayoutError
 from layout_ir.files import read_bounded
 from layout_ir.interfaces import LayoutOption
-from layout_ir.passes.selection.costs.cost_model import CALIBRATED, COST_LIMIT, CostModel, fill_ns, reorder_ns
+from layout_ir.passes.selection.costs.calibration import machine_name
+from layout_ir.passes.selection.costs.cost_model import (
+    CALIBRATED,
+    COST_LIMIT,
+    SHIPPED,
+    CostModel,
+    fill_ns,
+    reorder_ns,
+)
+from layout_ir.passes.selection.costs.json_checks import list_at, object_at, unique_keys
+from layout_ir.passes.selection.costs.price_table import (
+    PriceTable,
+    chosen_source,
+    is_price_table,
+    merged,
+    prices_path,
+    read_prices,
+    table_from_json,
+)
 from layout_ir.selection.solver.selection_problem import FORBIDDEN
+
+MEASURED = "measured"
+"""Stands for a file where the prices in the user's cache are meant."""
 
 _MOST_BYTES = 1 << 26
 """Bytes of a cost table at most: half a million entries. Reading one takes ten times as many bytes of memory."""
@@ -121,20 +142,53 @@ def _is(fmt: Format, layout: Layout) -> bool:
 # Reading ------------------------------------------------------------------------------------------------------------
 
 
-def load_costs(path: str) -> CostModel:
-    """The cost table in the file `path`, or the measured costs of this machine for "calibrated".
+def load_costs(path: str | Sequence[str], *, threads: int | None = None) -> CostModel:
+    """The costs that a file says, a cost table or measured prices; several files are of prices, which are merged.
 
-    Raises PassError, located in the file, that names the entry which is wrong.
+    "calibrated" stands for the measured curve of this machine, "measured" for the prices in the user's cache, and the
+    names in `SHIPPED` for the price models that come with the package. `threads` says which prices hold, where a file
+    has those of several. Raises PassError, located in the file, that names the entry which is wrong.
     """
-    if path == CALIBRATED:
+    paths = [path] if isinstance(path, str) else list(path)
+    if paths == [CALIBRATED]:
         from layout_ir.passes.selection.costs.calibration import calibrated_costs
 
         measured = calibrated_costs()
         measured.source = CALIBRATED
         return measured
+    if paths == [MEASURED]:
+        return _kept(threads)
+    if len(paths) == 1 and paths[0] in SHIPPED:
+        return shipped_costs(paths[0])
+    loaded = [_loaded(path) for path in paths]
+    tables = [found for found in loaded if not isinstance(found, TableCosts)]
+    if len(tables) == len(loaded) > 0:
+        return _priced(tables, paths, threads)
+    for name, found in zip(paths, loaded, strict=True):
+        if isinstance(found, TableCosts) and len(loaded) > 1:
+            raise _located("a cost table stands alone: only files of measured prices are merged", name)
+    (table,) = loaded
+    assert isinstance(table, TableCosts)
+    return table
+
+
+def shipped_costs(name: str) -> CostModel:
+    """The costs by a price model that comes with the package. Raises LayoutError for another name."""
+    from layout_ir.passes.selection.costs.measured_costs import MeasuredCosts
+    from layout_ir.passes.selection.costs.price_model_file import shipped_model  # brings NumPy
+
+    model, source = shipped_model(name)
+    found = MeasuredCosts({}, source, model)
+    found.source = name
+    return found
+
+
+def _loaded(path: str) -> TableCosts | PriceTable:
     try:
-        text = read_bounded(path, _MOST_BYTES).decode("utf-8")
-        table = _table(json.loads(text, object_pairs_hook=_unique))
+        data = json.loads(read_bounded(path, _MOST_BYTES).decode("utf-8"), object_pairs_hook=unique_keys)
+        if is_price_table(data):
+            return table_from_json(data)
+        table = _table(data)
         table.source = path
         return table
     except OSError as error:
@@ -147,6 +201,43 @@ def load_costs(path: str) -> CostModel:
         raise _located(str(error), path) from error
     except (ValueError, RecursionError) as error:  # numbers or nesting beyond what Python reads
         raise _located(f"not a cost table: {error}", path) from error
+
+
+def _priced(tables: Sequence[PriceTable], paths: Sequence[str], threads: int | None) -> CostModel:
+    """The prices of one source. A remark says so where that is another machine."""
+    from layout_ir.passes.selection.costs.measured_costs import costs_of
+
+    table = merged(tables)
+    try:
+        source = chosen_source(table, threads)
+    except LayoutError as error:
+        raise _located(str(error), paths[0]) from error
+    if source.machine != machine_name():
+        message = (
+            f"the prices are of {source}, and this is {machine_name()}: layouts are chosen for the former"
+        )
+        emit(Diagnostic(Severity.REMARK, message, Location(paths[0])))
+    return costs_of(dict(table.of(source)), source, ", ".join(paths))
+
+
+def _kept(threads: int | None) -> CostModel:
+    """The prices of the user's cache, or the built-in costs with a warning."""
+    path = str(prices_path())
+    try:
+        table = read_prices(path)
+        own = PriceTable(
+            {source: p for source, p in table.prices.items() if source.machine == machine_name()}
+        )
+        return _priced([own], [path], threads)
+    except FileNotFoundError:
+        reason = "this machine has no measured prices"
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror or error}"
+    except LayoutError as error:
+        reason = str(error)
+    message = f"{reason}; the built-in costs are used, 'layout-ir calibrate --ops' measures"
+    emit(Diagnostic(Severity.WARNING, message, Location(path)))
+    return CostModel()
 
 
 def parse_costs(data: Any, where: str) -> TableCosts:
@@ -163,25 +254,18 @@ def _located(message: str, path: str, line: int = 0, col: int = 0) -> PassError:
     return error
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise LayoutError(f"key '{key}' stands twice in one object")
-        found[key] = value
-    return found
-
-
 def _table(data: Any) -> TableCosts:
-    table = _object(data, "", {"unit", "reorder", "op", "missing"})
+    table = object_at(data, "", {"unit", "reorder", "op", "missing"})
     missing = table.get("missing", "model")
     if missing not in ("model", "forbid"):
         raise LayoutError(f"missing = {missing!r} is neither model nor forbid")
     unit = table.get("unit", "ns")
     if not isinstance(unit, str):
         raise LayoutError(f"unit = {unit!r} is no name")
-    reorders = [_reorder_entry(entry, f"reorder[{k}]") for k, entry in enumerate(_list(table, "reorder", ""))]
-    ops = [_op_entry(entry, f"op[{k}]") for k, entry in enumerate(_list(table, "op", ""))]
+    reorders = [
+        _reorder_entry(entry, f"reorder[{k}]") for k, entry in enumerate(list_at(table, "reorder", ""))
+    ]
+    ops = [_op_entry(entry, f"op[{k}]") for k, entry in enumerate(list_at(table, "op", ""))]
     _check_contradictions("reorder", [((e.source, e.destination, e.shape), e.cost) for e in reorders])
     _check_contradictions("op", [((e.name, e.ins, e.outs), e.cost) for e in ops])
     # What is known of one shape goes before what is said of all, in whatever order they stand.
@@ -195,27 +279,6 @@ def _check_contradictions(kind: str, entries: Sequence[tuple[object, int]]) -> N
         before, known = first.setdefault(key, (k, cost))
         if known != cost:
             raise LayoutError(f"{kind}[{k}] contradicts {kind}[{before}]: cost {cost} != {known}")
-
-
-def _object(data: Any, where: str, known: set[str]) -> Mapping[str, Any]:
-    if not isinstance(data, dict):
-        raise LayoutError(_at(where, f"expected an object, found {type(data).__name__}"))
-    entries = cast("dict[str, Any]", data)
-    for key in entries:
-        if key not in known:
-            raise LayoutError(_at(where, f"unknown key '{key}': the keys are {', '.join(sorted(known))}"))
-    return entries
-
-
-def _at(where: str, message: str) -> str:
-    return f"{where}: {message}" if where else message
-
-
-def _list(table: Mapping[str, Any], key: str, where: str) -> list[Any]:
-    value = table.get(key, [])
-    if not isinstance(value, list):
-        raise LayoutError(_at(where, f"{key} is no list but {type(value).__name__}"))
-    return cast("list[Any]", value)
 
 
 def _cost(entry: Mapping[str, Any], where: str) -> int:
@@ -239,7 +302,7 @@ def _format(value: Any, where: str) -> Format:
 
 
 def _reorder_entry(data: Any, where: str) -> _ReorderEntry:
-    entry = _object(data, where, {"from", "to", "shape", "cost"})
+    entry = object_at(data, where, {"from", "to", "shape", "cost"})
     for key in ("from", "to"):
         if key not in entry:
             raise LayoutError(f"{where}: '{key}' is missing")
@@ -264,12 +327,12 @@ def _shape(value: Any, where: str) -> tuple[int, ...]:
 
 
 def _op_entry(data: Any, where: str) -> _OpEntry:
-    entry = _object(data, where, {"name", "ins", "outs", "cost"})
+    entry = object_at(data, where, {"name", "ins", "outs", "cost"})
     name = entry.get("name")
     if not isinstance(name, str):
         raise LayoutError(f"{where}: name = {name!r} is no name of an op")
     ins, outs = (
-        tuple(_format(fmt, f"{where}: {key}[{k}]") for k, fmt in enumerate(_list(entry, key, where)))
+        tuple(_format(fmt, f"{where}: {key}[{k}]") for k, fmt in enumerate(list_at(entry, key, where)))
         for key in ("ins", "outs")
     )
     if not ins and not outs:

@@ -5,14 +5,22 @@ that its version 3.13 follows on AVX2: nhwc activations, weights in blocks of 16
 
 What it is asked: everything `any`; input and output in nchw, in nhwc, in blocks of 8 and of 16. Rates go by
 the implementation that answers: 100 for compiled kernels on nhwc, 79 on blocks, 62 for a matrix product over unrolled
-windows, 1 for the reference (measured at 0.05 to 0.1 operations per ns, and rates are whole numbers).
+windows, 1 for the reference (measured at 0.05 to 0.1 operations per ns, and rates are whole numbers). What rates do not
+say, and they do not say much, is in the price model that comes with the package for the instructions of the kernels,
+which are the costs of this target (`LibraryCosts`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from xdsl.ir import Operation
+
+from layout_ir.algebra.layout import Layout
+from layout_ir.interfaces import LayoutOption
+from layout_ir.passes.selection.costs.cost_model import CostModel
+from layout_ir.passes.selection.costs.cost_table import shipped_costs
 from layout_ir.passes.selection.options import onednn_query
 from layout_ir.passes.selection.options.conv_kernels import (
     ConvKernel,
@@ -49,7 +57,9 @@ def _asked(conv: ConvShape) -> tuple[ConvKernel, ...]:
     for fmt in wanted:
         answer = onednn_query.ask(conv, fmt, fmt)
         if answer is not None:
-            kernel = ConvKernel(answer.x, answer.w, answer.y, _rate(answer, conv))
+            # Weights without a name stay as they are until the network is compiled, where the library packs them.
+            w = weight(rank, "oiS") if answer.w is None else answer.w
+            kernel = ConvKernel(answer.x, w, answer.y, _rate(answer, conv))
             found = [
                 kernel,
                 *(k for k in found if (k.x, k.y) != (kernel.x, kernel.y) or k.rate > kernel.rate),
@@ -64,7 +74,9 @@ def _rate(answer: onednn_query.Answer, conv: ConvShape) -> int:
         return grouped_rate(62, conv.inputs_per_group, conv.outputs_per_group) if conv.group > 1 else 62
     last = activation(conv.spatial_rank, "nSc")
     rate = 100 if answer.x == last and answer.y == last else 79
-    return rate // 2 if conv.group > 1 else rate
+    if conv.is_depthwise:
+        return rate // 2
+    return grouped_rate(rate, conv.inputs_per_group, conv.outputs_per_group) if conv.group > 1 else rate
 
 
 def _by_rule(conv: ConvShape) -> Iterator[ConvKernel]:
@@ -76,3 +88,30 @@ def _by_rule(conv: ConvShape) -> Iterator[ConvKernel]:
     else:
         yield ConvKernel(last, weight(rank, "oSi"), last, 50)
     yield row_major_kernel(conv, 62)
+
+
+class LibraryCosts(CostModel):
+    """The costs of the library's kernels: by the shipped price model of the instructions that they use here.
+
+    It is read when the first cost is asked for, and brings NumPy.
+    """
+
+    tells_constants = True
+
+    def for_op(self, op: Operation, option: LayoutOption, shapes: Sequence[tuple[int, ...]]) -> int:
+        """The price of running `op` as `option`, in nanoseconds."""
+        return shipped_prices().for_op(op, option, shapes)
+
+    def reorder(self, source: Layout, destination: Layout, dtype: str) -> int:
+        """The price of a reorder, in nanoseconds; 0 where a cast does it."""
+        return shipped_prices().reorder(source, destination, dtype)
+
+    def fill(self, layout: Layout, dtype: str) -> int:
+        """The price of writing the pads of a tensor."""
+        return shipped_prices().fill(layout, dtype)
+
+
+@lru_cache(maxsize=1)
+def shipped_prices() -> CostModel:
+    """The costs by the shipped price model for the instructions that the library uses on this machine."""
+    return shipped_costs(f"onednn-{onednn_query.vector_extension()}")

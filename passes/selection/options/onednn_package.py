@@ -57,6 +57,20 @@ def is_sycl(path: Path) -> bool:
     return path == locate("onednn")
 
 
+_INSTRUCTION_SETS = {
+    0x1: "sse41", 0x3: "avx", 0x7: "avx2", 0xF: "avx2_vnni", 0x1F: "avx2_vnni_2", 0x27: "avx512_core",
+    0x67: "avx512_core_vnni", 0xE7: "avx512_core_bf16", 0x1EF: "avx512_core_fp16", 0xFEF: "avx512_core_amx",
+    0x1FEF: "avx512_core_amx_fp16",
+}  # fmt: skip
+
+
+def instruction_set(library: ctypes.CDLL) -> str:
+    """The instructions that the kernels of a loaded library may use, as it names them: those of the processor, or fewer
+    where ONEDNN_MAX_CPU_ISA says so."""
+    found = int(library.dnnl_get_effective_cpu_isa())
+    return _INSTRUCTION_SETS.get(found, f"isa {found:#x}")
+
+
 @lru_cache(maxsize=4)
 def load(path: Path) -> ctypes.CDLL:
     """The library, with its symbols to itself: torch carries a oneDNN along as well. Raises OSError."""

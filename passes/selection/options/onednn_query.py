@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_void_p
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,7 +19,7 @@ from layout_ir.elements.element_types import element_type
 from layout_ir.errors import LayoutError
 from layout_ir.notations.onednn import BlockingDesc
 from layout_ir.passes.selection.options.conv_kernels import ConvShape, activation, weight
-from layout_ir.passes.selection.options.onednn_package import installed, load
+from layout_ir.passes.selection.options.onednn_package import installed, instruction_set, load
 
 _NDIMS = 12
 # Values of the C enumerations, which are part of the ABI of version 3.
@@ -31,10 +31,14 @@ _INNER_COUNT, _INNER_BLOCKS, _INNER_DIMS = 263, 264, 265
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Formats of input, weights and output, and the implementation that takes them, as the library names it."""
+    """Formats of input, weights and output, and the implementation that takes them, as the library names it.
+
+    The weights have none where no shape-free format says how the library packs them, as with channels that are padded
+    per group.
+    """
 
     x: Format
-    w: Format
+    w: Format | None
     y: Format
     implementation: str
 
@@ -72,6 +76,13 @@ def unavailable() -> str | None:
     except _Refused:
         return "libdnnl offers no CPU engine"
     return None
+
+
+def vector_extension() -> str:
+    """avx2 or avx512: what the kernels of the installed library use; avx2 where it cannot be asked."""
+    if unavailable() is not None:
+        return "avx2"
+    return "avx512" if instruction_set(_library()[0]).startswith("avx512") else "avx2"
 
 
 def ask(conv: ConvShape, x: Format | None, y: Format | None) -> Answer | None:
@@ -129,7 +140,10 @@ def _answer(conv: ConvShape, pd: c_void_p) -> Answer:
         _numbers(c_void_p(library.dnnl_primitive_desc_query_md(pd, what, 0)))
         for what in (_SRC, _WEIGHTS, _DST)
     )
-    return Answer(_activation(src), _weights(wei, conv), _activation(dst), (name.value or b"").decode())
+    weights: Format | None = None
+    with suppress(LayoutError):
+        weights = _weights(wei, conv)
+    return Answer(_activation(src), weights, _activation(dst), (name.value or b"").decode())
 
 
 def _activation(desc: BlockingDesc) -> Format:

@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from layout_ir.dialects.layout import format_of, is_tensor
 from layout_ir.interfaces import OPTIONS
+from layout_ir.passes.selection.costs.price_keys import kind_of_constant
 from layout_ir.passes.selection.options.conv_kernels import Target
 from layout_ir.passes.selection.options.models import is_local
 
@@ -20,8 +21,10 @@ from layout_ir.passes.selection.options.models import is_local
 class OpClasses:
     """Numbers for attributes, equal for equal ones, and for ops that are alike."""
 
-    def __init__(self, target: Target):
+    def __init__(self, target: Target, *, tells_constants: bool = False):
+        """`tells_constants`: ops are alike only where the same operands are constants."""
         self.target = target
+        self.tells_constants = tells_constants
         self._attributes: dict[object, int] = {}
         # The program keeps its attributes while this is in use, so that ids stay what they are.
         self._by_id: dict[int, int] = {}
@@ -52,7 +55,8 @@ class OpClasses:
         number = self.attribute
         said = [(name, number(given)) for name, given in op.attributes.items()]
         said += [(name, number(given)) for name, given in op.properties.items()]
-        key = cls, tuple(said), tuple([number(value.type) for value in values]), positions
+        known = tuple([kind_of_constant(value) for value in values]) if self.tells_constants else ()
+        key = cls, tuple(said), tuple([number(value.type) for value in values]), positions, known
         return self._classes.setdefault(key, len(self._classes))
 
 

@@ -71,7 +71,7 @@ class _Builder:
         self.costs = costs
         self.points = found
         self.lists = FormatLists()
-        self.op_classes = OpClasses(target)
+        self.op_classes = OpClasses(target, tells_constants=costs.tells_constants)
         self.asked = 0
         """How often a model was asked for options: once per op class and Formats, not per op."""
         self.numbers: dict[SSAValue, int] = {}
@@ -283,7 +283,7 @@ class _Builder:
             outs = _numbers(made, option.outs)
             if ins is None or outs is None:
                 continue
-            choice = Choice(ins, outs, self.costs.op(name_of_op(point.op), option, shapes))
+            choice = Choice(ins, outs, self.costs.for_op(point.op, option, shapes))
             # Formats of options may say what the op does with pads, which may be worth a cost.
             pads = tuple(fmt.pad for fmt in (*wanted, *option.outs)) if options_state_pads(point.op) else ()
             key = (ins, outs, pads)

@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import format_of
 from layout_ir.dialects.nn.tensor_types import shape_of
+from layout_ir.elements.numpy_types import narrow
 from tests.backends.onednn.small_programs import Program, numbers
 
 LAYOUTS = (None, "nchw", "nhwc", "nChw8c", "nChw16c", "(n, c, h, w) : [n, h, c, w]")
@@ -23,8 +24,16 @@ FEW = ((2, 17, 5, 4), (1, 16, 6, 6))
 """Shapes of networks that are to be quick: reorders are compiled once for each shape and pair of formats."""
 
 
-def random_network(seed: int, *, few: bool = False) -> tuple[ModuleOp, list[np.ndarray[Any, Any]]]:
-    """A network of activations (N, C, H, W), each in a format of its own, and inputs for it; `few`: of few shapes."""
+STEP = 0.125
+"""What one step of the quantized convolution at the end of a network is."""
+
+
+def random_network(
+    seed: int, *, few: bool = False, dtype: str = "f32", quantized: bool = False
+) -> tuple[ModuleOp, list[np.ndarray[Any, Any]]]:
+    """A network of activations (N, C, H, W), each in a format of its own, and inputs for it; `few`: of few shapes.
+
+    With `quantized` its one result is that of a quantized convolution, in u8."""
     draw = random.Random(seed)
     shape = (
         draw.randint(1, 3),
@@ -33,12 +42,42 @@ def random_network(seed: int, *, few: bool = False) -> tuple[ModuleOp, list[np.n
         draw.randint(1, 9),
     )
     shape = FEW[seed % len(FEW)] if few else shape
-    program = Program(shape, shape)
+    program = Program(shape, shape, dtype=dtype)
     values = [program.argument(k, draw.choice(LAYOUTS)) for k in range(2)]
     for step in range(draw.randint(3, 9)):
         values.append(_step(program, values, draw, seed * 100 + step))
     returned = [values[-1], *draw.sample(values, draw.randint(0, 2))]
-    return program.module(*returned), [numbers(shape, seed), numbers(shape, seed + 1)]
+    if quantized:
+        returned = [_quantized(program, values[-1], draw, seed)]
+    inputs = [narrow(numbers(shape, seed + k), dtype) for k in range(2)]
+    return program.module(*returned), inputs
+
+
+def _quantized(program: Program, x: SSAValue, draw: random.Random, seed: int) -> SSAValue:
+    """A convolution of quantized activations and weights, its result quantized."""
+    channels = shape_of(x)[1]
+    layout = draw.choice(("nchw", "nhwc"))
+    zero = float(draw.choice((0, 77, 128)))
+    # The activations of a network have no bounds of their own.
+    x = program.add(nn.ClipOp, program.reordered(x, layout), format=layout, min=-2.0, max=2.0)
+    outputs, dtype = draw.choice((2, 16, 19)), draw.choice(("ui8", "i8"))
+    middle = zero if dtype == "ui8" else zero - 128
+    q = program.converted(x, dtype, layout, scale=(1.0, 0.015625), zero_point=(0.0, middle))
+    x = program.converted(q, "f32", layout, scale=(0.015625, 1.0), zero_point=(middle, 0.0))
+    kernel = (draw.randint(1, 3), draw.randint(1, 3))
+    w = numbers((outputs, channels, *kernel), seed, -127, 127).round()
+    scales = [float(s) for s in numbers((outputs,), seed + 1, 0.0005, 0.001)]
+    integers = program.converted(program.constant(w), "i8")
+    sides: dict[str, Any] = {"scale": (scales, 1.0), "zero_point": (0.0, 0.0), "dim": 0}
+    weights = (
+        program.converted(integers, "f32", **sides)
+        if draw.random() < 0.5
+        else program.constant((w * np.array(scales, np.float32).reshape(-1, 1, 1, 1)).astype(np.float32))
+    )
+    y = program.add(nn.ConvOp, x, weights, format=layout, pads=(2, 2, 2, 2))
+    if draw.random() < 0.5:
+        y = program.add(nn.ReluOp, y, format=layout)
+    return program.converted(y, "ui8", layout, scale=(1.0, STEP), zero_point=(0.0, zero))
 
 
 def _step(program: Program, values: list[SSAValue], draw: random.Random, seed: int) -> SSAValue:
@@ -47,7 +86,7 @@ def _step(program: Program, values: list[SSAValue], draw: random.Random, seed: i
     layout = _layout(x)
     kind = draw.choice(
         ("conv", "conv", "depthwise", "grouped", "unary", "unary", "binary", "binary", "channels", "pool", "concat",
-         "norm", "softmax", "reduce", "reorder", "slice", "transposed", "mean")
+         "norm", "softmax", "reduce", "reorder", "slice", "transposed", "mean", "slopes", "power", "product")
     )  # fmt: skip
     match kind:
         case "conv" | "depthwise" | "grouped":
@@ -92,6 +131,16 @@ def _step(program: Program, values: list[SSAValue], draw: random.Random, seed: i
         case "transposed":
             w = program.constant(numbers((shape[1], 4, 2, 2), seed, -0.3, 0.3))
             return program.add(nn.ConvTransposeOp, _plain(program, x), w, strides=(2, 1))
+        case "slopes":
+            slopes = program.constant(numbers(draw.choice(((shape[1], 1, 1), (1,))), seed))
+            return program.add(nn.PReluOp, x, slopes, format=layout)
+        case "power":
+            exponent = np.array([draw.choice((2.0, 3.0, 0.0))], np.float32)
+            small = program.add(nn.TanhOp, x, format=layout)
+            return program.add(nn.PowOp, small, program.constant(exponent), format=layout)
+        case "product":
+            right = program.constant(numbers((shape[3], shape[3]), seed, -0.3, 0.3))
+            return program.add(nn.MatmulOp, _plain(program, x), right)
         case "mean":
             return program.add(nn.GlobalAvgPoolOp, x, format=layout)
         case _:

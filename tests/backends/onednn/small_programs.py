@@ -8,17 +8,29 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.builder import Builder
-from xdsl.dialects.builtin import ModuleOp, NoneAttr, TensorType, f32
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    NoneAttr,
+    TensorType,
+    f64,
+    i64,
+)
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 import layout_ir as li
 from layout_ir.algebra.format import Format
 from layout_ir.backends.onednn.library import unavailable
 from layout_ir.dialects import nn
-from layout_ir.dialects.layout import FormatAttr, ReorderOp, encoding_of, with_format
+from layout_ir.dialects.layout import FormatAttr, ReorderOp, attribute_of, encoding_of, with_format
 from layout_ir.dialects.nn.constant import literal
+from layout_ir.dialects.nn.tensor_types import shape_of
+from layout_ir.elements.numpy_types import narrow, widen
 
 needs_library = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
@@ -31,10 +43,13 @@ def numbers(shape: Shape, seed: int = 0, low: float = -2.0, high: float = 2.0) -
 
 
 class Program:
-    """A function under construction; values are made in their formats and returned row-major."""
+    """A function under construction; values are made in their formats and returned row-major.
 
-    def __init__(self, *shapes: Shape) -> None:
-        types = [TensorType(f32, tuple(shape)) for shape in shapes]
+    Arguments and constants have elements of `dtype`."""
+
+    def __init__(self, *shapes: Shape, dtype: str = "f32") -> None:
+        self.dtype = dtype
+        types = [TensorType(attribute_of(dtype), tuple(shape)) for shape in shapes]
         self.function = FuncOp("main", (types, []))
         self._builder = Builder(InsertPoint.at_end(self.function.body.blocks[0]))
         self.arguments = self.function.body.blocks[0].args
@@ -45,15 +60,42 @@ class Program:
 
     def constant(self, values: np.ndarray[Any, Any], format: str | None = None) -> SSAValue:
         """A constant, in `format`."""
-        type = TensorType(f32, values.shape)
+        type = TensorType(attribute_of(self.dtype), values.shape)
         made = type if format is None else with_format(type, encoding(format))
-        return self._builder.insert(nn.ConstantOp(literal(type, values.astype("<f4").tobytes()), made)).result
+        return self._builder.insert(
+            nn.ConstantOp(literal(type, narrow(values, self.dtype).tobytes()), made)
+        ).result
 
     def reordered(self, value: SSAValue, format: str | None) -> SSAValue:
         """`value` in `format`, or in none."""
         if format is None:
             return value
         return self._builder.insert(ReorderOp(value, encoding(format))).result
+
+    def converted(
+        self, value: SSAValue, dtype: str, format: str | None = None, **parameters: Any
+    ) -> SSAValue:
+        """`value` in elements of `dtype`; `scale` and `zero_point` are those of both sides, numbers or lists along
+        `dim`."""
+        properties: dict[str, Attribute] = {
+            name: ArrayAttr(
+                FloatAttr(side, f64) if isinstance(side, float) else DenseArrayBase.from_list(f64, list(side))
+                for side in sides
+            )
+            for name, sides in parameters.items()
+            if name != "dim"
+        }
+        if "dim" in parameters:
+            properties["dim"] = IntegerAttr(parameters["dim"], i64)
+        type = TensorType(attribute_of(dtype), shape_of(value))
+        made = type if format is None else with_format(type, encoding(format))
+        return self._builder.insert(
+            ReorderOp.create(operands=[value], result_types=[made], properties=properties)
+        ).result
+
+    def insert(self, op: Operation) -> SSAValue:
+        """The result of `op`, behind the others."""
+        return self._builder.insert(op).results[0]
 
     def add(self, op: Any, *operands: SSAValue, format: str | None = None, **attributes: Any) -> SSAValue:
         """The result of an `nn` op, in `format`."""
@@ -88,11 +130,16 @@ def encoding(format: str) -> FormatAttr:
 
 
 def compare(
-    module: ModuleOp, *inputs: np.ndarray[Any, Any], fallbacks: dict[str, int] | None = None, **options: Any
+    module: ModuleOp,
+    *inputs: np.ndarray[Any, Any],
+    fallbacks: dict[str, int] | None = None,
+    tolerance: float = 2e-5,
+    **options: Any,
 ) -> li.Executable:
     """Runs a module by the library, on memory full of NaN, and by the reference: both must agree.
 
-    `fallbacks` are those that it must have. Returns the executable."""
+    Floats of 16 bits differ by at most 2^-7 of the largest, which is two units of a bf16 in the last place; else by
+    `tolerance` of it. `fallbacks` are those that it must have. Returns the executable."""
     executable = li.compile(module, checked=True, **options)
     assert executable.fallbacks == (fallbacks or {})
     expected = li.run(module, inputs, reorders="reference")
@@ -101,6 +148,9 @@ def compare(
         assert len(found) == len(expected)
         for ours, theirs in zip(found, expected, strict=True):
             assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
+            if ours.dtype == np.uint16:
+                ours, theirs = widen(ours, "bf16"), widen(theirs, "bf16")
+                tolerance = 2**-7
             scale = max(float(np.max(np.abs(theirs), initial=0.0)), 1e-3)
-            np.testing.assert_allclose(ours, theirs, rtol=0, atol=2e-5 * scale)
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=tolerance * scale)
     return executable

@@ -91,6 +91,19 @@ def test_two_branches_that_are_added_join_one_of_them():
     ]
 
 
+def test_negative_a_convolution_by_unrolled_windows_takes_no_post_ops():
+    """It would apply them to one element after the other; the residual and its activation are one primitive instead."""
+    program = Program(SHAPE)
+    x = program.argument(0)
+    w = program.constant(numbers((16, 4, 3, 3), 1))
+    y = program.add(nn.ConvOp, x, w, group=4, pads=(1, 1, 1, 1))
+    y = program.add(nn.ReluOp, program.add(nn.AddOp, y, x))
+    executable = compare(program.module(y), numbers(SHAPE))
+    profile = executable.profile([numbers(SHAPE)])
+    assert [time.ops for time in profile] == [("nn.conv",), ("nn.add", "nn.relu")]
+    assert "gemm" in profile[0].implementation
+
+
 @pytest.mark.parametrize("bias", [False, True])
 def test_numbers_per_channel_become_part_of_the_weights(bias: bool):
     program = Program(SHAPE)

@@ -45,9 +45,9 @@ def test_softmax_by_definition_and_without_overflow():
     x = RNG.standard_normal((3, 5))
     power = [[math.exp(v) for v in row] for row in x.tolist()]
     wanted = np.array([[v / math.fsum(row) for v in row] for row in power])
-    np.testing.assert_allclose(array_ops.softmax(x, 1), wanted, rtol=1e-14)
-    np.testing.assert_allclose(array_ops.log_softmax(x, 1), np.log(wanted), rtol=1e-12)
-    np.testing.assert_allclose(array_ops.softmax(x + 1e4, 1), wanted, rtol=1e-10)
+    np.testing.assert_allclose(array_ops.softmax(np, x, 1), wanted, rtol=1e-14)
+    np.testing.assert_allclose(array_ops.log_softmax(np, x, 1), np.log(wanted), rtol=1e-12)
+    np.testing.assert_allclose(array_ops.softmax(np, x + 1e4, 1), wanted, rtol=1e-10)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 8])

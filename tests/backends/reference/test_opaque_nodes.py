@@ -36,6 +36,29 @@ def test_bf16_goes_in_and_out_as_its_bits():
     np.testing.assert_array_equal(y, bits)
 
 
+def test_elements_are_gathered_along_dims_of_any_extent():
+    x = np.random.default_rng(0).normal(size=(100, 3)).astype(np.float32)
+    indices = np.array([[99, 0], [-1, 50]])
+    text = """func.func @main(%x: tensor<100x3xf32>, %i: tensor<2x2xi64>) -> tensor<2x2xf32> {
+        %y = nn.opaque "GatherElements" opset 13 (%x, %i) {axis = 0 : i64}
+            : (tensor<100x3xf32>, tensor<2x2xi64>) -> tensor<2x2xf32>
+        func.return %y : tensor<2x2xf32> }"""
+    (y,) = li.run(parse_program(text, "text.mlir"), (x, indices))
+    np.testing.assert_array_equal(y, [[x[99, 0], x[0, 1]], [x[99, 0], x[50, 1]]])
+
+
+@pytest.mark.parametrize(("mode", "opset"), [("bilinear", 16), ("linear", 20)])
+def test_a_grid_is_sampled_under_old_and_new_names(mode: str, opset: int):
+    x = np.arange(6, dtype=np.float32).reshape(1, 1, 2, 3)
+    grid = np.zeros((1, 1, 1, 2), np.float32)  # the middle
+    text = f"""func.func @main(%x: tensor<1x1x2x3xf32>, %g: tensor<1x1x1x2xf32>) -> tensor<1x1x1x1xf32> {{
+        %y = nn.opaque "GridSample" opset {opset} (%x, %g) {{mode = "{mode}"}}
+            : (tensor<1x1x2x3xf32>, tensor<1x1x1x2xf32>) -> tensor<1x1x1x1xf32>
+        func.return %y : tensor<1x1x1x1xf32> }}"""
+    (y,) = li.run(parse_program(text, "text.mlir"), (x, grid))
+    assert y.item() == 2.5
+
+
 @pytest.mark.parametrize(
     ("op", "message"),
     [

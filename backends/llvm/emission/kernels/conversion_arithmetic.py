@@ -115,6 +115,7 @@ class Arithmetic(Lanes):
         )
 
     def resized(self, value: str, from_: str, dst: str, *, signed: bool) -> str:
+        """Integers of type `from_` as integers of the width of `dst`: cut off, or extended as their sign says."""
         old, new = int(from_[1:]), int(lane_type(dst)[1:])
         if old == new:
             return value
@@ -122,6 +123,7 @@ class Arithmetic(Lanes):
         return self.b.put(f"{verb} {self.vector(from_)} {value} to {self.vector(lane_type(dst))}")
 
     def truth(self, flags: str) -> str:
+        """Flags as bytes that hold 0 or 1."""
         return self.b.put(f"zext {self.vector('i1')} {flags} to {self.vector('i8')}")
 
     # To floats and back -----------------------------------------------------------------------------------------

@@ -5,9 +5,15 @@ from __future__ import annotations
 import pytest
 
 from layout_ir.algebra.format import Format
+from layout_ir.passes.selection.costs.cost_table import load_costs
+from layout_ir.passes.selection.costs.measured_costs import MeasuredCosts
 from layout_ir.passes.selection.options import onednn, onednn_query
 from layout_ir.passes.selection.options.conv_kernels import ConvKernel
+from layout_ir.passes.selection.options.targets import find_target
+from layout_ir.passes.selection.translation.from_ir import build
+from tests.passes.selection.costs.priced_problems import EXAMPLES
 from tests.passes.selection.options.convs import conv_of
+from tests.programs import parse
 
 asked = pytest.mark.skipif(onednn_query.unavailable() is not None, reason=str(onednn_query.unavailable()))
 LAST, PLAIN = Format.from_tag("nhwc"), Format.from_tag("nchw")
@@ -49,3 +55,24 @@ def test_without_the_library_the_rule_holds(monkeypatch: pytest.MonkeyPatch) -> 
 def test_negative_where_it_is_there_nothing_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onednn_query, "unavailable", lambda: None)
     assert onednn.missing() is None
+
+
+@pytest.mark.parametrize("extension", ["avx2", "avx512"])
+def test_its_costs_are_the_prices_that_the_model_for_its_instructions_says(
+    extension: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onednn_query, "vector_extension", lambda: extension)
+    onednn.shipped_prices.cache_clear()
+    try:
+        module = parse((EXAMPLES / "residual.mlir").read_text(encoding="utf-8"))
+        target = find_target("onednn")
+        named = load_costs(f"onednn-{extension}")
+        assert isinstance(named, MeasuredCosts)
+        assert build(module, target).problem == build(module, target, named).problem
+    finally:
+        onednn.shipped_prices.cache_clear()
+
+
+def test_negative_without_the_library_its_instructions_are_avx2(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onednn_query, "unavailable", lambda: "it is not there")
+    assert onednn_query.vector_extension() == "avx2"

@@ -30,6 +30,7 @@ def test_an_answer_fits_the_convolution(conv: ConvShape) -> None:
     answer = onednn_query.ask(conv, None, None)
     assert answer is not None
     answer.x.bind((conv.batch, conv.channels, *conv.image))
+    assert answer.w is not None
     weights = answer.w.bind((conv.outputs, conv.inputs_per_group, *conv.kernel))
     # Every weight has an address of its own.
     addresses = weights.addresses().ravel()
@@ -43,6 +44,13 @@ def test_formats_that_are_given_come_back(tag: str) -> None:
     answer = onednn_query.ask(conv_of(64, 64), fmt, fmt)
     assert answer is not None
     assert (answer.x, answer.y) == (fmt, fmt)
+
+
+def test_weights_that_are_padded_per_group_have_no_name_and_the_kernel_is_known_all_the_same() -> None:
+    last = Format.from_tag("nhwc")
+    answer = onednn_query.ask(conv_of(272, 68, 4, kernel=1), last, last)
+    assert answer is not None and answer.w is None
+    assert (answer.x, answer.y) == (last, last) and "ref" not in answer.implementation
 
 
 def test_the_reference_implementation_says_so() -> None:

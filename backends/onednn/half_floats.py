@@ -1,0 +1,130 @@
+"""Programs on floats of 16 bits, where the library does not compute in them: computed in f32, between conversions.
+
+Arguments and results keep their type, constants are converted once, and what lies in between is f32, rounded only where
+it leaves: more exact than the program says, and like what ONNX Runtime does on CPUs. What only the reference runs
+(opaque nodes, registered ops) gets and gives the type that it was written for.
+"""
+
+from __future__ import annotations
+
+from xdsl.builder import Builder
+from xdsl.dialects.builtin import TensorType, f32
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from layout_ir.backends.onednn.library import Library
+from layout_ir.backends.onednn.op_primitives import widened
+from layout_ir.backends.reference.semantics import literal_array
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import (
+    CastOp,
+    FillPadsOp,
+    ReorderOp,
+    ViewOp,
+    attribute_of,
+    dtype_of,
+    has_layout,
+    is_tensor,
+)
+from layout_ir.dialects.nn.constant import literal
+from layout_ir.dialects.nn.tensor_types import shape_of, tensor_type
+
+_HALF = ("f16", "bf16")
+
+
+def widen_half_floats(function: FuncOp, library: Library) -> None:
+    """Rewrites, in place, the values of a function of one block that are floats of 16 bits, of those types that the
+    library does not compute in."""
+    types = {dtype for dtype in _HALF if not library.computes(dtype)}
+    blocks = list(function.body.blocks)
+    if len(blocks) == 1 and types:
+        _Widening(types).block(blocks[0])
+
+
+class _Widening:
+    def __init__(self, types: set[str]) -> None:
+        self._types = types
+        self._was: dict[SSAValue, str] = {}
+        """The types, before, of values that are f32 now."""
+
+    def block(self, block: Block) -> None:
+        ops = list(block.ops)
+        begin = Builder(InsertPoint.at_start(block))
+        for argument in block.args:
+            self._widen_uses(argument, begin)
+        for op in ops:
+            if isinstance(op, nn.ConstantOp):
+                self._constant(op)
+            elif isinstance(op, nn.NNOp | ReorderOp | CastOp | FillPadsOp | ViewOp):
+                self._retype(op)
+            else:
+                self._as_written(op)
+                if op.results:
+                    behind = Builder(InsertPoint.after(op))
+                    for result in op.results:
+                        self._widen_uses(result, behind)
+
+    def _half(self, value: SSAValue) -> str | None:
+        dtype = dtype_of(value.type) if is_tensor(value.type) and has_layout(value.type) else None
+        return dtype if dtype in self._types else None
+
+    def _retype(self, op: Operation) -> None:
+        """Lets an op compute in f32; a cast that then changes nothing is a reorder."""
+        result = op.results[0]
+        dtype = self._half(result)
+        if dtype is None:
+            return
+        result = Rewriter.replace_value_with_new_type(result, _wide(result))
+        self._was[result] = dtype
+        if isinstance(op, nn.CastOp) and dtype_of(op.operands[0].type) == "f32":
+            made = ReorderOp.create(operands=[op.operands[0]], result_types=[result.type])
+            made.location = op.location
+            Builder(InsertPoint.before(op)).insert(made)
+            self._was[made.result] = dtype
+            result.replace_all_uses_with(made.result)
+            Rewriter.erase_op(op)
+
+    def _constant(self, op: nn.ConstantOp) -> None:
+        dtype = self._half(op.result)
+        if dtype is None:
+            return
+        elements = widened(literal_array(op), dtype)
+        shape = shape_of(op.result)
+        type = TensorType(f32, shape)
+        # A splat stays one.
+        data = literal(type, elements.astype("<f4").tobytes())
+        made = nn.ConstantOp(data, _wide(op.result))
+        made.location = op.location
+        made.result.name_hint = op.result.name_hint
+        Builder(InsertPoint.before(op)).insert(made)
+        self._was[made.result] = dtype
+        op.result.replace_all_uses_with(made.result)
+        Rewriter.erase_op(op)
+
+    def _widen_uses(self, value: SSAValue, build: Builder) -> None:
+        """Has all users of `value` take it as f32."""
+        dtype = self._half(value)
+        uses = list(value.uses)
+        if dtype is None or not uses:
+            return
+        wide = build.insert(ReorderOp.create(operands=[value], result_types=[_wide(value)])).result
+        self._was[wide] = dtype
+        for use in uses:
+            use.operation.operands[use.index] = wide
+
+    def _as_written(self, op: Operation) -> None:
+        """Gives an op operands of the types that it was written for."""
+        build = Builder(InsertPoint.before(op))
+        for number, value in enumerate(op.operands):
+            dtype = self._was.get(value)
+            if dtype is None:
+                continue
+            type = tensor_type(value)
+            half = TensorType(attribute_of(dtype), type.get_shape(), type.encoding)
+            op.operands[number] = build.insert(ReorderOp.create(operands=[value], result_types=[half])).result
+
+
+def _wide(value: SSAValue) -> TensorType[Attribute]:
+    type = tensor_type(value)
+    return TensorType(f32, type.get_shape(), type.encoding)

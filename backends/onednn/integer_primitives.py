@@ -1,0 +1,264 @@
+"""Products of quantized tensors by primitives on 8-bit integers, whose results are quantized before they are written.
+
+    dequantize(x)  --+
+                     +-- conv or product -- relu -- quantize        one primitive: u8 or s8 by s8, sums in s32
+    dequantize(w)  --+
+
+Integers stand for (stored - zero_point) * scale. The primitive takes stored numbers, and scales and zero points as
+arguments of the execution: of the left operand one, of the weights a scale per output, of the result one. Bias,
+activations and sums act on real numbers. Weights are constants; their zero point is subtracted when they are packed,
+after which they must be s8. A sum of two quantized tensors is `binary`, which knows scales and no zero points: a linear
+function behind it has those.
+
+What the library has no fast implementation for runs on floats: tensors are converted by compiled reorders around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from layout_ir.algebra.format import Format
+from layout_ir.algebra.layout import Layout
+from layout_ir.algebra.tag import names_for
+from layout_ir.backends.onednn import memory_descriptors as descriptors
+from layout_ir.backends.onednn.dequantization import Dequantized, dequantized
+from layout_ir.backends.onednn.library import Library, Refused
+from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
+from layout_ir.backends.onednn.op_primitives import (
+    BINARY,
+    Operand,
+    OpPrimitive,
+    Values,
+    builders_of,
+    lie_alike,
+)
+from layout_ir.backends.onednn.primitives import (
+    Algorithm,
+    Argument,
+    EltwisePostOp,
+    Quantization,
+    Request,
+)
+from layout_ir.dialects import nn
+from layout_ir.dialects.layout import OptionAttr, ReorderOp, dtype_of
+from layout_ir.dialects.nn.tensor_types import shape_of
+from layout_ir.elements.numpy_types import Array
+from layout_ir.interfaces import OPTIONS, LayoutOption
+from layout_ir.passes.selection.options.conv_kernels import activation
+
+
+class _StoredValues(Values):
+    """Values of which some are known as the integers that they are dequantized from."""
+
+    def __init__(self, library: Library, stored: dict[SSAValue, Dequantized]) -> None:
+        super().__init__(library)
+        self._stored = stored
+        self._constants: dict[SSAValue, Array] = {}
+
+    def layout(self, value: SSAValue) -> Layout:
+        found = self._stored.get(value)
+        return super().layout(value if found is None else found.stored)
+
+    def dtype(self, value: SSAValue) -> str:
+        found = self._stored.get(value)
+        if found is None:
+            return super().dtype(value)
+        # Constants are packed without their zero point, as s8.
+        return "i8" if isinstance(found.stored.owner, nn.ConstantOp) else super().dtype(found.stored)
+
+    def constant(self, value: SSAValue) -> Array | None:
+        found = self._stored.get(value)
+        if found is None:
+            return super().constant(value)
+        if value not in self._constants:
+            array = super().constant(found.stored)
+            if array is None:
+                return None
+            self._constants[value] = _without_zero_point(array, found)
+        return self._constants[value]
+
+
+def _without_zero_point(stored: Array, found: Dequantized) -> Array:
+    """The integers less their zero points, as s8. Raises Refused where they are not."""
+    shape = [1] * stored.ndim
+    if len(found.zero_point) > 1:
+        assert found.dim is not None
+        shape[found.dim] = -1
+    numbers = stored.astype(np.int64) - np.asarray(found.zero_point).astype(np.int64).reshape(shape)
+    if np.min(numbers, initial=0) < -128 or np.max(numbers, initial=0) > 127:
+        raise Refused("weights less their zero point are no integers of 8 bits")
+    return numbers.astype(np.int8)
+
+
+def integer_candidates(op: Operation, library: Library) -> Iterator[OpPrimitive]:
+    """Primitives for `op` on the integers that its operands are dequantized from; none for other ops and operands."""
+    if isinstance(op, nn.ConvOp | nn.MatmulOp | nn.GemmOp):
+        yield from _products(op, library)
+    elif isinstance(op, nn.AddOp | nn.SubOp | nn.MulOp):
+        yield from _binary(op, library)
+
+
+def _products(op: nn.ConvOp | nn.MatmulOp | nn.GemmOp, library: Library) -> Iterator[OpPrimitive]:
+    left, right = op.operands[:2]
+    x, w = dequantized(left), dequantized(right)
+    if x is None or w is None or not x.is_per_tensor:
+        return
+    if isinstance(op, nn.GemmOp) and op.alpha != 1:
+        w = replace(w, scale=tuple(scale * op.alpha for scale in w.scale))
+    rank = len(shape_of(right))
+    outputs = 0 if isinstance(op, nn.ConvOp) or (isinstance(op, nn.GemmOp) and op.trans_b) else rank - 1
+    if len(w.scale) > 1 and w.dim != outputs:
+        return
+    stored = _StoredValues(library, {left: x, right: w})
+    is_constant = isinstance(w.stored.owner, nn.ConstantOp)
+    if not is_constant and (dtype_of(w.stored.type) != "i8" or any(w.zero_point)):
+        return
+    for build in builders_of(op):
+        try:
+            for found in build(op, stored):
+                yield _on_stored(op, found, x, w)
+        except Refused:
+            continue
+
+
+def _on_stored(
+    op: nn.ConvOp | nn.MatmulOp | nn.GemmOp, found: OpPrimitive, x: Dequantized, w: Dequantized
+) -> OpPrimitive:
+    """The primitive with scales and zero points. Raises Refused where it takes the operands the other way round."""
+    left = op.operands[0]
+    operands = dict(found.operands)
+    source, weights = operands[Argument.SRC], operands[Argument.WEIGHTS]
+    if source.value is not left:
+        raise Refused("the integers of the left operand are those of the source")
+    operands[Argument.SRC] = replace(source, value=x.stored)
+    if weights.value is not None:
+        operands[Argument.WEIGHTS] = replace(weights, value=w.stored)
+    is_conv = isinstance(op, nn.ConvOp)
+    mask = (3 if op.group > 1 else 1) if isinstance(op, nn.ConvOp) else 1 << (len(found.extents) - 1)
+    if not is_conv and not found.extents:
+        raise Refused("its dims stand in another order")
+    quantization = [
+        Quantization(Argument.SCALE_OF | Argument.SRC, 0),
+        Quantization(Argument.SCALE_OF | Argument.WEIGHTS, mask if len(w.scale) > 1 else 0),
+    ]
+    operands[Argument.SCALE_OF | Argument.SRC] = vector(op_library(found), x.scale, np.float32)
+    operands[Argument.SCALE_OF | Argument.WEIGHTS] = vector(op_library(found), w.scale, np.float32)
+    if any(x.zero_point):
+        quantization.append(Quantization(Argument.ZERO_POINT_OF | Argument.SRC, 0))
+        operands[Argument.ZERO_POINT_OF | Argument.SRC] = vector(op_library(found), x.zero_point, np.int32)
+    return replace(found, operands=operands, quantization=tuple(quantization))
+
+
+def op_library(primitive: OpPrimitive) -> Library:
+    """The library that a primitive is asked of."""
+    return primitive.result.library
+
+
+def vector(library: Library, numbers: Sequence[float], dtype: Any) -> Operand:
+    """An argument of an execution that holds `numbers`."""
+    array = np.asarray(numbers, dtype)
+    return Operand(
+        None, descriptors.row_major(library, array.shape, descriptors.dtype_of_array(array)), array
+    )
+
+
+def _binary(op: nn.BinaryOp, library: Library) -> Iterator[OpPrimitive]:
+    """Of two tensors that lie alike: sums and differences have one constant, of both zero points; factors have none."""
+    sides = [dequantized(value) for value in op.operands]
+    first, second = sides
+    if first is None or second is None or not (first.is_per_tensor and second.is_per_tensor):
+        return
+    shift = 0.0
+    a, b = first.zero_point[0] * first.scale[0], second.zero_point[0] * second.scale[0]
+    match op:
+        case nn.AddOp():
+            shift = -(a + b)
+        case nn.SubOp():
+            shift = b - a
+        case _:
+            if a or b:
+                return
+    values = Values(library)
+    y = values.layout(op.results[0])
+    if not all(lie_alike(values.layout(s.stored), y) for s in (first, second)):
+        return
+    if any(values.constant(s.stored) is not None for s in (first, second)):
+        return
+    flat = [descriptors.row_major(library, (y.extent,), dtype_of(s.stored.type)) for s in (first, second)]
+    target = descriptors.row_major(library, (y.extent,))
+    request = Request("binary", (BINARY[type(op)], *flat, target))
+    operands = {
+        Argument.SRC: Operand(first.stored, flat[0]),
+        Argument.SRC_1: Operand(second.stored, flat[1]),
+        Argument.SCALE_OF | Argument.SRC: vector(library, first.scale, np.float32),
+        Argument.SCALE_OF | Argument.SRC_1: vector(library, second.scale, np.float32),
+    }
+    quantization = tuple(Quantization(Argument.SCALE_OF | k, 0) for k in (Argument.SRC, Argument.SRC_1))
+    post_ops = (EltwisePostOp(Algorithm.LINEAR, 1.0, shift),) if shift else ()
+    yield OpPrimitive(request, operands, target, (y.extent,), post_ops, quantization)
+
+
+def quantized_result(
+    primitive: OpPrimitive, op: ReorderOp, scale: float, zero_point: float
+) -> OpPrimitive | None:
+    """`primitive` with its result stored as the integers of `op`; None where it is none that can write integers."""
+    library = op_library(primitive)
+    values = Values(library)
+    layout, dtype = values.layout(op.result), dtype_of(op.result.type)
+    if not lie_alike(values.layout(op.input), layout) or layout.is_padded:
+        return None
+    if not primitive.quantization:
+        return None  # that of floats writes integers wrong (binary) or slowly
+    name = primitive.request.name
+    whole = primitive.extents == (layout.extent,) != layout.shape
+    result = (
+        retyped(primitive.result, dtype)
+        if not whole
+        else descriptors.row_major(library, (layout.extent,), dtype)
+    )
+    arguments = tuple(result if a is primitive.result else a for a in primitive.request.arguments)
+    request = replace(primitive.request, arguments=arguments)
+    if name == "binary":
+        post_op = EltwisePostOp(Algorithm.LINEAR, 1 / scale, zero_point)
+        return replace(primitive, request=request, result=result, post_ops=(*primitive.post_ops, post_op))
+    operands = dict(primitive.operands)
+    quantization = [*primitive.quantization, Quantization(Argument.SCALE_OF | Argument.DST, 0)]
+    operands[Argument.SCALE_OF | Argument.DST] = vector(library, (scale,), np.float32)
+    if zero_point:
+        quantization.append(Quantization(Argument.ZERO_POINT_OF | Argument.DST, 0))
+        operands[Argument.ZERO_POINT_OF | Argument.DST] = vector(library, (zero_point,), np.int32)
+    return replace(
+        primitive, request=request, result=result, operands=operands, quantization=tuple(quantization)
+    )
+
+
+def retyped(descriptor: MemoryDescriptor, dtype: str) -> MemoryDescriptor:
+    """The same places for elements of another type. Raises Refused for a descriptor in blocks."""
+    said = descriptor.blocking()
+    if said.inner_blks:
+        raise Refused("tensors of integers do not lie in blocks")
+    return descriptors.strided(descriptor.library, said.dims, said.strides, dtype)
+
+
+def state_integer_options(module: ModuleOp) -> None:
+    """Gives each convolution of quantized tensors, in place, the one option that the library has for it: channels last.
+
+    A target prices the convolution of floats that the program says, and there are compiled kernels on integers for no
+    other order. The cost of a single option decides nothing.
+    """
+    for op in list(module.walk()):
+        if not isinstance(op, nn.ConvOp) or not 3 <= len(shape_of(op.x)) <= 5 or OPTIONS in op.attributes:
+            continue
+        x, w = dequantized(op.x), dequantized(op.w)
+        if x is None or w is None or not isinstance(w.stored.owner, nn.ConstantOp):
+            continue
+        last = activation(len(op.strides), "nSc").with_pad("undef")
+        plain = [Format.row_major(names_for(len(shape_of(value)))) for value in op.operands[1:]]
+        option = LayoutOption((last, *plain), (last,), 1)
+        op.attributes[OPTIONS] = ArrayAttr([OptionAttr(option)])

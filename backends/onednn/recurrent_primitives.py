@@ -1,0 +1,139 @@
+"""LSTM and GRU nodes as recurrent primitives.
+
+ONNX has the gates of an LSTM in the order input, output, forget, cell, and oneDNN input, forget, cell, output; those of
+a GRU are alike in both, and so is what `linear_before_reset` chooses between. Weights, (directions, gates * hidden, x)
+there, are packed as (layers, directions, x, gates, hidden); two biases are added up. Both directions are computed by one
+primitive, which writes them one behind the other per element of the batch: the result of ONNX for a batch of one.
+
+Taken are nodes with constant weights whose sequences are all of full length, without peepholes, with the usual
+activations, and of whose results only the first is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr
+from xdsl.ir import SSAValue
+
+from layout_ir.backends.onednn.library import Refused
+from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
+from layout_ir.backends.onednn.op_primitives import Operand, OpPrimitive, Values
+from layout_ir.backends.onednn.primitives import INFERENCE, Argument, Request
+from layout_ir.dialects import nn
+from layout_ir.elements.numpy_types import Array
+
+_DIRECTIONS = {"forward": (1, 1), "reverse": (2, 1), "bidirectional": (3, 2)}
+"""By the name in ONNX the library's number, and how many directions that are."""
+
+_LSTM_GATES = (0, 2, 3, 1)
+"""Per gate of the library that of ONNX."""
+
+
+def recurrent_candidates(op: nn.OpaqueOp, values: Values) -> Iterator[OpPrimitive]:
+    """The primitive for an LSTM or GRU node of f32; none for other nodes."""
+    if op.title not in ("LSTM", "GRU") or any(list(result.uses) for result in op.results[1:]):
+        return
+    if not op.given_outputs[0] or any(values.dtype(value) != "f32" for value in op.operands):
+        return
+    try:
+        yield _recurrent(op, values)
+    except Refused:
+        return
+
+
+def _recurrent(op: nn.OpaqueOp, values: Values) -> OpPrimitive:
+    given = iter(op.operands)
+    inputs = [next(given) if there else None for there in op.given_inputs]
+    inputs += [None] * (8 - len(inputs))
+    x, w, r, bias, lengths, hidden, cell, peepholes = inputs
+    direction, count = _DIRECTIONS[_attribute(op, "direction", "forward")]
+    size, is_lstm = _attribute(op, "hidden_size", 0), op.title == "LSTM"
+    _check_usual(op)
+    if x is None or w is None or r is None or lengths is not None or peepholes is not None or not size:
+        raise Refused("sequences are of full length, without peepholes")
+    steps, batch, width = values.layout(x).shape
+    if count > 1 and batch > 1:
+        raise Refused("directions of ONNX do not lie one behind the other in a batch")
+    gates = 4 if is_lstm else 3
+    order = _LSTM_GATES if is_lstm else (0, 1, 2)
+    source = values.descriptor(x)
+    result = values.descriptor(op.results[0], (steps, batch, count * size))
+    packed: dict[int, tuple[Operand, MemoryDescriptor]] = {
+        Argument.WEIGHTS: values.packed(_weights(values, w, count, order, width), chosen=True),
+        Argument.WEIGHTS_1: values.packed(_weights(values, r, count, order, size), chosen=True),
+        Argument.BIAS: values.packed(_bias(op, values, bias, count, gates, size, order)),
+    }
+    if hidden is not None or cell is not None:
+        for argument, value in ((Argument.SRC_1, hidden), (Argument.SRC_2, cell))[: 2 if is_lstm else 1]:
+            shape = (1, count, batch, size)
+            zeros = np.zeros(shape, np.float32)
+            packed[argument] = values.packed(zeros) if value is None else values.operand(value, shape)
+    states = [packed[k][1] if k in packed else None for k in (Argument.SRC_1, Argument.SRC_2)]
+    weights = [packed[k][1] for k in (Argument.WEIGHTS, Argument.WEIGHTS_1)]
+    offsets = packed[Argument.BIAS][1]
+    if is_lstm:
+        arguments = (source, *states, *weights, None, None, offsets, result, None, None, 0)
+    else:
+        arguments = (source, states[0], *weights, offsets, result, None, 0)
+    name = "lstm" if is_lstm else "lbr_gru" if _attribute(op, "linear_before_reset", 0) else "gru"
+    operands: dict[int, Operand] = {Argument.SRC: Operand(x, source)}
+    operands |= {argument: operand for argument, (operand, _) in packed.items()}
+    request = Request(f"{name}_forward", (INFERENCE, direction, *arguments))
+    # Without extents: no constant is broadcast to it as a post-op.
+    return OpPrimitive(request, operands, result, ())
+
+
+def _attribute(op: nn.OpaqueOp, name: str, default: Any) -> Any:
+    match op.node_attributes.data.get(name):
+        case IntegerAttr() as found:
+            return found.value.data
+        case FloatAttr() as found:
+            return found.value.data
+        case StringAttr() as found:
+            return found.data
+        case None:
+            return default
+        case _:
+            raise Refused(f"{name} is of another kind")
+
+
+def _check_usual(op: nn.OpaqueOp) -> None:
+    unusual = {"activations", "activation_alpha", "activation_beta", "clip"} & set(op.node_attributes.data)
+    if unusual or _attribute(op, "input_forget", 0) or _attribute(op, "layout", 0):
+        raise Refused("activations, gates or the order of dims are not the usual ones")
+
+
+def _constant(values: Values, value: SSAValue) -> Array:
+    found = values.constant(value)
+    if found is None:
+        raise Refused("weights are constants")
+    return found
+
+
+def _weights(values: Values, value: SSAValue, count: int, order: tuple[int, ...], width: int) -> Array:
+    """(directions, gates * hidden, width) as (1, directions, width, gates, hidden)."""
+    array = _constant(values, value).reshape(count, len(order), -1, width)
+    return np.ascontiguousarray(array[:, order].transpose(0, 3, 1, 2)[None])
+
+
+def _bias(
+    op: nn.OpaqueOp,
+    values: Values,
+    value: SSAValue | None,
+    count: int,
+    gates: int,
+    size: int,
+    order: tuple[int, ...],
+) -> Array:
+    """Both biases of each gate added up; where the reset comes behind the product, that gate keeps them apart."""
+    apart = op.title == "GRU" and bool(_attribute(op, "linear_before_reset", 0))
+    if value is None:
+        return np.zeros((1, count, gates + apart, size), np.float32)
+    both = _constant(values, value).reshape(count, 2, gates, size)[:, :, order]
+    added = both.sum(axis=1)
+    if apart:
+        added = np.concatenate([added[:, :-1], both[:, :1, -1], both[:, 1:, -1]], axis=1)
+    return np.ascontiguousarray(added[None], np.float32)

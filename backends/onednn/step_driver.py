@@ -1,0 +1,127 @@
+"""Steps of a plan run one after the other by machine code: one native call for all steps between two by NumPy.
+
+A step is a record of six words, and there are three kinds:
+
+    STATUS      int function(a, b, (int) c, d): a primitive; another status than 0 ends the walk
+    PLAIN       void function(a, b, c, d): a compiled kernel from a to b, part c of d
+    n > 1       the same kernel in parts, by a team of n threads of OpenMP
+
+Kernels run on the threads of OpenMP because primitives do: the workers of two pools would spin for the same cores, each
+waiting for work while the other has it (two threads on two cores: a network that takes 4 ms took 24).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import CFUNCTYPE, c_int64, c_void_p
+from functools import cache
+
+import numpy as np
+
+from layout_ir.backends.llvm.machine.machine import host
+from layout_ir.backends.llvm.runtime.jit import Code
+from layout_ir.elements.numpy_types import Array
+
+STATUS, PLAIN = 0, 1
+"""Kinds of records; a larger number is that of the threads of a team."""
+
+WORDS = 7
+"""Words of a record: kind, function, a, b, c, d, and the address of what teams need (`team_functions`)."""
+
+A, B, C = 2, 3, 4
+"""The words of a record that hold the first three arguments."""
+
+_RECORD = "{ i64, ptr, i64, i64, i64, i64, ptr }"
+_TEAM = "{ ptr, ptr, ptr }"
+
+
+def _loads(*fields: tuple[str, int, str]) -> str:
+    return "".join(
+        f"  %{name}.at = getelementptr {_RECORD}, ptr %record, i64 0, i32 {number}\n"
+        f"  %{name} = load {kind}, ptr %{name}.at\n"
+        for name, number, kind in fields
+    )
+
+
+def _source() -> str:
+    return f"""\
+target triple = "{host().triple}"
+
+define void @part(ptr %record) nounwind {{
+{_loads(("function", 1, "ptr"), ("a", A, "i64"), ("b", B, "i64"), ("team", 6, "ptr"))}\
+  %number.at = getelementptr {_TEAM}, ptr %team, i64 0, i32 1
+  %number.of = load ptr, ptr %number.at
+  %count.at = getelementptr {_TEAM}, ptr %team, i64 0, i32 2
+  %count.of = load ptr, ptr %count.at
+  %number32 = call i32 %number.of()
+  %count32 = call i32 %count.of()
+  %number = sext i32 %number32 to i64
+  %count = sext i32 %count32 to i64
+  call void %function(i64 %a, i64 %b, i64 %number, i64 %count)
+  ret void
+}}
+
+define i64 @walk(ptr %records, i64 %first, i64 %end) nounwind {{
+entry:
+  br label %head
+head:
+  %k = phi i64 [ %first, %entry ], [ %after, %next ]
+  %more = icmp slt i64 %k, %end
+  br i1 %more, label %body, label %over
+body:
+  %record = getelementptr {_RECORD}, ptr %records, i64 %k
+{_loads(("kind", 0, "i64"), ("function", 1, "ptr"), ("a", A, "i64"), ("b", B, "i64"), ("c", C, "i64"))}\
+{_loads(("d", 5, "i64"))}\
+  switch i64 %kind, label %team [ i64 {STATUS}, label %status  i64 {PLAIN}, label %plain ]
+status:
+  %c32 = trunc i64 %c to i32
+  %found = call i32 %function(i64 %a, i64 %b, i32 %c32, i64 %d)
+  %good = icmp eq i32 %found, 0
+  br i1 %good, label %next, label %over
+plain:
+  call void %function(i64 %a, i64 %b, i64 %c, i64 %d)
+  br label %next
+team:
+  %functions.at = getelementptr {_RECORD}, ptr %record, i64 0, i32 6
+  %functions = load ptr, ptr %functions.at
+  %parallel = load ptr, ptr %functions
+  %threads = trunc i64 %kind to i32
+  call void %parallel(ptr @part, ptr %record, i32 %threads, i32 0)
+  br label %next
+next:
+  %after = add i64 %k, 1
+  br label %head
+over:
+  ret i64 %k
+}}
+"""
+
+
+class StepDriver:
+    """The compiled walk over records: `driver(address, first, end)` runs those from `first` to before `end`.
+
+    Returns `end`, or the number of the record whose call failed. The GIL is released meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._code = Code(_source, host(), ("walk",), key=f"step driver 1 {host().triple}")
+        self._call = CFUNCTYPE(c_int64, c_void_p, c_int64, c_int64)(self._code.address("walk"))
+
+    def __call__(self, records: int, first: int, end: int) -> int:
+        """The number of the record at which the walk ended."""
+        return self._call(records, first, end)
+
+
+@cache
+def step_driver() -> StepDriver:
+    """The driver, compiled once."""
+    return StepDriver()
+
+
+@cache
+def team_functions() -> Array:
+    """The addresses of what OpenMP (libgomp) forks a team by, numbers its threads by, and counts them by."""
+    library = ctypes.CDLL("libgomp.so.1")
+    names = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
+    addresses = [ctypes.cast(getattr(library, name), c_void_p).value for name in names]
+    return np.array(addresses, np.uint64)

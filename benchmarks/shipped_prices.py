@@ -1,0 +1,87 @@
+"""The price models that come with the package, measured here: oneDNN's kernels on avx2 and on avx512.
+
+    python benchmarks/shipped_prices.py avx512 [--seconds 120] [--prices FILE]
+    ONEDNN_MAX_CPU_ISA=AVX2 python benchmarks/shipped_prices.py avx2
+
+Measures what the ops of the networks of the onnx package and of those of `tests/zoo` listed below could run as, in the
+layouts of target onednn, on one thread, until the seconds are over: a few options of every network at first. What was
+measured is added to --prices, so that several runs go on where the one before ended. The model that fits all of it is
+written into the package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from time import monotonic
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from layout_ir.api.measured_selection import measured_costs
+from layout_ir.backends.onednn.library import library
+from layout_ir.backends.onednn.op_timing import price_source
+from layout_ir.frontends.onnx import from_onnx
+from layout_ir.passes.selection.costs.measured_costs import MeasuredCosts
+from layout_ir.passes.selection.costs.price_model import fitted_model
+from layout_ir.passes.selection.costs.price_model_file import model_text
+from layout_ir.passes.selection.costs.price_table import PriceTable, read_prices
+from layout_ir.tools.program import shipped_network
+from tests.zoo import NETWORKS
+
+ROOT = Path(__file__).resolve().parents[1]
+
+SHIPPED = ("resnet50", "densenet121", "inception_v1", "shufflenet", "squeezenet", "vgg19", "bvlc_alexnet")
+"""Of the networks of the onnx package."""
+
+ZOO = (
+    "efficientnet_b0-full", "ghostnet-full", "res2net50-full", "regnet_y-full", "cspdarknet53-full", "mobilenet_v2",
+    "mobilenet_v3_large", "convnext_tiny", "unet_resized", "deeplabv3", "diffusion_unet", "c3d", "audio_cnn",
+    "vit_tiny", "swin_tiny", "maxvit", "segformer", "bert", "gpt2",
+)  # fmt: skip
+
+
+def main() -> None:
+    """Measures, and writes the model."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("extension", choices=("avx2", "avx512"))
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--prices", metavar="FILE", help="what was measured before, and is added to")
+    parser.add_argument("--networks", nargs="+", metavar="NAME", help="of tests/zoo, in place of all")
+    args = parser.parse_args()
+    source = price_source(library(), 1)
+    if not library().instruction_set.startswith(args.extension):
+        raise SystemExit(f"the kernels use {library().instruction_set}: ONEDNN_MAX_CPU_ISA caps it")
+    table = read_prices(args.prices) if args.prices and Path(args.prices).exists() else PriceTable()
+    costs = MeasuredCosts(dict(table.of(source)), source)
+    end = monotonic() + args.seconds
+    models = [] if args.networks else [("onnx:" + name, shipped_network("onnx:" + name)) for name in SHIPPED]
+    models += [(name, None) for name in args.networks or ZOO]
+    for number, (name, path) in enumerate(models):
+        left = end - monotonic()
+        if left <= 0:
+            break
+        try:
+            module = from_onnx(path if path is not None else NETWORKS[name].build())
+        except Exception as error:  # one network less is no reason to end
+            print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
+            continue
+        before = len(costs.prices)
+        share = left / (len(models) - number)
+        measured_costs(module, "onednn", costs, "all", seconds=share, keep=False)
+        print(f"{name}: {len(costs.prices) - before} prices", flush=True)
+    if args.prices:
+        table.merge(PriceTable({source: costs.prices}))
+        Path(args.prices).write_text(table.text(), encoding="utf-8")
+    model = fitted_model(costs.prices)
+    if model is None:
+        raise SystemExit("too few prices for a model")
+    path = ROOT / "passes" / "selection" / "costs" / f"onednn-{args.extension}.json"
+    path.write_text(model_text(model, source), encoding="utf-8")
+    print(f"{len(costs.prices)} prices, {len(model.groups)} groups, {path.stat().st_size} bytes in {path}")
+
+
+if __name__ == "__main__":
+    main()

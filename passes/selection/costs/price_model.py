@@ -1,0 +1,213 @@
+"""What a price would be that nobody measured: a model fitted to the prices that somebody did.
+
+An op that reads and writes B bytes and does F operations takes about
+
+    call + B / bandwidth + F / rate                 (nanoseconds)
+
+the three terms of a roofline, added: what limits an op is seldom one of them alone. Call, bandwidth and rate depend on
+the kind of the op and on how its tensors lie, so there is one fit per group (`group_of`): the op, depthwise and grouped
+apart from dense, and the class of the formats: row-major, channels last, blocks of so many, mixed. Coefficients are not
+negative, and errors are relative: an op of a microsecond counts as much as one of a millisecond.
+
+How wrong the model is, is found by leaving out: each tenth of the prices is predicted by a fit to the others. The
+interval of a fitted price is what nine in ten of these errors lie within. A group of fewer than `FEWEST` prices, or
+whose errors exceed a factor of `WORST`, has no model.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layout_ir.errors import LayoutError
+from layout_ir.passes.selection.costs.cost_model import COST_LIMIT
+from layout_ir.passes.selection.costs.price_keys import CONSTANT, NUMBER, REORDER, PriceKey, TensorKey
+from layout_ir.passes.selection.costs.price_table import Price
+
+FEWEST = 8
+"""Prices that a group has at least, of three coefficients each."""
+
+WORST = 4.0
+"""The factor by which nine in ten prices may be missed at most; beyond it built-in costs are as good."""
+
+_FOLDS = 10
+_STEPS = 200
+
+Group = tuple[str, str, str]
+"""Op, variant of it, class of formats."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupModel:
+    """The fit of one group: nanoseconds of a call, per byte, per operation; `factor` holds nine in ten errors, and
+    `median` half of them."""
+
+    call: float
+    per_byte: float
+    per_operation: float
+    factor: float
+    median: float
+    count: int
+
+    def ns(self, nbytes: int, operations: int) -> float:
+        """The price of an op that reads and writes so many bytes and does so many operations."""
+        return self.call + self.per_byte * nbytes + self.per_operation * operations
+
+
+@dataclass(frozen=True, slots=True)
+class PriceModel:
+    """The fits of all groups that have one."""
+
+    groups: Mapping[Group, GroupModel]
+
+    def price(self, key: PriceKey) -> Price | None:
+        """The price of `key` with the interval of the fit; None where its group has no fit."""
+        found = self.groups.get(group_of(key))
+        if found is None:
+            return None
+        ns = min(max(found.ns(*features(key)), 1.0), (COST_LIMIT - 1) / found.factor)
+        return Price(max(int(ns / found.factor), 1), max(int(ns), 1), max(int(ns * found.factor), 1))
+
+
+def fitted_model(prices: Mapping[PriceKey, Price]) -> PriceModel | None:
+    """The model of a table; None where no group has prices enough."""
+    members: dict[Group, list[tuple[PriceKey, Price]]] = {}
+    for key, price in prices.items():
+        members.setdefault(group_of(key), []).append((key, price))
+    groups: dict[Group, GroupModel] = {}
+    for group, own in members.items():
+        if len(own) < FEWEST:
+            continue
+        # Sorted, so that the model is that of the table and not of the order in which it was measured.
+        own.sort(key=lambda pair: str(pair[0]))
+        rows = np.array([(1.0, *features(key)) for key, _ in own], np.float64)
+        times = np.array([max(price.ns, 1) for _, price in own], np.float64)
+        made = _fit_group(rows, times)
+        if made.factor <= WORST:
+            groups[group] = made
+    return PriceModel(groups) if groups else None
+
+
+def _fit_group(rows: Floats, times: Floats) -> GroupModel:
+    errors: list[float] = []
+    folds = np.arange(len(times)) % min(_FOLDS, len(times))
+    for fold in range(min(_FOLDS, len(times))):
+        left_out = folds == fold
+        weights = _fit(rows[~left_out], times[~left_out])
+        predicted = np.maximum(rows[left_out] @ weights, 1.0)
+        errors += np.abs(np.log(predicted / times[left_out])).tolist()
+    weights = _fit(rows, times)
+    nine, half = (math.exp(float(np.quantile(errors, share))) for share in (0.9, 0.5))
+    call, per_byte, per_operation = (float(w) for w in weights)
+    return GroupModel(call, per_byte, per_operation, nine, half, len(times))
+
+
+def _fit(rows: Floats, times: Floats) -> Floats:
+    """Coefficients, none negative, of least relative error; squares weighed again and again approach absolute values,
+    so that a few odd prices do not bend the fit."""
+    relative = rows / times[:, None]
+    scale = np.maximum(relative.max(axis=0), 1e-30)
+    matrix = relative / scale
+    weights = np.ones(len(times))
+    found = np.zeros(rows.shape[1])
+    for _ in range(8):
+        found = _nonnegative(matrix * weights[:, None], weights)
+        weights = 1 / np.sqrt(np.maximum(np.abs(matrix @ found - 1), 0.02))
+    return found / scale
+
+
+def _nonnegative(matrix: Floats, target: Floats) -> Floats:
+    """The least squares solution without negative numbers: the best over all sets of columns, which are few."""
+    columns = matrix.shape[1]
+    best, least = np.zeros(columns), float(target @ target)
+    for chosen in range(1, 1 << columns):
+        used = [k for k in range(columns) if chosen >> k & 1]
+        part = np.linalg.lstsq(matrix[:, used], target, rcond=None)[0]
+        if (part < 0).any():
+            continue
+        found = np.zeros(columns)
+        found[used] = part
+        rest = matrix @ found - target
+        if float(rest @ rest) < least * (1 - 1e-9):
+            best, least = found, float(rest @ rest)
+    return best
+
+
+# What the model knows of a key ----------------------------------------------------------------------------------------
+
+
+def features(key: PriceKey) -> tuple[int, int]:
+    """Bytes that the op reads and writes, and its floating-point operations, as far as its shapes say them."""
+    nbytes = sum(tensor.nbytes for tensor in (*key.ins, *key.outs))
+    return nbytes, _operations(key)
+
+
+def _operations(key: PriceKey) -> int:
+    result = math.prod(key.outs[0].shape) if key.outs else 0
+    match key.op:
+        case "nn.conv" if len(key.ins) > 1:
+            return 2 * result * math.prod(key.ins[1].shape[1:])
+        case "nn.conv_transpose" if len(key.ins) > 1:
+            return 2 * math.prod(key.ins[0].shape) * math.prod(key.ins[1].shape[1:])
+        case "nn.matmul" | "nn.gemm" if key.ins:
+            shape = key.ins[0].shape or (1,)
+            inner = shape[0] if "trans_a = true" in key.attributes and len(shape) == 2 else shape[-1]
+            return 2 * result * inner
+        case "nn.max_pool" | "nn.avg_pool":
+            window = re.search(r"\bkernel = array<i64: ([\d, ]+)>", key.attributes)
+            extents = [] if window is None else [int(extent) for extent in window[1].split(",")[:3]]
+            return result * math.prod(extents)
+        case "nn.global_avg_pool" | "nn.global_max_pool" if key.ins:
+            return math.prod(key.ins[0].shape)
+        case _:
+            return max((math.prod(tensor.shape) for tensor in (*key.ins, *key.outs)), default=0)
+
+
+def group_of(key: PriceKey) -> Group:
+    """The group whose fit speaks of `key`."""
+    tensors = [t for t in (*key.ins[:1], *key.outs[:1]) if t.lies not in (CONSTANT, NUMBER)]
+    classes = list(dict.fromkeys(map(_format_class, tensors)))
+    if key.op == REORDER:
+        return key.op, "", " to ".join(classes)
+    return key.op, _variant(key), classes[0] if len(classes) == 1 else "mixed"
+
+
+def _variant(key: PriceKey) -> str:
+    if key.op == "nn.conv" and len(key.ins) > 1 and len(key.ins[0].shape) > 2:
+        channels, per_group = key.ins[0].shape[1], key.ins[1].shape[1]
+        if per_group < channels:
+            return "depthwise" if per_group == 1 else "grouped"
+        return "pointwise" if all(extent == 1 for extent in key.ins[1].shape[2:]) else "dense"
+    if len(key.ins) > 1:
+        second = key.ins[1]
+        if second.lies in (CONSTANT, NUMBER):
+            return second.lies
+        return "" if second.shape == key.ins[0].shape else "broadcast"
+    return ""
+
+
+def _format_class(tensor: TensorKey) -> str:
+    """row-major, channels last, blocks of so many, or other."""
+    try:
+        layout = tensor.layout
+    except LayoutError:
+        return "other"
+    if layout is None:
+        return "constant"
+    blocks = sorted({block for block in layout.format.blocks() if block > 1})
+    if blocks:
+        return "blocks of " + "x".join(map(str, blocks))
+    if layout.chunk_rank or layout.swizzle is not None or layout.is_padded:
+        return "other"
+    order = [factor.dim for factor in layout.factors]
+    if order == sorted(order):
+        return "row-major"
+    last = [d for d in sorted(order) if d != 1]
+    return "channels last" if [d for d in order if d != 1] == last and order[-1] == 1 else "permuted"

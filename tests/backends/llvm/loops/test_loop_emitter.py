@@ -1,0 +1,98 @@
+"""Functions of loops: their parts, their code, and reductions along and across lanes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from layout_ir.backends.llvm.loops.compiled_loop import compile_loop
+from layout_ir.backends.llvm.loops.expression import Symbolic, SymbolicNumPy
+from layout_ir.backends.llvm.loops.loop_emitter import LoopProgram, LoopTensor, emit_loops, pad_nests
+from layout_ir.backends.llvm.machine.machine import host
+from layout_ir.backends.llvm.runtime.jit import assembly
+from layout_ir.backends.reference import array_ops
+from tests.backends.llvm.loops.loop_runs import program_of, run_parts
+
+
+def matrix(rows: int, columns: int, strides: tuple[int, int], start: int = 0) -> LoopTensor:
+    offsets = [
+        np.arange(extent, dtype=np.int64)[None] * s
+        for extent, s in zip((rows, columns), strides, strict=True)
+    ]
+    return LoopTensor(tuple(offsets), start, "f32")
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7])
+@pytest.mark.parametrize("count", [1, 15, 64, 1000])
+def test_parts_together_are_the_whole(parts: int, count: int):
+    x = np.arange(count, dtype=np.float32)
+    out = np.full(count, np.nan, np.float32)
+    kernel = compile_loop(program_of(lambda np, x: x + 1, count, "f32"))
+    run_parts(kernel.address, [x, out], parts)
+    np.testing.assert_array_equal(out, x + 1)
+
+
+@pytest.mark.parametrize("shape", [(5, 70), (70, 5), (1, 300), (300, 1), (17, 33)])
+@pytest.mark.parametrize("order", ["rows", "columns"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_softmax_with_lanes_along_rows_and_across_them(shape: tuple[int, int], order: str, axis: int):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-20, 20, shape).astype(np.float32)
+    strides = (shape[1], 1) if order == "rows" else (1, shape[0])
+    held = np.ascontiguousarray(x if order == "rows" else x.T)
+    tensor = matrix(*shape, strides)
+    graph = array_ops.softmax(SymbolicNumPy(shape[axis]), Symbolic("f32", operand=0, shape=shape), axis)
+    kernel = compile_loop(LoopProgram((tensor, tensor), graph, frozenset((axis,))))
+    expected = array_ops.softmax(np, x.astype(np.float64), axis)
+    for parts in (1, 2, 5):
+        out = np.full(held.shape, np.nan, np.float32)
+        run_parts(kernel.address, [held, out], parts)
+        found = out if order == "rows" else out.T
+        np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("count", [1, 2, 15, 16, 63, 64, 65, 200])
+def test_a_sum_of_any_length_leaves_nothing_out(count: int):
+    x = 2.0 ** (np.arange(count) % 20)
+    rows = np.ascontiguousarray(np.broadcast_to(x, (3, count)), np.float32)
+    result = LoopTensor((np.arange(3)[None], np.zeros((1, count), np.int64)), 0, "f32")
+    graph = SymbolicNumPy(count).sum(Symbolic("f32", operand=0))
+    out = np.zeros(3, np.float32)
+    compile_loop(LoopProgram((matrix(3, count, (count, 1)), result), graph, frozenset((1,)))).run(rows, out)
+    np.testing.assert_array_equal(out, [x.sum()] * 3)
+
+
+@pytest.mark.parametrize("name", ["exp", "erf", "tanh", "log", "sin", "log1p", "expm1"])
+def test_functions_are_instructions_and_no_calls(name: str):
+    program = program_of(lambda np, x: getattr(np, name)(x), 1000, "f32")
+    code = assembly(f'target triple = "{host().triple}"\n{emit_loops("f", program, host())}\n', host())
+    assert not [line for line in code.splitlines() if line.split()[:1] in (["call"], ["callq"], ["bl"])]
+
+
+def test_pads_are_visited_once_and_elements_never():
+    offsets = [np.arange(4)[None] * 5, np.arange(5)[None]]
+    places = np.zeros(20, int)
+    for nest in pad_nests(offsets, (1, 0), (2, 3), 0):
+        at = np.array([nest.starts[0]])
+        for loop in nest.loops:
+            [step] = loop.steps
+            assert isinstance(step, int)
+            at = (at[:, None] + np.arange(loop.count) * step).ravel()
+        np.add.at(places, at, 1)
+    inside = np.zeros((4, 5), bool)
+    inside[1:3, 0:3] = True
+    np.testing.assert_array_equal(places.reshape(4, 5), ~inside)
+
+
+def test_an_operand_that_is_chosen_from_is_read_where_its_index_says():
+    table: Any = np.arange(30, dtype=np.float32).reshape(6, 5)
+    chosen = np.array([4, -1, 0], np.int64)
+    columns, none = np.arange(5)[None], np.zeros((1, 3), np.int64)
+    x = LoopTensor((none, columns), 0, "f32", gathered=(1, tuple(range(0, 30, 5))))
+    index = LoopTensor((np.arange(3)[None], np.zeros((1, 5), np.int64)), 0, "i64")
+    out = np.zeros((3, 5), np.float32)
+    program = LoopProgram((x, index, matrix(3, 5, (5, 1))), Symbolic("f32", operand=0))
+    compile_loop(program).run(table, chosen, out)
+    np.testing.assert_array_equal(out, table[chosen])

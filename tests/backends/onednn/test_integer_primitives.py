@@ -1,0 +1,165 @@
+"""Quantized convolutions, products and sums on integers, beside ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.backends.onednn.quantized_models import (
+    Array,
+    compare,
+    dequantize,
+    integers,
+    model,
+    node,
+    quantize,
+    steps_of,
+    weights,
+)
+from tests.backends.onednn.small_programs import needs_library
+
+pytestmark = needs_library
+
+
+def convolution(
+    x: Array, zero: str, result_zero: str, constants: dict[str, Any], *, relu: bool = False, **attributes: Any
+) -> Any:
+    nodes = [
+        dequantize("x", "s1", zero, "xf"),
+        dequantize("w", "ws", "wz", "wf", axis=0),
+        node("Conv", ("xf", "wf", "b"), "c", **attributes),
+        *([node("Relu", ("c",), "r")] if relu else []),
+        quantize("r" if relu else "c", "s3", result_zero, "y"),
+    ]
+    return model(nodes, {"x": x}, constants, "y")
+
+
+@pytest.mark.parametrize(("dtype", "zero"), [(np.uint8, "z1"), (np.int8, "signed"), (np.int8, "symmetric")])
+@pytest.mark.parametrize("result_zero", ["z3", "signed"])
+@pytest.mark.parametrize(
+    ("channels", "outputs", "group", "attributes"),
+    [
+        (3, 16, 1, {"pads": [1, 1, 1, 1]}),
+        (17, 19, 1, {"pads": [0, 1, 2, 0], "strides": [2, 1]}),
+        (16, 16, 16, {"pads": [1, 1, 1, 1]}),
+        (16, 24, 4, {"pads": [2, 2, 2, 2], "dilations": [2, 2]}),
+    ],
+)
+def test_a_convolution_is_one_step_with_its_quantization(
+    dtype: Any, zero: str, result_zero: str, channels: int, outputs: int, group: int, attributes: Any
+):
+    x = integers((2, channels, 9, 7), 0, dtype)
+    given = convolution(
+        x, zero, result_zero, weights((outputs, channels // group, 3, 3), 0), group=group, **attributes
+    )
+    executable = compare(given, {"x": x})
+    assert steps_of(executable, {"x": x}) == [("nn.conv", "layout.reorder")]
+
+
+def test_an_activation_is_between_the_convolution_and_its_quantization():
+    x = integers((1, 8, 6, 5), 0)
+    executable = compare(convolution(x, "z1", "z3", weights((16, 8, 3, 3), 0), relu=True), {"x": x})
+    assert steps_of(executable, {"x": x}) == [("nn.conv", "nn.relu", "layout.reorder")]
+
+
+def test_unsigned_weights_lose_their_zero_point():
+    constants = weights((16, 8, 3, 3), 0)
+    constants |= {"w": constants["w"].view(np.uint8) ^ 0x80, "wz": np.full(16, 128, np.uint8)}
+    x = integers((1, 8, 6, 5), 0)
+    executable = compare(convolution(x, "z1", "z3", constants), {"x": x})
+    assert steps_of(executable, {"x": x}) == [("nn.conv", "layout.reorder")]
+
+
+def test_negative_weights_that_are_no_integers_of_8_bits_without_zero_point_are_multiplied_as_floats():
+    constants = weights((16, 8, 3, 3), 0)
+    constants |= {"w": constants["w"].view(np.uint8), "wz": np.full(16, 3, np.uint8)}
+    x = integers((1, 8, 6, 5), 0)
+    executable = compare(convolution(x, "z1", "z3", constants), {"x": x})
+    assert steps_of(executable, {"x": x}) == [("nn.conv",)]
+
+
+@pytest.mark.parametrize("transposed", [0, 1])
+@pytest.mark.parametrize("alpha", [1.0, 0.5])
+def test_a_gemm(transposed: int, alpha: float):
+    x = integers((5, 9), 0)
+    constants = weights((6, 9) if transposed else (9, 6), 1 - transposed)
+    nodes = [
+        dequantize("x", "s1", "z1", "xf"),
+        dequantize("w", "ws", "wz", "wf", axis=1 - transposed),
+        node("Gemm", ("xf", "wf", "b"), "c", transB=transposed, alpha=alpha),
+    ]
+    quantized = model([*nodes, quantize("c", "s3", "z3", "y")], {"x": x}, constants, "y")
+    assert steps_of(compare(quantized, {"x": x}), {"x": x}) == [("nn.gemm", "layout.reorder")]
+    compare(model(nodes, {"x": x}, constants, "c"), {"x": x})
+
+
+def test_a_matrix_product_with_an_addend_and_constant_weights():
+    x = integers((2, 5, 9), 0)
+    nodes = [
+        dequantize("x", "s1", "z1", "xf"),
+        dequantize("w", "ws", "wz", "wf", axis=1),
+        node("MatMul", ("xf", "wf"), "c"),
+        node("Add", ("c", "b"), "d"),
+        quantize("d", "s3", "z3", "y"),
+    ]
+    executable = compare(model(nodes, {"x": x}, weights((9, 6), 1), "y"), {"x": x})
+    assert steps_of(executable, {"x": x}) == [("nn.matmul", "nn.add", "layout.reorder")]
+
+
+def product(right_zero: str) -> list[Any]:
+    return [
+        dequantize("x", "s1", "z1", "xf"),
+        dequantize("v", "s2", right_zero, "vf"),
+        node("MatMul", ("xf", "vf"), "c"),
+        quantize("c", "s3", "z3", "y"),
+    ]
+
+
+def test_a_product_of_two_computed_tensors_the_right_one_symmetric():
+    inputs = {"x": integers((2, 3, 5, 9), 0), "v": integers((2, 3, 9, 4), 1, np.int8)}
+    executable = compare(model(product("symmetric"), inputs, {}, "y"), inputs)
+    assert steps_of(executable, inputs) == [("nn.matmul", "layout.reorder")]
+
+
+def test_negative_such_a_product_with_a_zero_point_on_the_right_runs_on_floats():
+    inputs = {"x": integers((2, 3, 5, 9), 0), "v": integers((2, 3, 9, 4), 1, np.int8)}
+    executable = compare(model(product("signed"), inputs, {}, "y"), inputs)
+    assert steps_of(executable, inputs) == [("nn.matmul",)]
+
+
+@pytest.mark.parametrize("op", ["Add", "Sub", "Mul"])
+@pytest.mark.parametrize("relu", [False, True])
+def test_two_quantized_tensors(op: str, relu: bool):
+    inputs = {"x": integers((2, 5, 4, 3), 0), "v": integers((2, 5, 4, 3), 1)}
+    nodes = [
+        dequantize("x", "s1", "z1", "xf"),
+        dequantize("v", "s2", "z2", "vf"),
+        node(op, ("xf", "vf"), "c"),
+        *([node("Relu", ("c",), "r")] if relu else []),
+        quantize("r" if relu else "c", "s3", "z3", "y"),
+    ]
+    # Two zero points and two scales are rounded once more than in ONNX Runtime.
+    executable = compare(model(nodes, inputs, {}, "y"), inputs, share=0.08)
+    on_integers = op != "Mul"  # whose zero points are no constant behind it
+    ops = (f"nn.{op.lower()}", *(["nn.relu"] if relu else []), *(["layout.reorder"] if on_integers else []))
+    assert steps_of(executable, inputs) == [ops]
+
+
+def test_a_residual_block_that_reads_its_input_twice():
+    x = integers((2, 8, 6, 5), 0)
+    nodes = [
+        dequantize("x", "s1", "z1", "xf"),
+        dequantize("w", "ws", "wz", "wf", axis=0),
+        node("Conv", ("xf", "wf", "b"), "c", pads=[1, 1, 1, 1]),
+        quantize("c", "s2", "z3", "q"),
+        dequantize("q", "s2", "z3", "qf"),
+        node("Add", ("qf", "xf"), "a"),
+        node("Relu", ("a",), "r"),
+        quantize("r", "s3", "z2", "p"),
+        dequantize("p", "s3", "z2", "pf"),
+        node("Conv", ("pf", "wf", "b"), "d", pads=[1, 1, 1, 1]),
+        quantize("d", "s3", "z3", "y"),
+    ]
+    compare(model(nodes, {"x": x}, weights((8, 8, 3, 3), 0), "y"), {"x": x}, steps=2, share=0.5)

@@ -1,0 +1,135 @@
+"""Elementwise ops that one loop computes, and those that it must not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import layout_ir as li
+from layout_ir.backends.onednn.execution_plan import ExecutionPlan, LoopStep, Owner, PrimitiveStep
+from layout_ir.dialects import nn
+from layout_ir.errors import LayoutError
+from tests.backends.onednn.small_programs import Program, compare, needs_library, numbers
+from tests.programs import parse
+
+pytestmark = needs_library
+
+SHAPE = (2, 16, 6, 5)
+
+
+def plan_of(executable: li.Executable) -> ExecutionPlan:
+    """What an executable runs."""
+    program = executable._static  # pyright: ignore[reportPrivateUsage]
+    assert program is not None
+    return program.plan
+
+
+def loops_of(executable: li.Executable) -> list[list[str]]:
+    """The ops of each loop."""
+    return [
+        [op.name for op in step.group.ops] for step in plan_of(executable).steps if isinstance(step, LoopStep)
+    ]
+
+
+@pytest.mark.parametrize("format", [None, "nhwc", "nChw8c"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_tree_of_functions_is_one_loop(format: str | None, threads: int):
+    program = Program(SHAPE, SHAPE)
+    x, y = (program.argument(k, format) for k in range(2))
+    left = program.add(nn.SinOp, x, format=format)
+    right = program.add(nn.CosOp, program.add(nn.MulOp, x, y, format=format), format=format)
+    z = program.add(nn.SubOp, left, right, format=format)
+    executable = compare(program.module(z), numbers(SHAPE), numbers(SHAPE, 1), threads=threads)
+    assert loops_of(executable) == [["nn.sin", "nn.mul", "nn.cos", "nn.sub"]]
+    assert plan_of(executable).bytes_not_moved == 6 * 4 * 960
+
+
+def test_constants_are_broadcast_to_the_loop():
+    program = Program(SHAPE)
+    x = program.argument(0, "nhwc")
+    scale, number = (
+        program.constant(numbers((16, 1, 1), 3)),
+        program.constant(np.float32([0.3]).reshape(1, 1)),
+    )
+    y = program.add(nn.MulOp, program.add(nn.SinOp, x, format="nhwc"), scale, format="nhwc")
+    z = program.add(nn.MaxOp, y, number, format="nhwc")
+    executable = compare(program.module(z), numbers(SHAPE))
+    assert loops_of(executable) == [["nn.sin", "nn.mul", "nn.max"]]
+
+
+def test_negative_a_value_that_others_read_is_written():
+    program = Program(SHAPE)
+    y = program.add(nn.SinOp, program.argument(0))
+    z = program.add(nn.CosOp, y)
+    executable = compare(program.module(z, program.add(nn.ReduceMaxOp, y, axes=(3,))), numbers(SHAPE))
+    assert [ops for ops in loops_of(executable) if ops != ["nn.reduce_max"]] == [["nn.sin"], ["nn.cos"]]
+
+
+def test_negative_ops_of_another_shape_are_computed_before():
+    program = Program((16, 1, 1), SHAPE)
+    y = program.add(nn.SinOp, program.argument(0))
+    executable = compare(
+        program.module(program.add(nn.PowOp, y, program.argument(1))),
+        np.abs(numbers((16, 1, 1))) + 0.1, numbers(SHAPE, 1),
+    )  # fmt: skip
+    assert loops_of(executable) == [["nn.sin"], ["nn.pow"]]
+
+
+def test_negative_without_fusion_each_op_is_a_step():
+    program = Program(SHAPE)
+    y = program.add(nn.CosOp, program.add(nn.SinOp, program.argument(0)))
+    assert loops_of(compare(program.module(y), numbers(SHAPE), fuse=False)) == [["nn.sin"], ["nn.cos"]]
+
+
+def test_negative_what_a_convolution_takes_as_post_op_stays_with_it():
+    program = Program(SHAPE)
+    w = program.constant(numbers((16, 16, 1, 1), 1))
+    x = program.add(
+        nn.ReluOp, program.add(nn.ConvOp, program.argument(0, "nChw8c"), w, format="nChw8c"), format="nChw8c"
+    )
+    y = program.add(nn.SinOp, x, format="nChw8c")
+    executable = compare(program.module(y), numbers(SHAPE))
+    assert loops_of(executable) == [["nn.sin"]]
+    assert [len(step.group.ops) for step in plan_of(executable).steps if isinstance(step, PrimitiveStep)] == [
+        2
+    ]
+
+
+def test_a_loop_writes_over_an_operand_that_nobody_needs_later():
+    program = Program(SHAPE)
+    x = program.argument(0, "nhwc")
+    for _ in range(3):
+        x = program.add(nn.SinOp, x, format="nhwc")
+    executable = compare(program.module(x), numbers(SHAPE), fuse=False)
+    steps = [step for step in plan_of(executable).steps if isinstance(step, LoopStep)]
+    assert all(step.operands[0].buffer is step.result.buffer for step in steps)
+
+
+def test_negative_a_loop_does_not_write_over_an_operand_that_is_read_in_another_order():
+    program = Program((4, 4))
+    x = program.add(nn.SinOp, program.argument(0))
+    y = program.add(nn.SliceOp, x, starts=(3, 0), sizes=(4, 4), steps=(-1, 1))
+    executable = compare(program.module(y), numbers((4, 4)), fuse=False)
+    steps = [step for step in plan_of(executable).steps if isinstance(step, LoopStep)]
+    assert steps[-1].operands[0].buffer is not steps[-1].result.buffer
+    assert all(step.operands[0].buffer.owner is not Owner.RESULT for step in steps)
+
+
+def test_a_mean_that_the_library_computes_element_by_element_is_a_loop():
+    program = Program((4, 30, 768))
+    executable = compare(
+        program.module(program.add(nn.ReduceMeanOp, program.argument(0), axes=(2,))), numbers((4, 30, 768))
+    )
+    assert loops_of(executable) == [["nn.reduce_mean"]]
+
+
+def test_negative_an_index_that_the_caller_has_wrong_is_an_error_that_names_the_op():
+    module = parse(
+        "func.func @main(%x: tensor<4x3xf32>, %i: tensor<2xi64>) -> tensor<2x3xf32> {\n"
+        "  %y = nn.gather %x, %i : (tensor<4x3xf32>, tensor<2xi64>) -> tensor<2x3xf32>\n"
+        "  func.return %y : tensor<2x3xf32>\n}"
+    )
+    executable = compare(module, numbers((4, 3)), np.array([3, -4]))
+    with pytest.raises(LayoutError, match=r"an index of nn\.gather is outside of the dim that it is of: 4"):
+        executable([numbers((4, 3)), np.array([3, 4])])
+    assert executable([numbers((4, 3)), np.array([0, 1])])[0].shape == (2, 3)

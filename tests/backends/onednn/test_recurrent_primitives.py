@@ -1,0 +1,83 @@
+"""LSTM and GRU nodes, beside ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import layout_ir as li
+from tests.backends.onednn.quantized_models import compare, model, node
+from tests.backends.onednn.small_programs import needs_library, numbers
+
+pytestmark = needs_library
+
+STEPS, WIDTH, HIDDEN = 7, 5, 6
+
+
+def network(
+    op: str,
+    direction: str,
+    *,
+    batch: int = 1,
+    bias: bool = True,
+    states: str = "",
+    more: tuple[str, ...] = (),
+    **attributes: Any,
+) -> tuple[Any, dict[str, Any]]:
+    count, gates = (2 if direction == "bidirectional" else 1), (4 if op == "LSTM" else 3)
+    inputs: dict[str, Any] = {"x": numbers((STEPS, batch, WIDTH))}
+    given = {
+        "w": numbers((count, gates * HIDDEN, WIDTH), 1, -0.5, 0.5),
+        "r": numbers((count, gates * HIDDEN, HIDDEN), 2, -0.5, 0.5),
+        "b": numbers((count, 2 * gates * HIDDEN), 3, -0.5, 0.5),
+        "lengths": np.full(batch, STEPS - 2, np.int32),
+    }
+    for name in states:
+        (inputs if name == "h" else given)[name] = numbers((count, batch, HIDDEN), 4, -0.5, 0.5)
+    names = ("x", "w", "r", "b" if bias else "", *(more or ("",)), *states)
+    nodes = [
+        node(op, names, "z", hidden_size=HIDDEN, direction=direction, **attributes),
+        node("Neg", ("z",), "y"),
+    ]
+    return model(nodes, inputs, given, "y"), inputs
+
+
+@pytest.mark.parametrize(
+    ("op", "states", "attributes"),
+    [
+        ("LSTM", "", {}),
+        ("LSTM", "h", {}),
+        ("LSTM", "hc", {}),
+        ("GRU", "", {}),
+        ("GRU", "h", {"linear_before_reset": 1}),
+        ("GRU", "", {"linear_before_reset": 1}),
+    ],
+)
+@pytest.mark.parametrize(
+    ("direction", "batch"), [("forward", 1), ("forward", 3), ("reverse", 2), ("bidirectional", 1)]
+)
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_recurrent_network(
+    op: str, states: str, attributes: dict[str, Any], direction: str, batch: int, bias: bool
+):
+    made, inputs = network(op, direction, batch=batch, bias=bias, states=states, **attributes)
+    compare(made, inputs)
+
+
+@pytest.mark.parametrize(
+    ("op", "direction", "arguments"),
+    [
+        ("LSTM", "bidirectional", {"batch": 2}),
+        ("LSTM", "forward", {"more": ("lengths",)}),
+        ("GRU", "forward", {"activations": ["Sigmoid", "Relu"]}),
+        ("LSTM", "forward", {"clip": 0.3}),
+    ],
+)
+def test_negative_other_recurrent_networks_run_by_the_reference(
+    op: str, direction: str, arguments: dict[str, Any]
+):
+    made, inputs = network(op, direction, **arguments)
+    assert li.compile(made).fallbacks == {"nn.opaque": 1}
+    assert inputs

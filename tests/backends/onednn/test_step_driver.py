@@ -1,0 +1,60 @@
+"""Records that are walked by machine code: which are run, in how many parts, and where a walk ends."""
+
+from __future__ import annotations
+
+from ctypes import CFUNCTYPE, c_int, c_int64, c_void_p, cast
+from typing import Any
+
+import numpy as np
+import pytest
+
+from layout_ir.algebra.format import Format
+from layout_ir.backends.llvm import compile_reorder
+from layout_ir.backends.onednn.step_driver import PLAIN, STATUS, WORDS, step_driver, team_functions
+from tests.backends.onednn.small_programs import needs_library, numbers
+
+pytestmark = needs_library
+
+
+def walked(rows: list[list[int]], first: int = 0, end: int | None = None) -> int:
+    """Where the walk over these records ends."""
+    team = team_functions().ctypes.data
+    records = np.array([[*row, *[0] * (WORDS - 1 - len(row)), team] for row in rows], np.int64)
+    return step_driver()(records.ctypes.data, first, len(rows) if end is None else end)
+
+
+def address(function: Any) -> int:
+    """Where a callback begins."""
+    found = cast(function, c_void_p).value
+    assert found is not None
+    return found
+
+
+def test_records_run_in_order_and_a_status_ends_the_walk():
+    seen: list[tuple[int, ...]] = []
+
+    def note(a: int, b: int, c: int, d: int) -> int:
+        seen.append((a, b, c, d))
+        return int(a == 3)
+
+    function = CFUNCTYPE(c_int, c_int64, c_int64, c_int, c_int64)(note)
+    rows = [[STATUS, address(function), k, 10 * k, -k, 1 << 40] for k in range(6)]
+    assert walked(rows) == 3
+    assert seen == [(k, 10 * k, -k, 1 << 40) for k in range(4)]
+    seen.clear()
+    assert walked(rows, 4, 5) == 5 and [row[0] for row in seen] == [4]
+    assert walked(rows, 2, 2) == 2 and len(seen) == 1
+
+
+@pytest.mark.parametrize("threads", [PLAIN, 2, 3])
+def test_a_kernel_in_parts_is_the_whole_kernel(threads: int):
+    shape = (3, 33, 65, 40)
+    source = Format.from_tag("nchw").bind(shape)
+    target = Format.from_tag("nChw8c").with_pad("zero").bind(shape)
+    kernel = compile_reorder(source, target, threads=1)
+    x = numbers(shape).reshape(-1)
+    expected, found = (np.full(target.extent, np.nan, np.float32) for _ in range(2))
+    kernel(x, expected)
+    row = [threads, kernel.address, x.ctypes.data, found.ctypes.data, 0, 1]
+    assert walked([row]) == 1
+    assert np.array_equal(found, expected) and not np.isnan(found).any()

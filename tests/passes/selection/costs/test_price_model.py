@@ -1,0 +1,114 @@
+"""The model finds the machine that made the prices, and knows how wrong it is."""
+
+from __future__ import annotations
+
+from math import prod
+from random import Random
+
+import pytest
+
+from layout_ir.passes.selection.costs.price_keys import PriceKey, TensorKey
+from layout_ir.passes.selection.costs.price_model import (
+    FEWEST,
+    WORST,
+    features,
+    fitted_model,
+    group_of,
+)
+from layout_ir.passes.selection.costs.price_table import Price
+
+
+def _tensor(lies: str, *shape: int) -> TensorKey:
+    return TensorKey(shape, "f32", lies)
+
+
+def _conv(c: int, o: int, side: int, lies: str = "nhwc", group: int = 1) -> PriceKey:
+    ins = (_tensor(lies, 1, c, side, side), _tensor("constant", o, c // group, 3, 3))
+    return PriceKey("nn.conv", "", ins, (_tensor(lies, 1, o, side, side),))
+
+
+def _relu(side: int, lies: str = "nhwc") -> PriceKey:
+    tensor = _tensor(lies, 1, 16, side, side)
+    return PriceKey("nn.relu", "", (tensor,), (tensor,))
+
+
+def _machine(key: PriceKey, noise: float = 0.0, random: Random | None = None) -> Price:
+    """What a machine takes that does 100 operations and 20 bytes per nanosecond, and 500 ns for a call."""
+    nbytes, operations = features(key)
+    ns = (500 + nbytes / 20 + operations / 100) * (1 + noise * (random or Random(0)).uniform(-1, 1))
+    return Price(round(ns), round(ns), round(ns))
+
+
+CONVS = [_conv(c, o, side) for c in (16, 32, 64) for o in (16, 48, 96) for side in (4, 9, 20)]
+
+
+def test_bytes_and_operations_are_those_of_the_shapes() -> None:
+    key = _conv(16, 32, 10)
+    assert features(key) == (4 * (1600 + 32 * 16 * 9 + 3200), 2 * 32 * 100 * 16 * 9)
+    gemm = PriceKey(
+        "nn.gemm", "trans_a = true", (_tensor("nc", 5, 7), _tensor("constant", 5, 3)), (_tensor("nc", 7, 3),)
+    )
+    assert features(gemm)[1] == 2 * 7 * 3 * 5
+    assert features(_relu(3))[1] == prod((1, 16, 3, 3))
+
+
+def test_the_model_predicts_what_it_has_not_seen() -> None:
+    model = fitted_model({key: _machine(key) for key in CONVS})
+    assert model is not None
+    for key in (_conv(24, 40, 13), _conv(128, 128, 28)):
+        found, true = model.price(key), _machine(key)
+        assert found is not None and found.ns == pytest.approx(true.ns, rel=0.03)
+    (fit,) = model.groups.values()
+    assert 1 <= fit.median <= fit.factor < 1.05
+
+
+def test_the_error_that_it_states_is_that_of_the_noise() -> None:
+    random = Random(1)
+    model = fitted_model({key: _machine(key, 0.3, random) for key in CONVS})
+    assert model is not None
+    (fit,) = model.groups.values()
+    assert 1.05 < fit.median < fit.factor < 1.6
+    price = model.price(_conv(24, 40, 13))
+    assert price is not None and price.low < price.ns < price.high
+
+
+def test_the_model_is_that_of_the_table_whatever_its_order() -> None:
+    prices = {key: _machine(key, 0.3, Random(str(key))) for key in CONVS}
+    assert fitted_model(prices) == fitted_model(dict(reversed(prices.items())))
+
+
+def test_coefficients_are_never_negative_so_that_more_work_never_costs_less() -> None:
+    random = Random(7)
+    model = fitted_model({key: Price(ns, ns, ns) for key in CONVS for ns in [random.randint(1000, 2000)]})
+    assert model is not None
+    for fit in model.groups.values():
+        assert min(fit.call, fit.per_byte, fit.per_operation) >= 0
+
+
+def test_kinds_of_ops_and_of_formats_have_fits_of_their_own() -> None:
+    names = {
+        group_of(key) for key in (_conv(16, 16, 8), _conv(16, 16, 8, "nchw"), _conv(16, 16, 8, "nChw8c"))
+    }
+    assert names == {
+        ("nn.conv", "dense", "channels last"),
+        ("nn.conv", "dense", "row-major"),
+        ("nn.conv", "dense", "blocks of 8"),
+    }
+    assert group_of(_conv(16, 16, 8, group=16))[1] == "depthwise"
+    assert group_of(_conv(16, 16, 8, group=2))[1] == "grouped"
+    reorder = PriceKey("layout.reorder", "", (_tensor("nchw", 1, 8, 2, 2),), (_tensor("nhwc", 1, 8, 2, 2),))
+    assert group_of(reorder) == ("layout.reorder", "", "row-major to channels last")
+
+
+def test_negative_a_group_without_prices_enough_has_no_model() -> None:
+    few = {key: _machine(key) for key in CONVS[: FEWEST - 1]}
+    assert fitted_model(few) is None
+    model = fitted_model({key: _machine(key) for key in CONVS})
+    assert model is not None and model.price(_relu(8)) is None
+
+
+def test_negative_prices_without_a_rule_have_no_model() -> None:
+    random = Random(2)
+    prices = {key: Price(ns, ns, ns) for key in CONVS for ns in [round(10 ** random.uniform(2, 7))]}
+    assert fitted_model(prices) is None
+    assert WORST < 10**5
