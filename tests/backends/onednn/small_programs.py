@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.builder import Builder
-from xdsl.dialects.builtin import ModuleOp, NoneAttr, TensorType, f32
+from xdsl.dialects.builtin import ModuleOp, NoneAttr, TensorType, f32, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint
@@ -48,6 +48,13 @@ class Program:
         type = TensorType(f32, values.shape)
         made = type if format is None else with_format(type, encoding(format))
         return self._builder.insert(nn.ConstantOp(literal(type, values.astype("<f4").tobytes()), made)).result
+
+    def indices(self, numbers: Sequence[int]) -> SSAValue:
+        """A constant row of i64."""
+        type = TensorType(i64, (len(numbers),))
+        return self._builder.insert(
+            nn.ConstantOp(literal(type, np.array(numbers, "<i8").tobytes()), type)
+        ).result
 
     def reordered(self, value: SSAValue, format: str | None) -> SSAValue:
         """`value` in `format`, or in none."""
