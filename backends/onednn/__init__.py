@@ -7,6 +7,7 @@ node_decomposition   opaque nodes -> ops
 half_floats          f16 and bf16 -> f32, where the library has no kernels for them
 gather_views         gathers by one index -> slices
 recognized_functions elementwise ops -> the one function that they are
+transposition_sinking elementwise ops on both sides of a transposition -> on one
 pad_folding          pads of their own -> pads of convolutions and pools
 dequantization       moves of dequantized tensors -> moves of integers
 op_primitives        one op -> the primitive that computes it in given layouts

@@ -141,7 +141,7 @@ def _own_operators() -> list[Any]:
             align_corners: Any = None,
         ) -> Any:
             new = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
-            run: Any = NewGridSample._run  # pyright: ignore[reportUnknownMemberType]
+            run: Any = NewGridSample._run  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
             return run(self, X, grid, mode=new, padding_mode=padding_mode, align_corners=align_corners)
 
     return [GatherElements, GridSample]

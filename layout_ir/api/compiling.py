@@ -42,6 +42,7 @@ from layout_ir.backends.onednn.node_decomposition import decompose_nodes
 from layout_ir.backends.onednn.pad_folding import fold_pads
 from layout_ir.backends.onednn.plan_runner import PlanRunner, StepTime
 from layout_ir.backends.onednn.recognized_functions import recognize_functions
+from layout_ir.backends.onednn.transposition_sinking import compose_transpositions, sink_transpositions
 from layout_ir.backends.reference.tensor import Tensor, is_row_major
 from layout_ir.diagnostics import name_of_op
 from layout_ir.elements.numpy_types import Array, storage
@@ -150,8 +151,10 @@ def state_for_library(module: ModuleOp, function: FuncOp) -> None:
     if is_open(module):
         replace_gathers(module)
         recognize_functions(module)
+        sink_transpositions(module)
         fold_pads(module)
         sink_dequantizations(module)
+        compose_transpositions(module)
         state_integer_options(module)
 
 

@@ -371,7 +371,7 @@ class _Emitter:
             offsets = self._chosen(lanes, cursor, tensor)
             offsets = b.put(f"add {lanes.vector('i64')} {offsets}, {self._offsets(lanes, k, cursor)}")
             return self._gather(lanes, element, pointer, offsets, align, cursor.mask)
-        if step == 0 or lanes.size == 1:
+        if step == 0 or (lanes.size == 1 and isinstance(step, int)):
             return self._spread(lanes, element, b.put(f"load {element}, ptr {pointer}, align {align}"))
         if step != 1:
             offsets = self._offsets(lanes, k, cursor)
@@ -399,7 +399,7 @@ class _Emitter:
         element = lane_type(tensor.dtype)
         vector = lanes.vector(element)
         align = 1 if self.machine.unaligned else max(int(element[1:]) // 8, 1)
-        if lanes.size == 1:
+        if lanes.size == 1 and isinstance(step, int):
             scalar = b.put(f"extractelement {vector} {value}, i64 0")
             b.do(f"store {element} {scalar}, ptr {pointer}, align {align}")
             return

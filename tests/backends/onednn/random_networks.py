@@ -16,7 +16,8 @@ from layout_ir.elements.numpy_types import narrow
 from tests.backends.onednn.small_programs import Program, numbers
 
 LAYOUTS = (None, "nchw", "nhwc", "nChw8c", "nChw16c", "(n, c, h, w) : [n, h, c, w]")
-UNARY = (nn.ReluOp, nn.SigmoidOp, nn.TanhOp, nn.AbsOp, nn.SinOp, nn.HardSwishOp, nn.NegOp, nn.SoftsignOp)
+UNARY = (nn.ReluOp, nn.SigmoidOp, nn.TanhOp, nn.AbsOp, nn.SinOp, nn.HardSwishOp, nn.NegOp, nn.SoftsignOp,
+         nn.ErfOp, nn.FloorOp)  # fmt: skip
 BINARY = (nn.AddOp, nn.MulOp, nn.SubOp, nn.MaxOp, nn.MinOp)
 
 
@@ -86,7 +87,8 @@ def _step(program: Program, values: list[SSAValue], draw: random.Random, seed: i
     layout = _layout(x)
     kind = draw.choice(
         ("conv", "conv", "depthwise", "grouped", "unary", "unary", "binary", "binary", "channels", "pool", "concat",
-         "norm", "softmax", "reduce", "reorder", "slice", "transposed", "mean", "slopes", "power", "product")
+         "norm", "softmax", "reduce", "reorder", "slice", "transposed", "mean", "slopes", "power", "product",
+         "groups", "layer", "gather", "pad")
     )  # fmt: skip
     match kind:
         case "conv" | "depthwise" | "grouped":
@@ -141,6 +143,22 @@ def _step(program: Program, values: list[SSAValue], draw: random.Random, seed: i
         case "product":
             right = program.constant(numbers((shape[3], shape[3]), seed, -0.3, 0.3))
             return program.add(nn.MatmulOp, _plain(program, x), right)
+        case "groups":
+            parameters = [program.constant(numbers((shape[1],), seed + k, 0.5, 1.5)) for k in range(2)]
+            groups = draw.choice([n for n in range(1, shape[1] + 1) if shape[1] % n == 0])
+            return program.add(nn.GroupNormOp, x, *parameters, format=layout, groups=groups, epsilon=0.1)
+        case "layer":
+            axes = tuple(sorted(draw.sample(range(4), draw.randint(1, 3))))
+            parameters = [program.constant(numbers((1,), seed + k, 0.5, 1.5)) for k in range(2)]
+            return program.add(nn.LayerNormOp, x, *parameters, format=layout, axes=axes, epsilon=0.1)
+        case "gather":
+            axis = draw.randint(0, 3)
+            chosen = program.indices([draw.randint(-shape[axis], shape[axis] - 1) for _ in range(3)])
+            return program.add(nn.GatherOp, x, chosen, format=layout, axis=axis)
+        case "pad":
+            pads = tuple(draw.randint(0, extent - 1) % 3 for extent in (*shape, *shape))
+            mode = draw.choice(("constant", "reflect", "edge", "wrap"))
+            return program.add(nn.PadOp, x, format=layout, pads=pads, mode=mode)
         case "mean":
             return program.add(nn.GlobalAvgPoolOp, x, format=layout)
         case _:

@@ -66,6 +66,13 @@ class Program:
             nn.ConstantOp(literal(type, narrow(values, self.dtype).tobytes()), made)
         ).result
 
+    def indices(self, numbers: Sequence[int]) -> SSAValue:
+        """A constant row of i64."""
+        type = TensorType(i64, (len(numbers),))
+        return self._builder.insert(
+            nn.ConstantOp(literal(type, np.array(numbers, "<i8").tobytes()), type)
+        ).result
+
     def reordered(self, value: SSAValue, format: str | None) -> SSAValue:
         """`value` in `format`, or in none."""
         if format is None:

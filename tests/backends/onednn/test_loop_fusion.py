@@ -49,7 +49,7 @@ def test_constants_are_broadcast_to_the_loop():
     x = program.argument(0, "nhwc")
     scale, number = (
         program.constant(numbers((16, 1, 1), 3)),
-        program.constant(np.float32([0.3]).reshape(1, 1)),
+        program.constant(np.full((1, 1), 0.3, np.float32)),
     )
     y = program.add(nn.MulOp, program.add(nn.SinOp, x, format="nhwc"), scale, format="nhwc")
     z = program.add(nn.MaxOp, y, number, format="nhwc")

@@ -96,3 +96,14 @@ def test_an_operand_that_is_chosen_from_is_read_where_its_index_says():
     program = LoopProgram((x, index, matrix(3, 5, (5, 1))), Symbolic("f32", operand=0))
     compile_loop(program).run(table, chosen, out)
     np.testing.assert_array_equal(out, table[chosen])
+
+
+@pytest.mark.parametrize("count", [1, 2, 32, 33, 64, 65, 97])
+@pytest.mark.parametrize("reads", [True, False])
+def test_offsets_without_any_order_are_followed_by_the_last_lane_too(count: int, reads: bool):
+    places = np.random.default_rng(count).permutation(count).astype(np.int64)
+    sides = [LoopTensor((places[None],), 0, "f32"), LoopTensor((np.arange(count)[None],), 0, "f32")]
+    x, out = np.arange(count, dtype=np.float32), np.full(count, np.nan, np.float32)
+    kernel = compile_loop(LoopProgram(tuple(sides if reads else sides[::-1]), Symbolic("f32", operand=0)))
+    kernel.run(x, out)
+    np.testing.assert_array_equal(out if reads else out[places], x[places] if reads else x)
