@@ -39,6 +39,9 @@ REORDER = "layout.reorder"
 MOST_TEXT = 2048
 """Characters of a part of a key at most; an op with more attributes has no key."""
 
+_MOST_ELEMENTS = 1 << 60
+"""More elements than a tensor of a file may have, so that sums and products of sizes stay numbers."""
+
 _TENSOR = re.compile(r"((?:\d{1,15}x)*)([a-zA-Z][a-zA-Z0-9_]*) (.+)")
 
 
@@ -61,6 +64,8 @@ class TensorKey:
             raise LayoutError(f"{text[:80]!r} is no tensor such as '1x64x56x56xf32 nChw8c'")
         extents, dtype, lies = match.groups()
         found = TensorKey(tuple(int(extent) for extent in extents.split("x")[:-1]), dtype, lies)
+        if prod(max(extent, 1) for extent in found.shape) >= _MOST_ELEMENTS:
+            raise LayoutError(f"{text[:80]!r} has 2^60 elements or more")
         element_type(dtype)
         _ = found.layout
         return found

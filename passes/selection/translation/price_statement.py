@@ -62,19 +62,19 @@ class PriceStatement:
         """What a report says: whose prices, and one sentence on the noise."""
         within = f" (taken to be right within a factor of {BUILT_IN_FACTOR})" if self.built_in else ""
         said = f"of its prices {self.measured} are measured, {self.fitted} fitted, {self.built_in} built in{within}"
-        between = f"by their intervals the choice costs {_ms(self.low)} to {_ms(self.high)}"
+        between = f"by their intervals the choice costs {_time(self.low)} to {_time(self.high)}"
         if not self.margin:
             return [said, f"{between}, and at no prices inside them does another choice cost less"]
         share = self.margin / max(self.high, 1)
         noise = (
             f"{between}; the optimum depends on differences inside the noise: at other prices inside them another "
-            f"choice may cost up to {_ms(self.margin)} ({share:.1%}) less"
+            f"choice may cost up to {_time(self.margin)} ({share:.1%}) less"
         )
         return [said, noise]
 
 
-def _ms(ns: int) -> str:
-    return f"{ns / 1e6:.3f} ms"
+def _time(ns: int) -> str:
+    return f"{ns / 1e3:.3f} us" if ns < 1e6 else f"{ns / 1e6:.3f} ms"
 
 
 def price_statement(

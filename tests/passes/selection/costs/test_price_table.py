@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from layout_ir.passes.selection.costs.calibration import machine_name
 from layout_ir.passes.selection.costs.cost_table import load_costs
 from layout_ir.passes.selection.costs.measured_costs import MeasuredCosts
 from layout_ir.passes.selection.costs.price_keys import PriceKey, TensorKey
+from layout_ir.passes.selection.costs.price_model import fitted_model
 from layout_ir.passes.selection.costs.price_table import (
     FORMAT,
     Price,
@@ -115,6 +118,31 @@ def test_negative_a_damaged_file_is_refused_with_its_place(text: str, reason: st
     with pytest.raises(PassError, match=reason) as error:
         load_costs(str(path))
     assert error.value.location is not None and error.value.location.file == str(path)
+
+
+@given(st.data())
+def test_negative_a_file_with_a_part_replaced_is_a_table_or_an_error(data: st.DataObject) -> None:
+    text = _file(_entry(), _entry(op="nn.add", attributes="a = 1", ins=["2x3xf32 constant", "1xf32 number"]))
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(start + 12, len(text))))
+    middle = data.draw(st.text('0123456789.-eE[]{}",:x nchw', max_size=30))
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "prices.json"
+        path.write_text(text[:start] + middle + text[end:])
+        with suppress(PassError), collect():
+            load_costs(str(path))
+
+
+def test_negative_tensors_beyond_all_sizes_are_refused_before_anything_is_computed_of_them() -> None:
+    huge = "999999999999999x" * 40 + "f32 constant"
+    with pytest.raises(LayoutError, match=r"ins\[0\]: '9+x.* has 2\^60 elements or more"):
+        table_from_json(json.loads(_file(_entry(ins=[huge]))))
+    many = [
+        _entry(op="nn.relu", ins=[f"{2**49}xf32 x"], outs=[f"{2**40 + k}xf32 x"], ns=[k, k, k])
+        for k in range(12)
+    ]
+    table = table_from_json(json.loads(_file(*many)))
+    fitted_model(dict(table.of(THERE)))
 
 
 # Whose prices hold --------------------------------------------------------------------------------------------------
