@@ -2,8 +2,8 @@
 
 ONNX has the gates of an LSTM in the order input, output, forget, cell, and oneDNN input, forget, cell, output; those of
 a GRU are alike in both, and so is what `linear_before_reset` chooses between. Weights, (directions, gates * hidden, x)
-there, are packed as (layers, directions, x, gates, hidden); two biases are added up. Both directions are computed by one
-primitive, which writes them one behind the other per element of the batch: the result of ONNX for a batch of one.
+there, are packed as (layers, directions, x, gates, hidden); two biases are added up. Both directions are computed by
+one primitive, which writes them one behind the other per element of the batch: the result of ONNX for a batch of one.
 
 Taken are nodes with constant weights whose sequences are all of full length, without peepholes, with the usual
 activations, and of whose results only the first is used.
