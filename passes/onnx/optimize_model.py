@@ -304,7 +304,8 @@ class _Task:
         return self._transposed(node for graph in graphs for node in graph.nodes)
 
     def _transposed(self, nodes: Iterable[Node]) -> Traffic:
-        moved = [2 * node.graph.nbytes(node.input(0)) for node in nodes if is_transpose(node)]
+        transposes = [node for node in nodes if node.op_type == "Transpose" and is_transpose(node)]
+        moved = [2 * node.graph.nbytes(node.inputs[0]) for node in transposes]
         return Traffic(len(moved), sum(moved), sum(map(self.consumer.transpose_cost, moved)))
 
     def _left(self, plans: Sequence[Plan]) -> Traffic:
