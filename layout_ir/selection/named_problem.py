@@ -76,6 +76,8 @@ class NamedProblem:
         self._ops: dict[Hashable, NamedOp] = {}
         self._known_options: dict[int, _KnownOptions] = {}
         """By identity of a tuple of options, what is known of it."""
+        self._known_formats: dict[int, tuple[Hashable, ...]] = {}
+        """By identity, the tuples of formats that were given for values."""
         self._makers: dict[Hashable, Hashable] = {}
         self._stated: dict[Hashable, tuple[tuple[Hashable, ...], int, ReorderCost]] = {}
         self._alike: dict[Hashable, Hashable] = {}
@@ -173,9 +175,12 @@ class NamedProblem:
                 f"reorders of value {name!r} have costs already: say what they cost before solving"
             )
         given = tuple(formats)
-        for fmt in given:
-            if not _is_hashable(fmt):
-                raise LayoutError(f"format {fmt!r} of value {name!r} {UNHASHABLE}")
+        # Values that share a tuple of formats have had it looked at.
+        if self._known_formats.get(id(given)) is not given:
+            for fmt in given:
+                if not _is_hashable(fmt):
+                    raise LayoutError(f"format {fmt!r} of value {name!r} {UNHASHABLE}")
+            self._known_formats[id(given)] = given
         if not _is_hashable(alike):
             raise LayoutError(f"alike = {alike!r} of value {name!r} {UNHASHABLE}")
         self._stated[name] = given, _weight(weight, f"value {name!r}"), reorder_cost or self._reorder_cost
@@ -296,8 +301,11 @@ class NamedProblem:
         taken: list[set[int]] = [set() for _ in numbering.values]
         ops: list[OpNode] = []
         numbered: dict[tuple[int, ...], _Numbered] = {}
+        taken_by: dict[int, tuple[int, ...]] = {}
         for op in numbering.ops:
-            used = op.taken
+            used = taken_by.get(id(op.options))
+            if used is None:
+                used = taken_by[id(op.options)] = op.taken
             operands = tuple([place[op.operands[k]] for k in used])
             results = tuple([place[value] for value in op.results])
             key = (id(op.options), *[kind_of[v] for v in operands], *[kind_of[v] for v in results])
@@ -315,7 +323,7 @@ class NamedProblem:
         values: list[ValueNode] = []
         for value, v in place.items():
             formats = numbering.formats[v]
-            kind = self._kind(value), formats, frozenset(made[v]), frozenset(taken[v])
+            kind = self._kind(value), kind_of[v], frozenset(made[v]), frozenset(taken[v])
             matrix = known.get(kind)
             if matrix is None:
                 matrix = known[kind] = self._reorder_costs(value, formats, made[v], taken[v], lazy)

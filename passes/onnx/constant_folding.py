@@ -95,7 +95,11 @@ def _is_of_one_value(node: Node) -> bool:
 
 
 def _is_candidate(node: Node, graph: Graph) -> bool:
-    return node.op_type == "Transpose" and transpose_perm(node) is not None and node.inputs[0] not in graph.constants
+    return (
+        node.op_type == "Transpose"
+        and transpose_perm(node) is not None
+        and node.inputs[0] not in graph.constants
+    )
 
 
 class _Evaluation:
@@ -114,7 +118,7 @@ class _Evaluation:
         """The constants that each was computed from."""
 
     def decide_all(self, nodes: Iterable[Node]) -> None:
-        """Adds those of `nodes`, behind those whose results they take, whose output constants and known shapes decide."""
+        """Adds those of `nodes` whose output constants and known shapes decide, behind those whose results they take."""
         constants, decided = self.graph.constants, self.decided
         for node in nodes:
             if node.op_type == "Shape":

@@ -191,6 +191,8 @@ class GraphRewriter:
         """Constants that live on in the order of the model."""
         self.origins: list[Node | None] = []
         """Per node that was written, the one that it is; None for one that is new."""
+        self.kept: set[int] = set()
+        """By identity, the nodes that were written as they were, on the same tensors."""
         self.types: list[onnx.ValueInfoProto] = []
         """What is to be said of values that shape inference does not know."""
         self.aliases: dict[str, Place] = {}
@@ -420,6 +422,8 @@ class GraphRewriter:
         is_renamed = (*inputs, *outputs) != (*node.inputs, *node.outputs)
         if not is_changed and not is_renamed and not self.plan.has_blocks:
             self.out.nodes.append(node.proto)
+            if all(map(is_identity, (*option.ins, *option.outs))):
+                self.kept.add(id(node))
         else:
             writer = NodeWriter(
                 node, self.out, inputs, outputs, lambda k, axes: self._reshaped(node, option, k, axes)

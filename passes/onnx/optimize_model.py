@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.model import read_model
-from layout_ir.frontends.onnx.subgraphs import nodes_within
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.onnx.blocked_channels import NCHWC_DOMAIN
@@ -203,6 +202,8 @@ def _optimized(
         last = again.before.cost
     if result.after.count and not result.remaining:
         result.remaining = _sorted_remaining(task.plans)
+    for graph in task.graphs:
+        graph.release()
     return result
 
 
@@ -230,6 +231,8 @@ class _Task:
     """What was chosen in the last round, per graph."""
     written: tuple[Plan, GraphRewriter, int] | None = None
     """What an earlier round wrote, for which cost, where all types are known by that."""
+    graphs: list[Graph] = field(default_factory=list[Graph])
+    """Those of all rounds."""
     stated: tuple[Traffic, ReachableOrders] | None = None
     """The Transposes of the graph that was written then, and what it has to choose from."""
 
@@ -237,6 +240,7 @@ class _Task:
         """The result of this round; sets `improved` where it changed the model."""
         if self.stated is None:
             graphs = _graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.integers)
+            self.graphs += graphs
             before = self._traffic(graphs)
             transposed = frozenset(n.outputs[0] for g in graphs for n in g.nodes if is_transpose(n))
             reached = _reached(graphs, self.propagation)
@@ -268,7 +272,7 @@ class _Task:
                 places.update({name: result.place(*place) for name, place in rewriter.places.items()})
             self.places = result.places = {**self.places, **places}
             _change_boundary(self.model.graph, obligations)
-            _import_domains(self.model)
+            _import_domains(self.model, [plan.graph for plan in plans])
             # What is left for callers alone no second look makes less; but it may find extents that were not known.
             boundary = is_last and after.count <= 2 and all(entry.is_at_boundary for entry in remaining)
             self.improved = not is_blocked and (self.certificate or not boundary or bool(notes))
@@ -292,7 +296,9 @@ class _Task:
         if self.written is None:
             return None
         plan, rewriter, cost = self.written
-        graph = rewritten_graph(self.model, plan.graph, rewriter.places)
+        origins = [node if id(node) in rewriter.kept else None for node in rewriter.origins]
+        graph = rewritten_graph(self.model, plan.graph, rewriter.places, origins)
+        self.graphs.append(graph)
         traffic = self._traffic([graph])
         (reached,) = _reached([graph], self.propagation)
         if is_fixed_point(plan, rewriter, cost, reached):
@@ -426,11 +432,10 @@ def _change_boundary(graph: onnx.GraphProto, obligations: Sequence[Obligation]) 
             shape.CopyFrom(new)
 
 
-def _import_domains(model: onnx.ModelProto) -> None:
+def _import_domains(model: onnx.ModelProto, graphs: Sequence[Graph]) -> None:
     """States the version of ONNX Runtime's operators, where the nodes that were written are of those."""
     known = {entry.domain for entry in model.opset_import}
-    nodes = (n for node in model.graph.node for n in (node, *nodes_within(node)))
-    used = {node.domain for node in nodes}
+    used = {node.domain for graph in graphs for node in graph.proto.node}
     for domain in ("com.microsoft", NCHWC_DOMAIN):
         if domain in used and domain not in known:
             model.opset_import.add(domain=domain, version=1)

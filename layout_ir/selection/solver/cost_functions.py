@@ -126,7 +126,9 @@ class CostFunctions:
         room."""
         numbers: dict[Matrix, int] = {}
         numbered = {id(value.reorder): value.reorder for value in problem.values}
-        self._matrix_of = {own: numbers.setdefault(reorder, len(numbers)) for own, reorder in numbered.items()}
+        self._matrix_of = {
+            own: numbers.setdefault(reorder, len(numbers)) for own, reorder in numbered.items()
+        }
         """By identity of the reorders of a value, the number of those that are equal to them."""
         self._room = TREES
         # Few signatures, many cost functions: equal ones are kept once.
@@ -272,7 +274,7 @@ class CostFunctions:
         if kind == "op":
             ops = [self.problem.ops[self.functions[k].number] for k in numbers]
             costs = np.array([[c.cost for c in op.choices] for op in ops], np.int64)
-            costs = _weighted(costs, np.array([op.weight for op in ops], np.int64))
+            costs = _weighted(costs, [op.weight for op in ops])
             return costs if first.scope else costs.reshape(len(ops))
         if kind == "value":
             values = [f for k in numbers if isinstance(f := self.functions[k].formats, _Value)]
@@ -355,12 +357,13 @@ class CostFunctions:
         if new:
             reorder = np.array([values[example[row[key]]].reorder for key in new], np.int64)
             wanted = np.array([key[2] for key in new], np.int64)
-            trees = _weighted(steiner(reorder, wanted, most, roots), np.array([key[1] for key in new], np.int64))
+            trees = _weighted(steiner(reorder, wanted, most, roots), [key[1] for key in new])
             found = {**found, **dict(zip(new, trees, strict=True))}
             if trees.size <= self._room:
                 self._room -= trees.size
                 self._trees_of = found
-        return np.array(rows), np.stack([found[key] for key in row])
+        tables = [found[key] for key in row]
+        return np.array(rows), tables[0][None] if len(tables) == 1 else np.stack(tables)
 
 
 def steiner(
@@ -373,9 +376,7 @@ def steiner(
     sets are FORBIDDEN: no other tree has them in it.
     """
     n, formats = reorder.shape[:2]
-    distance = np.minimum(reorder, FORBIDDEN)
-    for middle in range(formats):
-        np.minimum(distance, distance[:, :, middle, None] + distance[:, None, middle, :], out=distance)
+    distance = _distances(reorder)
     count = wanted.shape[1]
     most = min(most, count)
     trees = np.zeros((n, count_sets(count, most), formats), np.int64)
@@ -400,6 +401,20 @@ def steiner(
             np.minimum(whole, reach, out=whole)
         first += sets
     return trees
+
+
+def _distances(reorder: Table) -> Table:
+    """[n, from, to] -> what the cheapest chain of reorders costs."""
+    n, formats = reorder.shape[:2]
+    distance = np.minimum(reorder, FORBIDDEN)
+    if n * formats**3 <= LISTED:
+        # Mostly, no chain is cheaper than one reorder, which all chains of two tell.
+        chains = (distance[:, :, :, None] + distance[:, None]).min(axis=2)
+        if (chains >= distance).all():
+            return distance
+    for middle in range(formats):
+        np.minimum(distance, distance[:, :, middle, None] + distance[:, None, middle, :], out=distance)
+    return distance
 
 
 @lru_cache(maxsize=64)
@@ -492,8 +507,11 @@ def is_free(reorder: Matrix, weight: int) -> bool:
     return not weight or not any(map(any, reorder))
 
 
-def _weighted(costs: Table, weights: Table) -> Table:
-    weights = weights.reshape([-1] + [1] * (costs.ndim - 1))
+def _weighted(costs: Table, by: Sequence[int]) -> Table:
+    """The stacked tables, each times its weight, FORBIDDEN at most."""
+    if all(weight == 1 for weight in by):
+        return np.minimum(costs, FORBIDDEN)
+    weights = np.array(by, np.int64).reshape([-1] + [1] * (costs.ndim - 1))
     return np.where(
         costs > FORBIDDEN // np.maximum(weights, 1), np.where(weights > 0, FORBIDDEN, 0), costs * weights
     )

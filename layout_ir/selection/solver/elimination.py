@@ -31,8 +31,9 @@ IN_CACHE = 1 << 16
 """Entries of a table that is added up as a whole: half a mebibyte."""
 
 COLUMNS = 64
-"""Columns of a table, per state, up to which NumPy's argmin is quicker than going over them state by state: it takes 40 ns
-for each column, and three operations on all columns take 3 us for each state."""
+"""Columns of a table, per state, up to which NumPy's argmin is quicker than going over them state by state.
+
+It takes 40 ns for each column, and three operations on all columns take 3 us for each state."""
 
 CORE_LIMIT = 1 << 12
 """Entries of the largest table where elimination leaves a core."""
