@@ -118,7 +118,7 @@ class _Evaluation:
         """The constants that each was computed from."""
 
     def decide_all(self, nodes: Iterable[Node]) -> None:
-        """Adds those of `nodes` whose output constants and known shapes decide, behind those whose results they take."""
+        """Adds those of `nodes`, in order, whose output constants and known shapes decide."""
         constants, decided = self.graph.constants, self.decided
         for node in nodes:
             if node.op_type == "Shape":

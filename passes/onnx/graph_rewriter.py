@@ -18,7 +18,7 @@ from layout_ir.passes.onnx.blocked_channels import (
 from layout_ir.passes.onnx.blocked_fusion import fused
 from layout_ir.passes.onnx.consumers import Consumer
 from layout_ir.passes.onnx.graph_output import GraphOutput, NodeWriter
-from layout_ir.passes.onnx.model_graph import UNKNOWN_EXTENT, Graph, Node, PendingTensor
+from layout_ir.passes.onnx.model_graph import UNKNOWN_EXTENT, Graph, Node, PendingTensor, is_made_up
 from layout_ir.passes.onnx.node_models.node_option import NodeModel, NodeOption
 from layout_ir.passes.onnx.order_selection import Demand, OrderOption, OrderProblem, ValueName
 from layout_ir.passes.onnx.orders import (
@@ -443,7 +443,7 @@ class GraphRewriter:
             shape, element = self.graph.shape(name), self.graph.element_type(name)
             if name and shape is not None and element:
                 # Names that inference made up for extents (unk__0) mean nothing in a file.
-                named = [None if str(n).startswith("unk__") else n for n in shape]
+                named = [None if is_made_up(n) else n for n in shape]
                 extents = [named[d] for d in (channels_second(order) if is_blocked(order) else order)]
                 if is_blocked(order):
                     extents[1] = padded_channels(extents[1], self.plan.problem.consumer.block)

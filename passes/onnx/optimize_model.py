@@ -37,6 +37,7 @@ from layout_ir.passes.onnx.model_graph import (
     Node,
     PendingTensor,
     graphs_of_model,
+    has_same_shapes,
     is_transpose,
     rewritten_graph,
 )
@@ -184,9 +185,9 @@ def _optimized(
     sizes: Mapping[str, Sequence[int]] = task.shapes
     last = before.cost
     while task.improved:
-        remaining = task.remaining_for_good()
-        if remaining is not None:
-            result.remaining = remaining
+        plan = task.settled()
+        if plan is not None:
+            result.remaining, result.notes = _sorted_remaining([plan]), plan.open_extents()
             break
         if obligations and (task.free_inputs or task.free_outputs):
             # They are of the model that came: what callers are asked for is settled once.
@@ -275,8 +276,12 @@ class _Task:
             _import_domains(self.model, [plan.graph for plan in plans])
             # What is left for callers alone no second look makes less; but it may find extents that were not known.
             boundary = is_last and after.count <= 2 and all(entry.is_at_boundary for entry in remaining)
-            self.improved = not is_blocked and (self.certificate or not boundary or bool(notes))
-            is_carried = len(plans) == 1 and not notes and self._is_carried(plans[0], solution)
+            self.improved = not is_blocked and (
+                self.certificate or not boundary or bool(after.count and notes)
+            )
+            if not after.count and not is_blocked:
+                notes.clear()  # nothing is left to move, whatever the extents are
+            is_carried = len(plans) == 1 and self._is_carried(plans[0], solution)
             self.written = (plans[0], rewriters[0], solution.cost) if is_carried else None
             self.stated = None
         else:
@@ -284,25 +289,31 @@ class _Task:
         return result
 
     def _is_carried(self, plan: Plan, solution: Solution) -> bool:
-        """Whether what is known of a graph is all that can be known of the one that was written for it.
+        """Whether what is known of a graph tells what can be known of the one that was written for it.
 
         Not where there is to be a certificate: that is of the problem that the model has for whoever reads it.
         """
         known = all(plan.graph.shape(root) is not None for root in plan.values.orders)
         return known and solution.is_optimal and not self.certificate and not self.shapes
 
-    def remaining_for_good(self) -> list[Remaining] | None:
-        """The Transposes of the model, where another round is known to leave them as they are; None where it is not."""
+    def settled(self) -> Plan | None:
+        """The plan that leaves the model as it was written; None where it is not known that another round would."""
         if self.written is None:
             return None
         plan, rewriter, cost = self.written
-        origins = [node if id(node) in rewriter.kept else None for node in rewriter.origins]
-        graph = rewritten_graph(self.model, plan.graph, rewriter.places, origins)
+        is_known = True
+        if plan.open_extents():
+            # Shape inference may find more extents now than it did.
+            (graph,) = _graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.integers)
+            is_known = has_same_shapes(graph, plan.graph, rewriter.places)
+        else:
+            origins = [node if id(node) in rewriter.kept else None for node in rewriter.origins]
+            graph = rewritten_graph(self.model, plan.graph, rewriter.places, origins)
         self.graphs.append(graph)
         traffic = self._traffic([graph])
         (reached,) = _reached([graph], self.propagation)
-        if is_fixed_point(plan, rewriter, cost, reached):
-            return _sorted_remaining([Plan.as_is(reached, self.consumer)])
+        if is_known and is_fixed_point(plan, rewriter, cost, reached):
+            return Plan.as_is(reached, self.consumer)
         self.stated = traffic, reached
         return None
 

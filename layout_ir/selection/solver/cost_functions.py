@@ -43,7 +43,7 @@ Table = NDArray[np.int64]
 Scope = tuple[int, ...]
 Kind = Literal["op", "value", "link", "tail"]
 
-DIRECT = 1 << 16
+DIRECT = 1 << 12
 """Entries of its table above which a value gets a variable. Three ops of six options take 216; a value of many uses
 takes more by a factor per use."""
 
