@@ -82,14 +82,14 @@ class NamedProblem:
         self._stated: dict[Hashable, tuple[tuple[Hashable, ...], int, ReorderCost]] = {}
         self._alike: dict[Hashable, Hashable] = {}
         """By value that was said to be alike others, what these have in common."""
-        self._asked: dict[tuple[bool, Hashable], dict[tuple[Hashable, Hashable], int]] = {}
-        """Per value, or group of values that are alike (True), and pair of formats, the cost of the reorder, in units
-        of the resolution."""
+        self._asked: dict[tuple[bool, Hashable], dict[Hashable, dict[Hashable, int]]] = {}
+        """Per value, or group of values that are alike (True), and per source and target of it, the cost of the
+        reorder, in units of the resolution."""
 
     @property
     def asked(self) -> int:
         """How many costs of reorders were asked for so far, those of values that are alike once."""
-        return sum(map(len, self._asked.values()))
+        return sum(len(targets) for sources in self._asked.values() for targets in sources.values())
 
     @public
     def add_op(
@@ -170,7 +170,9 @@ class NamedProblem:
         Values with the same `alike` cost the same to reorder: what was asked of one of them is not asked of another."""
         if name in self._stated:
             raise LayoutError(f"value {name!r} was added before")
-        if (reorder_cost is not None or alike is not None) and self._asked.get((False, name)):
+        if (reorder_cost is not None or alike is not None) and any(
+            self._asked.get((False, name), {}).values()
+        ):
             raise LayoutError(
                 f"reorders of value {name!r} have costs already: say what they cost before solving"
             )
@@ -344,11 +346,12 @@ class NamedProblem:
         rows: list[tuple[int, ...]] = []
         for f, source in enumerate(formats):
             row: list[int] = []
+            of_source = known.setdefault(source, {})
             for g, target in enumerate(formats):
                 if f == g or only_made == g or only_taken == f:
                     row.append(0)
                     continue
-                cost = known.get((source, target))
+                cost = of_source.get(target)
                 if cost is None:
                     cost = 0 if lazy else self._cost(value, source, target)
                 row.append(cost)
@@ -361,15 +364,15 @@ class NamedProblem:
         return (False, value) if alike is None else (True, alike)
 
     def _cost(self, value: Hashable, source: Hashable, target: Hashable) -> int:
-        of_value = self._asked.setdefault(self._kind(value), {})
-        known = of_value.get((source, target))
+        of_source = self._asked.setdefault(self._kind(value), {}).setdefault(source, {})
+        known = of_source.get(target)
         if known is None:
             cost = self._stated[value][2] if value in self._stated else self._reorder_cost
             known = cost(value, source, target)
             if type(known) is not int or not 0 <= known < FORBIDDEN or self._resolution is not None:
                 where = partial("the reorder of value {!r} from {!r} to {!r}".format, value, source, target)
                 known = self._units(known, where)
-            of_value[source, target] = known
+            of_source[target] = known
         return known
 
     def _ask_for_reorders_of(self, numbering: Numbering, problem: Problem, solution: Solution) -> bool:

@@ -418,11 +418,12 @@ class GraphRewriter:
             for name, order in zip(node.outputs, option.outs, strict=True)
         ]
         model = self.plan.models.get(id(node))
-        is_changed = model is not None and not all(map(is_identity, (*option.ins, *option.outs)))
+        is_plain = option[:2] == node.plain_orders or all(map(is_identity, (*option.ins, *option.outs)))
+        is_changed = model is not None and not is_plain
         is_renamed = (*inputs, *outputs) != (*node.inputs, *node.outputs)
         if not is_changed and not is_renamed and not self.plan.has_blocks:
             self.out.nodes.append(node.proto)
-            if all(map(is_identity, (*option.ins, *option.outs))):
+            if is_plain:
                 self.kept.add(id(node))
         else:
             writer = NodeWriter(
@@ -452,8 +453,9 @@ class GraphRewriter:
     def _input(self, name: str, order: Order) -> str:
         if not name:
             return ""
-        member = self.values.member(name)
-        return self.need((member.root, self.values.root_order(name, order)))
+        place = self.values.members[name].root, self.values.root_order(name, order)
+        found = self.names.get(place)
+        return found if found in self.there else self.need(place)
 
     def _reshaped(self, node: Node, option: NodeOption, number: int, axes: Sequence[int]) -> str | None:
         """A constant input with dims of one element at `axes`; None for a value of the run time."""

@@ -243,7 +243,7 @@ class _Task:
             graphs = _graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.integers)
             self.graphs += graphs
             before = self._traffic(graphs)
-            transposed = frozenset(n.outputs[0] for g in graphs for n in g.nodes if is_transpose(n))
+            transposed = frozenset(node.outputs[0] for graph in graphs for node in _transposes(graph.nodes))
             reached = _reached(graphs, self.propagation)
         else:
             before, transposed, reached = self.stated[0], frozenset[str](), [self.stated[1]]
@@ -321,8 +321,7 @@ class _Task:
         return self._transposed(node for graph in graphs for node in graph.nodes)
 
     def _transposed(self, nodes: Iterable[Node]) -> Traffic:
-        transposes = [node for node in nodes if node.op_type == "Transpose" and is_transpose(node)]
-        moved = [2 * node.graph.nbytes(node.inputs[0]) for node in transposes]
+        moved = [2 * node.graph.nbytes(node.inputs[0]) for node in _transposes(nodes)]
         return Traffic(len(moved), sum(moved), sum(map(self.consumer.transpose_cost, moved)))
 
     def _left(self, plans: Sequence[Plan]) -> Traffic:
@@ -348,6 +347,10 @@ class _Task:
         plans = [Plan.chosen(part, found) for part in parts]
         notes = [note for plan in plans for note in plan.open_extents()]
         return plans, solution, found.certificate, list(dict.fromkeys(notes))
+
+
+def _transposes(nodes: Iterable[Node]) -> list[Node]:
+    return [node for node in nodes if node.op_type == "Transpose" and is_transpose(node)]
 
 
 def _graphs(

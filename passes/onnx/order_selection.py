@@ -7,7 +7,7 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import contains
 from typing import NamedTuple
@@ -221,7 +221,7 @@ _Slots = Sequence[tuple[int, Member]]
 
 
 def _order_options(
-    offered: OfferedOptions, ins: _Slots, outs: _Slots, known: Sequence[Container[Order]]
+    offered: OfferedOptions, ins: _Slots, outs: _Slots, known: Sequence[Mapping[Order, None]]
 ) -> tuple[tuple[OrderOption, ...], int]:
     """The options of a node in orders of roots, of which these are `known`, and the most that one costs."""
     options: list[OrderOption] = []
@@ -256,6 +256,8 @@ def _reorder_cost(consumer: Consumer, shape: Shape | None, nbytes: int) -> _Reor
     """The cost of reorders of values of a shape, `nbytes` bytes read and written."""
     whole = consumer.transpose_cost(nbytes)
     if not consumer.block and whole < FORBIDDEN:
+        if shape is None or 1 not in shape:
+            return lambda value, source, target: 0 if source == target else whole
 
         def transposed(value: ValueName, source: Order, target: Order) -> int:
             if source == target:

@@ -53,8 +53,10 @@ class _Members(dict[str, Member]):
 class Values:
     """The values of a graph without its Transposes, each with all its names, and the orders that reach it."""
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, same: dict[tuple[Order, ...], tuple[Order, ...]] | None = None):
+        """`same` gives one tuple for all equal ones; it has those of other graphs, if there are any."""
         self.graph = graph
+        self._same = {} if same is None else same
         self.members: dict[str, Member] = _Members(graph)
         """By name, the root of a value, and the order in which it is that."""
         self.transposes: dict[str, Node] = {}
@@ -85,20 +87,21 @@ class Values:
         return self.members[name]
 
     def candidates(self, name: str) -> tuple[Order, ...]:
-        """The orders in which the value of this name may be had."""
+        """The orders in which the value of this name may be had; the same tuple for all that have equal ones."""
         if not name:
             return ()
         member = self.members[name]
         orders = self.orders.get(member.root)
         if orders is None:
-            return (member.order,)
+            own = (member.order,)
+            return self._same.setdefault(own, own)
         known = self._candidates.get(name, ())
         if len(known) != len(orders):  # there are never fewer than there were
             if member.is_root or is_identity(member.order):
                 known = tuple(orders)
             else:
                 known = tuple([transposition(member.order, order) for order in orders])
-            self._candidates[name] = known
+            known = self._candidates[name] = self._same.setdefault(known, known)
         return known
 
     def root_order(self, name: str, order: Order) -> Order:
@@ -153,14 +156,15 @@ class OrderPropagation:
         self._numbers: dict[Node, int] = {}
         """Those of single nodes, for such as are the same in a graph that was written anew."""
         self._offered: dict[tuple[Any, ...], OfferedOptions] = {}
-        """By number of the node, and the orders in which its values may be had."""
+        """By number of the node, and identity of the orders in which its values may be had."""
+        self._same: dict[tuple[Order, ...], tuple[Order, ...]] = {(): ()}
 
     def reachable(self, graph: Graph) -> ReachableOrders:
         """The orders of the values of a graph, and the options of its nodes.
 
         Nodes are come to from the first to the last and back again, so that an order crosses the graph in one go.
         """
-        values = Values(graph)
+        values = Values(graph, self._same)
         nodes = values.nodes
         around: dict[str, list[int]] = {}
         roots = {name: values.members[name].root for name in values.transposes}
@@ -216,7 +220,7 @@ class OrderPropagation:
         outs = tuple([values.candidates(name) for name in node.outputs])
         if kind is None:
             return _offered_options(node, model, ins, outs)
-        key = kind, ins, outs
+        key = kind, len(ins), *map(id, ins), *map(id, outs)
         found = self._offered.get(key)
         if found is None:
             found = self._offered[key] = _offered_options(node, model, ins, outs)

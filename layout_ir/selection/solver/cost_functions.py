@@ -341,7 +341,7 @@ class CostFunctions:
 
         `made_in` has the formats that the values are made in; the trees from others are not those of least cost."""
         values, matrix_of = self.problem.values, self._matrix_of
-        roots = tuple(sorted(set().union(*made_in)))
+        roots = tuple(sorted(set[int]().union(*made_in)))
         row: dict[tuple[int, int, _Formats, int, _Formats], int] = {}
         example: list[int] = []
         rows: list[int] = []
