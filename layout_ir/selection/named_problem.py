@@ -76,18 +76,20 @@ class NamedProblem:
         self._ops: dict[Hashable, NamedOp] = {}
         self._known_options: dict[int, _KnownOptions] = {}
         """By identity of a tuple of options, what is known of it."""
+        self._known_formats: dict[int, tuple[Hashable, ...]] = {}
+        """By identity, the tuples of formats that were given for values."""
         self._makers: dict[Hashable, Hashable] = {}
         self._stated: dict[Hashable, tuple[tuple[Hashable, ...], int, ReorderCost]] = {}
         self._alike: dict[Hashable, Hashable] = {}
         """By value that was said to be alike others, what these have in common."""
-        self._asked: dict[tuple[bool, Hashable], dict[tuple[Hashable, Hashable], int]] = {}
-        """Per value, or group of values that are alike (True), and pair of formats, the cost of the reorder, in units
-        of the resolution."""
+        self._asked: dict[tuple[bool, Hashable], dict[Hashable, dict[Hashable, int]]] = {}
+        """Per value, or group of values that are alike (True), and per source and target of it, the cost of the
+        reorder, in units of the resolution."""
 
     @property
     def asked(self) -> int:
         """How many costs of reorders were asked for so far, those of values that are alike once."""
-        return sum(map(len, self._asked.values()))
+        return sum(len(targets) for sources in self._asked.values() for targets in sources.values())
 
     @public
     def add_op(
@@ -168,14 +170,19 @@ class NamedProblem:
         Values with the same `alike` cost the same to reorder: what was asked of one of them is not asked of another."""
         if name in self._stated:
             raise LayoutError(f"value {name!r} was added before")
-        if (reorder_cost is not None or alike is not None) and self._asked.get((False, name)):
+        if (reorder_cost is not None or alike is not None) and any(
+            self._asked.get((False, name), {}).values()
+        ):
             raise LayoutError(
                 f"reorders of value {name!r} have costs already: say what they cost before solving"
             )
         given = tuple(formats)
-        for fmt in given:
-            if not _is_hashable(fmt):
-                raise LayoutError(f"format {fmt!r} of value {name!r} {UNHASHABLE}")
+        # Values that share a tuple of formats have had it looked at.
+        if self._known_formats.get(id(given)) is not given:
+            for fmt in given:
+                if not _is_hashable(fmt):
+                    raise LayoutError(f"format {fmt!r} of value {name!r} {UNHASHABLE}")
+            self._known_formats[id(given)] = given
         if not _is_hashable(alike):
             raise LayoutError(f"alike = {alike!r} of value {name!r} {UNHASHABLE}")
         self._stated[name] = given, _weight(weight, f"value {name!r}"), reorder_cost or self._reorder_cost
@@ -296,8 +303,11 @@ class NamedProblem:
         taken: list[set[int]] = [set() for _ in numbering.values]
         ops: list[OpNode] = []
         numbered: dict[tuple[int, ...], _Numbered] = {}
+        taken_by: dict[int, tuple[int, ...]] = {}
         for op in numbering.ops:
-            used = op.taken
+            used = taken_by.get(id(op.options))
+            if used is None:
+                used = taken_by[id(op.options)] = op.taken
             operands = tuple([place[op.operands[k]] for k in used])
             results = tuple([place[value] for value in op.results])
             key = (id(op.options), *[kind_of[v] for v in operands], *[kind_of[v] for v in results])
@@ -315,7 +325,7 @@ class NamedProblem:
         values: list[ValueNode] = []
         for value, v in place.items():
             formats = numbering.formats[v]
-            kind = self._kind(value), formats, frozenset(made[v]), frozenset(taken[v])
+            kind = self._kind(value), kind_of[v], frozenset(made[v]), frozenset(taken[v])
             matrix = known.get(kind)
             if matrix is None:
                 matrix = known[kind] = self._reorder_costs(value, formats, made[v], taken[v], lazy)
@@ -336,11 +346,12 @@ class NamedProblem:
         rows: list[tuple[int, ...]] = []
         for f, source in enumerate(formats):
             row: list[int] = []
+            of_source = known.setdefault(source, {})
             for g, target in enumerate(formats):
                 if f == g or only_made == g or only_taken == f:
                     row.append(0)
                     continue
-                cost = known.get((source, target))
+                cost = of_source.get(target)
                 if cost is None:
                     cost = 0 if lazy else self._cost(value, source, target)
                 row.append(cost)
@@ -353,15 +364,15 @@ class NamedProblem:
         return (False, value) if alike is None else (True, alike)
 
     def _cost(self, value: Hashable, source: Hashable, target: Hashable) -> int:
-        of_value = self._asked.setdefault(self._kind(value), {})
-        known = of_value.get((source, target))
+        of_source = self._asked.setdefault(self._kind(value), {}).setdefault(source, {})
+        known = of_source.get(target)
         if known is None:
             cost = self._stated[value][2] if value in self._stated else self._reorder_cost
             known = cost(value, source, target)
             if type(known) is not int or not 0 <= known < FORBIDDEN or self._resolution is not None:
                 where = partial("the reorder of value {!r} from {!r} to {!r}".format, value, source, target)
                 known = self._units(known, where)
-            of_value[source, target] = known
+            of_source[target] = known
         return known
 
     def _ask_for_reorders_of(self, numbering: Numbering, problem: Problem, solution: Solution) -> bool:

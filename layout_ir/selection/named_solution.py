@@ -135,6 +135,8 @@ class NamedSolution:
 
     def _reorders_of(self, value: int) -> Iterator[NamedReorder]:
         node, (made, taken) = self._problem.values[value], self._demands[value]
+        if not taken or (len(taken) == 1 and made in taken):
+            return
         edges = tree_edges(node.reorder, made, taken)
         # The formats that lie behind a reorder in the tree, its own target included.
         behind: dict[int, set[int]] = {}

@@ -7,7 +7,7 @@ than those; one behind a DequantizeLinear is not, or the weights would not be qu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
@@ -32,7 +32,7 @@ def fold_constant_transposes(graph: Graph) -> None:
     if not any(_is_candidate(node, graph) for node in graph.nodes):
         return
     evaluation = _Evaluation(graph)
-    evaluation.decide_all()
+    evaluation.decide_all(graph.nodes)
     found: dict[str, NDArray[Any]] = {}
     for node in graph.nodes:
         name = node.outputs[0] if node.outputs else ""
@@ -54,10 +54,13 @@ def decided_integers(graph: Graph, known: Mapping[str, NDArray[Any]]) -> dict[st
     evaluation = _Evaluation(graph, known)
     found: dict[str, NDArray[Any]] = {}
     changed: set[str] = set()
-    for node in graph.nodes:
-        evaluation.decide(node)
+    before = 0
+    for number, node in enumerate(graph.nodes):
         if not has_open_results(node):
             continue
+        # Most graphs have none of these: what leads to one is looked at when one comes to it.
+        evaluation.decide_all(graph.nodes[before : number + 1])
+        before = number + 1
         read = {
             name: array
             for name in node.inputs[1:]
@@ -75,16 +78,28 @@ def decided_integers(graph: Graph, known: Mapping[str, NDArray[Any]]) -> dict[st
 
 def has_open_results(node: Node) -> bool:
     """Whether some extent of a result of a node is not known."""
+    shape_of = node.graph.shape
     for name in node.outputs:
         if name:
-            shape = node.graph.shape(name)
+            shape = shape_of(name)
             if shape is None or not is_static(shape):
                 return True
     return False
 
 
+def _is_of_one_value(node: Node) -> bool:
+    """Whether a node has one result, an operator of ONNX that quantizes nothing, and no subgraphs."""
+    if node.domain or len(node.outputs) != 1 or not node.outputs[0] or node.op_type in _QUANTIZATION:
+        return False
+    return not graphs_of(node.proto)
+
+
 def _is_candidate(node: Node, graph: Graph) -> bool:
-    return transpose_perm(node) is not None and node.inputs[0] not in graph.constants
+    return (
+        node.op_type == "Transpose"
+        and transpose_perm(node) is not None
+        and node.inputs[0] not in graph.constants
+    )
 
 
 class _Evaluation:
@@ -102,24 +117,22 @@ class _Evaluation:
         self._sources: dict[str, frozenset[str]] = {}
         """The constants that each was computed from."""
 
-    def decide_all(self) -> None:
-        """Lets all nodes of the graph be known."""
-        for node in self.graph.nodes:
-            self.decide(node)
-
-    def decide(self, node: Node) -> None:
-        """Adds a node, behind those whose results it takes, where constants and known shapes decide its output."""
-        constants = self.graph.constants
-        if node.domain or len(node.outputs) != 1 or not node.outputs[0] or node.op_type in _QUANTIZATION:
-            return
-        if node.op_type == "Shape":
-            shape = node.shape(0)
-            is_decided = shape is not None and is_static(shape) and not node.proto.attribute
-        else:
-            names = [name for name in node.inputs if name]
-            is_decided = bool(names) and all(name in constants or name in self.decided for name in names)
-        if is_decided and not graphs_of(node.proto):
-            self.decided[node.outputs[0]] = node
+    def decide_all(self, nodes: Iterable[Node]) -> None:
+        """Adds those of `nodes`, in order, whose output constants and known shapes decide."""
+        constants, decided = self.graph.constants, self.decided
+        for node in nodes:
+            if node.op_type == "Shape":
+                shape = node.shape(0)
+                is_decided = shape is not None and is_static(shape) and not node.proto.attribute
+            else:
+                is_decided = False
+                for name in node.inputs:
+                    if name:
+                        is_decided = name in constants or name in decided
+                        if not is_decided:
+                            break
+            if is_decided and _is_of_one_value(node):
+                decided[node.outputs[0]] = node
 
     def source_bytes(self, name: str) -> int:
         """The bytes of the constants that a value which was computed depends on."""

@@ -51,34 +51,37 @@ def check_names(graph: onnx.GraphProto, outer: Iterable[str] = (), place: str = 
     no text. `outer` are the values around the graph; a subgraph may use their names for others of its own.
     """
     known = set(outer)
-    own: dict[str, str] = {}
+    own: dict[str, tuple[str, int]] = {}
 
-    def define(name: str | bytes, by: str) -> None:
+    def define(name: str | bytes, kind: str, number: int) -> None:
         if isinstance(name, bytes):
-            raise OnnxImportError(f"{place}: {by} has the name {quoted(name)}, which is not UTF-8")
+            raise OnnxImportError(f"{place}: {kind} {number} has the name {quoted(name)}, which is not UTF-8")
         if name in own:
+            first = " ".join(map(str, own[name]))
             raise OnnxImportError(
-                f"{place}: value {quoted(name)} is defined twice: by {own[name]} and by {by}"
+                f"{place}: value {quoted(name)} is defined twice: by {first} and by {kind} {number}"
             )
-        own[name] = by
+        own[name] = kind, number
         known.add(name)
 
     listed = {value.name for value in graph.input}
     for number, value in enumerate(graph.input):
-        define(value.name, f"input {number}")
+        define(value.name, "input", number)
     constants = [*(t.name for t in graph.initializer), *(t.values.name for t in graph.sparse_initializer)]
     seen: set[str] = set()
     for number, name in enumerate(constants):
         # Of an input that may be left out, it says the default.
         if name not in listed or name in seen:
-            define(name, f"initializer {number}")
+            define(name, "initializer", number)
         seen.add(name)
-    later = {name: number for number, node in enumerate(graph.node) for name in node.output}
     for number, node in enumerate(graph.node):
-        inners = graphs_of(node) if node.attribute else []
-        for name in (*node.input, *(captured_names(node) if inners else ())):
+        attributes = node.attribute
+        inners = graphs_of(node) if attributes else []
+        used = node.input
+        for name in (*used, *captured_names(node)) if inners else used:
             if name and name not in known:
                 title = node_title(node, number)
+                later = {made: k for k, each in enumerate(graph.node) for made in each.output}
                 if name in later:
                     maker = node_title(graph.node[later[name]], later[name])
                     raise OnnxImportError(
@@ -90,7 +93,7 @@ def check_names(graph: onnx.GraphProto, outer: Iterable[str] = (), place: str = 
             check_names(inner, known, f"a subgraph of {node_title(node, number)}")
         for name in node.output:
             if name:
-                define(name, f"node {number}")
+                define(name, "node", number)
     for value in graph.output:
         if value.name not in known:
             raise OnnxImportError(f"{place} has the output {quoted(value.name)}, which nothing computes")

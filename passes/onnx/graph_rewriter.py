@@ -18,7 +18,7 @@ from layout_ir.passes.onnx.blocked_channels import (
 from layout_ir.passes.onnx.blocked_fusion import fused
 from layout_ir.passes.onnx.consumers import Consumer
 from layout_ir.passes.onnx.graph_output import GraphOutput, NodeWriter
-from layout_ir.passes.onnx.model_graph import UNKNOWN_EXTENT, Graph, Node, PendingTensor
+from layout_ir.passes.onnx.model_graph import UNKNOWN_EXTENT, Graph, Node, PendingTensor, is_made_up
 from layout_ir.passes.onnx.node_models.node_option import NodeModel, NodeOption
 from layout_ir.passes.onnx.order_selection import Demand, OrderOption, OrderProblem, ValueName
 from layout_ir.passes.onnx.orders import (
@@ -191,6 +191,8 @@ class GraphRewriter:
         """Constants that live on in the order of the model."""
         self.origins: list[Node | None] = []
         """Per node that was written, the one that it is; None for one that is new."""
+        self.kept: set[int] = set()
+        """By identity, the nodes that were written as they were, on the same tensors."""
         self.types: list[onnx.ValueInfoProto] = []
         """What is to be said of values that shape inference does not know."""
         self.aliases: dict[str, Place] = {}
@@ -419,10 +421,13 @@ class GraphRewriter:
             for name, order in zip(node.outputs, option.outs, strict=True)
         ]
         model = self.plan.models.get(id(node))
-        is_changed = model is not None and not all(map(is_identity, (*option.ins, *option.outs)))
+        is_plain = option[:2] == node.plain_orders or all(map(is_identity, (*option.ins, *option.outs)))
+        is_changed = model is not None and not is_plain
         is_renamed = (*inputs, *outputs) != (*node.inputs, *node.outputs)
         if not is_changed and not is_renamed and not self.plan.has_blocks:
             self.out.nodes.append(node.proto)
+            if is_plain:
+                self.kept.add(id(node))
         else:
             writer = NodeWriter(
                 node, self.out, inputs, outputs, lambda k, axes: self._reshaped(node, option, k, axes)
@@ -447,7 +452,7 @@ class GraphRewriter:
 
         if element:
             # Names that inference made up for extents (unk__0) mean nothing in a file.
-            named = [None if str(n).startswith("unk__") else n for n in shape]
+            named = [None if is_made_up(n) else n for n in shape]
             extents = [named[d] for d in (channels_second(order) if is_blocked(order) else order)]
             if is_blocked(order):
                 extents[1] = padded_channels(extents[1], self.plan.problem.consumer.block)
@@ -456,8 +461,9 @@ class GraphRewriter:
     def _input(self, name: str, order: Order) -> str:
         if not name:
             return ""
-        member = self.values.member(name)
-        return self.need((member.root, self.values.root_order(name, order)))
+        place = self.values.members[name].root, self.values.root_order(name, order)
+        found = self.names.get(place)
+        return found if found in self.there else self.need(place)
 
     def _reshaped(self, node: Node, option: NodeOption, number: int, axes: Sequence[int]) -> str | None:
         """A constant input with dims of one element at `axes`; None for a value of the run time."""

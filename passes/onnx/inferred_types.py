@@ -91,8 +91,20 @@ def inferred_types(
         for value in light.graph.input
         for dim in (value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ())
     }
+    known_pairs: dict[tuple[bytes, bytes], bool] = {}
+
+    def adds(said: onnx.TypeProto, found: onnx.TypeProto | None) -> bool:
+        """`_adds`, once for each pair of types: values of a network have few."""
+        if found is None:
+            return True
+        pair = said.SerializeToString(), found.SerializeToString()
+        known = known_pairs.get(pair)
+        if known is None:
+            known = known_pairs[pair] = _adds(said, found, named)
+        return known
+
     believed = [
-        {n: t for n, t in said.items() if (n in stated or not shapes) and _adds(t, types.get(n), named)}
+        {n: t for n, t in said.items() if (n in stated or not shapes) and adds(t, types.get(n))}
         for said, types in zip(claims, found, strict=True)
     ]
     told: set[str] = set()
@@ -334,9 +346,9 @@ def _claims(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
     return {value.name: value.type for value in values if value.HasField("type")}
 
 
-def _adds(said: onnx.TypeProto, found: onnx.TypeProto | None, named: set[str]) -> bool:
+def _adds(said: onnx.TypeProto, found: onnx.TypeProto, named: set[str]) -> bool:
     """Whether a type says more than the one that was inferred, and nothing else; `named` are the names of extents."""
-    if found is None or not found.WhichOneof("value"):
+    if not found.WhichOneof("value"):
         return True
     if not (said.HasField("tensor_type") and found.HasField("tensor_type")):
         return False

@@ -22,7 +22,7 @@ from layout_ir.passes.onnx.inferred_types import (
     inferred_results,
     inferred_types,
 )
-from layout_ir.passes.onnx.orders import Extent, Order, Shape, identity, is_static
+from layout_ir.passes.onnx.orders import Extent, Order, Shape, identity, is_identity, is_static
 
 if TYPE_CHECKING:
     import onnx
@@ -108,6 +108,15 @@ class Graph:
         """The nodes in order, without those that constants and merged views replace."""
         return list(self.nodes_of_model)
 
+    def release(self) -> None:
+        """Lets go of the nodes, after which nobody may ask for them.
+
+        They refer to the graph, and the graph to them: without this they wait for the garbage collector, which has to
+        look at all of them for it.
+        """
+        for name in ("nodes", "nodes_of_model", "makers"):
+            self.__dict__.pop(name, None)
+
     @cached_property
     def makers(self) -> dict[str, Node]:
         """By name of a value, the node that makes it, once no more nodes are replaced."""
@@ -149,6 +158,7 @@ class Graph:
 
         self.folded.update(arrays)
         for name, array in arrays.items():
+            self._elements.pop(name, None)
             element = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
             self.constants[name] = onnx.TensorProto(name=name, data_type=element, dims=array.shape)
 
@@ -210,6 +220,7 @@ class Graph:
                 if shape is not None and shape != self.shape(name):
                     self.types[name] = type
                     self._shapes[name] = shape
+                    self._elements.pop(name, None)
                     known.append(name)
         return known
 
@@ -223,9 +234,10 @@ class Graph:
 
     def shape(self, name: str) -> Shape | None:
         """The shape of a value; None where not even its rank is known, or where it is no tensor."""
-        if name not in self._shapes:
-            self._shapes[name] = self._found_shape(name)
-        return self._shapes[name]
+        shape = self._shapes.get(name)
+        if shape is None and name not in self._shapes:
+            shape = self._shapes[name] = self._found_shape(name)
+        return shape
 
     def sized_shape(self, name: str) -> Shape | None:
         """The shape of a value for those extents for which bytes are compared; it decides nothing else."""
@@ -260,12 +272,15 @@ class Graph:
 
     def element_type(self, name: str) -> int:
         """The number of the element type of a value, as TensorProto has it; 0 where it is not known."""
-        if name in self._elements:
-            return self._elements[name]
-        if name in self.constants:
-            return self.constants[name].data_type
-        type = self.types.get(name)
-        return type.tensor_type.elem_type if type is not None and type.HasField("tensor_type") else 0
+        known = self._elements.get(name)
+        if known is None:
+            if name in self.constants:
+                known = self.constants[name].data_type
+            else:
+                type = self.types.get(name)
+                known = 0 if type is None else type.tensor_type.elem_type
+            self._elements[name] = known
+        return known
 
     def small_constant(self, name: str) -> NDArray[Any] | None:
         """The elements of a constant of at most `SMALL` elements; None where the value is none, or larger.
@@ -317,9 +332,10 @@ def _constant_of(attribute: onnx.AttributeProto) -> onnx.TensorProto | None:
 
 def _shape_of(type: onnx.TypeProto) -> Shape | None:
     """The shape of a type; None for one that is no tensor, or of unknown rank."""
-    if not type.HasField("tensor_type") or not type.tensor_type.HasField("shape"):
+    tensor = type.tensor_type  # an empty one where it is no tensor
+    if not tensor.HasField("shape"):
         return None
-    return tuple([_extent(dim) for dim in type.tensor_type.shape.dim])
+    return tuple([dim.dim_value or _extent(dim) for dim in tensor.shape.dim])
 
 
 def _extent(dim: onnx.TensorShapeProto.Dimension) -> Extent:
@@ -331,6 +347,9 @@ def _extent(dim: onnx.TensorShapeProto.Dimension) -> Extent:
 class Node:
     """A node, with what the models of nodes ask."""
 
+    origin: Node | None = None
+    """The node of the graph before that this one is as it was, on the same tensors."""
+
     def __init__(self, proto: onnx.NodeProto, graph: Graph):
         self.proto = proto
         self.graph = graph
@@ -340,6 +359,16 @@ class Node:
         self.outputs = tuple(proto.output)
         self.captures: Sequence[str] = captured_names(proto) if proto.attribute else ()
         """Outer values that the subgraphs of the node use by name."""
+
+    def kept_as(self, proto: onnx.NodeProto, graph: Graph) -> Node:
+        """The node in the graph that was written, as `proto`, where it is as it was, and so are its tensors."""
+        kept = Node.__new__(Node)
+        kept.proto, kept.graph = proto, graph
+        kept.op_type, kept.domain = self.op_type, self.domain
+        kept.inputs, kept.outputs, kept.captures = self.inputs, self.outputs, self.captures
+        kept.origin = self
+        kept.plain_orders = self.plain_orders
+        return kept
 
     @property
     def opset(self) -> int:
@@ -360,6 +389,11 @@ class Node:
         """An attribute that is a list of integers; None where it is not given."""
         attribute = self.attributes.get(name)
         return None if attribute is None else tuple(attribute.ints)
+
+    @cached_property
+    def perm(self) -> tuple[int, ...] | None:
+        """The attribute of a Transpose, whether it fits or not; None where it is not given."""
+        return self.ints("perm")
 
     def text(self, name: str, default: str) -> str:
         """A string attribute."""
@@ -408,9 +442,15 @@ def transpose_perm(node: Node) -> Order | None:
     if not node.inputs[0] or not node.outputs[0]:
         return None
     shape = node.shape(0)
-    perm = node.ints("perm") or (None if shape is None else tuple(reversed(range(len(shape)))))
-    known = perm is not None and sorted(perm) == list(range(len(perm)))
-    return perm if known and (shape is None or perm is None or len(shape) == len(perm)) else None
+    perm = node.perm or (None if shape is None else tuple(reversed(range(len(shape)))))
+    if perm is None or not _is_permutation(perm) or (shape is not None and len(shape) != len(perm)):
+        return None
+    return perm
+
+
+@lru_cache(maxsize=4096)
+def _is_permutation(perm: Order) -> bool:
+    return sorted(perm) == list(range(len(perm)))
 
 
 def graphs_of_model(
@@ -467,10 +507,16 @@ def graphs_of_model(
     return graphs
 
 
-def rewritten_graph(model: onnx.ModelProto, before: Graph, places: Mapping[str, tuple[str, Order]]) -> Graph:
+def rewritten_graph(
+    model: onnx.ModelProto,
+    before: Graph,
+    places: Mapping[str, tuple[str, Order]],
+    origins: Sequence[Node | None] = (),
+) -> Graph:
     """The graph of a model that was written in place of `before`, with the types of its values.
 
-    By name of a value, `places` says which value of the graph before it is, and in which order of its dims.
+    By name of a value, `places` says which value of the graph before it is, and in which order of its dims; `origins`
+    has the node that each node is as it was, on the same tensors, if there is one; none is known where it is empty.
     """
     graph = Graph(
         model.graph,
@@ -484,12 +530,48 @@ def rewritten_graph(model: onnx.ModelProto, before: Graph, places: Mapping[str, 
     graph.pending, graph.batches = before.pending, before.batches
     for name, (root, order) in places.items():
         shape = before.shape(root)
-        graph.set_type(
-            name,
-            None if shape is None else tuple([shape[d] for d in order]),
-            before.element_type(root),
-        )
+        if shape is not None and not is_identity(order):
+            shape = tuple([shape[d] for d in order])
+        graph.set_type(name, shape, before.element_type(root))
+    graph.nodes_of_model = [
+        Node(proto, graph) if origin is None else origin.kept_as(proto, graph)
+        for proto, origin in zip(model.graph.node, origins or [None] * len(model.graph.node), strict=True)
+    ]
     return graph
+
+
+def has_same_shapes(graph: Graph, before: Graph, places: Mapping[str, tuple[str, Order]]) -> bool:
+    """Whether of each value of `places` the same is known as of the one that it was, in that order of its dims.
+
+    The names that shape inference makes up for extents are numbered anew each time: they are the same where all values
+    have them in the same places.
+    """
+    names: dict[str, str] = {}
+    back: dict[str, str] = {}
+    for name, (root, order) in places.items():
+        had, has = before.shape(root), graph.shape(name)
+        if had is None or has is None:
+            if had is not has:
+                return False
+            continue
+        if len(had) != len(has):
+            return False
+        for one, other in zip([had[d] for d in order], has, strict=True):
+            if one == other and not is_made_up(one):
+                continue
+            if not (is_made_up(one) and is_made_up(other)):
+                return False
+            if (names.setdefault(str(one), str(other)), back.setdefault(str(other), str(one))) != (
+                other,
+                one,
+            ):
+                return False
+    return True
+
+
+def is_made_up(extent: Extent) -> bool:
+    """Whether an extent has a name that shape inference made up (unk__0)."""
+    return isinstance(extent, str) and extent.startswith("unk__")
 
 
 def overridable_names(model: onnx.ModelProto) -> frozenset[str]:

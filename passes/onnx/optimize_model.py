@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from layout_ir.errors import LayoutError
 from layout_ir.frontends.onnx.import_error import quoted
 from layout_ir.frontends.onnx.model import read_model
-from layout_ir.frontends.onnx.subgraphs import nodes_within
 from layout_ir.frontends.onnx.tensor_protos import array_of
 from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.onnx.blocked_channels import NCHWC_DOMAIN
@@ -38,6 +37,7 @@ from layout_ir.passes.onnx.model_graph import (
     Node,
     PendingTensor,
     graphs_of_model,
+    has_same_shapes,
     is_transpose,
     rewritten_graph,
 )
@@ -185,9 +185,9 @@ def _optimized(
     sizes: Mapping[str, Sequence[int]] = task.shapes
     last = before.cost
     while task.improved:
-        remaining = task.remaining_for_good()
-        if remaining is not None:
-            result.remaining = remaining
+        plan = task.settled()
+        if plan is not None:
+            result.remaining, result.notes = _sorted_remaining([plan]), plan.open_extents()
             break
         if obligations and (task.free_inputs or task.free_outputs):
             # They are of the model that came: what callers are asked for is settled once.
@@ -203,6 +203,14 @@ def _optimized(
         last = again.before.cost
     if result.after.count and not result.remaining:
         result.remaining = _sorted_remaining(task.plans)
+    kib = task.consumer.transpose_kib
+    if kib > Consumer.transpose_kib:
+        result.notes.append(
+            f"a Transpose counts as {kib} KiB besides what it moves: at less, more of them than the model came with would "
+            f"move fewer bytes"
+        )
+    for graph in task.graphs:
+        graph.release()
     return result
 
 
@@ -230,6 +238,8 @@ class _Task:
     """What was chosen in the last round, per graph."""
     written: tuple[Plan, GraphRewriter, int] | None = None
     """What an earlier round wrote, for which cost, where all types are known by that."""
+    graphs: list[Graph] = field(default_factory=list[Graph])
+    """Those of all rounds."""
     stated: tuple[Traffic, ReachableOrders] | None = None
     """The Transposes of the graph that was written then, and what it has to choose from."""
 
@@ -237,8 +247,9 @@ class _Task:
         """The result of this round; sets `improved` where it changed the model."""
         if self.stated is None:
             graphs = _graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.integers)
+            self.graphs += graphs
             before = self._traffic(graphs)
-            transposed = frozenset(n.outputs[0] for g in graphs for n in g.nodes if is_transpose(n))
+            transposed = frozenset(node.outputs[0] for graph in graphs for node in _transposes(graph.nodes))
             reached = _reached(graphs, self.propagation)
         else:
             before, transposed, reached = self.stated[0], frozenset[str](), [self.stated[1]]
@@ -274,11 +285,15 @@ class _Task:
                 places.update({name: result.place(*place) for name, place in rewriter.places.items()})
             self.places = result.places = {**self.places, **places}
             _change_boundary(self.model.graph, obligations)
-            _import_domains(self.model)
+            _import_domains(self.model, [plan.graph for plan in plans])
             # What is left for callers alone no second look makes less; but it may find extents that were not known.
             boundary = is_last and after.count <= 2 and all(entry.is_at_boundary for entry in remaining)
-            self.improved = not is_blocked and (self.certificate or not boundary or bool(notes))
-            is_carried = len(plans) == 1 and not notes and self._is_carried(plans[0], solution)
+            self.improved = not is_blocked and (
+                self.certificate or not boundary or bool(after.count and notes)
+            )
+            if not after.count and not is_blocked:
+                notes.clear()  # nothing is left to move, whatever the extents are
+            is_carried = len(plans) == 1 and self._is_carried(plans[0], solution)
             self.written = (plans[0], rewriters[0], solution.cost) if is_carried else None
             self.stated = None
         else:
@@ -286,7 +301,7 @@ class _Task:
         return result
 
     def _is_carried(self, plan: Plan, solution: Solution) -> bool:
-        """Whether what is known of a graph is all that can be known of the one that was written for it.
+        """Whether what is known of a graph tells what can be known of the one that was written for it.
 
         Not where there is to be a certificate: that is of the problem that the model has for whoever reads it.
         """
@@ -304,16 +319,24 @@ class _Task:
         is_weighed = self.consumer.transpose_kib > Consumer.transpose_kib
         return after.cost < before.cost and (not is_weighed or after.nbytes <= before.nbytes)
 
-    def remaining_for_good(self) -> list[Remaining] | None:
-        """The Transposes of the model, where another round is known to leave them as they are; None where it is not."""
+    def settled(self) -> Plan | None:
+        """The plan that leaves the model as it was written; None where it is not known that another round would."""
         if self.written is None:
             return None
         plan, rewriter, cost = self.written
-        graph = rewritten_graph(self.model, plan.graph, rewriter.places)
+        is_known = True
+        if plan.open_extents():
+            # Shape inference may find more extents now than it did.
+            (graph,) = _graphs(self.model, self.folder, self.shapes, self.pending, self.types, self.integers)
+            is_known = has_same_shapes(graph, plan.graph, rewriter.places)
+        else:
+            origins = [node if id(node) in rewriter.kept else None for node in rewriter.origins]
+            graph = rewritten_graph(self.model, plan.graph, rewriter.places, origins)
+        self.graphs.append(graph)
         traffic = self._traffic([graph])
         (reached,) = _reached([graph], self.propagation)
-        if is_fixed_point(plan, rewriter, cost, reached):
-            return _sorted_remaining([Plan.as_is(reached, self.consumer)])
+        if is_known and is_fixed_point(plan, rewriter, cost, reached):
+            return Plan.as_is(reached, self.consumer)
         self.stated = traffic, reached
         return None
 
@@ -321,7 +344,7 @@ class _Task:
         return self._transposed(node for graph in graphs for node in graph.nodes)
 
     def _transposed(self, nodes: Iterable[Node]) -> Traffic:
-        moved = [2 * node.graph.nbytes(node.input(0)) for node in nodes if is_transpose(node)]
+        moved = [2 * node.graph.nbytes(node.inputs[0]) for node in _transposes(nodes)]
         return Traffic(len(moved), sum(moved), sum(map(self.consumer.transpose_cost, moved)))
 
     def _left(self, plans: Sequence[Plan]) -> Traffic:
@@ -346,12 +369,11 @@ class _Task:
         solution = replace(found.numbers, omitted=omitted)
         plans = [Plan.chosen(part, found) for part in parts]
         notes = [note for plan in plans for note in plan.open_extents()]
-        if self.consumer.transpose_kib > Consumer.transpose_kib:
-            notes.append(
-                f"a Transpose counts as {self.consumer.transpose_kib} KiB besides what it moves: at less, more of them "
-                f"than the model came with would move fewer bytes"
-            )
         return plans, solution, found.certificate, list(dict.fromkeys(notes))
+
+
+def _transposes(nodes: Iterable[Node]) -> list[Node]:
+    return [node for node in nodes if node.op_type == "Transpose" and is_transpose(node)]
 
 
 def _graphs(
@@ -456,11 +478,10 @@ def _change_boundary(graph: onnx.GraphProto, obligations: Sequence[Obligation]) 
             shape.CopyFrom(new)
 
 
-def _import_domains(model: onnx.ModelProto) -> None:
+def _import_domains(model: onnx.ModelProto, graphs: Sequence[Graph]) -> None:
     """States the version of ONNX Runtime's operators, where the nodes that were written are of those."""
     known = {entry.domain for entry in model.opset_import}
-    nodes = (n for node in model.graph.node for n in (node, *nodes_within(node)))
-    used = {node.domain for node in nodes}
+    used = {node.domain for graph in graphs for node in graph.proto.node}
     for domain in ("com.microsoft", NCHWC_DOMAIN):
         if domain in used and domain not in known:
             model.opset_import.add(domain=domain, version=1)

@@ -7,7 +7,7 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import contains
 from typing import NamedTuple
@@ -140,13 +140,22 @@ class _Statement:
         self._made: set[str] = set()
         self._options: dict[tuple[object, ...], tuple[tuple[OrderOption, ...], int]] = {}
         """What `add_node` found for options on names and orders like these, and the most that one costs."""
-        for root, orders in self.orders.items():
-            if root in values.graph.constants:
-                cost, alike = _constant_cost, True
-            else:
-                alike = values.graph.shape(root), 2 * values.graph.nbytes(root)
-                cost = _reorder_cost(consumer, *alike)
-            problem.add_value(ValueName(graph, root), formats=orders, reorder_cost=cost, alike=alike)
+        self._names: dict[str, ValueName] = {}
+        self._kinds: dict[str, tuple[Order, ...]] = {}
+        """By root its orders, one tuple for all roots that have the same."""
+        kinds: dict[tuple[Order, ...], tuple[Order, ...]] = {}
+        costs: dict[object, _ReorderCost] = {True: _constant_cost}
+        for root, own in self.orders.items():
+            orders = tuple(own)
+            orders = self._kinds[root] = kinds.setdefault(orders, orders)
+            name = self._names[root] = ValueName(graph, root)
+            alike: object = True
+            if root not in values.graph.constants:
+                shape, nbytes = values.graph.shape(root), 2 * values.graph.nbytes(root)
+                alike = shape, nbytes
+                if alike not in costs:
+                    costs[alike] = _reorder_cost(consumer, shape, nbytes)
+            problem.add_value(name, formats=orders, reorder_cost=costs[alike], alike=alike)
 
     def _add(
         self,
@@ -157,7 +166,8 @@ class _Statement:
         what: str,
     ) -> None:
         name = OpName(self.graph, len(self.meaning), what)
-        used, made = ([ValueName(self.graph, root) for root in roots] for roots in (operands, results))
+        names = self._names
+        used, made = [names[root] for root in operands], [names[root] for root in results]
         self.problem.add_op(name, used, made, options)
         self.meaning[name] = meaning
 
@@ -169,17 +179,18 @@ class _Statement:
     def add_node(self, choices: NodeChoices) -> None:
         """Adds a node; of options that look alike here, the one of least cost."""
         node, members, orders = choices.node, self.values.members, self.orders
-        ins = [(k, members[name]) for k, name in enumerate(node.inputs) if name]
-        outs = [(k, members[name]) for k, name in enumerate(node.outputs) if name]
-        ins, outs = ([(k, m) for k, m in side if m.root in orders] for side in (ins, outs))
+        ins = [(k, m) for k, name in enumerate(node.inputs) if name and (m := members[name]).root in orders]
+        outs = [(k, m) for k, name in enumerate(node.outputs) if name and (m := members[name]).root in orders]
         if not ins and not outs:
             return
-        self._made.update([node.outputs[k] for k, _ in outs])
-        known = [tuple(orders[m.root]) for _, m in (*ins, *outs)]
-        key = id(choices.offered), *known, *[(k, m.order, m.is_root) for k, m in (*ins, *outs)]
-        found = self._options.get(key)
+        key: list[object] = [id(choices.offered), len(ins)]
+        for k, m in (*ins, *outs):
+            key += (k, id(self._kinds[m.root]), None if m.is_root else m.order)
+        found = self._options.get(tuple(key))
         if found is None:
-            found = self._options[key] = _order_options(choices.offered, ins, outs, known)
+            known = [orders[m.root] for _, m in (*ins, *outs)]
+            found = self._options[tuple(key)] = _order_options(choices.offered, ins, outs, known)
+        self._made.update([node.outputs[k] for k, _ in outs])
         options, largest = found
         self.largest += largest
         operands, results = [m.root for _, m in ins], [m.root for _, m in outs]
@@ -210,7 +221,7 @@ _Slots = Sequence[tuple[int, Member]]
 
 
 def _order_options(
-    offered: OfferedOptions, ins: _Slots, outs: _Slots, known: Sequence[Sequence[Order]]
+    offered: OfferedOptions, ins: _Slots, outs: _Slots, known: Sequence[Mapping[Order, None]]
 ) -> tuple[tuple[OrderOption, ...], int]:
     """The options of a node in orders of roots, of which these are `known`, and the most that one costs."""
     options: list[OrderOption] = []
@@ -232,18 +243,21 @@ def _root_order(member: Member, order: Order) -> Order:
     return order if member.is_root else compose(member.order, order)
 
 
+_ReorderCost = Callable[[ValueName, Order, Order], "int | None"]
+"""What it costs to bring a value from one order into another; None where nothing does."""
+
+
 def _constant_cost(value: ValueName, source: Order, target: Order) -> int:
     """A constant is moved now; it is written twice."""
     return SMALL_NODE
 
 
-def _reorder_cost(
-    consumer: Consumer, shape: Shape | None, nbytes: int
-) -> Callable[[ValueName, Order, Order], int | None]:
-    """What it costs to bring values of a shape, `nbytes` bytes read and written, from one order into another; None
-    where nothing does."""
+def _reorder_cost(consumer: Consumer, shape: Shape | None, nbytes: int) -> _ReorderCost:
+    """The cost of reorders of values of a shape, `nbytes` bytes read and written."""
     whole = consumer.transpose_cost(nbytes)
     if not consumer.block and whole < FORBIDDEN:
+        if shape is None or 1 not in shape:
+            return lambda value, source, target: 0 if source == target else whole
 
         def transposed(value: ValueName, source: Order, target: Order) -> int:
             if source == target:

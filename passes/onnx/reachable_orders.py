@@ -37,13 +37,28 @@ class Member(NamedTuple):
     """Whether it is the name of the value itself, and so in its own order."""
 
 
+class _Members(dict[str, Member]):
+    """What each name is: a value of its own where nothing else was said."""
+
+    def __init__(self, graph: Graph):
+        super().__init__()
+        self._shape = graph.shape
+
+    def __missing__(self, name: str) -> Member:
+        shape = self._shape(name)
+        found = self[name] = Member(name, identity(0 if shape is None else len(shape)), True)
+        return found
+
+
 class Values:
     """The values of a graph without its Transposes, each with all its names, and the orders that reach it."""
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, same: dict[tuple[Order, ...], tuple[Order, ...]] | None = None):
+        """`same` gives one tuple for all equal ones; it has those of other graphs, if there are any."""
         self.graph = graph
-        self.members: dict[str, Member] = {}
-        """What is a result of Transposes."""
+        self._same = {} if same is None else same
+        self.members: dict[str, Member] = _Members(graph)
+        """By name, the root of a value, and the order in which it is that."""
         self.transposes: dict[str, Node] = {}
         """By name of the result, the Transposes that vanish."""
         self.nodes: list[Node] = []
@@ -58,43 +73,40 @@ class Values:
             if perm is None:
                 self.nodes.append(node)
                 continue
-            source = self.member(node.inputs[0], len(perm))
+            if node.inputs[0] not in self.members:
+                self.members[node.inputs[0]] = Member(node.inputs[0], identity(len(perm)), True)
+            source = self.members[node.inputs[0]]
             member = Member(source.root, compose(source.order, perm))
             self.members[node.outputs[0]] = member
             self.transposes[node.outputs[0]] = node
             self.names.setdefault(member.root, [member.root]).append(node.outputs[0])
             self.orders.setdefault(member.root, {identity(len(perm)): None})[member.order] = None
 
-    def member(self, name: str, rank: int | None = None) -> Member:
+    def member(self, name: str) -> Member:
         """The root of a value, and the order in which it is that."""
-        found = self.members.get(name)
-        if found is None:
-            if rank is None:
-                shape = self.graph.shape(name)
-                rank = 0 if shape is None else len(shape)
-            found = self.members[name] = Member(name, identity(rank), True)
-        return found
+        return self.members[name]
 
     def candidates(self, name: str) -> tuple[Order, ...]:
-        """The orders in which the value of this name may be had."""
+        """The orders in which the value of this name may be had; the same tuple for all that have equal ones."""
         if not name:
             return ()
-        member = self.members.get(name) or self.member(name)
+        member = self.members[name]
         orders = self.orders.get(member.root)
         if orders is None:
-            return (member.order,)
+            own = (member.order,)
+            return self._same.setdefault(own, own)
         known = self._candidates.get(name, ())
         if len(known) != len(orders):  # there are never fewer than there were
             if member.is_root or is_identity(member.order):
                 known = tuple(orders)
             else:
                 known = tuple([transposition(member.order, order) for order in orders])
-            self._candidates[name] = known
+            known = self._candidates[name] = self._same.setdefault(known, known)
         return known
 
     def root_order(self, name: str, order: Order) -> Order:
         """The order of the root where the value of this name lies in `order`; () is that of the name itself."""
-        member = self.members.get(name) or self.member(name)
+        member = self.members[name]
         if not order:
             return member.order
         return order if member.is_root else compose(member.order, order)
@@ -141,21 +153,27 @@ class OrderPropagation:
         self.consumer = consumer
         self._kinds: dict[tuple[Any, ...], int] = {}
         """Numbers of nodes that are alike."""
+        self._numbers: dict[Node, int] = {}
+        """Those of single nodes, for such as are the same in a graph that was written anew."""
         self._offered: dict[tuple[Any, ...], OfferedOptions] = {}
-        """By number of the node, and the orders in which its values may be had."""
+        """By number of the node, and identity of the orders in which its values may be had."""
+        self._same: dict[tuple[Order, ...], tuple[Order, ...]] = {(): ()}
 
     def reachable(self, graph: Graph) -> ReachableOrders:
         """The orders of the values of a graph, and the options of its nodes.
 
         Nodes are come to from the first to the last and back again, so that an order crosses the graph in one go.
         """
-        values = Values(graph)
+        values = Values(graph, self._same)
         nodes = values.nodes
         around: dict[str, list[int]] = {}
+        roots = {name: values.members[name].root for name in values.transposes}
         for number, node in enumerate(nodes):
-            for name in dict.fromkeys((*node.inputs, *node.outputs)):
+            for name in (*node.inputs, *node.outputs):
                 if name:
-                    around.setdefault(values.member(name).root, []).append(number)
+                    own = around.setdefault(roots.get(name, name), [])
+                    if not own or own[-1] != number:
+                        own.append(number)
         models: dict[int, tuple[NodeModel | None, int | None]] = {}
         found: dict[int, NodeChoices] = {}
         omitted: dict[str, None] = {}
@@ -188,7 +206,12 @@ class OrderPropagation:
         model = self.consumer.model_of(node)
         if model is None or self.consumer.block or node.graph.outer is not None:
             return model, None
-        return model, self._kinds.setdefault((id(model), *_kind(node)), len(self._kinds))
+        origin = node.origin
+        if origin is not None and origin in self._numbers:
+            return model, self._numbers[origin]
+        number = self._kinds.setdefault((id(model), *_kind(node)), len(self._kinds))
+        self._numbers[node] = number
+        return model, number
 
     def _offer(self, values: Values, node: Node, model: NodeModel | None, kind: int | None) -> OfferedOptions:
         if model is None:
@@ -197,7 +220,7 @@ class OrderPropagation:
         outs = tuple([values.candidates(name) for name in node.outputs])
         if kind is None:
             return _offered_options(node, model, ins, outs)
-        key = kind, ins, outs
+        key = kind, len(ins), *map(id, ins), *map(id, outs)
         found = self._offered.get(key)
         if found is None:
             found = self._offered[key] = _offered_options(node, model, ins, outs)
@@ -207,8 +230,8 @@ class OrderPropagation:
 def _offered_options(
     node: Node, model: NodeModel, ins: tuple[tuple[Order, ...], ...], outs: tuple[tuple[Order, ...], ...]
 ) -> OfferedOptions:
-    first = option_of(node, {}, {})
-    plain_ins, plain_outs = first.ins, first.outs
+    plain_ins, plain_outs = node.plain_orders
+    first = NodeOption(plain_ins, plain_outs)
     others: list[NodeOption] = []
     given = model.options(node, ins, outs)
     for option in given:
@@ -229,12 +252,13 @@ def _new_orders(
     known: Sequence[Sequence[Order]], asked: Sequence[Sequence[Order]]
 ) -> tuple[tuple[int, Order], ...]:
     """The orders per input or output that options ask for and are not known; () stands for that of the value itself."""
-    return tuple(
-        (k, order)
-        for k, (own, orders) in enumerate(zip(known, zip(*asked, strict=True), strict=True))
-        for order in dict.fromkeys(orders)
-        if order and order not in own
-    )
+    found: list[tuple[int, Order]] = []
+    for k, (own, orders) in enumerate(zip(known, zip(*asked, strict=True), strict=True)):
+        # Mostly, all are known.
+        more = set(orders).difference(own)
+        if more:
+            found += [(k, order) for order in dict.fromkeys(orders) if order and order in more]
+    return tuple(found)
 
 
 _NEVER_LOOKED_AT = frozenset((1, 10, 11, 16))

@@ -18,6 +18,9 @@ from layout_ir.passes.onnx.orders import is_static
 
 def merge_view_chains(graph: Graph) -> None:
     """Replaces the chains of `graph`, where all shapes in them are known."""
+    views = [node for node in graph.nodes if node.op_type in VIEWS and not node.domain]
+    if all(node.op_type == "Transpose" for node in views):
+        return
     uses: dict[str, int] = {}
     for node in graph.nodes:
         for name in (*node.inputs, *node.captures):
@@ -26,8 +29,8 @@ def merge_view_chains(graph: Graph) -> None:
         uses[value.name] = uses.get(value.name, 0) + 1
     chains: dict[str, list[Node]] = {}
     """By the result of their last node."""
-    for node in graph.nodes:
-        if node.op_type in VIEWS and not node.domain and _is_known(node):
+    for node in views:
+        if _is_known(node):
             before = chains.pop(node.inputs[0], []) if uses.get(node.inputs[0]) == 1 else []
             chains[node.outputs[0]] = [*before, node]
     merged: dict[int, list[Node]] = {}

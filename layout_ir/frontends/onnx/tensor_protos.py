@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,16 +25,23 @@ MOST_DIMS = 64
 
 def numpy_type(number: int, title: str) -> np.dtype[Any]:
     """The NumPy type of an ONNX element type. Raises OnnxImportError, naming `title`, where there is none."""
+    try:
+        return _numpy_type(number)
+    except OnnxImportError as error:
+        raise OnnxImportError(f"{title} has element type {error}") from None
+
+
+@cache
+def _numpy_type(number: int) -> np.dtype[Any]:
+    """The NumPy type of an ONNX element type. Raises OnnxImportError, which says what the type is instead."""
     import onnx
     import onnx.helper
 
     if number not in onnx.TensorProto.DataType.values():
-        raise OnnxImportError(
-            f"{title} has element type {number}, which onnx {onnx.__version__} does not know"
-        )
+        raise OnnxImportError(f"{number}, which onnx {onnx.__version__} does not know")
     word = onnx.TensorProto.DataType.Name(cast(Any, number)).lower()
     if number in (onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING):
-        raise OnnxImportError(f"{title} has element type {word}; only numbers are supported")
+        raise OnnxImportError(f"{word}; only numbers are supported")
     return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
 
 

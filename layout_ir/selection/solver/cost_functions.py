@@ -121,8 +121,15 @@ class CostFunctions:
         self.functions: list[CostFunction] = []
         self.demand_sets: dict[int, DemandSets] = {}
         """The values that have sets."""
-        self._trees_of: dict[tuple[Matrix, int, _Formats, int], Table] = {}
-        """By reorders, weight, formats wanted and how many at once, the trees of a value, while there is room."""
+        self._trees_of: dict[tuple[int, int, _Formats, int, _Formats], Table] = {}
+        """By reorders, weight, formats wanted, how many at once, and those made, the trees of a value, while there is
+        room."""
+        numbers: dict[Matrix, int] = {}
+        numbered = {id(value.reorder): value.reorder for value in problem.values}
+        self._matrix_of = {
+            own: numbers.setdefault(reorder, len(numbers)) for own, reorder in numbered.items()
+        }
+        """By identity of the reorders of a value, the number of those that are equal to them."""
         self._room = TREES
         # Few signatures, many cost functions: equal ones are kept once.
         self._signatures: dict[tuple[Any, ...], tuple[Any, ...]] = {}
@@ -267,7 +274,7 @@ class CostFunctions:
         if kind == "op":
             ops = [self.problem.ops[self.functions[k].number] for k in numbers]
             costs = np.array([[c.cost for c in op.choices] for op in ops], np.int64)
-            costs = _weighted(costs, np.array([op.weight for op in ops], np.int64))
+            costs = _weighted(costs, [op.weight for op in ops])
             return costs if first.scope else costs.reshape(len(ops))
         if kind == "value":
             values = [f for k in numbers if isinstance(f := self.functions[k].formats, _Value)]
@@ -287,7 +294,7 @@ class CostFunctions:
         if n > step:
             parts = [values[k : k + step] for k in range(0, n, step)]
             return np.concatenate([self._value_tables(part, signature) for part in parts])
-        rows, trees = self._trees([(d.number, d.wanted) for d in values], len(axes))
+        rows, trees = self._trees([(d.number, d.wanted) for d in values], len(axes), [d.made for d in values])
 
         def spread(formats: list[_Formats], axis: int) -> NDArray[np.int64]:
             shape = [1] * len(sizes)
@@ -306,7 +313,7 @@ class CostFunctions:
         if n > step:
             parts = [values[k : k + step] for k in range(0, n, step)]
             return np.concatenate([self._wide_value_tables(part, signature) for part in parts])
-        rows, trees = self._trees([(v.number, v.sets.wanted) for v in values], most)
+        rows, trees = self._trees([(v.number, v.sets.wanted) for v in values], most, [v.made for v in values])
         trees = trees[rows]
         if more:
             trees = np.concatenate([trees, self._beyond(values, trees, most)], axis=1)
@@ -326,40 +333,50 @@ class CostFunctions:
                 costs[k, largest[:, place], fmt] = FORBIDDEN
         return costs.min(axis=1, keepdims=True)
 
-    def _trees(self, wanted_of: list[tuple[int, _Formats]], most: int) -> tuple[NDArray[np.int64], Table]:
+    def _trees(
+        self, wanted_of: list[tuple[int, _Formats]], most: int, made_in: list[_Formats]
+    ) -> tuple[NDArray[np.int64], Table]:
         """The row of each value in a table, which values that are alike share, and that table: [row, set of wanted
-        formats in the order of `sets_of`, format made] -> weight * cost of the tree."""
-        values = self.problem.values
-        row: dict[tuple[Matrix, int, _Formats, int], int] = {}
-        rows = np.array(
-            [
-                row.setdefault((values[v].reorder, values[v].weight, formats, most), len(row))
-                for v, formats in wanted_of
-            ]
-        )
+        formats in the order of `sets_of`, format made] -> weight * cost of the tree.
+
+        `made_in` has the formats that the values are made in; the trees from others are not those of least cost."""
+        values, matrix_of = self.problem.values, self._matrix_of
+        roots = tuple(sorted(set[int]().union(*made_in)))
+        row: dict[tuple[int, int, _Formats, int, _Formats], int] = {}
+        example: list[int] = []
+        rows: list[int] = []
+        for v, formats in wanted_of:
+            value = values[v]
+            key = matrix_of[id(value.reorder)], value.weight, formats, most, roots
+            place = row.setdefault(key, len(row))
+            if place == len(example):
+                example.append(v)
+            rows.append(place)
         found = self._trees_of
         new = [key for key in row if key not in found]
         if new:
-            reorder = np.array([key[0] for key in new], np.int64)
+            reorder = np.array([values[example[row[key]]].reorder for key in new], np.int64)
             wanted = np.array([key[2] for key in new], np.int64)
-            trees = _weighted(steiner(reorder, wanted, most), np.array([key[1] for key in new], np.int64))
+            trees = _weighted(steiner(reorder, wanted, most, roots), [key[1] for key in new])
             found = {**found, **dict(zip(new, trees, strict=True))}
             if trees.size <= self._room:
                 self._room -= trees.size
                 self._trees_of = found
-        return rows, np.stack([found[key] for key in row])
+        tables = [found[key] for key in row]
+        return np.array(rows), tables[0][None] if len(tables) == 1 else np.stack(tables)
 
 
-def steiner(reorder: Table, wanted: NDArray[np.int64], most: int) -> Table:
+def steiner(
+    reorder: Table, wanted: NDArray[np.int64], most: int, roots: Sequence[int] | None = None
+) -> Table:
     """[n, set of wanted formats, root] -> cost of the cheapest tree, for n matrices at once.
 
     The sets are those of at most `most` formats, in the order of `sets_of`. A tree goes from its root to some format
-    in the cheapest way and splits there.
+    in the cheapest way and splits there. Where only trees from `roots` are asked for, those from others to the largest
+    sets are FORBIDDEN: no other tree has them in it.
     """
     n, formats = reorder.shape[:2]
-    distance = np.minimum(reorder, FORBIDDEN)
-    for middle in range(formats):
-        np.minimum(distance, distance[:, :, middle, None] + distance[:, None, middle, :], out=distance)
+    distance = _distances(reorder)
     count = wanted.shape[1]
     most = min(most, count)
     trees = np.zeros((n, count_sets(count, most), formats), np.int64)
@@ -374,11 +391,30 @@ def steiner(reorder: Table, wanted: NDArray[np.int64], most: int) -> Table:
         assert best is not None
         whole = trees[:, first : first + sets]
         whole[...] = FORBIDDEN
+        if size == most and roots is not None and len(roots) < formats:
+            for root in roots:
+                whole[:, :, root] = (distance[:, None, root] + best).min(axis=2)
+            np.minimum(whole, FORBIDDEN, out=whole)
+            break
         for middle in range(formats):
             reach = distance[:, None, :, middle] + best[:, :, middle, None]
             np.minimum(whole, reach, out=whole)
         first += sets
     return trees
+
+
+def _distances(reorder: Table) -> Table:
+    """[n, from, to] -> what the cheapest chain of reorders costs."""
+    n, formats = reorder.shape[:2]
+    distance = np.minimum(reorder, FORBIDDEN)
+    if n * formats**3 <= LISTED:
+        # Mostly, no chain is cheaper than one reorder, which all chains of two tell.
+        chains = (distance[:, :, :, None] + distance[:, None]).min(axis=2)
+        if (chains >= distance).all():
+            return distance
+    for middle in range(formats):
+        np.minimum(distance, distance[:, :, middle, None] + distance[:, None, middle, :], out=distance)
+    return distance
 
 
 @lru_cache(maxsize=64)
@@ -471,8 +507,11 @@ def is_free(reorder: Matrix, weight: int) -> bool:
     return not weight or not any(map(any, reorder))
 
 
-def _weighted(costs: Table, weights: Table) -> Table:
-    weights = weights.reshape([-1] + [1] * (costs.ndim - 1))
+def _weighted(costs: Table, by: Sequence[int]) -> Table:
+    """The stacked tables, each times its weight, FORBIDDEN at most."""
+    if all(weight == 1 for weight in by):
+        return np.minimum(costs, FORBIDDEN)
+    weights = np.array(by, np.int64).reshape([-1] + [1] * (costs.ndim - 1))
     return np.where(
         costs > FORBIDDEN // np.maximum(weights, 1), np.where(weights > 0, FORBIDDEN, 0), costs * weights
     )

@@ -284,19 +284,21 @@ class Elementwise:
             for order in candidates:
                 lead = rank - len(order)
                 orders.append((*range(lead), *(d + lead for d in order)) if lead else order)
-        if any(shape is not None and len(shape) > rank for shape in shapes):
+        ranks = [rank if shape is None else len(shape) for shape in shapes]
+        if max(ranks, default=rank) > rank:
             return
+        others = node.plain_orders[1][1:]
+        left_out = [k for k, shape in enumerate(shapes) if shape is None]
+        smaller = [(k, rank - own) for k, own in enumerate(ranks) if own < rank]
         for order in dict.fromkeys(orders):
-            mine: dict[int, Order] = {}
+            mine: list[Order] = [order] * len(shapes)
             more = 0
-            for k, shape in enumerate(shapes):
-                if shape is not None and len(shape) == rank:
-                    mine[k] = order
-                elif shape is not None:
-                    lead = rank - len(shape)
-                    mine[k] = tuple([d - lead for d in order if d >= lead])
-                    more += bool(self._ones(node, k, order)) and node.input(k) not in node.graph.constants
-            yield option_of(node, mine, {0: order}, more)
+            for k in left_out:
+                mine[k] = ()
+            for k, lead in smaller:
+                mine[k] = tuple([d - lead for d in order if d >= lead])
+                more += bool(self._ones(node, k, order)) and node.input(k) not in node.graph.constants
+            yield NodeOption(tuple(mine), (order, *others), more)
 
     def write(self, node: Node, option: NodeOption, writer: NodeWriter) -> onnx.NodeProto:
         """The node, its smaller inputs with more dims of one element."""

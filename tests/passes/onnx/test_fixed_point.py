@@ -61,7 +61,7 @@ def test_rounds_that_are_not_made_would_have_changed_nothing(answers: list[bool]
     assert True in answers
 
 
-def _attention(blocks: int) -> onnx.ModelProto:
+def _attention(blocks: int, batch: int | str = 1) -> onnx.ModelProto:
     """Blocks of attention with four heads: Transposes of which each is needed, around products of stacks."""
     nodes: list[onnx.NodeProto] = []
     x = "x"
@@ -77,14 +77,26 @@ def _attention(blocks: int) -> onnx.ModelProto:
             oh.make_node("Reshape", [f"t{k}", "whole"], [f"y{k}"]),
         ]
         x = f"y{k}"
-    constants = [initializer("heads", [1, 10, 4, 8]), initializer("whole", [1, 10, 32])]
-    return model_of(nodes, [value("x", 1, 10, 32)], [value(x, 1, 10, 32)], constants)
+    constants = [initializer("heads", [0, 10, 4, 8]), initializer("whole", [0, 10, 32])]
+    return model_of(nodes, [value("x", batch, 10, 32)], [value(x, batch, 10, 32)], constants)
 
 
 def test_what_was_chosen_for_least_cost_is_not_chosen_again(answers: list[bool]):
     result = _same_with_all_rounds(_attention(3), "onnx")
     assert result.after.count > 2 and answers == [True]
     check_optimized(_attention(2))
+
+
+def test_extents_of_the_run_time_are_settled_where_no_more_is_known_of_them(answers: list[bool]):
+    result = _same_with_all_rounds(_attention(3, "batch"), "onnx")
+    assert result.after.count > 2 and answers == [True] and "batch" in result.notes[0]
+
+
+@pytest.mark.parametrize("extent", [6, "size"])
+def test_negative_a_model_without_transposes_is_not_looked_at_again(answers: list[bool], extent: int | str):
+    nodes = [transpose("x", "a", 1, 0), oh.make_node("Relu", ["a"], ["b"]), transpose("b", "y", 1, 0)]
+    result = _same_with_all_rounds(model_of(nodes, [value("x", 5, extent)], [value("y", 5, extent)]), "onnx")
+    assert (result.after.count, result.notes, answers) == (0, [], [])
 
 
 def test_negative_views_that_came_to_lie_side_by_side_are_looked_at_again(answers: list[bool]):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,11 +11,13 @@ import onnx
 import onnx.helper as oh
 import pytest
 
+from layout_ir.gc_pause import gc_paused
 from layout_ir.passes.onnx.model_graph import (
     Graph,
     Node,
     bits_of,
     graphs_of_model,
+    has_same_shapes,
     rewritten_graph,
     transpose_perm,
 )
@@ -115,6 +119,61 @@ def test_a_graph_that_was_rewritten_has_the_types_that_inference_finds():
         assert graph.element_type(name) == inferred.element_type(name) == onnx.TensorProto.FLOAT
         assert graph.nbytes(name) == inferred.nbytes(name)
     assert graph.fresh("a") != "a"  # a name that the graph had before is not given to something else
+
+
+def test_a_node_that_is_as_it_was_is_not_read_again():
+    model = model_of(
+        [transpose("x", "a", 1, 0), oh.make_node("Relu", ["a"], ["y"])],
+        [value("x", 2, 3)],
+        [value("y", 3, 2)],
+    )
+    before = _graph(model)
+    places = {name: (name, (0, 1)) for name in ("x", "a", "y")}
+    changed, kept = rewritten_graph(model, before, places, [None, before.nodes[1]]).nodes
+    assert changed.origin is None and kept.origin is before.nodes[1]
+    read = rewritten_graph(model, before, places).nodes[1]
+    for name in ("op_type", "domain", "inputs", "outputs", "captures", "plain_orders", "opset"):
+        assert getattr(kept, name) == getattr(read, name)
+    assert kept.proto == read.proto and kept.result_shape() == (3, 2)
+
+
+def test_graphs_that_are_released_need_no_garbage_collector():
+    model = model_of([oh.make_node("Relu", ["x"], ["y"])], [value("x", 2)], [value("y", 2)])
+    with gc_paused():
+        graph = _graph(model)
+        node = weakref.ref(graph.nodes[0])
+        graph.release()
+        assert node() is None
+
+
+def _reshaped(model: onnx.ModelProto, names: Sequence[str]) -> Graph:
+    """The graph of a model whose value `a` has the extents `names`."""
+    graph = _graph(model)
+    graph.set_shape("a", tuple(names), "x")
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("had", "has", "same"),
+    [
+        (("n", 3), (3, "n"), True),
+        (("n", 3), (3, "m"), False),
+        (("n", 3), (3, 4), False),
+        ((4, "unk__0"), ("unk__7", 4), True),
+        (("n", "unk__0"), ("n", "unk__0"), False),
+        (("unk__0", "unk__0"), ("unk__1", "unk__2"), False),
+        (("unk__0", "unk__1"), ("unk__2", "unk__2"), False),
+        ((None, 3), (3, None), True),
+    ],
+)
+def test_the_same_is_known_of_a_value_in_another_order(had: Sequence[str], has: Sequence[str], same: bool):
+    model = model_of(
+        [oh.make_node("Relu", ["x"], ["a"]), oh.make_node("Relu", ["a"], ["y"])],
+        [value("x", "n", 3)],
+        [value("y", "n", 3)],
+    )
+    before, now = _reshaped(model, had), _reshaped(model, has)
+    assert has_same_shapes(now, before, {"x": ("x", (0, 1)), "a": ("a", (1, 0))}) == same
 
 
 def test_negative_initializers_that_callers_may_replace_are_no_constants_of_a_rewritten_graph():

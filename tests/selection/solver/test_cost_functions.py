@@ -118,6 +118,24 @@ def test_trees_of_every_set_are_those_of_the_definition():
                 assert row[root] == tree_cost(matrix, root, [wanted[k] for k in chosen])
 
 
+def test_negative_trees_to_the_largest_sets_are_found_from_the_roots_asked_for_alone():
+    rng = random.Random(7)
+    matrix, wanted = random_matrix(rng, 6), [5, 0, 3, 1]
+    whole, some = (steiner(np.array([matrix]), np.array([wanted]), 3, roots)[0] for roots in (None, (2, 3)))
+    for row, own, chosen in zip(whole, some, sets_of(4, 3), strict=True):
+        for root in range(6):
+            is_found = root in (2, 3) or len(chosen) < 3
+            assert own[root] == (row[root] if is_found else FORBIDDEN)
+
+
+@pytest.mark.parametrize("step", [1, 9])
+def test_reorders_by_way_of_others_are_found_where_they_are_cheaper(step: int):
+    """A chain of 3 formats, of which the last is reached by the middle one for 2, or for 1 as it is."""
+    costs = np.array([[[0, 1, step], [1, 0, 1], [step, 1, 0]]])
+    trees = steiner(costs, np.array([[0, 1, 2]]), 1)[0]
+    assert trees[2].tolist() == [min(step, 2), 1, 0]
+
+
 @pytest.mark.parametrize("uses", [1, 2, 3, 4])
 def test_sets_of_many_formats_have_the_numbers_of_sets_of(uses: int):
     # Of 13 formats, 1 to 3 uses are listed and 4 are counted.
