@@ -10,8 +10,8 @@
 
 The last four do only that, all but the very last in processes of their own (`tests.backends.llvm.concurrent_use`).
 Without them, 200 distinct kernels are compiled and dropped, five times over, and a large reorder is watched: it may
-take source, destination and 1 MiB.
-Ends with status 1 where a byte is wrong, a process ends badly or memory does not return.
+take source, destination and 1 MiB. Ends with status 1 where a byte is wrong, a process ends badly or memory does not
+return.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def tree() -> dict[str, Path]:
         for folder, _, names in os.walk(ROOT / top):
             for name in names:
                 path = Path(folder) / name
-                if path.suffix in (".py", ".html", ".css", ".js") or name == "py.typed":
+                if path.suffix in (".py", ".html", ".css", ".js", ".json") or name == "py.typed":
                     inside = path.relative_to(ROOT).as_posix()
                     found[inside.replace(top, MAPPED.get(top, top), 1)] = path
     return found

@@ -206,8 +206,8 @@ def _optimized(
     kib = task.consumer.transpose_kib
     if kib > Consumer.transpose_kib:
         result.notes.append(
-            f"a Transpose counts as {kib} KiB besides what it moves: at less, more of them than the model came with would "
-            f"move fewer bytes"
+            f"a Transpose counts as {kib} KiB besides what it moves: at less, more of them than the model came with "
+            f"would move fewer bytes"
         )
     for graph in task.graphs:
         graph.release()

@@ -161,6 +161,10 @@ def test_negative_a_file_of_another_kind_is_not_replaced_by_prices(
     assert table.read_text() == '{"reorder": []}'
 
 
+def _measured(*_: object) -> None:
+    pytest.fail("it was measured")
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -190,6 +194,6 @@ def test_negative_options_that_say_nothing_together(
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.mlir").write_text(PROGRAM)
-    monkeypatch.setattr(measured_selection, "measured_costs", lambda *_: pytest.fail("it was measured"))
+    monkeypatch.setattr(measured_selection, "measured_costs", _measured)
     assert main(arguments) == 1
     assert reason in capsys.readouterr().err
