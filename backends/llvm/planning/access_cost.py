@@ -204,6 +204,8 @@ def _kernel_walks(kernel: Kernel, pair: ElementPair) -> tuple[Walk, Walk]:
             reads, _ = _walks(kernel.steps[0], pair)
             reads.append((index(kernel.iterations), index(kernel.src_stride)))
             size = index(kernel.size)
+            if kernel.then:
+                return reads, _walks(kernel.then[0], ElementPair(pair.dst, pair.dst))[1]
             return reads, [
                 (size, 1),
                 (kernel.rows, index(kernel.dst_stride)),

@@ -136,7 +136,7 @@ def streamed_in_order(steps: Sequence[Step], pair: ElementPair) -> list[Step]:
 def _writes_lines(step: Step, pair: ElementPair) -> bool:
     kernel = step.kernel
     if isinstance(kernel, Staged):
-        return True
+        return not kernel.then
     if not isinstance(kernel, Copy) or pair.dst_packed or step.dst % LINE:
         return False
     strides = [loop.dst if isinstance(loop, Loop) else 1 for loop in (*step.loops, kernel.inner)]
@@ -218,6 +218,8 @@ def _whole_line_tile(step: Step, tile: Tile, pair: ElementPair, machine: Machine
 
 def _staged(steps: Sequence[Step], machine: Machine) -> list[Step] | None:
     """The steps inside the loops they have in common, over a staging buffer; None where they fill no interval."""
+    if any(isinstance(step.kernel, Staged) for step in steps):
+        return None
     most = machine.l1 // 2  # the rest is for the source
     inner = [_with_outer_loop(step) for step in steps]
     base = min(step.dst for step in inner)
