@@ -87,8 +87,8 @@ def _chosen(
         held = [*_part(_taken_chain(left, cols), lines, left), cols, *held]
     size = index(group.count) * pair.dst * prod(index(x.count) for x in held)
     chain = _taken_chain(left, group)
-    # Reads that go on in the source are long, and what they fill stays in the first cache, or the second.
-    for most in (machine.l1 // 2, machine.l2 // 4):
+    # The first cache holds what is filled; where that is too little, the second does, which is several times as large.
+    for most in (machine.l1 // 2, 4 * machine.l1):
         around = list(left)
         inside = _part(chain, most // size, around)
         if prod(index(x.count) for x in inside) * group.count >= _LEAST:

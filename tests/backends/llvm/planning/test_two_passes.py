@@ -9,7 +9,7 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm import plan_reorder
 from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.backends.llvm.planning.staging import stack_bytes
-from layout_ir.dialects.kernel.plan import Plan, Staged
+from layout_ir.dialects.kernel.plan import Loop, Plan, Staged, Tile
 from layout_ir.dialects.kernel.plan_parser import parse_plan
 from layout_ir.dialects.kernel.plan_verifier import check_plan
 from layout_ir.elements.quantization import Conversion
@@ -97,3 +97,11 @@ def test_negative_a_dim_that_repeats_its_elements_ends():
     grouped = Format.parse("(a, b, c) : [a, b, c, b:4]").bind((8, 16, 16))
     plan = plan_reorder(stays, grouped, "i8", target=WIDE)
     assert evaluate(plan) == definition(stays, grouped, 1, None)
+
+
+def test_out_of_cache_the_first_pass_prefetches_what_its_next_iteration_reads():
+    for shape, ahead in (((512, 512, 3, 3), True), ((32, 64, 3, 3), False)):
+        [step] = plan_reorder(*_bound("abcd", "ABcd2b8a4b", shape), "i8", target=WIDE).steps
+        assert isinstance(step.kernel, Staged) and isinstance(around := step.loops[-1], Loop)
+        tile = step.kernel.steps[0].kernel
+        assert isinstance(tile, Tile) and tile.prefetch_distance == (around.src if ahead else 0)
