@@ -143,7 +143,7 @@ def _streaming_text(plan: Plan, machine: Machine, threads: int) -> str:
         return "stores go through the caches: this machine has no others"
     volume = plan.src_bytes + plan.dst_bytes
     few = streaming_volume(machine, threads, few_streams=True)
-    if plan.conversion is None and most < few and volume <= few and in_few_streams(plan.steps, machine):
+    if plan.conversion is None and most < few and volume <= few and in_few_streams(plan.steps):
         limit = _size_text(few)
         return (
             f"stores go through the caches: up to {limit}, read and written in few sequences, that is faster"

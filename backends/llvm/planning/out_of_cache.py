@@ -31,6 +31,10 @@ from layout_ir.symbolic.symint import Size
 
 _PAGE = 4096
 
+_FOLLOWED = _PAGE // 2
+"""Bytes of an iteration below which the processor itself has prefetched the source of the next one: it follows a
+sequence to the end of a page."""
+
 
 def out_of_cache(step: Step, pair: ElementPair, machine: Machine) -> Step:
     """`step` with stores through the caches, for a source and destination that L2 does not hold."""
@@ -197,7 +201,7 @@ def prefetching(step: Step, machine: Machine) -> Step:
         loop = step.loops[depth]
         if not isinstance(loop, Loop):
             return step
-        if loop.src == volume >= machine.profile.hardware_prefetch:
+        if loop.src == volume >= _FOLLOWED:
             return replace(step, prefetch=depth) if volume <= machine.l2 // 2 else step
         volume *= iterations((loop,))
     return step
