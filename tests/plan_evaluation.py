@@ -14,6 +14,7 @@ Places are byte offsets, half bytes on a side whose elements have 4 bits. What a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from operator import index
 from typing import NamedTuple
@@ -76,11 +77,11 @@ def evaluate(plan: Plan) -> Destination:
     return result
 
 
-def _step(plan: Plan, step: Step, result: Destination, origin: Size = 0) -> None:
+def _step(plan: Plan, step: Step, result: Destination, origin: Size = 0, first_channel: Size = 0) -> None:
     for offsets in product(*(list(_iterations(loop)) for loop in step.loops)):
         src = origin + step.src + sum(x[0] for x in offsets)
         dst = step.dst + sum(x[1] for x in offsets)
-        channel = step.channel + sum(x[2] for x in offsets)
+        channel = first_channel + step.channel + sum(x[2] for x in offsets)
         _kernel(plan, step.kernel, (src, dst, channel), result)
 
 
@@ -174,12 +175,20 @@ def _kernel(plan: Plan, kernel: Kernel, at: At, result: Destination) -> None:
 
 def _staged(plan: Plan, kernel: Staged, at: At, result: Destination) -> None:
     """The buffer is filled, and every row of it stored: again and again, each time a row's length further."""
-    src, dst, _ = at
+    src, dst, channel = at
     for time in range(kernel.iterations):
         buffer = Destination()
         for step in kernel.steps:
-            _step(plan, step, buffer, src + time * kernel.src_stride)
+            _step(plan, step, buffer, src + time * kernel.src_stride, channel)
         assert max(buffer) < kernel.extent and min(buffer) >= 0
+        if kernel.then:
+            moved = Destination()
+            for step in kernel.then:
+                _step(replace(plan, conversion=None), step, moved, 0)
+            for to, what in moved.items():
+                assert isinstance(what, Moved)
+                result.put(dst + to, buffer[index(what.place)])
+            return
         for row, k in product(range(kernel.rows), range(kernel.size)):
             to = dst + row * kernel.dst_stride + time * kernel.size + k
             result.put(to, buffer[index(row * kernel.row_stride + k)])

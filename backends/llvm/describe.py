@@ -143,7 +143,7 @@ def _streaming_text(plan: Plan, machine: Machine, threads: int) -> str:
         return "stores go through the caches: this machine has no others"
     volume = plan.src_bytes + plan.dst_bytes
     few = streaming_volume(machine, threads, few_streams=True)
-    if plan.conversion is None and most < few and volume <= few and in_few_streams(plan.steps, machine):
+    if plan.conversion is None and most < few and volume <= few and in_few_streams(plan.steps):
         limit = _size_text(few)
         return (
             f"stores go through the caches: up to {limit}, read and written in few sequences, that is faster"
@@ -219,16 +219,25 @@ def _rows_text(kernel: Staged) -> str:
     return text
 
 
+def _inner_step_lines(step: Step, conversion: Conversion | None = None) -> list[str]:
+    first, *rest = describe_step(step, conversion)
+    return [f"  {first}", *(f"    {line}" for line in rest)]
+
+
 def _kernel_lines(kernel: Kernel, conversion: Conversion | None = None) -> list[str]:
     """What a micro-kernel of a plan with that `conversion` moves, then what it consists of."""
     if isinstance(kernel, Staged):
         size = _size_text(kernel.extent)
+        flushed = "move its elements" if kernel.then else "stream it"
         lines = [
-            f"fill a staging buffer of {size}, then stream it to the destination{_rows_text(kernel)}; into it:"
+            f"fill a staging buffer of {size}, then {flushed} to the destination{_rows_text(kernel)}; into it:"
         ]
         for step in kernel.steps:
-            first, *rest = describe_step(step)
-            lines += [f"  {first}", *(f"    {line}" for line in rest)]
+            lines += _inner_step_lines(step, conversion)
+        if kernel.then:
+            lines.append("out of it:")
+        for step in kernel.then:
+            lines += _inner_step_lines(step)
         return lines
     if isinstance(kernel, Tile):
         return _tile_lines(kernel, conversion)

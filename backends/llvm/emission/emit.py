@@ -248,7 +248,14 @@ class _Emitter:
             case Interleave():
                 emit_interleave(self._mover(kernel.width), kernel, pointers, partition, streaming=streaming)
             case Staged():
-                (self._rows_staged if kernel.row_stride else self._staged)(kernel, pointers, partition)
+                staged = (
+                    self._two_passes
+                    if kernel.then
+                    else self._rows_staged
+                    if kernel.row_stride
+                    else self._staged
+                )
+                staged(kernel, pointers, partition)
 
     def _mover(self, width: int) -> Converter:
         """What moves elements of `width` bytes: where they are not converted, several of the plan's may be one."""
@@ -269,6 +276,17 @@ class _Emitter:
                 emitter.emit(replace(here, src=b.at(pointers.src, step.src), dst=b.at(buffer, step.dst)))
                 here = here.ahead(b, emitter.volume(0))
             emit_flush(b, buffer, pointers.dst, phase, kernel.size)
+
+    def _two_passes(self, kernel: Staged, pointers: Pointers, partition: Partition) -> None:
+        """The steps, into the buffer; then those that move its elements to the destination."""
+        b, converter = self.b, self.converter
+        mover = move_of(b, self.machine, converter.pair.dst)
+        with b.loop(*partition(1)):
+            filled = replace(pointers, dst="%stage", cursor=None)
+            emptied = Pointers("%stage", pointers.dst)
+            for steps, by, at in ((kernel.steps, converter, filled), (kernel.then, mover, emptied)):
+                for step in steps:
+                    _Emitter(by, step, streaming=False).emit(at.moved(b, step.src, step.dst, step.channel))
 
     def _rows_staged(self, kernel: Staged, pointers: Pointers, partition: Partition) -> None:
         """Part after part of several rows: into the buffer, whole lines out of it."""

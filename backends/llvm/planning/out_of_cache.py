@@ -21,6 +21,7 @@ from layout_ir.dialects.kernel.plan import (
     Blocking,
     Copy,
     Loop,
+    Staged,
     Step,
     Tile,
     iterations,
@@ -30,6 +31,10 @@ from layout_ir.symbolic.symint import Size
 
 _PAGE = 4096
 
+_FOLLOWED = _PAGE // 2
+"""Bytes of an iteration below which the processor itself has prefetched the source of the next one: it follows a
+sequence to the end of a page."""
+
 
 def out_of_cache(step: Step, pair: ElementPair, machine: Machine) -> Step:
     """`step` with stores through the caches, for a source and destination that L2 does not hold."""
@@ -37,6 +42,8 @@ def out_of_cache(step: Step, pair: ElementPair, machine: Machine) -> Step:
     if isinstance(kernel, Copy):
         ordered = not step.loops or bytes_written(kernel, pair) % LINE
         return step if ordered else copy_in_source_order(step, pair)
+    if isinstance(kernel, Staged):
+        return _prefetching_first_pass(step, kernel)
     if not isinstance(kernel, Tile):
         return step
     if pair.conversion is not None:
@@ -62,6 +69,20 @@ def out_of_cache(step: Step, pair: ElementPair, machine: Machine) -> Step:
         schedule = schedule[::-1]
     step = finished(step, step.loops, replace(kernel, schedule=schedule))
     return step if kernel.cols.count * kernel.width >= _PAGE else prefetching(step, machine)
+
+
+def _prefetching_first_pass(step: Step, staged: Staged) -> Step:
+    """`step` of two passes, whose first one prefetches what the next iteration of the loop around it reads."""
+    around = step.loops[-1] if step.loops else None
+    if not staged.then or not isinstance(around, Loop) or around.src <= 0:
+        return step
+    steps = tuple(
+        replace(x, kernel=replace(x.kernel, prefetch_distance=around.src))
+        if isinstance(x.kernel, Tile)
+        else x
+        for x in staged.steps
+    )
+    return replace(step, kernel=replace(staged, steps=steps))
 
 
 def prefetching_conversion(step: Step, tile: Tile, pair: ElementPair, machine: Machine) -> Step:
@@ -180,7 +201,7 @@ def prefetching(step: Step, machine: Machine) -> Step:
         loop = step.loops[depth]
         if not isinstance(loop, Loop):
             return step
-        if loop.src == volume >= machine.profile.hardware_prefetch:
+        if loop.src == volume >= _FOLLOWED:
             return replace(step, prefetch=depth) if volume <= machine.l2 // 2 else step
         volume *= iterations((loop,))
     return step

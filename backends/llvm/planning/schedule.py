@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from operator import index
 
 from layout_ir.backends.llvm.machine.machine import LANE, Machine
@@ -18,6 +19,7 @@ from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.index_splitting import Domain
 from layout_ir.backends.llvm.planning.parallel import finished
 from layout_ir.backends.llvm.planning.tiles import begins_at_bytes, conversion_tiles, folded, move_tile
+from layout_ir.backends.llvm.planning.two_passes import two_passes
 from layout_ir.dialects.kernel.plan import (
     ONCE,
     AnyLoop,
@@ -38,10 +40,12 @@ _LEAST_TILE = 16
 """Elements below which converting a transposition in registers is not worth its code."""
 
 
-def element_steps(domain: Domain, pair: ElementPair, machine: Machine, pad: int = 0) -> list[Step] | None:
+def element_steps(
+    domain: Domain, pair: ElementPair, machine: Machine, pad: int = 0, *, stages: bool = True
+) -> list[Step] | None:
     """The steps for the elements of `domain`; None where one of its loops has pads that no kernel writes.
 
-    There are several steps only where no element may be written twice.
+    There are several steps only where no element may be written twice. `stages`: whether there may be a staging buffer.
     """
     domain, loops, others = _normal(domain, pair)
     moves = pair.conversion is None
@@ -55,6 +59,7 @@ def element_steps(domain: Domain, pair: ElementPair, machine: Machine, pad: int 
             loops = merged([*loops, Loop(run.count * pair.src // wide, wide, wide)])
             pair = ElementPair(wide, wide)
             run = next((x for x in loops if x.src == x.dst == wide), None)
+    one_pass = partial(element_steps, stages=False)
     # A copy counts bytes, a conversion elements.
     unit = pair.src if moves else 1
     if run is not None:
@@ -63,6 +68,11 @@ def element_steps(domain: Domain, pair: ElementPair, machine: Machine, pad: int 
         loops.remove(run)
         if not begins_at_bytes(at, (*others, *loops), pair):
             return [finished(at, (*others, *loops), Copy(1, run))]
+        staged = None
+        if stages and not moves and padded is None:
+            staged = two_passes(at, others, loops, run, None, pair, machine, one_pass)
+        if staged is not None:
+            return [staged]
         inner = loops.pop() if loops else ONCE
         size = run.count * unit
         copy = Copy(size, inner, channel=run.channel)
@@ -80,6 +90,9 @@ def element_steps(domain: Domain, pair: ElementPair, machine: Machine, pad: int 
         interleaved = _interleave(rows, cols, pair, machine)
         if interleaved is not None:
             return [finished(at, (*others, *outer), interleaved)]
+        staged = two_passes(at, others, outer, rows, cols, pair, machine, one_pass) if stages else None
+        if staged is not None:
+            return [staged]
         if moves:
             outer, axis = folded(outer, cols, pair.src)
             return [finished(at, (*others, *outer), move_tile(rows, axis, pair.src, machine))]

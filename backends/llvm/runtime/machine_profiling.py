@@ -4,7 +4,8 @@ Copies and three transpositions are run through the caches and past them, at vol
 one and a half: from where on the second way wins, and stays ahead, stores bypass the caches. Copies of single lines to
 places that share sets of a cache, or lie in many pages, against such as do not, give the prices of conflicts and pages.
 Of every figure the least of some rounds counts, for whatever else the machine does only adds; contenders take turns.
-What is not measured keeps its built-in value: sequences, what the hardware prefetches, and how long waking takes.
+Lines of several sequences by turns, against those of one, say how many are followed; calls of a thread that sleeps,
+against such of one that spins, how long waking takes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from math import inf
 from operator import index
 from time import perf_counter
@@ -48,6 +50,15 @@ _PIECES = 64
 
 _BELIEVED = 8.0
 """By what factor a price may differ from the built-in one; beyond that something else was measured."""
+
+_WAKES, _PAUSE = 15, 0.001
+"""Calls that wake a thread, and seconds after which it sleeps."""
+
+_SEQUENCES = 2, 4, 8, 16
+"""Numbers of sequences that are tried."""
+
+_LOSS = 1.2
+"""By what factor a copy from several sequences may take longer than that of one."""
 
 _DISTURBED = 1.5
 """By what factor lines that meet no conflict may take longer than those of a plain copy."""
@@ -89,7 +100,8 @@ class _Measurement:
             built_in_profile(machine.l2, machine.l3), source=f"measured on {_printable(processor_name())}"
         )
         parts: Sequence[Callable[[MachineProfile], MachineProfile]] = (
-            self._lines, self._conflicts, self._streaming_volumes, self._dispatch, self._prefetch_distance,
+            self._lines, self._conflicts, self._sequences, self._streaming_volumes, self._dispatch,
+            self._wake, self._prefetch_distance,
         )  # fmt: skip
         for part in parts:
             if perf_counter() < self.deadline:
@@ -118,6 +130,8 @@ class _Measurement:
             name: _believed(1e9 * time / number, getattr(profile, name))
             for name, time, number in zip(names, times, lines, strict=True)
         }
+        if prices["cached_ns"] > prices["streamed_ns"]:
+            return profile  # what the caches hold is not copied faster past them: something else used them
         return replace(profile, **prices)
 
     def _streaming_volumes(self, profile: MachineProfile) -> MachineProfile:
@@ -179,6 +193,12 @@ class _Measurement:
             page_ns=_believed(pages - free, profile.page_ns),
         )
 
+    def _sequences(self, profile: MachineProfile) -> MachineProfile:
+        volume = self.machine.l3 // 2
+        one, *several = self._seconds([_by_turns(volume // 2, k) for k in (1, *_SEQUENCES)], 2 * _ROUNDS)
+        followed = takewhile(lambda pair: pair[1] <= _LOSS * one, zip(_SEQUENCES, several, strict=True))
+        return replace(profile, sequences=max((number for number, _ in followed), default=1))
+
     # Prefetches and threads ------------------------------------------------------------------------------------------
 
     def _prefetch_distance(self, profile: MachineProfile) -> MachineProfile:
@@ -211,6 +231,29 @@ class _Measurement:
                 return replace(profile, dispatch_bytes=1 << shift)
         return profile
 
+    def _wake(self, profile: MachineProfile) -> MachineProfile:
+        """What a thread copies until a sleeping one has begun: half as long as a call of two then takes longer."""
+        if thread_pool.available(2) < 2:
+            return profile
+        size = 4 * self.machine.l2
+        address = load(_copy(size, streaming=False), self.machine, 2).address
+        x, y = (int(buffer.ctypes.data) for buffer in self.buffers)
+        pool = thread_pool.ensure(2)
+        asleep: list[float] = []
+        awake: list[float] = []
+        for _ in range(_WAKES):
+            start = perf_counter()
+            while perf_counter() < start + _PAUSE:
+                pass  # workers fall asleep, but this thread does not
+            for times in (asleep, awake):
+                start = perf_counter()
+                pool.parallel(address, x, y, 2)
+                times.append(perf_counter() - start)
+        late = 2e9 * max(min(asleep) - min(awake), 0.0)
+        return replace(
+            profile, wake_bytes=round(_believed(2 * LINE * late / profile.cached_ns, profile.wake_bytes))
+        )
+
 
 def _believed(measured: float, built_in: float) -> float:
     return round(min(max(measured, built_in / _BELIEVED), built_in * _BELIEVED), 3)
@@ -233,6 +276,14 @@ def _scattered_lines(size: int, stride: int, number: int) -> Plan:
     groups = max(size // group, 1)
     loops = tuple(x for x in (Loop(groups, group, group), Loop(inner, number * LINE, LINE)) if x.count > 1)
     return _plan(groups * group, Step(loops, 0, 0, Copy(LINE, Loop(number, LINE, stride))))
+
+
+def _by_turns(size: int, number: int) -> Plan:
+    """A copy of lines by turns from so many sequences, which begin in sets of their own."""
+    lines = size // number // LINE
+    apart = -(-lines * LINE // 4096) * 4096 + 3 * LINE
+    turns = Loop(lines, LINE, number * LINE)
+    return _plan(number * apart, Step((turns,), 0, 0, Copy(LINE, Loop(number, apart, LINE))))
 
 
 def _plan(size: int, step: Step) -> Plan:

@@ -1,9 +1,9 @@
 """Many reorders in one native call: a list of tasks that threads take from until there is none left.
 
-A task is a part of a reorder, or two reorders with a staging buffer of the thread between them, and, where weights have
-compensation sums, the sums of what it has just written. In memory the list is a row of 64-bit numbers: a counter, the
-number of tasks, and `_FIELDS` for each. The function that runs it is itself a kernel of the thread pool: each of its
-parts takes tasks by counting up, so that no thread waits while there is work, however unequal the tasks are.
+A task is a part of a reorder and, where weights have compensation sums, the sums of what it has just written. In
+memory the list is a row of 64-bit numbers: a counter, the number of tasks, and `_FIELDS` for each. The function that
+runs it is itself a kernel of the thread pool: each of its parts takes tasks by counting up, so that no thread waits
+while there is work, however unequal the tasks are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -22,24 +21,19 @@ from layout_ir.backends.llvm.machine.machine import host
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.llvm.runtime.compiled_plan import Reorder
 from layout_ir.backends.llvm.runtime.jit import Code
-from layout_ir.backends.llvm.runtime.timing import touched_bytes
 from layout_ir.elements.quantization import PARAMETERS
 
-_FIELDS = ("kernel", "src", "dst", "part", "parts", "second", "slot", "sums", "weights", "shifted", "zero")
-"""Of a task: the kernel and its arguments; the kernel out of the staging buffer, or 0, and where the first one is told
-the buffer if not by its argument; the function of its sums, or 0, and its arguments."""
+_FIELDS = ("kernel", "src", "dst", "part", "parts", "sums", "weights", "shifted", "zero")
+"""Of a task: the kernel and its arguments; the function of its sums, or 0, and its arguments."""
 
-_SRC, _DST, _SLOT, _WEIGHTS, _SHIFTED, _ZERO = map(
-    _FIELDS.index, ("src", "dst", "slot", "weights", "shifted", "zero")
-)
+_SRC, _DST, _WEIGHTS, _SHIFTED, _ZERO = map(_FIELDS.index, ("src", "dst", "weights", "shifted", "zero"))
 
 _HEAD = 8
-"""Numbers before the first task: the counter, the number of tasks, the staging buffers, bytes of each."""
+"""Numbers before the first task: the counter, the number of tasks, the rest of their line."""
 
 _BLOCK = 2 + len(PARAMETERS)
 """Addresses in the block of arguments of a kernel that takes runtime parameters."""
 
-_LINE = 64
 _NONE = -1
 
 
@@ -56,8 +50,6 @@ class Task:
     parts: int = 1
     parameters: dict[str, NDArray[Any]] = field(default_factory=dict[str, NDArray[Any]])
     """The runtime parameters of the kernel, by name, in the type in which they act."""
-    second: Reorder | None = None
-    """The reorder from the staging buffer, which `kernel` then writes, to the destination."""
     sums: Code | None = None
     """What `emit_channel_sums` has made, under the name `sums`: sums of the weights at `dst`."""
     shifted: int | None = None
@@ -80,16 +72,11 @@ class TaskList:
         self._offsets = np.array(offsets, np.int64).reshape(len(offsets), 4)
         rows = [
             (
-                task.kernel.address, 0, 0, task.part, task.parts, 0 if task.second is None else task.second.address, 0,
+                task.kernel.address, 0, 0, task.part, task.parts,
                 0 if task.sums is None else task.sums.address("sums"), 0, 0, 0,
             )
             for task in tasks
         ]  # fmt: skip
-        staged = [index(task.kernel.plan.dst_bytes) for task in tasks if task.second is not None]
-        self._staging_size = -(-max(staged, default=0) // _LINE) * _LINE
-        self._staging: list[NDArray[np.uint8]] = []
-        """Staging buffers of all threads, those that no call uses now."""
-        self._slots = np.array([task.second is not None for task in tasks if task.parameters], np.bool_)
         self._rows = np.array(rows, np.uint64).reshape(len(rows), len(_FIELDS))
         self._parametrized = np.array([k for k, task in enumerate(tasks) if task.parameters], np.intp)
         blocks = [_parameter_addresses(task) for task in tasks if task.parameters]
@@ -115,18 +102,11 @@ class TaskList:
             len(blocks), dtype=np.uint64
         )
         rows[self._parametrized, _SRC] = starts
-        rows[self._parametrized, _SLOT] = np.where(self._slots, starts + np.uint64(8), np.uint64(0))
-        try:
-            staging = self._staging.pop()
-        except IndexError:
-            staging = touched_bytes(self.threads * self._staging_size)
-        memory[2:4] = staging.ctypes.data, self._staging_size
         address = _code().address("run")
         if self.threads > 1:
             thread_pool.ensure(self.threads).parallel(address, int(memory.ctypes.data), 0, self.threads)
         else:
             _SIGNATURE(address)(int(memory.ctypes.data), 0, 0, 1)
-        self._staging.append(staging)
 
 
 _SIGNATURE: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -150,12 +130,6 @@ define void @run(ptr %list, ptr %unused, i64 %thread, i64 %threads) nounwind {{
 entry:
   %count.at = getelementptr i8, ptr %list, i64 8
   %count = load i64, ptr %count.at, align 8
-  %staging.at = getelementptr i8, ptr %list, i64 16
-  %staging = load ptr, ptr %staging.at, align 8
-  %size.at = getelementptr i8, ptr %list, i64 24
-  %size = load i64, ptr %size.at, align 8
-  %mine = mul i64 %thread, %size
-  %stage = getelementptr i8, ptr %staging, i64 %mine
   %tasks = getelementptr i8, ptr %list, i64 {8 * _HEAD}
   br label %take
 take:
@@ -166,22 +140,7 @@ do:
   %offset = mul i64 %number, {8 * len(_FIELDS)}
   %task = getelementptr i8, ptr %tasks, i64 %offset
 {loads}
-  %two = icmp ne ptr %second, null
-  br i1 %two, label %staged, label %direct
-direct:
   call void %kernel(ptr %src, ptr %dst, i64 %part, i64 %parts)
-  br label %written
-staged:
-  %told = icmp ne ptr %slot, null
-  br i1 %told, label %tell, label %fill
-tell:
-  store ptr %stage, ptr %slot, align 8
-  br label %fill
-fill:
-  call void %kernel(ptr %src, ptr %stage, i64 0, i64 1)
-  call void %second(ptr %stage, ptr %dst, i64 0, i64 1)
-  br label %written
-written:
   %has = icmp ne ptr %sums, null
   br i1 %has, label %add, label %take
 add:

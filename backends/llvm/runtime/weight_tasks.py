@@ -2,12 +2,6 @@
 
 Sums of a channel are made by whoever has written all of its weights, so a weight with compensation is cut along its
 channels: each piece is a reorder of its own between slices of both layouts. Pieces of one size are one kernel.
-
-**By way of a staging buffer.** Kernels for 8 and 16 bits take 4 or 2 weights of a channel side by side, then the next
-channel. Where those weights are not neighbours in the source (their dim is not the innermost, as in oihw), or are wider
-there, a piece is first written with that dim innermost, converted on the way, to a buffer that L2 holds, and then moved
-4 bytes at a time. Measured on a Zen 4, 64x512x3x3 of oihw to OhwI64o4i (bf16: 2i), one thread, one reorder and two:
-i8 170 and 22 us, f32 to i8 150 and 52, f32 to bf16 449 and 60; 64x512x1x1 f32 to i8 18 and 3.
 """
 
 from __future__ import annotations
@@ -21,8 +15,6 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from layout_ir.algebra.factors import Factor
-from layout_ir.algebra.format import Format
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm.emission.emit import module_text
 from layout_ir.backends.llvm.emission.kernels.channel_sums import emit_channel_sums
@@ -68,7 +60,7 @@ def weight_tasks(
             raise LayoutError(f"compensation sums are those of i8, the weights become {conversion.dst}")
         if dst.is_injective() is not True:
             raise LayoutError(f"compensation sums of {dst.format}: elements may share an address there")
-    elif _between(src, dst, conversion, channels) is None:
+    else:
         return _parts(pair, src, dst, conversion, values, threads, _machine(cold=cold, streams=True))
     machine = _machine(cold=cold, streams=False)
     return _pieces(pair, src, dst, conversion, values, channels, sums, machine)
@@ -117,14 +109,12 @@ def _pieces(
                 name: x[start : start + size] if is_per_channel(conversion.parameters[name]) else x
                 for name, x in values.items()
             }
-        between = _between(source, target, part, channels)
         yield Task(
             pair,
-            compile_reorder(source, between or target, conversion=part, threads=1, target=machine),
+            compile_reorder(source, target, conversion=part, threads=1, target=machine),
             src_at * bits_of(conversion.src) // 8,
             dst_at * bits_of(conversion.dst) // 8,
             parameters=own,
-            second=None if between is None else compile_reorder(between, target, conversion.dst, threads=1),
             sums=None if sums == (None, None) else _sums(target, channels),
             shifted=None if sums[0] is None else sums[0] + 4 * start * behind,
             zero=None if sums[1] is None else sums[1] + 4 * start * behind,
@@ -179,37 +169,6 @@ def _piece(layout: Layout, dim: int, start: int, size: int) -> tuple[Layout, int
     if slice_.lo != layout.lo or (slice_.is_padded and slice_.pad != layout.pad):
         return None
     return replace(slice_, offset=layout.offset), slice_.offset - layout.offset
-
-
-def _between(src: Layout, dst: Layout, conversion: Conversion, channels: tuple[int, ...]) -> Layout | None:
-    """The layout of the staging buffer, None where one reorder does as well."""
-    innermost = [factor for factor in dst.factors if factor.count > 1][-2:]
-    dims = [dim for dim, digits in enumerate(src.digits) if any(digit.count > 1 for digit in digits)]
-    if (
-        len(innermost) < 2
-        or dst.pad == "zp"
-        or dst.swizzle is not None
-        or dst.axes
-        or src.lo != (0,) * src.rank
-    ):
-        return None
-    block, run = innermost
-    together = run.count * bits_of(conversion.dst) // 8
-    if run.stride != 1 or block.stride != run.count or together != 4 or run.dim in channels:
-        return None
-    if block.dim not in channels or any(len(src.digits[dim]) > 1 for dim in dims):
-        return None
-    fastest = min(dims, key=lambda dim: src.digits[dim][0].stride)
-    if fastest in channels or (fastest == run.dim and conversion.src == conversion.dst):
-        return None
-    order = sorted((d for d in range(src.rank) if d != run.dim), key=lambda d: -_stride(src, d))
-    factors = (*map(Factor, order), Factor(run.dim), Factor(run.dim, run.count))
-    return Format(dst.names, factors, pad="zero").bind(src.shape)
-
-
-def _stride(layout: Layout, dim: int) -> int:
-    """The stride of a dim of one digit; where it has none, more than any other."""
-    return layout.digits[dim][0].stride if layout.digits[dim] else layout.extent
 
 
 @keeps_kernels

@@ -296,6 +296,9 @@ class PaddedCopy:
 class Staged:
     """`steps` write `size` bytes, all of them, into a staging buffer, which is then streamed to the destination.
 
+    With `then` the buffer is not streamed: these steps move its elements, which `steps` have converted, to the
+    destination. Their `src` counts from where the buffer begins, `dst` from where this step writes.
+
     For destinations whose lines the steps do not write whole and in order: a store that bypasses the caches costs
     eight times as much where it does not complete a line. The buffer may have several `rows` of `size` bytes, which lie
     `dst_stride` bytes apart in the destination and `row_stride` in the buffer (0 where there is one row and no stride);
@@ -312,6 +315,7 @@ class Staged:
     row_stride: Size = 0
     iterations: Size = 1
     src_stride: Size = 0
+    then: tuple[Step, ...] = ()
 
     @property
     def extent(self) -> Size:
@@ -362,8 +366,10 @@ class Step:
             lines.append("  " * (depth + 1) + f"{item}{marks}")
         if isinstance(self.kernel, Staged):
             indent = "  " * (len(self.loops) + 1)
-            steps = "\n".join(map(str, self.kernel.steps)).replace("\n", f"\n{indent}  ")
-            lines[-1] += f" {{\n{indent}  {steps}\n{indent}}}"
+            for number, part in enumerate((self.kernel.steps, self.kernel.then)):
+                steps = "\n".join(map(str, part)).replace("\n", f"\n{indent}  ")
+                if part or not number:
+                    lines[-1] += f"{' then' if number else ''} {{\n{indent}  {steps}\n{indent}}}"
         return "\n".join(lines)
 
 

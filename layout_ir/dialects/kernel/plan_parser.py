@@ -228,7 +228,8 @@ class _Reader:
         parallel = self.has("parallel")
         head = start, self.end(start)
         if isinstance(kernel, Staged):
-            kernel = replace(kernel, steps=self.staged_steps(head))
+            steps = self.staged_steps(head)
+            kernel = replace(kernel, steps=steps, then=self.staged_steps(head) if self.has("then") else ())
         self.spans[id(kernel)] = head
         return kernel, parallel
 
@@ -288,7 +289,7 @@ class _Reader:
         return Staged(size, (), False, *rows, *times)
 
     def staged_steps(self, head: tuple[int, int]) -> tuple[Step, ...]:
-        """The steps in braces that fill the staging buffer whose own text is at `head`."""
+        """The steps in braces that fill or empty the staging buffer whose own text is at `head`."""
         if self.staging:  # and texts that go on so would exhaust the stack
             self.parser.raise_error("there is one staging buffer: it is not filled from another", *head)
         self.staging = True

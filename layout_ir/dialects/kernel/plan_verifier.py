@@ -8,7 +8,8 @@ A plan may come from a text, and its code is run. So before it is compiled this 
 * Offsets, strides and runs are whole elements, and stores that bypass the caches are aligned with each other.
 * What a micro-kernel holds in registers is no more than registers should hold, and a staging buffer fits the stack.
 * No two iterations write one byte where that is cheap to see: they are at least a run apart, and nothing writes more
-  bytes than the interval has that it writes into. A staging buffer is filled exactly once.
+  bytes than the interval has that it writes into. A staging buffer is filled exactly once; what empties it reads no
+  more than it has.
 
 The work is linear in the text of the plan (a table is sorted): nothing runs through the iterations. What is checked has
 no symbolic sizes: a plan for dynamic shapes is made here, never read.
@@ -118,6 +119,11 @@ class _Elements:
         return cls(plan.width, (max(src // 8, 1), max(dst // 8, 1)), (src < 8, dst < 8), conversion)
 
     @property
+    def of_destination(self) -> _Elements:
+        """Those of the destination, moved, as from a staging buffer."""
+        return _Elements(self.widths[1], (self.widths[1], self.widths[1]), (False, False), None)
+
+    @property
     def once(self) -> bool:
         """Whether no element may be converted twice: it is added to, or is half a byte."""
         return any(self.packed) or (self.conversion is not None and self.conversion.beta is not None)
@@ -137,7 +143,9 @@ class _Buffers:
     origins: tuple[Range, Range] = ((0, 0), (0, 0))
     """Offsets in the source, and channels, at which a staging buffer is filled."""
     staged: bool = False
-    """Whether the destination is a staging buffer."""
+    """Whether the source or the destination is a staging buffer."""
+    targets: Range = (0, 0)
+    """Offsets in the destination at which a staging buffer is emptied."""
 
 
 class _Access(NamedTuple):
@@ -157,7 +165,17 @@ class _Access(NamedTuple):
         return self.run * prod(count for count, _ in self.loops)
 
 
-def _accesses(kernel: Kernel, elements: _Elements) -> tuple[_Access | None, _Access]:
+class _Writes(NamedTuple):
+    """Bytes of the destination that some steps write."""
+
+    range: Range
+    volume: Size
+    run: Size = 1
+    """Bytes that one of two iterations is further at least: the steps themselves are checked apart."""
+    loops: tuple[tuple[Size, Size], ...] = ()
+
+
+def _accesses(kernel: Kernel, elements: _Elements) -> tuple[_Access | None, _Access | _Writes]:
     """What `kernel` reads (None: nothing, or what the steps of its staging buffer read) and what it writes."""
     moves = elements.conversion is None
     match kernel:
@@ -196,9 +214,22 @@ def _accesses(kernel: Kernel, elements: _Elements) -> tuple[_Access | None, _Acc
             if kernel.inverse:
                 return _Access(together * src), _Access(apart * dst, loops)
             return _Access(apart * src, loops), _Access(together * dst)
+        case Staged() if kernel.then:
+            return None, _writes_of_all(kernel.then, elements.of_destination)
         case Staged():
             loops = ((kernel.rows, kernel.dst_stride), (kernel.iterations, kernel.size))
             return None, _Access(kernel.size, loops)
+
+
+def _writes_of_all(steps: Sequence[Step], elements: _Elements) -> _Writes:
+    """What `steps` write together."""
+    writes = [(step, _accesses(step.kernel, elements)[1]) for step in steps]
+    ranges = [
+        _sum(((step.dst, step.dst), *(_range(loop, "dst") for loop in step.loops), access.range))
+        for step, access in writes
+    ]
+    volume = sum(iterations(step.loops) * access.volume for step, access in writes)
+    return _Writes((min(low for low, _ in ranges), max(high for _, high in ranges)), volume)
 
 
 # Ranges --------------------------------------------------------------------------------------------------------------
@@ -305,7 +336,9 @@ def _check_step(step: Step, elements: _Elements, buffers: _Buffers) -> None:
     _check_kernel(step, elements, buffers)
     reads, writes = _accesses(kernel, elements)
     for access in (reads, writes):
-        numbers = () if access is None else (access.run, *(stride for _, stride in access.loops))
+        if not isinstance(access, _Access):
+            continue
+        numbers = access.run, *(stride for _, stride in access.loops)
         for number in numbers:
             if number % elements.width:
                 raise PlanError(
@@ -321,10 +354,10 @@ def _check_step(step: Step, elements: _Elements, buffers: _Buffers) -> None:
     )
     if reads is not None:
         _check_inside(_sum((origins[0], reads.range)), buffers.src, 0, kernel)
-    low, high = _sum(((step.dst, step.dst), dst, writes.range))
+    low, high = _sum((buffers.targets, (step.dst, step.dst), dst, writes.range))
     _check_inside((low, high), buffers.dst, 1, kernel)
     written = iterations(step.loops) * writes.volume
-    if written > high - low:
+    if written > high - low - (buffers.targets[1] - buffers.targets[0]):
         raise PlanError(
             f"writes {written} bytes into the {high - low} of [{low}, {high}): some twice", kernel
         )
@@ -341,6 +374,9 @@ def _check_step(step: Step, elements: _Elements, buffers: _Buffers) -> None:
         turns = linear_range(kernel.iterations, kernel.src_stride)
         inner = _Buffers(buffers.src, kernel.extent, (_sum((origins[0], turns)), origins[1]), staged=True)
         _check_steps(kernel.steps, elements, inner, kernel)
+        for part in kernel.then:
+            out = _Buffers(kernel.size, buffers.dst, targets=_sum(((step.dst, step.dst), dst)), staged=True)
+            _check_step(part, elements.of_destination, out)
 
 
 def _check_loop(loop: AnyLoop, elements: _Elements) -> None:
@@ -436,7 +472,9 @@ def _check_kernel(step: Step, elements: _Elements, buffers: _Buffers) -> None:
     """Raises PlanError where the numbers of the micro-kernel do not fit together, or the plan cannot have it."""
     kernel = step.kernel
     if elements.conversion is not None:
-        if not isinstance(kernel, Copy | Tile | Interleave | Fill):
+        if not isinstance(kernel, Copy | Tile | Interleave | Fill) and not (
+            isinstance(kernel, Staged) and kernel.then
+        ):
             raise PlanError("moves elements, but the plan converts them", kernel)
         if kernel.streaming and elements.packed[1]:
             raise PlanError("halves of bytes are not streamed", kernel)
@@ -473,7 +511,7 @@ def _check_kernel(step: Step, elements: _Elements, buffers: _Buffers) -> None:
         case Interleave():
             _check_interleave(kernel, elements)
         case Staged():
-            _check_staged(kernel, buffers)
+            _check_staged(kernel, buffers, elements)
             _check_whole([kernel.src_stride], elements, kernel)
 
 
@@ -562,13 +600,18 @@ def _check_interleave(kernel: Interleave, elements: _Elements) -> None:
         )
 
 
-def _check_staged(kernel: Staged, buffers: _Buffers) -> None:
+def _check_staged(kernel: Staged, buffers: _Buffers, elements: _Elements) -> None:
     if buffers.staged:
         raise PlanError("there is one staging buffer: it is not filled from another", kernel)
     _check_positive(kernel, rows=kernel.rows, iterations=kernel.iterations)
     size, stride = kernel.size, kernel.row_stride
     if size < LINE:
         raise PlanError(f"a staging buffer of {size} bytes is less than a line of {LINE}", kernel)
+    if kernel.then and (stride or kernel.streaming or any(elements.packed)):
+        raise PlanError(
+            "a staging buffer whose elements other steps move has one row, is not streamed, and holds whole bytes",
+            kernel,
+        )
     if not stride and (kernel.rows > 1 or kernel.iterations > 1):
         raise PlanError("rows of a staging buffer need a row stride", kernel)
     if stride and (stride < size or (stride - kernel.dst_stride) % LINE):

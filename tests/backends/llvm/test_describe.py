@@ -41,6 +41,7 @@ KERNELS = [
     "for 5 src 17 dst 70001 elements 4 for 7 src 29 dst 31",
     "padded_copy 20 of 64 with 258 width 2 for 3 src 32 dst 128",
     "staged 1024 streaming { step src 19 dst 0 copy 64 for 16 src 64 dst 64 }",
+    "staged 64 { step src 19 dst 0 copy 64 } then { step src 0 dst 7 copy 4 for 16 src 4 dst 31 }",
     f"staged 128 rows 16 by 1028 row_stride 196 iterations 3 src 2053 streaming {{ step src 0 dst 0 {BLOCK} }}",
 ]
 

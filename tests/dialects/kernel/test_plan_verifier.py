@@ -16,6 +16,7 @@ from layout_ir.dialects.kernel.plan import (
     Level,
     Loop,
     Plan,
+    Staged,
     Step,
     TableLoop,
     VariableBoundLoops,
@@ -72,6 +73,33 @@ def test_negative_levels_number_the_positions():
     many = tuple(Level(2**k, Loop(2, 2**k, 2**k)) for k in range(64))
     with pytest.raises(PlanError, match="2\\^62 are the most"):
         check_plan(_of(VariableBoundLoops(many, 0, 1)))
+
+
+def _emptied(*then: Step, size: int = 64) -> Plan:
+    """A buffer of `size` bytes that is filled, and emptied by `then`."""
+    fill = Step((), 0, 0, Copy(size), parallel=-1)
+    return Plan(4, 256, 256, (Step((Loop(2, 64, 128),), 0, 0, Staged(size, (fill,), then=then)),))
+
+
+def test_negative_what_empties_a_staging_buffer_stays_inside_of_it_and_of_the_destination():
+    inner = Step((Loop(4, 16, 32),), 0, 0, Copy(16), parallel=-1)
+    check_plan(_emptied(inner))
+    with pytest.raises(PlanError, match=r"reads bytes \[4, 68\) of a source of 64"):
+        check_plan(_emptied(replace(inner, src=4)))
+    with pytest.raises(PlanError, match=r"writes bytes \[.*, 260\) of a destination of 256"):
+        check_plan(_emptied(replace(inner, dst=20)))
+    with pytest.raises(PlanError, match="no loop inside of a staging buffer is shared by threads"):
+        check_plan(_emptied(replace(inner, parallel=0)))
+    with pytest.raises(PlanError, match="it is not filled from another"):
+        nested = Staged(64, (replace(inner, loops=(), kernel=Copy(64)),), then=(inner,))
+        check_plan(_emptied(replace(inner, loops=(), kernel=nested)))
+
+
+def test_negative_a_staging_buffer_that_is_emptied_by_steps_is_one_row():
+    inner = Step((), 0, 0, Copy(64), parallel=-1)
+    rows = Staged(64, (inner,), rows=1, row_stride=128, then=(inner,))
+    with pytest.raises(PlanError, match="has one row"):
+        check_plan(Plan(4, 64, 64, (Step((), 0, 0, rows),)))
 
 
 def test_negative_loops_that_carry_pads_are_no_plan():

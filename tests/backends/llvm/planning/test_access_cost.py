@@ -98,7 +98,7 @@ def _random_machine(rng: Random) -> Machine:
 
     profile = MachineProfile(
         "made up", size(0, 24), size(0, 24), size(0, 24), price(), price(), price(), price(), price(), price(), price(),
-        rng.randint(1, 64), size(0, 14), size(0, 14), size(0, 20), size(0, 24),
+        rng.randint(1, 64), size(0, 14), size(0, 20), size(0, 24),
     )  # fmt: skip
     l1, l2 = 1 << rng.randint(12, 16), 1 << rng.randint(10, 14)
     return replace(

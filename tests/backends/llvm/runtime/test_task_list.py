@@ -1,4 +1,4 @@
-"""Lists of tasks: every one is run exactly once, with its own buffers, parameters and staging buffer."""
+"""Lists of tasks: every one is run exactly once, with its own buffers and parameters."""
 
 from __future__ import annotations
 
@@ -38,23 +38,21 @@ def test_every_task_is_run_once(threads: int):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_parameters_and_staging_buffers_are_those_of_the_task(threads: int):
+def test_parameters_are_those_of_the_task(threads: int):
     sources, _, src, _ = _data(50)
     targets = [np.zeros((20, 9), np.int8) for _ in range(50)]
     conversion = Conversion("f32", "i8", ratio="channel", dim=0, channels=9)
-    first = compile_reorder(SOURCE, SOURCE, conversion=conversion, threads=1)
-    second = compile_reorder(SOURCE, TARGET, "i8", threads=1)
+    kernel = compile_reorder(SOURCE, TARGET, conversion=conversion, threads=1)
     ratios = [np.random.default_rng(k).uniform(0.5, 2, 9).astype(np.float32) for k in range(50)]
-    tasks = [Task(k, first, parameters={"ratio": ratios[k]}, second=second) for k in range(50)]
+    tasks = [Task(k, kernel, parameters={"ratio": ratios[k]}) for k in range(50)]
     TaskList(tasks, threads).run(src, [int(x.ctypes.data) for x in targets])
     for x, y, ratio in zip(sources, targets, ratios, strict=True):
         assert np.array_equal(y, np.clip(np.rint(x * ratio[:, None]), -128, 127).astype(np.int8).T)
 
 
 def test_one_list_runs_in_several_threads_at_once():
-    first = compile_reorder(SOURCE, SOURCE, "f32", threads=1)
-    second = compile_reorder(SOURCE, TARGET, "f32", threads=1)
-    tasks = TaskList([Task(k, first, second=second) for k in range(40)], 2)
+    kernel = compile_reorder(SOURCE, TARGET, "f32", threads=1)
+    tasks = TaskList([Task(k, kernel) for k in range(40)], 2)
     data = [_data(40, seed) for seed in range(4)]
 
     def run(number: int) -> None:

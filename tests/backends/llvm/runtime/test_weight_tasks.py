@@ -1,4 +1,4 @@
-"""How weights are cut into tasks: whole blocks of channels, by way of a staging buffer where that is faster."""
+"""How weights are cut into tasks: whole blocks of channels where they have sums."""
 
 from __future__ import annotations
 
@@ -87,24 +87,6 @@ def test_a_large_weight_with_sums_is_cut_into_whole_blocks_of_channels():
 
 def test_negative_a_small_weight_is_one_task():
     assert len(_tasks("oihw", "OhwI64o4i", (128, 16, 3, 3), Conversion("f32", "i8"), summed=True)) == 1
-
-
-def test_neighbours_that_are_apart_in_the_source_are_staged():
-    for src, dst, conversion in (
-        ("oihw", "OhwI64o4i", Conversion("i8", "i8")),
-        ("oihw", "OIhw8i16o2i", Conversion("f32", "bf16")),
-        ("ohwi", "OhwI64o4i", Conversion("f32", "i8")),
-    ):
-        assert all(task.second is not None for task in _tasks(src, dst, (64, 64, 3, 3), conversion))
-
-
-def test_negative_neighbours_that_are_together_and_channels_that_are_innermost_are_not_staged():
-    for src, dst, shape, conversion, channel in (
-        ("ohwi", "OhwI64o4i", (64, 64, 3, 3), Conversion("i8", "i8"), 0),
-        ("oihw", "Ohwi64o", (64, 64, 3, 3), Conversion("f32", "f32"), 0),
-        ("ab", "BA16a64b4a", (64, 64), Conversion("f32", "i8"), 1),
-    ):
-        assert all(task.second is None for task in _tasks(src, dst, shape, conversion, channel))
 
 
 def test_negative_sums_of_other_elements():
