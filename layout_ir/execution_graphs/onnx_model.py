@@ -26,6 +26,7 @@ from layout_ir.execution_graphs.execution_graph import (
     dtype_named,
     row_major,
 )
+from layout_ir.frontends.onnx.shape_inference import infer_shapes
 from layout_ir.notations import NOTATIONS
 
 if TYPE_CHECKING:
@@ -257,7 +258,7 @@ class _Types:
         import onnx.shape_inference
 
         try:
-            found = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+            found = infer_shapes(model).graph
         except (
             onnx.shape_inference.InferenceError,
             ValueError,

@@ -13,6 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.functions import domain_of
+from layout_ir.frontends.onnx.shape_inference import infer_shapes, with_defaults
 from layout_ir.frontends.onnx.subgraphs import graphs_of
 
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ def inferred_results(
         schema = onnx.defs.get_schema(node.op_type, opsets.get(node.domain, 1), node.domain)
         return onnx.shape_inference.infer_node_outputs(
             schema,
-            node,
+            with_defaults(node),
             dict(types),
             {name: onnx.numpy_helper.from_array(array, name) for name, array in read.items()},
             opset_imports=[onnx.helper.make_opsetid(*entry) for entry in opsets.items()],
@@ -302,7 +303,7 @@ def _inferred(light: onnx.ModelProto) -> onnx.ModelProto:
     import onnx.shape_inference
 
     try:
-        return onnx.shape_inference.infer_shapes(light, data_prop=True)
+        return infer_shapes(light)
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError):
         return light
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from layout_ir.frontends.onnx.import_error import OnnxImportError
 from layout_ir.frontends.onnx.node import Node
+from layout_ir.frontends.onnx.shape_inference import infer_shapes
 from layout_ir.frontends.onnx.values import Constant, Value, dtype_of, shape_of
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _inferred(model: onnx.ModelProto) -> Types:
     import onnx.shape_inference
 
     try:
-        found = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+        found = infer_shapes(model, strict=True)
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
         # The last two are exceptions of C++ that nobody has caught.
         raise OnnxImportError(f"shape inference fails: {_last_line(error)}") from error

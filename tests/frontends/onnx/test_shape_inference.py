@@ -1,0 +1,76 @@
+"""What ONNX's shape inference gets wrong, against what ONNX Runtime computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.helper as oh
+import pytest
+
+import layout_ir as li
+from layout_ir.frontends.onnx.shape_inference import infer_shapes, with_defaults
+from tests.frontends.onnx.onnxruntime_oracle import session_results
+
+FLOAT, INT64, BOOL = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
+
+
+def _spectrum(**attributes: Any) -> onnx.ModelProto:
+    """The spectra of a signal, in windows of 16 elements every 4; frequencies in front of windows."""
+    nodes = [
+        oh.make_node("STFT", ["x", "step", "window"], ["s"], **attributes),
+        oh.make_node("Transpose", ["s"], ["y"], perm=[0, 2, 1, 3]),
+    ]
+    graph = oh.make_graph(
+        nodes,
+        "g",
+        [oh.make_tensor_value_info("x", FLOAT, [2, 64, 1])],
+        [oh.make_tensor_value_info("y", FLOAT, None)],
+        [
+            oh.make_tensor("step", INT64, [], [4]),
+            oh.make_tensor("window", FLOAT, [16], np.hanning(16).astype(np.float32)),
+        ],
+    )
+    return oh.make_model(graph, opset_imports=[oh.make_opsetid("", 17)], ir_version=9)
+
+
+def _shape(model: onnx.ModelProto) -> tuple[int, ...]:
+    (result,) = infer_shapes(model).graph.output
+    return tuple(dim.dim_value for dim in result.type.tensor_type.shape.dim)
+
+
+@pytest.mark.parametrize("attributes", [{}, {"onesided": 1}, {"onesided": 0}], ids=str)
+def test_a_spectrum_has_the_shape_that_it_comes_with(attributes: dict[str, int]):
+    model = _spectrum(**attributes)
+    given = model.SerializeToString(deterministic=True)
+    x = np.random.default_rng(0).standard_normal((2, 64, 1)).astype(np.float32)
+    (wanted,) = session_results(model, {"x": x})
+    assert _shape(model) == wanted.shape
+    assert model.SerializeToString(deterministic=True) == given
+    (found,) = session_results(li.optimize_onnx(model).model, {"x": x})
+    np.testing.assert_array_equal(found, wanted)
+    (computed,) = li.run(li.from_onnx(model), [x])
+    assert computed.shape == wanted.shape
+    np.testing.assert_allclose(computed, wanted, atol=1e-4)
+
+
+def test_a_spectrum_in_a_subgraph_too():
+    body = _spectrum().graph
+    del body.input[:]
+    graph = oh.make_graph(
+        [oh.make_node("If", ["c"], ["z"], then_branch=body, else_branch=body)],
+        "outer",
+        [oh.make_tensor_value_info("x", FLOAT, [2, 64, 1]), oh.make_tensor_value_info("c", BOOL, [])],
+        [oh.make_tensor_value_info("z", FLOAT, None)],
+    )
+    model = oh.make_model(graph, opset_imports=[oh.make_opsetid("", 17)], ir_version=9)
+    assert _shape(model) == (2, 9, 13, 2)
+
+
+def test_negative_what_states_its_attribute_or_is_another_operator_stays():
+    for node in (oh.make_node("STFT", ["x"], ["y"], onesided=0), oh.make_node("DFT", ["x"], ["y"])):
+        assert with_defaults(node) is node
+    node = oh.make_node("STFT", ["x"], ["y"])
+    assert [(each.name, each.i) for each in with_defaults(node).attribute] == [("onesided", 1)]
+    assert not node.attribute
