@@ -31,10 +31,14 @@ func.func @converts(%x : tensor<1x64x56x56xf32, #nchw>, %p : tensor<1x3x20x20xui
 // CHECK-NEXT:    width 1 src 1200 dst 4800 convert <ui8 to f32>
 // CHECK:           deinterleave 1 ways 3 of 400 by 1600 block 32
 
-// Pads are filled with what they hold in the destination's type.
+// Groups of 8 bytes go in two passes, of which the first converts; pads are filled with what they hold in the
+// destination's type.
 // CHECK-LABEL: kernel.plan @reorder_2 cpu "haswell" {
 // CHECK-NEXT:    width 1 src 2720 dst 960 convert <f32 to i8>
-// CHECK:           tile 1 rows 8 by 80 cols 20 by 8
+// CHECK:           staged 320 {
+// CHECK:             tile 1 rows 16 by 80 cols 20 by 16
+// CHECK:           } then {
+// CHECK:             deinterleave 8 ways 2 of 20 by 160
 // CHECK:           fill 7 with 0 width 1
 
 // CHECK-LABEL: kernel.plan @reorder_3 cpu "haswell" {
