@@ -15,15 +15,17 @@ from layout_ir.passes.onnx.blocked_channels import (
     is_blocked,
     padded_channels,
 )
-from layout_ir.passes.onnx.model_graph import Node
+from layout_ir.passes.onnx.model_graph import Graph, Node, is_transpose
 from layout_ir.passes.onnx.node_models.all_models import MODELS
 from layout_ir.passes.onnx.node_models.node_option import RUNTIME_NODE, NodeModel
-from layout_ir.passes.onnx.node_models.products import FusedMatMul, Gemm
+from layout_ir.passes.onnx.node_models.products import FusedMatMul, Gemm, MatMul
 from layout_ir.passes.onnx.orders import Order, Shape, same_memory
 from layout_ir.selection.solver.selection_problem import FORBIDDEN
 
 KIBIBYTE = 1 << 12
 """The cost of reading and writing a kibibyte in another order."""
+_FLOAT_BITS = 32
+"""Bits of an element that QuantizeLinear takes, mostly."""
 SMALL_NODE = 1 << 4
 """The cost of a node that moves next to nothing: a Reshape, a Gather of a shape."""
 CHANGED_NODE = 1
@@ -43,9 +45,22 @@ class Consumer:
     """Channels of a block, where it has blocked channels; 0 where it has none."""
     starters: frozenset[str] = frozenset()
     """Operators, named as in `models`, that have blocked results of their own accord."""
+    fuses_quantization: bool = False
+    """Whether it computes on integers where values are dequantized in front of an operator and quantized behind it."""
     transpose_kib: int = 1
     """The kibibytes that a Transpose counts as besides those that it reads and writes: of choices that move as many,
     the one with fewest Transposes is taken."""
+
+    def counted_bytes(self, graph: Graph, name: str) -> int:
+        """The bytes that moving a value of a graph counts as: those that are read and written.
+
+        Twice those of floats inside of what the runtime computes on integers (`Graph.quantized`): with a Transpose in
+        between it finds nothing, and computes on floats.
+        """
+        nbytes = 2 * graph.nbytes(name)
+        if not self.fuses_quantization or name not in graph.quantized:
+            return nbytes
+        return 2 * nbytes * _FLOAT_BITS // graph.element_bits(name)
 
     def reorder_cost(self, source: Order, target: Order, shape: Shape | None, nbytes: int) -> int:
         """The cost of moving `nbytes` bytes, read and written, from one order of dims to another."""
@@ -109,13 +124,30 @@ class Consumer:
         """The model of a node; None where it is known on the dims of the file only."""
         if node.captures or (node.domain, node.op_type) in node.graph.functions:
             return None
+        if self.fuses_quantization and node.op_type == "MatMul":
+            left, right = (_dequantized(node, number) for number in range(2))
+            if left is not None and right is not None:
+                return _DEQUANTIZED_PRODUCTS[right.inputs[0] in node.graph.constants]
         return self.models.get(_key(node))
+
+
+def _dequantized(node: Node, number: int) -> Node | None:
+    """The DequantizeLinear that gives an operand, as it is or transposed; None where something else does."""
+    makers = node.graph.makers
+    maker = makers.get(node.input(number))
+    while maker is not None and is_transpose(maker):
+        maker = makers.get(maker.inputs[0])
+    return maker if maker is not None and maker.op_type == "DequantizeLinear" else None
 
 
 def _key(node: Node) -> str:
     """The name of the operator of a node, with its domain in front where that is not ONNX's own."""
     return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
 
+
+_DEQUANTIZED_PRODUCTS = MatMul(), MatMul(is_packed=True)
+"""Of ONNX Runtime's products, only a MatMul becomes one of integers, not one with flags: with computed right operands,
+and with constant ones."""
 
 _RUNTIME = {**MODELS, "MatMul": FusedMatMul(), "Gemm": Gemm(packs_constants=True)}
 
@@ -127,6 +159,7 @@ CONSUMERS = {
             "ort-cpu",
             "ONNX Runtime's kernels for CPUs",
             _RUNTIME,
+            fuses_quantization=True,
         ),
     )
 }
@@ -155,4 +188,6 @@ def _blocked(name: str, block: int) -> Consumer:
     from layout_ir.passes.onnx.node_models.blocked_models import STARTERS, with_blocks
 
     summary = f"ONNX Runtime's kernels for CPUs, those for blocks of {block} channels too"
-    return Consumer(name, summary, with_blocks(_RUNTIME, block), block=block, starters=STARTERS)
+    return Consumer(
+        name, summary, with_blocks(_RUNTIME, block), block=block, starters=STARTERS, fuses_quantization=True
+    )

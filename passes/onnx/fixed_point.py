@@ -46,9 +46,11 @@ def is_fixed_point(plan: Plan, rewriter: GraphRewriter, cost: int, now: Reachabl
 
 def _divisor(plan: Plan) -> int:
     """What the cost of all Transposes together is a multiple of, whichever of them there are."""
-    graph, cost = plan.graph, plan.problem.consumer.transpose_cost
-    sizes = {2 * graph.nbytes(root) for root in plan.values.orders if root not in graph.constants}
-    return gcd(*map(cost, sizes)) or KIBIBYTE
+    graph, consumer = plan.graph, plan.problem.consumer
+    sizes = {
+        consumer.counted_bytes(graph, root) for root in plan.values.orders if root not in graph.constants
+    }
+    return gcd(*map(consumer.transpose_cost, sizes)) or KIBIBYTE
 
 
 def _largest_moves(plan: Plan) -> int:

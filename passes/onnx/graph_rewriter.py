@@ -159,8 +159,13 @@ class Plan:
     @cached_property
     def transpose_cost(self) -> int:
         """What the Transposes that remain take the consumer."""
-        cost = self.problem.consumer.move_cost
-        return sum(cost(m.source, m.target, self.graph.shape(m.root), m.nbytes) for m in self.moves)
+        return sum(map(self.move_cost, self.moves))
+
+    def move_cost(self, move: Move) -> int:
+        """What a Transpose that remains takes the consumer."""
+        consumer, graph = self.problem.consumer, self.graph
+        counted = consumer.counted_bytes(graph, move.root)
+        return consumer.move_cost(move.source, move.target, graph.shape(move.root), counted)
 
     def _steps(self, root: str, source: Order, target: Order) -> list[Order]:
         """The orders through which a value is moved, the last one `target`: constants happen now, in one step."""

@@ -261,6 +261,39 @@ class Graph:
         return -(-prod(known) * self.element_bits(name) // 8)
 
     @cached_property
+    def quantized(self) -> frozenset[str]:
+        """The values inside of what runtimes compute on integers, and what Transposes make of them.
+
+        That is DequantizeLinear, an operator and QuantizeLinear side by side, and QuantizeLinear and DequantizeLinear.
+        A Transpose of its own stands between DequantizeLinear and QuantizeLinear.
+        """
+        if all(node.op_type != "QuantizeLinear" for node in self.nodes_of_model):
+            return frozenset()
+        users: dict[str, list[Node]] = {}
+        for node in self.nodes_of_model:
+            for name in (*node.inputs, *node.captures):
+                users.setdefault(name, []).append(node)
+        results = {value.name for value in self.proto.output}
+        found: set[str] = set()
+        for maker in self.nodes_of_model:
+            if is_transpose(maker) or len(maker.outputs) != 1:
+                continue
+            names = [maker.outputs[0]]
+            for name in names:
+                names += [node.outputs[0] for node in users.get(name, ()) if is_transpose(node)]
+            takers = {n.op_type for name in names for n in users.get(name, ()) if not is_transpose(n)}
+            if not results.isdisjoint(names):
+                takers.add("result")
+            is_inside = (
+                takers == {"DequantizeLinear"} if maker.op_type == "QuantizeLinear"
+                else takers != {"QuantizeLinear"} if maker.op_type == "DequantizeLinear"
+                else takers == {"QuantizeLinear"}
+            )  # fmt: skip
+            if is_inside:
+                found.update(names)
+        return frozenset(found)
+
+    @cached_property
     def _view_of(self) -> dict[str, str]:
         """By result of a node that changes the shape or the order of dims alone, its operand."""
         views = (node for node in self.nodes_of_model if node.op_type in VIEWS and not node.domain)

@@ -344,8 +344,12 @@ class _Task:
         return self._transposed(node for graph in graphs for node in graph.nodes)
 
     def _transposed(self, nodes: Iterable[Node]) -> Traffic:
-        moved = [2 * node.graph.nbytes(node.inputs[0]) for node in _transposes(nodes)]
-        return Traffic(len(moved), sum(moved), sum(map(self.consumer.transpose_cost, moved)))
+        moved = [(node.graph, node.inputs[0]) for node in _transposes(nodes)]
+        return Traffic(
+            len(moved),
+            sum(2 * graph.nbytes(name) for graph, name in moved),
+            sum(self.consumer.transpose_cost(self.consumer.counted_bytes(*each)) for each in moved),
+        )
 
     def _left(self, plans: Sequence[Plan]) -> Traffic:
         """The Transposes that plans leave: those of values of unknown rank, and the reorders that remain."""

@@ -151,7 +151,7 @@ class _Statement:
             name = self._names[root] = ValueName(graph, root)
             alike: object = True
             if root not in values.graph.constants:
-                shape, nbytes = values.graph.shape(root), 2 * values.graph.nbytes(root)
+                shape, nbytes = values.graph.shape(root), consumer.counted_bytes(values.graph, root)
                 alike = shape, nbytes
                 if alike not in costs:
                     costs[alike] = _reorder_cost(consumer, shape, nbytes)

@@ -60,7 +60,8 @@ def _of_unknown_rank(plan: Plan, node: Node) -> Remaining:
         reason = f"its perm {_text(perm or ())} is none of {len(shape)} dims"
         removed = "a perm that names each dim once"
     producer, nbytes = f"value '{value}'", 2 * plan.graph.nbytes(value)
-    cost = plan.problem.consumer.transpose_cost(nbytes)
+    consumer = plan.problem.consumer
+    cost = consumer.transpose_cost(consumer.counted_bytes(plan.graph, value))
     return Remaining(value, (), (), nbytes, cost, producer, (_title(node),), reason, removed, False)
 
 
@@ -92,7 +93,7 @@ def _remaining(plan: Plan, move: Move, maker: Node | None, users: list[tuple[Nod
         move.source,
         move.target,
         move.nbytes,
-        plan.problem.consumer.move_cost(move.source, move.target, plan.graph.shape(move.root), move.nbytes),
+        plan.move_cost(move),
         producer,
         consumers,
         reason,

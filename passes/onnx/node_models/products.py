@@ -40,13 +40,15 @@ class MatMul:
     matrix, b and m are alike: any of them may be the one that is a dim of the matrices; so are b and n where x is one.
     """
 
-    def __init__(self, *, packs_constants: bool = False):
+    def __init__(self, *, packs_constants: bool = False, is_packed: bool = False):
         self.packs_constants = packs_constants
         """Whether the runtime packs a constant w once, so that it is to stay the right operand."""
+        self.is_packed = is_packed
+        """Whether w counts as a constant, whatever makes it."""
 
     def options(self, node: Node, ins: Candidates, outs: Candidates) -> Iterator[NodeOption]:
         """The options that an order of an operand or of the result leads to."""
-        packed = self.packs_constants and node.input(1) in node.graph.constants
+        packed = self.is_packed or (self.packs_constants and node.input(1) in node.graph.constants)
         for labels, option in _found_options(node, ins, outs, _products):
             if not (packed and _is_swapped(labels[0], len(labels[2]))):
                 yield option

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
+import onnx
 import onnx.helper as oh
 import pytest
 
 import layout_ir as li
+from layout_ir.backends.onnxruntime.fused_model import fused_model
 from layout_ir.errors import LayoutError
 from layout_ir.passes.onnx.consumers import CONSUMERS
-from tests.passes.onnx.optimized import check_optimized, model_of, op_types, transpose, value
+from tests.passes.onnx.optimized import (
+    FLOAT,
+    check_optimized,
+    initializer,
+    model_of,
+    op_types,
+    transpose,
+    value,
+)
 
 
 @pytest.mark.parametrize("name", CONSUMERS)
@@ -45,3 +58,66 @@ def test_the_domain_of_those_is_imported_where_they_are_in_a_subgraph():
     del model.opset_import[1:]
     new = li.optimize_onnx(model, "ort-cpu").model
     assert {entry.domain: entry.version for entry in new.opset_import} == {"": 18, "com.microsoft": 1}
+
+
+# Networks on integers -------------------------------------------------------------------------------------------------
+
+
+def _between_quantizations(op_type: str, weights: tuple[int, ...], transposed: bool) -> onnx.ModelProto:
+    """Conv or MatMul between DequantizeLinear and QuantizeLinear, in the style of channels last."""
+    shape = (2, 8, 8, 4) if op_type == "Conv" else (2, 8, 4)
+    order = (0, 3, 1, 2) if op_type == "Conv" else (0, 2, 1)
+    back = (0, 2, 3, 1) if op_type == "Conv" else (0, 2, 1)
+    nodes = [
+        oh.make_node("QuantizeLinear", ["x", "s", "z"], ["xq"]),
+        oh.make_node("DequantizeLinear", ["xq", "s", "z"], ["xd"]),
+    ]
+    if transposed:
+        nodes += [transpose("xd", "xt", *order), oh.make_node("QuantizeLinear", ["xt", "s", "z"], ["tq"])]
+        nodes.append(oh.make_node("DequantizeLinear", ["tq", "s", "z"], ["td"]))
+    last = "td" if transposed else "xd"
+    nodes += [
+        oh.make_node("DequantizeLinear", ["w", "s", "z"], ["wd"]),
+        oh.make_node(op_type, [last, "wd"], ["c"]),
+        oh.make_node("QuantizeLinear", ["c", "s", "z"], ["cq"]),
+        oh.make_node("DequantizeLinear", ["cq", "s", "z"], ["cd"]),
+        transpose("cd", "y", *back),
+    ]
+    given = shape if transposed else [shape[d] for d in order]
+    constants = [
+        initializer("s", np.float32(0.05)),
+        initializer("z", np.int8(3)),
+        initializer("w", np.random.default_rng(0).integers(-99, 99, weights).astype(np.int8)),
+    ]
+    return model_of(nodes, [value("x", *given)], [oh.make_tensor_value_info("y", FLOAT, None)], constants)
+
+
+def _integer_nodes(model: onnx.ModelProto, folder: Path) -> int:
+    """The nodes on integers that ONNX Runtime makes of a model."""
+    path = folder / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    return sum(op_type.startswith("QLinear") for op_type in op_types(fused_model(str(path), "model")))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(("op_type", "weights"), [("Conv", (4, 4, 3, 3)), ("MatMul", (8, 4))])
+def test_no_transpose_parts_what_becomes_an_operator_on_integers(
+    op_type: str, weights: tuple[int, ...], transposed: bool, tmp_path: Path
+):
+    model = _between_quantizations(op_type, weights, transposed)
+    wanted = _integer_nodes(model, tmp_path)
+    assert wanted
+    result = check_optimized(model, target="ort-cpu", tolerance=0.2, compares_bytes=False)
+    assert _integer_nodes(result.model, tmp_path) >= wanted
+
+
+def test_negative_what_is_on_floats_is_moved_as_integers_where_these_are_less():
+    nodes = [
+        oh.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        transpose("q", "y", 1, 0),
+    ]
+    constants = [initializer("s", np.float32(0.05)), initializer("z", np.int8(3))]
+    model = model_of(
+        nodes, [value("x", 64, 32)], [value("y", 32, 64, dtype=onnx.TensorProto.INT8)], constants
+    )
+    assert check_optimized(model, target="ort-cpu").after.nbytes == 2 * 64 * 32
