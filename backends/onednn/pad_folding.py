@@ -14,12 +14,13 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import PermuteOp, is_any
 from layout_ir.dialects.nn.tensor_types import shape_of, tensor_type
+from layout_ir.passes.rewriting import erase_dead
 
 _LOWEST = float(np.finfo(np.float32).min)
 
@@ -31,6 +32,7 @@ def fold_pads(module: ModuleOp) -> None:
     for op in list(module.walk()):
         if isinstance(op, Windowed) and is_any(op.result.type):
             _fold(op)
+    erase_dead([op for op in module.walk() if isinstance(op, PermuteOp | nn.PadOp)])
 
 
 def _fold(op: Windowed) -> None:
@@ -61,9 +63,7 @@ def _fold(op: Windowed) -> None:
     made.location = op.location
     build.insert(made)
     op.result.replace_all_uses_with(made.result)
-    old = op.x
     Rewriter.erase_op(op)
-    _erase_unused(old)
 
 
 def _pad_behind(value: SSAValue) -> tuple[nn.PadOp, list[Sequence[int]]] | None:
@@ -89,10 +89,3 @@ def _takes(op: Windowed, pad: nn.PadOp, more: Sequence[int]) -> bool:
     return pad.value <= _LOWEST and all(
         own < extent for own, extent in zip(reach, (*op.kernel, *op.kernel), strict=True)
     )
-
-
-def _erase_unused(value: SSAValue) -> None:
-    while isinstance(value.owner, PermuteOp | nn.PadOp) and not list(value.uses):
-        op: Operation = value.owner
-        value = op.operands[0]
-        Rewriter.erase_op(op)

@@ -24,6 +24,7 @@ from layout_ir.dialects import nn
 from layout_ir.dialects.layout import AnyAttr, PermuteOp, ReorderOp, is_any, with_format
 from layout_ir.dialects.nn.constant import literal
 from layout_ir.dialects.nn.tensor_types import shape_of, tensor_type
+from layout_ir.passes.rewriting import erase_dead
 
 
 def sink_transpositions(module: ModuleOp) -> None:
@@ -33,6 +34,7 @@ def sink_transpositions(module: ModuleOp) -> None:
             _sink(op)
         elif isinstance(op, PermuteOp):
             _compose(op)
+    _erase_dead(module)
 
 
 def compose_transpositions(module: ModuleOp) -> None:
@@ -40,6 +42,11 @@ def compose_transpositions(module: ModuleOp) -> None:
     for op in list(module.walk()):
         if isinstance(op, PermuteOp):
             _compose(op)
+    _erase_dead(module)
+
+
+def _erase_dead(module: ModuleOp) -> None:
+    erase_dead([op for op in module.walk() if isinstance(op, PermuteOp | nn.ConstantOp)])
 
 
 def _sink(op: nn.UnaryOp | nn.BinaryOp | ReorderOp) -> None:
@@ -70,9 +77,7 @@ def _sink(op: nn.UnaryOp | nn.BinaryOp | ReorderOp) -> None:
     build.insert(made)
     back = build.insert(PermuteOp(made.results[0], order))
     result.replace_all_uses_with(back.result)
-    unused = list(op.operands)
     Rewriter.erase_op(op)
-    _erase_unused(unused)
 
 
 def _turned(op: nn.ConstantOp, order: Sequence[int], build: Builder) -> SSAValue:
@@ -102,13 +107,3 @@ def _compose(op: PermuteOp) -> None:
         result = Builder(InsertPoint.before(op)).insert(PermuteOp(inner.input, order)).result
     op.result.replace_all_uses_with(result)
     Rewriter.erase_op(op)
-    _erase_unused([inner.result])
-
-
-def _erase_unused(values: Sequence[SSAValue]) -> None:
-    for value in dict.fromkeys(values):
-        owner = value.owner
-        if isinstance(owner, PermuteOp | nn.ConstantOp) and not list(value.uses):
-            operands = list(owner.operands)
-            Rewriter.erase_op(owner)
-            _erase_unused(operands)
