@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from functools import cache
+from functools import cache, lru_cache
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -21,6 +21,7 @@ def mlir_opt() -> str | None:
     return shutil.which("mlir-opt-22")
 
 
+@lru_cache(maxsize=4096)
 def generic_form(text: str, *options: str) -> str:
     """The program `text` as mlir-opt prints it. Raises ValueError with its first error where it refuses it."""
     command = mlir_opt()
