@@ -58,6 +58,8 @@ def test_an_imported_network_computes_what_onnx_runtime_does(network: Network):
     onnxruntime: Any = pytest.importorskip("onnxruntime", reason="needs the extra 'oracles'")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
+    # What ONNX Runtime fuses on integers rounds elsewhere, and that adds up: a quarter of the largest output.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
