@@ -131,6 +131,8 @@ def _opencv(src: Side, dst: Side, threads: int) -> Call:
                 call()
 
         return run
+    if len(found.perm) == 3:  # the last of three dims would be taken for channels
+        return partial(cv2.transposeND, x[None], (0, *(axis + 1 for axis in found.perm)), y[None])
     return partial(cv2.transposeND, x, found.perm, y)
 
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from layout_ir.algebra.refinement import Nest, peel, refine
     from layout_ir.api.ahead_of_time import compile_object
     from layout_ir.api.array_copies import ascontiguousarray, copyto, transpose_copy
-    from layout_ir.api.compiling import Executable
     from layout_ir.api.compiling import compile as compile
+    from layout_ir.api.executable import Executable, load_executable
     from layout_ir.api.execute import run
     from layout_ir.api.exporting import to_onnx
     from layout_ir.api.measured_selection import optimize
@@ -49,7 +49,7 @@ _WHERE = {
     "__version__": "version",
     "HOLE": "algebra.layout",
     "NONE": "api.memory",
-    "Executable": "api.compiling",
+    "Executable": "api.executable",
     "Factor": "algebra.factors",
     "Format": "algebra.format",
     "Index": "algebra.layout",
@@ -75,6 +75,7 @@ _WHERE = {
     "formats": "api.program_layouts",
     "from_onnx": "frontends.onnx",
     "layout_of": "api.program_layouts",
+    "load_executable": "api.executable",
     "open_layouts": "passes.open_layouts",
     "optimize": "api.measured_selection",
     "optimize_onnx": "api.optimizing",
@@ -127,6 +128,7 @@ __all__ = [
     "from_onnx",
     "ir",
     "layout_of",
+    "load_executable",
     "open_layouts",
     "optimize",
     "optimize_onnx",

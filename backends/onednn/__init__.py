@@ -16,7 +16,9 @@ recurrent_primitives the same for LSTM and GRU nodes
 post_op_fusion       which ops behind a primitive become its post-ops, and the bytes that are not moved
 lifetime_plan        where in one arena each value lies while it lives
 placement            which values lie in a part of another's memory: concats and slices
-execution_plan       a function -> steps over buffers
+plan_steps           steps over buffers: what a plan is, without its program
+execution_plan       a function -> such steps
+saved_plan           a plan -> a file, and back
 step_driver          steps run one after the other by machine code
 plan_runner          a plan -> a callable on tensors
 """

@@ -1,16 +1,9 @@
-"""A function of one block as steps over buffers: what is executed, on which memory, in which order.
-
-A step is a primitive of the library, a compiled reorder, a compiled loop, or an op by the NumPy reference. Views are no
-steps: their result is their operand's buffer under another layout. Constants are stored once, those of primitives as
-the primitives ask. An input is read where the caller has it, and a result is written where the caller gets it; all else
-lies in one arena, as the plan of lifetimes says.
-"""
+"""A function of one block as steps over buffers (`plan_steps`): what computes its ops, and where values lie."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import replace
 
 import numpy as np
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -18,16 +11,30 @@ from xdsl.ir import Operation, SSAValue
 
 from layout_ir.algebra.layout import Layout
 from layout_ir.backends.llvm import Reorder, compile_reorder
-from layout_ir.backends.llvm.loops.compiled_loop import CompiledLoop
 from layout_ir.backends.onednn import memory_descriptors as descriptors
 from layout_ir.backends.onednn import op_primitives
-from layout_ir.backends.onednn.library import Handle, Library
-from layout_ir.backends.onednn.lifetime_plan import ArenaPlan, Lifetime, plan_arena
+from layout_ir.backends.onednn.library import Library
+from layout_ir.backends.onednn.lifetime_plan import Lifetime, plan_arena
 from layout_ir.backends.onednn.loop_fusion import join_loops
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
 from layout_ir.backends.onednn.op_loops import OpLoop, loop_of
 from layout_ir.backends.onednn.op_primitives import Operand, Values
 from layout_ir.backends.onednn.placement import Part, part_of_slice, part_offset, parts_of_concats, sharing
+from layout_ir.backends.onednn.plan_steps import (
+    Buffer,
+    ExecutionPlan,
+    KernelStep,
+    LoopStep,
+    MemoryArgument,
+    Owner,
+    Place,
+    PrimitiveStep,
+    ReferenceStep,
+    Step,
+    StepText,
+    aligned,
+    buffers_of,
+)
 from layout_ir.backends.onednn.post_op_fusion import VIEWS, Group, Liveness, group_ops
 from layout_ir.backends.onednn.primitives import Argument, PrimitiveDescriptor, ReorderPrimitive
 from layout_ir.backends.reference.registered_ops import semantics_of
@@ -49,117 +56,11 @@ from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError
 
 
-class Owner(Enum):
-    """Who has the memory of a buffer."""
-
-    ARENA = "arena"
-    INPUT = "input"
-    RESULT = "result"
-    CONSTANT = "constant"
-
-
-@dataclass(eq=False)
-class Buffer:
-    """Memory of `size` bytes. `number` is that of the input or result, of those that the caller has."""
-
-    size: int
-    owner: Owner = Owner.ARENA
-    number: int = 0
-    array: Array | None = None
-    """Bytes of a constant."""
-    first: int = 0
-    last: int = -1
-    index: int = -1
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Place:
-    """Where a value lies: a buffer, and the layout in it, whose offset counts elements of `dtype`."""
-
-    buffer: Buffer
-    layout: Layout
-    dtype: str
-    start: int = 0
-    """Bytes from the beginning of the buffer to that of the value, which may be a part of it."""
-
-    @property
-    def offset(self) -> int:
-        """Bytes from the beginning of the buffer to position 0 of the layout."""
-        return self.start + self.layout.offset * storage(self.dtype).itemsize
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MemoryArgument:
-    """An argument of a primitive: its number, how it lies, and its buffer with a byte offset."""
-
-    number: int
-    descriptor: MemoryDescriptor
-    buffer: Buffer
-    offset: int = 0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PrimitiveStep:
-    """An execution of a primitive of the library."""
-
-    group: Group
-    primitive: Handle
-    arguments: tuple[MemoryArgument, ...]
-    implementation: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KernelStep:
-    """Compiled reorders, each from a place to a place."""
-
-    op: Operation
-    moves: tuple[tuple[Reorder, Place, Place], ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LoopStep:
-    """An op, or elementwise ops behind each other, by a compiled loop."""
-
-    group: Group
-    kernel: CompiledLoop
-    operands: tuple[Place, ...]
-    result: Place
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ReferenceStep:
-    """An op by the NumPy reference."""
-
-    op: Operation
-    operands: tuple[Place, ...]
-    results: tuple[Place, ...]
-
-
-Step = PrimitiveStep | KernelStep | LoopStep | ReferenceStep
-
-
-def ops_of(step: Step) -> list[Operation]:
-    """The ops that a step computes."""
-    return step.group.ops if isinstance(step, PrimitiveStep | LoopStep) else [step.op]
-
-
-@dataclass(eq=False)
-class ExecutionPlan:
-    """The steps of a function, its buffers, and where its inputs and results are."""
-
-    library: Library
-    steps: list[Step] = field(default_factory=list[Step])
-    buffers: list[Buffer] = field(default_factory=list[Buffer])
-    inputs: list[Place] = field(default_factory=list[Place])
-    results: list[Place] = field(default_factory=list[Place])
-    arena: ArenaPlan = field(default_factory=lambda: ArenaPlan((), 0, 0))
-    offsets: dict[Buffer, int] = field(default_factory=dict[Buffer, int])
-    bytes_not_moved: int = 0
-
-    @property
-    def constant_bytes(self) -> int:
-        """Bytes of the constants as they are stored."""
-        return sum(buffer.size for buffer in self.buffers if buffer.owner is Owner.CONSTANT)
+def ops_of(step: Step) -> Sequence[Operation]:
+    """The ops that a step computes, where the program is at hand."""
+    if isinstance(step, PrimitiveStep | LoopStep):
+        return [] if step.group is None else step.group.ops
+    return [] if step.op is None else [step.op]
 
 
 def plan_execution(function: FuncOp, library: Library, *, threads: int, fuse: bool = True) -> ExecutionPlan:
@@ -206,7 +107,7 @@ class _Planner:
         self.library = library
         self.threads = threads
         self.values = Values(library)
-        self.out = ExecutionPlan(library)
+        self.out = ExecutionPlan(library, text_of)
         self._places: dict[SSAValue, Place] = {}
         self._last: dict[SSAValue, int] = {}
         self._parts: dict[SSAValue, Part] = {}
@@ -266,7 +167,8 @@ class _Planner:
         whole = self._places[part.whole]
         self._wholes.add(whole.buffer)
         layout, dtype = layout_at_run_time(value.type), dtype_of(value.type)
-        return Place(whole.buffer, layout, dtype, whole.start + part.offset * storage(dtype).itemsize)
+        start = whole.start + part.offset * storage(dtype).itemsize
+        return Place(whole.buffer, layout, dtype, start=start)
 
     def _place(self, value: SSAValue) -> Place:
         """Where a value lies; a constant is stored when it is first asked for."""
@@ -467,8 +369,9 @@ class _Planner:
             arguments.append(MemoryArgument(Argument.SCRATCHPAD, group.descriptor.scratchpad(), scratchpad))
         self._places[group.result] = target
         self.out.bytes_not_moved += group.bytes_not_moved
+        descriptor = group.descriptor
         step = PrimitiveStep(
-            group, group.descriptor.primitive(), tuple(arguments), group.descriptor.implementation
+            group, descriptor, descriptor.primitive(), tuple(arguments), descriptor.implementation
         )
         self.out.steps.append(step)
 
@@ -495,7 +398,7 @@ class _Planner:
         source = _aligned_copy(np.ascontiguousarray(constant))
         if self.library.api.dnnl_memory_desc_equal(plain.handle, wanted.handle):
             return self._buffer(source.nbytes, Owner.CONSTANT, array=source)
-        packed = _aligned(wanted.nbytes)
+        packed = aligned(wanted.nbytes)
         packed[...] = 0
         ReorderPrimitive(plain, wanted)(source.ctypes.data, packed.ctypes.data)
         return self._buffer(packed.nbytes, Owner.CONSTANT, array=packed)
@@ -529,33 +432,46 @@ class _Planner:
         out.offsets = dict(zip(own, out.arena.offsets, strict=True))
 
 
-def buffers_of(step: Step) -> list[Buffer]:
-    """The buffers that a step reads or writes."""
-    match step:
-        case PrimitiveStep():
-            return [argument.buffer for argument in step.arguments]
-        case KernelStep():
-            return [place.buffer for _, source, target in step.moves for place in (source, target)]
-        case LoopStep():
-            return [place.buffer for place in (*step.operands, step.result)]
-        case ReferenceStep():
-            return [place.buffer for place in (*step.operands, *step.results)]
-
-
 def replace_layout(place: Place, layout: Layout) -> Place:
     """The same buffer under another layout."""
     return replace(place, layout=layout)
 
 
-def _aligned(size: int) -> Array:
-    """Bytes that begin on a cache line."""
-    raw = np.empty(size + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    return raw[start : start + size]
-
-
 def _aligned_copy(array: Array) -> Array:
     """The bytes of an array, on a cache line."""
-    copy = _aligned(max(array.nbytes, 1))
+    copy = aligned(max(array.nbytes, 1))
     copy[: array.nbytes] = array.reshape(-1).view(np.uint8)
     return copy
+
+
+def text_of(step: Step) -> StepText:
+    """What a step of a planned program is, for people."""
+    ops = tuple(name_of_op(op) for op in ops_of(step))
+    match step:
+        case PrimitiveStep():
+            assert step.group is not None
+            implementation = step.implementation
+            nbytes = sum(a.descriptor.nbytes for a in step.arguments if a.descriptor.nbytes)
+            inside = {id(op) for op in step.group.ops}
+            values = [
+                value
+                for op in step.group.ops
+                for value in op.operands
+                if not isinstance(value.owner, nn.ConstantOp) and id(value.owner) not in inside
+            ]
+            layouts = [layout_at_run_time(value.type) for value in (*values, step.group.result)]
+            return StepText(ops, implementation, _formats(layouts), nbytes)
+        case KernelStep():
+            implementation, places = "reorder", [place for _, *pair in step.moves for place in pair]
+        case LoopStep():
+            implementation, places = "loop", [*step.operands, step.result]
+        case ReferenceStep():
+            implementation, places = "reference", [*step.operands, *step.results]
+    known = [place for place in places if isinstance(place, Place)]
+    nbytes = sum(place.layout.nbytes(place.dtype) for place in known)
+    shown = known[:2] if isinstance(step, KernelStep) else known
+    return StepText(ops, implementation, _formats([place.layout for place in shown]), nbytes)
+
+
+def _formats(layouts: Sequence[Layout]) -> tuple[str, ...]:
+    return tuple(str(layout.format) for layout in layouts)

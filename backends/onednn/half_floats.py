@@ -1,5 +1,7 @@
 """Programs on floats of 16 bits, where the library does not compute in them: computed in f32, between conversions.
 
+Of a type that it does not compute in at all, that are all values; else the ops that have no kernel for it.
+
 Arguments and results keep their type, constants are converted once, and what lies in between is f32, rounded only where
 it leaves: more exact than the program says, and like what ONNX Runtime does on CPUs. What only the reference runs
 (opaque nodes, registered ops) gets and gives the type that it was written for.
@@ -7,14 +9,18 @@ it leaves: more exact than the program says, and like what ONNX Runtime does on 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from xdsl.builder import Builder
 from xdsl.dialects.builtin import TensorType, f32
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from layout_ir.backends.onednn.library import Library
-from layout_ir.backends.onednn.op_primitives import widened
+from layout_ir.backends.onednn.op_loops import has_loop
+from layout_ir.backends.onednn.op_primitives import Values, builders_of, widened
+from layout_ir.backends.onednn.post_op_fusion import single_op_group
 from layout_ir.backends.reference.semantics import literal_array
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import (
@@ -39,12 +45,35 @@ def widen_half_floats(function: FuncOp, library: Library) -> None:
     types = {dtype for dtype in _HALF if not library.computes(dtype)}
     blocks = list(function.body.blocks)
     if len(blocks) == 1 and types:
-        _Widening(types).block(blocks[0])
+        ops = set(function.body.block.ops)
+        wide = {op for op in ops if isinstance(op, nn.NNOp | ReorderOp | CastOp | FillPadsOp | ViewOp)}
+        _Widening(types, wide).block(function.body.block)
+
+
+def widen_ops_without_kernels(function: FuncOp, library: Library) -> None:
+    """Rewrites, in place, those ops of a function of one block that lie where the library has no kernel for floats of
+    16 bits, though it computes in them elsewhere: convolutions on f16 are compiled for channels last alone."""
+    blocks = list(function.body.blocks)
+    if len(blocks) == 1:
+        values = Values(library)
+        ops = {op for op in blocks[0].ops if isinstance(op, nn.NNOp) and _lacks_kernel(op, values)}
+        if ops:
+            _Widening(set(_HALF), ops).block(blocks[0])
+
+
+def _lacks_kernel(op: nn.NNOp, values: Values) -> bool:
+    result = op.results[0]
+    if not has_layout(result.type) or dtype_of(result.type) not in _HALF or has_loop(op):
+        return False
+    return bool(builders_of(op)) and single_op_group(op, values).primitive is None
 
 
 class _Widening:
-    def __init__(self, types: set[str]) -> None:
+    """Rewrites the ops `wide` of a block to compute in f32 instead of `types`, with conversions around them."""
+
+    def __init__(self, types: set[str], wide: Collection[Operation]) -> None:
         self._types = types
+        self._wide = wide
         self._was: dict[SSAValue, str] = {}
         """The types, before, of values that are f32 now."""
 
@@ -56,7 +85,7 @@ class _Widening:
         for op in ops:
             if isinstance(op, nn.ConstantOp):
                 self._constant(op)
-            elif isinstance(op, nn.NNOp | ReorderOp | CastOp | FillPadsOp | ViewOp):
+            elif op in self._wide:
                 self._retype(op)
             else:
                 self._as_written(op)
@@ -87,7 +116,8 @@ class _Widening:
 
     def _constant(self, op: nn.ConstantOp) -> None:
         dtype = self._half(op.result)
-        if dtype is None:
+        uses = self._wide_uses(op.result)
+        if dtype is None or not uses:
             return
         elements = widened(literal_array(op), dtype)
         shape = shape_of(op.result)
@@ -99,19 +129,24 @@ class _Widening:
         made.result.name_hint = op.result.name_hint
         Builder(InsertPoint.before(op)).insert(made)
         self._was[made.result] = dtype
-        op.result.replace_all_uses_with(made.result)
-        Rewriter.erase_op(op)
+        for use in uses:
+            use.operation.operands[use.index] = made.result
+        if not list(op.result.uses):
+            Rewriter.erase_op(op)
 
     def _widen_uses(self, value: SSAValue, build: Builder) -> None:
-        """Has all users of `value` take it as f32."""
+        """Has those that are widened among the users of `value` take it as f32."""
         dtype = self._half(value)
-        uses = list(value.uses)
+        uses = self._wide_uses(value)
         if dtype is None or not uses:
             return
         wide = build.insert(ReorderOp.create(operands=[value], result_types=[_wide(value)])).result
         self._was[wide] = dtype
         for use in uses:
             use.operation.operands[use.index] = wide
+
+    def _wide_uses(self, value: SSAValue) -> list[Use]:
+        return [use for use in value.uses if use.operation in self._wide]
 
     def _as_written(self, op: Operation) -> None:
         """Gives an op operands of the types that it was written for."""

@@ -26,12 +26,18 @@ _STRIDES, _NUMBER_OF_DIMS, _DIMS, _OFFSET, _PADDED, _PADDED_OFFSETS = 14, 256, 2
 _INNER_COUNT, _INNER_BLOCKS, _INNER_DIMS = 263, 264, 265
 
 
+Description = tuple[Sequence[int], str, Sequence[int] | str | None]
+"""What a descriptor is made from: extents, element type, and strides or a tag; None leaves the format open."""
+
+
 class MemoryDescriptor:
     """A memory descriptor: dims, element type, and where the elements lie. Destroyed with this object."""
 
-    def __init__(self, library: Library, handle: c_void_p) -> None:
+    def __init__(self, library: Library, handle: c_void_p, made_from: Description | None = None) -> None:
         self.library = library
         self._owner = Handle(handle, library.api.dnnl_memory_desc_destroy)
+        self.made_from = made_from
+        """What `described` takes; None for one that the library chose."""
 
     @property
     def handle(self) -> c_void_p:
@@ -55,13 +61,32 @@ class MemoryDescriptor:
         return MemoryDescriptor(library, copy)
 
 
+def described(library: Library, given: Description) -> MemoryDescriptor:
+    """The descriptor that was made from `given`. Raises Refused where the library takes none such."""
+    extents, dtype, lies = given
+    if lies is None:
+        return any_format(library, extents, dtype)
+    if isinstance(lies, str):
+        return tagged(library, extents, lies, dtype)
+    return strided(library, extents, lies, dtype)
+
+
 def any_format(library: Library, extents: Sequence[int], dtype: str = "f32") -> MemoryDescriptor:
     """A descriptor that leaves to the library how the elements lie."""
     handle = c_void_p()
     call = library.api.dnnl_memory_desc_create_with_tag
     status = call(byref(handle), len(extents), dims(extents), element_type(dtype).onednn, _ANY)
     library.check(status, "memory descriptor")
-    return MemoryDescriptor(library, handle)
+    return MemoryDescriptor(library, handle, (tuple(extents), dtype, None))
+
+
+def tagged(library: Library, extents: Sequence[int], tag: str, dtype: str = "f32") -> MemoryDescriptor:
+    """A descriptor by a tag, of the letters a, b, c, .... Raises Refused where the library takes none such."""
+    handle = c_void_p()
+    call = library.api.dnnl_memory_desc_create_with_string_tag
+    code = element_type(dtype).onednn
+    library.check(call(byref(handle), len(extents), dims(extents), code, tag.encode()), f"tag {tag}")
+    return MemoryDescriptor(library, handle, (tuple(extents), dtype, tag))
 
 
 def strided(
@@ -72,7 +97,7 @@ def strided(
     call = library.api.dnnl_memory_desc_create_with_strides
     status = call(byref(handle), len(extents), dims(extents), element_type(dtype).onednn, dims(strides))
     library.check(status, f"strides {tuple(strides)} of {tuple(extents)}")
-    return MemoryDescriptor(library, handle)
+    return MemoryDescriptor(library, handle, (tuple(extents), dtype, tuple(strides)))
 
 
 def row_major(library: Library, extents: Sequence[int], dtype: str = "f32") -> MemoryDescriptor:
@@ -155,11 +180,7 @@ def descriptor_of(library: Library, layout: Layout, dtype: str) -> MemoryDescrip
     letters = "abcdefghijkl"
     tag = "".join(letters[d].upper() if d in blocked else letters[d] for d in order)
     tag += "".join(f"{size}{letters[d]}" for size, d in zip(desc.inner_blks, desc.inner_idxs, strict=True))
-    handle = c_void_p()
-    call = library.api.dnnl_memory_desc_create_with_string_tag
-    code = element_type(dtype).onednn
-    library.check(call(byref(handle), layout.rank, dims(desc.dims), code, tag.encode()), f"tag {tag}")
-    found = MemoryDescriptor(library, handle)
+    found = tagged(library, desc.dims, tag, dtype)
     said = found.blocking()
     # A tag is dense, and pads to whole blocks and no further.
     if said.padded_dims != desc.padded_dims or not said.layout().same_store(desc.layout()):

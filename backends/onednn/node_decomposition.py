@@ -26,7 +26,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     ModuleOp,
     NoneAttr,
-    StringAttr,
     TensorType,
     f32,
     f64,
@@ -107,20 +106,7 @@ class _Node:
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """A number, text or list among the attributes of the node."""
-        match self.op.node_attributes.data.get(name):
-            case None:
-                return default
-            case IntegerAttr() as found:
-                return found.value.data
-            case FloatAttr() as found:
-                return found.value.data
-            case StringAttr() as found:
-                return found.data
-            case DenseArrayBase() as found:
-                numbers: Any = found
-                return tuple(numbers.get_values())
-            case _:
-                raise _Unsupported
+        return self.op.node_attribute(name, default)
 
     def input(self, number: int) -> SSAValue:
         """Input `number`, which the node must have."""

@@ -24,7 +24,7 @@ from layout_ir.backends.llvm.loops.compiled_loop import CompiledLoop, compile_lo
 from layout_ir.backends.llvm.loops.expression import Symbolic, SymbolicNumPy, cast_to, rounded_to
 from layout_ir.backends.llvm.loops.loop_emitter import LoopProgram, LoopTensor, pad_nests
 from layout_ir.backends.llvm.loops.loop_nest import DimOffsets, Nest, check
-from layout_ir.backends.llvm.loops.vector_numpy import COMPUTED, computed_dtype
+from layout_ir.backends.llvm.loops.vector_numpy import COMPUTED
 from layout_ir.backends.reference import array_ops
 from layout_ir.backends.reference.semantics import layout_at_run_time, literal_array
 from layout_ir.backends.reference.tensor import policy_element, same_box
@@ -37,6 +37,7 @@ from layout_ir.dialects.nn.source_positions import (
     resize_scales,
 )
 from layout_ir.elements.numpy_types import Array, stored_number, widen
+from layout_ir.elements.scalar_type import computed_dtype
 from layout_ir.errors import LayoutError
 
 
@@ -48,6 +49,11 @@ class OpLoop:
     operands: tuple[SSAValue, ...]
     is_in_place_safe: bool = False
     """Whether the result may be written over an operand that lies like it."""
+
+
+def has_loop(op: Operation) -> bool:
+    """Whether there are loops for ops like `op`."""
+    return isinstance(op, nn.ElementwiseOp) or type(op) in _BUILDERS
 
 
 def loop_of(ops: Sequence[Operation], threads: int) -> OpLoop | None:

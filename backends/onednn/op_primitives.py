@@ -38,7 +38,6 @@ from layout_ir.backends.onednn.primitives import (
     PostOp,
     Quantization,
     Request,
-    descriptor_array,
 )
 from layout_ir.backends.reference.semantics import SEMANTICS, layout_at_run_time, literal_array
 from layout_ir.backends.reference.tensor import same_box
@@ -93,11 +92,11 @@ class Values:
         return dtype_of(value.type)
 
     def constant(self, value: SSAValue) -> Array | None:
-        """The elements of a constant in their shape, and those of one that is converted; floats of 16 bits as f32.
+        """The elements of a constant in their shape, and those of one that is reordered; floats of 16 bits as f32.
 
         None for any other value."""
         op = value.owner
-        if isinstance(op, ReorderOp) and isinstance(op.input.owner, nn.ConstantOp) and not op.keeps_elements:
+        if isinstance(op, ReorderOp) and isinstance(op.input.owner, nn.ConstantOp):
             if value not in self._converted:
                 stored = SEMANTICS[nn.ConstantOp](op.input.owner)
                 self._converted[value] = widened(
@@ -759,8 +758,8 @@ def _concat(op: nn.ConcatOp, values: Values) -> Candidates:
         return
     y = values.descriptor(op.result, writes=True)
     given = [values.operand(value) for value in op.operands]
-    sources = descriptor_array([descriptor for _, descriptor in given])
-    request = Request("concat", (y, len(given), axis, sources), (given,))
+    sources = tuple(descriptor for _, descriptor in given)
+    request = Request("concat", (y, len(given), axis, sources))
     operands: dict[int, Operand] = {
         Argument.MULTIPLE_SRC + k: operand for k, (operand, _) in enumerate(given)
     }

@@ -18,25 +18,25 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.ir import Operation
 
-from layout_ir.backends.llvm.loops.compiled_loop import check_indices
+from layout_ir.backends.llvm.loops.loop_calls import check_indices
 from layout_ir.backends.llvm.runtime import thread_pool
-from layout_ir.backends.llvm.runtime.compiled_plan import Reorder
-from layout_ir.backends.onednn.execution_plan import (
+from layout_ir.backends.onednn.library import ExecutionArgument, Handle
+from layout_ir.backends.onednn.lifetime_plan import ALIGNMENT
+from layout_ir.backends.onednn.plan_steps import (
     Buffer,
     ExecutionPlan,
+    Kernel,
     KernelStep,
+    Location,
     LoopStep,
     Owner,
     Place,
     PrimitiveStep,
     ReferenceStep,
     Step,
-    ops_of,
+    StepText,
 )
-from layout_ir.backends.onednn.library import ExecutionArgument, Handle
-from layout_ir.backends.onednn.lifetime_plan import ALIGNMENT
 from layout_ir.backends.onednn.step_driver import (
     PLAIN,
     STATUS,
@@ -47,15 +47,10 @@ from layout_ir.backends.onednn.step_driver import (
     step_driver,
     team_functions,
 )
-from layout_ir.backends.reference.interpreter import ReferenceFunctions
-from layout_ir.backends.reference.opaque_nodes import run_opaque
-from layout_ir.backends.reference.registered_ops import run_registered, semantics_of
-from layout_ir.backends.reference.semantics import SEMANTICS, layout_at_run_time
 from layout_ir.backends.reference.tensor import Tensor
-from layout_ir.diagnostics import name_of_op
-from layout_ir.dialects import nn
 from layout_ir.elements.numpy_types import Array, storage
 from layout_ir.errors import LayoutError
+from layout_ir.forking import loading
 
 _GUARD = 4096
 """Bytes before and behind an arena that is checked, which nothing may write."""
@@ -65,16 +60,9 @@ _CANARY, _POISON = 0xA5, 0xFF
 
 
 @dataclass(frozen=True, slots=True)
-class StepTime:
+class StepTime(StepText):
     """What one step of a call was, how many bytes it read and wrote, and how long it took."""
 
-    ops: tuple[str, ...]
-    """Names of the ops that it computes."""
-    implementation: str
-    """The implementation of the library, `reorder` of a compiled one, `loop`, or `reference` of NumPy."""
-    layouts: tuple[str, ...]
-    """Formats of its operands that are no constants, then of its result."""
-    nbytes: int
     nanoseconds: int
 
 
@@ -133,8 +121,8 @@ class _Activation:
         """Of memory that the caller has: the records that hold an address in it, the word, and the offset."""
         self.loop_arguments: dict[Buffer, list[tuple[NDArray[np.uint64], int, int]]] = {}
         """Where the arguments of loops have addresses in such memory, and the offset."""
-        self.with_indices: list[tuple[LoopStep, NDArray[np.uint64]]] = []
-        """Loops that note indices outside of their dim, and where."""
+        self.with_indices: list[tuple[str, NDArray[np.uint64]]] = []
+        """Ops whose loops note indices outside of their dim, and where."""
         self._keep: list[Any] = []
         self._driver = step_driver()
         self._team = team_functions().ctypes.data if self.library.is_synchronous else 0
@@ -206,7 +194,7 @@ class _Activation:
         given = _pointer(step.primitive), _pointer(self.stream), len(block), addressof(block)
         self._record(STATUS, execute, *given)
 
-    def _kernel(self, kernel: Reorder, source: Place, target: Place) -> None:
+    def _kernel(self, kernel: Kernel, source: Location, target: Location) -> None:
         """A compiled kernel: alone, on the threads of OpenMP where the library has them, else on our own."""
         places = self._parallel(kernel.address, kernel.threads)
         for word, place in zip(places, (source, target), strict=True):
@@ -239,7 +227,7 @@ class _Activation:
         first, _ = self._parallel(step.kernel.address, step.kernel.threads)
         self._records[-1][first] = arguments.ctypes.data
         if step.kernel.has_indices:
-            self.with_indices.append((step, arguments))
+            self.with_indices.append((self.plan.text_of(step).ops[-1], arguments))
 
     # Running ----------------------------------------------------------------------------------------------------
 
@@ -254,8 +242,8 @@ class _Activation:
                 call()
         else:
             self._timed(times)
-        for step, arguments in self.with_indices:
-            check_indices(arguments, name_of_op(step.group.ops[-1]))
+        for op, arguments in self.with_indices:
+            check_indices(arguments, op)
         if self.checked:
             self._check()
         outputs = [self._result(k, place, results) for k, place in enumerate(self.plan.results)]
@@ -284,14 +272,16 @@ class _Activation:
                 self._reference(step)
             elif not self.library.is_synchronous:
                 self.library.api.dnnl_stream_wait(self.stream.value)
-            times.append(_described(step, perf_counter_ns() - start))
+            spent = perf_counter_ns() - start
+            text = self.plan.text_of(step)
+            times.append(StepTime(text.ops, text.implementation, text.layouts, text.nbytes, spent))
 
     def _walk(self, first: int, end: int) -> None:
         """Runs the records from `first` to before `end`. Raises LayoutError naming the op whose step failed."""
         reached = self._driver(self._first_record, first, end)
         if reached < end:
             step = self.plan.steps[min(bisect(self._first, reached), len(self.plan.steps)) - 1]
-            raise LayoutError(f"{self.library} failed on {name_of_op(ops_of(step)[0])}")
+            raise LayoutError(f"{self.library} failed on {self.plan.text_of(step).ops[0]}")
 
     def _bind(self, inputs: Sequence[Tensor]) -> dict[int, Array]:
         """Points memory objects at this call's inputs and results; the arrays of the results, by number."""
@@ -327,7 +317,7 @@ class _Activation:
         )
 
     def _reference(self, step: ReferenceStep) -> None:
-        given = _run_reference(step.op, [self._tensor(place) for place in step.operands])
+        given = _run_reference(step, [self._tensor(place) for place in step.operands])
         for place, value in zip(step.results, given, strict=True):
             target = self._tensor(place).buffer
             target[: len(value.buffer)] = value.buffer
@@ -352,43 +342,8 @@ def _pointer(handle: Handle) -> int:
     return address
 
 
-def _run_reference(op: Operation, operands: list[Tensor]) -> Sequence[Tensor]:
+def _run_reference(step: ReferenceStep, operands: list[Tensor]) -> Sequence[Tensor]:
     """The results of an op by the reference. Raises LocatedError, naming the op, where it fails."""
-    if isinstance(op, nn.OpaqueOp):
-        return run_opaque(op, operands)
-    semantics = semantics_of(op)
-    if type(op) not in SEMANTICS and semantics is not None:
-        return run_registered(op, semantics, operands)
-    return (ReferenceFunctions().run(op, operands),)
-
-
-def _described(step: Step, nanoseconds: int) -> StepTime:
-    ops = tuple(name_of_op(op) for op in ops_of(step))
-    match step:
-        case PrimitiveStep():
-            implementation = step.implementation
-            nbytes = sum(a.descriptor.nbytes for a in step.arguments if a.descriptor.nbytes)
-            inside = {id(op) for op in step.group.ops}
-            values = [
-                value
-                for op in step.group.ops
-                for value in op.operands
-                if not isinstance(value.owner, nn.ConstantOp) and id(value.owner) not in inside
-            ]
-            places = [*values, step.group.result]
-            layouts = [layout_at_run_time(value.type) for value in places]
-        case KernelStep():
-            implementation = "reorder"
-            nbytes = sum(place.layout.nbytes(place.dtype) for _, *pair in step.moves for place in pair)
-            layouts = [step.moves[0][1].layout, step.moves[0][2].layout]
-        case LoopStep():
-            implementation = "loop"
-            places = (*step.operands, step.result)
-            nbytes = sum(place.layout.nbytes(place.dtype) for place in places)
-            layouts = [place.layout for place in places]
-        case ReferenceStep():
-            implementation = "reference"
-            places = (*step.operands, *step.results)
-            nbytes = sum(place.layout.nbytes(place.dtype) for place in places)
-            layouts = [place.layout for place in places]
-    return StepTime(ops, implementation, tuple(str(layout.format) for layout in layouts), nbytes, nanoseconds)
+    with loading:  # what xDSL interprets programs by is a fifth of all that is imported
+        from layout_ir.backends.reference.interpreter import run_op
+    return run_op(step.op, operands)

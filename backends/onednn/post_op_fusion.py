@@ -206,7 +206,7 @@ class _Fusion:
         for op in self.ops:
             if op in self.taken:
                 continue
-            group = self._on_integers(op, fuse) or self._grown(_started(op, self.values), fuse)
+            group = self._on_integers(op, fuse) or self._grown(single_op_group(op, self.values), fuse)
             self.taken.update(group.ops)
             groups[group.ops[-1]] = group
         return [groups[op] for op in self.ops if op in groups]
@@ -355,7 +355,7 @@ class _Fusion:
         return [*found, (BinaryPostOp(algorithm, primitive.result), operand)]
 
 
-def _started(op: Operation, values: Values) -> Group:
+def single_op_group(op: Operation, values: Values) -> Group:
     """The op with the first primitive that is no reference of the library's, else with none."""
     group = Group([op])
     for candidate in _candidates(op, values):

@@ -6,12 +6,11 @@ Scratchpads are given by the caller at every execution, so that one primitive ma
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from ctypes import byref, c_char_p, c_void_p
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, cast
 
 from layout_ir.backends.onednn.library import Handle, Library
 from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
@@ -135,7 +134,7 @@ class Request:
 
     name: str
     arguments: tuple[Any, ...]
-    """Numbers, arrays of extents, and memory descriptors."""
+    """Numbers, arrays of extents, memory descriptors, and rows of these."""
     keep: tuple[Any, ...] = field(default=(), compare=False)
     """What `arguments` point to."""
 
@@ -153,9 +152,10 @@ class PrimitiveDescriptor:
         self.library = library
         self.request = request
         self.post_ops = tuple(post_ops)
+        self.quantization = tuple(quantization)
         attributes = _attributes(library, post_ops, quantization)
         create = getattr(library.api, f"dnnl_{request.name}_primitive_desc_create")
-        given = [a.handle if isinstance(a, MemoryDescriptor) else a for a in request.arguments]
+        given = [_passed(argument) for argument in request.arguments]
         pd = c_void_p()
         library.check(create(byref(pd), library.engine, *given, attributes.value), request.name)
         self._owner = Handle(pd, library.api.dnnl_primitive_desc_destroy)
@@ -235,9 +235,14 @@ def execute(
     library.check(api.dnnl_stream_wait(stream.value), "execution")
 
 
-def descriptor_array(descriptors: Sequence[MemoryDescriptor]) -> ctypes.Array[Any]:
-    """Descriptors as the array of pointers that a concat takes."""
-    return (c_void_p * len(descriptors))(*(d.handle for d in descriptors))
+def _passed(argument: Any) -> Any:
+    """An argument of a request as the library takes it: of descriptors the pointers."""
+    if isinstance(argument, MemoryDescriptor):
+        return argument.handle
+    if isinstance(argument, tuple):
+        row = cast("tuple[MemoryDescriptor, ...]", argument)
+        return (c_void_p * len(row))(*(descriptor.handle for descriptor in row))
+    return argument
 
 
 def _attributes(library: Library, post_ops: Sequence[PostOp], quantization: Sequence[Quantization]) -> Handle:

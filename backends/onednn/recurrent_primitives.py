@@ -12,10 +12,8 @@ activations, and of whose results only the first is used.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr
 from xdsl.ir import SSAValue
 
 from layout_ir.backends.onednn.library import Refused
@@ -24,6 +22,7 @@ from layout_ir.backends.onednn.op_primitives import Operand, OpPrimitive, Values
 from layout_ir.backends.onednn.primitives import INFERENCE, Argument, Request
 from layout_ir.dialects import nn
 from layout_ir.elements.numpy_types import Array
+from layout_ir.errors import LayoutError
 
 _DIRECTIONS = {"forward": (1, 1), "reverse": (2, 1), "bidirectional": (3, 2)}
 """By the name in ONNX the library's number, and how many directions that are."""
@@ -40,7 +39,7 @@ def recurrent_candidates(op: nn.OpaqueOp, values: Values) -> Iterator[OpPrimitiv
         return
     try:
         yield _recurrent(op, values)
-    except Refused:
+    except (Refused, LayoutError):  # an attribute of another kind
         return
 
 
@@ -49,16 +48,29 @@ def _recurrent(op: nn.OpaqueOp, values: Values) -> OpPrimitive:
     inputs = [next(given) if there else None for there in op.given_inputs]
     inputs += [None] * (8 - len(inputs))
     x, w, r, bias, lengths, hidden, cell, peepholes = inputs
-    direction, count = _DIRECTIONS[_attribute(op, "direction", "forward")]
-    size, is_lstm = _attribute(op, "hidden_size", 0), op.title == "LSTM"
     _check_usual(op)
-    if x is None or w is None or r is None or lengths is not None or peepholes is not None or not size:
+    if x is None or w is None or r is None or lengths is not None or peepholes is not None:
         raise Refused("sequences are of full length, without peepholes")
-    steps, batch, width = values.layout(x).shape
+    direction, count = _DIRECTIONS.get(op.node_attribute("direction", "forward"), (0, 0))
+    size, is_lstm = op.node_attribute("hidden_size", 0), op.title == "LSTM"
+    order = _LSTM_GATES if is_lstm else (0, 1, 2)
+    gates = len(order)
+    shape = values.layout(x).shape
+    if len(shape) != 3 or not count or not size:
+        raise Refused("the node is none of ONNX")
+    steps, batch, width = shape
+    state = (count, batch, size)
+    wanted = (
+        (w, (count, gates * size, width)),
+        (r, (count, gates * size, size)),
+        (bias, (count, 2 * gates * size)),
+        (hidden, state),
+        (cell, state),
+    )
+    if any(value is not None and values.layout(value).shape != extents for value, extents in wanted):
+        raise Refused("operands have other shapes than the attributes say")
     if count > 1 and batch > 1:
         raise Refused("directions of ONNX do not lie one behind the other in a batch")
-    gates = 4 if is_lstm else 3
-    order = _LSTM_GATES if is_lstm else (0, 1, 2)
     source = values.descriptor(x)
     result = values.descriptor(op.results[0], (steps, batch, count * size))
     packed: dict[int, tuple[Operand, MemoryDescriptor]] = {
@@ -68,9 +80,8 @@ def _recurrent(op: nn.OpaqueOp, values: Values) -> OpPrimitive:
     }
     if hidden is not None or cell is not None:
         for argument, value in ((Argument.SRC_1, hidden), (Argument.SRC_2, cell))[: 2 if is_lstm else 1]:
-            shape = (1, count, batch, size)
-            zeros = np.zeros(shape, np.float32)
-            packed[argument] = values.packed(zeros) if value is None else values.operand(value, shape)
+            zeros = np.zeros((1, *state), np.float32)
+            packed[argument] = values.packed(zeros) if value is None else values.operand(value, zeros.shape)
     states = [packed[k][1] if k in packed else None for k in (Argument.SRC_1, Argument.SRC_2)]
     weights = [packed[k][1] for k in (Argument.WEIGHTS, Argument.WEIGHTS_1)]
     offsets = packed[Argument.BIAS][1]
@@ -78,7 +89,7 @@ def _recurrent(op: nn.OpaqueOp, values: Values) -> OpPrimitive:
         arguments = (source, *states, *weights, None, None, offsets, result, None, None, 0)
     else:
         arguments = (source, states[0], *weights, offsets, result, None, 0)
-    name = "lstm" if is_lstm else "lbr_gru" if _attribute(op, "linear_before_reset", 0) else "gru"
+    name = "lstm" if is_lstm else "lbr_gru" if op.node_attribute("linear_before_reset", 0) else "gru"
     operands: dict[int, Operand] = {Argument.SRC: Operand(x, source)}
     operands |= {argument: operand for argument, (operand, _) in packed.items()}
     request = Request(f"{name}_forward", (INFERENCE, direction, *arguments))
@@ -86,23 +97,9 @@ def _recurrent(op: nn.OpaqueOp, values: Values) -> OpPrimitive:
     return OpPrimitive(request, operands, result, ())
 
 
-def _attribute(op: nn.OpaqueOp, name: str, default: Any) -> Any:
-    match op.node_attributes.data.get(name):
-        case IntegerAttr() as found:
-            return found.value.data
-        case FloatAttr() as found:
-            return found.value.data
-        case StringAttr() as found:
-            return found.data
-        case None:
-            return default
-        case _:
-            raise Refused(f"{name} is of another kind")
-
-
 def _check_usual(op: nn.OpaqueOp) -> None:
     unusual = {"activations", "activation_alpha", "activation_beta", "clip"} & set(op.node_attributes.data)
-    if unusual or _attribute(op, "input_forget", 0) or _attribute(op, "layout", 0):
+    if unusual or op.node_attribute("input_forget", 0) or op.node_attribute("layout", 0):
         raise Refused("activations, gates or the order of dims are not the usual ones")
 
 
@@ -129,7 +126,7 @@ def _bias(
     order: tuple[int, ...],
 ) -> Array:
     """Both biases of each gate added up; where the reset comes behind the product, that gate keeps them apart."""
-    apart = op.title == "GRU" and bool(_attribute(op, "linear_before_reset", 0))
+    apart = op.title == "GRU" and bool(op.node_attribute("linear_before_reset", 0))
     if value is None:
         return np.zeros((1, count, gates + apart, size), np.float32)
     both = _constant(values, value).reshape(count, 2, gates, size)[:, :, order]

@@ -197,6 +197,16 @@ def interpreter_of(module: ModuleOp, functions: InterpreterFunctions) -> Interpr
     return interpreter
 
 
+def run_op(op: Operation, operands: Sequence[Tensor]) -> Sequence[Tensor]:
+    """The results of one op on tensors. Raises LocatedError, naming the op, where it fails."""
+    if isinstance(op, OpaqueOp):
+        return run_opaque(op, operands)
+    semantics = semantics_of(op)
+    if type(op) not in SEMANTICS and semantics is not None:
+        return run_registered(op, semantics, operands)
+    return (ReferenceFunctions().run(op, operands),)
+
+
 def _check_type(type: Attribute, what: str, op: Operation) -> None:
     """Raises LocatedError where `type` is a tensor without a static shape, a known element type or a layout."""
     if not is_tensor(type) or has_layout(type):

@@ -6,14 +6,15 @@ go in and come out in their logical shape, whatever the formats of inputs and re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
-from typing import Any, Literal
+from collections.abc import MutableMapping
+from typing import Literal
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 
+from layout_ir.api.call_inputs import Inputs
+from layout_ir.api.program_arguments import arguments_of, entry_point
 from layout_ir.backends.reference.interpreter import (
     ReferenceFunctions,
     Trace,
@@ -23,16 +24,11 @@ from layout_ir.backends.reference.interpreter import (
 )
 from layout_ir.backends.reference.semantics import SEMANTICS, Semantics, layout_at_run_time
 from layout_ir.backends.reference.tensor import Tensor
-from layout_ir.diagnostics import LocatedError
-from layout_ir.dialects.layout import FillPadsOp, ReorderOp, dtype_of, strip_type
-from layout_ir.dialects.nn.model_names import names_in
-from layout_ir.elements.numpy_types import Array, storage
+from layout_ir.dialects.layout import FillPadsOp, ReorderOp, dtype_of
+from layout_ir.elements.numpy_types import Array
 from layout_ir.elements.quantization import Conversion
 from layout_ir.errors import LayoutError, public
-from layout_ir.foreign.scalar import is_number
 from layout_ir.forking import loading
-
-Inputs = Mapping[str, Any] | Sequence[Any]
 
 
 @public
@@ -72,76 +68,6 @@ def run(
     return [
         np.array(result.logical()) if isinstance(result, Tensor) else np.asarray(result) for result in results
     ]
-
-
-def entry_point(module: ModuleOp, name: str) -> FuncOp:
-    """Function `name` of `module`. Raises LayoutError, saying which there are, if there is none or it has no body."""
-    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
-    if name not in functions:
-        known = ", ".join(f"@{other}" for other in functions) or "none"
-        raise LayoutError(f"the module has no function @{name}, its functions: {known}")
-    if not functions[name].body.blocks:
-        raise LocatedError(f"function @{name} has no body to run", functions[name])
-    return functions[name]
-
-
-def input_names(function: FuncOp) -> list[str]:
-    """Names of the arguments, by which `run` takes them."""
-    types = function.function_type.inputs
-    given = names_in(function.arg_attrs, len(types))
-    hints = (
-        [argument.name_hint for argument in function.args] if function.body.blocks else [None] * len(types)
-    )
-    return [
-        name or hint or f"arg{number}" for number, (name, hint) in enumerate(zip(given, hints, strict=True))
-    ]
-
-
-def result_names(function: FuncOp) -> list[str]:
-    """Names of the results: the ONNX name where the module was imported, else result0 and so on."""
-    given = names_in(function.res_attrs, len(function.function_type.outputs))
-    return [name or f"result{number}" for number, name in enumerate(given)]
-
-
-def arguments_of(function: FuncOp, inputs: Inputs) -> list[Tensor | float]:
-    """The values of the arguments, from inputs by position or name. Raises LayoutError where they do not fit."""
-    names = input_names(function)
-    title = f"@{function.sym_name.data}"
-    if isinstance(inputs, Mapping):
-        wrong = [name for name in names if name not in inputs] + [
-            name for name in inputs if name not in names
-        ]
-        if wrong:
-            problem = "is missing" if wrong[0] in names else "is no input"
-            raise LayoutError(
-                f"'{wrong[0]}' {problem}: {title} takes {_listed(names)}, given are {_listed(inputs)}"
-            )
-        inputs = [inputs[name] for name in names]
-    if len(inputs) != len(names):
-        raise LayoutError(f"{title} takes {len(names)} inputs ({_listed(names)}), given are {len(inputs)}")
-    types = list(function.function_type.inputs)
-    return [_argument(name, type, value) for name, type, value in zip(names, types, inputs, strict=True)]
-
-
-def _argument(name: str, type: Attribute, value: Any) -> Tensor | float:
-    if is_number(type):
-        if np.ndim(value) != 0:
-            raise LayoutError(f"input '{name}' is {type}, the array given has {np.ndim(value)} dims")
-        return np.asarray(value).item()
-    dtype, layout = dtype_of(type), layout_at_run_time(type)
-    array = np.asarray(value)
-    if dtype == "bf16" and array.dtype.name == "bfloat16":
-        array = array.view(np.uint16)
-    if array.shape != layout.shape or array.dtype != storage(dtype):
-        given = "x".join(map(str, array.shape)) or "a scalar"
-        raise LayoutError(
-            f"input '{name}' is {strip_type(type)}, the array given is {given} of {array.dtype}"
-        )
-    return Tensor.store(array, layout, dtype)
-
-
-def _listed(names: Any) -> str:
-    return ", ".join(f"'{name}'" for name in names) or "none"
 
 
 def _compiled_moves(module: ModuleOp) -> dict[type[Operation], Semantics]:

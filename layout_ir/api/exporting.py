@@ -11,7 +11,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from layout_ir.algebra.format import Format
 from layout_ir.algebra.tag import names_for
-from layout_ir.api.execute import entry_point
+from layout_ir.api.program_arguments import entry_point
 from layout_ir.dialects.layout import (
     ReorderOp,
     format_of,

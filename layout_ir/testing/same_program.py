@@ -17,7 +17,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from layout_ir.api.execute import Inputs, entry_point, run
+from layout_ir.api.call_inputs import Inputs
+from layout_ir.api.execute import run
+from layout_ir.api.program_arguments import entry_point
 from layout_ir.api.program_text import context
 from layout_ir.backends.reference.interpreter import check_types
 from layout_ir.backends.reference.tensor import Tensor

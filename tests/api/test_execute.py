@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from layout_ir.api.execute import entry_point, input_names, run
+from layout_ir.api.execute import run
+from layout_ir.api.program_arguments import entry_point, input_names
 from layout_ir.backends.reference.tensor import Tensor
 from layout_ir.dialects.layout import FillPadsOp, ReorderOp
 from layout_ir.elements.numpy_types import storage, widen

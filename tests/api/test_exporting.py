@@ -66,8 +66,15 @@ def test_any_random_program_goes_out_and_comes_in_again(seed: int, ops: int):
 
 def _check_random_program(seed: int, ops: int, optimized: bool) -> None:
     module, shape = random_program(seed, ops)
-    x = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    random = np.random.default_rng(seed)
+    x = random.standard_normal(shape).astype(np.float32)
     want = li.run(module, [x], reorders="reference")
+    # A chain of norms and quotients magnifies the rounding of kernels as it magnifies such changes of its input.
+    changed = x * (1 + random.uniform(-1, 1, shape) * 2.0**-18).astype(np.float32)
+    rounding = [
+        np.abs(there - here).max(initial=0)
+        for there, here in zip(li.run(module, [changed], reorders="reference"), want, strict=True)
+    ]
     if optimized:
         li.optimize(module, target="onnx")
     types = [value.type for op in module.walk() for value in op.results]
@@ -76,8 +83,8 @@ def _check_random_program(seed: int, ops: int, optimized: bool) -> None:
     check(model)
     again = li.from_onnx(model)
     for got in (evaluate(model, [x]), li.run(again, [x])):
-        for ours, theirs in zip(got, want, strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
+        for ours, theirs, noise in zip(got, want, rounding, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4 + 4 * noise)
 
 
 def test_negative_what_is_no_program():

@@ -78,7 +78,7 @@ def test_inputs_come_from_a_file(program: str, tmp_path: Path, capsys: pytest.Ca
 def test_negative_outputs_that_differ_are_named(
     model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    from layout_ir.api.compiling import Executable
+    from layout_ir.api.executable import Executable
 
     right = Executable.__call__
 

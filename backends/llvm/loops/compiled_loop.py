@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from layout_ir.backends.llvm.loops.loop_emitter import OUTSIDE, LoopProgram, emit_loops
+from layout_ir.backends.llvm.loops.loop_calls import argument_row, check_indices
+from layout_ir.backends.llvm.loops.loop_emitter import LoopProgram, emit_loops
 from layout_ir.backends.llvm.machine.machine import Machine, host
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.llvm.runtime.jit import Code
 from layout_ir.caches import keeps_kernels
-from layout_ir.errors import LayoutError
 
 _SIGNATURE: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -32,7 +32,7 @@ class CompiledLoop:
     """
 
     def __init__(self, code: Code, program: LoopProgram, threads: int) -> None:
-        self._code = code  # keeps the machine code
+        self.code = code  # kept as long as this
         self.tensors = len(program.tensors)
         """How many addresses a call takes, the result's last."""
         self.has_indices = any(tensor.gathered is not None for tensor in program.tensors)
@@ -47,7 +47,7 @@ class CompiledLoop:
 
     def arguments(self) -> NDArray[np.uint64]:
         """A row of numbers for calls, in which the addresses are to be filled in."""
-        return np.zeros(self.tensors + OUTSIDE, np.uint64)
+        return argument_row(self.tensors)
 
     def __call__(self, arguments: int) -> None:
         """Runs on the tensors whose addresses the row at address `arguments` has."""
@@ -64,14 +64,6 @@ class CompiledLoop:
         arguments[: self.tensors] = [array.ctypes.data for array in arrays]
         self(int(arguments.ctypes.data))
         check_indices(arguments)
-
-
-def check_indices(arguments: NDArray[np.uint64], what: str = "the tensor") -> None:
-    """Raises LayoutError where the call of these arguments met an index outside of its dim, and forgets it."""
-    if arguments[-OUTSIDE]:
-        arguments[-OUTSIDE] = 0
-        index = int(arguments[-1:].view(np.int64)[0])
-        raise LayoutError(f"an index of {what} is outside of the dim that it is of: {index}")
 
 
 def compile_loop(program: LoopProgram, *, threads: int = 1, target: Machine | None = None) -> CompiledLoop:

@@ -24,11 +24,11 @@ from layout_ir.backends.llvm.loops.vector_numpy import (
     Number,
     Vector,
     VectorNumPy,
-    VectorType,
     converted,
     rounded,
 )
 from layout_ir.elements.element_types import element_type
+from layout_ir.elements.scalar_type import ScalarType, computed_dtype
 from layout_ir.errors import LayoutError
 
 python: Any = operator
@@ -72,9 +72,9 @@ class Symbolic:
     # What definitions ask of an array ---------------------------------------------------------------------------
 
     @property
-    def dtype(self) -> VectorType:
+    def dtype(self) -> ScalarType:
         """The element type."""
-        return VectorType(self.dtype_name)
+        return ScalarType(self.dtype_name)
 
     @property
     def size(self) -> int:
@@ -90,7 +90,7 @@ class Symbolic:
         """The same elements: where they lie is no part of the graph."""
         return self
 
-    def astype(self, dtype: VectorType) -> Symbolic:
+    def astype(self, dtype: ScalarType) -> Symbolic:
         """Integers as integers of another type, with wrap-around."""
         return _applied(partial(converted, dtype=dtype.name), self, dtype=dtype.name)
 
@@ -207,7 +207,7 @@ class SymbolicNumPy:
         return self.add.reduce(x) / self.count
 
     @staticmethod
-    def iinfo(dtype: VectorType) -> Any:
+    def iinfo(dtype: ScalarType) -> Any:
         """The bounds of an integer type."""
         return VectorNumPy.iinfo(dtype)
 
@@ -270,8 +270,7 @@ for _name in (
 
 def cast_to(x: Symbolic, dtype: str) -> Symbolic:
     """`x` as nn.cast has it."""
-    target = "f32" if dtype in ("f16", "bf16") else dtype
-    return _applied(partial(converted, dtype=dtype), x, dtype=target)
+    return _applied(partial(converted, dtype=dtype), x, dtype=computed_dtype(dtype))
 
 
 def rounded_to(x: Symbolic, dtype: str) -> Symbolic:

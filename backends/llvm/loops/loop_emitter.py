@@ -40,9 +40,6 @@ from layout_ir.backends.llvm.machine.machine import Machine
 from layout_ir.elements.element_types import bits_of
 from layout_ir.errors import LayoutError
 
-OUTSIDE = 2
-"""Numbers behind the addresses of a kernel's arguments: 1 where an index was outside of its dim, and that index."""
-
 ARGUMENT_FOLDS = {"arg_maximum": "maximum", "arg_minimum": "minimum"}
 """Folds of pairs, an element and its index, that give the index of the first of the greatest or least elements."""
 

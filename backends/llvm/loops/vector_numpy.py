@@ -9,12 +9,12 @@ has it at once. f16 and bf16 are computed in f32, as there, and rounded when an 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from layout_ir.backends.llvm.emission.kernels.conversion_arithmetic import has_rounding, lane_type
 from layout_ir.backends.llvm.loops.float_functions import FloatFunctions
-from layout_ir.elements.element_types import ElementType, element_type
+from layout_ir.elements.element_types import element_type
+from layout_ir.elements.scalar_type import IntegerBounds, ScalarType, computed_dtype
 from layout_ir.errors import LayoutError
 
 Number = float | int | bool
@@ -23,40 +23,9 @@ COMPUTED = ("f16", "bf16", "f32", "f64", "i8", "ui8", "i32", "i64", "i1")
 """Element types of tensors that loops compute with."""
 
 
-def computed_dtype(dtype: str) -> str:
-    """The element type in which ops on `dtype` are computed."""
-    return "f32" if dtype in ("f16", "bf16") else dtype
-
-
 def register_element(dtype: str) -> str:
     """The LLVM type of a lane in registers: a truth value has one bit there, and a byte in memory."""
     return {"f32": "float", "f64": "double", "i1": "i1"}.get(dtype) or lane_type(dtype)
-
-
-class _Bounds(NamedTuple):
-    min: int
-    max: int
-
-
-@dataclass(frozen=True, slots=True)
-class VectorType:
-    """What functions ask of the `dtype` of an array."""
-
-    name: str
-
-    @property
-    def known(self) -> ElementType:
-        """What the table of element types says."""
-        return element_type(self.name)
-
-    @property
-    def kind(self) -> str:
-        """NumPy's letter: f, i, u or b."""
-        return {"float": "f", "signed": "i", "unsigned": "u", "bool": "b"}[self.known.kind]
-
-    def type(self, number: Number) -> Number:
-        """`number`, which becomes a constant of this type where it meets a Vector."""
-        return number
 
 
 class Vector:
@@ -71,9 +40,9 @@ class Vector:
         self.dtype_name = dtype
 
     @property
-    def dtype(self) -> VectorType:
+    def dtype(self) -> ScalarType:
         """The element type."""
-        return VectorType(self.dtype_name)
+        return ScalarType(self.dtype_name)
 
     @property
     def type(self) -> str:
@@ -176,7 +145,7 @@ class Vector:
     def __ne__(self, other: object) -> Vector:  # pyright: ignore[reportIncompatibleMethodOverride]
         return self._compared(other, "une ne ne")
 
-    def astype(self, dtype: VectorType) -> Vector:
+    def astype(self, dtype: ScalarType) -> Vector:
         """Integers and truth values as integers, with wrap-around."""
         return converted(self, dtype.name)
 
@@ -194,9 +163,9 @@ class VectorNumPy:
     """The functions of NumPy that definitions use, and `erf`, which it lacks, on Vectors."""
 
     @staticmethod
-    def iinfo(dtype: VectorType) -> _Bounds:
+    def iinfo(dtype: ScalarType) -> IntegerBounds:
         """The bounds of an integer type."""
-        return _Bounds(*map(int, dtype.known.range))
+        return dtype.bounds
 
     @staticmethod
     def broadcast_arrays(*vectors: Vector) -> tuple[Vector, ...]:

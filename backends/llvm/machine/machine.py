@@ -65,7 +65,7 @@ class Machine:
     @property
     def profile(self) -> MachineProfile:
         """How its memory behaves: as measured, else as its caches let one expect."""
-        return self.measured or built_in_profile(self.l2, self.l3)
+        return self.measured or built_in_profile(self.l2, self.l3, self.cpu)
 
     @property
     def ways(self) -> tuple[tuple[int, int], tuple[int, int]]:

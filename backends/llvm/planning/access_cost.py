@@ -19,7 +19,8 @@ which of two plans has more of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import gcd, prod
+from dataclasses import replace
+from math import gcd, log, prod
 from operator import index
 from typing import NamedTuple
 
@@ -69,6 +70,9 @@ _TLB_ENTRIES = 64
 _STAGING_PART = 0.25
 """Of what a line costs, what it costs more by the way through a staging buffer, for which short pieces are read."""
 
+_IDLE = 0.97
+"""The gain below which prefetches are left out where the processor follows what is read: by less, nothing is known."""
+
 Walk = list[tuple[int, int]]
 """(count, stride) of loops, the innermost first."""
 
@@ -110,7 +114,8 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
     else:
         line = profile.cached_ns if volume <= limit else profile.memory_ns
     if isinstance(step.kernel, Staged):
-        line += _STAGING_PART * line
+        # A block that lies together needs no line of its destination before it is streamed: the way costs time in L1.
+        line += _STAGING_PART * (profile.streamed_ns if _streams_interval(step.kernel) else line)
     lines_read, lines_written = _volume(reads) / LINE, _volume(writes) / LINE
     return (
         line * (lines_read + lines_written) / 2
@@ -119,6 +124,10 @@ def _step_cost(step: Step, volume: int, pair: ElementPair, machine: Machine, thr
         * lines_read
         + _jump_cost(written, machine, _WRITES_IN_FLIGHT, line, streams=step.kernel.streaming) * lines_written
     )
+
+
+def _streams_interval(kernel: Staged) -> bool:
+    return kernel.streaming and kernel.rows == 1 and not kernel.then
 
 
 def _prefetches(step: Step, kernel: Kernel) -> bool:
@@ -135,6 +144,8 @@ def _jump_cost(side: Side, machine: Machine, in_flight: int, line: float, *, str
     # Begun lines must stay until they are whole, beside those of the other side.
     few = min(side.jumps, in_flight) if side.piece >= LINE else 2 * side.jumps
     cost = _JUMP * profile.cached_ns
+    if streams:
+        cost += profile.streamed_jump_ns * _scattered(side.jumps)
     if few > l1:
         cost += profile.l1_conflict_ns * (_STREAMED_CONFLICT if streams else 1)
     if streams and few > l1 and side.jumps > l2:
@@ -148,6 +159,28 @@ def _jump_cost(side: Side, machine: Machine, in_flight: int, line: float, *, str
     if streams and side.piece < LINE:
         cost += profile.memory_ns  # a line that is not written whole is read first
     return cost * LINE / side.piece
+
+
+def _scattered(jumps: int) -> float:
+    """Of what a line costs more that is streamed to one of many places, what it costs with so many."""
+    share = log(jumps / _WRITTEN_SEQUENCES) / log(_WRITES_IN_FLIGHT / _WRITTEN_SEQUENCES)
+    return min(max(share, 0.0), 1.0)
+
+
+def without_idle_prefetches(step: Step, pair: ElementPair, machine: Machine) -> Step:
+    """`step`, without prefetches of its next iteration where they only cost time, by the profile.
+
+    They do where the processor itself follows the few sequences that are read, a page or more of each, and tiles read
+    them in so small parts that there are many prefetches.
+    """
+    kernel = step.kernel.steps[0].kernel if isinstance(step.kernel, Staged) else step.kernel
+    if step.prefetch is None or machine.profile.prefetch_gain > _IDLE or not isinstance(kernel, Tile):
+        return step
+    width = kernel.width if pair.conversion is None else pair.src
+    if index(kernel.block("cols")) * width >= LINE:
+        return step
+    read = _side(_walks(step, pair)[0], machine.profile.sequences, machine)
+    return replace(step, prefetch=None) if read.jumps == 1 or read.piece >= PAGE else step
 
 
 def _held(stride: int, ways: tuple[int, int]) -> int:
@@ -234,8 +267,12 @@ def _tile_walks(tile: Tile, pair: ElementPair) -> tuple[Walk, Walk]:
     row = index(tile.rows.stride)
     high, wide = index(tile.block("rows")), index(tile.block("cols"))
     reads: Walk = [(wide * src, 1), (index(tile.valid or high), row)]
-    # Columns that are folded have had all their turns before the next rows have theirs.
     columns = [(index(count), index(stride)) for count, stride in tile.cols.loops]
+    if tile.cols.fold and tile.streaming and tile.schedule[0].axis == "cols":
+        columns = [
+            (wide, columns[0][1])
+        ]  # a block of them, whose rows have their turns before the next block
+    # Columns that are folded have else had all their turns before the next rows have theirs.
     writes: Walk = [(high * dst, 1), *(columns if tile.cols.fold else [(wide, index(tile.cols.stride))])]
     extents = {"rows": index(tile.rows.count), "cols": index(tile.cols.count)}
     blocks: list[tuple[str, int, int]] = []

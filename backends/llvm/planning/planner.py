@@ -19,7 +19,7 @@ from layout_ir.algebra.layout import Layout
 from layout_ir.algebra.refinement import Nest, StridedLoop, refine
 from layout_ir.algebra.refinement import TableLoop as RefinedTableLoop
 from layout_ir.backends.llvm.machine.machine import LINE, Machine
-from layout_ir.backends.llvm.planning.access_cost import steps_cost
+from layout_ir.backends.llvm.planning.access_cost import steps_cost, without_idle_prefetches
 from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.index_splitting import (
     Domain,
@@ -34,6 +34,7 @@ from layout_ir.backends.llvm.planning.out_of_cache import out_of_cache
 from layout_ir.backends.llvm.planning.parallel import for_threads
 from layout_ir.backends.llvm.planning.schedule import element_steps, fill_step
 from layout_ir.backends.llvm.planning.staging import staged_tiles
+from layout_ir.backends.llvm.planning.streamed_tiles import streamed_orders
 from layout_ir.backends.llvm.planning.tiles import in_cache
 from layout_ir.backends.llvm.planning.variants import variants
 from layout_ir.dialects.kernel.plan import Level, Loop, Plan, Step, TableLoop
@@ -47,6 +48,9 @@ _MAX_DOMAINS = 16
 
 _TIE = 0.02
 """Of two plans whose expected times differ by no more than this part of them, neither is known to be the faster."""
+
+_CLEARLY = 0.1
+"""What another order of lines that are streamed must save: what the rules give was the best where it was measured."""
 
 
 def candidates(
@@ -71,7 +75,14 @@ def candidates(
             for parts in [[step], *reordered(step, pair, machine)]
         ]
         if machine.streams:
-            orders += [streamed(work.steps, pair, machine), *(streamed_in_order(x, pair) for x in orders)]
+            past = streamed(work.steps, pair, machine)
+            orders += [past, *(streamed_in_order(x, pair) for x in orders)]
+            if pair.conversion is None:
+                orders += [
+                    [*past[:k], *parts, *past[k + 1 :]]
+                    for k, step in enumerate(past)
+                    for parts in streamed_orders(step, machine)
+                ]
         plans += [replace(first, steps=tuple(_for_threads(steps, threads))) for steps in orders]
     return list(dict.fromkeys(plans))
 
@@ -155,8 +166,8 @@ def _scheduled(
     through = [out_of_cache(step, pair, machine) for step in steps]
     if isinstance(volume, SymInt):
         return through
-    past = streamed(steps, pair, machine)
     cost = partial(steps_cost, volume=volume, pair=pair, machine=machine, threads=threads)
+    past = _streamed_in_best_order(streamed(steps, pair, machine), pair, machine, cost)
     orders = [[[step], *reordered(step, pair, machine)] for step in through]
     cached = [part for options in orders for part in _cheapest(options, cost)]
     if not may_stream:
@@ -168,11 +179,27 @@ def _scheduled(
     return past if stream else _cheapest([past, cached] if by_volume else [cached, past], cost)
 
 
-def _cheapest(options: Sequence[list[Step]], cost: Callable[[list[Step]], float]) -> list[Step]:
-    """The option that costs the least; the first, unless another one costs clearly less."""
+def _streamed_in_best_order(
+    steps: Sequence[Step], pair: ElementPair, machine: Machine, cost: Callable[[list[Step]], float]
+) -> list[Step]:
+    """`steps`, which bypass the caches, each in the order of its lines that the profile makes clearly the best."""
+    plain = [without_idle_prefetches(step, pair, machine) for step in steps]
+    if pair.conversion is not None or not machine.profile.streamed_jump_ns:
+        return plain
+    return [
+        part
+        for step in plain
+        for part in _cheapest([[step], *streamed_orders(step, machine)], cost, _CLEARLY)
+    ]
+
+
+def _cheapest(
+    options: Sequence[list[Step]], cost: Callable[[list[Step]], float], tie: float = _TIE
+) -> list[Step]:
+    """The option that costs the least; the first, unless another one costs less by more than `tie` of it."""
     costs = [cost(option) for option in options]
     least = min(range(len(options)), key=costs.__getitem__)
-    return options[least] if costs[least] < (1 - _TIE) * costs[0] else options[0]
+    return options[least] if costs[least] < (1 - tie) * costs[0] else options[0]
 
 
 def reordered(step: Step, pair: ElementPair, machine: Machine) -> Iterator[list[Step]]:

@@ -93,6 +93,11 @@ class Reorder:
         return self._checked.kernel
 
     @property
+    def code(self) -> Code:
+        """The machine code, which lives as long as this kernel."""
+        return self._checked.code
+
+    @property
     def signature(self) -> str:
         """The C prototype of the function at `address`. Part 0 of 1 is the whole reorder.
 

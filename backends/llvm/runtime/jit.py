@@ -84,6 +84,9 @@ class Code:
     where it is there, without the text being made, and put there where not.
     """
 
+    object_code: bytes
+    """The object that was linked, for who keeps it elsewhere."""
+
     def __init__(
         self, text: str | Callable[[], str], machine: Machine, names: Sequence[str], *, level: int = 1, key: str = "",
     ) -> None:  # fmt: skip
@@ -95,8 +98,19 @@ class Code:
         with _lock:
             data = bytes(_generator(machine, level).emit_object(llvm.parse_assembly(text)))
             self._library: Any = _linked(data, names)
+        self.object_code = data
         if key:
             code_cache.write(file, data)
+
+    @classmethod
+    def of_object(cls, data: bytes, names: Sequence[str]) -> Code:
+        """The functions `names` of an object that was made for this machine. Raises RuntimeError for what is none."""
+        _initialized(native=True)
+        code = cls.__new__(cls)
+        with _lock:
+            code._library = _linked(data, names)
+        code.object_code = data
+        return code
 
     def _takes(self, data: bytes, names: Sequence[str]) -> bool:
         """Whether `data` is the object that it should be."""
@@ -105,6 +119,7 @@ class Code:
                 self._library = _linked(data, names)
         except RuntimeError:  # whole, but not what its name says
             return False
+        self.object_code = data
         return True
 
     def address(self, name: str) -> int:

@@ -1,8 +1,11 @@
 """The profile of this machine, measured with kernels of our own in some three seconds at most.
 
-Copies and three transpositions are run through the caches and past them, at volumes from a quarter of the last level to
-one and a half: from where on the second way wins, and stays ahead, stores bypass the caches. Copies of single lines to
-places that share sets of a cache, or lie in many pages, against such as do not, give the prices of conflicts and pages.
+Copies and two transpositions are run through the caches and past them, at volumes from a little more than L2 holds to
+one and a half times the last level: from where on the second way wins, and stays ahead, stores bypass the caches. What
+of the last level is ours may be little of what is reported, as on a virtual machine, and a core may write faster past
+it than into it; so nothing is derived from its size but where to stop. Copies of single lines to places that share sets
+of a cache, or lie in many pages, against such as do not, give the prices of conflicts and pages; the same past the
+caches, what scattered lines cost there.
 Of every figure the least of some rounds counts, for whatever else the machine does only adds; contenders take turns.
 Lines of several sequences by turns, against those of one, say how many are followed; calls of a thread that sleeps,
 against such of one that spins, how long waking takes.
@@ -19,6 +22,7 @@ from operator import index
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from layout_ir.algebra.format import Format
@@ -28,7 +32,7 @@ from layout_ir.backends.llvm.planning.element_pair import ElementPair
 from layout_ir.backends.llvm.planning.planner import make_plan, streams
 from layout_ir.backends.llvm.runtime import thread_pool
 from layout_ir.backends.llvm.runtime.compiled_plan import load
-from layout_ir.backends.llvm.runtime.timing import Limits, race, touched_bytes
+from layout_ir.backends.llvm.runtime.timing import Limits, race
 from layout_ir.dialects.kernel.plan import Copy, Loop, Plan, Step
 from layout_ir.elements.quantization import Conversion
 
@@ -38,12 +42,26 @@ SECONDS = 2.5
 _LARGEST = 192 << 20
 """Bytes of source and destination of the largest volume, whatever the last level holds."""
 
+_TOUCHING = 0.2
+"""Of the time there is, what may pass until memory is ours: a page that nobody has had takes the longer, the more
+layers of virtual machines have to find one. Volumes that do not fit into what there is then are left out."""
+
+_PARTS = 16
+"""Parts in which it is taken."""
+
+_SPARE = 1 << 20
+"""Bytes beyond the volume, for what is moved in whole groups."""
+
+_PAGE = 4096
+
 _TIMES = 3
 """Measurements of everything, as far as there is time."""
 
-_ROUNDS = 5
-"""Turns of every contender."""
+_ROUNDS, _FEWEST = 5, 3
+"""Turns of every contender, and those that it has where they take longer than they should."""
 
+_SHARE = 0.08
+"""Of the time there is, what contenders may take together before turns beyond the fewest are left out."""
 
 _PIECES = 64
 """Lines that are written side by side where conflicts are measured."""
@@ -71,7 +89,7 @@ when it is ours again."""
 def measure_profile(seconds: float = SECONDS) -> MachineProfile:
     """What memory of this machine is like, found in about so many seconds."""
     start = perf_counter()
-    measurement = _Measurement(detected(), start + seconds)
+    measurement = _Measurement(detected(), seconds)
     found = [measurement.profile()]
     while len(found) < _TIMES and perf_counter() + (perf_counter() - start) / len(found) < start + seconds:
         found.append(measurement.profile())
@@ -83,25 +101,30 @@ def measure_profile(seconds: float = SECONDS) -> MachineProfile:
 
 
 class _Measurement:
-    """Buffers, and the time by which parts not yet begun are left out."""
+    """Buffers, volumes that fit into them, and the time by which parts not yet begun are left out."""
 
-    def __init__(self, machine: Machine, deadline: float) -> None:
-        self.machine, self.deadline = machine, deadline
-        largest = min(3 * machine.l3 // 2, _LARGEST)
-        self.volumes = sorted({min(machine.l3 * k // 8, largest) for k in (2, 3, 4, 5, 6, 8, 12)})
-        self.buffers: tuple[NDArray[Any], NDArray[Any]] = (
-            touched_bytes(largest + (1 << 20)), touched_bytes(largest + (1 << 20)),
-        )  # fmt: skip
+    def __init__(self, machine: Machine, seconds: float) -> None:
+        start = perf_counter()
+        self.machine, self.deadline, self.patience = machine, start + seconds, _SHARE * max(seconds, 0.0)
+        largest = max(min(3 * machine.l3 // 2, _LARGEST), 8 * machine.l2)
+        sizes = (
+            2 * largest // 3 + _SPARE,
+            largest // 2 + _SPARE,
+        )  # a source that is converted takes two thirds
+        self.buffers = _touched(sizes, 4 * machine.l2 + _SPARE, start + _TOUCHING * seconds)
+        largest = min(3 * (self.buffers[0].size - _SPARE) // 2, 2 * (self.buffers[1].size - _SPARE))
+        self.volumes = _volumes(machine, largest)
 
     def profile(self) -> MachineProfile:
         """The built-in profile with whatever there is time to measure."""
         machine = self.machine
         found = replace(
-            built_in_profile(machine.l2, machine.l3), source=f"measured on {_printable(processor_name())}"
+            built_in_profile(machine.l2, machine.l3, machine.cpu),
+            source=f"measured on {_printable(processor_name())}",
         )
         parts: Sequence[Callable[[MachineProfile], MachineProfile]] = (
-            self._lines, self._conflicts, self._sequences, self._streaming_volumes, self._dispatch,
-            self._wake, self._prefetch_distance,
+            self._streaming_volumes, self._lines, self._conflicts, self._scattered_streams, self._sequences,
+            self._dispatch, self._wake, self._prefetch_gain, self._prefetch_distance,
         )  # fmt: skip
         for part in parts:
             if perf_counter() < self.deadline:
@@ -112,7 +135,7 @@ class _Measurement:
         """The least time of a call of each."""
         x, y = (int(buffer.ctypes.data) for buffer in self.buffers)
         calls = {str(k): partial(load(plan, self.machine), x, y) for k, plan in enumerate(plans)}
-        limits = Limits(seconds=inf, fewest=rounds, most=rounds, batch=0.001)
+        limits = Limits(seconds=self.patience, fewest=min(rounds, _FEWEST), most=rounds, batch=0.001)
         times = race(calls, lambda _: inf, limits)
         return [times.best(name) for name in calls]
 
@@ -130,8 +153,10 @@ class _Measurement:
             name: _believed(1e9 * time / number, getattr(profile, name))
             for name, time, number in zip(names, times, lines, strict=True)
         }
-        if prices["cached_ns"] > prices["streamed_ns"]:
-            return profile  # what the caches hold is not copied faster past them: something else used them
+        if prices["cached_ns"] > prices["streamed_ns"] and profile.streaming_volume_few > cached:
+            return (
+                profile  # at this volume streamed stores did not win before: something else used the caches
+            )
         return replace(profile, **prices)
 
     def _streaming_volumes(self, profile: MachineProfile) -> MachineProfile:
@@ -158,7 +183,7 @@ class _Measurement:
 
     def _crossover(self, plan: Callable[[int, bool], Plan], built_in: int) -> int:
         """The volume from which on streamed stores win; the built-in one where time is short or no plan streams."""
-        # The largest volume at which they lose, and the smallest at which they win, from which on they do.
+        # Of the volumes, the largest at which they lose, and the smallest at which they win, from which on they do.
         low, high = -1, len(self.volumes) - 1
         while high - low > 1:
             if perf_counter() > self.deadline:
@@ -193,18 +218,49 @@ class _Measurement:
             page_ns=_believed(pages - free, profile.page_ns),
         )
 
+    def _scattered_streams(self, profile: MachineProfile) -> MachineProfile:
+        """What lines cost more that are streamed to places a page apart by turns, than to one place after the other."""
+        if not self.machine.streams:
+            return profile
+        (stride, _), _ = self.machine.ways
+        plans = [_scattered_lines(self._beyond_l2() // 2, stride, k, streaming=True) for k in (1, _PIECES)]
+        one, many = (
+            1e9 * time / (index(plan.dst_bytes) / LINE)
+            for plan, time in zip(plans, self._seconds(plans, 2 * _ROUNDS), strict=True)
+        )
+        return replace(profile, streamed_jump_ns=round(min(max(many - one, 0.0), profile.memory_ns), 3))
+
     def _sequences(self, profile: MachineProfile) -> MachineProfile:
-        volume = self.machine.l3 // 2
+        volume = self._beyond_l2()
         one, *several = self._seconds([_by_turns(volume // 2, k) for k in (1, *_SEQUENCES)], 2 * _ROUNDS)
         followed = takewhile(lambda pair: pair[1] <= _LOSS * one, zip(_SEQUENCES, several, strict=True))
         return replace(profile, sequences=max((number for number, _ in followed), default=1))
 
+    def _beyond_l2(self) -> int:
+        """Bytes, half of the last level at most, that L2 holds a small part of."""
+        return min(self.machine.l3 // 2, 16 * self.machine.l2, self.volumes[-1] // 2)
+
     # Prefetches and threads ------------------------------------------------------------------------------------------
+
+    def _prefetch_gain(self, profile: MachineProfile) -> MachineProfile:
+        """Of blocks of eight channels: the time without prefetches of the next block, over that with them."""
+        image = 64 * 56 * 56 * 4
+        layouts = [
+            Format.of(tag).bind((max(self._beyond_l2() // image, 1), 64, 56, 56))
+            for tag in ("nchw", "nChw8c")
+        ]
+        built_in = replace(self.machine, measured=replace(profile, prefetch_gain=1.0))
+        plan = make_plan(layouts[0], layouts[1], ElementPair(4, 4), 0, built_in, stream=True)
+        without = replace(plan, steps=tuple(replace(step, prefetch=None) for step in plan.steps))
+        if plan == without or not streams(plan):
+            return profile
+        with_them, without_them = self._seconds([plan, without], 2 * _ROUNDS)
+        return replace(profile, prefetch_gain=round(_believed(without_them / with_them, 1.0), 3))
 
     def _prefetch_distance(self, profile: MachineProfile) -> MachineProfile:
         distances = 256, 128, 512, 1024
-        rows, cols = 2048, max(self.machine.l3 // 2 // (2048 * 4) // 16 * 16 + 16, 1040)
-        rows = min(rows, _LARGEST // 2 // (4 * cols) // 16 * 16)
+        cols = max(self._beyond_l2() // (2048 * 4) // 16 * 16 + 16, 1040)
+        rows = min(2048, (self.volumes[-1] // 2) // (4 * cols) // 16 * 16)
         layouts = [Format.of(tag).bind((rows, cols)) for tag in ("ab", "ba")]
         plans: list[Plan] = []
         for distance in distances:
@@ -255,6 +311,32 @@ class _Measurement:
         )
 
 
+def _volumes(machine: Machine, largest: int) -> list[int]:
+    """Bytes of source and destination that are tried, from what L2 does not hold up to `largest`."""
+    steps = [machine.l2 * k << shift for shift in range(40) for k in (2, 3)]
+    parts = [machine.l3 * k // 8 for k in (2, 3, 4, 5, 6, 8, 12)]
+    least = 3 * machine.l2 // 2
+    return sorted({least, *(volume for volume in (*steps, *parts) if least < volume < largest), largest})
+
+
+def _touched(sizes: Sequence[int], least: int, end: float) -> list[NDArray[Any]]:
+    """Buffers of these sizes whose pages are there, or after `end` of the same part of each, at least of `least` bytes.
+
+    Pages are there once they are written: those that were never share one of zeros, which is in the caches.
+    """
+    buffers = [np.empty(size + _PAGE, np.uint8) for size in sizes]
+    buffers = [
+        buffer[-int(buffer.ctypes.data) % _PAGE :][:size] for buffer, size in zip(buffers, sizes, strict=True)
+    ]
+    for part in range(1, _PARTS + 1):
+        for buffer in buffers:
+            buffer[buffer.size * (part - 1) // _PARTS : buffer.size * part // _PARTS] = 1
+        found = [buffer[: buffer.size * part // _PARTS] for buffer in buffers]
+        if perf_counter() > end and min(buffer.size for buffer in found) >= least:
+            return found
+    return buffers
+
+
 def _believed(measured: float, built_in: float) -> float:
     return round(min(max(measured, built_in / _BELIEVED), built_in * _BELIEVED), 3)
 
@@ -269,13 +351,13 @@ def _copy(size: int, *, streaming: bool) -> Plan:
     return _plan(blocks << 12, Step((), 0, 0, Copy(1 << 12, Loop(blocks, 1 << 12, 1 << 12), streaming)))
 
 
-def _scattered_lines(size: int, stride: int, number: int) -> Plan:
+def _scattered_lines(size: int, stride: int, number: int, *, streaming: bool = False) -> Plan:
     """Copies of lines from one end of the source to the other, to `number` places `stride` bytes apart by turns."""
     group = number * stride
     inner = stride // LINE
     groups = max(size // group, 1)
     loops = tuple(x for x in (Loop(groups, group, group), Loop(inner, number * LINE, LINE)) if x.count > 1)
-    return _plan(groups * group, Step(loops, 0, 0, Copy(LINE, Loop(number, LINE, stride))))
+    return _plan(groups * group, Step(loops, 0, 0, Copy(LINE, Loop(number, LINE, stride), streaming)))
 
 
 def _by_turns(size: int, number: int) -> Plan:

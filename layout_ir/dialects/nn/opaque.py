@@ -12,11 +12,13 @@ name are operands behind the inputs. Every tensor is dense and row-major, the or
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Self, cast
+from typing import Any, Self, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DenseArrayBase,
     DictionaryAttr,
+    FloatAttr,
     IntegerAttr,
     NoneType,
     StringAttr,
@@ -126,6 +128,24 @@ class OpaqueOp(IRDLOperation):
     def given_outputs(self) -> tuple[bool, ...]:
         """Per output of the node whether it is a result of the op."""
         return tuple(bool(entry.value.data) for entry in self.outputs.data)
+
+    def node_attribute(self, name: str, default: Any = None) -> Any:
+        """The number, text or list of numbers that attribute `name` of the node is; `default` where it has none.
+
+        Raises LayoutError for an attribute of another kind.
+        """
+        match self.node_attributes.data.get(name):
+            case None:
+                return default
+            case IntegerAttr() | FloatAttr() as found:
+                return found.value.data
+            case StringAttr() as found:
+                return found.data
+            case DenseArrayBase() as found:
+                numbers: Any = found
+                return tuple(numbers.get_values())
+            case _:
+                raise LayoutError(f"{self.title}: {name} is no number, text or list of numbers")
 
     def verify_(self) -> None:
         try:

@@ -18,8 +18,9 @@ from xdsl.ir.affine import AffineExpr
 
 from layout_ir.dialects import nn
 from layout_ir.elements.element_types import element_type
+from layout_ir.elements.scalar_type import computed_dtype
 from layout_ir.exits.linalg.linalg_builder import Compute, LinalgBuilder, TensorValue, tensor_of
-from layout_ir.exits.linalg.scalar_body import Number, Scalar, computed_dtype, converted
+from layout_ir.exits.linalg.scalar_body import Number, Scalar, converted
 
 
 def _neutral(fold: str, dtype: str) -> Number:

@@ -11,8 +11,7 @@ types do not say.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
@@ -20,7 +19,7 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from layout_ir.dialects.layout.types import attribute_of
-from layout_ir.elements.element_types import ElementType, element_type
+from layout_ir.elements.scalar_type import IntegerBounds, ScalarType, computed_dtype
 
 Number = float | int
 
@@ -35,47 +34,9 @@ def width_of(element: Attribute) -> int:
     return int(cast(Any, element).width.data)
 
 
-def computed_dtype(dtype: str) -> str:
-    """The element type in which ops on `dtype` are computed."""
-    return "f32" if dtype in ("f16", "bf16") else dtype
-
-
 def element_of(dtype: str) -> Attribute:
     """The element type `dtype` as an attribute of IR, without sign."""
     return signless(attribute_of(dtype))
-
-
-class IntegerBounds(NamedTuple):
-    """What `numpy.iinfo` says."""
-
-    min: int
-    max: int
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarType:
-    """What functions ask of the `dtype` of an array."""
-
-    name: str
-
-    @property
-    def known(self) -> ElementType:
-        """What the table of element types says."""
-        return element_type(self.name)
-
-    @property
-    def kind(self) -> str:
-        """NumPy's letter: f, i, u or b."""
-        return {"float": "f", "signed": "i", "unsigned": "u", "bool": "b"}[self.known.kind]
-
-    @property
-    def bits(self) -> int:
-        """How wide the numbers are in code: a truth value has one bit there, and a byte in memory."""
-        return 1 if self.kind == "b" else self.known.bits
-
-    def type(self, number: Number) -> Number:
-        """`number`, which becomes a constant of this type where it meets a Scalar."""
-        return number
 
 
 class ScalarBody:
@@ -226,7 +187,7 @@ class ScalarNumPy:
     @staticmethod
     def iinfo(dtype: ScalarType) -> IntegerBounds:
         """The bounds of an integer type."""
-        return IntegerBounds(*map(int, dtype.known.range))
+        return dtype.bounds
 
     @classmethod
     def abs(cls, x: Scalar) -> Scalar:

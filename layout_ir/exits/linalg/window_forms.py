@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 from layout_ir.dialects import nn
 from layout_ir.elements.element_types import element_type
+from layout_ir.elements.scalar_type import computed_dtype
 from layout_ir.exits.linalg.linalg_builder import LinalgBuilder, TensorValue
-from layout_ir.exits.linalg.scalar_body import Number, computed_dtype, converted
+from layout_ir.exits.linalg.scalar_body import Number, converted
 
 
 def _windows(

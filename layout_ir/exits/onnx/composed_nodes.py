@@ -22,6 +22,7 @@ from xdsl.ir import Operation, SSAValue
 
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import dtype_of
+from layout_ir.elements.scalar_type import computed_dtype
 from layout_ir.exits.onnx.node_writer import NodeWriter
 from layout_ir.exits.onnx.operator_versions import DATA_TYPES
 
@@ -161,7 +162,7 @@ def write_innermost_norm(write: NodeWriter, op: nn.LayerNormOp | nn.RmsNormOp) -
 def write_axes_norm(write: NodeWriter, op: nn.LayerNormOp | nn.RmsNormOp) -> None:
     """Writes the definition: x, less its mean for a layer_norm, over the square root of the mean of its squares."""
     nodes, dtype = _Nodes(write, op), dtype_of(op.x.type)
-    computes = "f32" if dtype in ("f16", "bf16") else dtype
+    computes = computed_dtype(dtype)
     x, *factors = write.names_of(op.operands)
     x = nodes.cast(x, dtype, computes)
     if isinstance(op, nn.LayerNormOp):

@@ -267,6 +267,23 @@ class CostFunctions:
             states[self.shift + number] = sets.state(frozenset(asked))
         return states
 
+    def content(self, number: int) -> tuple[object, ...]:
+        """What the table of a cost function follows from, besides its signature: equal for equal tables, and mostly
+        different for others."""
+        function = self.functions[number]
+        if function.kind == "op":
+            op = self.problem.ops[function.number]
+            return id(op.choices), op.weight
+        formats = function.formats
+        if formats is None:
+            return ()
+        value = self.problem.values[function.number]
+        costs = self._matrix_of[id(value.reorder)], value.weight
+        # One object stands for all equal columns of ops that share their choices.
+        if isinstance(formats, _Value):
+            return *costs, id(formats.made), id(formats.used)
+        return *costs, id(formats.made), formats.sets.wanted
+
     def tables(self, numbers: Sequence[int]) -> Table:
         """The tables of cost functions of one signature, stacked: [function, one axis per variable of the scope]."""
         first = self.functions[numbers[0]]

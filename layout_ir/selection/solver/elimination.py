@@ -5,6 +5,9 @@ remembering which; what is left is a smaller problem with the same optimum. `eli
 Here the numbers follow, many eliminations of one shape at a time: the buckets are taken in an order that keeps few
 messages waiting, cut into segments of bounded size, and within a segment those of one level and shape are one array
 operation. Time and memory grow with the entries of the tables, not with their number.
+
+Networks repeat their blocks, and what is added up for one block is what is added up for the next. A bucket whose cost
+functions and messages are those of another has the same message: it is computed once for all of them.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +23,8 @@ from numpy.typing import NDArray
 from layout_ir.selection.solver.cost_functions import CHUNK, DIRECT, CostFunctions, Scope, Table
 from layout_ir.selection.solver.elimination_order import EliminationOrder, find_elimination_order
 from layout_ir.selection.solver.selection_problem import FORBIDDEN, Problem
+
+Item = TypeVar("Item")
 
 TABLE_LIMIT = 1 << 23
 """Entries of the largest table: 64 MiB of integers. Real networks stay below a few thousand."""
@@ -45,21 +50,6 @@ WIDE = 1 << 19
 """Entries of the tables that values may have where variables of their own would make elimination dearer."""
 
 
-class _Pool:
-    """Messages of one shape: rows of a growing array, used again when they are free."""
-
-    def __init__(self, shape: tuple[int, ...]):
-        self.data: Table = np.zeros((16, *shape), np.int64)
-        self.free = list(range(15, -1, -1))
-
-    def take(self) -> int:
-        if not self.free:
-            size = len(self.data)
-            self.data = np.concatenate([self.data, np.zeros_like(self.data)])
-            self.free = list(range(2 * size - 1, size - 1, -1))
-        return self.free.pop()
-
-
 class Elimination:
     """Variable elimination in a given order.
 
@@ -73,9 +63,19 @@ class Elimination:
         self.messages: dict[int, Table] = {}
         """With `record`, the message of every bucket."""
         self._record = record
-        self._pools: dict[tuple[int, ...], _Pool] = {}
-        self._rows: dict[int, int] = {}
-        self._trail: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
+        self._waiting: dict[int, list[tuple[Table, int]]] = {}
+        """Per slot its messages, each as a row of a table."""
+        self._trail: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]] = []
+        """Per batch its variables, their neighbours, the best states, and the row of these for each variable."""
+        self._contents: dict[tuple[object, ...], int] = {}
+        """Numbers of what buckets add up; one number where it is the same."""
+        self._content_of: dict[int, int] = {}
+        """By bucket, that number."""
+        self._known: dict[int, tuple[Table, NDArray[Any]]] = {}
+        """By such a number the message and the best states, while there is room."""
+        self._room = SEGMENT
+        self._writers: dict[int, list[int]] = {}
+        """Per slot, what its messages were made of."""
         self.done = bytearray(len(order.buckets))
         """Which buckets have been eliminated."""
         constants: dict[tuple[Any, ...], list[int]] = {}
@@ -107,13 +107,32 @@ class Elimination:
             groups.setdefault(self._signature(number), []).append(number)
         for signature in sorted(groups, key=lambda s: s[0]):
             shape: tuple[int, ...] = signature[1]
-            for part in _chunks(groups[signature], max(1, CHUNK // prod(shape))):
+            alike: dict[int, list[int]] = {}
+            for number in groups[signature]:
+                alike.setdefault(self._content(number, signature), []).append(number)
+            again = [
+                (self._known[content], alike.pop(content)) for content in [*alike] if content in self._known
+            ]
+            for known, own in again:
+                self._drop(own)
+                self._send(own, [0] * len(own), *known)
+            for part in _chunks(list(alike.items()), max(1, CHUNK // prod(shape))):
                 if deadline is not None and time.monotonic() >= deadline:
                     return False
                 self._batch(part, shape)
-                for number in part:
-                    self.done[number] = 1
         return True
+
+    def _content(self, number: int, signature: tuple[Any, ...]) -> int:
+        """The number of what a bucket adds up, which the messages in its slots are part of."""
+        found = self._content_of.get(number)
+        if found is None:
+            bucket, content = self.order.buckets[number], self.functions.content
+            slots = [tuple(sorted(self._writers.pop(slot))) for slot in bucket.slots]
+            key = (*signature[1:], *map(content, bucket.functions), *slots)
+            found = self._content_of[number] = self._contents.setdefault(key, len(self._contents))
+            if bucket.out >= 0:
+                self._writers.setdefault(bucket.out, []).append(found)
+        return found
 
     def _signature(self, number: int) -> tuple[Any, ...]:
         bucket = self.order.buckets[number]
@@ -130,17 +149,20 @@ class Elimination:
             parts.append(tuple([axis[v] for v in self.order.slots[slot]]))
         return bucket.level, shape, bucket.out < 0, tuple(parts)
 
-    def _batch(self, numbers: list[int], shape: tuple[int, ...]) -> None:
-        buckets = [self.order.buckets[k] for k in numbers]
-        n = len(buckets)
-        scope = (buckets[0].variable, *buckets[0].rest)
+    def _batch(self, alike: list[tuple[int, list[int]]], shape: tuple[int, ...]) -> None:
+        """Eliminates buckets of one signature, given by what they add up; those of one list add up the same."""
+        firsts = [self.order.buckets[own[0]] for _, own in alike]
+        n = len(firsts)
+        scope = (firsts[0].variable, *firsts[0].rest)
         parts: list[Table] = []
-        for k, number in enumerate(buckets[0].functions):
-            part = self.functions.tables([bucket.functions[k] for bucket in buckets])
+        for k, number in enumerate(firsts[0].functions):
+            part = self.functions.tables([bucket.functions[k] for bucket in firsts])
             parts.append(_spread(part, self.functions.functions[number].scope, scope, shape))
-        for k, slot in enumerate(buckets[0].slots):
-            part = self._read([bucket.slots[k] for bucket in buckets])
+        for k, slot in enumerate(firsts[0].slots):
+            part = self._read([bucket.slots[k] for bucket in firsts])
             parts.append(_spread(part, self.order.slots[slot], scope, shape))
+        for _, own in alike:
+            self._drop(own[1:])
         if n * prod(shape) <= IN_CACHE:
             low, best = _least(_added(parts, (n, *shape)))
         else:
@@ -149,43 +171,38 @@ class Elimination:
             low, best = _least_column((_added(own, (n, *shape[1:])) for own in states), shape[0])
         # Forbidden entries must not grow until they overflow.
         np.minimum(low, FORBIDDEN, out=low)
-        self._trail.append(
-            (np.array([b.variable for b in buckets]), np.array([b.rest for b in buckets], np.int64), best)
-        )
+        for row, (content, _) in enumerate(alike):
+            if low[row].size <= self._room:
+                self._room -= low[row].size
+                self._known[content] = low[row : row + 1], best[row : row + 1]
+        numbers = [number for _, own in alike for number in own]
+        self._send(numbers, [row for row, (_, own) in enumerate(alike) for _ in own], low, best)
+
+    def _send(self, numbers: list[int], rows: list[int], low: Table, best: NDArray[Any]) -> None:
+        """Ends the elimination of buckets whose messages, and the best states for them, are these rows of tables."""
+        buckets = [self.order.buckets[k] for k in numbers]
+        variables, rest = [b.variable for b in buckets], [b.rest for b in buckets]
+        self._trail.append((np.array(variables), np.array(rest, np.int64), best, np.array(rows)))
         if self._record:
-            for number, own in zip(numbers, low, strict=True):
-                self.messages[number] = own
+            self.messages.update(zip(numbers, low[rows], strict=True))
         if buckets[0].out < 0:
-            self.total += _sum(low)
+            self.total += _sum(low[rows])
         else:
-            self._write([b.out for b in buckets], low)
+            for bucket, row in zip(buckets, rows, strict=True):
+                self._waiting.setdefault(bucket.out, []).append((low, row))
+        for number in numbers:
+            self.done[number] = 1
 
     def _read(self, slots: list[int]) -> Table:
-        pool = self._pools[self._shape(slots[0])]
-        rows = [self._rows.pop(slot) for slot in slots]
-        result = np.minimum(pool.data[rows], FORBIDDEN)
-        pool.data[rows] = 0
-        pool.free += rows
-        return result
+        """The sums of the messages in slots, stacked; these are free then."""
+        sums = [_sum_of_rows(self._waiting.pop(slot)) for slot in slots]
+        return sums[0][None] if len(sums) == 1 else np.stack(sums)
 
-    def _write(self, slots: list[int], messages: Table) -> None:
-        shape = messages.shape[1:]
-        pool = self._pools.get(shape)
-        if pool is None:
-            pool = self._pools[shape] = _Pool(shape)
-        rows: list[int] = []
-        for slot in slots:
-            row = self._rows.get(slot)
-            if row is None:
-                row = self._rows[slot] = pool.take()
-            rows.append(row)
-        if len(set(slots)) == len(slots):
-            pool.data[rows] += messages
-        else:
-            np.add.at(pool.data, rows, messages)
-
-    def _shape(self, slot: int) -> tuple[int, ...]:
-        return tuple([self.functions.domains[v] for v in self.order.slots[slot]])
+    def _drop(self, numbers: list[int]) -> None:
+        """Frees the slots of buckets whose messages are known."""
+        for number in numbers:
+            for slot in self.order.buckets[number].slots:
+                del self._waiting[slot]
 
     @property
     def left_functions(self) -> list[int]:
@@ -202,8 +219,8 @@ class Elimination:
     def least(self) -> int:
         """A lower bound of every choice, from what is done: `total` and the minima of all ops and messages left."""
         total = self.total
-        for slot, row in self._rows.items():
-            total += int(self._pools[self._shape(slot)].data[row].min())
+        for messages in self._waiting.values():
+            total += int(_sum_of_rows(messages).min())
         for k in self.left_functions:
             function = self.functions.functions[k]
             if function.kind == "op":
@@ -223,8 +240,8 @@ class Elimination:
         states = np.zeros(len(self.functions.domains), np.int64)
         for v, state in core.items():
             states[v] = state
-        for variables, rest, best in reversed(self._trail):
-            index = (np.arange(len(variables)), *(states[rest[:, k]] for k in range(rest.shape[1])))
+        for variables, rest, best, rows in reversed(self._trail):
+            index = (rows, *(states[rest[:, k]] for k in range(rest.shape[1])))
             states[variables] = best[index]
         return states.tolist()
 
@@ -254,6 +271,17 @@ def prepare(
         functions = CostFunctions(problem, CORE_LIMIT, limits=limits)
         order = find_elimination_order(functions.domains, [f.scope for f in functions.functions], CORE_LIMIT)
     return functions, order
+
+
+def _sum_of_rows(messages: list[tuple[Table, int]]) -> Table:
+    """The sum of some rows of tables, one shape all of them; FORBIDDEN at most."""
+    table, row = messages[0]
+    if len(messages) == 1:
+        return table[row]
+    total = table[row].copy()
+    for table, row in messages[1:]:
+        total += table[row]
+    return np.minimum(total, FORBIDDEN, out=total)
 
 
 def _spread(part: Table, own: Scope, scope: Scope, shape: tuple[int, ...]) -> Table:
@@ -310,6 +338,6 @@ def _sum(values: Table) -> int:
     return sum(values.tolist()) if values.size and int(values.max()) >= FORBIDDEN else int(values.sum())
 
 
-def _chunks(numbers: list[int], size: int) -> Iterator[list[int]]:
+def _chunks(numbers: list[Item], size: int) -> Iterator[list[Item]]:
     for start in range(0, len(numbers), size):
         yield numbers[start : start + size]

@@ -19,6 +19,7 @@ from layout_ir.errors import LayoutError
 from layout_ir.gc_pause import gc_paused
 from layout_ir.selection.solver.branch_and_bound import Component, branch_and_bound
 from layout_ir.selection.solver.demand_sets import MOST_SETS, count_sets
+from layout_ir.selection.solver.dominance import without_dominated_formats
 from layout_ir.selection.solver.elimination import TABLE_LIMIT, Elimination, prepare
 from layout_ir.selection.solver.greedy import solve_greedy, solve_preferred
 from layout_ir.selection.solver.mincut import Cut, bound_of, solve_by_cut
@@ -52,7 +53,11 @@ def solve_exact(
     functions, finding the elimination order, and a first choice. Nor does the search end before it found some possible
     choice. `table_limit` is the most entries of a table. Raises Infeasible where no choice is possible.
     """
-    return run(problem, time_limit, table_limit).solution
+    reduced = without_dominated_formats(problem)
+    if reduced is None:
+        return run(problem, time_limit, table_limit).solution
+    found = run(reduced.problem, time_limit, table_limit).solution
+    return replace(found, choices=reduced.original(found.choices))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 from layout_ir.errors import LayoutError, printable
@@ -13,14 +12,13 @@ from layout_ir.tools.commands.runtime_comparison import runtimes
 from layout_ir.tools.progress_line import ProgressLine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.dialects.func import FuncOp
-    from xdsl.ir import Operation
 
-    from layout_ir.backends.reference.tensor import Tensor
+    from layout_ir.tools.before_and_after import Execution
 
 
 _EPILOG = """\
@@ -44,8 +42,8 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "run",
         help="execute a network before and after optimization and compare",
-        description="Execute a network before and after layout optimization, with compiled reorders, and compare the "
-        "results. Exit status 1 where they differ.",
+        description="Execute a network before and after layout optimization, by oneDNN where that is installed, else "
+        "by the reference with compiled reorders, and compare the results. Exit status 1 where they differ.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -86,7 +84,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the times of both programs and the largest difference of their results; status 1 where they differ."""
-    from layout_ir.api.execute import entry_point, input_names
+    from layout_ir.api.program_arguments import entry_point, input_names
     from layout_ir.backends.reference.interpreter import check_types
     from layout_ir.tools.program import load_program
     from layout_ir.tools.validation import TOLERANCE, relative_difference
@@ -113,31 +111,32 @@ def run(args: argparse.Namespace) -> int:
     costs = costs_for(module, args)
     with ProgressLine(f"optimizing {printable(args.model)}"):
         report, naive, optimized = compared(module, args, costs)
-    with ProgressLine(f"running {printable(args.model)} as it is"):
-        before, naive_times = _execute(naive, inputs)
-    with ProgressLine(f"running {printable(args.model)} optimized"):
-        after, best_times = _execute(optimized, inputs)
+    by, runs = _executed(args, {"naive": naive, "optimized": optimized}, inputs)
+    before, after = (runs[name].results for name in ("naive", "optimized"))
     error = max((relative_difference(a, b) for a, b in zip(before, after, strict=True)), default=0.0)
     agree = error <= TOLERANCE
     if args.json:
-        times = {"naive": naive_times, "optimized": best_times}
+        times = {
+            name: {"reorders_ms": run.reorders_ms, "total_ms": run.total_ms} for name, run in runs.items()
+        }
         print(
             json.dumps(
-                {**report.to_json(args.model), "measured": times, "difference": error, "agree": agree},
+                {
+                    **report.to_json(args.model),
+                    "executed": by,
+                    "measured": times,
+                    "difference": error,
+                    "agree": agree,
+                },
                 indent=2,
             )
         )
     else:
-        print(
-            f"{args.model}: {report.ops} ops, target {report.target}, reorders compiled, other ops by the reference"
-        )
+        print(f"{args.model}: {report.ops} ops, target {report.target}, {by}")
         print()
         print(f"             {'reorders':>9}  {'in reorders':>12}  {'in all':>10}")
-        for name, traffic, times in (
-            ("naive", report.naive, naive_times),
-            ("optimized", report.optimized, best_times),
-        ):
-            reorders, total = (time_text(times[key] * 1e6) for key in ("reorders_ms", "total_ms"))
+        for name, traffic in (("naive", report.naive), ("optimized", report.optimized)):
+            reorders, total = (time_text(ms * 1e6) for ms in (runs[name].reorders_ms, runs[name].total_ms))
             print(f"  {name:<9}  {traffic.count:>9}  {reorders:>12}  {total:>10}")
         print()
         verdict = "agree" if agree else "DIFFER"
@@ -145,6 +144,29 @@ def run(args: argparse.Namespace) -> int:
             f"results {verdict}: largest difference {error:.1e} of the largest result (limit {TOLERANCE:.0e})"
         )
     return 0 if agree else 1
+
+
+def _executed(
+    args: argparse.Namespace, programs: Mapping[str, ModuleOp], inputs: Mapping[str, NDArray[Any]]
+) -> tuple[str, dict[str, Execution]]:
+    """By what both programs were executed, and how; by the reference where oneDNN is missing or cannot."""
+    from layout_ir.backends.onednn.library import unavailable
+    from layout_ir.tools.before_and_after import executed_by_library, executed_by_reference
+
+    by = "reorders compiled, other ops by the reference"
+    if unavailable() is None:
+        try:
+            with ProgressLine(f"running {printable(args.model)}, before and after"):
+                return executed_by_library(programs, inputs)
+        except LayoutError as error:
+            by += f" (oneDNN cannot: {printable(str(error))})"
+    else:
+        by += " (pip install 'layout-ir[run]' for kernels)"
+    runs: dict[str, Execution] = {}
+    for name, module in programs.items():
+        with ProgressLine(f"running {printable(args.model)}, {name}"):
+            runs[name] = executed_by_reference(module, inputs)
+    return by, runs
 
 
 def _inputs(args: argparse.Namespace, function: FuncOp, names: list[str]) -> dict[str, Any]:
@@ -155,23 +177,3 @@ def _inputs(args: argparse.Namespace, function: FuncOp, names: list[str]) -> dic
     if args.inputs is not None:
         return read_arrays(args.inputs)
     return dict(zip(names, random_inputs(function, args.seed), strict=True))
-
-
-def _execute(module: ModuleOp, inputs: dict[str, Any]) -> tuple[list[NDArray[Any]], dict[str, float]]:
-    """The results, and milliseconds in reorders and in all; constants are packed before the clock starts."""
-    from layout_ir.api.execute import run as execute
-    from layout_ir.dialects.layout import FillPadsOp, ReorderOp
-
-    constants: dict[Operation, Tensor] = {}
-    execute(module, inputs, constants=constants)
-    reorders = 0.0
-
-    def trace(op: Operation, tensors: Sequence[Tensor], seconds: float) -> None:
-        nonlocal reorders
-        if isinstance(op, ReorderOp | FillPadsOp):
-            reorders += seconds
-
-    start = time.perf_counter()
-    results = execute(module, inputs, constants=constants, trace=trace)
-    total = time.perf_counter() - start
-    return results, {"reorders_ms": reorders * 1e3, "total_ms": total * 1e3}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from xdsl.dialects.builtin import ModuleOp
 
-    from layout_ir.api.compiling import Executable
+    from layout_ir.api.executable import Executable
     from layout_ir.backends.llvm.runtime.timing import Times
     from layout_ir.backends.onednn.plan_runner import StepTime
     from layout_ir.tools.output_agreement import OutputAgreement
@@ -121,12 +121,14 @@ def _compared(args: argparse.Namespace) -> _Found:
     times = race(
         calls, lambda _: 1.0, Limits(seconds=seconds, precision=0.0, fewest=LEAST_SAMPLES, most=_ROUNDS)
     )
-    return _Found(outputs, times, executable, [] if executable is None else _profile(executable, feeds))
+    return _Found(
+        outputs, times, executable, [] if executable is None else executable.profile(feeds, calls=_PROFILED)
+    )
 
 
 def _program(args: argparse.Namespace) -> tuple[ModuleOp, dict[str, NDArray[Any]], str]:
     """The program, inputs for it by name, and the file."""
-    from layout_ir.api.execute import entry_point, input_names
+    from layout_ir.api.program_arguments import entry_point, input_names
     from layout_ir.tools.array_archive import read_arrays
     from layout_ir.tools.program import input_shapes, is_model, load_program, shipped_network
     from layout_ir.tools.validation import random_inputs
@@ -170,12 +172,6 @@ def _named(executable: Executable, feeds: dict[str, NDArray[Any]]) -> Callable[[
     return lambda: dict(zip(names, executable(feeds), strict=True))
 
 
-def _profile(executable: Executable, feeds: dict[str, NDArray[Any]]) -> list[StepTime]:
-    """Each step with its shortest time of a few calls, since other work of the machine only adds."""
-    calls = [executable.profile(feeds) for _ in range(_PROFILED)]
-    return [min(steps, key=lambda step: step.nanoseconds) for steps in zip(*calls, strict=True)]
-
-
 def _session(
     args: argparse.Namespace, path: str, feeds: Mapping[str, NDArray[Any]]
 ) -> Callable[[], Mapping[str, Any]]:
@@ -187,8 +183,8 @@ def _session(
 
 
 def _reference(module: ModuleOp, feeds: dict[str, NDArray[Any]]) -> Callable[[], Mapping[str, Any]]:
-    from layout_ir.api.execute import entry_point, result_names
     from layout_ir.api.execute import run as execute
+    from layout_ir.api.program_arguments import entry_point, result_names
 
     names = result_names(entry_point(module, "main"))
     constants: dict[Any, Any] = {}

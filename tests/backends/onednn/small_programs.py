@@ -108,6 +108,7 @@ class Program:
         """The result of an `nn` op, in `format`."""
         made = op(*operands, **attributes)
         type = with_format(made.result.type, NoneAttr() if format is None else encoding(format))
+        made.erase()  # made only to infer the type
         return self._builder.insert(op(*operands, result_type=type, **attributes)).result
 
     def module(self, *results: SSAValue) -> ModuleOp:

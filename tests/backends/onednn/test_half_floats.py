@@ -6,10 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.ir import Operation
 
 import layout_ir as li
-from layout_ir.backends.onednn.half_floats import widen_half_floats
-from layout_ir.backends.onednn.library import Library
+from layout_ir.backends.onednn import half_floats
+from layout_ir.backends.onednn.half_floats import widen_half_floats, widen_ops_without_kernels
+from layout_ir.backends.onednn.library import Library, library
+from layout_ir.backends.onednn.op_primitives import Values
+from layout_ir.backends.onednn.post_op_fusion import Group, single_op_group
 from layout_ir.dialects import nn
 from layout_ir.dialects.layout import ReorderOp, dtype_of
 from layout_ir.elements.numpy_types import narrow, widen
@@ -62,6 +66,49 @@ def test_negative_a_program_on_f32_stays_as_it_is():
     module = program.module(convolved(program))
     before = str(module)
     widen_half_floats(program.function, Poor())
+    assert str(module) == before
+
+
+@needs_library
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_an_op_without_a_kernel_is_widened_alone(dtype: str, monkeypatch: pytest.MonkeyPatch):
+    def without_convolutions(op: Operation, values: Values) -> Group:
+        return Group([op]) if isinstance(op, nn.ConvOp) else single_op_group(op, values)
+
+    monkeypatch.setattr(half_floats, "single_op_group", without_convolutions)
+    program = Program((2, 8, 6, 5), dtype=dtype)
+    w = program.constant(numbers((8, 8, 1, 1), 1, -0.2, 0.2))
+    x = program.add(nn.ReluOp, program.argument(0))
+    y = program.add(nn.ConvOp, x, w)
+    # The constant is used as it is as well, and so is the result of the convolution.
+    module = program.module(program.add(nn.AddOp, x, y), program.add(nn.ReluOp, w))
+    x = narrow(numbers((2, 8, 6, 5)), dtype)
+    expected = li.run(module, [x])
+    widen_ops_without_kernels(program.function, library())
+    module.verify()
+    types = [(op.name, dtype_of(op.result.type)) for op in module.walk() if isinstance(op, nn.NNOp)]
+    assert sorted(types) == sorted(
+        [
+            ("nn.add", dtype),
+            ("nn.constant", dtype),
+            ("nn.constant", "f32"),
+            ("nn.conv", "f32"),
+            ("nn.relu", dtype),
+            ("nn.relu", dtype),
+        ]
+    )
+    for ours, theirs in zip(li.run(module, [x]), expected, strict=True):
+        assert ours.dtype == theirs.dtype
+        ours, theirs = widen(ours, dtype), widen(theirs, dtype)
+        assert np.max(np.abs(ours - theirs)) <= 2 ** (-9 if dtype == "f16" else -6) * np.max(np.abs(theirs))
+
+
+@needs_library
+def test_negative_ops_with_kernels_or_loops_are_not_widened():
+    program = Program((2, 8, 6, 5), dtype="bf16")
+    module = program.module(program.add(nn.SigmoidOp, program.add(nn.ReluOp, program.argument(0))))
+    before = str(module)
+    widen_ops_without_kernels(program.function, library())
     assert str(module) == before
 
 

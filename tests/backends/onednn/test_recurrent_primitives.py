@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
 import layout_ir as li
 from tests.backends.onednn.quantized_models import compare, model, node
@@ -81,3 +82,29 @@ def test_negative_other_recurrent_networks_run_by_the_reference(
     made, inputs = network(op, direction, **arguments)
     assert li.compile(made).fallbacks == {"nn.opaque": 1}
     assert inputs
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hidden_size", HIDDEN - 1),
+        ("hidden_size", 2 * HIDDEN),
+        ("hidden_size", 0),
+        ("hidden_size", -1),
+        ("hidden_size", [HIDDEN]),
+        ("hidden_size", "six"),
+        ("direction", "sideways"),
+        ("direction", "bidirectional"),
+        ("direction", 1),
+    ],
+)
+def test_negative_attributes_that_contradict_the_operands(name: str, value: Any):
+    made, _ = network("GRU", "forward")
+    attributes = made.graph.node[0].attribute
+    kept = [entry for entry in attributes if entry.name != name]
+    del attributes[:]
+    attributes.extend([*kept, helper.make_attribute(name, value)])
+    try:
+        assert li.compile(made).fallbacks == {"nn.opaque": 1}
+    except li.LayoutError as error:
+        assert "GRU" in str(error)

@@ -150,7 +150,8 @@ def test_onednn_writes_the_same(src: str, dst: str):
     ties = [0.5, 1.5, -0.5, 126.5, 127.5, -128.5, 254.5, 255.5, 300, -300]
     drawn.ravel()[: len(ties)] = ties
     if src in ("f32", "f16"):
-        drawn.ravel()[20:24] = 40000, -40000, 65520, 1e5
+        # None is infinite as an f16: of infinities its kernels for AVX512-FP16 make the least integer, others the end.
+        drawn.ravel()[20:24] = 40000, -40000, 65504, 1e5 if src == "f32" else -65504
     x = converted(drawn, Conversion("f64", src))
     old = converted(np.round(random.normal(0, 20, x.shape)), Conversion("f64", dst))
     compared = 0

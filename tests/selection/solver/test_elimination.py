@@ -12,7 +12,7 @@ from layout_ir.certificate.checking import verify
 from layout_ir.selection.solver import demand_sets
 from layout_ir.selection.solver import elimination as elimination_module
 from layout_ir.selection.solver.certificate import certify
-from layout_ir.selection.solver.cost_functions import CostFunctions
+from layout_ir.selection.solver.cost_functions import CostFunctions, Table
 from layout_ir.selection.solver.elimination import Elimination, prepare
 from layout_ir.selection.solver.elimination_order import find_elimination_order
 from layout_ir.selection.solver.selection_problem import (
@@ -48,6 +48,57 @@ def test_total_is_the_optimum_with_and_without_variables_for_values(direct: int)
     for _ in range(200):
         problem = random_problem(rng, rng.randint(1, 5), rng.randint(2, 6))
         assert _solve(problem, direct) == (brute_force(problem),) * 2
+
+
+def _repeated(problem: Problem, times: int) -> Problem:
+    """The problem several times over, side by side."""
+    ops = [
+        OpNode(
+            tuple(v + k * len(problem.values) for v in op.operands),
+            tuple(v + k * len(problem.values) for v in op.results),
+            op.choices,
+            op.weight,
+        )
+        for k in range(times)
+        for op in problem.ops
+    ]
+    return Problem(tuple(ops), problem.values * times)
+
+
+@pytest.mark.parametrize("segment", [1, 1 << 20])
+def test_what_repeats_is_computed_once(segment: int, monkeypatch: pytest.MonkeyPatch):
+    entries: list[int] = []
+    least = elimination_module._least  # pyright: ignore[reportPrivateUsage]
+
+    def counted(table: Table):
+        entries.append(table.size)
+        return least(table)
+
+    monkeypatch.setattr(elimination_module, "_least", counted)
+    monkeypatch.setattr(elimination_module, "SEGMENT", segment)
+    rng = random.Random(11)
+    for _ in range(50):
+        problem = random_problem(rng, rng.randint(2, 5), rng.randint(2, 5))
+        entries.clear()
+        once = _solve(problem, 1 << 20)
+        size = sum(entries)
+        entries.clear()
+        assert _solve(_repeated(problem, 5), 1 << 20) == (5 * once[0], 5 * once[1])
+        # With little room, only those that come together are known to be alike.
+        assert sum(entries) == size if segment > 1 else size <= sum(entries) <= 5 * size
+
+
+def test_negative_what_differs_in_a_cost_is_not_taken_for_the_same():
+    rng = random.Random(12)
+    for _ in range(100):
+        problem = random_problem(rng, 2, 3)
+        double = _repeated(problem, 2)
+        number = rng.randrange(len(double.ops))
+        changed = [Choice(c.ins, c.outs, rng.randint(0, 15)) for c in double.ops[number].choices]
+        ops = [*double.ops]
+        ops[number] = OpNode(ops[number].operands, ops[number].results, tuple(changed), ops[number].weight)
+        other = Problem(tuple(ops), double.values)
+        assert _solve(other, 1 << 20) == (brute_force(other),) * 2
 
 
 def test_tables_too_large_for_the_cache_lead_to_the_same_choice(monkeypatch: pytest.MonkeyPatch):

@@ -32,6 +32,19 @@ def test_larger_caches_keep_larger_volumes():
     )
 
 
+def test_a_kind_of_processor_has_a_profile_of_its_own():
+    caches = 2 << 20, 260 << 20
+    known = built_in_profile(*caches, "emeraldrapids")
+    assert not known.is_measured and known == built_in_profile(*caches, "sapphirerapids")
+    assert known.streaming_volume < built_in_profile(*caches).streaming_volume
+    machine = Machine("x86_64-unknown-linux-gnu", "emeraldrapids", "", 64, 48 << 10, *caches)
+    assert machine.profile == known
+
+
+def test_negative_other_processors_go_by_their_caches():
+    assert built_in_profile(1 << 20, 32 << 20, "znver4") == PROFILE
+
+
 @pytest.mark.parametrize(
     "name, value",
     [

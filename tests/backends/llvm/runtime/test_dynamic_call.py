@@ -13,6 +13,7 @@ from layout_ir.algebra.format import Format
 from layout_ir.api.reordering import physical_shape
 from layout_ir.backends.llvm.machine.known_cpus import machine_named
 from layout_ir.backends.llvm.machine.machine import host
+from layout_ir.backends.llvm.machine.profile import built_in_profile
 from layout_ir.backends.llvm.planning.dynamic_shapes import dynamic_reorder
 from layout_ir.backends.llvm.runtime.call import plan_reorder
 from layout_ir.backends.llvm.runtime.dynamic_call import DynamicKernel, compile_dynamic
@@ -94,7 +95,9 @@ def test_one_kernel_serves_many_shapes(number: int, wide: bool):
 
 
 def test_shapes_that_are_alike_share_a_plan():
-    kernel = compile_dynamic(Format.of("nchw"), Format.of("nChw8c"), (N, N, N, N))
+    # Volumes that this profile keeps in the caches, whatever is known of the machine at hand.
+    machine = replace(host(), measured=built_in_profile(1 << 20, 32 << 20))
+    kernel = compile_dynamic(Format.of("nchw"), Format.of("nChw8c"), (N, N, N, N), target=machine)
     assert kernel.plan_for((2, 64, 56, 56)) is kernel.plan_for((3, 128, 30, 30))
     assert kernel.plan_for((2, 64, 56, 56)) is not kernel.plan_for((2, 65, 56, 56))
     assert kernel.plan_for((2, 65, 56, 56)) is kernel.plan_for((4, 33, 60, 61))

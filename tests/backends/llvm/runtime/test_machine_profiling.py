@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import index
+from typing import Any
 
 import pytest
 
-from layout_ir.backends.llvm.machine.machine import detected
+from layout_ir.backends.llvm.machine.machine import Machine, detected
 from layout_ir.backends.llvm.machine.profile import MachineProfile, built_in_profile
 from layout_ir.backends.llvm.runtime import machine_profiling
 from layout_ir.backends.llvm.runtime.machine_profiling import measure_profile
+from layout_ir.dialects.kernel.plan import Copy, Plan
 
-BUILT_IN = built_in_profile(detected().l2, detected().l3)
+BUILT_IN = built_in_profile(detected().l2, detected().l3, detected().cpu)
 
 
 def test_a_measured_profile_is_one_that_a_file_can_hold():
@@ -37,3 +41,155 @@ def test_of_several_measurements_the_one_in_the_middle_counts(monkeypatch: pytes
 
     monkeypatch.setattr(vars(machine_profiling)["_Measurement"], "profile", disturbed)
     assert measure_profile(60.0).cached_ns == 2.0
+
+
+# A machine that is made up: how long a plan takes is computed -------------------------------------------------------
+
+SMALL = replace(
+    detected(), cpu="x86-64-v4", l1=32 << 10, l2=256 << 10, l3=4 << 20, l1_ways=8, l2_ways=8, measured=None
+)
+PROFILE = built_in_profile(SMALL.l2, SMALL.l3)
+
+Rate = Callable[[Plan], float]
+"""Bytes of source and destination per nanosecond."""
+
+
+def _measurement(monkeypatch: pytest.MonkeyPatch, rate: Rate, machine: Machine = SMALL) -> Any:
+    """A measurement of `machine`, all of whose plans run at this rate."""
+
+    def seconds(self: object, plans: Sequence[Plan], rounds: int = 0) -> list[float]:
+        return [index(plan.src_bytes + plan.dst_bytes) / rate(plan) / 1e9 for plan in plans]
+
+    kind = vars(machine_profiling)["_Measurement"]
+    monkeypatch.setattr(kind, "_seconds", seconds)
+    return kind(machine, 60.0)
+
+
+def _read_by_turns(plan: Plan) -> int:
+    kernel = plan.steps[0].kernel
+    assert isinstance(kernel, Copy)
+    return index(kernel.inner.count)
+
+
+@pytest.mark.parametrize("followed", [1, 2, 4, 8, 16])
+def test_as_many_sequences_are_followed_as_are_copied_about_as_fast(
+    monkeypatch: pytest.MonkeyPatch, followed: int
+):
+    measurement = _measurement(monkeypatch, lambda plan: 30.0 if _read_by_turns(plan) <= followed else 20.0)
+    assert measurement._sequences(PROFILE).sequences == followed
+
+
+def test_negative_more_sequences_that_are_fast_again_do_not_count(monkeypatch: pytest.MonkeyPatch):
+    measurement = _measurement(monkeypatch, lambda plan: 20.0 if _read_by_turns(plan) == 4 else 30.0)
+    assert measurement._sequences(PROFILE).sequences == 2
+
+
+def _streams(plan: Plan) -> bool:
+    return any(step.kernel.streaming for step in plan.steps)
+
+
+@pytest.mark.parametrize("least", [300 << 10, 1 << 20, 3 << 20])
+def test_the_volume_from_which_on_streams_win_is_found_whatever_the_last_level_claims(
+    monkeypatch: pytest.MonkeyPatch, least: int
+):
+    for l3 in (4 << 20, 64 << 20):
+        measurement = _measurement(
+            monkeypatch,
+            lambda plan: 30.0 if _streams(plan) == (plan.src_bytes + plan.dst_bytes >= least) else 20.0,
+            replace(SMALL, l3=l3),
+        )
+        found = measurement._crossover(_plain_copy, 1)
+        assert found == min(volume for volume in measurement.volumes if volume >= least)
+
+
+def _plain_copy(volume: int, streaming: bool) -> Plan:
+    """The copy that the measurement makes."""
+    return vars(machine_profiling)["_copy"](volume // 2, streaming=streaming)
+
+
+def test_what_scattered_lines_cost_past_the_caches_is_measured(monkeypatch: pytest.MonkeyPatch):
+    measurement = _measurement(monkeypatch, lambda plan: 16.0 if _read_by_turns(plan) > 1 else 32.0)
+    assert measurement._scattered_streams(PROFILE).streamed_jump_ns == pytest.approx(4.0)
+
+
+def test_negative_scattered_lines_that_are_faster_cost_nothing(monkeypatch: pytest.MonkeyPatch):
+    measurement = _measurement(monkeypatch, lambda plan: 40.0 if _read_by_turns(plan) > 1 else 32.0)
+    assert measurement._scattered_streams(PROFILE).streamed_jump_ns == 0
+
+
+@pytest.mark.parametrize("gain", [0.8, 1.0, 1.5])
+def test_what_prefetches_gain_is_measured(monkeypatch: pytest.MonkeyPatch, gain: float):
+    measurement = _measurement(
+        monkeypatch, lambda plan: 30.0 * gain if plan.steps[0].prefetch is not None else 30.0
+    )
+    assert measurement._prefetch_gain(PROFILE).prefetch_gain == pytest.approx(gain)
+
+
+def test_streams_that_are_faster_than_the_caches_are_believed_where_they_won_before(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    measurement = _measurement(monkeypatch, lambda plan: 40.0 if _streams(plan) else 25.0)
+    found = measurement._lines(replace(PROFILE, streaming_volume_few=2 * SMALL.l2))
+    assert (found.cached_ns, found.streamed_ns) == (pytest.approx(5.12), pytest.approx(3.2))
+
+
+def test_negative_streams_that_lost_before_are_not_believed_to_be_faster(monkeypatch: pytest.MonkeyPatch):
+    measurement = _measurement(monkeypatch, lambda plan: 40.0 if _streams(plan) else 25.0)
+    before = replace(PROFILE, streaming_volume_few=8 * SMALL.l2)
+    assert measurement._lines(before) == before
+
+
+class _Clock:
+    """A clock that goes on by a microsecond whenever it is read."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1e-6
+        return self.now
+
+
+class _Pool:
+    """Workers that have fallen asleep after half a millisecond, and take `late` seconds to wake."""
+
+    address = 0
+
+    def __init__(self, clock: _Clock, late: float) -> None:
+        self.clock, self.late, self.last = clock, late, 0.0
+
+    def parallel(self, *_: object) -> None:
+        """A call of 100 microseconds."""
+        self.clock.now += 1e-4 + (self.late if self.clock.now - self.last > 5e-4 else 0.0)
+        self.last = self.clock.now
+
+
+def _woken(monkeypatch: pytest.MonkeyPatch, late: float, threads: int = 2) -> MachineProfile:
+    measurement = _measurement(monkeypatch, lambda plan: 30.0)
+    clock = _Clock()
+    monkeypatch.setattr(machine_profiling, "perf_counter", clock)
+    pool = vars(machine_profiling)["thread_pool"]
+
+    def available(most: int) -> int:
+        return min(threads, most)
+
+    def ensure(most: int) -> _Pool:
+        return _Pool(clock, late)
+
+    monkeypatch.setattr(pool, "available", available)
+    monkeypatch.setattr(pool, "ensure", ensure)
+    return measurement._wake(PROFILE)
+
+
+def test_a_sleeping_thread_costs_what_is_copied_until_it_wakes(monkeypatch: pytest.MonkeyPatch):
+    # In 2 x 20 us, at 1.5 ns for each line of 64 bytes of both sides.
+    assert _woken(monkeypatch, 2e-5).wake_bytes == pytest.approx(128 * 2 * 20_000 / 1.5, rel=0.01)
+
+
+def test_negative_without_a_second_cpu_nothing_is_said_of_waking(monkeypatch: pytest.MonkeyPatch):
+    assert _woken(monkeypatch, 2e-5, threads=1) == PROFILE
+
+
+def test_negative_a_thread_that_wakes_at_once_is_not_believed_to_cost_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    assert _woken(monkeypatch, 0.0).wake_bytes == PROFILE.wake_bytes / 8

@@ -1,0 +1,24 @@
+"""What a call of a loop is given, and what it says of it when it is over."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layout_ir.errors import LayoutError
+
+OUTSIDE = 2
+"""Numbers behind the addresses: 1 where an index was outside of its dim, and that index."""
+
+
+def argument_row(tensors: int) -> NDArray[np.uint64]:
+    """A row of numbers for calls of a loop on so many tensors, in which the addresses are to be filled in."""
+    return np.zeros(tensors + OUTSIDE, np.uint64)
+
+
+def check_indices(arguments: NDArray[np.uint64], what: str = "the tensor") -> None:
+    """Raises LayoutError where the call of these arguments met an index outside of its dim, and forgets it."""
+    if arguments[-OUTSIDE]:
+        arguments[-OUTSIDE] = 0
+        index = int(arguments[-1:].view(np.int64)[0])
+        raise LayoutError(f"an index of {what} is outside of the dim that it is of: {index}")

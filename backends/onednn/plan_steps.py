@@ -1,0 +1,223 @@
+"""What is executed, on which memory, in which order: the data of a plan, without the program that it was made from.
+
+A step is a primitive of the library, a compiled reorder, a compiled loop, or an op by the NumPy reference. Views are no
+steps: their result is their operand's buffer under another layout. Constants are stored once, those of primitives as
+the primitives ask. An input is read where the caller has it, and a result is written where the caller gets it; all else
+lies in one arena, as the plan of lifetimes says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layout_ir.algebra.layout import Layout
+from layout_ir.backends.llvm.runtime.jit import Code
+from layout_ir.backends.onednn.library import Handle, Library
+from layout_ir.backends.onednn.lifetime_plan import ArenaPlan
+from layout_ir.backends.onednn.memory_descriptors import MemoryDescriptor
+from layout_ir.backends.onednn.primitives import PrimitiveDescriptor
+from layout_ir.elements.numpy_types import Array, storage
+
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from layout_ir.backends.onednn.post_op_fusion import Group
+
+
+class Owner(Enum):
+    """Who has the memory of a buffer."""
+
+    ARENA = "arena"
+    INPUT = "input"
+    RESULT = "result"
+    CONSTANT = "constant"
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Memory of `size` bytes. `number` is that of the input or result, of those that the caller has."""
+
+    size: int
+    owner: Owner = Owner.ARENA
+    number: int = 0
+    array: Array | None = None
+    """Bytes of a constant."""
+    first: int = 0
+    last: int = -1
+    index: int = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Location:
+    """Where bytes begin: a buffer, and how many bytes behind its beginning."""
+
+    buffer: Buffer
+    start: int = field(default=0, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place(Location):
+    """Where a value lies, which may be a part of a buffer, and the layout there, whose offset counts elements of
+    `dtype`."""
+
+    layout: Layout
+    dtype: str
+
+    @property
+    def offset(self) -> int:
+        """Bytes from the beginning of the buffer to position 0 of the layout."""
+        return self.start + self.layout.offset * storage(self.dtype).itemsize
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemoryArgument:
+    """An argument of a primitive: its number, how it lies, and its buffer with a byte offset."""
+
+    number: int
+    descriptor: MemoryDescriptor
+    buffer: Buffer
+    offset: int = 0
+
+
+class Kernel(Protocol):
+    """Compiled code of a reorder."""
+
+    @property
+    def code(self) -> Code:
+        """The machine code."""
+        ...
+
+    @property
+    def address(self) -> int:
+        """Where the machine code begins: a function of source, destination, a part and the number of parts."""
+        ...
+
+    @property
+    def threads(self) -> int:
+        """How many threads share a call."""
+        ...
+
+
+class LoopKernel(Kernel, Protocol):
+    """Compiled code of a loop: a function of its arguments, 0, a part and the number of parts."""
+
+    @property
+    def has_indices(self) -> bool:
+        """Whether a call may meet an index that is outside of its dim."""
+        ...
+
+    def arguments(self) -> NDArray[np.uint64]:
+        """A row of numbers for calls, in which the addresses are to be filled in."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StepText:
+    """What a step is, for people."""
+
+    ops: tuple[str, ...]
+    """Names of the ops that it computes."""
+    implementation: str
+    """The implementation of the library, `reorder` of a compiled one, `loop`, or `reference` of NumPy."""
+    layouts: tuple[str, ...]
+    """Formats of its operands that are no constants, then of its result."""
+    nbytes: int
+    """How many bytes it reads and writes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrimitiveStep:
+    """An execution of a primitive of the library. `group` is what it computes, where the program is at hand."""
+
+    group: Group | None
+    descriptor: PrimitiveDescriptor
+    primitive: Handle
+    arguments: tuple[MemoryArgument, ...]
+    implementation: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelStep:
+    """Compiled reorders, each from a location to a location, for `op`, where the program is at hand."""
+
+    op: Operation | None
+    moves: tuple[tuple[Kernel, Location, Location], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoopStep:
+    """An op, or elementwise ops behind each other, by a compiled loop."""
+
+    group: Group | None
+    kernel: LoopKernel
+    operands: tuple[Location, ...]
+    result: Location
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReferenceStep:
+    """An op by the NumPy reference."""
+
+    op: Operation
+    operands: tuple[Place, ...]
+    results: tuple[Place, ...]
+
+
+Step = PrimitiveStep | KernelStep | LoopStep | ReferenceStep
+
+
+@dataclass(eq=False)
+class ExecutionPlan:
+    """The steps of a function, its buffers, and where its inputs and results are."""
+
+    library: Library
+    text_of: Callable[[Step], StepText]
+    steps: list[Step] = field(default_factory=list[Step])
+    buffers: list[Buffer] = field(default_factory=list[Buffer])
+    inputs: list[Place] = field(default_factory=list[Place])
+    results: list[Place] = field(default_factory=list[Place])
+    arena: ArenaPlan = field(default_factory=lambda: ArenaPlan((), 0, 0))
+    offsets: dict[Buffer, int] = field(default_factory=dict[Buffer, int])
+    bytes_not_moved: int = 0
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of the constants as they are stored."""
+        return sum(buffer.size for buffer in self.buffers if buffer.owner is Owner.CONSTANT)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunnablePlan:
+    """A plan with what a caller has to know: on how many threads it runs, and what it and its values are called."""
+
+    plan: ExecutionPlan
+    threads: int
+    title: str
+    input_names: tuple[str, ...]
+    result_names: tuple[str, ...]
+
+
+def buffers_of(step: Step) -> Sequence[Buffer]:
+    """The buffers that a step reads or writes."""
+    match step:
+        case PrimitiveStep():
+            return [argument.buffer for argument in step.arguments]
+        case KernelStep():
+            return [location.buffer for _, *both in step.moves for location in both]
+        case LoopStep():
+            return [location.buffer for location in (*step.operands, step.result)]
+        case ReferenceStep():
+            return [place.buffer for place in (*step.operands, *step.results)]
+
+
+def aligned(size: int) -> Array:
+    """Bytes that begin on a cache line."""
+    raw = np.empty(size + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size]

@@ -1,0 +1,266 @@
+"""`Executable`: a compiled network as a callable, saved in a file, and loaded from one.
+
+    executable = li.compile("model.onnx", threads=2)
+    executable.save("model.exe")
+    outputs = li.load_executable("model.exe")({"x": array})
+
+What is loaded runs at once: nothing is imported, chosen or compiled but the library's primitives. A file is for the
+CPU, the library and the release that it was made by, and holds machine code.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from threading import RLock
+
+import numpy as np
+
+from layout_ir.api.call_inputs import Inputs, in_order, stored
+from layout_ir.backends.onednn.library import library
+from layout_ir.backends.onednn.plan_runner import PlanRunner, StepTime
+from layout_ir.backends.onednn.plan_steps import (
+    ExecutionPlan,
+    KernelStep,
+    LoopStep,
+    Place,
+    PrimitiveStep,
+    ReferenceStep,
+    RunnablePlan,
+)
+from layout_ir.backends.onednn.saved_plan import file_of, read_plan
+from layout_ir.backends.reference.tensor import Tensor, is_row_major
+from layout_ir.elements.numpy_types import Array, storage
+from layout_ir.errors import LayoutError, public, public_methods
+from layout_ir.files import write_result
+from layout_ir.forking import fork_safe
+
+_KEPT = 16
+"""For how many shapes of its inputs a model with open sizes stays compiled."""
+
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+class Program:
+    """A function for one shape of each input, compiled. `checked` is that of `PlanRunner`."""
+
+    def __init__(self, runnable: RunnablePlan, *, checked: bool = False) -> None:
+        self.runnable = runnable
+        self.runner = PlanRunner(runnable.plan, threads=runnable.threads, checked=checked)
+
+    @property
+    def plan(self) -> ExecutionPlan:
+        """What is executed."""
+        return self.runnable.plan
+
+    def tensors(self, inputs: Inputs) -> list[Tensor]:
+        """The arguments of a call. Raises LayoutError where `inputs` are not those of the function."""
+        found = self._as_they_are(inputs)
+        if found is not None:
+            return found
+        names = self.runnable.input_names
+        given = in_order(names, self.runnable.title, inputs)
+        return [
+            stored(name, value, place.layout, place.dtype)
+            for name, value, place in zip(names, given, self.plan.inputs, strict=True)
+        ]
+
+    def _as_they_are(self, inputs: Inputs) -> list[Tensor] | None:
+        """The inputs where each is an array that lies as its argument does; None where one has to be looked at.
+
+        Small networks run in a tenth of a millisecond, of which looking at one input takes a fifth.
+        """
+        expected = self._expected
+        if expected is None or len(inputs) != len(expected):
+            return None
+        try:
+            arrays = [inputs[name] for name in expected] if isinstance(inputs, Mapping) else list(inputs)
+        except KeyError:
+            return None
+        for array, place in zip(arrays, expected.values(), strict=True):
+            if (
+                type(array) is not np.ndarray
+                or array.dtype != storage(place.dtype)
+                or array.shape != place.layout.shape
+                or not array.flags.c_contiguous
+            ):
+                return None
+        return [
+            Tensor(array.reshape(-1), place.layout, place.dtype)
+            for array, place in zip(arrays, expected.values(), strict=True)
+        ]
+
+    @cached_property
+    def _expected(self) -> dict[str, Place] | None:
+        """Where each input lies, by its name; None where one is not row-major, or NumPy lacks its elements."""
+        places = self.plan.inputs
+        if not all(
+            place.dtype in ("f32", "f64", "i32", "i64")
+            and is_row_major(place.layout)
+            and not place.layout.is_padded
+            for place in places
+        ):
+            return None
+        return dict(zip(self.runnable.input_names, places, strict=True))
+
+
+@public_methods
+class Executable:
+    """A compiled network: `executable(inputs)` gives the list of its outputs. Made by `layout_ir.compile`, or loaded.
+
+    Any number of threads may call it at a time; in the library's calls the GIL is released.
+    """
+
+    def __init__(
+        self,
+        program: Program | Callable[[Mapping[str, Sequence[int]]], Program],
+        names: Sequence[str] = (),
+        threads: int = 1,
+    ) -> None:
+        """`program`, or what compiles one for the shapes of inputs, which have these `names`, on so many threads."""
+        self._static = program if isinstance(program, Program) else None
+        self._compiled_for = None if isinstance(program, Program) else program
+        self._programs: OrderedDict[Shapes, Program] = OrderedDict()
+        self._lock = RLock()
+        fork_safe(self._lock)
+        self._threads = threads if self._static is None else self._static.runnable.threads
+        self.input_names = list(names if self._static is None else self._static.runnable.input_names)
+        """The names of the inputs."""
+
+    @property
+    def threads(self) -> int:
+        """On how many threads a call runs."""
+        return self._threads
+
+    def __call__(self, inputs: Inputs = ()) -> list[Array]:
+        """The outputs, as arrays of their logical shapes, in order.
+
+        `inputs` are arrays by position or by name, as `layout_ir.run` takes them. A model with open sizes is compiled
+        at its first call with inputs of some shape. Raises LayoutError where inputs do not fit.
+        """
+        program = self._program(inputs)
+        return program.runner(program.tensors(inputs))
+
+    def profile(self, inputs: Inputs = (), *, calls: int = 1) -> list[StepTime]:
+        """Calls that are timed step by step: what each step computed, in which layouts, how many bytes it touched, and
+        how long it took in the call in which it was shortest, since other work of the machine only adds."""
+        program = self._program(inputs)
+        tensors = program.tensors(inputs)
+        found: list[list[StepTime]] = []
+        for _ in range(max(calls, 1)):
+            found.append([])
+            program.runner(tensors, found[-1])
+        return [min(steps, key=lambda step: step.nanoseconds) for steps in zip(*found, strict=True)]
+
+    def save(self, path: str) -> None:
+        """Writes what is needed to run to a file, for `layout_ir.load_executable` on a machine like this one.
+
+        The file has packed constants and machine code. Raises LayoutError where sizes are open, or ops run by the
+        reference, and OSError.
+        """
+        if self._static is None:
+            raise LayoutError("the model has open sizes: only what is compiled with shapes= can be saved")
+        write_result(file_of(self._static.runnable), path)
+
+    @property
+    def output_names(self) -> list[str]:
+        """The names of the outputs. Raises LayoutError before the first call of a model with open sizes."""
+        return list(self._latest().runnable.result_names)
+
+    @property
+    def plan(self) -> ExecutionPlan:
+        """What a call executes, step by step, and where its values lie.
+
+        Raises LayoutError before the first call of a model with open sizes.
+        """
+        return self._latest().plan
+
+    @property
+    def fallbacks(self) -> dict[str, int]:
+        """The ops that run by the NumPy reference, by name, and how many there are of each.
+
+        Raises LayoutError before the first call of a model with open sizes.
+        """
+        plan = self._latest().plan
+        return dict(Counter(plan.text_of(s).ops[0] for s in plan.steps if isinstance(s, ReferenceStep)))
+
+    def describe(self) -> str:
+        """What is executed, in a few lines: steps, memory, what fusion saves, what runs by the reference.
+
+        Raises LayoutError before the first call of a model with open sizes.
+        """
+        plan = self._latest().plan
+        primitives = [step for step in plan.steps if isinstance(step, PrimitiveStep)]
+        reorders = sum(isinstance(step, KernelStep) for step in plan.steps)
+        loops = [step for step in plan.steps if isinstance(step, LoopStep)]
+        fused = sum(len(plan.text_of(step).ops) - 1 for step in primitives)
+        looped = sum(len(plan.text_of(step).ops) for step in loops)
+        by = Counter(step.implementation for step in primitives).most_common()
+        lines = [
+            f"{plan.library}, {_count(self.threads, 'thread')}"
+            + ("" if plan.library.sets_threads else " (this build takes all CPUs instead)"),
+            (
+                f"primitives   {len(primitives)}, with {_count(fused, 'op')} as post-ops: "
+                f"{_bytes(plan.bytes_not_moved)} not moved"
+            ),
+            *(f"             {count:4} {name}" for name, count in by),
+            f"reorders     {reorders}",
+            f"loops        {len(loops)}, of {_count(looped, 'op')}",
+            f"arena        {_bytes(plan.arena.size)}, at least {_bytes(plan.arena.lower_bound)}",
+            f"constants    {_bytes(plan.constant_bytes)}",
+        ]
+        rest = ", ".join(f"{count} {name}" for name, count in self.fallbacks.items())
+        return "\n".join([*lines, f"reference    {rest or 'none'}"])
+
+    # Open sizes -------------------------------------------------------------------------------------------------
+
+    def _latest(self) -> Program:
+        if self._static is not None:
+            return self._static
+        with self._lock:
+            if not self._programs:
+                raise LayoutError("the model has open sizes: it is compiled at its first call")
+            return next(reversed(self._programs.values()))
+
+    def _program(self, inputs: Inputs) -> Program:
+        if self._static is not None:
+            return self._static
+        assert self._compiled_for is not None
+        shapes = self._shapes(inputs)
+        with self._lock:
+            found = self._programs.get(shapes)
+            if found is None:
+                found = self._programs[shapes] = self._compiled_for(dict(shapes))
+                if len(self._programs) > _KEPT:
+                    self._programs.popitem(last=False)
+            self._programs.move_to_end(shapes)
+            return found
+
+    def _shapes(self, inputs: Inputs) -> Shapes:
+        names = self.input_names
+        if isinstance(inputs, Mapping):
+            missing = [name for name in names if name not in inputs]
+            if missing:
+                raise LayoutError(f"input '{missing[0]}' is missing")
+            return tuple((name, np.shape(inputs[name])) for name in names)
+        if len(inputs) != len(names):
+            raise LayoutError(f"the model takes {_count(len(names), 'input')}, given are {len(inputs)}")
+        return tuple((name, np.shape(value)) for name, value in zip(names, inputs, strict=True))
+
+
+@public
+def load_executable(path: str) -> Executable:
+    """The executable that `Executable.save` wrote to a file. Its code is run: load only what you would run.
+
+    Raises LayoutError where the file is damaged, or was saved for another CPU, library or release; and OSError.
+    """
+    return Executable(Program(read_plan(path, library())))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _bytes(number: int) -> str:
+    return f"{number / 1e6:.1f} MB" if number >= 1e5 else f"{number} bytes"
