@@ -69,8 +69,8 @@ def _check_random_program(seed: int, ops: int, optimized: bool) -> None:
     random = np.random.default_rng(seed)
     x = random.standard_normal(shape).astype(np.float32)
     want = li.run(module, [x], reorders="reference")
-    # A chain of norms and quotients magnifies the rounding of kernels as it magnifies such changes of its input.
-    changed = x * (1 + random.uniform(-1, 1, shape) * 2.0**-18).astype(np.float32)
+    # A chain of norms and quotients magnifies rounding as it magnifies changes of its input. Older kernels lose 6 bits.
+    changed = x * (1 + random.uniform(-1, 1, shape) * 2.0**-16).astype(np.float32)
     rounding = [
         np.abs(there - here).max(initial=0)
         for there, here in zip(li.run(module, [changed], reorders="reference"), want, strict=True)
@@ -84,7 +84,7 @@ def _check_random_program(seed: int, ops: int, optimized: bool) -> None:
     again = li.from_onnx(model)
     for got in (evaluate(model, [x]), li.run(again, [x])):
         for ours, theirs, noise in zip(got, want, rounding, strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4 + 4 * noise)
+            np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4 + 2 * noise)
 
 
 def test_negative_what_is_no_program():
